@@ -1,0 +1,55 @@
+package contract_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func TestAddresses_TellAnAbsentListFromAnEmptyOneAndFromAnotherType(t *testing.T) {
+	one := []contract.Address{{Type: "InternalIP", Address: "10.0.0.1"}}
+	const at = "status.addresses"
+	for name, c := range map[string]struct {
+		addresses string
+		want      []contract.Address
+		found     bool
+		err       string
+	}{
+		"an empty list is found":         {addresses: `[]`, found: true},
+		"an address":                     {addresses: `[{"type":"InternalIP","address":"10.0.0.1"}]`, want: one, found: true},
+		"a type that nobody knows":       {addresses: `[{"type":"Pager","address":"1"}]`, want: []contract.Address{{Type: "Pager", Address: "1"}}, found: true},
+		"more members do not matter":     {addresses: `[{"type":"InternalIP","address":"10.0.0.1","x":1}]`, want: one, found: true},
+		"null is no list":                {addresses: `null`, err: at + ": want list, found null"},
+		"an object is no list":           {addresses: `{}`, err: at + ": want list, found object"},
+		"text is no address":             {addresses: `["10.0.0.1"]`, err: at + ".0: want object, found string"},
+		"an address without a type":      {addresses: `[{"address":"10.0.0.1"}]`, err: at + ".0.type: want string, found nothing"},
+		"an address without the address": {addresses: `[{"type":"Hostname"}]`, err: at + ".0.address: want string, found nothing"},
+		"a null type":                    {addresses: `[{"type":null,"address":"x"}]`, err: at + ".0.type: want string, found null"},
+		"the second entry is named":      {addresses: `[{"type":"A","address":"x"},{"type":"B","address":7}]`, want: []contract.Address{{Type: "A", Address: "x"}}, err: at + ".1.address: want string, found integer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := parseJSON(t, `{"status":{"addresses":`+c.addresses+`}}`)
+			got, found, err := contract.AddressesAt("status", "addresses").Get(obj, nil)
+			require.Equal(t, c.want, got)
+			require.Equal(t, c.found, found)
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, c.err)
+			require.ErrorIs(t, err, contract.ErrWrongType)
+		})
+	}
+}
+
+func TestAddresses_AnAbsentListIsNotFound(t *testing.T) {
+	for _, f := range []contract.AddressesField{contract.AddressesAt("status", "addresses"), {}} {
+		got, found, err := f.Get(parseJSON(t, `{"status":{}}`), []contract.Address{{Type: "stale"}})
+		require.NoError(t, err)
+		require.False(t, found)
+		require.Empty(t, got)
+	}
+	require.Equal(t, "status.addresses", contract.AddressesAt("status", "addresses").Path().String())
+}

@@ -1,0 +1,131 @@
+package contract_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+const provisionedMachine = `{
+	"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"TestMachine","metadata":{"namespace":"default","name":"m1"},
+	"spec":{"providerID":"test://region/1","count":70000,"annotated":true},
+	"status":{
+		"initialization":{"provisioned":true},"ready":true,"failureDomain":"a","big":5000000000,
+		"addresses":[{"type":"InternalIP","address":"10.0.0.1"},{"type":"Hostname","address":"m1"}],
+		"conditions":[{"type":"Paused","status":"False","reason":"NotPaused"},
+			{"type":"Ready","status":"True","reason":"Up","message":"m","observedGeneration":300,"lastTransitionTime":"2026-03-01T12:00:00Z"}]
+	}
+}`
+
+func allocations(t *testing.T, name string, want float64, run func()) {
+	t.Helper()
+	require.Equal(t, want, testing.AllocsPerRun(100, run), "allocations of %s", name)
+}
+
+func fieldAllocatesNothing[T contract.Scalar](t *testing.T, obj map[string]any, hit contract.Field[T], misses ...contract.Field[T]) {
+	t.Helper()
+	_, found, err := hit.Get(obj)
+	require.NoError(t, err)
+	require.True(t, found, "%s is meant to be there", hit.Path())
+	var sink T
+	allocations(t, hit.Path().String(), 0, func() { sink, _, _ = hit.Get(obj) })
+	for _, miss := range misses {
+		_, found, err := miss.Get(obj)
+		require.NoError(t, err)
+		require.False(t, found, "%s is not meant to be there", miss.Path())
+		allocations(t, miss.Path().String(), 0, func() { sink, _, _ = miss.Get(obj) })
+	}
+	_ = sink
+}
+
+func TestField_GetAllocatesNothing(t *testing.T) {
+	obj := parseJSON(t, provisionedMachine)
+	obj["metadata"].(map[string]any)["annotations"] = map[string]any{"text": "t", "flag": "true", "small": "70000", "big": "5000000000"}
+	fieldAllocatesNothing(t, obj, contract.At[string]("spec", "providerID"), contract.At[string]("spec", "x"), contract.At[string]("x", "y"), contract.Field[string]{})
+	fieldAllocatesNothing(t, obj, contract.At[bool]("status", "initialization", "provisioned"), contract.At[bool]("status", "x", "provisioned"))
+	fieldAllocatesNothing(t, obj, contract.At[int32]("spec", "count"), contract.At[int32]("spec", "x"))
+	fieldAllocatesNothing(t, obj, contract.At[int64]("status", "big"), contract.At[int64]("status", "x"))
+	fieldAllocatesNothing(t, obj, contract.AtAnnotation[string]("text"), contract.AtAnnotation[string]("x"))
+	fieldAllocatesNothing(t, obj, contract.AtAnnotation[bool]("flag"), contract.AtAnnotation[bool]("x"))
+	fieldAllocatesNothing(t, obj, contract.AtAnnotation[int32]("small"), contract.AtAnnotation[int32]("x"))
+	fieldAllocatesNothing(t, obj, contract.AtAnnotation[int64]("big"), contract.AtAnnotation[int64]("x"))
+}
+
+func TestConditions_FindAllocatesNothing(t *testing.T) {
+	obj := parseJSON(t, provisionedMachine)
+	f := contract.ConditionsAt("status", "conditions")
+	for _, kind := range []string{"Ready", "Paused", "Absent"} {
+		allocations(t, "finding "+kind, 0, func() { _, _, _ = f.Find(obj, kind) })
+	}
+}
+
+func TestProviderObjects_ReadIntoAReusedStateAllocateNothing(t *testing.T) {
+	obj := parseObject(t, provisionedMachine)
+	var infrastructure contract.InfraMachineState
+	var bootstrap contract.BootstrapConfigState
+	for _, v := range contract.Versions() {
+		require.NoError(t, contract.InfraMachine(v).Read(obj, &infrastructure), "the first read makes room for the addresses")
+		allocations(t, "reading an InfraMachine of "+string(v), 0, func() { _ = contract.InfraMachine(v).Read(obj, &infrastructure) })
+		allocations(t, "reading a BootstrapConfig of "+string(v), 0, func() { _ = contract.BootstrapConfig(v).Read(obj, &bootstrap) })
+	}
+	require.Len(t, infrastructure.Addresses, 2)
+}
+
+func BenchmarkFieldGet(b *testing.B) {
+	obj := parseJSON(b, provisionedMachine)
+	for _, c := range []struct{ name, last string }{{"hit", "providerID"}, {"miss", "absent"}} {
+		name, last := c.name, c.last
+		b.Run(name, func(b *testing.B) {
+			f := contract.At[string]("spec", last)
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _, _ = f.Get(obj)
+			}
+		})
+		b.Run(name+"/NestedString", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _, _ = unstructured.NestedString(obj, "spec", last)
+			}
+		})
+	}
+}
+
+func BenchmarkInfraMachineRead(b *testing.B) {
+	obj := parseObject(b, provisionedMachine)
+	layout := contract.InfraMachine(contract.V1Beta2)
+	var state contract.InfraMachineState
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := layout.Read(obj, &state); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkMachineRead(b *testing.B) {
+	obj := parseObject(b, fullMachine)
+	adapter := machineKind().Adapter
+	var state contract.MachineState
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := adapter.Read(obj, &state); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkMergePatch(b *testing.B) {
+	before, after := parseObject(b, fullMachine), parseObject(b, fullMachine)
+	update := contract.MachineUpdate{Phase: contract.SetTo("Deleting"), ProviderID: contract.SetTo("p://2")}
+	if err := machineKind().Adapter.Write(after, update); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = contract.MergePatch(before.Object, after.Object)
+	}
+}

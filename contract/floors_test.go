@@ -1,0 +1,261 @@
+package contract_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+// This test is about the whole module and stands in its lowest package, because no Go file stands at the top level and
+// everything else rests on contract. It is the law of DESIGN's table of floors; depguard in .golangci.yml says the
+// same per file, for editors.
+
+const module = "github.com/machinist-dev/machinist"
+
+// root is the module's directory as seen from this package: tests run in the folder of their package.
+const root = ".."
+
+// floor is a group of packages that may import the same things.
+type floor struct {
+	name string
+	// packages stand on the floor. A package may be listed before it exists.
+	packages []string
+	// uses names the floors whose packages may be imported.
+	uses []string
+	// outside are the import paths beyond the standard library that may be imported, with what is below them.
+	outside []string
+	// not are exceptions from outside and from the standard library, with what is below them.
+	not []string
+	// unlinked must not be linked at all, not even through others.
+	unlinked []string
+}
+
+// Sets of import paths. They are functions because nothing may change them.
+func apiOnly() []string {
+	return []string{"k8s.io/apimachinery", "k8s.io/api", "k8s.io/utils"}
+}
+
+func clients() []string {
+	return append(apiOnly(), "golang.org/x/time/rate", "github.com/prometheus/client_golang", "github.com/go-logr/logr",
+		"k8s.io/client-go", "sigs.k8s.io/controller-runtime")
+}
+
+// impure is what a package that only decides has no business with: time that passes, chance, logs, the world, requests.
+func impure() []string {
+	return []string{"context", "log", "math/rand", "crypto/rand", "os", "net/http/httptest", "testing",
+		"k8s.io/utils/clock", "k8s.io/apimachinery/pkg/util/wait", "k8s.io/apimachinery/pkg/util/rand"}
+}
+
+func floors() []floor {
+	const kubectl, runtime, goClient = "k8s.io/kubectl", "sigs.k8s.io/controller-runtime", "k8s.io/client-go"
+	everything := []string{"0 decide", "1 ports", "2a reach", "2b one", "2c many", "fake", "test kit"}
+	return []floor{
+		{name: "0 decide", packages: []string{"contract", "contract/conformance", "contract/autoscaler", "phases", "noderef",
+			"noderef/propagate", "drain", "machine/userdata", "machine/healthcheck", "machineset/scale", "machineset/rollout",
+			"machineset/safety"},
+			uses: []string{"0 decide"}, outside: apiOnly(), not: impure(), unlinked: []string{runtime, goClient, kubectl}},
+		{name: "1 ports", packages: []string{"machine/provider"},
+			uses:     []string{"0 decide"},
+			outside:  append(apiOnly(), "golang.org/x/time/rate", "github.com/prometheus/client_golang", "github.com/go-logr/logr"),
+			not:      []string{"testing"},
+			unlinked: []string{runtime, goClient, kubectl}},
+		{name: "2a reach", packages: []string{"noderef/nodeindex", "noderef/cluster", "drain/runner"},
+			uses: []string{"0 decide", "1 ports"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
+		{name: "2b one", packages: []string{"machine", "machine/inframachine", "machine/remediation"},
+			uses: []string{"0 decide", "1 ports", "2a reach"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
+		{name: "2c many", packages: []string{"machineset", "machineset/deployment", "machineset/guard", "machinepool"},
+			uses: []string{"0 decide", "1 ports", "2a reach"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
+		{name: "fake", packages: []string{"fake"},
+			uses:    []string{"0 decide", "1 ports"},
+			outside: append(clients(), "gopkg.in/evanphx/json-patch.v4", "k8s.io/klog/v2", "sigs.k8s.io/yaml"),
+			not:     []string{"testing"}, unlinked: []string{kubectl}},
+		{name: "test kit", packages: []string{"fake/conformance", "fake/simulation"},
+			uses: everything, outside: append(clients(), "k8s.io/klog/v2", "sigs.k8s.io/yaml"), unlinked: []string{kubectl}},
+		{name: "3 adapters", packages: []string{"drain/kubectl"},
+			uses: everything, outside: append(clients(), kubectl)},
+		{name: "3 examples", packages: []string{"examples/..."},
+			uses: append(slices.Clone(everything), "3 adapters", "3 examples"), outside: []string{"..."}, not: []string{kubectl}},
+	}
+}
+
+// forTests is what tests of every floor may import in addition.
+func forTests() []string {
+	return []string{"github.com/google/go-cmp", "github.com/stretchr/testify/require", "gopkg.in/evanphx/json-patch.v4",
+		"go.uber.org/goleak", "sigs.k8s.io/yaml"}
+}
+
+// goPackage is what the go command says about a package.
+type goPackage struct {
+	ImportPath, Name, Dir              string
+	Standard                           bool
+	Imports, TestImports, XTestImports []string
+	Deps                               []string
+}
+
+// rel returns the path below the module.
+func (p goPackage) rel() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+func TestPackagesImportOnlyWhatTheirFloorAllows(t *testing.T) {
+	for _, p := range listPackages(t) {
+		f, ok := floorOf(p.rel())
+		if !ok {
+			t.Errorf("package %s stands on no floor: give it a place in the table of contract/floors_test.go, as DESIGN does", p.rel())
+			continue
+		}
+		for _, broken := range brokenRules(f, p.rel(), p.Imports, p.Deps) {
+			t.Error(broken)
+		}
+	}
+}
+
+func TestTestsImportOnlyWhatTheirFloorAllowsAndTheTestKit(t *testing.T) {
+	for _, p := range listPackages(t) {
+		f, ok := floorOf(p.rel())
+		if !ok {
+			continue
+		}
+		// Tests have a world around them: they make contexts, use chance with a seed, clients, and the test kit.
+		f.uses = append(slices.Clone(f.uses), "fake", "test kit")
+		f.outside = append(slices.Concat(f.outside, clients()), forTests()...)
+		f.not, f.unlinked = nil, nil
+		imports := slices.Concat(p.TestImports, p.XTestImports)
+		for _, broken := range brokenRules(f, p.rel(), imports, nil) {
+			t.Error(broken + " (in its tests)")
+		}
+	}
+}
+
+func TestTheRulesOfTheFloorsHold(t *testing.T) {
+	tests := map[string]struct {
+		pkg     string
+		imports []string
+		deps    []string
+		want    []string
+	}{
+		"a package that decides may use values of the API": {pkg: "drain",
+			imports: []string{"time", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/types", "k8s.io/utils/ptr"}},
+		"a package that decides has no context and no clock": {pkg: "drain",
+			imports: []string{"context", "k8s.io/utils/clock"},
+			want: []string{"drain must not import context: floor 0 decide forbids it",
+				"drain must not import k8s.io/utils/clock: floor 0 decide forbids it"}},
+		"a package that decides has no client, not even through others": {pkg: "phases", deps: []string{"k8s.io/client-go/rest"},
+			want: []string{"phases must not link k8s.io/client-go/rest: floor 0 decide forbids it"}},
+		"packages that reach out do not import each other": {pkg: "drain/runner", imports: []string{module + "/noderef/nodeindex"},
+			want: []string{"drain/runner must not import noderef/nodeindex: floor 2a reach may not use floor 2a reach"}},
+		"many Machines meet one Machine only through objects": {pkg: "machineset", imports: []string{module + "/machine"},
+			want: []string{"machineset must not import machine: floor 2c many may not use floor 2b one"}},
+		"nobody below imports the adapters": {pkg: "machine", imports: []string{module + "/drain/kubectl"},
+			want: []string{"machine must not import drain/kubectl: floor 2b one may not use floor 3 adapters"}},
+		"only one package imports kubectl": {pkg: "examples/manager", imports: []string{"k8s.io/kubectl/pkg/drain"},
+			want: []string{"examples/manager must not import k8s.io/kubectl/pkg/drain: floor 3 examples forbids it"}},
+		"an unknown module is not allowed": {pkg: "machine", imports: []string{"example.com/lo"},
+			want: []string{"machine must not import example.com/lo: floor 2b one does not list it"}},
+		"a name that only begins alike is another module": {pkg: "contract", imports: []string{"k8s.io/apiserver/pkg/util"},
+			want: []string{"contract must not import k8s.io/apiserver/pkg/util: floor 0 decide does not list it"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f, ok := floorOf(tc.pkg)
+			require.True(t, ok)
+			if diff := cmp.Diff(tc.want, brokenRules(f, tc.pkg, tc.imports, tc.deps)); diff != "" {
+				t.Errorf("broken rules (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// brokenRules names what a package imports and links against the rules of its floor.
+func brokenRules(f floor, pkg string, imports, deps []string) []string {
+	var broken []string
+	for _, imp := range imports {
+		if why := refused(f, pkg, imp); why != "" {
+			broken = append(broken, pkg+" must not import "+strings.TrimPrefix(imp, module+"/")+": floor "+f.name+" "+why)
+		}
+	}
+	for _, dep := range deps {
+		if within(dep, f.unlinked) {
+			broken = append(broken, pkg+" must not link "+dep+": floor "+f.name+" forbids it")
+		}
+	}
+	return broken
+}
+
+// refused says why a floor may not import a path, or nothing.
+func refused(f floor, pkg, imp string) string {
+	if rel, ours := strings.CutPrefix(imp, module+"/"); ours {
+		target, ok := floorOf(rel)
+		switch {
+		case !ok:
+			return "may not use a package that stands on no floor"
+		case rel != pkg && !slices.Contains(f.uses, target.name):
+			return "may not use floor " + target.name
+		}
+		return ""
+	}
+	first, _, _ := strings.Cut(imp, "/")
+	standard := !strings.Contains(first, ".")
+	switch {
+	case within(imp, f.not):
+		return "forbids it"
+	case !standard && !within(imp, f.outside):
+		return "does not list it"
+	}
+	return ""
+}
+
+func floorOf(rel string) (floor, bool) {
+	for _, f := range floors() {
+		if slices.ContainsFunc(f.packages, func(p string) bool { return matches(p, rel) }) {
+			return f, true
+		}
+	}
+	return floor{}, false
+}
+
+// matches is true for equal paths, and below a pattern that ends in "/...".
+func matches(pattern, rel string) bool {
+	folder, below := strings.CutSuffix(pattern, "/...")
+	return pattern == rel || below && (rel == folder || strings.HasPrefix(rel, folder+"/"))
+}
+
+func within(imp string, paths []string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool {
+		return p == "..." || imp == p || strings.HasPrefix(imp, p+"/")
+	})
+}
+
+// listPackages asks the go command about every package of the root module; nested modules are left out by it.
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Name,Dir,Standard,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+	}
+	require.NoError(t, err)
+
+	var packages []goPackage
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p goPackage
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		if p.Dir != "" && path.Base(p.ImportPath) != "testdata" {
+			packages = append(packages, p)
+		}
+	}
+	require.NotEmpty(t, packages)
+	return packages
+}

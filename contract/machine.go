@@ -1,0 +1,138 @@
+package contract
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Object is an API object: the same methods as controller-runtime's client.Object, without importing it.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Keys that Cluster API has given a meaning, and that machines of any shape share.
+const (
+	ClusterNameLabel   = "cluster.x-k8s.io/cluster-name"
+	SetNameLabel       = "cluster.x-k8s.io/set-name"
+	PausedAnnotation   = "cluster.x-k8s.io/paused"
+	MachineFinalizer   = "machine.cluster.x-k8s.io"
+	ExcludeDrain       = "machine.cluster.x-k8s.io/exclude-node-draining"
+	PreDrainHook       = "pre-drain.delete.hook.machine.cluster.x-k8s.io"
+	PreTerminateHook   = "pre-terminate.delete.hook.machine.cluster.x-k8s.io"
+	NodeUIDAnnotation  = "machinist.dev/node-uid"
+	DrainedAnnotation  = "machinist.dev/drained-node-uid"
+	UninitializedTaint = "node.cluster.x-k8s.io/uninitialized"
+)
+
+// Ref points at an object in the namespace of the Machine that holds it. The API version is not part of it: it follows
+// from the contract label of the kind's CRD. The zero Ref is "none".
+type Ref struct {
+	Group, Kind, Name string
+}
+
+// IsZero reports whether the reference is not set at all.
+func (r Ref) IsZero() bool { return r == Ref{} }
+
+// GroupKind returns the kind that the reference points at.
+func (r Ref) GroupKind() schema.GroupKind { return schema.GroupKind{Group: r.Group, Kind: r.Kind} }
+
+// NodeRef is a Node that was matched: its name, and the UID that tells it from a later Node of the same name.
+type NodeRef struct {
+	Name string
+	UID  types.UID
+}
+
+// MachineState is everything that a decision about a Machine may need, whatever shape the object has. Strings, maps and
+// slices are read-only views.
+type MachineState struct {
+	Key             types.NamespacedName
+	UID             types.UID
+	ResourceVersion string
+	Generation      int64
+	Created         time.Time
+	// Deleting is when deletion was asked for, zero while it was not.
+	Deleting            time.Time
+	Labels, Annotations map[string]string
+	Finalizers          []string
+	OwnerReferences     []metav1.OwnerReference
+
+	ClusterName    string
+	Bootstrap      Ref
+	Infrastructure Ref
+	// DataSecretName is absent until the bootstrap data exists; the empty name is a value of its own.
+	DataSecretName Opt[string]
+	ProviderID     string
+	// NodeDrainTimeout and NodeDeletionTimeout are absent for "no value given"; zero means no limit.
+	NodeDrainTimeout, NodeDeletionTimeout Opt[time.Duration]
+
+	Phase                               string
+	Node                                NodeRef
+	BootstrapReady, InfrastructureReady Opt[bool]
+	Addresses                           []Address
+	FailureDomain                       string
+	Conditions                          []metav1.Condition
+	ObservedGeneration                  int64
+	LastUpdated                         time.Time
+	// DrainStarted is when draining began, zero before.
+	DrainStarted time.Time
+	// DrainedNode is the UID of the Node whose drain was finished.
+	DrainedNode types.UID
+}
+
+// Paused reports whether the Machine asks to be left alone. Rule: contract page "Paused".
+func (s *MachineState) Paused() bool {
+	_, paused := s.Annotations[PausedAnnotation]
+	return paused
+}
+
+// MachineUpdate is what a pass wants to change. The zero update changes nothing.
+type MachineUpdate struct {
+	Finalizers          Change[[]string]
+	OwnerReferences     Change[[]metav1.OwnerReference]
+	Labels, Annotations map[string]Change[string]
+
+	ProviderID     Change[string]
+	DataSecretName Change[string]
+
+	Phase                               Change[string]
+	Node                                Change[NodeRef]
+	BootstrapReady, InfrastructureReady Change[bool]
+	Addresses                           Change[[]Address]
+	FailureDomain                       Change[string]
+	ObservedGeneration                  Change[int64]
+	LastUpdated                         Change[time.Time]
+	DrainStarted                        Change[time.Time]
+	DrainedNode                         Change[types.UID]
+
+	// Conditions are upserted by type; the others of the list stay.
+	Conditions []metav1.Condition
+	// RemoveConditions are types to remove.
+	RemoveConditions []string
+}
+
+// MachineAdapter translates between a Machine of some shape and neutral values. Safe for concurrent use.
+type MachineAdapter interface {
+	// Read fills every field of the state and may reuse its slices. It neither changes nor keeps the object, but the state
+	// may share the object's strings, maps and slices. After an error the state is to be thrown away.
+	Read(Object, *MachineState) error
+	// Write changes what the update sets or clears and nothing else; it does not change the update. What was written is
+	// read back equal, times to the second. It must not fail for a value that the shape has no place for: such state goes
+	// to annotations. After an error the object is to be thrown away.
+	Write(Object, MachineUpdate) error
+}
+
+// Kind is a kind of Machine and how to read it.
+type Kind struct {
+	GVK schema.GroupVersionKind
+	// New and NewList return empty objects, with the GVK set when they are unstructured.
+	New     func() Object
+	NewList func() runtime.Object
+	Adapter MachineAdapter
+	// StatusSubresource says that status is written through its own endpoint.
+	StatusSubresource bool
+}

@@ -1,0 +1,172 @@
+package contract_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+var machineGVK = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
+
+func machineKind() contract.Kind { return contract.Unstructured(machineGVK, contract.MachineV1Beta2()) }
+
+// fullMachine is a Machine in the shape of v1beta2 that says everything the layout reads, and things it does not know.
+const fullMachine = `{
+	"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Machine",
+	"metadata":{
+		"namespace":"default","name":"worker-1","uid":"u-1","resourceVersion":"42","generation":7,
+		"creationTimestamp":"2026-03-01T12:00:00Z","deletionTimestamp":"2026-03-01T13:00:00Z",
+		"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y"},
+		"annotations":{"machinist.dev/node-uid":"n-uid","machinist.dev/drained-node-uid":"n-uid","other":"kept"},
+		"finalizers":["machine.cluster.x-k8s.io"],
+		"ownerReferences":[{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"MachineSet","name":"s","uid":"s-uid","controller":true}]
+	},
+	"spec":{
+		"clusterName":"c1","version":"v1.36.3","providerID":"p://1","failureDomain":"wanted",
+		"bootstrap":{"configRef":{"apiGroup":"bootstrap.cluster.x-k8s.io","kind":"KubeadmConfig","name":"b1"},"dataSecretName":""},
+		"infrastructureRef":{"apiGroup":"infrastructure.cluster.x-k8s.io","kind":"AWSMachine","name":"i1"},
+		"deletion":{"nodeDrainTimeoutSeconds":0,"nodeDeletionTimeoutSeconds":10,"nodeVolumeDetachTimeoutSeconds":5}
+	},
+	"status":{
+		"phase":"Deleting","nodeRef":{"name":"n1"},"failureDomain":"a","observedGeneration":6,
+		"lastUpdated":"2026-03-01T12:00:00Z","deletion":{"nodeDrainStartTime":"2026-03-01T14:00:00+02:00"},
+		"initialization":{"bootstrapDataSecretCreated":true,"infrastructureProvisioned":false},
+		"addresses":[{"type":"Hostname","address":"h"}],"nodeInfo":{"kubeletVersion":"v1.36.3"},
+		"conditions":[{"type":"Ready","status":"False","reason":"R","message":"m","observedGeneration":6,"lastTransitionTime":"2026-03-01T12:00:00Z"},
+			{"type":"Available","status":"Unknown","reason":"A","lastTransitionTime":"2026-03-01T12:00:00Z","x":"kept"}]
+	}
+}`
+
+func fullState() contract.MachineState {
+	yes := true
+	return contract.MachineState{
+		Key: types.NamespacedName{Namespace: "default", Name: "worker-1"}, UID: "u-1", ResourceVersion: "42", Generation: 7,
+		Created: noon, Deleting: noon.Add(time.Hour),
+		Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "c1", "x": "y"},
+		Annotations: map[string]string{
+			"machinist.dev/node-uid": "n-uid", "machinist.dev/drained-node-uid": "n-uid", "other": "kept",
+		},
+		Finalizers: []string{"machine.cluster.x-k8s.io"},
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: &yes},
+		},
+		ClusterName:      "c1",
+		Bootstrap:        contract.Ref{Group: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: "b1"},
+		Infrastructure:   contract.Ref{Group: "infrastructure.cluster.x-k8s.io", Kind: "AWSMachine", Name: "i1"},
+		DataSecretName:   contract.Some(""),
+		ProviderID:       "p://1",
+		NodeDrainTimeout: contract.Some(time.Duration(0)), NodeDeletionTimeout: contract.Some(10 * time.Second),
+		Phase: "Deleting", Node: contract.NodeRef{Name: "n1", UID: "n-uid"},
+		BootstrapReady: contract.Some(true), InfrastructureReady: contract.Some(false),
+		Addresses: []contract.Address{{Type: "Hostname", Address: "h"}}, FailureDomain: "a",
+		Conditions: []metav1.Condition{
+			{Type: "Ready", Status: "False", Reason: "R", Message: "m", ObservedGeneration: 6, LastTransitionTime: metav1.NewTime(noon)},
+			{Type: "Available", Status: "Unknown", Reason: "A", LastTransitionTime: metav1.NewTime(noon)},
+		},
+		ObservedGeneration: 6, LastUpdated: noon, DrainStarted: noon, DrainedNode: "n-uid",
+	}
+}
+
+func readMachine(t testing.TB, obj contract.Object) contract.MachineState {
+	t.Helper()
+	var state contract.MachineState
+	require.NoError(t, machineKind().Adapter.Read(obj, &state))
+	return state
+}
+
+func TestMachine_IsReadCompletely(t *testing.T) {
+	obj, before := parseObject(t, fullMachine), parseObject(t, fullMachine)
+	if diff := diffStates(fullState(), readMachine(t, obj)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	require.Empty(t, cmp.Diff(before.Object, obj.Object), "reading changes nothing")
+}
+
+func TestMachine_ReadingReplacesWhatTheStateHeldBefore(t *testing.T) {
+	state := fullState()
+	require.NoError(t, machineKind().Adapter.Read(parseObject(t, `{"metadata":{"name":"m"}}`), &state))
+	if diff := diffStates(contract.MachineState{Key: types.NamespacedName{Name: "m"}}, state); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestMachine_ErrorsNameTheMachineAndThePlace(t *testing.T) {
+	for content, want := range map[string]string{
+		`"spec":{"providerID":1}`:                                          "spec.providerID: want string, found integer",
+		`"spec":{"bootstrap":{"configRef":"x"}}`:                           "spec.bootstrap.configRef: want object, found string",
+		`"spec":{"deletion":{"nodeDrainTimeoutSeconds":"1s"}}`:             "spec.deletion.nodeDrainTimeoutSeconds: want 32-bit integer, found string",
+		`"status":{"lastUpdated":"now"}`:                                   "status.lastUpdated: want RFC 3339 time, found unreadable text",
+		`"status":{"initialization":{"infrastructureProvisioned":"true"}}`: "status.initialization.infrastructureProvisioned: want bool, found string",
+		`"status":{"conditions":[{"type":"Ready"}]}`:                       "status.conditions.0.status: want True, False or Unknown, found nothing",
+		`"status":{"addresses":[null]}`:                                    "status.addresses.0: want object, found null",
+	} {
+		t.Run(want, func(t *testing.T) {
+			obj := parseObject(t, `{"kind":"Machine","metadata":{"namespace":"ns","name":"m"},`+content+`}`)
+			err := machineKind().Adapter.Read(obj, &contract.MachineState{})
+			require.ErrorIs(t, err, contract.ErrWrongType)
+			require.EqualError(t, err, "Machine ns/m: "+want)
+		})
+	}
+}
+
+func TestMachine_AdapterRefusesWhatItCannotTranslate(t *testing.T) {
+	typed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
+	const want = "ns/m: want an unstructured object, got *v1.PartialObjectMetadata"
+	require.EqualError(t, machineKind().Adapter.Read(typed, &contract.MachineState{}), want)
+	require.EqualError(t, machineKind().Adapter.Write(typed, contract.MachineUpdate{}), want)
+
+	empty := contract.Unstructured(machineGVK, nil)
+	require.EqualError(t, empty.Adapter.Read(empty.New(), &contract.MachineState{}), "Machine : the Kind was made without a layout")
+	require.EqualError(t, empty.Adapter.Write(empty.New(), contract.MachineUpdate{}), "Machine : the Kind was made without a layout")
+}
+
+func TestUnstructured_MakesEmptyObjectsOfTheKind(t *testing.T) {
+	kind := machineKind()
+	require.Equal(t, machineGVK, kind.New().GetObjectKind().GroupVersionKind())
+	require.Equal(t, "MachineList", kind.NewList().GetObjectKind().GroupVersionKind().Kind)
+	require.NotSame(t, kind.New(), kind.New())
+	require.True(t, kind.StatusSubresource)
+}
+
+func TestMachineState_PausedIsAboutThePresenceOfTheAnnotation(t *testing.T) {
+	for annotations, want := range map[string]bool{`{}`: false, `{"cluster.x-k8s.io/paused":""}`: true, `{"cluster.x-k8s.io/paused":"false"}`: true} {
+		state := readMachine(t, parseObject(t, `{"metadata":{"annotations":`+annotations+`}}`))
+		require.Equal(t, want, state.Paused(), annotations)
+	}
+}
+
+func TestRef_TheZeroRefIsNone(t *testing.T) {
+	require.True(t, contract.Ref{}.IsZero())
+	require.False(t, contract.Ref{Kind: "K"}.IsZero())
+	require.Equal(t, schema.GroupKind{Group: "g", Kind: "K"}, contract.Ref{Group: "g", Kind: "K", Name: "n"}.GroupKind())
+}
+
+// A layout of an embedder whose CRD has hardly any field.
+func TestMachineLayout_WithoutPlacesReadsAsAbsentAndDropsWrites(t *testing.T) {
+	kind := contract.Unstructured(machineGVK, &contract.MachineLayout{Phase: contract.At[string]("phase")})
+	obj := &unstructured.Unstructured{}
+	require.NoError(t, kind.Adapter.Write(obj, fullUpdate()))
+	require.Equal(t, "Running", obj.Object["phase"])
+	var state contract.MachineState
+	require.NoError(t, kind.Adapter.Read(obj, &state))
+	require.Equal(t, "Running", state.Phase)
+	require.Empty(t, state.ProviderID)
+	require.Empty(t, state.Conditions)
+}
+
+// A new field of MachineState must be in fullState, or nobody would see that it is not read.
+func TestMachine_TheFullStateSetsEveryField(t *testing.T) {
+	state := reflect.ValueOf(fullState())
+	for i := range state.NumField() {
+		require.False(t, state.Field(i).IsZero(), "%s is not set", state.Type().Field(i).Name)
+	}
+}

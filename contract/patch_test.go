@@ -1,0 +1,216 @@
+package contract_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+
+func TestMergePatch_IsTheSmallestDocument(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after, patch string
+		lists                bool
+	}{
+		"equal objects need none":                        {before: `{"a":{"b":[1]}}`, after: `{"a":{"b":[1]}}`, patch: `null`},
+		"nothing and nothing":                            {before: `{}`, after: `{}`, patch: `null`},
+		"one value deep down":                            {before: `{"a":{"b":1,"c":2},"d":3}`, after: `{"a":{"b":1,"c":4},"d":3}`, patch: `{"a":{"c":4}}`},
+		"a value that is new":                            {before: `{}`, after: `{"a":{"b":1}}`, patch: `{"a":{"b":1}}`},
+		"a value that is gone":                           {before: `{"a":{"b":1,"c":2}}`, after: `{"a":{"c":2}}`, patch: `{"a":{"b":null}}`},
+		"an object that is gone is emptied key by key":   {before: `{"a":{"b":1,"c":{"d":2}}}`, after: `{}`, patch: `{"a":{"b":null,"c":{"d":null}}}`},
+		"an empty object that is gone":                   {before: `{"a":{}}`, after: `{}`, patch: `{"a":null}`},
+		"an empty object that is new":                    {before: `{}`, after: `{"a":{}}`, patch: `{"a":{}}`},
+		"text becomes an object":                         {before: `{"a":"x"}`, after: `{"a":{"b":1}}`, patch: `{"a":{"b":1}}`},
+		"text becomes an empty object":                   {before: `{"a":"x"}`, after: `{"a":{}}`, patch: `{"a":{}}`},
+		"an object becomes text":                         {before: `{"a":{"b":1}}`, after: `{"a":"x"}`, patch: `{"a":"x"}`},
+		"an integer is not a number":                     {before: `{"a":1}`, after: `{"a":1.5}`, patch: `{"a":1.5}`},
+		"false is not absent":                            {before: `{}`, after: `{"a":false}`, patch: `{"a":false}`},
+		"a list is replaced as a whole":                  {before: `{"a":[1,2]}`, after: `{"a":[1,3]}`, patch: `{"a":[1,3]}`, lists: true},
+		"a list that is new":                             {before: `{}`, after: `{"s":{"a":[1]}}`, patch: `{"s":{"a":[1]}}`, lists: true},
+		"a list that is gone":                            {before: `{"s":{"a":[1]}}`, after: `{"s":{}}`, patch: `{"s":{"a":null}}`, lists: true},
+		"a list in an object that is gone":               {before: `{"s":{"a":[]}}`, after: `{}`, patch: `{"s":{"a":null}}`, lists: true},
+		"a list becomes an object":                       {before: `{"a":[1]}`, after: `{"a":{"b":1}}`, patch: `{"a":{"b":1}}`, lists: true},
+		"a list beside the change does not count":        {before: `{"a":[1],"b":1}`, after: `{"a":[1],"b":2}`, patch: `{"b":2}`},
+		"objects in lists are compared deeply":           {before: `{"a":[{"b":[{}]}]}`, after: `{"a":[{"b":[{}]}]}`, patch: `null`},
+		"a null counts as absent":                        {before: `{"a":1}`, after: `{"a":null}`, patch: `{"a":null}`},
+		"a null that is new cannot be written":           {before: `{}`, after: `{"a":null}`, patch: `null`},
+		"a null in a new object cannot be written":       {before: `{}`, after: `{"a":{"b":null}}`, patch: `{"a":{}}`},
+		"objects that differ in such a null":             {before: `{"a":{}}`, after: `{"a":{"b":null}}`, patch: `null`},
+		"an object that becomes null is emptied by keys": {before: `{"a":{"b":1}}`, after: `{"a":null}`, patch: `{"a":{"b":null}}`},
+		"a null that was there can be removed":           {before: `{"a":null}`, after: `{}`, patch: `{"a":null}`},
+		"a null that stays":                              {before: `{"a":null}`, after: `{"a":null}`, patch: `null`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, lists := contract.MergePatch(parseJSON(t, c.before), parseJSON(t, c.after))
+			raw, err := json.Marshal(got)
+			require.NoError(t, err)
+			require.JSONEq(t, c.patch, string(raw))
+			require.Equal(t, c.lists, lists, "replacesList")
+		})
+	}
+}
+
+func TestMergePatch_TakesNilForAnEmptyObject(t *testing.T) {
+	patch, lists := contract.MergePatch(nil, nil)
+	require.Nil(t, patch)
+	require.False(t, lists)
+	patch, _ = contract.MergePatch(nil, map[string]any{"a": int64(1)})
+	require.Equal(t, map[string]any{"a": int64(1)}, patch)
+}
+
+func TestMergePatch_DoesNotPanicOnContentThatIsNoJSON(t *testing.T) {
+	patch, _ := contract.MergePatch(map[string]any{"a": []string{"x"}}, map[string]any{"a": []string{"x"}})
+	require.Nil(t, patch)
+}
+
+func TestMergePatch_AppliedToBeforeGivesAfter(t *testing.T) {
+	for seed := range uint64(5000) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		before := randomObject(random, 3)
+		after := mutated(random, before)
+		if seed%5 == 0 {
+			after = randomObject(random, 3)
+		}
+		checkPatch(t, fmt.Sprintf("seed %d", seed), before, after)
+	}
+}
+
+func checkPatch(t *testing.T, name string, before, after map[string]any) {
+	t.Helper()
+	beforeCopy, afterCopy := runtime.DeepCopyJSON(before), runtime.DeepCopyJSON(after)
+	patch, lists := contract.MergePatch(before, after)
+	require.Empty(t, cmp.Diff(beforeCopy, before), "%s: before was changed", name)
+	require.Empty(t, cmp.Diff(afterCopy, after), "%s: after was changed", name)
+	if patch == nil {
+		require.Empty(t, cmp.Diff(before, after), "%s: no patch for different objects", name)
+		return
+	}
+	result := patched(t, before, patch)
+	if diff := cmp.Diff(withoutEmpty(after), withoutEmpty(result)); diff != "" {
+		t.Fatalf("%s: patch %v does not lead to after (-want +got):\n%s", name, patch, diff)
+	}
+	require.Equal(t, touchesList(before, patch), lists, "%s: replacesList of %v", name, patch)
+	forEachLeaf(patch, func(parent map[string]any, key string) {
+		value := parent[key]
+		delete(parent, key)
+		require.NotEmpty(t, cmp.Diff(result, patched(t, before, patch)), "%s: %q is not needed in %v", name, key, patch)
+		parent[key] = value
+	})
+}
+
+// patched applies a patch as the API server does.
+func patched(t *testing.T, before, patch map[string]any) map[string]any {
+	t.Helper()
+	document, err := json.Marshal(before)
+	require.NoError(t, err)
+	raw, err := json.Marshal(patch)
+	require.NoError(t, err)
+	after, err := jsonpatch.MergePatch(document, raw)
+	require.NoError(t, err)
+	return parseJSON(t, string(after))
+}
+
+// touchesList is what replacesList promises, said another way: at some place that the patch names is a list, before or after.
+func touchesList(before any, patch map[string]any) bool {
+	fields, _ := before.(map[string]any)
+	for key, value := range patch {
+		inner, isObject := value.(map[string]any)
+		if isList(value) || isList(fields[key]) || isObject && touchesList(fields[key], inner) {
+			return true
+		}
+	}
+	return false
+}
+
+func isList(v any) bool {
+	_, ok := v.([]any)
+	return ok
+}
+
+func forEachLeaf(patch map[string]any, visit func(parent map[string]any, key string)) {
+	for _, key := range sortedKeys(patch) {
+		if inner, ok := patch[key].(map[string]any); ok && len(inner) > 0 {
+			forEachLeaf(inner, visit)
+			continue
+		}
+		visit(patch, key)
+	}
+}
+
+// withoutEmpty drops objects that are empty, deeply: a patch empties an object that is gone, and leaves it standing.
+func withoutEmpty(obj map[string]any) map[string]any {
+	kept := map[string]any{}
+	for key, value := range obj {
+		if inner, ok := value.(map[string]any); ok {
+			if inner = withoutEmpty(inner); len(inner) == 0 {
+				continue
+			}
+			value = inner
+		}
+		kept[key] = value
+	}
+	return kept
+}
+
+func randomObject(random *rand.Rand, depth int) map[string]any {
+	obj := map[string]any{}
+	for range random.IntN(4) {
+		obj[string(rune('a'+random.IntN(4)))] = randomValue(random, depth)
+	}
+	return obj
+}
+
+func randomValue(random *rand.Rand, depth int) any {
+	kinds := 6
+	if depth == 0 {
+		kinds = 4
+	}
+	switch random.IntN(kinds) {
+	case 0:
+		return []string{"", "x", "y"}[random.IntN(3)]
+	case 1:
+		return random.IntN(2) == 0
+	case 2:
+		return int64(random.IntN(3))
+	case 3:
+		return []float64{0.5, 1.5}[random.IntN(2)]
+	case 4:
+		list := []any{}
+		for range random.IntN(3) {
+			list = append(list, randomValue(random, depth-1))
+		}
+		return list
+	default:
+		return randomObject(random, depth-1)
+	}
+}
+
+// mutated returns a copy with a few changes, so that most of the two objects is the same.
+func mutated(random *rand.Rand, obj map[string]any) map[string]any {
+	changed := runtime.DeepCopyJSON(obj)
+	for _, key := range sortedKeys(changed) {
+		switch inner, isObject := changed[key].(map[string]any); {
+		case isObject:
+			changed[key] = mutated(random, inner)
+		case random.IntN(4) == 0:
+			delete(changed, key)
+		case random.IntN(4) == 0:
+			changed[key] = randomValue(random, 2)
+		}
+	}
+	if random.IntN(4) == 0 {
+		changed["new"] = randomValue(random, 2)
+	}
+	return changed
+}

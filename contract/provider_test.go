@@ -1,0 +1,166 @@
+package contract_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
+	addresses := []contract.Address{{Type: "InternalIP", Address: "10.0.0.1"}}
+	for name, c := range map[string]struct {
+		version contract.Version
+		object  string
+		want    contract.InfraMachineState
+	}{
+		"an empty v1beta1 object says nothing": {version: contract.V1Beta1, object: `{}`},
+		"an empty v1beta2 object says nothing": {version: contract.V1Beta2, object: `{}`},
+		"a v1beta1 object": {
+			version: contract.V1Beta1,
+			object: `{"spec":{"providerID":"p://1","failureDomain":"a"},"status":{"ready":true,
+				"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],"failureDomain":"not read",
+				"initialization":{"provisioned":false},"conditions":[{"type":"Ready","status":"False","severity":"Info","reason":"R"}]}}`,
+			want: contract.InfraMachineState{
+				Provisioned: true, ProviderID: "p://1", Addresses: addresses, HasAddresses: true, FailureDomain: contract.Some("a"),
+				Ready: contract.Some(metav1.Condition{Type: "Ready", Status: "False", Reason: "R"}),
+			},
+		},
+		"a v1beta2 object": {
+			version: contract.V1Beta2,
+			object: `{"spec":{"providerID":"p://1","failureDomain":"wanted"},"status":{"ready":false,
+				"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],"failureDomain":"a","initialization":{"provisioned":true}}}`,
+			want: contract.InfraMachineState{
+				Provisioned: true, ProviderID: "p://1", Addresses: addresses, HasAddresses: true, FailureDomain: contract.Some("a"),
+			},
+		},
+		"v1beta2 does not fall back to the old flag": {
+			version: contract.V1Beta2, object: `{"status":{"ready":true}}`,
+		},
+		"empty values are values where absent means something else": {
+			version: contract.V1Beta2,
+			object:  `{"spec":{"providerID":""},"status":{"addresses":[],"failureDomain":"","initialization":{"provisioned":false}}}`,
+			want:    contract.InfraMachineState{HasAddresses: true, FailureDomain: contract.Some("")},
+		},
+		"a Ready condition that cannot be read does not hold up the rest": {
+			version: contract.V1Beta2,
+			object: `{"spec":{"providerID":"p://1"},"status":{"initialization":{"provisioned":true},
+				"conditions":[{"type":"Ready","status":"True","observedGeneration":1.5}]}}`,
+			want: contract.InfraMachineState{Provisioned: true, ProviderID: "p://1", Ready: contract.Some(metav1.Condition{
+				Type: "Ready", Status: "Unknown", Reason: contract.ReasonInvalidCondition,
+				Message: "status.conditions.0.observedGeneration: want integer, found number",
+			})},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj, before := parseObject(t, c.object), parseObject(t, c.object)
+			stale := contract.InfraMachineState{
+				Provisioned: true, ProviderID: "stale", Addresses: make([]contract.Address, 3), HasAddresses: true,
+				FailureDomain: contract.Some("stale"), Ready: contract.Some(metav1.Condition{Type: "Stale"}),
+			}
+			require.NoError(t, contract.InfraMachine(c.version).Read(obj, &stale))
+			if diff := diffStates(c.want, stale); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			require.Empty(t, cmp.Diff(before.Object, obj.Object), "reading changes nothing")
+		})
+	}
+}
+
+func TestInfraMachine_ErrorsNameTheObjectTheContractAndThePlace(t *testing.T) {
+	const head = `"kind":"AWSMachine","metadata":{"namespace":"default","name":"m1"}`
+	for name, c := range map[string]struct {
+		version         contract.Version
+		content, expect string
+	}{
+		"provisioned":    {contract.V1Beta2, `"status":{"initialization":{"provisioned":"true"}}`, "status.initialization.provisioned: want bool, found string"},
+		"initialization": {contract.V1Beta2, `"status":{"initialization":true}`, "status.initialization: want object, found bool"},
+		"ready":          {contract.V1Beta1, `"status":{"ready":null}`, "status.ready: want bool, found null"},
+		"provider ID":    {contract.V1Beta1, `"spec":{"providerID":7}`, "spec.providerID: want string, found integer"},
+		"addresses":      {contract.V1Beta2, `"status":{"addresses":"10.0.0.1"}`, "status.addresses: want list, found string"},
+		"failure domain": {contract.V1Beta2, `"status":{"failureDomain":[]}`, "status.failureDomain: want string, found list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var state contract.InfraMachineState
+			err := contract.InfraMachine(c.version).Read(parseObject(t, `{`+head+`,`+c.content+`}`), &state)
+			require.ErrorIs(t, err, contract.ErrWrongType)
+			require.EqualError(t, err, "AWSMachine default/m1 breaks contract "+string(c.version)+": "+c.expect)
+		})
+	}
+}
+
+func TestBootstrapConfig_IsReadWithThePathsOfItsContract(t *testing.T) {
+	for name, c := range map[string]struct {
+		version contract.Version
+		object  string
+		want    contract.BootstrapConfigState
+	}{
+		"an empty object says nothing": {version: contract.V1Beta1, object: `{}`},
+		"a v1beta1 object": {
+			version: contract.V1Beta1,
+			object:  `{"status":{"ready":true,"dataSecretName":"s","initialization":{"dataSecretCreated":false}}}`,
+			want:    contract.BootstrapConfigState{DataSecretCreated: true, DataSecretName: contract.Some("s")},
+		},
+		"a v1beta2 object": {
+			version: contract.V1Beta2,
+			object: `{"status":{"ready":false,"dataSecretName":"s","initialization":{"dataSecretCreated":true},
+				"conditions":[{"type":"Ready","status":"True","reason":""}]}}`,
+			want: contract.BootstrapConfigState{
+				DataSecretCreated: true, DataSecretName: contract.Some("s"),
+				Ready: contract.Some(metav1.Condition{Type: "Ready", Status: "True", Reason: contract.ReasonNotReported}),
+			},
+		},
+		"an empty name is not an absent one": {
+			version: contract.V1Beta2, object: `{"status":{"dataSecretName":""}}`,
+			want: contract.BootstrapConfigState{DataSecretName: contract.Some("")},
+		},
+		"conditions that are no list": {
+			version: contract.V1Beta2, object: `{"status":{"conditions":"x"}}`,
+			want: contract.BootstrapConfigState{Ready: contract.Some(metav1.Condition{
+				Type: "Ready", Status: "Unknown", Reason: contract.ReasonInvalidCondition,
+				Message: "status.conditions: want list, found string",
+			})},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj, before := parseObject(t, c.object), parseObject(t, c.object)
+			stale := contract.BootstrapConfigState{
+				DataSecretCreated: true, DataSecretName: contract.Some("stale"), Ready: contract.Some(metav1.Condition{Type: "Stale"}),
+			}
+			require.NoError(t, contract.BootstrapConfig(c.version).Read(obj, &stale))
+			if diff := diffStates(c.want, stale); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			require.Empty(t, cmp.Diff(before.Object, obj.Object), "reading changes nothing")
+		})
+	}
+}
+
+func TestBootstrapConfig_ErrorsNameTheObjectTheContractAndThePlace(t *testing.T) {
+	for _, c := range []struct {
+		version         contract.Version
+		content, expect string
+	}{
+		{contract.V1Beta1, `"status":{"ready":"yes"}`, "status.ready: want bool, found string"},
+		{contract.V1Beta2, `"status":{"initialization":{"dataSecretCreated":1}}`, "status.initialization.dataSecretCreated: want bool, found integer"},
+		{contract.V1Beta2, `"status":{"dataSecretName":{}}`, "status.dataSecretName: want string, found object"},
+	} {
+		t.Run(c.expect, func(t *testing.T) {
+			var state contract.BootstrapConfigState
+			err := contract.BootstrapConfig(c.version).Read(parseObject(t, `{"kind":"KubeadmConfig","metadata":{"name":"c1"},`+c.content+`}`), &state)
+			require.ErrorIs(t, err, contract.ErrWrongType)
+			require.EqualError(t, err, "KubeadmConfig c1 breaks contract "+string(c.version)+": "+c.expect)
+		})
+	}
+}
+
+func TestLayouts_OfAnUnknownVersionAreAnErrorAndNoPanic(t *testing.T) {
+	obj := parseObject(t, `{"kind":"K","metadata":{"name":"n","namespace":"ns"}}`)
+	err := contract.InfraMachine("v9").Read(obj, &contract.InfraMachineState{})
+	require.ErrorIs(t, err, contract.ErrUnknownVersion)
+	require.EqualError(t, err, "K ns/n: unknown contract version")
+	require.ErrorIs(t, contract.BootstrapConfig("").Read(obj, &contract.BootstrapConfigState{}), contract.ErrUnknownVersion)
+}

@@ -1,0 +1,174 @@
+package contract_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/phases"
+)
+
+var update = flag.Bool("update", false, "write the generated parts of README.md instead of comparing them")
+
+const maxReadmeLines = 250
+
+// marker is a pair of HTML comments: <!-- name argument --> and <!-- end name -->. What is between them is generated.
+var marker = regexp.MustCompile(`(?s)<!-- (snippet|diagram|packages|versions)(?:[: ]([^ ]+))? -->\n(.*?)<!-- end ([a-z]+) -->`)
+
+func TestREADMEIsCurrent(t *testing.T) {
+	file := filepath.Join(root, "README.md")
+	old, err := os.ReadFile(file)
+	require.NoError(t, err)
+
+	seen := map[string]bool{}
+	current := marker.ReplaceAllFunc(old, func(part []byte) []byte {
+		m := marker.FindSubmatch(part)
+		name, arg := string(m[1]), string(m[2])
+		require.Equal(t, name, string(m[4]), "a generated part of README.md ends with another name")
+		seen[name] = true
+		open, _, _ := bytes.Cut(part, []byte("\n"))
+		return fmt.Appendf(nil, "%s\n%s<!-- end %s -->", open, generate(t, name, arg), name)
+	})
+	for _, name := range []string{"snippet", "diagram", "packages", "versions"} {
+		if !seen[name] {
+			t.Errorf("README.md has no generated part %q", name)
+		}
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(file, current, 0o600))
+		return
+	}
+	if diff := cmp.Diff(string(current), string(old)); diff != "" {
+		t.Errorf("README.md is not current, run `make generate` (-want +got):\n%s", diff)
+	}
+}
+
+func TestREADMEIsShortAndItsLinksLead(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root, "README.md"))
+	require.NoError(t, err)
+	if lines := bytes.Count(content, []byte("\n")); lines > maxReadmeLines {
+		t.Errorf("README.md has %d lines, more than %d", lines, maxReadmeLines)
+	}
+	for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllSubmatch(content, -1) {
+		target := string(link[1])
+		if strings.Contains(target, "://") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+			t.Errorf("README.md links to %s, which is not there", target)
+		}
+	}
+}
+
+func generate(t *testing.T, name, arg string) string {
+	t.Helper()
+	switch name {
+	case "snippet":
+		return fenced("go", snippet(t, arg))
+	case "diagram":
+		var out strings.Builder
+		require.NoError(t, phases.ClusterAPI().WriteMermaid(&out))
+		return fenced("mermaid", out.String())
+	case "packages":
+		return packageTable(t)
+	default:
+		return versionTable(t)
+	}
+}
+
+func fenced(language, body string) string { return "```" + language + "\n" + body + "```\n" }
+
+// snippet returns a function of a Go file, named as in "machine/example_test.go#Example_embed". Of an example only the body
+// is shown: its own name and its expected output mean nothing to a reader.
+func snippet(t *testing.T, arg string) string {
+	t.Helper()
+	file, name, _ := strings.Cut(arg, "#")
+	src, err := os.ReadFile(filepath.Join(root, file))
+	require.NoError(t, err)
+	fset := token.NewFileSet()
+	parsed, err := parser.ParseFile(fset, file, src, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	offset := func(p token.Pos) int { return fset.Position(p).Offset }
+	for _, decl := range parsed.Decls {
+		fn, ok := decl.(*ast.FuncDecl)
+		if !ok || fn.Name.Name != name {
+			continue
+		}
+		if !strings.HasPrefix(name, "Example") {
+			return string(src[offset(fn.Pos()):offset(fn.End())]) + "\n"
+		}
+		body := string(src[offset(fn.Body.Lbrace)+1 : offset(fn.Body.Rbrace)])
+		body, _, _ = strings.Cut(body, "\t// Output:")
+		body = strings.ReplaceAll(strings.Trim(body, "\n"), "\n\t", "\n")
+		return strings.TrimRight(strings.TrimPrefix(body, "\t"), "\n\t ") + "\n"
+	}
+	t.Fatalf("%s has no function %q", file, name)
+	return ""
+}
+
+// packageTable lists the library's packages floor by floor, with the first sentence of their documentation.
+func packageTable(t *testing.T) string {
+	t.Helper()
+	var out strings.Builder
+	out.WriteString("| Package | Floor | What it does |\n|---|---|---|\n")
+	listed := listPackages(t)
+	order := floors()
+	floorIndex := func(p goPackage) int {
+		return slices.IndexFunc(order, func(f floor) bool {
+			return slices.ContainsFunc(f.packages, func(name string) bool { return matches(name, p.rel()) })
+		})
+	}
+	slices.SortStableFunc(listed, func(a, b goPackage) int { return floorIndex(a) - floorIndex(b) })
+	for _, p := range listed {
+		at := floorIndex(p)
+		if at < 0 || p.Name == "main" || strings.HasPrefix(p.rel(), "examples/") {
+			continue
+		}
+		fmt.Fprintf(&out, "| [`%s`](%s) | %s | %s |\n", p.rel(), p.rel(), order[at].name, synopsis(t, p))
+	}
+	return out.String()
+}
+
+// synopsis is the first sentence of doc.go without "Package x".
+func synopsis(t *testing.T, p goPackage) string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, p.rel(), "doc.go"), nil, parser.PackageClauseOnly|parser.ParseComments)
+	require.NoError(t, err)
+	sentence := new(doc.Package).Synopsis(parsed.Doc.Text())
+	sentence = strings.TrimPrefix(sentence, "Package "+p.Name+" ")
+	require.NotEmpty(t, sentence, "package %s has no first sentence", p.rel())
+	return strings.ReplaceAll(strings.ToUpper(sentence[:1])+sentence[1:], "|", "\\|")
+}
+
+func versionTable(t *testing.T) string {
+	t.Helper()
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	version := func(pattern string) string {
+		found := regexp.MustCompile(`(?m)^\t?` + pattern + `$`).FindSubmatch(mod)
+		require.NotNil(t, found, "go.mod has no line %s", pattern)
+		return string(found[1])
+	}
+	contracts := make([]string, 0, len(contract.Versions()))
+	for _, v := range contract.Versions() {
+		contracts = append(contracts, string(v))
+	}
+	return fmt.Sprintf("| Machinist | Go | k8s.io/* | controller-runtime | provider contracts | Machines |\n|---|---|---|---|---|---|\n"+
+		"| main | %s | %s | %s | %s | any kind; a layout for `cluster.x-k8s.io/v1beta2` is included |\n",
+		version(`go (\S+)`), version(`k8s\.io/client-go (\S+)`), version(`sigs\.k8s\.io/controller-runtime (\S+)`),
+		strings.Join(contracts, ", "))
+}
