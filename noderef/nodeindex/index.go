@@ -1,0 +1,147 @@
+package nodeindex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// Options changes how an [Index] works. The zero Options are the defaults.
+type Options struct {
+	// Significant says which updates of a Node wake subscribers. The index takes in every update. Default:
+	// noderef.Significant.
+	Significant func(old, updated *corev1.Node) bool
+}
+
+// Index is the Node index of one cluster and the source of its Node events. It implements noderef.Lookup and is safe for
+// concurrent use. Make one with [New].
+type Index struct {
+	significant func(old, updated *corev1.Node) bool
+	// informed tells whether the handler has been given the whole first list.
+	informed toolscache.ResourceEventHandlerRegistration
+
+	// nodesMu guards nodes. It is held for single operations only, never while a subscriber runs.
+	nodesMu sync.RWMutex
+	nodes   noderef.Index
+
+	// eventsMu makes one step of "update the index, tell the subscribers", and of "tell a new subscriber what is there, add
+	// it to the list". It is taken before nodesMu.
+	eventsMu    sync.Mutex
+	subscribers []*subscriber
+}
+
+var _ noderef.Lookup = (*Index)(nil)
+
+// New returns the index of the Nodes in a cache, usually manager.GetCache(). It asks for the cache's typed Node informer, which
+// starts with the cache, and returns without waiting for it. Call it once per cache and before the cache starts where
+// possible; a second index works, but holds a second map.
+//
+// It fails when the cache cannot provide the informer, for example because the scheme lacks core/v1. Missing permissions show
+// later: HasSynced stays false. The caller needs get, list and watch on nodes.
+func New(ctx context.Context, informers cache.Informers, o Options) (*Index, error) {
+	if informers == nil {
+		return nil, errors.New("node index: informers is nil; pass the manager's cache")
+	}
+	x := &Index{significant: o.Significant}
+	if x.significant == nil {
+		x.significant = noderef.Significant
+	}
+	informer, err := informers.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("node index: getting the Node informer: %w", err)
+	}
+	x.informed, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    x.onAdd,
+		UpdateFunc: x.onUpdate,
+		DeleteFunc: x.onDelete,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("node index: adding a handler to the Node informer: %w", err)
+	}
+	return x, nil
+}
+
+// HasSynced says that the index has seen every Node of the first list. Before that, a Node that is not found may exist.
+func (x *Index) HasSynced() bool { return x.informed.HasSynced() }
+
+// ByProviderID returns the Nodes with exactly this provider ID, sorted by name. Nodes and slice are views and must not be
+// changed; the slice stays as it is when Nodes come and go.
+func (x *Index) ByProviderID(id string) []*corev1.Node {
+	x.nodesMu.RLock()
+	defer x.nodesMu.RUnlock()
+	return x.nodes.ByProviderID(id)
+}
+
+// ByName returns the Node of that name as a view that must not be changed, or nil.
+func (x *Index) ByName(name string) *corev1.Node {
+	x.nodesMu.RLock()
+	defer x.nodesMu.RUnlock()
+	return x.nodes.ByName(name)
+}
+
+// Len returns the number of Nodes.
+func (x *Index) Len() int {
+	x.nodesMu.RLock()
+	defer x.nodesMu.RUnlock()
+	return x.nodes.Len()
+}
+
+func (x *Index) onAdd(obj any) {
+	if node, ok := obj.(*corev1.Node); ok {
+		x.put(nil, node)
+	}
+}
+
+func (x *Index) onUpdate(oldObj, newObj any) {
+	old, _ := oldObj.(*corev1.Node)
+	if node, ok := newObj.(*corev1.Node); ok {
+		x.put(old, node)
+	}
+}
+
+// onDelete trusts the name alone: after a missed watch event the informer reports a tombstone, whose object may be old or
+// lacking.
+func (x *Index) onDelete(obj any) {
+	name := ""
+	switch o := obj.(type) {
+	case *corev1.Node:
+		name = o.Name
+	case toolscache.DeletedFinalStateUnknown:
+		name = o.Key // Nodes have no namespace, so the key is the name
+	}
+	x.eventsMu.Lock()
+	defer x.eventsMu.Unlock()
+
+	x.nodesMu.Lock()
+	removed := x.nodes.Remove(name)
+	x.nodesMu.Unlock()
+	if removed != nil {
+		x.tell(Event{Old: removed})
+	}
+}
+
+func (x *Index) put(old, node *corev1.Node) {
+	x.eventsMu.Lock()
+	defer x.eventsMu.Unlock()
+
+	x.nodesMu.Lock()
+	x.nodes.Add(node)
+	x.nodesMu.Unlock()
+	if x.significant(old, node) {
+		x.tell(Event{Old: old, New: node})
+	}
+}
+
+// tell needs eventsMu, and must not have nodesMu: a mapper looks things up.
+func (x *Index) tell(e Event) {
+	for _, s := range x.subscribers {
+		s.tell(e)
+	}
+}

@@ -1,0 +1,97 @@
+package nodeindex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// Event is a change of one Node. Both Nodes are views that must not be changed.
+type Event struct {
+	// Old is the Node before the change; nil when it appeared, or when it is told to a late subscriber.
+	Old *corev1.Node
+	// New is the Node after the change; nil when it went. With the same name as Old but another UID it is another Node: a
+	// mapper looks at both.
+	New *corev1.Node
+}
+
+// Mapper names the objects to reconcile because of an event. It is called by one goroutine at a time per index, after the
+// index has taken the event in. See the package's limits for what it may do.
+type Mapper func(Event) []reconcile.Request
+
+// Source returns a source for a controller's Watches (builder.WatchesRawSource, controller.Watch). Each start of it is a
+// subscriber of its own: it is told of the Nodes that are in the index and then of every event, until the context of the
+// start ends. The controller starts its workers once the index has synced.
+func (x *Index) Source(mapper Mapper) source.SyncingSource {
+	return &nodeSource{index: x, mapper: mapper}
+}
+
+type nodeSource struct {
+	index  *Index
+	mapper Mapper
+}
+
+// subscriber is one started source.
+type subscriber struct {
+	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
+	mapper Mapper
+}
+
+func (s *subscriber) tell(e Event) {
+	for _, r := range s.mapper(e) {
+		s.queue.Add(r)
+	}
+}
+
+// Start implements source.Source.
+func (s *nodeSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	if s.mapper == nil {
+		return errors.New("node index: the source has no mapper")
+	}
+	sub := &subscriber{queue: queue, mapper: s.mapper}
+	s.index.subscribe(sub)
+	context.AfterFunc(ctx, func() { s.index.unsubscribe(sub) })
+	return nil
+}
+
+// WaitForSync implements source.SyncingSource.
+func (s *nodeSource) WaitForSync(ctx context.Context) error {
+	select {
+	case <-s.index.informed.HasSyncedChecker().Done():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("node index: Nodes are not listed yet; check that they may be listed and watched: %w", context.Cause(ctx))
+	}
+}
+
+// String implements fmt.Stringer, which controller-runtime logs.
+func (s *nodeSource) String() string { return "node index" }
+
+func (x *Index) subscribe(sub *subscriber) {
+	x.eventsMu.Lock()
+	defer x.eventsMu.Unlock()
+
+	x.nodesMu.RLock()
+	nodes := make([]*corev1.Node, 0, x.nodes.Len())
+	for _, name := range x.nodes.Names() {
+		nodes = append(nodes, x.nodes.ByName(name))
+	}
+	x.nodesMu.RUnlock()
+
+	for _, node := range nodes {
+		sub.tell(Event{New: node})
+	}
+	x.subscribers = append(x.subscribers, sub)
+}
+
+func (x *Index) unsubscribe(sub *subscriber) {
+	x.eventsMu.Lock()
+	defer x.eventsMu.Unlock()
+	x.subscribers = slices.DeleteFunc(x.subscribers, func(s *subscriber) bool { return s == sub })
+}

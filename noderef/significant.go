@@ -1,0 +1,93 @@
+package noderef
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Ready says that the Node's Ready condition is True. A nil Node, and one without that condition, is not ready.
+func Ready(node *corev1.Node) bool {
+	if node == nil {
+		return false
+	}
+	return conditionStatus(node.Status.Conditions, corev1.NodeReady) == corev1.ConditionTrue
+}
+
+// Significant says whether a change of a Node can change a decision about its Machine. It is the filter of Node events: a
+// kubelet's heartbeat is not significant, and wakes nobody.
+//
+// Significant are: a Node that appears, goes, is replaced under its name or starts to be deleted; its provider ID, labels,
+// annotations, taints (but not the time one was added), unschedulable, addresses and node info; and the status of any
+// condition, because health checks may name any type. Not significant are capacity, images, volumes, reasons, messages and
+// times. Either Node may be nil. It allocates nothing.
+func Significant(old, updated *corev1.Node) bool {
+	if old == nil || updated == nil {
+		return old != updated
+	}
+	if old == updated {
+		return false
+	}
+	return !sameMeta(old, updated) || !sameSpec(&old.Spec, &updated.Spec) || !sameStatus(&old.Status, &updated.Status)
+}
+
+func sameMeta(a, b *corev1.Node) bool {
+	return a.UID == b.UID &&
+		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
+		maps.Equal(a.Labels, b.Labels) &&
+		maps.Equal(a.Annotations, b.Annotations)
+}
+
+func sameSpec(a, b *corev1.NodeSpec) bool {
+	return a.ProviderID == b.ProviderID &&
+		a.Unschedulable == b.Unschedulable &&
+		slices.EqualFunc(a.Taints, b.Taints, sameTaint)
+}
+
+func sameStatus(a, b *corev1.NodeStatus) bool {
+	return slices.Equal(a.Addresses, b.Addresses) &&
+		sameConditions(a.Conditions, b.Conditions) &&
+		sameInfo(&a.NodeInfo, &b.NodeInfo)
+}
+
+func conditionStatus(conditions []corev1.NodeCondition, t corev1.NodeConditionType) corev1.ConditionStatus {
+	for i := range conditions {
+		if conditions[i].Type == t {
+			return conditions[i].Status
+		}
+	}
+	return ""
+}
+
+// sameConditions compares by type, since the order of a Node's conditions carries no meaning.
+func sameConditions(a, b []corev1.NodeCondition) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if conditionStatus(b, a[i].Type) != a[i].Status {
+			return false
+		}
+	}
+	return true
+}
+
+func sameTaint(a, b corev1.Taint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
+}
+
+// sameInfo looks behind the one pointer in node info: every decoded Node has its own, so that == on the struct would call
+// every heartbeat a change.
+func sameInfo(a, b *corev1.NodeSystemInfo) bool {
+	x, y := *a, *b
+	x.Swap, y.Swap = nil, nil
+	return x == y && swapCapacity(a) == swapCapacity(b)
+}
+
+func swapCapacity(info *corev1.NodeSystemInfo) int64 {
+	if info.Swap == nil || info.Swap.Capacity == nil {
+		return -1
+	}
+	return *info.Swap.Capacity
+}
