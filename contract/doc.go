@@ -14,9 +14,13 @@
 //
 // # Guarantees
 //
-// Everything is safe for concurrent use. Reading a scalar allocates nothing, keeps nothing and changes nothing. Absent is
-// a value and not an error; a value of another type is an error that matches [ErrWrongType] and names the dotted path.
-// Writing leaves every other field alone. State that the served schema has no field for lives in machinist.dev annotations.
+// Everything is safe for concurrent use. Reading a scalar or a provider object into a reused state allocates nothing, keeps
+// nothing and changes nothing. Absent is a value and not an error; a value of another type is an error that matches
+// [ErrWrongType] and names the dotted path. Only a Ready condition that cannot be read holds nothing up: it is read as
+// Unknown with [ReasonInvalidCondition].
+//
+// What an adapter writes it reads back equal, times to the second, and every other field stays as it was. State that the
+// served schema has no field for lives in machinist.dev annotations.
 //
 // Patches are the difference of two objects ([MergePatch]) rather than a second writer beside the adapter: an adapter says
 // once where a value goes, and the patch is minimal by construction, also when an update sets what is already there.

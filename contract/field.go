@@ -10,7 +10,8 @@ import (
 // ErrWrongType matches, with errors.Is, every error about a value of another type than the contract wants.
 var ErrWrongType = errors.New("wrong type")
 
-// ErrNoPlace is returned when a value is to be written for which a layout has no place.
+// ErrNoPlace is returned when a value is set through the zero Field, which a layout has where it has no place for a value,
+// or into a nil object.
 var ErrNoPlace = errors.New("the layout has no place for this value")
 
 // FieldError says which place of an object holds a value of the wrong type. It matches ErrWrongType.

@@ -70,6 +70,21 @@ func TestNestedModulesStandUnderExamples(t *testing.T) {
 	}
 }
 
+func TestEveryDirectRequirementIsArgued(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	reasons, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	require.NoError(t, err)
+	// What the floors name, and what tests are written with, needs no further reason.
+	given := []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/kubectl", "sigs.k8s.io/controller-runtime",
+		"github.com/stretchr/testify", "github.com/google/go-cmp"}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllSubmatch(mod, -1) {
+		if name := string(m[1]); !slices.Contains(given, name) && !bytes.Contains(reasons, []byte("| `"+name+"` |")) {
+			t.Errorf("go.mod requires %s: CONTRIBUTING.md must say why, in the section on direct dependencies", name)
+		}
+	}
+}
+
 func TestNoFileIsLongAndNoneNamesADeveloperMachine(t *testing.T) {
 	for _, file := range repositoryFiles(t) {
 		content, err := os.ReadFile(filepath.Join(root, file))

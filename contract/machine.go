@@ -17,16 +17,30 @@ type Object interface {
 
 // Keys that Cluster API has given a meaning, and that machines of any shape share.
 const (
-	ClusterNameLabel   = "cluster.x-k8s.io/cluster-name"
-	SetNameLabel       = "cluster.x-k8s.io/set-name"
-	PausedAnnotation   = "cluster.x-k8s.io/paused"
-	MachineFinalizer   = "machine.cluster.x-k8s.io"
-	ExcludeDrain       = "machine.cluster.x-k8s.io/exclude-node-draining"
-	PreDrainHook       = "pre-drain.delete.hook.machine.cluster.x-k8s.io"
-	PreTerminateHook   = "pre-terminate.delete.hook.machine.cluster.x-k8s.io"
-	NodeUIDAnnotation  = "machinist.dev/node-uid"
-	DrainedAnnotation  = "machinist.dev/drained-node-uid"
+	// ClusterNameLabel names the Cluster that an object belongs to.
+	ClusterNameLabel = "cluster.x-k8s.io/cluster-name"
+	// SetNameLabel names the MachineSet that made a Machine.
+	SetNameLabel = "cluster.x-k8s.io/set-name"
+	// PausedAnnotation, with any value, asks reconcilers to leave an object alone.
+	PausedAnnotation = "cluster.x-k8s.io/paused"
+	// MachineFinalizer keeps a Machine until everything of it is gone.
+	MachineFinalizer = "machine.cluster.x-k8s.io"
+	// ExcludeDrain, an annotation with any value, has a Machine deleted without draining its Node.
+	ExcludeDrain = "machine.cluster.x-k8s.io/exclude-node-draining"
+	// PreDrainHook and PreTerminateHook are prefixes of annotations that hold deletion up before drain, and before the
+	// infrastructure is deleted. Rule: Cluster API proposal "machine deletion phase hooks".
+	PreDrainHook     = "pre-drain.delete.hook.machine.cluster.x-k8s.io"
+	PreTerminateHook = "pre-terminate.delete.hook.machine.cluster.x-k8s.io"
+	// UninitializedTaint is on a new Node until labels and taints of its Machine have reached it.
 	UninitializedTaint = "node.cluster.x-k8s.io/uninitialized"
+)
+
+// Annotations of this module, for state that Cluster API's schema has no field for.
+const (
+	// NodeUIDAnnotation holds the UID of the matched Node, which tells it from a later Node of the same name.
+	NodeUIDAnnotation = "machinist.dev/node-uid"
+	// DrainedAnnotation holds the UID of the Node whose drain was finished.
+	DrainedAnnotation = "machinist.dev/drained-node-uid"
 )
 
 // Ref points at an object in the namespace of the Machine that holds it. The API version is not part of it: it follows
@@ -90,7 +104,9 @@ func (s *MachineState) Paused() bool {
 	return paused
 }
 
-// MachineUpdate is what a pass wants to change. The zero update changes nothing.
+// MachineUpdate is what a pass wants to change. The zero update changes nothing. Where MachineState has no Opt, zero and
+// absent are the same to every reader, and setting the zero value removes the field: the schemas of Machines refuse empty
+// texts.
 type MachineUpdate struct {
 	Finalizers          Change[[]string]
 	OwnerReferences     Change[[]metav1.OwnerReference]
@@ -109,7 +125,7 @@ type MachineUpdate struct {
 	DrainStarted                        Change[time.Time]
 	DrainedNode                         Change[types.UID]
 
-	// Conditions are upserted by type; the others of the list stay.
+	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
 	Conditions []metav1.Condition
 	// RemoveConditions are types to remove.
 	RemoveConditions []string
@@ -126,12 +142,14 @@ type MachineAdapter interface {
 	Write(Object, MachineUpdate) error
 }
 
-// Kind is a kind of Machine and how to read it.
+// Kind is a kind of Machine and how to read it. Every field but StatusSubresource is needed.
 type Kind struct {
+	// GVK is used for owner references and events, because cached objects of Go types have none.
 	GVK schema.GroupVersionKind
 	// New and NewList return empty objects, with the GVK set when they are unstructured.
 	New     func() Object
 	NewList func() runtime.Object
+	// Adapter translates the objects that New returns.
 	Adapter MachineAdapter
 	// StatusSubresource says that status is written through its own endpoint.
 	StatusSubresource bool

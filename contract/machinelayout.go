@@ -92,27 +92,14 @@ func (a layoutAdapter) Read(obj Object, into *MachineState) error {
 	if a.layout == nil {
 		return fmt.Errorf("%s: %w", describe(u), errNoLayout)
 	}
-	readMetadata(u, into)
-	if err := a.layout.read(u.Object, into); err != nil {
+	err := readMetadata(u, into)
+	if err == nil {
+		err = a.layout.read(u.Object, into)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", describe(u), err)
 	}
 	return nil
-}
-
-func readMetadata(u *unstructured.Unstructured, into *MachineState) {
-	into.Key = types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
-	into.UID = u.GetUID()
-	into.ResourceVersion = u.GetResourceVersion()
-	into.Generation = u.GetGeneration()
-	into.Created = u.GetCreationTimestamp().Time
-	into.Deleting = time.Time{}
-	if at := u.GetDeletionTimestamp(); at != nil {
-		into.Deleting = at.Time
-	}
-	into.Labels = u.GetLabels()
-	into.Annotations = u.GetAnnotations()
-	into.Finalizers = u.GetFinalizers()
-	into.OwnerReferences = u.GetOwnerReferences()
 }
 
 func (l *MachineLayout) read(obj map[string]any, into *MachineState) error {

@@ -101,13 +101,17 @@ func TestMachine_ReadingReplacesWhatTheStateHeldBefore(t *testing.T) {
 
 func TestMachine_ErrorsNameTheMachineAndThePlace(t *testing.T) {
 	for content, want := range map[string]string{
-		`"spec":{"providerID":1}`:                                          "spec.providerID: want string, found integer",
-		`"spec":{"bootstrap":{"configRef":"x"}}`:                           "spec.bootstrap.configRef: want object, found string",
-		`"spec":{"deletion":{"nodeDrainTimeoutSeconds":"1s"}}`:             "spec.deletion.nodeDrainTimeoutSeconds: want 32-bit integer, found string",
-		`"status":{"lastUpdated":"now"}`:                                   "status.lastUpdated: want RFC 3339 time, found unreadable text",
-		`"status":{"initialization":{"infrastructureProvisioned":"true"}}`: "status.initialization.infrastructureProvisioned: want bool, found string",
-		`"status":{"conditions":[{"type":"Ready"}]}`:                       "status.conditions.0.status: want True, False or Unknown, found nothing",
-		`"status":{"addresses":[null]}`:                                    "status.addresses.0: want object, found null",
+		`"spec":{"providerID":1}`:                                                                 "spec.providerID: want string, found integer",
+		`"spec":{"bootstrap":{"configRef":"x"}}`:                                                  "spec.bootstrap.configRef: want object, found string",
+		`"spec":{"deletion":{"nodeDrainTimeoutSeconds":"1s"}}`:                                    "spec.deletion.nodeDrainTimeoutSeconds: want 32-bit integer, found string",
+		`"status":{"lastUpdated":"now"}`:                                                          "status.lastUpdated: want RFC 3339 time, found unreadable text",
+		`"status":{"initialization":{"infrastructureProvisioned":"true"}}`:                        "status.initialization.infrastructureProvisioned: want bool, found string",
+		`"status":{"conditions":[{"type":"Ready"}]}`:                                              "status.conditions.0.status: want True, False or Unknown, found nothing",
+		`"status":{"addresses":[null]}`:                                                           "status.addresses.0: want object, found null",
+		`"metadata":{"namespace":"ns","name":"m","annotations":{"cluster.x-k8s.io/paused":true}}`: "metadata.annotations.cluster.x-k8s.io/paused: want string, found bool",
+		`"metadata":{"namespace":"ns","name":"m","labels":[]}`:                                    "metadata.labels: want object, found list",
+		`"metadata":{"namespace":"ns","name":"m","finalizers":"f"}`:                               "metadata.finalizers: want list, found string",
+		`"metadata":{"namespace":"ns","name":"m","finalizers":["f",1]}`:                           "metadata.finalizers.1: want string, found integer",
 	} {
 		t.Run(want, func(t *testing.T) {
 			obj := parseObject(t, `{"kind":"Machine","metadata":{"namespace":"ns","name":"m"},`+content+`}`)

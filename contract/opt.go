@@ -32,7 +32,8 @@ const (
 	changeClear
 )
 
-// Change is what to do with a value: keep it (the zero Change), set it or clear it.
+// Change is what to do with a value: keep it (the zero Change), set it or clear it. It is immutable; what it holds is the
+// caller's.
 type Change[T any] struct {
 	value T
 	kind  changeKind
