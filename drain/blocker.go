@@ -1,0 +1,82 @@
+package drain
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Blocker is a group of pods of one Node that cannot go for the same reason.
+type Blocker struct {
+	Node    string
+	Reason  Reason
+	Budgets []types.NamespacedName // the budgets in the way, sorted; empty when no budget is
+	Pods    []PodRef               // the first pods, sorted, as many as were asked for
+	Count   int                    // all pods
+	// Since is when the group was first seen blocked. A plan knows no past and leaves it zero; drain/runner fills it.
+	Since   time.Time
+	Message string
+}
+
+// Key names what a blocker is about, without its pods: equal keys in two plans are the same trouble.
+func (b Blocker) Key() string {
+	var s strings.Builder
+	s.WriteString(b.Node + "|" + string(b.Reason))
+	for _, name := range b.Budgets {
+		s.WriteString("|" + name.String())
+	}
+	if len(b.Budgets) == 0 {
+		s.WriteString("|" + b.Message)
+	}
+	return s.String()
+}
+
+// Blockers groups what blocks the plan's Nodes by Node, reason and budgets (where no budget is involved: by message),
+// sorted. Each names at most maxPods pods; 0 or less means 3. Pods that only take their time, because they are
+// terminating, being asked to go, or wait for others, are not blockers.
+func (p Plan) Blockers(maxPods int) []Blocker {
+	if maxPods <= 0 {
+		maxPods = defaultNames
+	}
+	byKey := map[string]*Blocker{}
+	for i := range p.Decisions {
+		d := &p.Decisions[i]
+		if group(d) != groupBlocked {
+			continue
+		}
+		b := Blocker{Node: d.Node, Reason: d.Reason, Message: d.Message}
+		if aboutBudgets(d.Reason) {
+			b.Budgets = d.Budgets
+		}
+		key := b.Key()
+		if byKey[key] == nil {
+			byKey[key] = &b
+		}
+		byKey[key].Pods = append(byKey[key].Pods, RefOf(d.Pod))
+	}
+	out := make([]Blocker, 0, len(byKey))
+	for _, b := range byKey {
+		b.Count = len(b.Pods)
+		slices.SortFunc(b.Pods, comparePodRefs)
+		b.Pods = b.Pods[:min(maxPods, len(b.Pods)):min(maxPods, len(b.Pods))]
+		out = append(out, *b)
+	}
+	slices.SortFunc(out, func(a, b Blocker) int { return cmp.Compare(a.Key(), b.Key()) })
+	return out
+}
+
+func aboutBudgets(r Reason) bool {
+	switch r {
+	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonBudgetNeverAllows, ReasonMultipleBudgets:
+		return true
+	default:
+		return false
+	}
+}
+
+func comparePodRefs(a, b PodRef) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}

@@ -1,0 +1,176 @@
+package drain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// violation is how the API server begins its answer when a budget is in the way; Cluster API prints it in lower case.
+const violation = "cannot evict pod as it would violate the pod's disruption budget."
+
+type budget struct {
+	name     types.NamespacedName
+	obj      *policyv1.PodDisruptionBudget
+	selector labels.Selector
+	left     int32
+}
+
+// ledger counts what budgets still allow while a plan is made.
+type ledger map[string][]*budget
+
+func newLedger(facts *Facts) ledger {
+	l := ledger{}
+	for _, pdb := range facts.Budgets {
+		selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+		if err != nil {
+			continue // the API server lets such a budget match nothing
+		}
+		name := types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}
+		b := &budget{name: name, obj: pdb, selector: selector}
+		if !stale(pdb) {
+			b.left = max(0, pdb.Status.DisruptionsAllowed-facts.Spent[name])
+		}
+		l[pdb.Namespace] = append(l[pdb.Namespace], b)
+	}
+	for _, budgets := range l {
+		slices.SortFunc(budgets, func(a, b *budget) int { return strings.Compare(a.name.Name, b.name.Name) })
+	}
+	return l
+}
+
+func (l ledger) matching(pod *corev1.Pod) []*budget {
+	var found []*budget
+	for _, b := range l[pod.Namespace] {
+		if b.selector.Matches(labels.Set(pod.Labels)) {
+			found = append(found, b)
+		}
+	}
+	return found
+}
+
+// gate applies the budgets to a pod that is about to be evicted, the way the eviction endpoint does
+// (drain-noderef 3.1): some phases ignore budgets, two budgets are an error, unready pods follow
+// unhealthyPodEvictionPolicy (KEP-3017), everything else takes a token.
+func (l ledger) gate(d *Decision) {
+	budgets := l.matching(d.Pod)
+	for _, b := range budgets {
+		d.Budgets = append(d.Budgets, b.name)
+	}
+	switch {
+	case len(budgets) == 0 || outsideBudgets(d.Pod):
+		return
+	case len(budgets) > 1:
+		d.hold(Deny, ReasonMultipleBudgets, multipleBudgetsMessage(budgets))
+		return
+	}
+	b := budgets[0]
+	if !ready(d.Pod) && unreadyMayGo(b.obj) {
+		return
+	}
+	switch {
+	case stale(b.obj):
+		d.hold(Wait, ReasonBudgetStale,
+			fmt.Sprintf("%s The disruption budget %s is still being processed by the server.", violation, b.name.Name))
+	case neverAllows(b.obj):
+		d.hold(Deny, ReasonBudgetNeverAllows, neverAllowsMessage(b))
+	case b.left == 0:
+		d.hold(Wait, ReasonBudgetExhausted, exhaustedMessage(b))
+	default:
+		b.left--
+		d.TakesToken = true
+	}
+}
+
+// outsideBudgets mirrors the API server: these pods are deleted without a look at budgets.
+func outsideBudgets(pod *corev1.Pod) bool {
+	return finished(pod) || pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil
+}
+
+func ready(pod *corev1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodReady {
+			return pod.Status.Conditions[i].Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func unreadyMayGo(pdb *policyv1.PodDisruptionBudget) bool {
+	if policy := pdb.Spec.UnhealthyPodEvictionPolicy; policy != nil && *policy == policyv1.AlwaysAllow {
+		return true
+	}
+	return pdb.Status.CurrentHealthy >= pdb.Status.DesiredHealthy && pdb.Status.DesiredHealthy > 0
+}
+
+func stale(pdb *policyv1.PodDisruptionBudget) bool {
+	return pdb.Status.ObservedGeneration < pdb.Generation
+}
+
+// neverAllows says that no state of the pods that exist now can open the budget. It needs a trustworthy status: a budget
+// whose sync failed has counts that mean nothing.
+func neverAllows(pdb *policyv1.PodDisruptionBudget) bool {
+	st := &pdb.Status
+	if st.DisruptionsAllowed > 0 || st.ExpectedPods == 0 || st.ExpectedPods > st.DesiredHealthy || syncFailed(pdb) != "" {
+		return false
+	}
+	if unavailable := pdb.Spec.MaxUnavailable; unavailable != nil {
+		return isNone(*unavailable)
+	}
+	return pdb.Spec.MinAvailable != nil
+}
+
+func isNone(v intstr.IntOrString) bool {
+	if v.Type == intstr.String {
+		return strings.TrimLeft(strings.TrimSuffix(v.StrVal, "%"), "0") == ""
+	}
+	return v.IntVal == 0
+}
+
+func syncFailed(pdb *policyv1.PodDisruptionBudget) string {
+	c := meta.FindStatusCondition(pdb.Status.Conditions, policyv1.DisruptionAllowedCondition)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != policyv1.SyncFailedReason {
+		return ""
+	}
+	return c.Message
+}
+
+func exhaustedMessage(b *budget) string {
+	st := &b.obj.Status
+	if why := syncFailed(b.obj); why != "" {
+		return fmt.Sprintf("%s The disruption budget %s does not allow evicting pods currently because it failed sync: %s",
+			violation, b.name.Name, why)
+	}
+	if st.CurrentHealthy <= st.DesiredHealthy {
+		return fmt.Sprintf("%s The disruption budget %s needs %d healthy pods and has %d currently",
+			violation, b.name.Name, st.DesiredHealthy, st.CurrentHealthy)
+	}
+	return fmt.Sprintf("%s The disruption budget %s does not allow evicting pods currently", violation, b.name.Name)
+}
+
+func neverAllowsMessage(b *budget) string {
+	limit := "minAvailable"
+	var value *intstr.IntOrString
+	if value = b.obj.Spec.MinAvailable; b.obj.Spec.MaxUnavailable != nil {
+		limit, value = "maxUnavailable", b.obj.Spec.MaxUnavailable
+	}
+	return fmt.Sprintf("%s The disruption budget %s with %s %s can never allow one while it covers %d pods; "+
+		"change the budget or add replicas", violation, b.name.Name, limit, value.String(), b.obj.Status.ExpectedPods)
+}
+
+func multipleBudgetsMessage(budgets []*budget) string {
+	names := make([]string, 0, len(budgets))
+	for _, b := range budgets {
+		names = append(names, b.name.Name)
+	}
+	return fmt.Sprintf("more than one disruption budget selects the Pod (%s), which the eviction API does not support; "+
+		"let only one of them select it", strings.Join(names, ", "))
+}

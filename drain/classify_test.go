@@ -1,0 +1,136 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	podsResource    = schema.GroupResource{Resource: "pods"}
+	budgetsResource = schema.GroupResource{Group: "policy", Resource: "poddisruptionbudget"}
+)
+
+// budget429 is the answer of the eviction endpoint's checkAndDecrement.
+func budget429(retryAfter int, text string) error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", retryAfter)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
+		metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: text})
+	return err
+}
+
+func namespaceTerminating() error {
+	err := apierrors.NewForbidden(podsResource, "p", errors.New("unable to create new content in namespace n because it is being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating", Message: "namespace n is being terminated"}}
+	return err
+}
+
+func textAnswer(code, retryAfter int) error {
+	return apierrors.NewGenericServerResponse(code, "POST", podsResource, "p", "text of the server", retryAfter, true)
+}
+
+func statusOf(code int32, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
+}
+
+func TestClassify(t *testing.T) {
+	needs := "The disruption budget pdb needs 2 healthy pods and has 2 currently"
+	processing := "The disruption budget pdb is still being processed by the server."
+	notYours := "the UID in the precondition (1) does not match the UID in record (2)"
+	multiple := "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+	type row struct {
+		err   error
+		still bool
+		class Class
+		after time.Duration
+		cause string
+	}
+	cases := map[string]row{
+		"201 accepted":                           {nil, true, Accepted, 0, ""},
+		"404 pod is gone":                        {apierrors.NewNotFound(podsResource, "p"), false, Gone, 0, ""},
+		"404 but the cache still shows it":       {apierrors.NewNotFound(podsResource, "p"), true, Gone, 15 * time.Second, ""},
+		"404 namespace is gone":                  {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "n"), false, Gone, 0, ""},
+		"404 of a server without the endpoint":   {textAnswer(404, 0), false, EndpointMissing, time.Minute, ""},
+		"404 without a name":                     {statusOf(404, "the server could not find the requested resource"), false, EndpointMissing, time.Minute, ""},
+		"404 of something else":                  {apierrors.NewNotFound(budgetsResource, "pdb"), false, EndpointMissing, time.Minute, ""},
+		"405 of a server without the endpoint":   {textAnswer(405, 0), false, EndpointMissing, time.Minute, ""},
+		"409 and the UID is gone: replaced":      {apierrors.NewConflict(podsResource, "p", errors.New(notYours)), false, Gone, 0, ""},
+		"409 and the UID is there: try again":    {apierrors.NewConflict(podsResource, "p", errors.New("modified")), true, Conflict, time.Second, ""},
+		"403 namespace is terminating":           {namespaceTerminating(), true, NamespaceTerminating, 30 * time.Second, ""},
+		"403 too many unconfirmed evictions":     {apierrors.NewForbidden(budgetsResource, "pdb", errors.New("DisruptedPods map too big")), true, BudgetOverloaded, 30 * time.Second, ""},
+		"403 by RBAC or a webhook":               {apierrors.NewForbidden(podsResource, "p", errors.New("no")), true, Forbidden, 15 * time.Second, ""},
+		"429 budget is exhausted":                {budget429(0, needs), true, BudgetExhausted, 15 * time.Second, needs},
+		"429 budget is stale":                    {budget429(10, processing), true, BudgetStale, 10 * time.Second, processing},
+		"429 of priority and fairness":           {textAnswer(429, 3), true, Throttled, 3 * time.Second, ""},
+		"429 without a hint":                     {textAnswer(429, 0), true, Throttled, time.Second, ""},
+		"500 more than one budget":               {statusOf(500, multiple), true, MultipleBudgets, time.Minute, ""},
+		"500 that only quotes that text":         {apierrors.NewInternalError(errors.New(multiple)), true, ServerError, time.Second, ""},
+		"500 of a webhook":                       {apierrors.NewInternalError(errors.New("failed calling webhook")), true, ServerError, time.Second, ""},
+		"504 our evictions fought over a budget": {apierrors.NewTimeoutError(`couldn't update PodDisruptionBudget "pdb" due to conflicts`, 10), true, BudgetContention, 10 * time.Second, ""},
+		"504 of a proxy":                         {textAnswer(504, 0), true, UnknownOutcome, time.Second, ""},
+		"503 with a hint":                        {textAnswer(503, 5), true, UnknownOutcome, 5 * time.Second, ""},
+		"502":                                    {textAnswer(502, 0), true, UnknownOutcome, time.Second, ""},
+		"connection reset":                       {fmt.Errorf("read tcp: %w", syscall.ECONNRESET), true, UnknownOutcome, time.Second, ""},
+		"deadline":                               {context.DeadlineExceeded, true, UnknownOutcome, time.Second, ""},
+		"401":                                    {apierrors.NewUnauthorized("expired"), true, Unauthorized, 15 * time.Second, ""},
+		"400":                                    {apierrors.NewBadRequest("name in URL does not match"), true, Invalid, time.Minute, ""},
+		"422":                                    {textAnswer(http.StatusUnprocessableEntity, 0), true, Invalid, time.Minute, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			want := Outcome{Class: tc.class, RetryAfter: tc.after, Cause: tc.cause}
+			for _, err := range []error{tc.err, wrapped(tc.err)} {
+				got := Classify(err, tc.still)
+				if (got.Message == "") != (err == nil) {
+					t.Errorf("want a message exactly for errors, got %q", got.Message)
+				}
+				got.Message = ""
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+			if hold := HoldFor(Classify(tc.err, tc.still)); hold.Reason == "" {
+				t.Error("want a reason for every class")
+			}
+		})
+	}
+}
+
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("evict pod n/p: %w", err)
+}
+
+func TestClassify_TheMessageOfABudgetIsClusterAPIs(t *testing.T) {
+	got := Classify(budget429(0, "The disruption budget pdb needs 2 healthy pods and has 2 currently"), true).Message
+	want := "cannot evict pod as it would violate the pod's disruption budget. " +
+		"The disruption budget pdb needs 2 healthy pods and has 2 currently"
+	if got != want {
+		t.Errorf("want %q, got %q", want, got)
+	}
+}
+
+func TestNames_EveryValueHasOneOfItsOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for a := Undecided; a <= Deny+1; a++ {
+		seen[a.String()] = true
+	}
+	for c := UnknownOutcome; c <= Invalid+1; c++ {
+		seen[c.String()] = true
+	}
+	if want := int(Deny) + 2 + int(Invalid) + 2; len(seen) != want {
+		t.Errorf("want %d names, got %v", want, seen)
+	}
+}

@@ -1,0 +1,218 @@
+package drain
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Planner makes plans. The zero value is ready to use; a Planner is safe for concurrent use.
+type Planner struct {
+	// Rules decide about pods, one after the other; nil means [DefaultRules].
+	Rules []Rule
+}
+
+// Decision is the verdict about one pod within a plan.
+type Decision struct {
+	Node string
+	// Pod is the pod that was passed in: shared, read only.
+	Pod *corev1.Pod
+	Verdict
+	// Budgets are the budgets that select the pod, by name.
+	Budgets []types.NamespacedName
+	// TakesToken says that the eviction lowers what its one budget allows.
+	TakesToken bool
+}
+
+func (d *Decision) hold(a Action, r Reason, message string) {
+	d.Action, d.Reason, d.Message = a, r, message
+}
+
+// Plan holds a decision for every pod. It is a value of its moment: make a new one when anything changed.
+type Plan struct {
+	// Decisions are grouped by Node in the order the Nodes were passed; within a Node by order, namespace, name and UID.
+	Decisions []Decision
+}
+
+// Plan decides about all pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are
+// kept by reference and not changed. Nil pods are skipped.
+func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
+	var plan Plan
+	budgets := newLedger(&facts)
+	for i := range nodes {
+		start := len(plan.Decisions)
+		plan.Decisions = p.judge(plan.Decisions, &nodes[i])
+		mine := plan.Decisions[start:]
+		sortDecisions(mine)
+		applyOrder(mine)
+		for j := range mine {
+			settle(&mine[j], budgets, &facts)
+		}
+	}
+	return plan
+}
+
+func (p Planner) judge(into []Decision, node *NodePods) []Decision {
+	rules := p.Rules
+	if node.Rules != nil {
+		rules = node.Rules
+	}
+	if rules == nil {
+		rules = DefaultRules()
+	}
+	for _, pod := range node.Pods {
+		if pod == nil {
+			continue
+		}
+		d := Decision{Node: node.Node, Pod: pod}
+		if pod.Spec.NodeName != node.Node {
+			d.hold(Ignore, ReasonOtherNode, "the Pod is bound to another Node")
+		} else {
+			d.Verdict = Decide(pod, rules)
+		}
+		into = append(into, d)
+	}
+	return into
+}
+
+func sortDecisions(ds []Decision) {
+	slices.SortFunc(ds, func(a, b Decision) int {
+		return cmp.Or(
+			cmp.Compare(a.Order, b.Order),
+			cmp.Compare(a.Pod.Namespace, b.Pod.Namespace),
+			cmp.Compare(a.Pod.Name, b.Pod.Name),
+			cmp.Compare(a.Pod.UID, b.Pod.UID),
+		)
+	})
+}
+
+// applyOrder lets pods of a higher order wait. Finished pods hold nobody back: they do no work that others depend on.
+func applyOrder(ds []Decision) {
+	first, found := int32(0), false
+	for i := range ds {
+		if ds[i].Action != Ignore && !finished(ds[i].Pod) {
+			first, found = ds[i].Order, true
+			break
+		}
+	}
+	for i := range ds {
+		d := &ds[i]
+		if found && d.Order > first && (d.Action == Evict || d.Action == Delete) && !finished(d.Pod) {
+			d.hold(Wait, ReasonLowerOrder, "waiting until Pods with a lower drain order are gone")
+		}
+	}
+}
+
+func settle(d *Decision, budgets ledger, facts *Facts) {
+	if d.Action != Evict && d.Action != Delete {
+		return
+	}
+	if hold, held := facts.Held[d.Pod.UID]; held {
+		for _, b := range budgets.matching(d.Pod) {
+			d.Budgets = append(d.Budgets, b.name)
+		}
+		d.hold(Wait, hold.Reason, hold.Message)
+		return
+	}
+	if d.Action == Evict {
+		budgets.gate(d)
+	}
+}
+
+// Evictable returns the decisions to carry out now: those with action Evict or Delete.
+func (p Plan) Evictable() []Decision {
+	return p.filter(func(d *Decision) bool { return d.Action == Evict || d.Action == Delete })
+}
+
+// Blocking returns the decisions about all pods that have to be gone before the drain is done, evictable ones included.
+func (p Plan) Blocking() []Decision {
+	return p.filter(func(d *Decision) bool { return d.Action != Ignore })
+}
+
+// Done says that no pod blocks. Whether the pods were completely known is the caller's to know: an empty plan is Done.
+func (p Plan) Done() bool {
+	return !slices.ContainsFunc(p.Decisions, func(d Decision) bool { return d.Action != Ignore })
+}
+
+func (p Plan) filter(keep func(*Decision) bool) []Decision {
+	var out []Decision
+	for i := range p.Decisions {
+		if keep(&p.Decisions[i]) {
+			out = append(out, p.Decisions[i])
+		}
+	}
+	return out
+}
+
+// Counts sums a plan up. Every pod is in exactly one of the fields after Total.
+type Counts struct {
+	Total       int
+	Evictable   int // can go now, or the request is on its way
+	Terminating int // accepted by the API server or being deleted, not gone yet
+	Waiting     int // for a lower order, or for completion
+	Blocked     int // refused, or held by a budget; see [Plan.Blockers]
+	Ignored     int
+}
+
+// Counts returns how many pods are in which state.
+func (p Plan) Counts() Counts {
+	c := Counts{Total: len(p.Decisions)}
+	for i := range p.Decisions {
+		switch group(&p.Decisions[i]) {
+		case groupIgnored:
+			c.Ignored++
+		case groupEvicting:
+			c.Evictable++
+		case groupTerminating:
+			c.Terminating++
+		case groupBlocked:
+			c.Blocked++
+		default:
+			c.Waiting++
+		}
+	}
+	return c
+}
+
+type podGroup uint8
+
+const (
+	groupIgnored podGroup = iota
+	groupEvicting
+	groupTerminating
+	groupBlocked
+	groupCompleting
+	groupLater
+)
+
+func group(d *Decision) podGroup {
+	switch d.Action {
+	case Ignore:
+		return groupIgnored
+	case Evict, Delete:
+		return groupEvicting
+	case Wait:
+		return groupOfWait(d.Reason)
+	default:
+		return groupBlocked
+	}
+}
+
+func groupOfWait(r Reason) podGroup {
+	switch r {
+	case ReasonTerminating, ReasonEvictionAccepted:
+		return groupTerminating
+	case ReasonEvictionRequested:
+		return groupEvicting
+	case ReasonLowerOrder:
+		return groupLater
+	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonMultipleBudgets, ReasonForbidden, ReasonNamespaceTerminating,
+		ReasonThrottled, ReasonServerError, ReasonUnknownOutcome, ReasonUnauthorized, ReasonInvalid,
+		ReasonEndpointMissing, ReasonConflict, ReasonUnsupported:
+		return groupBlocked
+	default:
+		return groupCompleting
+	}
+}

@@ -1,0 +1,93 @@
+package drain
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Rule looks at a pod and at the verdict of the rules before it, and returns the verdict so far: prev when it has no
+// opinion. It must not change the pod. An error denies the pod.
+type Rule func(pod *corev1.Pod, prev Verdict) (Verdict, error)
+
+// DefaultRules returns the rules that a [Planner] without rules uses, in their order. They equal kubectl drain with
+// --force, --ignore-daemonsets and --delete-emptydir-data, except that finished pods of a DaemonSet are ignored as well,
+// because evicting them makes the DaemonSet create them again without end (Cluster API #12640).
+func DefaultRules() []Rule {
+	return []Rule{IgnoreMirrorPods, IgnoreDaemonSetPods, WaitForTerminating, EvictFinished, EvictRest}
+}
+
+// Decide folds rules over one pod. The first error or Deny is final: a later rule never overwrites it. A pod without an
+// opinion at the end is denied with [ReasonNoVerdict].
+func Decide(pod *corev1.Pod, rules []Rule) Verdict {
+	var v Verdict
+	for _, rule := range rules {
+		next, err := rule(pod, v)
+		if err != nil {
+			return Verdict{Action: Deny, Order: v.Order, Reason: ReasonRuleFailed, Message: err.Error()}
+		}
+		if next.Action == Deny {
+			return next
+		}
+		v = next
+	}
+	if v.Action == Undecided || v.Action > Deny {
+		return Verdict{Action: Deny, Order: v.Order, Reason: ReasonNoVerdict, Message: "no drain rule decided about the pod"}
+	}
+	return v
+}
+
+// IgnoreMirrorPods is a [Rule]: static pods belong to the kubelet and cannot be evicted.
+func IgnoreMirrorPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror || prev.Action != Undecided {
+		return prev, nil
+	}
+	return Verdict{Action: Ignore, Order: prev.Order, Reason: ReasonMirrorPod, Message: "mirror pod of a static pod"}, nil
+}
+
+// IgnoreDaemonSetPods is a [Rule]: pods controlled by an apps DaemonSet are ignored in any phase, finished and
+// terminating included. It trusts the owner reference and does not look for the DaemonSet.
+func IgnoreDaemonSetPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || ref.Kind != "DaemonSet" || prev.Action != Undecided {
+		return prev, nil
+	}
+	if group, _, versioned := strings.Cut(ref.APIVersion, "/"); !versioned || group != "apps" {
+		return prev, nil
+	}
+	return Verdict{
+		Action: Ignore, Order: prev.Order, Reason: ReasonDaemonSetPod, Message: "ignoring DaemonSet-managed Pod",
+	}, nil
+}
+
+// WaitForTerminating is a [Rule]: a pod with a deletionTimestamp is never evicted a second time, it is waited for.
+func WaitForTerminating(pod *corev1.Pod, prev Verdict) (Verdict, error) {
+	if pod.DeletionTimestamp == nil || prev.Action == Ignore {
+		return prev, nil
+	}
+	return Verdict{
+		Action: Wait, Order: prev.Order, Reason: ReasonTerminating,
+		Message: "deletionTimestamp set, but still not removed from the Node",
+	}, nil
+}
+
+// EvictFinished is a [Rule]: Succeeded and Failed pods are evicted.
+func EvictFinished(pod *corev1.Pod, prev Verdict) (Verdict, error) {
+	if prev.Action != Undecided || !finished(pod) {
+		return prev, nil
+	}
+	return Verdict{Action: Evict, Order: prev.Order, Reason: ReasonFinished, Message: "evicting finished Pod"}, nil
+}
+
+// EvictRest is a [Rule]: whatever no rule before it decided is evicted.
+func EvictRest(_ *corev1.Pod, prev Verdict) (Verdict, error) {
+	if prev.Action != Undecided {
+		return prev, nil
+	}
+	return Verdict{Action: Evict, Order: prev.Order, Reason: ReasonEvictable}, nil
+}
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}

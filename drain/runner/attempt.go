@@ -1,0 +1,212 @@
+package runner
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+type attemptState uint8
+
+const (
+	idle     attemptState = iota // remembered only for its failures
+	queued                       // waits for its turn
+	inFlight                     // the request is on its way
+	accepted                     // the server said yes; the pod was not seen terminating yet
+	resting                      // refused; may be asked for again at retryAt
+)
+
+// attempt is what is known about the eviction of one pod. It vanishes with the pod or the Node.
+type attempt struct {
+	ref      PodRef
+	node     string
+	state    attemptState
+	hold     drain.Hold // while resting
+	retryAt  time.Time  // while resting or accepted
+	failures int
+	budget   types.NamespacedName // the only budget that selects the pod; empty if there is none
+	token    bool                 // counts against the budget until its status shows the eviction
+	seenRV   string               // the budget's version known when the eviction was accepted
+}
+
+// budgetState is shared by all Nodes.
+type budgetState struct {
+	seenRV      string // newest version that a Step has seen
+	tokens      map[types.UID]*attempt
+	inFlight    int
+	limit       int       // of requests under way, halved by contention
+	closedRV    string    // version at which the server refused
+	closedUntil time.Time // when to trust the cached status again, unless a newer version comes
+	restUntil   time.Time // no request at all before
+	probeAt     time.Time // when to try one pod although the cached status says no
+}
+
+func (r *Runner) budgetLocked(name types.NamespacedName) *budgetState {
+	b := r.budgets[name]
+	if b == nil {
+		b = &budgetState{tokens: map[types.UID]*attempt{}, limit: r.cfg.MaxInFlightPerBudget}
+		r.budgets[name] = b
+	}
+	return b
+}
+
+// observeLocked takes in what a Step read and returns, per budget, the evictions that its status does not show yet.
+func (r *Runner) observeLocked(budgets []*policyv1.PodDisruptionBudget, now time.Time) map[types.NamespacedName]int32 {
+	spent := map[types.NamespacedName]int32{}
+	for _, pdb := range budgets {
+		name := types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}
+		b := r.budgetLocked(name)
+		if b.seenRV == "" || newer(pdb.ResourceVersion, b.seenRV) {
+			b.seenRV = pdb.ResourceVersion
+		}
+		if b.closed(now) {
+			spent[name] = math.MaxInt32
+			continue
+		}
+		for uid, a := range b.tokens {
+			if a.shownBy(pdb, now) {
+				a.token = false
+				delete(b.tokens, uid)
+				continue
+			}
+			spent[name]++
+		}
+	}
+	return spent
+}
+
+func (b *budgetState) closed(now time.Time) bool {
+	if now.Before(b.restUntil) {
+		return true
+	}
+	return now.Before(b.closedUntil) && b.seenRV == b.closedRV
+}
+
+// shownBy says whether the budget's status accounts for the eviction. The server records the pod's name there until the
+// budget controller has counted it; a version newer than the one known at the acceptance is later than both. The end of
+// the acceptance's own time keeps a budget from losing a token for good.
+func (a *attempt) shownBy(pdb *policyv1.PodDisruptionBudget, now time.Time) bool {
+	if a.state != accepted {
+		return false
+	}
+	if !now.Before(a.retryAt) {
+		return true
+	}
+	if _, recorded := pdb.Status.DisruptedPods[a.ref.Name]; recorded {
+		return true
+	}
+	return newer(pdb.ResourceVersion, a.seenRV)
+}
+
+// newer compares resource versions; versions that cannot be compared count as newer when they differ.
+func newer(a, b string) bool {
+	if c, err := resourceversion.CompareResourceVersion(a, b); err == nil {
+		return c > 0
+	}
+	return a != b
+}
+
+// refreshLocked drops attempts whose pods are gone or terminating, and ends rests that are over.
+func (r *Runner) refreshLocked(ns *nodeState, pods []*corev1.Pod, now time.Time) {
+	alive := make(map[types.UID]*corev1.Pod, len(pods))
+	for _, pod := range pods {
+		alive[pod.UID] = pod
+	}
+	for uid, a := range ns.attempts {
+		pod := alive[uid]
+		switch {
+		case pod == nil:
+			r.dropLocked(ns, a)
+		case pod.DeletionTimestamp != nil && a.state != inFlight && a.state != accepted:
+			r.dropLocked(ns, a)
+		case a.state == resting && (!now.Before(a.retryAt) || r.reopenedLocked(a)):
+			a.state = idle
+		case a.state == accepted && !now.Before(a.retryAt) && pod.DeletionTimestamp == nil:
+			r.releaseTokenLocked(a)
+			a.state = idle
+		}
+	}
+}
+
+// reopenedLocked says whether the budget that refused the pod has changed since.
+func (r *Runner) reopenedLocked(a *attempt) bool {
+	if a.hold.Reason != drain.ReasonBudgetExhausted && a.hold.Reason != drain.ReasonBudgetStale {
+		return false
+	}
+	b := r.budgets[a.budget]
+	return b != nil && b.closedRV != "" && b.seenRV != b.closedRV
+}
+
+// heldLocked tells the planner which pods to leave alone.
+func (r *Runner) heldLocked(ns *nodeState, now time.Time) map[types.UID]drain.Hold {
+	held := make(map[types.UID]drain.Hold, len(ns.attempts))
+	for uid, a := range ns.attempts {
+		switch a.state {
+		case queued:
+			held[uid] = drain.Hold{Reason: drain.ReasonEvictionRequested}
+			if now.Before(r.paused.until) {
+				held[uid] = r.paused.hold
+			}
+		case inFlight:
+			held[uid] = drain.Hold{Reason: drain.ReasonEvictionRequested}
+		case accepted:
+			held[uid] = drain.Hold{Reason: drain.ReasonEvictionAccepted}
+		case resting:
+			held[uid] = a.hold
+		case idle:
+		}
+	}
+	return held
+}
+
+// enqueueLocked puts a planned eviction into its Node's queue.
+func (r *Runner) enqueueLocked(ns *nodeState, d *drain.Decision, token bool) {
+	a := r.attempts[d.Pod.UID]
+	if a == nil {
+		a = &attempt{ref: drain.RefOf(d.Pod), node: d.Node}
+		r.attempts[a.ref.UID] = a
+		ns.attempts[a.ref.UID] = a
+	}
+	if a.state == queued || a.state == inFlight {
+		return
+	}
+	a.state, a.budget, a.token = queued, types.NamespacedName{}, token
+	if len(d.Budgets) == 1 {
+		a.budget = d.Budgets[0]
+		b := r.budgetLocked(a.budget)
+		if token {
+			b.tokens[a.ref.UID] = a
+		}
+	}
+	ns.queue = append(ns.queue, a.ref.UID)
+}
+
+// dropLocked forgets an attempt. The token of an accepted eviction stays with the budget until its status shows it: a
+// pod may be gone before that.
+func (r *Runner) dropLocked(ns *nodeState, a *attempt) {
+	if a.state != accepted {
+		r.releaseTokenLocked(a)
+	}
+	if a.state == queued {
+		ns.queue = slices.DeleteFunc(ns.queue, func(uid types.UID) bool { return uid == a.ref.UID })
+	}
+	delete(ns.attempts, a.ref.UID)
+	delete(r.attempts, a.ref.UID)
+}
+
+func (r *Runner) releaseTokenLocked(a *attempt) {
+	if !a.token {
+		return
+	}
+	a.token = false
+	if b := r.budgets[a.budget]; b != nil {
+		delete(b.tokens, a.ref.UID)
+	}
+}

@@ -1,0 +1,165 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+func TestDispatch_IsFairOverNodes(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Workers = 1 })
+	for i := range 50 {
+		g.pods.put(pod("big", fmt.Sprintf("big-%02d", i)))
+	}
+	g.pods.put(pod("small", "small"))
+	g.step("big")
+	g.step("small")
+	g.start()
+	defer g.stop()
+	g.settled(51)
+	if at := slices.Index(g.evictor.names(), "small"); at > 1 {
+		t.Errorf("want the small Node's pod among the first two, was number %d", at+1)
+	}
+}
+
+func TestDispatch_ThrottlingSlowsEverybodyAndBlamesNoPod(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Workers = 1 })
+	g.evictor.answerWith(throttled)
+	g.pods.put(pod("n", "a"), pod("n", "b"))
+	g.start()
+	defer g.stop()
+	g.step("n")
+	g.settled(1)
+	got := g.step("n")
+	if len(got.Blockers) != 1 || got.Blockers[0].Reason != drain.ReasonThrottled || got.Blockers[0].Count != 2 {
+		t.Fatalf("want both pods throttled, got %+v", got.Blockers)
+	}
+	g.settled(1)
+	g.evictor.answerWith(nil)
+	g.clock.Step(6 * time.Second)
+	g.settled(1)
+	g.eventually("the pause ends by itself", func() bool { g.clock.Step(time.Second); return len(g.evictor.names()) == 3 })
+	g.settled(3)
+	g.wantRequests("a", "a", "b")
+}
+
+func TestDispatch_RefusedCredentialsAreAnError(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Workers = 1 })
+	g.evictor.answerWith(func(context.Context, PodRef) error { return apierrors.NewUnauthorized("token expired") })
+	g.pods.put(pod("n", "a"))
+	g.start()
+	defer g.stop()
+	g.step("n")
+	g.settled(1)
+	_, err := g.runner.Step(t.Context(), Request{Node: cordoned("n")})
+	require.ErrorContains(t, err, "token expired")
+	g.evictor.answerWith(nil)
+	g.clock.Step(15 * time.Second)
+	g.runner.kickDispatcher()
+	g.settled(2)
+	g.step("n")
+}
+
+func TestStart_OnceAndWithoutLeftovers(t *testing.T) {
+	before := runtime.NumGoroutine()
+	g := newRig(t, nil)
+	require.True(t, g.runner.NeedLeaderElection())
+	g.pods.put(pod("n", "a"))
+	g.start()
+	require.Error(t, g.runner.Start(t.Context()))
+	g.step("n")
+	g.settled(1)
+	g.stop()
+	g.eventually("all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+func TestSource_WakesTheOwnerOfANode(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Debounce = time.Millisecond })
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, g.runner.Source().Start(ctx, queue))
+	woken := func(what string) {
+		t.Helper()
+		g.eventually(what, func() bool { return queue.Len() == 1 })
+		request, _ := queue.Get()
+		queue.Done(request)
+		require.Equal(t, "machine-of-n", request.Name)
+	}
+
+	g.budgets.set(1, 10)
+	g.pods.put(pod("n", "a"), pod("n", "b"))
+	g.start()
+	defer g.stop()
+	g.step("n")
+	g.settled(1)
+	woken("the end of a request wakes the owner")
+	g.pods.remove("n", "uid-a")
+	woken("a pod's end wakes the owner")
+	g.budgets.set(0, 11)
+	g.step("n")
+	g.runner.budgetChanged(&g.budgets.list[0])
+	woken("a change of a budget that holds a pod wakes the owner")
+
+	other := g.budgets.list[0].DeepCopy()
+	other.Name = "other"
+	g.runner.budgetChanged(other)
+	g.runner.wakeNode("unknown")
+	cancel()
+	g.eventually("the source is forgotten with its context", func() bool {
+		g.runner.mu.Lock()
+		defer g.runner.mu.Unlock()
+		return len(g.runner.sinks) == 0
+	})
+	g.runner.wakeNode("n")
+	require.Zero(t, queue.Len())
+}
+
+func TestBackoff_GrowsUpToTheLimitOfItsClass(t *testing.T) {
+	cases := map[drain.Class][]time.Duration{
+		drain.BudgetExhausted: {15 * time.Second, 15 * time.Second, 15 * time.Second},
+		drain.BudgetStale:     {10 * time.Second, 10 * time.Second, 10 * time.Second},
+		drain.Forbidden:       {15 * time.Second, 30 * time.Second, 5 * time.Minute},
+		drain.ServerError:     {time.Second, 2 * time.Second, time.Minute},
+		drain.UnknownOutcome:  {time.Second, 2 * time.Second, 30 * time.Second},
+		drain.Conflict:        {time.Second, 2 * time.Second, 2 * time.Second},
+	}
+	for class, want := range cases {
+		for i, failures := range []int{1, 2, 60} {
+			got := backoff(drain.Outcome{Class: class, RetryAfter: want[0]}, failures, 15*time.Second)
+			if got != want[i] {
+				t.Errorf("%s after %d failures: want %s, got %s", class, failures, want[i], got)
+			}
+		}
+	}
+}
+
+func TestRelease_EndsEverythingAboutANode(t *testing.T) {
+	g := newRig(t, nil)
+	g.budgets.set(1, 10)
+	g.pods.put(pod("n1", "a"), pod("n2", "b"))
+	g.step("n1")
+	g.step("n2")
+	g.runner.Release("n1") // its queued pod gives the token back
+	g.step("n2")
+	g.runner.mu.Lock()
+	_, left := g.runner.attempts[types.UID("uid-a")]
+	queue := slices.Clone(g.runner.nodes["n2"].queue)
+	g.runner.mu.Unlock()
+	require.False(t, left)
+	require.Equal(t, []types.UID{"uid-b"}, queue)
+	g.runner.Release("n2")
+	require.Empty(t, g.runner.budgets)
+	require.Empty(t, g.runner.ring)
+}

@@ -1,0 +1,65 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+// Drains a Node in a plain loop. In an operator, the manager starts the Runner, a reconciler calls Step once per pass, and
+// Runner.Source wakes it.
+func Example() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	store := fake.NewStore(fake.Options{})
+	store.Start(ctx, fake.AllLoops())
+	c := store.Client()
+
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}
+	for _, obj := range []client.Object{node, pod} {
+		if err := c.Create(ctx, obj); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+
+	pods, _ := runner.NewScopedPodSource(c, runner.ScopedOptions{})
+	evictor, _ := runner.NewClientEvictor(c)
+	r, err := runner.New(runner.Config{Nodes: c, Pods: pods, Evictor: evictor, Budgets: c, Settle: 10 * time.Millisecond})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	go func() { _ = r.Start(ctx) }()
+
+	for ctx.Err() == nil {
+		if err := c.Get(ctx, client.ObjectKey{Name: "node-1"}, node); err != nil {
+			fmt.Println(err)
+			return
+		}
+		result, err := r.Step(ctx, runner.Request{Node: node})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if result.Done {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.Release("node-1")
+	err = c.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+	fmt.Println("unschedulable:", node.Spec.Unschedulable, "pod gone:", client.IgnoreNotFound(err) == nil && err != nil)
+	// Output: unschedulable: true pod gone: true
+}

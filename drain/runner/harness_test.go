@@ -1,0 +1,289 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// memorySource is a PodSource that tests fill by hand.
+type memorySource struct {
+	mu      sync.Mutex
+	pods    map[string]map[types.UID]*corev1.Pod
+	lost    bool
+	err     error
+	changed func(string)
+}
+
+func (s *memorySource) Pods(node string) ([]*corev1.Pod, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var pods []*corev1.Pod
+	for _, pod := range s.pods[node] {
+		pods = append(pods, pod)
+	}
+	return pods, !s.lost && s.err == nil, s.err
+}
+
+func (s *memorySource) Release(string) {}
+
+func (s *memorySource) Run(ctx context.Context, changed func(string)) error {
+	s.mu.Lock()
+	s.changed = changed
+	s.mu.Unlock()
+	<-ctx.Done()
+	return nil
+}
+
+func (s *memorySource) put(pods ...*corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, pod := range pods {
+		if s.pods[pod.Spec.NodeName] == nil {
+			s.pods[pod.Spec.NodeName] = map[types.UID]*corev1.Pod{}
+		}
+		s.pods[pod.Spec.NodeName][pod.UID] = pod
+	}
+}
+
+func (s *memorySource) remove(node string, uid types.UID) {
+	s.mu.Lock()
+	delete(s.pods[node], uid)
+	changed := s.changed
+	s.mu.Unlock()
+	if changed != nil {
+		changed(node)
+	}
+}
+
+// memoryBudgets is a client.Reader over a list of budgets.
+type memoryBudgets struct {
+	client.Reader
+	mu   sync.Mutex
+	list []policyv1.PodDisruptionBudget
+}
+
+func (b *memoryBudgets) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	for _, pdb := range b.list {
+		if pdb.Namespace == o.Namespace {
+			into := list.(*policyv1.PodDisruptionBudgetList)
+			into.Items = append(into.Items, *pdb.DeepCopy())
+		}
+	}
+	return nil
+}
+
+func (b *memoryBudgets) set(allowed int32, version int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one := intstr.FromInt32(1)
+	b.list = []policyv1.PodDisruptionBudget{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pdb", ResourceVersion: strconv.Itoa(version)},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: &one,
+			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
+		Status: policyv1.PodDisruptionBudgetStatus{
+			DisruptionsAllowed: allowed, ExpectedPods: 9, DesiredHealthy: 8, CurrentHealthy: 8 + allowed,
+		},
+	}}
+}
+
+// memoryEvictor records requests and answers them with answer, or accepts.
+type memoryEvictor struct {
+	mu     sync.Mutex
+	refs   []PodRef
+	answer func(ctx context.Context, ref PodRef) error
+}
+
+func (e *memoryEvictor) Evict(ctx context.Context, ref PodRef, _ EvictOptions) error {
+	e.mu.Lock()
+	e.refs = append(e.refs, ref)
+	answer := e.answer
+	e.mu.Unlock()
+	if answer == nil {
+		return nil
+	}
+	return answer(ctx, ref)
+}
+
+func (e *memoryEvictor) names() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []string
+	for _, ref := range e.refs {
+		out = append(out, ref.Name)
+	}
+	return out
+}
+
+func (e *memoryEvictor) answerWith(f func(ctx context.Context, ref PodRef) error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.answer = f
+}
+
+// memoryNodes records patches.
+type memoryNodes struct {
+	client.Writer
+	mu      sync.Mutex
+	patches []string
+	err     error
+	version string
+}
+
+func (n *memoryNodes) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	data, err := patch.Data(obj)
+	if err != nil {
+		return err
+	}
+	n.patches = append(n.patches, obj.GetName()+" "+string(patch.Type())+" "+string(data))
+	obj.SetResourceVersion(n.version)
+	return n.err
+}
+
+// rig is a Runner with its surroundings in the hands of the test.
+type rig struct {
+	t       *testing.T
+	clock   *clocktesting.FakeClock
+	pods    *memorySource
+	budgets *memoryBudgets
+	evictor *memoryEvictor
+	nodes   *memoryNodes
+	runner  *Runner
+	stop    func()
+}
+
+func newRig(t *testing.T, change func(*Config)) *rig {
+	t.Helper()
+	g := &rig{
+		t:       t,
+		clock:   clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		pods:    &memorySource{pods: map[string]map[types.UID]*corev1.Pod{}},
+		budgets: &memoryBudgets{},
+		evictor: &memoryEvictor{},
+		nodes:   &memoryNodes{version: "100"},
+	}
+	cfg := Config{Nodes: g.nodes, Pods: g.pods, Evictor: g.evictor, Budgets: g.budgets, Clock: g.clock, Settle: -1}
+	if change != nil {
+		change(&cfg)
+	}
+	r, err := New(cfg)
+	require.NoError(t, err)
+	g.runner = r
+	return g
+}
+
+func (g *rig) start() {
+	g.t.Helper()
+	ctx, cancel := context.WithCancel(g.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- g.runner.Start(ctx) }()
+	g.stop = func() {
+		cancel()
+		select {
+		case err := <-ended:
+			require.NoError(g.t, err)
+		case <-time.After(10 * time.Second):
+			g.t.Fatal("Start did not return after its context had ended")
+		}
+	}
+	g.eventually("the runner runs", func() bool {
+		g.pods.mu.Lock()
+		defer g.pods.mu.Unlock()
+		return g.pods.changed != nil
+	})
+}
+
+func (g *rig) step(node string) Result {
+	g.t.Helper()
+	result, err := g.runner.Step(g.t.Context(), Request{Node: cordoned(node), Owner: types.NamespacedName{Name: "machine-of-" + node}})
+	require.NoError(g.t, err)
+	return result
+}
+
+func (g *rig) eventually(what string, ok func() bool) {
+	g.t.Helper()
+	for range 2000 {
+		if ok() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	g.t.Fatalf("waited in vain until %s; requests so far: %v", what, g.evictor.names())
+}
+
+// settled waits until no request is under way.
+func (g *rig) settled(requests int) {
+	g.t.Helper()
+	g.eventually(fmt.Sprintf("%d requests have ended", requests), func() bool {
+		g.runner.mu.Lock()
+		defer g.runner.mu.Unlock()
+		return g.runner.inFlight == 0 && len(g.evictor.names()) == requests
+	})
+}
+
+func (g *rig) wantRequests(want ...string) {
+	g.t.Helper()
+	got := g.evictor.names()
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		g.t.Fatalf("want requests %v, got %v", want, got)
+	}
+}
+
+func cordoned(name string) *corev1.Node {
+	n := schedulable(name, "200")
+	n.Spec.Unschedulable = true
+	return n
+}
+
+func schedulable(name, version string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), ResourceVersion: version}}
+}
+
+func pod(node, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": "web"},
+		},
+		Spec: corev1.PodSpec{NodeName: node},
+		Status: corev1.PodStatus{
+			Phase:      corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+func exhausted(context.Context, PodRef) error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget pdb needs 8 healthy pods and has 8 currently",
+	}}
+	return err
+}
+
+func throttled(context.Context, PodRef) error {
+	return apierrors.NewGenericServerResponse(429, "POST", schema.GroupResource{Resource: "pods"}, "p", "slow down", 7, true)
+}

@@ -1,0 +1,168 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+// Runner drains Nodes: see the package comment. It is safe for concurrent use.
+type Runner struct {
+	cfg  Config
+	kick chan struct{} // wakes the dispatcher; one pending kick is enough
+
+	mu            sync.Mutex
+	stopped       <-chan struct{} // closed when Start has to end; nil before Start
+	nodes         map[string]*nodeState
+	ring          []string // Nodes in the order of their first Step, for fairness
+	turn          int
+	attempts      map[types.UID]*attempt
+	budgets       map[types.NamespacedName]*budgetState
+	sinks         map[*sink]struct{}
+	budgetsSynced func() bool // nil without Informers or before Start
+	inFlight      int
+	limit         int // of requests under way: halved when throttled, grows again with success
+	paused        pause
+}
+
+// nodeState is what the Runner remembers about a draining Node; all of it may be lost at any time.
+type nodeState struct {
+	uid        types.UID
+	owner      types.NamespacedName
+	queue      []types.UID
+	attempts   map[types.UID]*attempt
+	waits      map[types.NamespacedName]bool // budgets that hold pods of the Node
+	since      map[string]time.Time          // by blocker key
+	cordon     cordonMemo
+	cordonSeen time.Time // first look that showed the Node cordoned, without a break
+}
+
+// pause keeps all requests back.
+type pause struct {
+	until   time.Time
+	hold    drain.Hold
+	refused error // the credentials were refused
+}
+
+// Request says which Node to drain.
+type Request struct {
+	// Node as the caller last observed it. It is shared and not changed.
+	Node *corev1.Node
+	// Owner is enqueued through [Runner.Source] when there is something new about the Node.
+	Owner types.NamespacedName
+	// Rules replaces the planner's rules for this Node when it is not nil.
+	Rules []drain.Rule
+}
+
+// Result is where the drain of a Node stands.
+type Result struct {
+	// Done: the Node is cordoned, its pods are completely known and none of them blocks.
+	Done   bool
+	Counts drain.Counts
+	// Blockers are sorted and say since when, as far as this process remembers.
+	Blockers []drain.Blocker
+	// Message says what is left to do, in Cluster API's lines without their first one; empty when Done. Equal states
+	// give equal messages.
+	Message string
+	// RequeueAfter is when to call Step again even if nothing wakes the owner; 0 when Done.
+	RequeueAfter time.Duration
+}
+
+// New checks the configuration and returns a Runner that does nothing before [Runner.Start].
+func New(cfg Config) (*Runner, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, fmt.Errorf("new drain runner: %w", err)
+	}
+	return &Runner{
+		cfg:      cfg,
+		kick:     make(chan struct{}, 1),
+		nodes:    map[string]*nodeState{},
+		attempts: map[types.UID]*attempt{},
+		budgets:  map[types.NamespacedName]*budgetState{},
+		sinks:    map[*sink]struct{}{},
+		limit:    cfg.Workers,
+	}, nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: only the leader evicts.
+func (r *Runner) NeedLeaderElection() bool { return true }
+
+// Start evicts what Steps queue until ctx ends, and returns when the requests under way have ended too. It implements
+// manager.Runnable and can be called once.
+func (r *Runner) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.mu.Lock()
+	if r.stopped != nil {
+		r.mu.Unlock()
+		return errors.New("start drain runner: it was started before")
+	}
+	r.stopped = ctx.Done()
+	r.mu.Unlock()
+
+	stopWatching, err := r.watchBudgets(ctx)
+	if err != nil {
+		return fmt.Errorf("start drain runner: %w", err)
+	}
+	defer stopWatching()
+
+	var running sync.WaitGroup
+	defer running.Wait()
+	sourceEnded := make(chan error, 1)
+	running.Go(func() { sourceEnded <- r.cfg.Pods.Run(ctx, r.wakeNode) })
+	return r.dispatch(ctx, sourceEnded)
+}
+
+// Release forgets a Node: its queue, its attempts and its watch. Requests under way finish and are not followed up.
+// Releasing an unknown Node does nothing.
+func (r *Runner) Release(node string) {
+	r.mu.Lock()
+	r.forgetLocked(node)
+	r.mu.Unlock()
+	r.cfg.Pods.Release(node)
+}
+
+// Cancel ends the drain of a Node like [Runner.Release] and, if asked, makes it schedulable again. Evictions that the
+// API server has accepted cannot be taken back. It returns an error that matches [ErrNodeReplaced] when the Node at the
+// server has another UID.
+func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) error {
+	if node == nil || node.Name == "" {
+		return errors.New("cancel drain: the node is nil or has no name")
+	}
+	r.Release(node.Name)
+	if !uncordon {
+		return nil
+	}
+	_, err := r.patchUnschedulable(ctx, node, false)
+	return err
+}
+
+func (r *Runner) forgetLocked(node string) {
+	ns := r.nodes[node]
+	if ns == nil {
+		return
+	}
+	for _, a := range ns.attempts {
+		r.dropLocked(ns, a)
+	}
+	delete(r.nodes, node)
+	r.ring = slices.DeleteFunc(r.ring, func(name string) bool { return name == node })
+	if len(r.nodes) == 0 {
+		clear(r.budgets)
+	}
+}
+
+func (r *Runner) kickDispatcher() {
+	select {
+	case r.kick <- struct{}{}:
+	default:
+	}
+}

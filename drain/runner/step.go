@@ -1,0 +1,228 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+const (
+	namesPerLine = 3
+	// soon is when to look again while a cache fills that cannot wake anybody.
+	soon = time.Second
+)
+
+// Step moves the drain of a Node on and says where it stands. It sends at most the cordon patch, queues evictions for
+// [Runner.Start] to carry out, and never waits for either of them. It can be called at any rate, again after Done, and
+// by another process after a crash.
+//
+// Errors: the pods or the budgets cannot be read, the cordon failed (among others [ErrNodeReplaced], and NotFound when
+// the Node is gone), the credentials were refused, or [ErrStopped]. Done is false then.
+func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
+	if err := r.enter(req); err != nil {
+		return Result{}, err
+	}
+	node := req.Node
+	cordonedSince, err := r.cordon(ctx, node)
+	if err != nil {
+		return Result{}, err
+	}
+	pods, synced, err := r.cfg.Pods.Pods(node.Name)
+	if err != nil {
+		return Result{}, fmt.Errorf("drain node %s: %w", node.Name, err)
+	}
+	if !synced {
+		return Result{Message: "* waiting for the list of Pods of the Node", RequeueAfter: r.cfg.ProbeInterval}, nil
+	}
+	budgets, synced, err := r.readBudgets(ctx, pods)
+	if err != nil {
+		return Result{}, fmt.Errorf("drain node %s: %w", node.Name, err)
+	}
+	if !synced {
+		return Result{Message: "* waiting for the list of PodDisruptionBudgets", RequeueAfter: soon}, nil
+	}
+	return r.advance(req, pods, budgets, cordonedSince)
+}
+
+// enter registers the Node, or starts anew when its UID has changed.
+func (r *Runner) enter(req Request) error {
+	if req.Node == nil || req.Node.Name == "" || req.Node.UID == "" {
+		return errors.New("drain node: the Node is nil or has no name or no uid; pass it as read from the API server")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.stopped:
+		return fmt.Errorf("drain node %s: %w", req.Node.Name, ErrStopped)
+	default:
+	}
+	ns := r.nodes[req.Node.Name]
+	if ns != nil && ns.uid != req.Node.UID {
+		r.forgetLocked(req.Node.Name)
+		ns = nil
+	}
+	if ns == nil {
+		ns = &nodeState{
+			uid: req.Node.UID, attempts: map[types.UID]*attempt{},
+			waits: map[types.NamespacedName]bool{}, since: map[string]time.Time{},
+		}
+		r.nodes[req.Node.Name] = ns
+		r.ring = append(r.ring, req.Node.Name)
+	}
+	ns.owner = req.Owner
+	return nil
+}
+
+// readBudgets lists the budgets of all namespaces that have a pod on the Node.
+func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policyv1.PodDisruptionBudget, bool, error) {
+	if r.cfg.Budgets == nil {
+		return nil, true, nil
+	}
+	if r.cfg.Informers != nil {
+		r.mu.Lock()
+		hasSynced := r.budgetsSynced
+		r.mu.Unlock()
+		if hasSynced == nil || !hasSynced() {
+			return nil, false, nil
+		}
+	}
+	namespaces := map[string]bool{}
+	var budgets []*policyv1.PodDisruptionBudget
+	for _, pod := range pods {
+		if namespaces[pod.Namespace] {
+			continue
+		}
+		namespaces[pod.Namespace] = true
+		var list policyv1.PodDisruptionBudgetList
+		err := r.cfg.Budgets.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return nil, false, fmt.Errorf("disruption budgets of namespace %s: %w", pod.Namespace, err)
+		}
+		for i := range list.Items {
+			budgets = append(budgets, &list.Items[i])
+		}
+	}
+	return budgets, true, nil
+}
+
+// advance plans, queues and reports under the lock: evictions queued by one Step count for the next one's budgets.
+func (r *Runner) advance(
+	req Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget, cordonedSince time.Time,
+) (Result, error) {
+	now := r.cfg.Clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ns := r.nodes[req.Node.Name]
+	if ns == nil || ns.uid != req.Node.UID {
+		return Result{Message: "* the drain was cancelled", RequeueAfter: soon}, nil
+	}
+	spent := r.observeLocked(budgets, now)
+	r.refreshLocked(ns, pods, now)
+	plan := r.cfg.Planner.Plan(
+		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}},
+		drain.Facts{Now: now, Budgets: budgets, Spent: spent, Held: r.heldLocked(ns, now)},
+	)
+	for i := range plan.Decisions {
+		r.carryOutLocked(ns, &plan.Decisions[i])
+	}
+	r.probeLocked(ns, plan, now)
+	r.kickDispatcher()
+	result := r.reportLocked(ns, plan, now)
+	if plan.Done() {
+		r.settle(&result, cordonedSince, now)
+	}
+	if refused := r.paused.refused; refused != nil && now.Before(r.paused.until) && !plan.Done() {
+		return result, fmt.Errorf("drain node %s: evictions are refused: %w", req.Node.Name, refused)
+	}
+	return result, nil
+}
+
+func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
+	switch d.Action {
+	case drain.Evict:
+		r.enqueueLocked(ns, d, d.TakesToken)
+	case drain.Delete:
+		d.Verdict = drain.Verdict{
+			Action: drain.Deny, Order: d.Order, Reason: drain.ReasonUnsupported,
+			Message: "the drain runner evicts pods and cannot delete them",
+		}
+	case drain.Wait, drain.Ignore, drain.Deny, drain.Undecided:
+	}
+}
+
+// probeLocked sends one pod per closed budget after a while, so that a stale cache cannot stall a drain for good.
+func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
+	clear(ns.waits)
+	for i := range plan.Decisions {
+		d := &plan.Decisions[i]
+		if d.Action != drain.Wait && d.Action != drain.Deny {
+			continue
+		}
+		for _, name := range d.Budgets {
+			ns.waits[name] = true
+		}
+		closed := d.Reason == drain.ReasonBudgetExhausted || d.Reason == drain.ReasonBudgetStale
+		if !closed || len(d.Budgets) != 1 {
+			continue
+		}
+		b := r.budgetLocked(d.Budgets[0])
+		switch {
+		case b.probeAt.IsZero() || now.Sub(b.probeAt) > 4*r.cfg.ProbeInterval: // closed only now, or anew
+			b.probeAt = now.Add(r.cfg.ProbeInterval)
+		case !now.Before(b.probeAt) && !now.Before(b.restUntil):
+			b.probeAt = now.Add(r.cfg.ProbeInterval)
+			r.enqueueLocked(ns, d, true)
+		}
+	}
+}
+
+func (r *Runner) reportLocked(ns *nodeState, plan drain.Plan, now time.Time) Result {
+	result := Result{
+		Counts:       plan.Counts(),
+		Blockers:     plan.Blockers(namesPerLine),
+		Message:      plan.Summary(namesPerLine),
+		RequeueAfter: r.cfg.ProbeInterval,
+	}
+	keys := make([]string, 0, len(result.Blockers))
+	for i := range result.Blockers {
+		key := result.Blockers[i].Key()
+		keys = append(keys, key)
+		if ns.since[key].IsZero() {
+			ns.since[key] = now
+		}
+		result.Blockers[i].Since = ns.since[key]
+	}
+	for key := range ns.since {
+		if !slices.Contains(keys, key) {
+			delete(ns.since, key)
+		}
+	}
+	for _, a := range ns.attempts {
+		if a.state == resting {
+			result.RequeueAfter = min(result.RequeueAfter, max(a.retryAt.Sub(now), time.Millisecond))
+		}
+	}
+	return result
+}
+
+// settle decides whether a Node without blocking pods is drained.
+func (r *Runner) settle(result *Result, cordonedSince, now time.Time) {
+	switch left := r.cfg.Settle - now.Sub(cordonedSince); {
+	case cordonedSince.IsZero():
+		result.Message = "* waiting to see the Node cordoned"
+	case left > 0:
+		result.Message = "* no Pods left; making sure that none was bound right after the cordon"
+		result.RequeueAfter = left
+	default:
+		result.Done, result.Message, result.RequeueAfter = true, "", 0
+	}
+}

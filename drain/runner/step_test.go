@@ -1,0 +1,200 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+func TestNew_NamesEverythingThatIsMissing(t *testing.T) {
+	_, err := New(Config{Workers: -1})
+	for _, want := range []string{"Nodes is required", "Pods is required", "Evictor is required", "Workers must not be negative"} {
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestStep_AnUnsyncedSourceIsNeverDone(t *testing.T) {
+	g := newRig(t, nil)
+	g.pods.lost = true
+	if got := g.step("n"); got.Done || got.Message == "" || got.RequeueAfter == 0 {
+		t.Errorf("want not done, with a message and a time to look again, got %+v", got)
+	}
+	g.pods.lost = false
+	if got := g.step("n"); !got.Done || got.Message != "" || got.RequeueAfter != 0 {
+		t.Errorf("want done, got %+v", got)
+	}
+	g.pods.err = errors.New("watch refused")
+	got, err := g.runner.Step(t.Context(), Request{Node: cordoned("n")})
+	require.ErrorContains(t, err, "watch refused")
+	if got.Done {
+		t.Error("want not done while the source fails")
+	}
+}
+
+func TestStep_RefusesANodeThatCannotBeIdentified(t *testing.T) {
+	g := newRig(t, nil)
+	for _, node := range []*corev1.Node{nil, {}, {ObjectMeta: metav1.ObjectMeta{Name: "n"}}} {
+		_, err := g.runner.Step(t.Context(), Request{Node: node})
+		require.Error(t, err)
+	}
+}
+
+func TestStep_CordonsOnceUntilTheCordonIsObserved(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Settle = 5 * time.Second })
+	step := func(node *corev1.Node) Result {
+		before := node.DeepCopy()
+		result, err := g.runner.Step(t.Context(), Request{Node: node})
+		require.NoError(t, err)
+		if diff := cmp.Diff(before, node); diff != "" {
+			t.Fatalf("the Node was changed (-before +after):\n%s", diff)
+		}
+		return result
+	}
+	want := []string{`n application/json-patch+json [{"op":"test","path":"/metadata/uid","value":"uid-n"},` +
+		`{"op":"add","path":"/spec/unschedulable","value":true}]`}
+
+	for _, version := range []string{"99", "99", "98"} { // stale looks
+		if got := step(schedulable("n", version)); got.Done {
+			t.Fatal("want not done before the cordon is observed")
+		}
+	}
+	if diff := cmp.Diff(want, g.nodes.patches); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	if got := step(cordoned("n")); got.Done || got.RequeueAfter != 5*time.Second {
+		t.Fatalf("want to settle for 5s first, got %+v", got)
+	}
+	g.clock.Step(5 * time.Second)
+	if got := step(cordoned("n")); !got.Done {
+		t.Fatalf("want done, got %+v", got)
+	}
+	if got := step(schedulable("n", "300")); got.Done || len(g.nodes.patches) != 2 {
+		t.Fatalf("want a second cordon after somebody has undone the first, got %+v and %v", got, g.nodes.patches)
+	}
+}
+
+func TestStep_ANodeReplacedUnderTheSameNameIsNotCordoned(t *testing.T) {
+	g := newRig(t, nil)
+	g.nodes.err = apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n", nil)
+	_, err := g.runner.Step(t.Context(), Request{Node: schedulable("n", "1")})
+	require.ErrorIs(t, err, ErrNodeReplaced)
+	require.ErrorIs(t, g.runner.Cancel(t.Context(), schedulable("n", "1"), true), ErrNodeReplaced)
+}
+
+func TestCancel_ForgetsTheQueueAndUncordonsOnlyWhenAsked(t *testing.T) {
+	g := newRig(t, nil)
+	g.pods.put(pod("n", "a"))
+	g.step("n")
+	require.NoError(t, g.runner.Cancel(t.Context(), cordoned("n"), false))
+	require.Empty(t, g.nodes.patches)
+	require.Empty(t, g.runner.attempts)
+	require.NoError(t, g.runner.Cancel(t.Context(), cordoned("n"), true))
+	require.Len(t, g.nodes.patches, 1)
+	require.Contains(t, g.nodes.patches[0], `"value":false`)
+	g.start()
+	defer g.stop()
+	g.runner.Release("unknown")
+	g.wantRequests()
+}
+
+func TestStep_ReturnsWhileTheEvictorHangs(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Workers = 2 })
+	g.evictor.answerWith(func(ctx context.Context, _ PodRef) error { <-ctx.Done(); return ctx.Err() })
+	for _, name := range []string{"a", "b", "c", "d"} {
+		g.pods.put(pod("n", name))
+	}
+	g.start()
+	for range 5 {
+		if got := g.step("n"); got.Done || got.Counts.Evictable != 4 {
+			t.Fatalf("want four pods on their way, got %+v", got)
+		}
+	}
+	g.eventually("two requests hang", func() bool { return len(g.evictor.names()) == 2 })
+	g.step("n")
+	g.stop() // ends although both hang in the API server
+	if got := len(g.evictor.names()); got != 2 {
+		t.Errorf("want no request after the end, got %d in all", got)
+	}
+	_, err := g.runner.Step(t.Context(), Request{Node: cordoned("n")})
+	require.ErrorIs(t, err, ErrStopped)
+}
+
+func TestStep_DrainsAndForgets(t *testing.T) {
+	g := newRig(t, nil)
+	g.pods.put(pod("n", "a"), pod("n", "b"))
+	g.start()
+	defer g.stop()
+	g.step("n")
+	g.settled(2)
+	if got := g.step("n"); got.Done || got.Counts.Terminating != 2 {
+		t.Fatalf("want two accepted pods, got %+v", got)
+	}
+	g.settled(2) // accepted is not asked for again
+	terminating := pod("n", "a")
+	terminating.DeletionTimestamp = &metav1.Time{Time: g.clock.Now()}
+	g.pods.put(terminating)
+	g.pods.remove("n", "uid-b")
+	if got := g.step("n"); got.Message != "* Pod default/a: deletionTimestamp set, but still not removed from the Node" {
+		t.Fatalf("unexpected message %q", got.Message)
+	}
+	g.pods.remove("n", "uid-a")
+	if got := g.step("n"); !got.Done {
+		t.Fatalf("want done, got %+v", got)
+	}
+	require.Empty(t, g.runner.attempts)
+	g.wantRequests("a", "b")
+}
+
+func TestStep_APodRecreatedUnderTheSameNameGetsItsOwnRequest(t *testing.T) {
+	g := newRig(t, nil)
+	g.pods.put(pod("n", "a"))
+	g.step("n") // queued, not sent: nothing runs yet
+	again := pod("n", "a")
+	again.UID = "another"
+	g.pods.remove("n", "uid-a")
+	g.pods.put(again)
+	g.step("n")
+	g.start()
+	defer g.stop()
+	g.settled(1)
+	if got := g.evictor.refs[0].UID; got != "another" {
+		t.Errorf("want the new incarnation, got %s", got)
+	}
+}
+
+func TestStep_ANodeWithAnotherUIDStartsAnew(t *testing.T) {
+	g := newRig(t, nil)
+	g.pods.put(pod("n", "a"))
+	g.step("n")
+	other := schedulable("n", "5")
+	other.UID = "other"
+	_, err := g.runner.Step(t.Context(), Request{Node: other})
+	require.NoError(t, err)
+	require.Len(t, g.nodes.patches, 1)
+	require.Equal(t, types.UID("other"), g.runner.nodes["n"].uid)
+	require.Len(t, g.runner.ring, 1)
+}
+
+func TestStep_DeleteIsReportedAsUnsupported(t *testing.T) {
+	g := newRig(t, nil)
+	g.pods.put(pod("n", "a"))
+	rule := func(*corev1.Pod, drain.Verdict) (drain.Verdict, error) {
+		return drain.Verdict{Action: drain.Delete}, nil
+	}
+	got, err := g.runner.Step(t.Context(), Request{Node: cordoned("n"), Rules: []drain.Rule{rule}})
+	require.NoError(t, err)
+	if len(got.Blockers) != 1 || got.Blockers[0].Reason != drain.ReasonUnsupported {
+		t.Errorf("want one blocker, got %+v", got)
+	}
+}

@@ -1,0 +1,104 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// sink is a controller's queue.
+type sink struct {
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// Source returns an event source for a controller: it enqueues the Owner of a Node, after Config.Debounce, when the
+// Node's pods change, a budget that holds one of them changes, or a request has ended. Every source gets all owners.
+func (r *Runner) Source() source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		s := &sink{queue: queue}
+		r.mu.Lock()
+		r.sinks[s] = struct{}{}
+		r.mu.Unlock()
+		context.AfterFunc(ctx, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			delete(r.sinks, s)
+		})
+		return nil
+	})
+}
+
+func (r *Runner) wakeNode(node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wakeLocked(node)
+}
+
+func (r *Runner) wakeLocked(node string) {
+	ns := r.nodes[node]
+	if ns == nil || ns.owner == (types.NamespacedName{}) {
+		return
+	}
+	for s := range r.sinks {
+		s.queue.AddAfter(reconcile.Request{NamespacedName: ns.owner}, r.cfg.Debounce)
+	}
+}
+
+func (r *Runner) wakeWaitersLocked(budget types.NamespacedName) {
+	for _, node := range r.ring {
+		if r.nodes[node].waits[budget] {
+			r.wakeLocked(node)
+		}
+	}
+}
+
+// watchBudgets wakes owners when a budget that they wait for changes. It does not wait for the informer.
+func (r *Runner) watchBudgets(ctx context.Context) (stop func(), err error) {
+	if r.cfg.Informers == nil {
+		return func() {}, nil
+	}
+	informer, err := r.cfg.Informers.GetInformer(ctx, &policyv1.PodDisruptionBudget{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("informer of PodDisruptionBudgets: %w", err)
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: r.budgetChanged,
+		UpdateFunc: func(before, after any) {
+			if b, ok := before.(client.Object); ok {
+				if a, ok := after.(client.Object); ok && a.GetResourceVersion() == b.GetResourceVersion() {
+					return // a resync
+				}
+			}
+			r.budgetChanged(after)
+		},
+		DeleteFunc: r.budgetChanged,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("informer of PodDisruptionBudgets: %w", err)
+	}
+	r.mu.Lock()
+	r.budgetsSynced = informer.HasSynced
+	r.mu.Unlock()
+	return func() { _ = informer.RemoveEventHandler(registration) }, nil
+}
+
+func (r *Runner) budgetChanged(obj any) {
+	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	pdb, ok := obj.(client.Object)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wakeWaitersLocked(client.ObjectKeyFromObject(pdb))
+}

@@ -1,0 +1,104 @@
+package drain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const (
+	defaultNames = 3 // pods named per line, as Cluster API does
+	maxTroubles  = 5 // lines about blocked pods, as Cluster API does
+	maxText      = 512
+)
+
+// Summary returns what is left to do in the shape of Cluster API's condition message, without its first line (which
+// carries a start time): one line per group, sorted, without a trailing newline. Each line names at most maxPods pods
+// (0 or less means 3), and at most five kinds of trouble are listed. It is empty when the plan is Done, holds no
+// times, and is equal for equal plans, so that it can go into a status without causing writes.
+func (p Plan) Summary(maxPods int) string {
+	if maxPods <= 0 {
+		maxPods = defaultNames
+	}
+	groups := map[podGroup][]PodRef{}
+	troubles := map[string][]PodRef{}
+	for i := range p.Decisions {
+		d := &p.Decisions[i]
+		if g := group(d); g == groupBlocked {
+			text := troubleText(d)
+			troubles[text] = append(troubles[text], RefOf(d.Pod))
+		} else {
+			groups[g] = append(groups[g], RefOf(d.Pod))
+		}
+	}
+	var lines []string
+	bullet := func(refs []PodRef, text string) {
+		if len(refs) > 0 {
+			lines = append(lines, fmt.Sprintf("* %s %s: %s", kind(refs), names(refs, maxPods), text))
+		}
+	}
+	bullet(groups[groupTerminating], "deletionTimestamp set, but still not removed from the Node")
+	bullet(groups[groupEvicting], "eviction requested")
+	lines = append(lines, troubleLines(troubles, maxPods)...)
+	bullet(groups[groupCompleting], "waiting for completion")
+	if later := groups[groupLater]; len(later) > 0 {
+		lines = append(lines, "After above Pods have been removed from the Node, the following Pods will be evicted: "+
+			names(later, maxPods))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func troubleLines(troubles map[string][]PodRef, maxPods int) []string {
+	var lines []string
+	rest := 0
+	for i, text := range slices.Sorted(maps.Keys(troubles)) {
+		refs := troubles[text]
+		if i >= maxTroubles {
+			rest += len(refs)
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("* %s %s: %s", kind(refs), names(refs, maxPods), text))
+	}
+	switch {
+	case rest == 1:
+		lines = append(lines, "* 1 Pod with other issues")
+	case rest > 1:
+		lines = append(lines, fmt.Sprintf("* %d Pods with other issues", rest))
+	}
+	return lines
+}
+
+func troubleText(d *Decision) string {
+	text := d.Message
+	if text == "" {
+		text = string(d.Reason)
+	}
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	if strings.HasPrefix(text, violation) {
+		return text
+	}
+	return "failed to evict Pod, " + text
+}
+
+func kind(refs []PodRef) string {
+	if len(refs) == 1 {
+		return "Pod"
+	}
+	return "Pods"
+}
+
+func names(refs []PodRef, limit int) string {
+	slices.SortFunc(refs, comparePodRefs)
+	shown := make([]string, 0, limit)
+	for _, ref := range refs[:min(limit, len(refs))] {
+		shown = append(shown, ref.String())
+	}
+	text := strings.Join(shown, ", ")
+	if rest := len(refs) - len(shown); rest > 0 {
+		text += fmt.Sprintf(", ... (%d more)", rest)
+	}
+	return text
+}

@@ -1,0 +1,89 @@
+package drain
+
+import "fmt"
+
+// Action is what happens to a pod of a draining Node.
+type Action uint8
+
+// The zero value means that no rule had an opinion; [Planner.Plan] turns it into Deny.
+const (
+	Undecided Action = iota
+	// Evict asks the API server to evict the pod, which honours budgets.
+	Evict
+	// Delete deletes the pod with its grace period, which ignores budgets.
+	Delete
+	// Wait leaves the pod alone for now; it blocks the drain until it is gone.
+	Wait
+	// Ignore leaves the pod alone for good; it does not block the drain.
+	Ignore
+	// Deny leaves the pod alone and blocks the drain until somebody changes something.
+	Deny
+)
+
+// String returns the action's name, for example "Evict".
+func (a Action) String() string {
+	switch a {
+	case Undecided:
+		return "Undecided"
+	case Evict:
+		return "Evict"
+	case Delete:
+		return "Delete"
+	case Wait:
+		return "Wait"
+	case Ignore:
+		return "Ignore"
+	case Deny:
+		return "Deny"
+	default:
+		return fmt.Sprintf("Action(%d)", uint8(a))
+	}
+}
+
+// Reason says in one CamelCase word why a pod has its action. Rules may use reasons of their own.
+type Reason string
+
+// Reasons of the default rules and of the planner.
+const (
+	ReasonEvictable    Reason = "Evictable"    // nothing holds the pod
+	ReasonFinished     Reason = "Finished"     // Succeeded or Failed: evicted, outside budgets and orders
+	ReasonTerminating  Reason = "Terminating"  // has a deletionTimestamp, is not gone yet
+	ReasonMirrorPod    Reason = "MirrorPod"    // a static pod's image; only the kubelet can end it
+	ReasonDaemonSetPod Reason = "DaemonSetPod" // would come back at once on the cordoned Node
+	ReasonOtherNode    Reason = "OtherNode"    // bound to another Node than the one it was listed under
+	ReasonRuleFailed   Reason = "RuleFailed"   // a rule returned an error
+	ReasonNoVerdict    Reason = "NoVerdict"    // no rule had an opinion
+	ReasonLowerOrder   Reason = "LowerOrder"   // pods with a lower order are still there
+
+	ReasonBudgetExhausted   Reason = "BudgetExhausted"   // the budget allows no further eviction now
+	ReasonBudgetStale       Reason = "BudgetStale"       // the budget's status is older than its spec
+	ReasonBudgetNeverAllows Reason = "BudgetNeverAllows" // by its spec and pods, the budget cannot allow any eviction
+	ReasonMultipleBudgets   Reason = "MultipleBudgets"   // more than one budget selects the pod (k/k #75957)
+)
+
+// Reasons that whoever carries out a plan gives to a pod through [Facts.Held].
+const (
+	ReasonEvictionRequested    Reason = "EvictionRequested"    // queued or on its way to the API server
+	ReasonEvictionAccepted     Reason = "EvictionAccepted"     // accepted; the pod was not seen terminating yet
+	ReasonForbidden            Reason = "Forbidden"            // RBAC, admission or a policy refused the eviction
+	ReasonNamespaceTerminating Reason = "NamespaceTerminating" // the namespace controller will delete the pod
+	ReasonThrottled            Reason = "Throttled"            // the API server asked everybody to slow down
+	ReasonServerError          Reason = "ServerError"          // a webhook or the server failed
+	ReasonUnknownOutcome       Reason = "UnknownOutcome"       // no usable answer; asked again, safe by UID precondition
+	ReasonUnauthorized         Reason = "Unauthorized"         // the client's credentials were refused
+	ReasonInvalid              Reason = "Invalid"              // the request is wrong; asking again cannot help
+	ReasonEndpointMissing      Reason = "EndpointMissing"      // the server has no pods/eviction
+	ReasonConflict             Reason = "Conflict"             // the pod changed meanwhile
+	ReasonUnsupported          Reason = "Unsupported"          // the runner cannot carry out this action
+)
+
+// Verdict is the decision about one pod.
+type Verdict struct {
+	Action Action
+	// Order says who goes first: pods of a higher order wait until those of a lower one are gone from their Node.
+	Order int32
+	// Reason is for programs.
+	Reason Reason
+	// Message is for people; it does not name the pod.
+	Message string
+}
