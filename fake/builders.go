@@ -1,0 +1,170 @@
+package fake
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// MachineGVK is Cluster API's Machine.
+func MachineGVK() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
+}
+
+// InfraMachineGVK is the kind that Infrastructure provides: FakeMachine, and LegacyFakeMachine for contract v1beta1, so that
+// both contracts can be spoken in one cluster. Its API version is named like the contract.
+func InfraMachineGVK(v contract.Version) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: string(v), Kind: prefixed(v, "FakeMachine")}
+}
+
+// BootstrapConfigGVK is the kind that Bootstrap provides: FakeConfig, and LegacyFakeConfig for contract v1beta1. Its API
+// version is named like the contract.
+func BootstrapConfigGVK(v contract.Version) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "bootstrap.cluster.x-k8s.io", Version: string(v), Kind: prefixed(v, "FakeConfig")}
+}
+
+func prefixed(v contract.Version, kind string) string {
+	if v == contract.V1Beta1 {
+		return "Legacy" + kind
+	}
+	return kind
+}
+
+// Option changes an object that a builder makes. Later options win.
+type Option func(*unstructured.Unstructured)
+
+// InNamespace sets the namespace; builders use "default".
+func InNamespace(namespace string) Option {
+	return func(u *unstructured.Unstructured) { u.SetNamespace(namespace) }
+}
+
+// WithLabels adds labels.
+func WithLabels(labels map[string]string) Option {
+	return func(u *unstructured.Unstructured) {
+		all := u.GetLabels()
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, labels)
+		u.SetLabels(all)
+	}
+}
+
+// WithAnnotations adds annotations.
+func WithAnnotations(annotations map[string]string) Option {
+	return func(u *unstructured.Unstructured) {
+		all := u.GetAnnotations()
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, annotations)
+		u.SetAnnotations(all)
+	}
+}
+
+// WithField sets any field, by its path. The value is of the types that unstructured content knows.
+func WithField(value any, path ...string) Option {
+	return func(u *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(u.Object, value, path...) // fails only on a path through a scalar
+	}
+}
+
+// Speaking makes a Machine refer to the kinds of another contract version; Machine uses v1beta2.
+func Speaking(v contract.Version) Option {
+	return func(u *unstructured.Unstructured) {
+		WithField(reference(BootstrapConfigGVK(v), u.GetName()), "spec", "bootstrap", "configRef")(u)
+		WithField(reference(InfraMachineGVK(v), u.GetName()), "spec", "infrastructureRef")(u)
+	}
+}
+
+// Machine returns a Machine of cluster.x-k8s.io/v1beta2 in cluster "demo" that refers to an InfraMachine and a
+// BootstrapConfig of its own name.
+func Machine(name string, options ...Option) *unstructured.Unstructured {
+	u := object(MachineGVK(), name)
+	u.Object["spec"] = map[string]any{"clusterName": "demo"}
+	Speaking(contract.V1Beta2)(u)
+	return apply(u, options)
+}
+
+// InfraMachine returns an InfraMachine of the kind that Infrastructure provides.
+func InfraMachine(v contract.Version, name string, options ...Option) *unstructured.Unstructured {
+	return apply(object(InfraMachineGVK(v), name), options)
+}
+
+// BootstrapConfig returns a BootstrapConfig of the kind that Bootstrap provides.
+func BootstrapConfig(v contract.Version, name string, options ...Option) *unstructured.Unstructured {
+	return apply(object(BootstrapConfigGVK(v), name), options)
+}
+
+// CRD returns the CustomResourceDefinition of a namespaced kind with a status subresource and no schema to speak of. Each
+// contract is a label that names the kind's API version; without one the CRD has no contract label.
+func CRD(gvk schema.GroupVersionKind, contracts ...contract.Version) *unstructured.Unstructured {
+	plural, _, _ := strings.Cut(contract.CRDName(gvk.GroupKind()), ".")
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1",
+		"kind":       "CustomResourceDefinition",
+		"metadata":   map[string]any{"name": contract.CRDName(gvk.GroupKind())},
+		"spec": map[string]any{
+			"group": gvk.Group,
+			"scope": "Namespaced",
+			"names": map[string]any{
+				"kind": gvk.Kind, "listKind": gvk.Kind + "List", "plural": plural, "singular": strings.ToLower(gvk.Kind),
+			},
+			"versions": []any{map[string]any{
+				"name": gvk.Version, "served": true, "storage": true,
+				"subresources": map[string]any{"status": map[string]any{}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{
+					"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+				}},
+			}},
+		},
+	}}
+	labels := map[string]string{}
+	for _, v := range contracts {
+		labels[contract.LabelPrefix+string(v)] = gvk.Version
+	}
+	if len(labels) > 0 {
+		u.SetLabels(labels)
+	}
+	return u
+}
+
+// Node returns a Node with a provider ID, as a kubelet registers it: with its hostname label and its annotation, not Ready,
+// and tainted until its Machine has labelled it.
+func Node(name, providerID string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{corev1.LabelHostname: name},
+			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+		},
+		Spec: corev1.NodeSpec{
+			ProviderID: providerID,
+			Taints:     []corev1.Taint{{Key: contract.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}},
+		},
+	}
+}
+
+func object(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(gvk)
+	u.SetNamespace(metav1.NamespaceDefault)
+	u.SetName(name)
+	return u
+}
+
+func apply(u *unstructured.Unstructured, options []Option) *unstructured.Unstructured {
+	for _, option := range options {
+		option(u)
+	}
+	return u
+}
+
+func reference(gvk schema.GroupVersionKind, name string) map[string]any {
+	return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": name}
+}

@@ -1,0 +1,29 @@
+package fake_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/conformance"
+)
+
+func TestTheStoreConforms(t *testing.T) {
+	store := fake.NewStore(fake.Options{})
+	wait := store.Start(t.Context(), fake.AllLoops())
+	t.Cleanup(wait)
+	for i, c := range conformance.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("case-%d", i)}}
+			require.NoError(t, store.Client().Create(t.Context(), ns))
+			if err := c.Run(t.Context(), conformance.Env{Client: store.Client(), Namespace: ns.Name}); err != nil {
+				t.Errorf("%s (%s):\n%v", c.Name, c.Reason, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,26 @@
+// Package fake stands in for a cluster in tests and demonstrations: contract objects, providers that fulfil the contract, and
+// Store, an API server in memory.
+//
+// Store is an HTTP transport, not a client: RESTConfig gives any client-go or controller-runtime client a server that answers in
+// the same process, without a network. So everything above the transport is the real thing: clients, caches, informers, REST
+// mappers, event recorders, leader election, retries after 429. Loops add what the controllers, the scheduler and the kubelets of
+// a cluster do to Nodes, pods, budgets and dependents.
+//
+// # Guarantees
+//
+//   - Store and a real control plane pass one table of cases, package fake/conformance.
+//   - All types of a Store are safe for concurrent use. Nothing that a caller hands in or gets out is shared with the store.
+//   - Versions are one counter for all objects, so that two writes anywhere can be ordered. UIDs and generated names follow from
+//     Options.Seed and the order of the requests.
+//   - A writer never waits for a watcher. A watcher that falls behind is told 410 and cut off, as by a real server.
+//   - No goroutine is left after the context of Start and the contexts of watches have ended.
+//
+// # Limits
+//
+//   - No server-side apply (415), no managed fields, no admission webhooks, no authorization, no paging of lists.
+//   - Custom objects are neither pruned nor validated against their schema, nor converted between versions.
+//   - Of built-in kinds the common ones are served, in one version each; discovery lists them. Of their validation and defaults only
+//     what the conformance table names is there: metadata, Node provider IDs, pod deletion, Secrets, new pods and Nodes.
+//   - JSON only: a client that insists on protobuf is answered 406.
+//   - The subresources scale and log do not exist; status, eviction and binding do.
+package fake

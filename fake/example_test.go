@@ -1,0 +1,38 @@
+package fake_test
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/fake"
+)
+
+// A Store is used through ordinary clients.
+func ExampleStore() {
+	ctx := context.Background()
+	store := fake.NewStore(fake.Options{})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: corev1.NodeSpec{ProviderID: "test://one"}}
+	fmt.Println(store.Client().Create(ctx, node))
+	node.Spec.ProviderID = "test://two"
+	fmt.Println(store.Client().Update(ctx, node))
+	// Output:
+	// <nil>
+	// Node "node-1" is invalid: spec.providerID: Forbidden: node updates may not change providerID except from "" to valid
+}
+
+// A lost answer: the write happened, but the client cannot know.
+func ExampleStore_LoseNext() {
+	ctx := context.Background()
+	store := fake.NewStore(fake.Options{})
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings", Namespace: "default"}}
+	store.LoseNext(fake.Match("create", corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind(), "settings"))
+	fmt.Println(store.Client().Create(ctx, config) != nil)
+	fmt.Println(store.Client().Get(ctx, client.ObjectKeyFromObject(config), config))
+	// Output:
+	// true
+	// <nil>
+}

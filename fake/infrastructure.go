@@ -1,0 +1,118 @@
+package fake
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// Infrastructure is an infrastructure provider that fulfils the InfraMachine contract without a cloud: it waits for its
+// Machine and for the Machine's data secret name, "creates" a machine, reports it, and then lets a Node join. Deleting the
+// InfraMachine "deletes" the machine; its Node stays, as it does with a real cloud. Set it up before the manager starts.
+type Infrastructure struct {
+	ProviderOptions
+	// Contract is the version to speak. Default v1beta2.
+	Contract contract.Version
+	// NoNode keeps Nodes from joining.
+	NoNode bool
+	// NodeDelay is how long after the machine its Node joins; nil is no time.
+	NodeDelay func(obj *unstructured.Unstructured) time.Duration
+	// Node makes the Node that joins; nil is Node(name of the InfraMachine, its provider ID).
+	Node func(obj *unstructured.Unstructured, providerID string) *corev1.Node
+}
+
+// ProviderID is the provider ID of the machine behind an InfraMachine.
+func ProviderID(obj *unstructured.Unstructured) string {
+	return "fake://" + obj.GetNamespace() + "/" + string(obj.GetUID())
+}
+
+// SetupWithManager adds the provider to a manager. The CRD of its kind must be installed.
+func (i *Infrastructure) SetupWithManager(mgr ctrl.Manager) error {
+	options := i.withDefaults()
+	if i.Contract == "" {
+		i.Contract = contract.V1Beta2
+	}
+	p := &provider{gvk: InfraMachineGVK(i.Contract), options: options}
+	p.references = func(machine *unstructured.Unstructured) string {
+		name, _, _ := unstructured.NestedString(machine.Object, "spec", "infrastructureRef", "name")
+		return name
+	}
+	p.ready = func(_, machine *unstructured.Unstructured) bool {
+		name, _, _ := unstructured.NestedString(machine.Object, "spec", "bootstrap", "dataSecretName")
+		return name != ""
+	}
+	p.create = func(ctx context.Context, obj, _ *unstructured.Unstructured) (time.Duration, error) {
+		return i.create(ctx, p, obj)
+	}
+	return p.setup(mgr, "fakemachine-"+string(i.Contract))
+}
+
+func (i *Infrastructure) create(ctx context.Context, p *provider, obj *unstructured.Unstructured) (time.Duration, error) {
+	layout, id := contract.InfraMachine(i.Contract), ProviderID(obj)
+	reported, _, err := layout.Provisioned.Get(obj.Object)
+	if err != nil {
+		return 0, err
+	}
+	if err := layout.ProviderID.Set(obj.Object, id); err != nil {
+		return 0, err
+	}
+	if err := layout.Provisioned.Set(obj.Object, true); err != nil {
+		return 0, err
+	}
+	addresses := []any{
+		map[string]any{"type": "Hostname", "address": obj.GetName()},
+		map[string]any{"type": "InternalIP", "address": "10.0.0.1"},
+	}
+	if err := unstructured.SetNestedSlice(obj.Object, addresses, layout.Addresses.Path().Segments()...); err != nil {
+		return 0, err
+	}
+	if i.NoNode {
+		return 0, nil
+	}
+	if wait := i.untilJoin(p, obj, reported); wait > 0 {
+		return wait, nil
+	}
+	return 0, i.join(ctx, p, obj, id)
+}
+
+func (i *Infrastructure) untilJoin(p *provider, obj *unstructured.Unstructured, reported bool) time.Duration {
+	if i.NodeDelay == nil {
+		return 0
+	}
+	if !reported {
+		p.mu.Lock()
+		p.since[joinKey(obj)] = p.options.Clock.Now()
+		p.mu.Unlock()
+		return i.NodeDelay(obj)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.since[joinKey(obj)].Add(i.NodeDelay(obj)).Sub(p.options.Clock.Now())
+}
+
+func joinKey(obj *unstructured.Unstructured) types.UID { return obj.GetUID() + "/node" }
+
+// join creates the Node once: a Node that was deleted later does not come back by itself.
+func (i *Infrastructure) join(ctx context.Context, p *provider, obj *unstructured.Unstructured, id string) error {
+	if _, joined := obj.GetAnnotations()[joinedAnnotation]; joined {
+		return nil
+	}
+	make := i.Node
+	if make == nil {
+		make = func(obj *unstructured.Unstructured, id string) *corev1.Node { return Node(obj.GetName(), id) }
+	}
+	if err := p.client.Create(ctx, make(obj, id)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	WithAnnotations(map[string]string{joinedAnnotation: "true"})(obj)
+	return nil
+}
+
+const joinedAnnotation = "fake.machinist.dev/node-joined"

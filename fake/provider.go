@@ -1,0 +1,227 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// ProviderOptions are what the fake providers share. The zero value answers at once and never fails.
+type ProviderOptions struct {
+	// Delay is how long a stage takes, per object; nil is no time.
+	Delay func(obj *unstructured.Unstructured) time.Duration
+	// Fail returns why a stage cannot be done, empty when it can; nil never fails. It is asked again every RetryAfter.
+	Fail func(obj *unstructured.Unstructured) string
+	// RetryAfter is when a failed stage is tried again. Default one second.
+	RetryAfter time.Duration
+	// Machine is the kind of the owners. Default MachineGVK.
+	Machine schema.GroupVersionKind
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+	// Name must be unique in a process. Default: the provided kind in lower case.
+	Name string
+}
+
+// Constant returns a Delay that is the same for every object.
+func Constant(d time.Duration) func(*unstructured.Unstructured) time.Duration {
+	return func(*unstructured.Unstructured) time.Duration { return d }
+}
+
+func (o ProviderOptions) withDefaults() ProviderOptions {
+	if o.RetryAfter <= 0 {
+		o.RetryAfter = time.Second
+	}
+	if o.Machine.Empty() {
+		o.Machine = MachineGVK()
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o
+}
+
+// provider is the part that is the same for infrastructure and bootstrap: finalizer, owner, delay, failure, deletion.
+type provider struct {
+	client  client.Client
+	gvk     schema.GroupVersionKind
+	options ProviderOptions
+	// references says which object of this provider a Machine refers to.
+	references func(machine *unstructured.Unstructured) string
+	// ready, create and remove do the provider's own work. create changes the object in memory.
+	ready  func(obj, machine *unstructured.Unstructured) bool
+	create func(ctx context.Context, obj, machine *unstructured.Unstructured) (time.Duration, error)
+
+	mu    sync.Mutex
+	since map[types.UID]time.Time
+}
+
+const providerFinalizer = "fake.machinist.dev/provider"
+
+func (p *provider) setup(mgr ctrl.Manager, name string) error {
+	p.client = mgr.GetClient()
+	p.since = map[types.UID]time.Time{}
+	if p.options.Name != "" {
+		name = p.options.Name
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named(name).For(empty(p.gvk)).
+		Watches(empty(p.options.Machine), handler.EnqueueRequestsFromMapFunc(p.fromMachine)).Complete(p)
+}
+
+func (p *provider) fromMachine(_ context.Context, obj client.Object) []reconcile.Request {
+	machine, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	name := p.references(machine)
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.GetNamespace(), Name: name}}}
+}
+
+// Reconcile follows the workflow that the contract expects of a provider.
+func (p *provider) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	obj := empty(p.gvk)
+	if err := p.client.Get(ctx, request.NamespacedName, obj); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	before := obj.DeepCopy()
+	if obj.GetDeletionTimestamp() != nil {
+		return p.delete(ctx, before, obj)
+	}
+	machine, err := p.owner(ctx, obj)
+	if err != nil || machine == nil || !p.ready(obj, machine) {
+		return reconcile.Result{}, err
+	}
+	if p.options.Fail != nil {
+		if why := p.options.Fail(obj); why != "" {
+			p.forget(obj)
+			setReady(obj, metav1.ConditionFalse, "CreateFailed", why, p.options.Clock.Now())
+			return reconcile.Result{RequeueAfter: p.options.RetryAfter}, p.save(ctx, before, obj)
+		}
+	}
+	obj.SetFinalizers([]string{providerFinalizer})
+	if wait := p.wait(obj); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, p.save(ctx, before, obj)
+	}
+	again, err := p.create(ctx, obj, machine)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	setReady(obj, metav1.ConditionTrue, "Ready", "", p.options.Clock.Now())
+	return reconcile.Result{RequeueAfter: again}, p.save(ctx, before, obj)
+}
+
+// wait returns how much of the delay of the current stage is left.
+func (p *provider) wait(obj *unstructured.Unstructured) time.Duration {
+	if p.options.Delay == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.options.Clock.Now()
+	if _, begun := p.since[obj.GetUID()]; !begun {
+		p.since[obj.GetUID()] = now
+	}
+	return p.since[obj.GetUID()].Add(p.options.Delay(obj)).Sub(now)
+}
+
+func (p *provider) forget(obj *unstructured.Unstructured) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.since, obj.GetUID())
+}
+
+func (p *provider) delete(ctx context.Context, before, obj *unstructured.Unstructured) (reconcile.Result, error) {
+	p.forget(obj)
+	if len(obj.GetFinalizers()) == 0 {
+		return reconcile.Result{}, nil
+	}
+	obj.SetFinalizers(nil)
+	return reconcile.Result{}, client.IgnoreNotFound(p.client.Patch(ctx, obj, client.MergeFrom(before)))
+}
+
+// owner returns the Machine that controls an object, nil while there is none.
+func (p *provider) owner(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	ref := metav1.GetControllerOf(obj)
+	if ref == nil || ref.Kind != p.options.Machine.Kind {
+		return nil, nil
+	}
+	machine := empty(p.options.Machine)
+	err := p.client.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}, machine)
+	if err != nil || machine.GetUID() != ref.UID {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return machine, nil
+}
+
+// save writes what changed: metadata and spec, then status.
+func (p *provider) save(ctx context.Context, before, obj *unstructured.Unstructured) error {
+	status, found := obj.Object["status"]
+	delete(obj.Object, "status")
+	oldStatus := before.Object["status"]
+	main := before.DeepCopy()
+	delete(main.Object, "status")
+	if err := p.patch(ctx, main, obj, false); err != nil {
+		return err
+	}
+	if !found {
+		return nil
+	}
+	base := obj.DeepCopy()
+	delete(base.Object, "status")
+	if oldStatus != nil {
+		base.Object["status"] = oldStatus
+	}
+	obj.Object["status"] = status
+	return p.patch(ctx, base, obj, true)
+}
+
+func (p *provider) patch(ctx context.Context, before, after *unstructured.Unstructured, status bool) error {
+	patch := client.MergeFrom(before)
+	if data, err := patch.Data(after); err != nil || string(data) == "{}" {
+		return err
+	}
+	var err error
+	if status {
+		err = p.client.Status().Patch(ctx, after, patch)
+	} else {
+		err = p.client.Patch(ctx, after, patch)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s/%s: %w", after.GetKind(), after.GetNamespace(), after.GetName(), client.IgnoreNotFound(err))
+	}
+	return nil
+}
+
+func empty(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	return u
+}
+
+func setReady(obj *unstructured.Unstructured, status metav1.ConditionStatus, reason, message string, now time.Time) {
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	for _, c := range conditions {
+		if m, ok := c.(map[string]any); ok && m["type"] == "Ready" && m["status"] == string(status) && m["message"] == message {
+			return
+		}
+	}
+	entry := metav1.Condition{Type: "Ready", Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(now)}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&entry)
+	if err == nil {
+		_ = unstructured.SetNestedSlice(obj.Object, []any{content}, "status", "conditions")
+	}
+}

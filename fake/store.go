@@ -1,0 +1,156 @@
+package fake
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// defaultHistory is how many watch events a Store keeps per kind.
+const defaultHistory = 10000
+
+// Options configure a Store. The zero value is a store with the built-in kinds, the real clock and no lag.
+type Options struct {
+	// Scheme is the scheme of Client and of managers made by NewManager; client-go's when nil. A custom type in the scheme is
+	// not served because of that: its kind must be in Kinds, be registered, or have a CustomResourceDefinition.
+	Scheme *runtime.Scheme
+	// Kinds are custom kinds that are served from the start, as if their CustomResourceDefinitions were installed.
+	Kinds []ServedKind
+	// Clock gives creation and deletion times and times the lag and the loops; the real clock when nil.
+	Clock clock.WithTicker
+	// CacheLag delays the watch events of clients made from RESTConfig, so that caches are stale for that long. Lists, and
+	// the watches of Client, are never delayed.
+	CacheLag time.Duration
+	// CacheLagFunc, when set, replaces CacheLag and may differ by object. Events of one watch keep their order: a slow one
+	// holds up those behind it. It is called with the store locked and must not use the store.
+	CacheLagFunc func(kind schema.GroupKind, key types.NamespacedName) time.Duration
+	// Seed determines UIDs and generated names.
+	Seed uint64
+	// History is how many watch events are kept per kind; 10000 when 0. A watch that starts before them is answered 410, and
+	// so is a watcher that lags behind by more than this.
+	History int
+}
+
+// Store is an in-memory API server: it keeps objects and answers API requests in process, without a network. It is safe for
+// concurrent use. It starts no goroutine unless Start or Runnable is used.
+type Store struct {
+	scheme   *runtime.Scheme
+	clock    clock.WithTicker
+	lag      func(schema.GroupKind, types.NamespacedName) time.Duration
+	history  int
+	requests requestLog
+
+	mu        sync.RWMutex
+	rand      *rand.Rand
+	version   uint64
+	registry  registry
+	owned     map[types.UID]map[*record]struct{}
+	podsOn    map[string]map[types.NamespacedName]*record
+	listeners map[*listener]struct{}
+
+	clientOnce sync.Once
+	client     client.WithWatch
+}
+
+// NewStore makes a Store with the namespaces default, kube-system, kube-public and kube-node-lease. When Options.Kinds
+// holds a kind that cannot be served (see Register), every request fails with that error as a failure of the connection.
+func NewStore(o Options) *Store {
+	s := &Store{
+		scheme:    o.Scheme,
+		clock:     o.Clock,
+		lag:       o.CacheLagFunc,
+		history:   o.History,
+		rand:      rand.New(rand.NewPCG(o.Seed, 0x6d616368696e6973)),
+		registry:  newRegistry(),
+		owned:     map[types.UID]map[*record]struct{}{},
+		podsOn:    map[string]map[types.NamespacedName]*record{},
+		listeners: map[*listener]struct{}{},
+	}
+	if s.scheme == nil {
+		s.scheme = clientgoscheme.Scheme
+	}
+	if s.clock == nil {
+		s.clock = clock.RealClock{}
+	}
+	if s.history <= 0 {
+		s.history = defaultHistory
+	}
+	if s.lag == nil {
+		lag := o.CacheLag
+		s.lag = func(schema.GroupKind, types.NamespacedName) time.Duration { return lag }
+	}
+	s.registry.err = s.Register(o.Kinds...)
+	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
+		s.createNamespace(name)
+	}
+	return s
+}
+
+// Client returns a live client whose reads and watches are never delayed. It is controller-runtime's own client, so retries,
+// error types and decoding are those of a real cluster. All calls return the same client.
+func (s *Store) Client() client.WithWatch {
+	s.clientOnce.Do(func() {
+		// This fails only for a configuration that cannot be turned into a transport, and ours is one already.
+		s.client, _ = client.NewWithWatch(s.config(false), client.Options{Scheme: s.scheme})
+	})
+	return s.client
+}
+
+// RESTConfig returns a new configuration for any client-go or controller-runtime client. Its requests are answered in process;
+// its watch events come late by CacheLag. It sets no client-side rate limit. The caller may change it.
+func (s *Store) RESTConfig() *rest.Config { return s.config(true) }
+
+func (s *Store) config(lagged bool) *rest.Config {
+	return &rest.Config{
+		Host: "http://fake-store.invalid",
+		ContentConfig: rest.ContentConfig{
+			ContentType:        runtime.ContentTypeJSON,
+			AcceptContentTypes: runtime.ContentTypeJSON,
+		},
+		QPS:            -1,
+		Transport:      &transport{store: s, lagged: lagged},
+		WarningHandler: rest.NoWarnings{},
+	}
+}
+
+// ManagerOptions fills what a manager over the store needs and the caller left open: the scheme, and metrics and health servers
+// that do not listen.
+func (s *Store) ManagerOptions(o ctrl.Options) ctrl.Options {
+	if o.Scheme == nil {
+		o.Scheme = s.scheme
+	}
+	if o.Metrics.BindAddress == "" {
+		o.Metrics.BindAddress = "0"
+	}
+	if o.HealthProbeBindAddress == "" {
+		o.HealthProbeBindAddress = "0"
+	}
+	return o
+}
+
+// NewManager makes a controller-runtime manager over the store. Nothing in it is replaced: cache, client, API reader, REST
+// mapper, event recorders and leader election are the real ones, and their requests are answered by the store.
+func (s *Store) NewManager(o ctrl.Options) (ctrl.Manager, error) {
+	return ctrl.NewManager(s.RESTConfig(), s.ManagerOptions(o))
+}
+
+// Runnable returns the loops as a runnable for a manager; it ends with the manager.
+func (s *Store) Runnable(l Loops) manager.Runnable {
+	return manager.RunnableFunc(func(ctx context.Context) error {
+		wait := s.Start(ctx, l)
+		<-ctx.Done()
+		wait()
+		return nil
+	})
+}

@@ -1,0 +1,136 @@
+package fake
+
+import (
+	"io"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Request is one API request that a client made. Discovery requests are not recorded, and neither are the loops' own writes.
+type Request struct {
+	// Verb is get, list, watch, create, update, patch, delete or deletecollection, as in an audit log.
+	Verb string
+	// GVK is the kind of the object, in the version that was asked for; of the parent for a subresource.
+	GVK         schema.GroupVersionKind
+	Subresource string
+	Namespace   string
+	// Name is empty for lists, and for creations with a generated name.
+	Name      string
+	UserAgent string
+	// PatchType is set for the verb patch.
+	PatchType types.PatchType
+	DryRun    bool
+	// Code is the HTTP status of the answer; 0 for one that was injected as a transport error or got lost.
+	Code int
+}
+
+// IsWrite tells whether the request could have changed an object: not a read, not a dry run.
+func (r Request) IsWrite() bool {
+	return !r.DryRun && !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
+}
+
+// Match returns a predicate for requests with a verb, kind and name. Empty values match everything.
+func Match(verb string, kind schema.GroupKind, name string) func(Request) bool {
+	return func(r Request) bool {
+		return (verb == "" || r.Verb == verb) && (kind.Empty() || r.GVK.GroupKind() == kind) && (name == "" || r.Name == name)
+	}
+}
+
+// Fault makes client requests fail.
+type Fault struct {
+	// Match picks the requests; nil is all. It must not use the store.
+	Match func(Request) bool
+	// Err is what the client gets: an API error (from apimachinery's api/errors) as the server's answer, anything else as a
+	// failure of the connection. Nil is io.ErrUnexpectedEOF.
+	Err error
+	// Lose applies the request before it fails, so that only the answer is lost. A watch is not lost but fails.
+	Lose bool
+	// Times is how many requests fail; 0 is one, below 0 is all until the fault is removed.
+	Times int
+}
+
+// requestLog has its own lock, so that faults can match without the store's.
+type requestLog struct {
+	mu     sync.Mutex
+	log    []Request
+	faults []*Fault
+}
+
+// Inject adds a fault. When several match a request, the one that was injected first counts. remove takes it away again.
+func (s *Store) Inject(f Fault) (remove func()) {
+	if f.Times == 0 {
+		f.Times = 1
+	}
+	if f.Err == nil {
+		f.Err = io.ErrUnexpectedEOF
+	}
+	added := &f
+	s.requests.mu.Lock()
+	defer s.requests.mu.Unlock()
+	s.requests.faults = append(s.requests.faults, added)
+	return func() {
+		s.requests.mu.Lock()
+		defer s.requests.mu.Unlock()
+		s.requests.faults = slices.DeleteFunc(s.requests.faults, func(f *Fault) bool { return f == added })
+	}
+}
+
+// FailNext makes the next matching request fail with an error, unapplied.
+func (s *Store) FailNext(match func(Request) bool, err error) {
+	s.Inject(Fault{Match: match, Err: err})
+}
+
+// LoseNext applies the next matching request but loses the answer: the client gets io.ErrUnexpectedEOF.
+func (s *Store) LoseNext(match func(Request) bool) { s.Inject(Fault{Match: match, Lose: true}) }
+
+func (l *requestLog) fault(r Request) (Fault, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, f := range l.faults {
+		if f.Match != nil && !f.Match(r) {
+			continue
+		}
+		if f.Times > 0 {
+			if f.Times--; f.Times == 0 {
+				l.faults = slices.Delete(l.faults, i, i+1)
+			}
+		}
+		return *f, true
+	}
+	return Fault{}, false
+}
+
+func (l *requestLog) add(r Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log = append(l.log, r)
+}
+
+// Requests returns the client requests since the start or the last ResetRequests, in the order in which they were answered; a
+// watch counts when it begins.
+func (s *Store) Requests() []Request {
+	s.requests.mu.Lock()
+	defer s.requests.mu.Unlock()
+	return slices.Clone(s.requests.log)
+}
+
+// ResetRequests forgets the requests so far.
+func (s *Store) ResetRequests() {
+	s.requests.mu.Lock()
+	defer s.requests.mu.Unlock()
+	s.requests.log = nil
+}
+
+// CountRequests counts the requests that a predicate matches.
+func (s *Store) CountRequests(match func(Request) bool) int {
+	n := 0
+	for _, r := range s.Requests() {
+		if match(r) {
+			n++
+		}
+	}
+	return n
+}

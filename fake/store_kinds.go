@@ -1,0 +1,272 @@
+package fake
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+)
+
+// ServedKind is a custom kind that a Store serves.
+type ServedKind struct {
+	// GVK is the kind in one served version. Several ServedKinds with the same group and kind are versions of one kind: objects
+	// are stored once and shown in each version unchanged but for apiVersion.
+	GVK schema.GroupVersionKind
+	// Resource is the lower-case plural; guessed from the kind when empty.
+	Resource string
+	// ClusterScoped kinds have no namespace.
+	ClusterScoped bool
+	// Status is true for a kind with the status subresource: then writes to the object leave its status alone, and writes to
+	// the status leave the rest alone.
+	Status bool
+}
+
+// kind is everything the store has about one kind: its rules, its objects and its history.
+type kind struct {
+	schema.GroupKind
+	resource                     string
+	namespaced, status           bool
+	builtin, generation, updates bool // updates: a PUT without resourceVersion is allowed
+	new                          func() runtime.Object
+
+	objects  map[string]map[string]*record // namespace, name
+	events   []event                       // the last ones, oldest first
+	dropped  uint64                        // the version of the newest event that was dropped
+	watchers map[*watcher]struct{}
+}
+
+func (k *kind) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.Group, Resource: k.resource}
+}
+
+// view is a kind as one API version shows it.
+type view struct {
+	*kind
+	gvk     schema.GroupVersionKind
+	in, out func(map[string]any) // between this version and the stored form; nil is no difference
+}
+
+// registry is guarded by the store's mutex.
+type registry struct {
+	kinds map[schema.GroupKind]*kind
+	views map[schema.GroupVersionResource]*view
+	err   error // of the kinds in Options
+}
+
+// builtins are the kinds of Kubernetes that are served, as "group/version resource Kind flags". Flags: c cluster-scoped, s has
+// the status subresource, g the server counts generations, v PUT needs a resourceVersion.
+var builtins = strings.Fields(`
+	/v1:configmaps:ConfigMap: /v1:endpoints:Endpoints: /v1:events:Event: /v1:limitranges:LimitRange:
+	/v1:namespaces:Namespace:cs /v1:nodes:Node:cs /v1:persistentvolumeclaims:PersistentVolumeClaim:s
+	/v1:persistentvolumes:PersistentVolume:cs /v1:pods:Pod:sg /v1:replicationcontrollers:ReplicationController:sg
+	/v1:resourcequotas:ResourceQuota:s /v1:secrets:Secret: /v1:serviceaccounts:ServiceAccount: /v1:services:Service:s
+	apps/v1:controllerrevisions:ControllerRevision: apps/v1:daemonsets:DaemonSet:sg apps/v1:deployments:Deployment:sg
+	apps/v1:replicasets:ReplicaSet:sg apps/v1:statefulsets:StatefulSet:sg
+	autoscaling/v2:horizontalpodautoscalers:HorizontalPodAutoscaler:s
+	batch/v1:cronjobs:CronJob:sg batch/v1:jobs:Job:sg
+	certificates.k8s.io/v1:certificatesigningrequests:CertificateSigningRequest:cs
+	coordination.k8s.io/v1:leases:Lease:v discovery.k8s.io/v1:endpointslices:EndpointSlice:g
+	networking.k8s.io/v1:ingresses:Ingress:sg networking.k8s.io/v1:networkpolicies:NetworkPolicy:g
+	policy/v1:poddisruptionbudgets:PodDisruptionBudget:sgv
+	rbac.authorization.k8s.io/v1:clusterroles:ClusterRole:c rbac.authorization.k8s.io/v1:clusterrolebindings:ClusterRoleBinding:c
+	rbac.authorization.k8s.io/v1:roles:Role: rbac.authorization.k8s.io/v1:rolebindings:RoleBinding:
+	scheduling.k8s.io/v1:priorityclasses:PriorityClass:c storage.k8s.io/v1:csidrivers:CSIDriver:cv
+	storage.k8s.io/v1:csinodes:CSINode:cv storage.k8s.io/v1:storageclasses:StorageClass:c
+	storage.k8s.io/v1:volumeattachments:VolumeAttachment:csv
+	apiextensions.k8s.io/v1:customresourcedefinitions:CustomResourceDefinition:csgv`)
+
+func newRegistry() registry {
+	r := registry{kinds: map[schema.GroupKind]*kind{}, views: map[schema.GroupVersionResource]*view{}}
+	for _, line := range builtins {
+		f := strings.Split(line, ":")
+		gv, flags := schema.GroupVersion{}, f[3]
+		gv.Group, gv.Version, _ = strings.Cut(f[0], "/")
+		gvk := gv.WithKind(f[2])
+		k := newKind(gvk.GroupKind(), f[1])
+		k.builtin = true
+		k.namespaced = !strings.Contains(flags, "c")
+		k.status = strings.Contains(flags, "s")
+		k.generation = strings.Contains(flags, "g")
+		k.updates = !strings.Contains(flags, "v")
+		if clientgoscheme.Scheme.Recognizes(gvk) {
+			k.new = func() runtime.Object {
+				obj, _ := clientgoscheme.Scheme.New(gvk) // Recognizes said yes
+				return obj
+			}
+		}
+		r.add(k, gv.Version)
+	}
+	events := r.kinds[schema.GroupKind{Kind: "Event"}]
+	gv := schema.GroupVersion{Group: "events.k8s.io", Version: "v1"}
+	r.views[gv.WithResource("events")] = &view{kind: events, gvk: gv.WithKind("Event"), in: eventToCore, out: eventFromCore}
+	return r
+}
+
+func newKind(gk schema.GroupKind, resource string) *kind {
+	return &kind{GroupKind: gk, resource: resource, objects: map[string]map[string]*record{}, watchers: map[*watcher]struct{}{}}
+}
+
+func (r *registry) add(k *kind, version string) {
+	r.kinds[k.GroupKind] = k
+	gvk := k.WithVersion(version)
+	r.views[gvk.GroupVersion().WithResource(k.resource)] = &view{kind: k, gvk: gvk}
+}
+
+// viewOf finds any served version of a kind, the given one first.
+func (r *registry) viewOf(gvk schema.GroupVersionKind) *view {
+	k := r.kinds[gvk.GroupKind()]
+	if k == nil {
+		return nil
+	}
+	if v := r.views[gvk.GroupVersion().WithResource(k.resource)]; v != nil {
+		return v
+	}
+	var found *view
+	for _, v := range r.views {
+		if v.kind == k && (found == nil || v.gvk.Version < found.gvk.Version) && v.gvk.Group == k.Group {
+			found = v
+		}
+	}
+	return found
+}
+
+// Register serves custom kinds, as installing their CustomResourceDefinitions would. It fails for a kind without group, version
+// or name, and for one that contradicts what is served already (scope, resource name, status subresource).
+func (s *Store) Register(kinds ...ServedKind) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, k := range kinds {
+		errs = append(errs, s.registry.register(k))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *registry) register(served ServedKind) error {
+	gvk := served.GVK
+	if gvk.Group == "" || gvk.Version == "" || gvk.Kind == "" {
+		return fmt.Errorf("kind %q cannot be served: it needs a group, a version and a kind", gvk.String())
+	}
+	if served.Resource == "" {
+		plural, _ := meta.UnsafeGuessKindToResource(gvk)
+		served.Resource = plural.Resource
+	}
+	k := r.kinds[gvk.GroupKind()]
+	if k == nil {
+		k = newKind(gvk.GroupKind(), served.Resource)
+		k.namespaced, k.status, k.generation = !served.ClusterScoped, served.Status, true
+		for gvr := range r.views {
+			if gvr.GroupResource() == k.groupResource() {
+				return fmt.Errorf("kind %s cannot be served: resource %s belongs to another kind", gvk, k.groupResource())
+			}
+		}
+	}
+	if k.builtin || k.namespaced == served.ClusterScoped || k.status != served.Status || k.resource != served.Resource {
+		return fmt.Errorf("kind %s cannot be served: it is served already, with another resource, scope or status subresource", gvk)
+	}
+	r.add(k, gvk.Version)
+	return nil
+}
+
+// Unregister stops serving a custom kind and removes its objects, finalizers notwithstanding, as the deletion of its
+// CustomResourceDefinition does in the end. Built-in and unknown kinds are left alone.
+func (s *Store) Unregister(gk schema.GroupKind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unregister(gk)
+}
+
+func (s *Store) unregister(gk schema.GroupKind) {
+	k := s.registry.kinds[gk]
+	if k == nil || k.builtin {
+		return
+	}
+	for _, rec := range k.all("") {
+		s.remove(rec)
+	}
+	for w := range k.watchers {
+		w.end()
+	}
+	delete(s.registry.kinds, gk)
+	for gvr, v := range s.registry.views {
+		if v.kind == k {
+			delete(s.registry.views, gvr)
+		}
+	}
+}
+
+// isCRD tells whether records of the kind define other kinds.
+func (k *kind) isCRD() bool {
+	return k.Group == "apiextensions.k8s.io" && k.Kind == "CustomResourceDefinition"
+}
+
+// serveCRD makes the store serve what a CustomResourceDefinition says, and no longer serve versions that it dropped.
+func (s *Store) serveCRD(obj map[string]any) error {
+	gk, kinds := crdKinds(obj)
+	var errs []error
+	for _, k := range kinds {
+		errs = append(errs, s.registry.register(k))
+	}
+	for gvr, v := range s.registry.views {
+		gone := !slices.ContainsFunc(kinds, func(k ServedKind) bool { return k.GVK.Version == gvr.Version })
+		if v.GroupKind == gk && gone && len(kinds) > 0 {
+			delete(s.registry.views, gvr)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func crdKinds(obj map[string]any) (schema.GroupKind, []ServedKind) {
+	text := func(fields ...string) string {
+		s, _, _ := unstructured.NestedString(obj, fields...)
+		return s
+	}
+	gk := schema.GroupKind{Group: text("spec", "group"), Kind: text("spec", "names", "kind")}
+	var kinds []ServedKind
+	versions, _, _ := unstructured.NestedSlice(obj, "spec", "versions")
+	status := false
+	for _, item := range versions {
+		v, _ := item.(map[string]any)
+		if _, has, _ := unstructured.NestedMap(v, "subresources", "status"); has {
+			status = true
+		}
+		if served, _, _ := unstructured.NestedBool(v, "served"); !served {
+			continue
+		}
+		name, _, _ := unstructured.NestedString(v, "name")
+		kinds = append(kinds, ServedKind{
+			GVK: gk.WithVersion(name), Resource: text("spec", "names", "plural"), ClusterScoped: text("spec", "scope") == "Cluster",
+		})
+	}
+	for i := range kinds {
+		kinds[i].Status = status
+	}
+	return gk, kinds
+}
+
+// establish writes the status that the real server's controllers give a definition whose names are free.
+func establish(obj map[string]any, now metav1.Time) {
+	names, _, _ := unstructured.NestedMap(obj, "spec", "names")
+	condition := func(t, reason string) any {
+		return map[string]any{"type": t, "status": "True", "reason": reason, "lastTransitionTime": now.UTC().Format(timeFormat)}
+	}
+	stored := []any{}
+	versions, _, _ := unstructured.NestedSlice(obj, "spec", "versions")
+	for _, item := range versions {
+		v, _ := item.(map[string]any)
+		if s, _, _ := unstructured.NestedBool(v, "storage"); s {
+			stored = append(stored, v["name"])
+		}
+	}
+	obj["status"] = map[string]any{
+		"acceptedNames": names, "storedVersions": stored,
+		"conditions": []any{condition("NamesAccepted", "NoConflicts"), condition("Established", "InitialNamesAccepted")},
+	}
+}

@@ -1,0 +1,161 @@
+package fake
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// selection is what a list or watch asks for.
+type selection struct {
+	view      *view
+	namespace string
+	labels    labels.Selector
+	fields    fields.Selector
+	metadata  bool // as PartialObjectMetadata
+}
+
+// selectable are the fields that built-in kinds can be selected by, apart from metadata.name and metadata.namespace.
+var selectable = map[string][]string{
+	"Pod":       {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP"},
+	"Node":      {"spec.unschedulable"},
+	"Namespace": {"status.phase"},
+	"Secret":    {"type"},
+	"Event": {
+		"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
+		"involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "type", "reportingComponent",
+	},
+}
+
+func newSelection(v *view, namespace, name string, query url.Values) (*selection, error) {
+	sel := &selection{view: v, namespace: namespace}
+	var err error
+	if sel.labels, err = labels.Parse(query.Get("labelSelector")); err != nil {
+		return nil, apierrors.NewBadRequest("invalid label selector: " + err.Error())
+	}
+	if sel.fields, err = fields.ParseSelector(query.Get("fieldSelector")); err != nil {
+		return nil, apierrors.NewBadRequest("invalid field selector: " + err.Error())
+	}
+	if name != "" {
+		sel.fields = fields.AndSelectors(sel.fields, fields.OneTermEqualSelector("metadata.name", name))
+	}
+	for _, r := range sel.fields.Requirements() {
+		if !supportsField(v.kind, r.Field) {
+			return nil, apierrors.NewBadRequest("field label not supported: " + r.Field)
+		}
+	}
+	return sel, nil
+}
+
+func supportsField(k *kind, field string) bool {
+	if field == "metadata.name" || field == "metadata.namespace" {
+		return true
+	}
+	if !k.builtin {
+		return false
+	}
+	for _, f := range selectable[k.Kind] {
+		if f == field {
+			return true
+		}
+	}
+	return false
+}
+
+func (sel *selection) matches(rec *record) bool {
+	if sel.namespace != "" && rec.key.Namespace != sel.namespace {
+		return false
+	}
+	if !sel.labels.Empty() && !sel.labels.Matches(labels.Set(rec.meta().GetLabels())) {
+		return false
+	}
+	return sel.fields.Empty() || sel.fields.Matches(recordFields{rec})
+}
+
+// recordFields shows a record's content to a field selector.
+type recordFields struct{ *record }
+
+func (f recordFields) Has(string) bool { return true }
+
+func (f recordFields) Get(field string) string {
+	v, found, _ := unstructured.NestedFieldNoCopy(f.content, strings.Split(field, ".")...)
+	if !found {
+		if field == "spec.unschedulable" {
+			return "false"
+		}
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// records returns what a selection matches now. Pods of one node, and single objects, are found without a scan.
+func (s *Store) records(sel *selection) []*record {
+	if name, ok := sel.fields.RequiresExactMatch("metadata.name"); ok && (sel.namespace != "" || !sel.view.namespaced) {
+		rec := sel.view.objects[sel.namespace][name]
+		if rec == nil || !sel.matches(rec) {
+			return nil
+		}
+		return []*record{rec}
+	}
+	var candidates []*record
+	if node, ok := sel.fields.RequiresExactMatch("spec.nodeName"); ok && sel.view.GroupKind == podKind && node != "" {
+		candidates = s.podsOnNode(node)
+	} else {
+		candidates = sel.view.all(sel.namespace)
+	}
+	out := candidates[:0]
+	for _, rec := range candidates {
+		if sel.matches(rec) {
+			out = append(out, rec)
+		}
+	}
+	return out
+}
+
+// list answers a list request with JSON.
+func (s *Store) list(sel *selection) []byte {
+	s.mu.RLock()
+	records := s.records(sel)
+	version := s.version
+	s.mu.RUnlock()
+	v, kind, apiVersion := sel.view, sel.view.gvk.Kind+"List", sel.view.gvk.GroupVersion().String()
+	if sel.metadata {
+		kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":%q},"items":[`, kind, apiVersion, strconv.FormatUint(version, 10))
+	for i, rec := range records {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(sel.item(v, rec))
+	}
+	b.WriteString("]}")
+	return b.Bytes()
+}
+
+// item is a list item: those of built-in kinds have no apiVersion and kind, as on a real server.
+func (sel *selection) item(v *view, rec *record) []byte {
+	switch {
+	case sel.metadata:
+		return rec.metadataJSON(true)
+	case v.builtin:
+		return rec.shown(v)
+	}
+	return rec.json(v)
+}
+
+// render is one object for a single answer or a watch event.
+func (sel *selection) render(rec *record) []byte {
+	if sel.metadata {
+		return rec.metadataJSON(true)
+	}
+	return rec.json(sel.view)
+}

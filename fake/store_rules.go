@@ -1,0 +1,191 @@
+package fake
+
+import (
+	"encoding/base64"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var (
+	nodeKind       = schema.GroupKind{Kind: "Node"}
+	namespaceKind  = schema.GroupKind{Kind: "Namespace"}
+	secretKind     = schema.GroupKind{Kind: "Secret"}
+	deploymentKind = schema.GroupKind{Group: "apps", Kind: "Deployment"}
+	replicaSetKind = schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
+	budgetKind     = schema.GroupKind{Group: "policy", Kind: "PodDisruptionBudget"}
+)
+
+// prepareCreate applies what the server sets on a new object, whatever the client sent.
+func prepareCreate(k *kind, u *unstructured.Unstructured) {
+	u.SetGeneration(0)
+	if k.generation {
+		u.SetGeneration(1)
+	}
+	if k.status && k.GroupKind != nodeKind { // kubelets register Nodes with their status
+		delete(u.Object, "status")
+	}
+	switch k.GroupKind {
+	case podKind:
+		preparePod(u)
+	case nodeKind:
+		addTaint(u, corev1.TaintNodeNotReady)
+	case secretKind:
+		mergeStringData(u)
+		setDefault(u, "Opaque", "type")
+	case namespaceKind:
+		labels := u.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[corev1.LabelMetadataName] = u.GetName()
+		u.SetLabels(labels)
+		set(u, []any{"kubernetes"}, "spec", "finalizers")
+		set(u, "Active", "status", "phase")
+	case deploymentKind, replicaSetKind:
+		setDefault(u, int64(1), "spec", "replicas")
+	}
+}
+
+func preparePod(u *unstructured.Unstructured) {
+	set(u, "Pending", "status", "phase")
+	set(u, "BestEffort", "status", "qosClass")
+	setDefault(u, "Always", "spec", "restartPolicy")
+	setDefault(u, "ClusterFirst", "spec", "dnsPolicy")
+	setDefault(u, corev1.DefaultSchedulerName, "spec", "schedulerName")
+	setDefault(u, int64(corev1.DefaultTerminationGracePeriodSeconds), "spec", "terminationGracePeriodSeconds")
+}
+
+// prepareUpdate takes back what this kind of write may not change and counts the generation.
+func prepareUpdate(k *kind, u *unstructured.Unstructured, current *record, status bool) {
+	old := current.meta()
+	u.SetGeneration(old.GetGeneration())
+	switch {
+	case status && !k.builtin:
+		onlyStatus(u, current)
+	case status:
+		for field := range u.Object {
+			if field != "metadata" && field != "status" {
+				delete(u.Object, field)
+			}
+		}
+		copied := current.copy()
+		for field, value := range copied {
+			if field != "metadata" && field != "status" {
+				u.Object[field] = value
+			}
+		}
+		u.SetOwnerReferences(old.GetOwnerReferences())
+	default:
+		prepareMain(k, u, current)
+	}
+	if u.GetUID() == "" {
+		u.SetUID(old.GetUID())
+	}
+	u.SetCreationTimestamp(old.GetCreationTimestamp())
+	if t := old.GetDeletionTimestamp(); t != nil {
+		u.SetDeletionTimestamp(t)
+	}
+	if grace := old.GetDeletionGracePeriodSeconds(); grace != nil && u.GetDeletionGracePeriodSeconds() == nil {
+		u.SetDeletionGracePeriodSeconds(grace)
+	}
+}
+
+func prepareMain(k *kind, u *unstructured.Unstructured, current *record) {
+	if k.status {
+		delete(u.Object, "status")
+		if was, ok := current.copy()["status"]; ok {
+			u.Object["status"] = was
+		}
+	}
+	switch k.GroupKind {
+	case secretKind:
+		mergeStringData(u)
+		setDefault(u, "Opaque", "type")
+	case namespaceKind:
+		finalizers, _, _ := unstructured.NestedSlice(current.copy(), "spec", "finalizers")
+		set(u, finalizers, "spec", "finalizers")
+	}
+	if k.generation && changesGeneration(k, u, current) {
+		u.SetGeneration(current.meta().GetGeneration() + 1)
+	}
+}
+
+// changesGeneration: custom kinds count every change outside metadata, built-in ones those of the spec, and Deployments those of
+// annotations as well.
+func changesGeneration(k *kind, u *unstructured.Unstructured, current *record) bool {
+	if k.builtin {
+		return !reflect.DeepEqual(u.Object["spec"], current.content["spec"]) ||
+			k.GroupKind == deploymentKind && !reflect.DeepEqual(u.GetAnnotations(), current.meta().GetAnnotations())
+	}
+	return !sameExceptMetadata(u.Object, current.content)
+}
+
+func sameExceptMetadata(a, b map[string]any) bool {
+	for field := range a {
+		if _, ok := b[field]; !ok {
+			return false
+		}
+	}
+	for field := range b {
+		if field != "metadata" && !reflect.DeepEqual(a[field], b[field]) {
+			return false
+		}
+	}
+	return true
+}
+
+func onlyStatus(u *unstructured.Unstructured, current *record) {
+	status, has := u.Object["status"]
+	content := current.copy()
+	delete(content, "status")
+	if has {
+		content["status"] = status
+	}
+	u.Object = content
+}
+
+func set(u *unstructured.Unstructured, value any, fields ...string) {
+	// It fails only when a parent is not an object, which the Go type of a built-in kind rules out.
+	_ = unstructured.SetNestedField(u.Object, value, fields...)
+}
+
+func setDefault(u *unstructured.Unstructured, value any, fields ...string) {
+	if v, found, _ := unstructured.NestedFieldNoCopy(u.Object, fields...); !found || v == "" {
+		set(u, value, fields...)
+	}
+}
+
+func mergeStringData(u *unstructured.Unstructured) {
+	texts, _, _ := unstructured.NestedStringMap(u.Object, "stringData")
+	delete(u.Object, "stringData")
+	for key, value := range texts {
+		set(u, base64.StdEncoding.EncodeToString([]byte(value)), "data", key)
+	}
+}
+
+// addTaint adds a NoSchedule taint, as the server's TaintNodesByCondition admission does with not-ready on every new Node.
+func addTaint(u *unstructured.Unstructured, key string) {
+	taints, _, _ := unstructured.NestedSlice(u.Object, "spec", "taints")
+	for _, item := range taints {
+		if t, ok := item.(map[string]any); ok && t["key"] == key && t["effect"] == "NoSchedule" {
+			return
+		}
+	}
+	set(u, append(taints, map[string]any{"key": key, "effect": "NoSchedule"}), "spec", "taints")
+}
+
+func (s *Store) createNamespace(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.registry.kinds[namespaceKind]
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetName(name)
+	u.SetUID(s.newUID())
+	u.SetCreationTimestamp(s.now())
+	prepareCreate(k, u)
+	_, _ = s.store(k, types.NamespacedName{Name: name}, u.Object) // plain JSON
+}

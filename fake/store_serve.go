@@ -1,0 +1,192 @@
+package fake
+
+import (
+	"encoding/json"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// serve carries out a call.
+func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
+	if c.Verb != "create" && !c.view.namespaced && c.Namespace != "" {
+		return nil, apierrors.NewBadRequest("the kind has no namespace")
+	}
+	switch c.Verb {
+	case "list":
+		sel, err := newSelection(c.view, c.Namespace, c.Name, c.query)
+		if err != nil {
+			return nil, err
+		}
+		sel.metadata = c.metadata
+		return success(req, http.StatusOK, s.list(sel)), nil
+	case "watch":
+		return s.serveWatch(req, c)
+	case "get":
+		if c.Subresource != "" && !(c.Subresource == "status" && c.view.status) {
+			return nil, notServed()
+		}
+		s.mu.RLock()
+		rec := c.view.get(c.key())
+		s.mu.RUnlock()
+		if rec == nil {
+			return nil, apierrors.NewNotFound(c.groupResource(), c.Name)
+		}
+		return success(req, http.StatusOK, c.render(rec)), nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	code, answer, err := s.write(c)
+	if err != nil {
+		return nil, err
+	}
+	return success(req, code, answer), nil
+}
+
+func (s *Store) serveWatch(req *http.Request, c *call) (*http.Response, error) {
+	sel, err := newSelection(c.view, c.Namespace, c.Name, c.query)
+	if err != nil {
+		return nil, err
+	}
+	sel.metadata = c.metadata
+	body, err := s.watch(c.ctx, sel, c.query.Get("resourceVersion"), c.query.Get("sendInitialEvents") == "true", c.lagged)
+	if err != nil {
+		return nil, err
+	}
+	resp := success(req, http.StatusOK, nil)
+	resp.Body, resp.ContentLength = body, -1
+	return resp, nil
+}
+
+// write carries out a writing call. The caller holds the lock.
+func (s *Store) write(c *call) (int, []byte, error) {
+	switch {
+	case s.registry.kinds[c.view.GroupKind] != c.view.kind: // unregistered since the request was parsed
+		return 0, nil, notServed()
+	case c.Verb == "create" && c.Subresource == "":
+		content, err := decode(c.view, c.body)
+		if err != nil {
+			return 0, nil, err
+		}
+		rec, err := s.create(c.view.kind, c.Namespace, content, c.DryRun)
+		if err != nil {
+			return 0, nil, err
+		}
+		return http.StatusCreated, c.render(rec), nil
+	case c.Verb == "create":
+		return s.writeSubresource(c)
+	case c.Verb == "update" || c.Verb == "patch":
+		return s.writeChange(c)
+	case c.Verb == "delete" && c.Subresource == "":
+		return s.writeDelete(c)
+	case c.Verb == "deletecollection":
+		return s.writeDeleteAll(c)
+	}
+	return 0, nil, notServed()
+}
+
+func (s *Store) writeSubresource(c *call) (int, []byte, error) {
+	var status *metav1.Status
+	err := notServed()
+	if c.view.GroupKind == podKind && c.Subresource == "eviction" {
+		status, err = s.evict(c.key(), c.body, c.DryRun)
+	}
+	if c.view.GroupKind == podKind && c.Subresource == "binding" {
+		status, err = s.bind(c.key(), c.body, c.DryRun)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	body, err := json.Marshal(status)
+	return http.StatusCreated, body, err
+}
+
+func (s *Store) writeChange(c *call) (int, []byte, error) {
+	ch := change{kind: c.view.kind, key: c.key(), status: c.Subresource == "status", dryRun: c.DryRun}
+	if c.Subresource != "" && !(ch.status && c.view.status) {
+		return 0, nil, notServed()
+	}
+	var err error
+	if c.Verb == "patch" {
+		ch.apply, err = patcher(c.view, c.PatchType, c.body)
+	} else {
+		var content map[string]any
+		content, err = decode(c.view, c.body)
+		ch.apply = func(*record) (map[string]any, error) { return content, nil }
+		if err == nil {
+			ch.uid = (&unstructured.Unstructured{Object: content}).GetUID()
+		}
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	rec, err := s.update(ch)
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, c.render(rec), nil
+}
+
+func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
+	o := metav1.DeleteOptions{}
+	if len(c.body) > 0 {
+		if err := json.Unmarshal(c.body, &o); err != nil {
+			return o, apierrors.NewBadRequest("delete options cannot be read: " + err.Error())
+		}
+	} else if policy := c.query.Get("propagationPolicy"); policy != "" {
+		o.PropagationPolicy = (*metav1.DeletionPropagation)(&policy)
+	}
+	if c.DryRun {
+		o.DryRun = []string{metav1.DryRunAll}
+	}
+	return o, nil
+}
+
+func (s *Store) writeDelete(c *call) (int, []byte, error) {
+	o, err := c.deleteOptions()
+	if err != nil {
+		return 0, nil, err
+	}
+	rec, gone, err := s.delete(c.view.kind, c.key(), o)
+	if err != nil {
+		return 0, nil, err
+	}
+	if !gone {
+		return http.StatusOK, c.render(rec), nil
+	}
+	body, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{Name: c.Name, Group: c.view.Group, Kind: c.view.resource, UID: rec.uid},
+	})
+	return http.StatusOK, body, err
+}
+
+func (s *Store) writeDeleteAll(c *call) (int, []byte, error) {
+	o, err := c.deleteOptions()
+	if err != nil {
+		return 0, nil, err
+	}
+	sel, err := newSelection(c.view, c.Namespace, "", c.query)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, rec := range s.records(sel) {
+		if _, _, err := s.delete(rec.kind, rec.key, o); err != nil && !apierrors.IsNotFound(err) {
+			return 0, nil, err
+		}
+	}
+	body, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
+	return http.StatusOK, body, err
+}
+
+func (c *call) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: c.view.gvk.Group, Resource: c.view.resource}
+}
+
+func (c *call) render(rec *record) []byte {
+	return (&selection{view: c.view, metadata: c.metadata}).render(rec)
+}

@@ -1,0 +1,289 @@
+package fake_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/fake"
+)
+
+var configMaps = corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind()
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Data: map[string]string{"k": "v"}}
+}
+
+func TestFaultsHitTheRequestsTheyMatch(t *testing.T) {
+	store := fake.NewStore(fake.Options{})
+	c := store.Client()
+	store.FailNext(fake.Match("create", configMaps, "a"), errors.New("wire cut"))
+	require.ErrorContains(t, c.Create(t.Context(), configMap("a")), "wire cut")
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(configMap("a")), &corev1.ConfigMap{})), "it was not applied")
+
+	store.LoseNext(fake.Match("create", configMaps, ""))
+	require.ErrorIs(t, c.Create(t.Context(), configMap("a")), io.ErrUnexpectedEOF)
+	require.True(t, apierrors.IsAlreadyExists(c.Create(t.Context(), configMap("a"))), "it was applied")
+
+	remove := store.Inject(fake.Fault{Match: fake.Match("delete", schema.GroupKind{}, ""), Err: apierrors.NewInternalError(errors.New("down")), Times: -1})
+	for range 3 {
+		require.True(t, apierrors.IsInternalError(c.Delete(t.Context(), configMap("a"))))
+	}
+	remove()
+	require.NoError(t, c.Delete(t.Context(), configMap("a")))
+}
+
+func TestRequestsAreRecordedAsAnAuditLogWould(t *testing.T) {
+	store := fake.NewStore(fake.Options{})
+	c := store.Client()
+	cm := configMap("a")
+	require.NoError(t, c.Create(t.Context(), cm))
+	require.NoError(t, c.Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(`{"data":{"k":"w"}}`))))
+	require.Error(t, c.Create(t.Context(), configMap("a")))
+	require.NoError(t, c.List(t.Context(), &corev1.ConfigMapList{}, client.InNamespace("default")))
+	type line struct {
+		Verb, Name string
+		Patch      types.PatchType
+		Code       int
+	}
+	var got []line
+	for _, r := range store.Requests() {
+		got = append(got, line{r.Verb, r.Name, r.PatchType, r.Code})
+	}
+	want := []line{{"create", "a", "", 201}, {"patch", "a", types.MergePatchType, 200}, {"create", "a", "", 409}, {"list", "", "", 200}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	store.ResetRequests()
+	require.Empty(t, store.Requests())
+}
+
+func TestACacheLagsBehindTheStore(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	store := fake.NewStore(fake.Options{Clock: clock, CacheLag: time.Minute})
+	informers, err := cache.New(store.RESTConfig(), cache.Options{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- informers.Start(ctx) }()
+	require.True(t, informers.WaitForCacheSync(ctx))
+	require.NoError(t, informers.List(ctx, &corev1.ConfigMapList{})) // starts the informer and waits for it
+
+	cm := configMap("late")
+	require.NoError(t, store.Client().Create(ctx, cm))
+	key := client.ObjectKeyFromObject(cm)
+	eventually(t, "the watcher to wait for the clock", func(context.Context) (bool, error) { return clock.HasWaiters(), nil })
+	require.True(t, apierrors.IsNotFound(informers.Get(ctx, key, &corev1.ConfigMap{})), "the cache is stale")
+	eventually(t, "the cache to catch up", func(ctx context.Context) (bool, error) {
+		clock.Step(time.Minute)
+		err := informers.Get(ctx, key, &corev1.ConfigMap{})
+		return err == nil, client.IgnoreNotFound(err)
+	})
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func TestAWatchFromBeforeTheHistoryIsExpired(t *testing.T) {
+	store := fake.NewStore(fake.Options{History: 4})
+	c := store.Client()
+	cm := configMap("busy")
+	require.NoError(t, c.Create(t.Context(), cm))
+	first := cm.ResourceVersion
+	for i := range 20 {
+		cm.Data["k"] = fmt.Sprint(i)
+		require.NoError(t, c.Update(t.Context(), cm))
+	}
+	_, err := c.Watch(t.Context(), &corev1.ConfigMapList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: first}})
+	require.True(t, apierrors.IsResourceExpired(err), "%v", err)
+}
+
+func TestASlowWatcherIsCutOffAndHoldsUpNobody(t *testing.T) {
+	store := fake.NewStore(fake.Options{History: 10})
+	c := store.Client()
+	w, err := c.Watch(t.Context(), &corev1.ConfigMapList{})
+	require.NoError(t, err)
+	defer w.Stop()
+	cm := configMap("busy")
+	require.NoError(t, c.Create(t.Context(), cm))
+	for i := range 500 { // nobody reads
+		cm.Data["k"] = fmt.Sprint(i)
+		require.NoError(t, c.Update(t.Context(), cm))
+	}
+	for event := range w.ResultChan() {
+		if err := apierrors.FromObject(event.Object); event.Type == "ERROR" {
+			require.True(t, apierrors.IsResourceExpired(err), "%v", err)
+			return
+		}
+	}
+	t.Error("the watch ended without an error")
+}
+
+func TestABudgetThatIsNotObservedYetAsksToComeBack(t *testing.T) {
+	store := fake.NewStore(fake.Options{}) // no loops: nobody observes
+	c := store.Client()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{NodeName: "n"},
+	}
+	minimum := intstr.FromInt(0)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "slow", Namespace: "default"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &minimum, Selector: &metav1.LabelSelector{MatchLabels: pod.Labels}},
+	}
+	for _, obj := range []client.Object{node, pod, budget} {
+		require.NoError(t, c.Create(t.Context(), obj))
+	}
+	pod.Status.Phase = corev1.PodRunning
+	require.NoError(t, c.Status().Update(t.Context(), pod))
+
+	set, err := kubernetes.NewForConfig(store.RESTConfig())
+	require.NoError(t, err)
+	err = set.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name("p").SubResource("eviction").MaxRetries(0).
+		Body(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}}).Do(t.Context()).Error()
+	require.True(t, apierrors.IsTooManyRequests(err), "%v", err)
+	seconds, ok := apierrors.SuggestsClientDelay(err)
+	require.True(t, ok)
+	require.Equal(t, 10, seconds)
+	require.True(t, apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause))
+}
+
+func TestObjectsAreNotShared(t *testing.T) {
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: widget}}})
+	c := store.Client()
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"list": []any{int64(1)}}}}
+	u.SetGroupVersionKind(widget)
+	u.SetName("mine")
+	u.SetNamespace("default")
+	require.NoError(t, c.Create(t.Context(), u))
+	before := u.DeepCopy()
+	u.Object["spec"].(map[string]any)["list"].([]any)[0] = "spoilt"
+	after := before.DeepCopy()
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(u), after))
+	if diff := cmp.Diff(before.Object, after.Object); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheSameSeedGivesTheSameUIDs(t *testing.T) {
+	uid := func(seed uint64) types.UID {
+		cm := configMap("a")
+		require.NoError(t, fake.NewStore(fake.Options{Seed: seed}).Client().Create(t.Context(), cm))
+		return cm.UID
+	}
+	require.Equal(t, uid(1), uid(1))
+	require.NotEqual(t, uid(1), uid(2))
+}
+
+func TestKindsThatCannotBeServedAreRefused(t *testing.T) {
+	deployment := schema.GroupVersionKind{Group: "apps", Version: "v2", Kind: "Deployment"}
+	store := fake.NewStore(fake.Options{})
+	require.ErrorContains(t, store.Register(fake.ServedKind{GVK: schema.GroupVersionKind{Kind: "X"}}), "needs a group")
+	require.ErrorContains(t, store.Register(fake.ServedKind{GVK: deployment}), "served already")
+	require.NoError(t, store.Register(fake.ServedKind{GVK: widget}))
+	require.ErrorContains(t, store.Register(fake.ServedKind{GVK: widget, ClusterScoped: true}), "another resource, scope or status")
+
+	broken := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: deployment}}})
+	require.ErrorContains(t, broken.Client().Create(t.Context(), configMap("a")), "served already")
+}
+
+func TestOneKindIsServedInSeveralVersions(t *testing.T) {
+	beta := widget.GroupKind().WithVersion("v1beta1")
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: widget}, {GVK: beta}}})
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(beta)
+	u.SetName("one")
+	u.SetNamespace("default")
+	require.NoError(t, store.Client().Create(t.Context(), u))
+	v1 := &unstructured.Unstructured{}
+	v1.SetGroupVersionKind(widget)
+	require.NoError(t, store.Client().Get(t.Context(), client.ObjectKeyFromObject(u), v1))
+	require.Equal(t, "example.com/v1", v1.GetAPIVersion())
+	require.Equal(t, u.GetUID(), v1.GetUID())
+
+	store.Unregister(widget.GroupKind())
+	fresh, err := client.New(store.RESTConfig(), client.Options{})
+	require.NoError(t, err)
+	require.True(t, meta.IsNoMatchError(fresh.Get(t.Context(), client.ObjectKeyFromObject(u), v1)))
+}
+
+func TestApplyIsRefusedClearly(t *testing.T) {
+	store := fake.NewStore(fake.Options{})
+	cm := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"a": "b"}}}
+	cm.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	cm.SetName("applied")
+	cm.SetNamespace("default")
+	err := store.Client().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(cm), client.FieldOwner("test"))
+	require.True(t, apierrors.IsUnsupportedMediaType(err), "%v", err)
+}
+
+func TestConcurrentWritersLoseNothing(t *testing.T) {
+	store := fake.NewStore(fake.Options{})
+	c := store.Client()
+	require.NoError(t, c.Create(t.Context(), configMap("shared")))
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			for {
+				cm := configMap("shared")
+				if err := c.Get(t.Context(), client.ObjectKeyFromObject(cm), cm); err != nil {
+					t.Error(err)
+					return
+				}
+				cm.Data[fmt.Sprint(i)] = "here"
+				if err := c.Update(t.Context(), cm); err == nil {
+					return
+				} else if !apierrors.IsConflict(err) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	cm := configMap("shared")
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(cm), cm))
+	require.Len(t, cm.Data, 9)
+}
+
+func BenchmarkStorePatchAmongTenThousand(b *testing.B) {
+	store := fake.NewStore(fake.Options{})
+	c := store.Client()
+	for i := range 10000 {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p%d", i), Namespace: "default"},
+			Spec:       corev1.PodSpec{NodeName: fmt.Sprintf("n%d", i%100)},
+		}
+		require.NoError(b, c.Create(b.Context(), pod))
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p7", Namespace: "default"}}
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"i":"%d"}}}`, i)
+		require.NoError(b, c.Patch(b.Context(), pod, client.RawPatch(types.MergePatchType, patch)))
+		var pods corev1.PodList
+		require.NoError(b, c.List(b.Context(), &pods, client.MatchingFields{"spec.nodeName": "n7"}))
+		require.Len(b, pods.Items, 100)
+	}
+}
