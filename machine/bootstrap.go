@@ -1,0 +1,116 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// bootstrapFacts are what a pass knows of the bootstrap data.
+type bootstrapFacts struct {
+	External       External
+	Config         contract.BootstrapConfigState // read when External is Present
+	DataSecretName contract.Opt[string]
+	Created        bool // reported before
+	Deleting       bool
+}
+
+// bootstrapDecision is what follows.
+type bootstrapDecision struct {
+	// DataSecretName is the name to record, absent when it stays as it is.
+	DataSecretName contract.Opt[string]
+	// Created says that the data exists.
+	Created   bool
+	Condition metav1.Condition
+}
+
+// decideBootstrap reads the contract: the name is taken over once, when the provider says that the data was created, and
+// never changed afterwards. A user may give the data instead, then there is no provider to ask.
+func decideBootstrap(f bootstrapFacts) bootstrapDecision {
+	if f.External.Presence == NotReferenced {
+		if f.DataSecretName.Found() {
+			return bootstrapDecision{Created: true, Condition: condition(ConditionBootstrapConfigReady, metav1.ConditionTrue,
+				ReasonDataSecretProvided, "")}
+		}
+		return bootstrapDecision{Condition: condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, ReasonDoesNotExist,
+			"the Machine has neither a bootstrap configuration nor the name of a data secret: set one of them")}
+	}
+	d := bootstrapDecision{Created: f.Created || f.DataSecretName.Found()}
+	if f.External.Presence != Present || f.External.Problem != (Problem{}) {
+		d.Condition = unavailable(ConditionBootstrapConfigReady, f.External, f.Created, f.Deleting)
+		return d
+	}
+	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
+	d.Condition = mirror(ConditionBootstrapConfigReady, f.Config.Ready,
+		initialized(ConditionBootstrapConfigReady, ready, kind+" status.initialization.dataSecretCreated is false"))
+	if !ready || f.DataSecretName.Found() || f.Deleting || f.External.Deleting() {
+		return d
+	}
+	if f.Config.DataSecretName.Or("") == "" {
+		d.Condition = condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, ReasonDataSecretNameMissing, fmt.Sprintf(
+			"%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName", kind, f.External.Ref.Name))
+		return d
+	}
+	d.DataSecretName, d.Created = f.Config.DataSecretName, true
+	return d
+}
+
+// initialized is the condition of a provider object that has no Ready condition of its own.
+func initialized(kind string, ready bool, message string) metav1.Condition {
+	if ready {
+		return condition(kind, metav1.ConditionTrue, ReasonReady, "")
+	}
+	return condition(kind, metav1.ConditionFalse, ReasonNotReady, message)
+}
+
+// unavailable is the condition for a referenced object that could not be used.
+func unavailable(kind string, e External, reachedBefore, deleting bool) metav1.Condition {
+	switch {
+	case e.Problem != (Problem{}):
+		status := metav1.ConditionFalse
+		if e.Presence == Unread {
+			status = metav1.ConditionUnknown
+		}
+		return condition(kind, status, e.Problem.Reason, e.Problem.Message)
+	case e.Presence == Unread:
+		return condition(kind, metav1.ConditionUnknown, ReasonInspectionFailed, e.Ref.Kind+" could not be read yet")
+	case deleting && reachedBefore:
+		return condition(kind, metav1.ConditionFalse, ReasonDeleted, e.Ref.Kind+" has been deleted")
+	case reachedBefore && kind == ConditionInfrastructureReady:
+		return condition(kind, metav1.ConditionFalse, ReasonDeleted, e.Ref.Kind+" has been deleted while the Machine still exists")
+	default:
+		return condition(kind, metav1.ConditionFalse, ReasonDoesNotExist, e.Ref.Kind+" does not exist")
+	}
+}
+
+func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
+	external, err := s.env.external(ctx, s.State.Key, s.State.Bootstrap)
+	s.Bootstrap = external
+	if err != nil {
+		s.Assert(condition(ConditionBootstrapConfigReady, metav1.ConditionUnknown, ReasonInternalError, err.Error()))
+		return Result{}, err
+	}
+	facts := bootstrapFacts{DataSecretName: s.State.DataSecretName, Created: s.State.BootstrapReady.Or(false),
+		Deleting: !s.State.Deleting.IsZero()}
+	if external.Presence == Present {
+		if err := s.takeOwnership(ctx, &external); err != nil {
+			return Result{}, err
+		}
+		if err := contract.BootstrapConfig(external.Contract).Read(external.Object, &facts.Config); err != nil && !external.Foreign {
+			external.Problem = Problem{ReasonContractViolation, err.Error()}
+		}
+	}
+	facts.External, s.Bootstrap = external, external
+	decision := decideBootstrap(facts)
+	if name, found := decision.DataSecretName.Get(); found {
+		s.SetDataSecretName(name)
+	}
+	if decision.Created {
+		s.SetBootstrapReady()
+	}
+	s.Assert(decision.Condition)
+	return Result{RequeueAfter: external.RetryAfter}, nil
+}

@@ -1,0 +1,149 @@
+package machine
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// Condition types of a Machine. They are Cluster API's, so that its dashboards work.
+const (
+	ConditionReady                = "Ready"
+	ConditionBootstrapConfigReady = "BootstrapConfigReady"
+	ConditionInfrastructureReady  = "InfrastructureReady"
+	ConditionNodeReady            = "NodeReady"
+	ConditionNodeHealthy          = "NodeHealthy"
+	ConditionDeleting             = "Deleting"
+	ConditionPaused               = "Paused"
+)
+
+// Reasons of conditions that Cluster API uses too.
+const (
+	ReasonReady              = "Ready"
+	ReasonNotReady           = "NotReady"
+	ReasonReadyUnknown       = "ReadyUnknown"
+	ReasonDataSecretProvided = "DataSecretProvided"
+	ReasonDoesNotExist       = "ObjectDoesNotExist"
+	ReasonDeleted            = "ObjectDeleted"
+	ReasonInternalError      = "InternalError"
+	ReasonInspectionFailed   = "InspectionFailed"
+	ReasonNodeReady          = "NodeReady"
+	ReasonNodeNotReady       = "NodeNotReady"
+	ReasonNodeReadyUnknown   = "NodeReadyUnknown"
+	ReasonNodeHealthy        = "NodeHealthy"
+	ReasonNodeNotHealthy     = "NodeNotHealthy"
+	ReasonNodeHealthUnknown  = "NodeHealthyUnknown"
+	ReasonNodeDeleted        = "NodeDeleted"
+	ReasonNodeDoesNotExist   = "NodeDoesNotExist"
+	ReasonNotDeleting        = "NotDeleting"
+	ReasonPaused             = "Paused"
+	ReasonNotPaused          = "NotPaused"
+
+	ReasonWaitingForPreDrainHook           = "WaitingForPreDrainHook"
+	ReasonDrainingNode                     = "DrainingNode"
+	ReasonWaitingForPreTerminateHook       = "WaitingForPreTerminateHook"
+	ReasonWaitingForInfrastructureDeletion = "WaitingForInfrastructureDeletion"
+	ReasonWaitingForBootstrapDeletion      = "WaitingForBootstrapDeletion"
+	ReasonDeletingNode                     = "DeletingNode"
+	ReasonDeletionCompleted                = "DeletionCompleted"
+)
+
+// Reasons for trouble that Cluster API reports as an error in its log. A person can mend each of them, and the Machine
+// goes on by itself when it is mended.
+const (
+	// ReasonCRDNotFound: no CustomResourceDefinition has the name that the contract demands for a referenced kind.
+	ReasonCRDNotFound = "CRDNotFound"
+	// ReasonContractLabelMissing: the CRD of a referenced kind names no supported contract.
+	ReasonContractLabelMissing = "ContractLabelMissing"
+	// ReasonContractViolation: a value of a wrong type stands at a place that the contract reads.
+	ReasonContractViolation = "ContractViolation"
+	// ReasonVersionNotServed: the API version that the contract label names cannot be read.
+	ReasonVersionNotServed = "VersionNotServed"
+	// ReasonCacheNotSynced: the first list of a referenced kind has not come back.
+	ReasonCacheNotSynced = "CacheNotSynced"
+	// ReasonOwnedByAnother: another controller owns the referenced object.
+	ReasonOwnedByAnother = "OwnedByAnother"
+	// ReasonProviderIDMissing: the infrastructure is provisioned but has no provider ID, or one that names no instance.
+	ReasonProviderIDMissing = "ProviderIDMissing"
+	// ReasonDataSecretNameMissing: the bootstrap data was created, but its Secret is not named.
+	ReasonDataSecretNameMissing = "DataSecretNameMissing"
+	// ReasonAmbiguousNode: several Nodes carry the Machine's provider ID.
+	ReasonAmbiguousNode = "AmbiguousNode"
+)
+
+// troubles are the reasons that deserve a warning event when a condition takes them.
+func troubles() []string {
+	return []string{
+		ReasonCRDNotFound, ReasonContractLabelMissing, ReasonContractViolation, ReasonVersionNotServed,
+		ReasonOwnedByAnother, ReasonProviderIDMissing, ReasonDataSecretNameMissing, ReasonAmbiguousNode, ReasonDeleted,
+		ReasonNodeDeleted,
+	}
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+func findCondition(in []metav1.Condition, kind string) (metav1.Condition, bool) {
+	at := slices.IndexFunc(in, func(c metav1.Condition) bool { return c.Type == kind })
+	if at < 0 {
+		return metav1.Condition{}, false
+	}
+	return in[at], true
+}
+
+// mirror copies what a provider object says of itself into a condition of the Machine. fallback is used when it says
+// nothing.
+func mirror(kind string, ready contract.Opt[metav1.Condition], fallback metav1.Condition) metav1.Condition {
+	said, found := ready.Get()
+	if !found {
+		return fallback
+	}
+	mirrored := condition(kind, said.Status, said.Reason, said.Message)
+	if mirrored.Status == metav1.ConditionTrue && mirrored.Reason == contract.ReasonNotReported {
+		mirrored.Reason = ReasonReady
+	}
+	return mirrored
+}
+
+// summarise computes Ready from the other conditions: bad news first, then unknown, else true. Its message has a line for
+// each condition that stands in the way.
+func summarise(all []metav1.Condition) metav1.Condition {
+	var bad, unknown []string
+	for _, kind := range []string{ConditionDeleting, ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeHealthy} {
+		c, found := findCondition(all, kind)
+		switch {
+		case kind == ConditionDeleting && found && c.Status == metav1.ConditionTrue:
+			bad = append(bad, "* Deleting: Machine deletion in progress, stage: "+c.Reason)
+		case kind == ConditionDeleting:
+		case !found:
+			unknown = append(unknown, "* "+kind+": Condition not yet reported")
+		case c.Status == metav1.ConditionFalse:
+			bad = append(bad, bullet(c))
+		case c.Status != metav1.ConditionTrue:
+			unknown = append(unknown, bullet(c))
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		return condition(ConditionReady, metav1.ConditionFalse, ReasonNotReady, strings.Join(append(bad, unknown...), "\n"))
+	case len(unknown) > 0:
+		return condition(ConditionReady, metav1.ConditionUnknown, ReasonReadyUnknown, strings.Join(unknown, "\n"))
+	default:
+		return condition(ConditionReady, metav1.ConditionTrue, ReasonReady, "")
+	}
+}
+
+func bullet(c metav1.Condition) string {
+	message := c.Message
+	if message == "" {
+		message = c.Reason
+	}
+	if strings.HasPrefix(message, "* ") || strings.Contains(message, "\n") {
+		return "* " + c.Type + ":\n  " + strings.ReplaceAll(message, "\n", "\n  ")
+	}
+	return "* " + c.Type + ": " + message
+}

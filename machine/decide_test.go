@@ -1,0 +1,202 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+func present(kind string) External {
+	return External{Ref: contract.Ref{Group: "g", Kind: kind, Name: "m"}, Presence: Present, Object: &unstructured.Unstructured{Object: map[string]any{}}}
+}
+
+func leaving(e External) External {
+	now := metav1.Now()
+	e.Object = &unstructured.Unstructured{Object: map[string]any{}}
+	e.Object.SetDeletionTimestamp(&now)
+	return e
+}
+
+func TestBootstrapDataIsTakenOverOnceAndOnlyWhenItIsNamed(t *testing.T) {
+	config := present("Config")
+	for name, tc := range map[string]struct {
+		facts   bootstrapFacts
+		secret  string
+		created bool
+		reason  string
+	}{
+		"the user gave the data": {
+			facts: bootstrapFacts{DataSecretName: contract.Some("mine")}, created: true, reason: ReasonDataSecretProvided},
+		"neither data nor a provider": {reason: ReasonDoesNotExist},
+		"not created yet":             {facts: bootstrapFacts{External: config}, reason: ReasonNotReady},
+		"created and named": {
+			facts: bootstrapFacts{External: config, Config: contract.BootstrapConfigState{
+				DataSecretCreated: true, DataSecretName: contract.Some("s")}},
+			secret: "s", created: true, reason: ReasonReady},
+		"created but not named": {
+			facts:  bootstrapFacts{External: config, Config: contract.BootstrapConfigState{DataSecretCreated: true}},
+			reason: ReasonDataSecretNameMissing},
+		"a name that is there is never replaced": {
+			facts: bootstrapFacts{External: config, DataSecretName: contract.Some("old"), Config: contract.BootstrapConfigState{
+				DataSecretCreated: true, DataSecretName: contract.Some("new")}},
+			created: true, reason: ReasonReady},
+		"a config that goes away gives nothing": {
+			facts: bootstrapFacts{External: leaving(config), Config: contract.BootstrapConfigState{
+				DataSecretCreated: true, DataSecretName: contract.Some("s")}},
+			reason: ReasonReady},
+		"the config is gone":              {facts: bootstrapFacts{External: External{Presence: Absent, Ref: config.Ref}}, reason: ReasonDoesNotExist},
+		"the config could not be read":    {facts: bootstrapFacts{External: External{Presence: Unread, Ref: config.Ref}}, reason: ReasonInspectionFailed},
+		"the kind of the config is gone":  {facts: bootstrapFacts{External: External{Presence: KindMissing, Ref: config.Ref, Problem: Problem{Reason: ReasonCRDNotFound}}}, reason: ReasonCRDNotFound},
+		"data that exists stays existing": {facts: bootstrapFacts{External: External{Presence: Absent, Ref: config.Ref}, Created: true}, created: true, reason: ReasonDoesNotExist},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := decideBootstrap(tc.facts)
+			if got.DataSecretName.Or("") != tc.secret || got.Created != tc.created || got.Condition.Reason != tc.reason {
+				t.Errorf("want secret %q created %v reason %s, got %+v", tc.secret, tc.created, tc.reason, got)
+			}
+		})
+	}
+}
+
+func TestInfrastructureIsTakenOverWhenItIsProvisionedAndHasAnID(t *testing.T) {
+	infra := present("Infra")
+	for name, tc := range map[string]struct {
+		facts              infrastructureFacts
+		adopt, provisioned bool
+		status             metav1.ConditionStatus
+		reason             string
+	}{
+		"not provisioned": {facts: infrastructureFacts{External: infra}, status: metav1.ConditionFalse, reason: ReasonNotReady},
+		"an ID alone counts for nothing": {
+			facts:  infrastructureFacts{External: infra, Machine: contract.InfraMachineState{ProviderID: "a://b"}},
+			status: metav1.ConditionFalse, reason: ReasonNotReady},
+		"provisioned": {
+			facts: infrastructureFacts{External: infra, Machine: contract.InfraMachineState{Provisioned: true, ProviderID: "a://b"}},
+			adopt: true, provisioned: true, status: metav1.ConditionTrue, reason: ReasonReady},
+		"provisioned without an ID": {
+			facts:  infrastructureFacts{External: infra, Machine: contract.InfraMachineState{Provisioned: true}},
+			status: metav1.ConditionFalse, reason: ReasonProviderIDMissing},
+		"an ID that names nothing": {
+			facts:  infrastructureFacts{External: infra, Machine: contract.InfraMachineState{Provisioned: true, ProviderID: "vsphere://"}},
+			status: metav1.ConditionFalse, reason: ReasonProviderIDMissing},
+		"provisioned is sticky": {
+			facts: infrastructureFacts{External: infra, Provisioned: true, Machine: contract.InfraMachineState{ProviderID: "a://b"}},
+			adopt: true, provisioned: true, status: metav1.ConditionTrue, reason: ReasonReady},
+		"what goes away is not taken over": {
+			facts:       infrastructureFacts{External: leaving(infra), Provisioned: true, Machine: contract.InfraMachineState{Provisioned: true, ProviderID: "a://b"}},
+			provisioned: true, status: metav1.ConditionTrue, reason: ReasonReady},
+		"gone after it was provisioned": {
+			facts:       infrastructureFacts{External: External{Presence: Absent, Ref: infra.Ref}, Provisioned: true},
+			provisioned: true, status: metav1.ConditionFalse, reason: ReasonDeleted},
+		"a contract that is broken": {
+			facts:  infrastructureFacts{External: External{Presence: Present, Ref: infra.Ref, Problem: Problem{Reason: ReasonContractViolation}}},
+			status: metav1.ConditionFalse, reason: ReasonContractViolation},
+		"unread is unknown": {
+			facts:       infrastructureFacts{External: External{Presence: Unread, Ref: infra.Ref}, Provisioned: true},
+			provisioned: true, status: metav1.ConditionUnknown, reason: ReasonInspectionFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := decideInfrastructure(tc.facts)
+			if got.Adopt != tc.adopt || got.Provisioned != tc.provisioned || got.Condition.Status != tc.status || got.Condition.Reason != tc.reason {
+				t.Errorf("want adopt %v provisioned %v %s/%s, got %+v", tc.adopt, tc.provisioned, tc.status, tc.reason, got)
+			}
+		})
+	}
+}
+
+func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
+	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	minute := contract.Some(time.Minute)
+	for name, tc := range map[string]struct {
+		facts drainFacts
+		state contract.MachineState
+		want  drainAction
+	}{
+		"excluded by annotation":              {facts: drainFacts{Excluded: true, NodesSynced: true, Match: matched}, want: drainSkip},
+		"the machine is gone":                 {facts: drainFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: drainSkip},
+		"the machine is going":                {facts: drainFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}, want: drainSkip},
+		"an unread machine is not a gone one": {facts: drainFacts{Infrastructure: External{Presence: Unread}, NodesSynced: true, Match: matched}, want: drainStart},
+		"unread Nodes are not missing":        {facts: drainFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainWait},
+		"there is no Node":                    {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainSkip},
+		"the Node is another machine's":       {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale}}, want: drainSkip},
+		"two Nodes claim the ID":              {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}, want: drainWait},
+		"a new Node is recorded first":        {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Readopted, Node: node, Record: true}}, want: drainRecord},
+		"the start is recorded first":         {facts: drainFacts{NodesSynced: true, Match: matched}, want: drainStart},
+		"under way":                           {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Hour)}, want: drainGo},
+		"within its limit":                    {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-30 * time.Second), NodeDrainTimeout: minute}, want: drainGo},
+		"over its limit":                      {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Minute), NodeDrainTimeout: minute}, want: drainSkip},
+		"a limit of zero is none":             {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Hour), NodeDrainTimeout: contract.Some(time.Duration(0))}, want: drainGo},
+		"drained before":                      {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now, DrainedNode: "n-uid"}, want: drainSkip},
+		"another Node was drained before":     {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now, DrainedNode: "old-uid"}, want: drainGo},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.State = &tc.state
+			if got, _ := decideDrain(tc.facts); got != tc.want {
+				t.Errorf("want %d, got %d", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestOnlyTheRecordedNodeIsDeletedAndTheWaitHasALimit(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	mine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}, Spec: corev1.NodeSpec{ProviderID: "a://b"}}
+	going := mine.DeepCopy()
+	going.DeletionTimestamp = &metav1.Time{Time: now.Add(-5 * time.Second)}
+	recorded := noderef.Ref{Name: "n", UID: "n-uid"}
+	for name, tc := range map[string]struct {
+		facts nodeDeletionFacts
+		want  nodeDeletion
+	}{
+		"unread Nodes are not gone": {facts: nodeDeletionFacts{}, want: nodeWait},
+		"no Node":                   {facts: nodeDeletionFacts{Synced: true}, want: nodeLeave},
+		"the recorded Node":         {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeDelete},
+		"another UID":               {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: noderef.Ref{Name: "n", UID: "old"}, ProviderID: "a://b"}, want: nodeLeave},
+		"another provider ID":       {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"}, want: nodeLeave},
+		"matched just now":          {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine, Record: true}, Current: recorded, ProviderID: "a://b"}, want: nodeRecord},
+		"on its way out":            {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Timeout: 10 * time.Second}, want: nodeWait},
+		"stuck on its way out":      {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Timeout: 5 * time.Second}, want: nodeLeave},
+		"no limit was set":          {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now}, want: nodeWait},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := decideNodeDeletion(tc.facts); got != tc.want {
+				t.Errorf("want %d, got %d", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
+	yes := func(kind string) metav1.Condition { return condition(kind, metav1.ConditionTrue, "Ready", "") }
+	good := []metav1.Condition{yes(ConditionBootstrapConfigReady), yes(ConditionInfrastructureReady), yes(ConditionNodeHealthy)}
+	for name, tc := range map[string]struct {
+		have []metav1.Condition
+		want metav1.Condition
+	}{
+		"all is well": {have: good, want: condition(ConditionReady, metav1.ConditionTrue, ReasonReady, "")},
+		"one is false": {
+			have: append([]metav1.Condition{condition(ConditionInfrastructureReady, metav1.ConditionFalse, "NotReady", "no quota")}, good...),
+			want: condition(ConditionReady, metav1.ConditionFalse, ReasonNotReady, "* InfrastructureReady: no quota")},
+		"one is missing": {
+			have: good[:2],
+			want: condition(ConditionReady, metav1.ConditionUnknown, ReasonReadyUnknown, "* NodeHealthy: Condition not yet reported")},
+		"deleting": {
+			have: append([]metav1.Condition{condition(ConditionDeleting, metav1.ConditionTrue, ReasonDrainingNode, "")}, good...),
+			want: condition(ConditionReady, metav1.ConditionFalse, ReasonNotReady, "* Deleting: Machine deletion in progress, stage: DrainingNode")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, summarise(tc.have)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// DefaultNodeDeletionTimeout limits how long a Machine waits for its Node to go, unless the Machine says otherwise; the
+// value is Cluster API's.
+const DefaultNodeDeletionTimeout = 10 * time.Second
+
+// absenceRetry is when to look again for an object that the cache does not have and the API server does.
+const absenceRetry = time.Second
+
+func (s *Scope) refKey(e External) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.State.Key.Namespace, Name: e.Ref.Name}
+}
+
+func deleteInfrastructureStep(ctx context.Context, s *Scope) (Result, error) {
+	mattered := s.State.InfrastructureReady.Or(false) || s.State.ProviderID != ""
+	return s.deleteReferenced(ctx, s.Infrastructure, mattered, ReasonWaitingForInfrastructureDeletion)
+}
+
+func deleteBootstrapStep(ctx context.Context, s *Scope) (Result, error) {
+	return s.deleteReferenced(ctx, s.Bootstrap, false, ReasonWaitingForBootstrapDeletion)
+}
+
+// deleteReferenced deletes a referenced object and waits until it is gone. mattered says that something real may stand
+// behind it, which nobody could find again if its kind is missing.
+func (s *Scope) deleteReferenced(ctx context.Context, e External, mattered bool, reason string) (Result, error) {
+	switch e.Presence {
+	case NotReferenced:
+		return Result{}, nil
+	case Present:
+		if e.Foreign {
+			return Result{}, nil
+		}
+		if err := s.deleteExternal(ctx, e); err != nil {
+			return Result{}, err
+		}
+		return s.wait(reason, fmt.Sprintf("Waiting for %s %s to be deleted", e.Ref.Kind, e.Ref.Name)), nil
+	case Absent:
+		return s.continueWhenGone(ctx, e, reason)
+	case KindMissing:
+		return s.continueWithoutKind(ctx, e, mattered, reason)
+	case Unread:
+	}
+	message := e.Problem.Message
+	if message == "" {
+		message = e.Ref.Kind + " " + e.Ref.Name + " could not be read yet"
+	}
+	return s.wait(reason, message), nil
+}
+
+func (s *Scope) continueWhenGone(ctx context.Context, e External, reason string) (Result, error) {
+	gone, err := s.env.confirmAbsent(ctx, e.GVK, s.refKey(e))
+	if err != nil || gone {
+		return Result{}, err
+	}
+	s.wait(reason, fmt.Sprintf("%s %s exists, but has not been seen yet", e.Ref.Kind, e.Ref.Name))
+	return Result{Stop: true, RequeueAfter: absenceRetry}, nil
+}
+
+func (s *Scope) continueWithoutKind(ctx context.Context, e External, mattered bool, reason string) (Result, error) {
+	if mattered {
+		return s.wait(reason, e.Problem.Message+"; a machine was made for this Machine and cannot be found without it"), nil
+	}
+	crd := types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}
+	gone, err := s.env.confirmAbsent(ctx, crdGVK, crd)
+	if err != nil || gone {
+		return Result{}, err
+	}
+	s.wait(reason, e.Problem.Message)
+	return Result{Stop: true, RequeueAfter: absenceRetry}, nil
+}
+
+// nodeDeletion is what to do about the Node of a Machine whose machine is gone.
+type nodeDeletion uint8
+
+const (
+	nodeLeave nodeDeletion = iota
+	nodeDelete
+	nodeRecord
+	nodeWait
+)
+
+type nodeDeletionFacts struct {
+	Synced  bool
+	Match   noderef.Match
+	Current noderef.Ref
+	// ProviderID is the Machine's.
+	ProviderID string
+	// Timeout is the limit, zero for none; Elapsed is the time since the deletion of the Machine was asked for.
+	Timeout, Elapsed time.Duration
+	Now              time.Time
+}
+
+// decideNodeDeletion: only the very Node that was recorded is deleted, and the wait for it has a limit.
+func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
+	node := f.Match.Node
+	switch {
+	case !f.Synced:
+		return nodeWait
+	case node == nil:
+		return nodeLeave
+	case f.Match.Record:
+		return nodeRecord
+	case !noderef.MayTouch(node, f.Current, f.ProviderID):
+		return nodeLeave
+	case node.DeletionTimestamp == nil:
+		return nodeDelete
+	case f.Timeout > 0 && f.Now.Sub(node.DeletionTimestamp.Time) >= f.Timeout:
+		return nodeLeave
+	default:
+		return nodeWait
+	}
+}
+
+func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
+	facts := nodeDeletionFacts{
+		Synced: s.NodesSynced, Match: s.Node, ProviderID: s.State.ProviderID, Now: s.Now,
+		Current: noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID},
+		Timeout: s.State.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout), Elapsed: s.Now.Sub(s.State.Deleting),
+	}
+	switch decideNodeDeletion(facts) {
+	case nodeLeave:
+		return Result{}, nil
+	case nodeRecord:
+		s.urgent = true
+		s.wait(ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
+		return Result{Checkpoint: true}, nil
+	case nodeWait:
+		s.wait(ReasonDeletingNode, "Waiting for the Node to be deleted")
+		return Result{Stop: true, RequeueAfter: time.Second}, nil
+	case nodeDelete:
+	}
+	node := s.Node.Node
+	uid := node.UID
+	err := s.env.ports.NodeClient.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
+	switch {
+	case err == nil:
+		s.wait(ReasonDeletingNode, "Waiting for Node "+node.Name+" to be deleted")
+		return Result{Stop: true, RequeueAfter: time.Second}, nil
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return Result{Stop: true, RequeueAfter: conflictRetry}, nil // its event is on the way
+	case facts.Timeout > 0 && facts.Elapsed >= facts.Timeout:
+		return Result{}, nil
+	}
+	s.wait(ReasonDeletingNode, err.Error())
+	return Result{}, fmt.Errorf("delete Node %s: %w", node.Name, err)
+}
+
+// removeFinalizerStep lets the Machine go: everything of it is gone.
+func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
+	s.releaseNode()
+	s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeletionCompleted, "Deletion completed"))
+	s.SetFinalizers(slices.DeleteFunc(slices.Clone(s.State.Finalizers), func(name string) bool {
+		return name == s.env.options.Finalizer
+	}))
+	return Result{}, nil
+}

@@ -1,0 +1,63 @@
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+func Example_embed() {
+	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{}) // the manager that you already have
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := ctrl.SetupSignalHandler()
+	gvk := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
+	steps, err := machine.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
+		Name: "say-goodbye", On: machine.InDeletion, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+			log.Printf("%s is about to be drained", s.State.Key)
+			return machine.Result{}, nil
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	kind := contract.Unstructured(gvk, contract.MachineV1Beta2())
+	if _, err := machine.SetupWithManager(ctx, mgr, kind, machine.Options{Steps: steps}); err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(mgr.Start(ctx))
+}
+
+func ExampleInsertAfter() {
+	steps, err := machine.InsertAfter(machine.Steps(), machine.StepInfrastructure, machine.Step{
+		Name: "register-in-inventory", On: machine.InRunning,
+		Run: func(context.Context, *machine.Scope) (machine.Result, error) { return machine.Result{}, nil },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, step := range steps {
+		if step.On&machine.InRunning != 0 {
+			fmt.Println(step.Name)
+		}
+	}
+	// Output:
+	// paused
+	// finalizer
+	// owners
+	// bootstrap
+	// infrastructure
+	// register-in-inventory
+	// node
+	// propagate
+	// conditions
+	// phase
+}

@@ -1,0 +1,183 @@
+package machine_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+func TestAStaleCacheCausesNoRejectedAndNoRepeatedWrite(t *testing.T) {
+	w := newWorld(t, worldOptions{store: fake.Options{CacheLag: 60 * time.Millisecond}})
+	m := w.machineWith("m1")
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	for _, r := range w.store.Requests() {
+		if r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 {
+			t.Errorf("a write was rejected: %+v", r)
+		}
+	}
+	counts := w.writes()
+	for _, once := range []string{"FakeMachine", "FakeConfig", "Node"} {
+		if counts[once] != 1 {
+			t.Errorf("want one write to the %s, got %d", once, counts[once])
+		}
+	}
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+}
+
+func TestALostResponseChangesNothingInTheEnd(t *testing.T) {
+	for _, kind := range []string{"Machine", "FakeMachine", "FakeConfig", "Node"} {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t, worldOptions{before: func(w *world) {
+				w.store.LoseNext(func(r fake.Request) bool {
+					return r.UserAgent == userAgent && r.Verb == "patch" && r.GVK.Kind == kind
+				})
+			}})
+			m := w.machineWith("m1")
+			w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+			w.store.LoseNext(func(r fake.Request) bool {
+				return r.UserAgent == userAgent && r.Verb == "delete" && r.GVK.Kind == kind
+			})
+			require.NoError(t, w.client.Delete(t.Context(), m))
+			w.goes(m, fake.InfraMachine(contract.V1Beta2, "m1"), fake.BootstrapConfig(contract.V1Beta2, "m1"))
+			if w.node("m1") != nil {
+				t.Error("the Node is still there")
+			}
+		})
+	}
+}
+
+func TestAWatcherSeesEveryPhaseInOrderWhenStagesTakeTime(t *testing.T) {
+	delay := fake.ProviderOptions{Delay: fake.Constant(900 * time.Millisecond)}
+	w := newWorld(t, worldOptions{
+		infrastructure: fake.Infrastructure{ProviderOptions: delay, NodeDelay: fake.Constant(900 * time.Millisecond)},
+		bootstrap:      fake.Bootstrap{ProviderOptions: delay},
+	})
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(fake.MachineGVK())
+	events, err := w.client.Watch(t.Context(), list, client.InNamespace("default"))
+	require.NoError(t, err)
+	defer events.Stop()
+	m := w.machineWith("m1")
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	if diff := cmp.Diff([]string{"", "Pending", "Provisioning", "Provisioned", "Running"}, phasesSeen(t, events)); diff != "" {
+		t.Errorf("phases (-want +got):\n%s", diff)
+	}
+	counts := w.writes()
+	t.Logf("writes: %v", counts)
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	if own := counts["Machine"] + counts["Machine/status"]; own > 8 || total > 12 {
+		t.Errorf("want at most 8 writes to the Machine and 12 in all, got %d and %d: %v", own, total, counts)
+	}
+}
+
+func phasesSeen(t *testing.T, events watch.Interface) []string {
+	t.Helper()
+	var seen []string
+	for {
+		select {
+		case e := <-events.ResultChan():
+			obj, ok := e.Object.(*unstructured.Unstructured)
+			if !ok {
+				t.Fatalf("watch ended: %v", e)
+			}
+			phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase")
+			if len(seen) == 0 || seen[len(seen)-1] != phase {
+				seen = append(seen, phase)
+			}
+			if phase == "Running" {
+				return seen
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("saw only %v", seen)
+		}
+	}
+}
+
+func TestAMachineDeletedAtAnyMomentLeavesNothingBehind(t *testing.T) {
+	delay := fake.ProviderOptions{Delay: fake.Constant(50 * time.Millisecond)}
+	w := newWorld(t, worldOptions{
+		infrastructure: fake.Infrastructure{ProviderOptions: delay, NodeDelay: fake.Constant(50 * time.Millisecond)},
+		bootstrap:      fake.Bootstrap{ProviderOptions: delay},
+	})
+	var machines []*unstructured.Unstructured
+	for i := range 12 {
+		machines = append(machines, w.machineWith(fmt.Sprintf("m%d", i)))
+	}
+	for _, m := range machines {
+		time.Sleep(25 * time.Millisecond)
+		require.NoError(t, w.client.Delete(t.Context(), m))
+	}
+	for i, m := range machines {
+		name := fmt.Sprintf("m%d", i)
+		w.goes(m)
+		w.goesIfOwned(fake.InfraMachine(contract.V1Beta2, name))
+		w.goesIfOwned(fake.BootstrapConfig(contract.V1Beta2, name))
+	}
+}
+
+// goesIfOwned: what the Machine never took on, because it was deleted before its finalizer was written, is still its user's.
+func (w *world) goesIfOwned(obj *unstructured.Unstructured) {
+	w.t.Helper()
+	w.eventually("deletion of "+obj.GetKind()+" "+obj.GetName(), func() string {
+		if fresh := w.get(obj); fresh != nil && len(fresh.GetOwnerReferences()) > 0 {
+			return "it is owned and still there"
+		}
+		return ""
+	})
+}
+
+func TestAPausedMachineIsLeftAlone(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
+	w.conditionIs(m, machine.ConditionPaused, machine.ReasonPaused)
+	if len(w.get(m).GetFinalizers()) > 0 {
+		t.Error("a paused Machine got a finalizer")
+	}
+	fresh := w.get(m)
+	base := fresh.DeepCopy()
+	fresh.SetAnnotations(nil)
+	require.NoError(t, w.client.Patch(t.Context(), fresh, client.MergeFrom(base)))
+	w.reaches(m, "Running")
+	w.conditionIs(m, machine.ConditionPaused, machine.ReasonNotPaused)
+}
+
+func TestAnObjectOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	owner := w.machineWith("m1")
+	w.conditionIs(owner, machine.ConditionReady, machine.ReasonReady)
+	thief := fake.Machine("m2", fake.WithField("m1", "spec", "infrastructureRef", "name"))
+	w.create(fake.BootstrapConfig(contract.V1Beta2, "m2"), thief)
+	w.conditionIs(thief, machine.ConditionInfrastructureReady, machine.ReasonOwnedByAnother)
+	require.NoError(t, w.client.Delete(t.Context(), thief))
+	w.goes(thief)
+	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); infra == nil || infra.GetDeletionTimestamp() != nil {
+		t.Error("the other Machine's infrastructure was deleted")
+	}
+	if node := w.node("m1"); node == nil || node.Spec.Unschedulable {
+		t.Error("the other Machine's Node was touched")
+	}
+}
+
+func TestAMachineWaitsForObjectsThatAreCreatedLater(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	m := fake.Machine("m1")
+	w.create(m)
+	w.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonDoesNotExist)
+	w.isQuiet()
+	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+}

@@ -1,0 +1,230 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// flush writes what the pass has decided: metadata and spec first, then status on top of what the server returned. It
+// writes nothing that is there already. The returned duration is when a status that was left to settle is due.
+func (s *Scope) flush(ctx context.Context) (time.Duration, error) {
+	main, status := split(s.update)
+	writeStatus, again := s.settleStatus(status, main)
+	if !urgent(main) && !writeStatus {
+		return again, nil
+	}
+	current, err := s.writeMain(ctx, main)
+	if err != nil || !writeStatus {
+		return again, err
+	}
+	if finalizers, set := main.Finalizers.Value(); set && len(finalizers) == 0 && !s.State.Deleting.IsZero() {
+		return 0, nil // the object is gone: there is no status to write
+	}
+	return again, s.writeStatus(ctx, current, status)
+}
+
+// split parts an update into what the main resource takes and what the status subresource takes. A matched Node goes into
+// both, because its UID may live in an annotation: whatever a write does not apply to is cut from the patch.
+func split(u contract.MachineUpdate) (main, status contract.MachineUpdate) {
+	main = contract.MachineUpdate{
+		Finalizers: u.Finalizers, OwnerReferences: u.OwnerReferences, Labels: u.Labels, Annotations: u.Annotations,
+		ProviderID: u.ProviderID, DataSecretName: u.DataSecretName, Node: u.Node, DrainedNode: u.DrainedNode,
+		DrainStarted: u.DrainStarted,
+	}
+	status = u
+	status.Finalizers, status.OwnerReferences = contract.Change[[]string]{}, contract.Change[[]metav1.OwnerReference]{}
+	status.Labels, status.Annotations = nil, nil
+	status.ProviderID, status.DataSecretName = contract.Change[string]{}, contract.Change[string]{}
+	return main, status
+}
+
+// urgent reports whether somebody else waits for what a main write holds. A Node's UID alone rides along with the status.
+func urgent(main contract.MachineUpdate) bool {
+	return !main.Finalizers.Keeps() || !main.OwnerReferences.Keeps() || len(main.Labels) > 0 || len(main.Annotations) > 0 ||
+		!main.ProviderID.Keeps() || !main.DataSecretName.Keeps() || !main.DrainedNode.Keeps() || !main.DrainStarted.Keeps()
+}
+
+// settleStatus decides whether the status is written in this pass.
+func (s *Scope) settleStatus(status, main contract.MachineUpdate) (bool, time.Duration) {
+	ready, _ := findCondition(s.asserted, ConditionReady)
+	write, again, pending := settle(settleFacts{
+		Dirty:       s.statusDirty(status),
+		Urgent:      s.urgent,
+		Final:       ready.Status == metav1.ConditionTrue && main.ProviderID.Keeps() && main.DataSecretName.Keeps(),
+		Pending:     s.env.memory.settling(s.State.Key),
+		Fingerprint: fingerprint(s.State.Phase, s.asserted),
+		Now:         s.Now,
+		Delay:       s.env.options.StatusDelay,
+	})
+	s.env.memory.setSettling(s.State.Key, pending)
+	return write, again
+}
+
+func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
+	return !u.Phase.Keeps() || !u.Node.Keeps() || !u.BootstrapReady.Keeps() || !u.InfrastructureReady.Keeps() ||
+		!u.Addresses.Keeps() || !u.FailureDomain.Keeps() || !u.DrainStarted.Keeps() || len(u.RemoveConditions) > 0 ||
+		s.State.ObservedGeneration != s.State.Generation ||
+		len(changedConditions(s.stored, s.asserted, s.State.Generation, s.Now)) > 0
+}
+
+// changedConditions returns those of want that differ from have, ready to be written.
+func changedConditions(have, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	var changed []metav1.Condition
+	for _, c := range want {
+		c.ObservedGeneration = generation
+		c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+		if old, found := findCondition(have, c.Type); found {
+			if old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+			if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message && old.ObservedGeneration == generation {
+				continue
+			}
+		}
+		changed = append(changed, c)
+	}
+	return changed
+}
+
+func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contract.Object, error) {
+	before, after, err := s.apply(s.Object, u)
+	if err != nil {
+		return nil, err
+	}
+	patch, replacesList := contract.MergePatch(without(before, "status"), without(after, "status"))
+	if patch == nil {
+		return s.Object, nil
+	}
+	current, err := s.send(ctx, s.Object, patch, replacesList, false)
+	if err == nil {
+		s.State.Generation = current.GetGeneration()
+	}
+	return current, err
+}
+
+func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u contract.MachineUpdate) error {
+	generation := current.GetGeneration()
+	u.Conditions = changedConditions(s.stored, s.asserted, generation, s.Now)
+	u.ObservedGeneration = contract.SetTo(generation)
+	before, after, err := s.apply(current, u)
+	if err != nil {
+		return err
+	}
+	patch, _ := contract.MergePatch(only(before, "status"), only(after, "status"))
+	if patch == nil {
+		return nil
+	}
+	if _, err := s.send(ctx, current, patch, true, true); err != nil {
+		return err
+	}
+	s.announce(u)
+	return nil
+}
+
+// apply writes an update into a copy and returns the content of the object before and after.
+func (s *Scope) apply(obj contract.Object, u contract.MachineUpdate) (before, after map[string]any, err error) {
+	changed, ok := obj.DeepCopyObject().(contract.Object)
+	if !ok {
+		return nil, nil, fmt.Errorf("copy of %T is no object", obj)
+	}
+	if err := s.env.kind.Adapter.Write(changed, u); err != nil {
+		return nil, nil, err
+	}
+	if before, err = content(obj); err != nil {
+		return nil, nil, err
+	}
+	after, err = content(changed)
+	return before, after, err
+}
+
+func (s *Scope) send(ctx context.Context, on contract.Object, patch map[string]any, replacesList, status bool) (contract.Object, error) {
+	metadata, _ := patch["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		patch["metadata"] = metadata
+	}
+	metadata["uid"] = string(on.GetUID())
+	if replacesList {
+		metadata["resourceVersion"] = on.GetResourceVersion()
+	}
+	target := s.env.newObject()
+	target.SetNamespace(on.GetNamespace())
+	target.SetName(on.GetName())
+	if err := s.env.patch(ctx, target, patch, status && s.env.kind.StatusSubresource); err != nil {
+		return nil, fmt.Errorf("write %s %s: %w", s.env.kind.GVK.Kind, s.State.Key, err)
+	}
+	return target, nil
+}
+
+// patch sends a merge patch and remembers the version that came back.
+func (r *Reconciler) patch(ctx context.Context, target client.Object, body map[string]any, status bool) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	patch := client.RawPatch(types.MergePatchType, raw)
+	if status {
+		err = r.ports.Client.Status().Patch(ctx, target, patch)
+	} else {
+		err = r.ports.Client.Patch(ctx, target, patch)
+	}
+	if err == nil {
+		r.memory.wrote(target)
+	}
+	return err
+}
+
+// retryable reports whether an error only says that the pass was decided on an old read, which the next pass mends. A patch
+// that names the UID of an object which was replaced is answered 422 and not 409, because patches have no preconditions.
+func retryable(err error) bool {
+	return apierrors.IsConflict(err) || slices.ContainsFunc(causes(err), func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+}
+
+func causes(err error) []metav1.StatusCause {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	return status.Status().Details.Causes
+}
+
+func content(obj contract.Object) (map[string]any, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u.Object, nil
+	}
+	converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("convert %T: %w", obj, err)
+	}
+	return converted, nil
+}
+
+func without(obj map[string]any, key string) map[string]any {
+	rest := make(map[string]any, len(obj))
+	for k, v := range obj {
+		if k != key {
+			rest[k] = v
+		}
+	}
+	return rest
+}
+
+func only(obj map[string]any, key string) map[string]any {
+	if v, found := obj[key]; found {
+		return map[string]any{key: v}
+	}
+	return map[string]any{}
+}

@@ -1,0 +1,53 @@
+package machine
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
+	me := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "m", UID: "m-uid",
+		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true)}
+	older := me
+	older.APIVersion = "cluster.x-k8s.io/v1beta1"
+	set := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: ptr.To(true)}
+	cluster := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "c", UID: "c-uid"}
+	stranger := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Robot", Name: "r", UID: "r-uid", Controller: ptr.To(true)}
+	foreignSet := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: ptr.To(true)}
+
+	for name, tc := range map[string]struct {
+		reason  string
+		have    []metav1.OwnerReference
+		want    []metav1.OwnerReference
+		changed bool
+		foreign string
+	}{
+		"nobody owns it":           {want: []metav1.OwnerReference{me}, changed: true},
+		"it is ours":               {have: []metav1.OwnerReference{me}, want: []metav1.OwnerReference{me}},
+		"ours at an older version": {have: []metav1.OwnerReference{older}, want: []metav1.OwnerReference{me}, changed: true},
+		"the set that created it gives it up": {
+			have: []metav1.OwnerReference{set}, want: []metav1.OwnerReference{me}, changed: true},
+		"an owner that is no controller stays": {
+			have: []metav1.OwnerReference{cluster}, want: []metav1.OwnerReference{cluster, me}, changed: true},
+		"order is no difference worth a write": {
+			have: []metav1.OwnerReference{cluster, me}, want: []metav1.OwnerReference{cluster, me}},
+		"another controller is a conflict":    {have: []metav1.OwnerReference{stranger}, foreign: "r"},
+		"a set of another group is another's": {have: []metav1.OwnerReference{foreignSet}, foreign: "s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, changed, foreign := own(tc.have, me)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
+			}
+			if changed != tc.changed {
+				t.Errorf("changed: want %v, got %v", tc.changed, changed)
+			}
+			if name := ptr.Deref(foreign, metav1.OwnerReference{}).Name; name != tc.foreign {
+				t.Errorf("foreign: want %q, got %q", tc.foreign, name)
+			}
+		})
+	}
+}

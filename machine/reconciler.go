@@ -1,0 +1,214 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// Nodes finds the Nodes of the workload cluster. nodeindex.Index implements it.
+type Nodes interface {
+	noderef.Lookup
+	// HasSynced is false while the Nodes are not known; then no Node is missing, it is unread.
+	HasSynced() bool
+}
+
+// Drainer carries out drains. runner.Runner implements it.
+type Drainer interface {
+	// Step moves the drain of one Node on, without waiting, and says where it stands.
+	Step(context.Context, runner.Request) (runner.Result, error)
+	// Release ends the interest in a Node.
+	Release(node string)
+}
+
+// Ports are what a Reconciler acts through.
+type Ports struct {
+	// Client writes. Node writes go to NodeClient when it is set.
+	Client client.Client
+	// Cache reads Machines and referenced objects, and is asked for informers.
+	Cache cache.Cache
+	// APIReader reads from the API server itself, to make sure that what the cache does not have is really gone.
+	APIReader client.Reader
+	// Nodes and NodeClient are those of the workload cluster. NodeClient defaults to Client.
+	Nodes      Nodes
+	NodeClient client.Client
+	// Drainer drains Nodes; nil means that Nodes are not drained.
+	Drainer Drainer
+}
+
+func (p Ports) validate() error {
+	var errs []error
+	if p.Client == nil {
+		errs = append(errs, errors.New("Ports.Client is not set"))
+	}
+	if p.Cache == nil {
+		errs = append(errs, errors.New("Ports.Cache is not set"))
+	}
+	if p.APIReader == nil {
+		errs = append(errs, errors.New("Ports.APIReader is not set"))
+	}
+	if p.Nodes == nil {
+		errs = append(errs, errors.New("Ports.Nodes is not set"))
+	}
+	return errors.Join(errs...)
+}
+
+// DefaultStatusDelay is how long an intermediate status must last to be written, unless Options say otherwise.
+const DefaultStatusDelay = time.Second
+
+// Options change how a Reconciler works. The zero value is ready for use.
+type Options struct {
+	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the
+	// kind in lower case.
+	Name string
+	// Steps replace the default steps; see Steps.
+	Steps []Step
+	// Recorder records events; nil records none.
+	Recorder events.EventRecorder
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+	// StatusDelay is how long an intermediate status must stay as it is before it is written; a status that a step needs,
+	// and one of a Machine that is ready, are written at once. Default DefaultStatusDelay; negative: write at once.
+	StatusDelay time.Duration
+	// Finalizer keeps a Machine until everything of it is gone. Default contract.MachineFinalizer.
+	Finalizer string
+	// Controller is handed to controller-runtime; what is not set there stays the manager's default.
+	Controller controller.Options
+}
+
+func (o Options) withDefaults(kind contract.Kind) Options {
+	if o.Name == "" {
+		o.Name = strings.ToLower(kind.GVK.Kind)
+	}
+	if o.Steps == nil {
+		o.Steps = Steps()
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.StatusDelay == 0 {
+		o.StatusDelay = DefaultStatusDelay
+	}
+	if o.Finalizer == "" {
+		o.Finalizer = contract.MachineFinalizer
+	}
+	return o
+}
+
+// Reconciler leads Machines of one kind through their lives. Safe for concurrent use.
+type Reconciler struct {
+	kind    contract.Kind
+	ports   Ports
+	options Options
+	watches *watches
+	memory  *memory
+}
+
+// New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most
+// callers want SetupWithManager, which fills the ports from a manager.
+func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
+	options = options.withDefaults(kind)
+	errs := []error{ports.validate(), validateSteps(options.Steps)}
+	if kind.New == nil || kind.NewList == nil || kind.Adapter == nil || kind.GVK.Empty() {
+		errs = append(errs, errors.New("the contract.Kind needs a GVK, New, NewList and an Adapter"))
+	} else if _, ok := kind.New().(client.Object); !ok {
+		errs = append(errs, fmt.Errorf("%s is no client.Object", kind.GVK))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("machine reconciler for %s: %w", kind.GVK.Kind, err)
+	}
+	if ports.NodeClient == nil {
+		ports.NodeClient = ports.Client
+	}
+	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock)}
+	r.watches = &watches{cache: ports.Cache, kinds: map[string]*watched{}, machines: r.machinesOf}
+	return r, nil
+}
+
+// Reconcile implements controller-runtime's Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	obj := r.newObject()
+	err := r.ports.Cache.Get(ctx, request.NamespacedName, obj)
+	if apierrors.IsNotFound(err) {
+		r.memory.forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read %s %s: %w", r.kind.GVK.Kind, request.NamespacedName, err)
+	}
+	return r.ReconcileObject(ctx, obj)
+}
+
+// ReconcileObject makes one pass over a Machine that the caller has read, and does not change it. Call it from a loop of
+// your own in place of Reconcile.
+func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
+	s := &Scope{Object: obj, Now: r.options.Clock.Now(), env: r}
+	if err := r.kind.Adapter.Read(obj, &s.State); err != nil {
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	}
+	if !s.State.Deleting.IsZero() && !slices.Contains(s.State.Finalizers, r.options.Finalizer) {
+		return reconcile.Result{}, nil // others may hold it; we are done with it, or never began
+	}
+	if r.memory.behind(obj) {
+		return reconcile.Result{RequeueAfter: behindRetry}, nil
+	}
+	s.stored = s.State.Conditions
+	result, err := run(ctx, r.options.Steps, s)
+	again, flushErr := s.flush(ctx)
+	result.RequeueAfter = soonest(result.RequeueAfter, again)
+	err = errors.Join(err, flushErr)
+	if err == nil {
+		return reconcile.Result{RequeueAfter: result.RequeueAfter}, nil
+	}
+	if gone(err, s) {
+		return reconcile.Result{}, nil
+	}
+	if retryable(err) {
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+const (
+	// behindRetry is a safety net: the event that shows our own write wakes the Machine first.
+	behindRetry = 5 * time.Second
+	// conflictRetry is a safety net too: the event that shows what the conflict was with wakes the Machine first.
+	conflictRetry = time.Second
+)
+
+// gone reports whether all that went wrong is that a Machine in deletion no longer exists.
+func gone(err error, s *Scope) bool {
+	return !s.State.Deleting.IsZero() && len(s.State.Finalizers) == 0 && apierrors.IsNotFound(err)
+}
+
+func (r *Reconciler) newObject() client.Object {
+	obj, _ := r.kind.New().(client.Object) // New made sure
+	return obj
+}
+
+// ownerReference is the reference by which a Machine controls its objects. The GVK is the Kind's, because typed objects
+// from a cache have none.
+func (r *Reconciler) ownerReference(state *contract.MachineState) metav1.OwnerReference {
+	version, kind := r.kind.GVK.ToAPIVersionAndKind()
+	return metav1.OwnerReference{
+		APIVersion: version, Kind: kind, Name: state.Key.Name, UID: state.UID,
+		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+	}
+}

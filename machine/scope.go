@@ -1,0 +1,151 @@
+package machine
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// Scope is one pass over one Machine: what was read, what was decided so far, and the means to act. It belongs to the
+// worker that runs the pass.
+type Scope struct {
+	// Object is the Machine as it was read. It may be shared with a cache and must not be changed.
+	Object contract.Object
+	// State is what the Machine says, kept up to date with what this pass has decided.
+	State contract.MachineState
+	// Bootstrap and Infrastructure are what this pass knows of the referenced objects.
+	Bootstrap, Infrastructure External
+	// Node is what this pass knows of the Machine's Node; NodesSynced is false while the Nodes could not be read.
+	Node        noderef.Match
+	NodesSynced bool
+	// Now is the time of the pass.
+	Now time.Time
+
+	update   contract.MachineUpdate
+	stored   []metav1.Condition // as read
+	asserted []metav1.Condition // of this pass, in order of first assertion
+	urgent   bool               // something in status must be written in this pass
+	env      *Reconciler
+}
+
+// Assert sets a condition of the Machine. Its transition time and observed generation are filled in when it is written;
+// a condition that says what it said before is not written at all.
+func (s *Scope) Assert(c metav1.Condition) {
+	at := slices.IndexFunc(s.asserted, func(have metav1.Condition) bool { return have.Type == c.Type })
+	if at < 0 {
+		s.asserted = append(s.asserted, c)
+		return
+	}
+	s.asserted[at] = c
+}
+
+// Condition returns a condition as this pass asserted it, or else as it was read.
+func (s *Scope) Condition(kind string) (metav1.Condition, bool) {
+	if c, found := findCondition(s.asserted, kind); found {
+		return c, true
+	}
+	return findCondition(s.stored, kind)
+}
+
+// SetDataSecretName records the name of the bootstrap data Secret.
+func (s *Scope) SetDataSecretName(name string) {
+	if have, found := s.State.DataSecretName.Get(); found && have == name {
+		return
+	}
+	s.State.DataSecretName = contract.Some(name)
+	s.update.DataSecretName = contract.SetTo(name)
+}
+
+// SetProviderID records the provider ID.
+func (s *Scope) SetProviderID(id string) { change(&s.State.ProviderID, id, &s.update.ProviderID) }
+
+// SetNode records the matched Node.
+func (s *Scope) SetNode(ref contract.NodeRef) { change(&s.State.Node, ref, &s.update.Node) }
+
+// SetPhase records the phase.
+func (s *Scope) SetPhase(phase string) {
+	if s.State.Phase == phase {
+		return
+	}
+	change(&s.State.Phase, phase, &s.update.Phase)
+	change(&s.State.LastUpdated, s.Now, &s.update.LastUpdated)
+}
+
+// SetFailureDomain records where the machine really is.
+func (s *Scope) SetFailureDomain(domain string) {
+	change(&s.State.FailureDomain, domain, &s.update.FailureDomain)
+}
+
+// SetAddresses records the addresses of the machine.
+func (s *Scope) SetAddresses(addresses []contract.Address) {
+	if slices.Equal(s.State.Addresses, addresses) {
+		return
+	}
+	s.State.Addresses = slices.Clone(addresses)
+	s.update.Addresses = contract.SetTo(s.State.Addresses)
+}
+
+// SetBootstrapReady and SetInfrastructureReady record that a stage was reached. They are sticky: there is no way back.
+func (s *Scope) SetBootstrapReady() { reached(&s.State.BootstrapReady, &s.update.BootstrapReady) }
+
+// SetInfrastructureReady records that the infrastructure was provisioned.
+func (s *Scope) SetInfrastructureReady() {
+	reached(&s.State.InfrastructureReady, &s.update.InfrastructureReady)
+}
+
+// SetDrainStarted records when draining began and has it written in this pass.
+func (s *Scope) SetDrainStarted(at time.Time) {
+	change(&s.State.DrainStarted, at, &s.update.DrainStarted)
+	s.urgent = true
+}
+
+// SetDrained records that the Node with this UID was drained.
+func (s *Scope) SetDrained(node types.UID) { change(&s.State.DrainedNode, node, &s.update.DrainedNode) }
+
+// SetFinalizers replaces the finalizers.
+func (s *Scope) SetFinalizers(names []string) {
+	if slices.Equal(s.State.Finalizers, names) {
+		return
+	}
+	s.State.Finalizers = names
+	s.update.Finalizers = contract.SetTo(names)
+}
+
+// SetLabel sets a label of the Machine.
+func (s *Scope) SetLabel(key, value string) {
+	if have, found := s.State.Labels[key]; found && have == value {
+		return
+	}
+	labels := map[string]string{key: value}
+	for k, v := range s.State.Labels {
+		if k != key {
+			labels[k] = v
+		}
+	}
+	s.State.Labels = labels
+	if s.update.Labels == nil {
+		s.update.Labels = map[string]contract.Change[string]{}
+	}
+	s.update.Labels[key] = contract.SetTo(value)
+}
+
+func change[T comparable](have *T, want T, into *contract.Change[T]) {
+	if *have == want {
+		return
+	}
+	*have = want
+	*into = contract.SetTo(want)
+}
+
+func reached(have *contract.Opt[bool], into *contract.Change[bool]) {
+	if have.Or(false) {
+		return
+	}
+	*have = contract.Some(true)
+	*into = contract.SetTo(true)
+}

@@ -1,0 +1,77 @@
+package machine
+
+import (
+	"hash/fnv"
+	"io"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// settling is when a status that differs from the stored one first did, and since when it is as it is now.
+type settling struct {
+	Fingerprint uint64
+	Since, Last time.Time
+}
+
+// settleFacts are what the time of a status write depends on.
+type settleFacts struct {
+	// Dirty: the stored status is not the wanted one.
+	Dirty bool
+	// Urgent: a step needs it written before it goes on.
+	Urgent bool
+	// Final: nothing more is expected to change by itself.
+	Final bool
+	// Pending is what the last pass left unwritten.
+	Pending settling
+	// Fingerprint stands for the wanted status.
+	Fingerprint uint64
+	Now         time.Time
+	// Delay is how long a status must stay as it is before it is written; zero writes at once.
+	Delay time.Duration
+}
+
+// maxDelays bounds for how many delays a status that keeps changing can stay unwritten.
+const maxDelays = 5
+
+// settle decides whether the status is written now, and if not, when to look again. A Machine whose stages follow each
+// other at once is thereby written once and not once per stage, while one that stays in a stage shows it after Delay. What
+// is left unwritten lives in memory only: losing it costs at most one more delay.
+func settle(f settleFacts) (now bool, again time.Duration, pending settling) {
+	if !f.Dirty {
+		return false, 0, settling{}
+	}
+	if f.Urgent || f.Final || f.Delay <= 0 {
+		return true, 0, settling{}
+	}
+	pending = f.Pending
+	if pending.Since.IsZero() {
+		pending = settling{Since: f.Now, Last: f.Now}
+	} else if pending.Fingerprint != f.Fingerprint {
+		pending.Last = f.Now
+	}
+	pending.Fingerprint = f.Fingerprint
+	due := pending.Last.Add(f.Delay)
+	if limit := pending.Since.Add(maxDelays * f.Delay); limit.Before(due) {
+		due = limit
+	}
+	if !f.Now.Before(due) {
+		return true, 0, settling{}
+	}
+	return false, due.Sub(f.Now), pending
+}
+
+// fingerprint tells two wanted statuses apart.
+func fingerprint(phase string, conditions []metav1.Condition) uint64 {
+	h := fnv.New64a()
+	write := func(s string) { _, _ = io.WriteString(h, s); _, _ = h.Write([]byte{0}) } // a hash never fails
+	write(phase)
+	for i := range conditions {
+		c := &conditions[i]
+		write(c.Type)
+		write(string(c.Status))
+		write(c.Reason)
+		write(c.Message)
+	}
+	return h.Sum64()
+}

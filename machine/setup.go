@@ -1,0 +1,101 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef/nodeindex"
+)
+
+// SetupWithManager adds a Reconciler for Machines of one kind to a manager, before the manager is started. Its Nodes are
+// those of the manager's own cluster; it drains them, and records events through the manager. Whoever wants other parts
+// fills Ports and calls New and AddToManager.
+//
+// The error says what is missing. The rights that are needed are PolicyRules.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options Options) (*Reconciler, error) {
+	if options.Recorder == nil {
+		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kind).Name)
+	}
+	ports, err := PortsFromManager(ctx, mgr)
+	if err != nil {
+		return nil, err
+	}
+	r, err := New(kind, ports, options)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.AddToManager(ctx, mgr)
+}
+
+// PortsFromManager returns ports for Machines and Nodes of the manager's own cluster. It adds the drain runner to the
+// manager. Reconcilers in one manager should share the result.
+func PortsFromManager(ctx context.Context, mgr ctrl.Manager) (Ports, error) {
+	nodes, err := nodeindex.New(ctx, mgr.GetCache(), nodeindex.Options{})
+	if err != nil {
+		return Ports{}, fmt.Errorf("node index: %w", err)
+	}
+	drainer, err := newDrainer(mgr)
+	if err != nil {
+		return Ports{}, fmt.Errorf("drain runner: %w", err)
+	}
+	return Ports{
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Nodes: nodes, Drainer: drainer,
+	}, nil
+}
+
+// AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager
+// is started.
+func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.index(ctx); err != nil {
+		return fmt.Errorf("index %s: %w", r.kind.GVK.Kind, err)
+	}
+	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
+		For(r.newObject()).WatchesRawSource(r.watches)
+	if nodes, ok := r.ports.Nodes.(interface {
+		Source(nodeindex.Mapper) source.SyncingSource
+	}); ok {
+		builder = builder.WatchesRawSource(nodes.Source(func(e nodeindex.Event) []reconcile.Request {
+			return r.machinesOfNode(ctx, e.Old, e.New)
+		}))
+	}
+	if drainer, ok := r.ports.Drainer.(interface{ Source() source.Source }); ok {
+		builder = builder.WatchesRawSource(drainer.Source())
+	}
+	return builder.Complete(r)
+}
+
+func newDrainer(mgr ctrl.Manager) (*runner.Runner, error) {
+	clients, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, err
+	}
+	evictor, err := runner.NewRESTEvictor(clients)
+	if err != nil {
+		return nil, err
+	}
+	live, err := client.NewWithWatch(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	pods, err := runner.NewScopedPodSource(live, runner.ScopedOptions{})
+	if err != nil {
+		return nil, err
+	}
+	drainer, err := runner.New(runner.Config{
+		Nodes: mgr.GetClient(), Pods: pods, Evictor: evictor, Budgets: mgr.GetCache(), Informers: mgr.GetCache(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return drainer, mgr.Add(drainer)
+}

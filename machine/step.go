@@ -1,0 +1,181 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Life says in which part of a Machine's life a step runs.
+type Life uint8
+
+// A step runs while the Machine lives, while it is being deleted, or in both.
+const (
+	InRunning Life = 1 << iota
+	InDeletion
+	InBoth = InRunning | InDeletion
+)
+
+// Result says how a pass goes on after a step.
+type Result struct {
+	// RequeueAfter asks for another pass; zero asks for none. The soonest of all steps wins.
+	RequeueAfter time.Duration
+	// Stop skips the steps behind this one, the closing ones aside.
+	Stop bool
+	// Checkpoint ends the pass like Stop, and demands that what it decided is written before anything else is done: the
+	// next pass starts from the object as it then is.
+	Checkpoint bool
+}
+
+// StepFunc does one thing for one Machine. It reads and changes the Scope. An error is retried with back-off; whatever the
+// person who looks at the Machine can mend is a condition instead (Scope.Assert), and waits for an event.
+type StepFunc func(context.Context, *Scope) (Result, error)
+
+// Step is one part of the reconciler, by name.
+type Step struct {
+	Name string
+	On   Life
+	// Closing steps run at the end of every pass, also when an earlier step stopped it or failed.
+	Closing bool
+	Run     StepFunc
+}
+
+// Names of the steps that Steps returns.
+const (
+	StepPaused               = "paused"
+	StepFinalizer            = "finalizer"
+	StepOwners               = "owners"
+	StepBootstrap            = "bootstrap"
+	StepInfrastructure       = "infrastructure"
+	StepNode                 = "node"
+	StepPropagate            = "propagate"
+	StepObserve              = "observe"
+	StepPreDrainHooks        = "pre-drain-hooks"
+	StepDrain                = "drain"
+	StepPreTerminateHooks    = "pre-terminate-hooks"
+	StepDeleteInfrastructure = "delete-infrastructure"
+	StepDeleteBootstrap      = "delete-bootstrap"
+	StepDeleteNode           = "delete-node"
+	StepRemoveFinalizer      = "remove-finalizer"
+	StepConditions           = "conditions"
+	StepPhase                = "phase"
+)
+
+// Steps returns a fresh list of the steps of a Machine, in order: those of a running Machine, those of a Machine that is
+// being deleted, and the closing ones. Change it with InsertBefore, InsertAfter and Replace and hand it to Options.Steps.
+func Steps() []Step {
+	return []Step{
+		{Name: StepPaused, On: InBoth, Run: pauseStep},
+		{Name: StepFinalizer, On: InRunning, Run: finalizerStep},
+		{Name: StepOwners, On: InRunning, Run: ownersStep},
+		{Name: StepBootstrap, On: InRunning, Run: bootstrapStep},
+		{Name: StepInfrastructure, On: InRunning, Run: infrastructureStep},
+		{Name: StepNode, On: InRunning, Run: nodeStep},
+		{Name: StepPropagate, On: InRunning, Run: propagateStep},
+
+		{Name: StepObserve, On: InDeletion, Run: observeStep},
+		{Name: StepPreDrainHooks, On: InDeletion, Run: preDrainHooksStep},
+		{Name: StepDrain, On: InDeletion, Run: drainStep},
+		{Name: StepPreTerminateHooks, On: InDeletion, Run: preTerminateHooksStep},
+		{Name: StepDeleteInfrastructure, On: InDeletion, Run: deleteInfrastructureStep},
+		{Name: StepDeleteBootstrap, On: InDeletion, Run: deleteBootstrapStep},
+		{Name: StepDeleteNode, On: InDeletion, Run: deleteNodeStep},
+		{Name: StepRemoveFinalizer, On: InDeletion, Run: removeFinalizerStep},
+
+		{Name: StepConditions, On: InBoth, Closing: true, Run: conditionsStep},
+		{Name: StepPhase, On: InBoth, Closing: true, Run: phaseStep},
+	}
+}
+
+// ErrNoStep matches the error of looking for a step by a name that the list does not have.
+var ErrNoStep = errors.New("no such step")
+
+// InsertBefore returns steps with one more in front of the named one. The error matches ErrNoStep.
+func InsertBefore(steps []Step, name string, step Step) ([]Step, error) {
+	return insert(steps, name, 0, step)
+}
+
+// InsertAfter returns steps with one more behind the named one. The error matches ErrNoStep.
+func InsertAfter(steps []Step, name string, step Step) ([]Step, error) {
+	return insert(steps, name, 1, step)
+}
+
+// Replace returns steps with the named one replaced. The error matches ErrNoStep.
+func Replace(steps []Step, name string, step Step) ([]Step, error) {
+	at, err := find(steps, name)
+	if err != nil {
+		return nil, err
+	}
+	changed := slices.Clone(steps)
+	changed[at] = step
+	return changed, nil
+}
+
+func insert(steps []Step, name string, offset int, step Step) ([]Step, error) {
+	at, err := find(steps, name)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Insert(slices.Clone(steps), at+offset, step), nil
+}
+
+func find(steps []Step, name string) (int, error) {
+	at := slices.IndexFunc(steps, func(s Step) bool { return s.Name == name })
+	if at < 0 {
+		return 0, fmt.Errorf("%w: %q", ErrNoStep, name)
+	}
+	return at, nil
+}
+
+func validateSteps(steps []Step) error {
+	var errs []error
+	seen := map[string]bool{}
+	for i, s := range steps {
+		switch {
+		case s.Name == "" || s.Run == nil:
+			errs = append(errs, fmt.Errorf("step %d: a step needs a name and a function", i))
+		case s.On&InBoth == 0:
+			errs = append(errs, fmt.Errorf("step %s never runs: set On", s.Name))
+		case seen[s.Name]:
+			errs = append(errs, fmt.Errorf("step %s stands there twice", s.Name))
+		}
+		seen[s.Name] = true
+	}
+	return errors.Join(errs...)
+}
+
+// run carries the steps out over a scope. While the Machine lives, a failing step does not keep the later ones from
+// running, because they serve other objects; while it is being deleted, order is what keeps things safe, so it does.
+func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
+	life := InRunning
+	if !s.State.Deleting.IsZero() {
+		life = InDeletion
+	}
+	var total Result
+	var errs []error
+	for _, step := range steps {
+		stopped := total.Stop || total.Checkpoint || (life == InDeletion && len(errs) > 0)
+		if step.On&life == 0 || (stopped && !step.Closing) {
+			continue
+		}
+		result, err := step.Run(ctx, s)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("step %s: %w", step.Name, err))
+		}
+		total = Result{
+			RequeueAfter: soonest(total.RequeueAfter, result.RequeueAfter),
+			Stop:         total.Stop || result.Stop,
+			Checkpoint:   total.Checkpoint || result.Checkpoint,
+		}
+	}
+	return total, errors.Join(errs...)
+}
+
+func soonest(a, b time.Duration) time.Duration {
+	if a <= 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
+}

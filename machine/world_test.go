@@ -1,0 +1,286 @@
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	"k8s.io/utils/ptr"
+)
+
+// world is a store with providers and the reconciler under test, all running.
+type world struct {
+	t      *testing.T
+	store  *fake.Store
+	client client.WithWatch
+}
+
+type worldOptions struct {
+	store          fake.Options
+	machine        machine.Options
+	infrastructure fake.Infrastructure
+	bootstrap      fake.Bootstrap
+	noCRDs         bool
+	before         func(*world)
+}
+
+const userAgent = "machinist-under-test"
+
+func newWorld(t *testing.T, o worldOptions) *world {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard()) // what has no logger of its own says nothing
+	o.store.Kinds = append(o.store.Kinds, fake.ServedKind{GVK: fake.MachineGVK(), Status: true})
+	store := fake.NewStore(o.store)
+	w := &world{t: t, store: store, client: store.Client()}
+	if !o.noCRDs {
+		w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
+		w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
+	}
+	if o.before != nil {
+		o.before(w)
+	}
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
+	settled := store.Start(ctx, fake.AllLoops())
+	providers, ours := w.manager("provider"), w.manager(userAgent)
+	if !o.noCRDs {
+		require.NoError(t, o.infrastructure.SetupWithManager(providers))
+		require.NoError(t, o.bootstrap.SetupWithManager(providers))
+	}
+	if o.machine.StatusDelay == 0 {
+		o.machine.StatusDelay = 300 * time.Millisecond
+	}
+	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	_, err := machine.SetupWithManager(ctx, ours, kind, o.machine)
+	require.NoError(t, err)
+	done := make(chan error, 2)
+	for _, mgr := range []ctrl.Manager{providers, ours} {
+		go func() { done <- mgr.Start(ctx) }()
+	}
+	t.Cleanup(func() {
+		cancel()
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Errorf("manager: %v", err)
+			}
+		}
+		settled()
+	})
+	return w
+}
+
+func (w *world) manager(agent string) ctrl.Manager {
+	w.t.Helper()
+	options := w.store.ManagerOptions(ctrl.Options{
+		Logger:     logger(),
+		Controller: config.Controller{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: 4},
+	})
+	rest := w.store.RESTConfig()
+	rest.UserAgent = agent
+	mgr, err := ctrl.NewManager(rest, options)
+	require.NoError(w.t, err)
+	return mgr
+}
+
+func logger() logr.Logger {
+	if os.Getenv("MACHINIST_TEST_LOG") == "" {
+		return logr.Discard()
+	}
+	return logr.New(stdoutSink{})
+}
+
+type stdoutSink struct{ logr.LogSink }
+
+func (stdoutSink) Init(logr.RuntimeInfo)                  { /* nothing to prepare */ }
+func (stdoutSink) Enabled(int) bool                       { return true }
+func (s stdoutSink) WithValues(...any) logr.LogSink       { return s }
+func (s stdoutSink) WithName(string) logr.LogSink         { return s }
+func (stdoutSink) Info(_ int, msg string, kv ...any)      { fmt.Println("INFO", msg, kv) }
+func (stdoutSink) Error(err error, msg string, kv ...any) { fmt.Println("ERROR", err, msg, kv) }
+
+func (w *world) create(objects ...client.Object) {
+	w.t.Helper()
+	for _, obj := range objects {
+		require.NoError(w.t, w.client.Create(w.t.Context(), obj))
+	}
+}
+
+// machineWith creates a Machine with everything it refers to.
+func (w *world) machineWith(name string, options ...fake.Option) *unstructured.Unstructured {
+	w.t.Helper()
+	m := fake.Machine(name, options...)
+	w.create(fake.BootstrapConfig(contract.V1Beta2, name), fake.InfraMachine(contract.V1Beta2, name), m)
+	return m
+}
+
+// get reads an object by its kind and name again, nil when it is gone.
+func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	w.t.Helper()
+	fresh := &unstructured.Unstructured{}
+	fresh.SetGroupVersionKind(obj.GroupVersionKind())
+	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(obj), fresh)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(w.t, err)
+	return fresh
+}
+
+// eventually polls until check says nothing any more, and fails with what it said last.
+func (w *world) eventually(what string, check func() string) {
+	w.t.Helper()
+	last := ""
+	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == "", nil
+	})
+	if err != nil {
+		w.t.Fatalf("%s: %s", what, last)
+	}
+}
+
+func (w *world) reaches(m *unstructured.Unstructured, phase string) {
+	w.t.Helper()
+	w.eventually("reach "+phase, func() string {
+		fresh := w.get(m)
+		if fresh == nil {
+			return "the Machine is gone"
+		}
+		if got, _, _ := unstructured.NestedString(fresh.Object, "status", "phase"); got != phase {
+			return fmt.Sprintf("phase %q; conditions: %s", got, describe(fresh))
+		}
+		return ""
+	})
+}
+
+func (w *world) goes(objects ...*unstructured.Unstructured) {
+	w.t.Helper()
+	for _, obj := range objects {
+		w.eventually("deletion of "+obj.GetKind()+" "+obj.GetName(), func() string {
+			if fresh := w.get(obj); fresh != nil {
+				return "it is still there: " + describe(fresh)
+			}
+			return ""
+		})
+	}
+}
+
+// conditionIs waits for a condition of the Machine to have a reason, and returns its message.
+func (w *world) conditionIs(m *unstructured.Unstructured, kind, reason string) string {
+	w.t.Helper()
+	message := ""
+	w.eventually(kind+" to say "+reason, func() string {
+		fresh := w.get(m)
+		if fresh == nil {
+			return "the Machine is gone"
+		}
+		c := conditionOf(fresh, kind)
+		message = c.Message
+		if c.Reason != reason {
+			return "it does not: " + describe(fresh)
+		}
+		return ""
+	})
+	return message
+}
+
+func conditionOf(m *unstructured.Unstructured, kind string) metav1.Condition {
+	c, _, _ := contract.ConditionsAt("status", "conditions").Find(m.Object, kind)
+	return c
+}
+
+func describe(m *unstructured.Unstructured) string {
+	all, _ := contract.ConditionsAt("status", "conditions").Get(m.Object, nil)
+	text := ""
+	for _, c := range all {
+		text += fmt.Sprintf("\n  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+	}
+	return text
+}
+
+func (w *world) events(reason string) []eventsv1.Event {
+	w.t.Helper()
+	var list eventsv1.EventList
+	require.NoError(w.t, w.client.List(w.t.Context(), &list))
+	var found []eventsv1.Event
+	for _, e := range list.Items {
+		if e.Reason == reason {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// writes counts the writes of the reconciler, by kind.
+func (w *world) writes() map[string]int {
+	counts := map[string]int{}
+	for _, r := range w.store.Requests() {
+		if r.UserAgent == userAgent && r.IsWrite() {
+			name := r.GVK.Kind
+			if r.Subresource != "" {
+				name += "/" + r.Subresource
+			}
+			counts[name]++
+		}
+	}
+	return counts
+}
+
+func (w *world) node(name string) *corev1.Node {
+	w.t.Helper()
+	var node corev1.Node
+	err := w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, &node)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(w.t, err)
+	return &node
+}
+
+// isQuiet waits until the reconciler makes no request for several status delays.
+func (w *world) isQuiet() {
+	w.t.Helper()
+	quiet := 0
+	w.eventually("make no request", func() string {
+		time.Sleep(150 * time.Millisecond)
+		for _, r := range w.store.Requests() {
+			if r.UserAgent == userAgent && r.Verb != "watch" {
+				quiet = 0
+				w.store.ResetRequests()
+				return fmt.Sprintf("it still makes them: %+v", r)
+			}
+		}
+		if quiet++; quiet < 6 {
+			return "not quiet for long enough"
+		}
+		return ""
+	})
+}
+
+// isQuietFor fails when the reconciler writes anything about pods for a while.
+func (w *world) isQuietFor(what string, d time.Duration) {
+	w.t.Helper()
+	w.store.ResetRequests()
+	time.Sleep(d)
+	for _, r := range w.store.Requests() {
+		if r.UserAgent == userAgent && r.IsWrite() {
+			w.t.Errorf("%s: want no write, got %+v", what, r)
+		}
+	}
+}
