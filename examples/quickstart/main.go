@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+const (
+	minMachines = 2
+	maxMachines = 100
+	// automatic lets the script choose the budget: all pods but one.
+	automatic = -1
+)
+
+// options are what a person can choose, and the pace, which only tests change.
+type options struct {
+	machines     int
+	seed         uint64
+	minAvailable int
+	timeout      time.Duration
+	output       string
+	verbose      bool
+	pace         pace
+	log          logr.Logger
+}
+
+const usage = `quickstart leads Machines through their life without a cluster: created, Running, drained, gone.
+
+It runs Machinist's Machine reconciler in a real controller-runtime manager over an in-memory API server, with fake
+infrastructure and bootstrap providers, and ends by itself.
+
+  go run ./examples/quickstart                             three Machines, a table when stdout is a terminal
+  go run ./examples/quickstart -machines 6 -seed 7         another story; the same seed tells the same one
+  go run ./examples/quickstart -o json | jq .              one JSON object per change, a summary as the last one
+  go run ./examples/quickstart -budget-min-available 99    a budget that can never open: see what the drain says
+
+Exit codes: 0 done, 1 failed (a budget that cannot open, a timeout), 2 wrong flags, 130 interrupted.
+
+Flags:
+`
+
+func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// execute is main without the process.
+func execute(args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case err != nil:
+		fmt.Fprintf(stderr, "quickstart: %v\nRun with -h for help.\n", err)
+		return exitUsage
+	}
+	if o.verbose {
+		o.log = logr.FromSlogHandler(slog.NewTextHandler(stderr, nil))
+	}
+	ctrllog.SetLogger(o.log)
+	klog.SetLogger(o.log)
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	return run(ctx, o, stdout, stderr)
+}
+
+// parse reads the flags. Help goes to out, and flag.ErrHelp is returned.
+func parse(args []string, out io.Writer) (options, error) {
+	o := options{pace: steady(), log: logr.Discard()}
+	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.IntVar(&o.machines, "machines", 3, "number of Machines, 2 to 100")
+	flags.Uint64Var(&o.seed, "seed", 1, "decides names, delays, the number of pods and which Machine is deleted")
+	flags.IntVar(&o.minAvailable, "budget-min-available", automatic,
+		"pods that the PodDisruptionBudget wants ready; -1 is all but one; as many as there are, or more, can never open")
+	flags.DurationVar(&o.timeout, "timeout", 25*time.Second, "give up after this time")
+	flags.StringVar(&o.output, "o", "", "output: lines or json; a live table on a terminal and lines elsewhere when empty")
+	flags.BoolVar(&o.verbose, "v", false, "show the logs of the controllers on stderr")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(out, usage)
+			flags.SetOutput(out)
+			flags.PrintDefaults()
+		}
+		return options{}, err
+	}
+	if flags.NArg() > 0 {
+		return options{}, fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
+	}
+	return o, o.validate()
+}
+
+// validate reports everything that is wrong at once.
+func (o options) validate() error {
+	var errs []error
+	if o.machines < minMachines || o.machines > maxMachines {
+		errs = append(errs, fmt.Errorf("-machines %d: give %d to %d; one is deleted, and its pods need another Node to go to",
+			o.machines, minMachines, maxMachines))
+	}
+	if o.minAvailable < automatic {
+		errs = append(errs, fmt.Errorf("-budget-min-available %d: give a number of pods, or -1 for all but one", o.minAvailable))
+	}
+	if o.timeout <= 0 {
+		errs = append(errs, fmt.Errorf("-timeout %s: give a positive time such as 25s", o.timeout))
+	}
+	if o.output != "" && o.output != outputLines && o.output != outputJSON {
+		errs = append(errs, fmt.Errorf("-o %q: give lines or json", o.output))
+	}
+	return errors.Join(errs...)
+}
+
+// run tells the story once and returns the exit code. When it returns, everything that it started has ended.
+func run(ctx context.Context, o options, stdout, stderr io.Writer) int {
+	start := time.Now()
+	known := newPicture(start)
+	shown := newView(o.output, stdout, known)
+	tale := &story{script: newScript(o), picture: known, view: shown, start: start}
+	err := tale.perform(ctx, o)
+	result := tale.summarise(err, o)
+	shown.finish(result)
+	if err != nil {
+		fmt.Fprintf(stderr, "quickstart: %v\n", err)
+	}
+	return result.exitCode()
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	m.Run()
+}
+
+// brisk is the steady pace at a quarter of the time. A stage still lasts long enough to be seen.
+func brisk() pace {
+	p := steady()
+	p.stage, p.startPod, p.stopPod, p.readyNode, p.status = p.stage/4, p.startPod/4, p.stopPod/4, p.readyNode/4, p.status/8
+	return p
+}
+
+func quick() options {
+	return options{
+		machines: 3, seed: 1, minAvailable: automatic, timeout: time.Minute, output: outputJSON, pace: brisk(), log: logr.Discard(),
+	}
+}
+
+// told is what a run printed with -o json.
+type told struct {
+	code    int
+	events  []event
+	summary summary
+	stderr  string
+}
+
+func tell(t *testing.T, ctx context.Context, o options) told {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	result := told{code: run(ctx, o, &stdout, &stderr), stderr: stderr.String()}
+	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+	for i, text := range lines {
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if i == len(lines)-1 {
+			require.NoError(t, decoder.Decode(&result.summary), text)
+			continue
+		}
+		var e event
+		require.NoError(t, decoder.Decode(&e), text)
+		result.events = append(result.events, e)
+	}
+	return result
+}
+
+func TestTheStoryIsToldToItsEnd(t *testing.T) {
+	t.Parallel()
+	got := tell(t, t.Context(), quick())
+	require.Equal(t, exitDone, got.code, got.stderr)
+	require.Empty(t, got.stderr)
+
+	s := newScript(quick())
+	phases := map[string][]string{}
+	for _, e := range got.events {
+		if e.Machine == nil {
+			continue
+		}
+		if seen := phases[e.Name]; len(seen) == 0 || seen[len(seen)-1] != e.Machine.Phase {
+			phases[e.Name] = append(phases[e.Name], e.Machine.Phase)
+		}
+	}
+	for _, name := range s.machines {
+		want := []string{"Pending", "Provisioning", "Provisioned", "Running"}
+		if name == s.victim {
+			want = append(want, "Deleting")
+		}
+		require.Equal(t, want, phases[name], "phases of %s", name)
+	}
+	for _, kind := range []string{"Machine", "FakeMachine", "FakeConfig", "Node"} {
+		require.True(t, slices.ContainsFunc(got.events, func(e event) bool {
+			return e.Kind == kind && e.Name == s.victim && e.Event == happenedGone
+		}), "%s %s is gone", kind, s.victim)
+	}
+
+	require.Equal(t, outcomeDone, got.summary.Outcome)
+	require.Len(t, got.summary.Machines, 3)
+	for _, m := range got.summary.Machines {
+		require.Positive(t, m.SecondsToRunning)
+		require.Positive(t, m.ToMachine)
+		require.Greater(t, m.InAll, m.ToMachine)
+	}
+	require.GreaterOrEqual(t, got.summary.Deletion.Evicted, 2)
+	require.Positive(t, got.summary.Budget.Waits, "the drain waited for the budget")
+	require.True(t, got.summary.Budget.Kept)
+	require.Equal(t, s.minAvailable, got.summary.Budget.FewestReady)
+}
+
+func TestEveryPodLeavesBeforeTheMachineBehindItIsDeleted(t *testing.T) {
+	t.Parallel()
+	got := tell(t, t.Context(), quick())
+	require.Equal(t, exitDone, got.code, got.stderr)
+	victim := newScript(quick()).victim
+	left := -1
+	for i, e := range got.events {
+		switch {
+		case e.Kind == "Pod" && e.Event == happenedGone && e.Pod.Node == victim:
+			left = i
+		case e.Kind == "FakeMachine" && e.Event == happenedGone:
+			require.Positive(t, left, "pods left before")
+			require.False(t, slices.ContainsFunc(got.events[i:], func(e event) bool {
+				return e.Kind == "Pod" && e.Pod.Node == victim
+			}), "no pod is heard of afterwards")
+		}
+	}
+}
+
+func TestABudgetThatCanNeverOpenEndsTheStoryAndIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, minAvailable := range map[string]int{"as many pods as there are": newScript(quick()).replicas, "more pods than there are": 99} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := quick()
+			o.minAvailable = minAvailable
+			got := tell(t, t.Context(), o)
+			require.Equal(t, exitFailed, got.code)
+			require.Contains(t, got.stderr, "PodDisruptionBudget default/web")
+			require.Contains(t, got.stderr, "lower its minAvailable")
+			require.NotContains(t, got.stderr, "gave up after", "noticed, not timed out")
+			require.Equal(t, outcomeFailed, got.summary.Outcome)
+			require.Zero(t, got.summary.Deletion.Evicted)
+			require.False(t, got.summary.Budget.CanOpen)
+		})
+	}
+}
+
+func TestABudgetThatDemandsNothingIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.minAvailable, o.machines = 0, 2
+	got := tell(t, t.Context(), o)
+	require.Equal(t, exitDone, got.code, got.stderr)
+	require.Zero(t, got.summary.Budget.Waits)
+}
+
+func TestATimeoutSaysWhatWasWaitedFor(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.pace.stage, o.timeout = time.Hour, 300*time.Millisecond
+	got := tell(t, t.Context(), o)
+	require.Equal(t, exitFailed, got.code)
+	require.Contains(t, got.stderr, "gave up after 300ms while: 3 Machines are created and come up")
+}
+
+// cancelWhen is a writer that cancels once it has seen a text.
+type cancelWhen struct {
+	bytes.Buffer
+	text   string
+	cancel context.CancelFunc
+	once   sync.Once
+}
+
+func (w *cancelWhen) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(w.text)) {
+		w.once.Do(w.cancel)
+	}
+	return w.Buffer.Write(p)
+}
+
+func TestAnInterruptionEndsCleanlyInEveryAct(t *testing.T) { // not parallel: it counts goroutines
+	for name, text := range map[string]string{
+		"at the start": "== 3 Machines", "while Machines come up": "Provisioning", "while pods start": "placed on",
+		"while a Node is drained": "Deleting",
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := runtime.NumGoroutine()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			o := quick()
+			o.output = ""
+			out, stderr := &cancelWhen{text: text, cancel: cancel}, &bytes.Buffer{}
+			require.Equal(t, exitInterrupted, run(ctx, o, out, stderr))
+			require.Equal(t, "quickstart: interrupted\n", stderr.String())
+			require.Contains(t, out.String(), "Interrupted after")
+			require.NotContains(t, out.String(), "\x1b", "no terminal control where there is no terminal")
+			requireGoroutines(t, before)
+		})
+	}
+}
+
+// requireGoroutines waits until there are at most n goroutines, because some need a moment to return.
+func requireGoroutines(t *testing.T, n int) {
+	t.Helper()
+	for range 500 {
+		if runtime.NumGoroutine() <= n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stacks := make([]byte, 1<<20)
+	t.Fatalf("more than %d goroutines go on:\n%s", n, stacks[:runtime.Stack(stacks, true)])
+}
+
+func TestWrongFlagsAreExplained(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"one Machine leaves its pods no other Node": {[]string{"-machines", "1"}, "-machines 1: give 2 to 100"},
+		"too many Machines":                         {[]string{"-machines", "101"}, "-machines 101: give 2 to 100"},
+		"no number":                                 {[]string{"-machines", "x"}, "invalid value"},
+		"negative budget":                           {[]string{"-budget-min-available", "-2"}, "-budget-min-available -2"},
+		"no time":                                   {[]string{"-timeout", "0s"}, "-timeout 0s"},
+		"unknown output":                            {[]string{"-o", "yaml"}, `-o "yaml": give lines or json`},
+		"unknown flag":                              {[]string{"-frobnicate"}, "frobnicate"},
+		"an argument":                               {[]string{"up"}, `unexpected argument "up"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, exitUsage, execute(c.args, &stdout, &stderr))
+			require.Contains(t, stderr.String(), c.want)
+			require.Contains(t, stderr.String(), "-h for help")
+			require.Empty(t, stdout.String())
+		})
+	}
+}
+
+func TestHelpTeaches(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	_, err := parse([]string{"-h"}, &out)
+	require.ErrorIs(t, err, flag.ErrHelp)
+	for _, want := range []string{"-budget-min-available", "-seed", "Exit codes", "go run ./examples/quickstart"} {
+		require.Contains(t, out.String(), want)
+	}
+}

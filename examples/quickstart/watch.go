@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+// moment is for how long changes are held back to be put in order.
+const moment = 20 * time.Millisecond
+
+// change is what a watch told.
+type change struct {
+	object client.Object
+	gone   bool
+}
+
+// follow watches everything that the story tells about and sends it to changes.
+func (w *world) follow(ctx context.Context) error {
+	for _, list := range []client.ObjectList{
+		listOf(fake.MachineGVK()), listOf(fake.InfraMachineGVK(contract.V1Beta2)), listOf(fake.BootstrapConfigGVK(contract.V1Beta2)),
+		&corev1.NodeList{}, &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{},
+	} {
+		watcher, err := w.client.Watch(ctx, list)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", list, err)
+		}
+		w.group.Go(func() { w.pump(ctx, watcher) })
+	}
+	w.group.Go(func() { w.order(ctx) })
+	return nil
+}
+
+func (w *world) pump(ctx context.Context, watcher watch.Interface) {
+	defer watcher.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e, open := <-watcher.ResultChan():
+			obj, ok := e.Object.(client.Object)
+			if !open || !ok {
+				if ctx.Err() == nil {
+					w.failed <- errors.New("a watch ended: the story cannot be followed")
+				}
+				return
+			}
+			select {
+			case w.seen <- change{object: obj, gone: e.Type == watch.Deleted}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// order puts the changes of several watches, which race, in the order in which they happened. It holds each back for a moment
+// that no person notices.
+func (w *world) order(ctx context.Context) {
+	for {
+		batch := w.collect(ctx)
+		if len(batch) == 0 {
+			return
+		}
+		slices.SortStableFunc(batch, func(a, b change) int {
+			older, err := resourceversion.CompareResourceVersion(a.object.GetResourceVersion(), b.object.GetResourceVersion())
+			if err != nil {
+				return 0 // unordered is good enough
+			}
+			return older
+		})
+		for _, c := range batch {
+			select {
+			case w.changes <- c:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// collect waits for a change and takes those that follow within a moment. It returns nothing when the context ends.
+func (w *world) collect(ctx context.Context) []change {
+	var batch []change
+	var over <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-over:
+			return batch
+		case c := <-w.seen:
+			batch = append(batch, c)
+			if over == nil {
+				over = time.After(moment)
+			}
+		}
+	}
+}
+
+func listOf(gvk schema.GroupVersionKind) *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	return list
+}
