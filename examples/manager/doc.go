@@ -1,0 +1,13 @@
+// Command manager runs Machinist's Machine reconciler against a cluster with Cluster API's CRDs: it leads every Machine of
+// cluster.x-k8s.io/v1beta2 through its life, with the infrastructure and bootstrap providers that are installed.
+//
+// It takes the place of Cluster API's own core manager: do not run both. The rights that it needs are printed by
+//
+//	go run ./examples/manager --print-rbac
+//
+// Its requests carry the user agent machinist-manager, so that an audit log can tell them from others.
+//
+// # Limits
+//
+// It acts on Machines only, and on Nodes of the cluster that it talks to. It reads no Cluster object and serves no webhooks.
+package main

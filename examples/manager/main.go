@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// execute is main without the process.
+func execute(args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case err != nil:
+		fmt.Fprintf(stderr, "manager: %v\nRun with --help for help.\n", err)
+		return exitUsage
+	}
+	if o.printRBAC {
+		err = printRBAC(stdout)
+	} else {
+		err = serve(o, stderr)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "manager: %v\n", err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+// serve runs the manager until a signal ends it.
+func serve(o options, stderr io.Writer) error {
+	cfg, err := restConfig(o)
+	if err != nil {
+		return err
+	}
+	log := logr.FromSlogHandler(o.logHandler(stderr))
+	ctrllog.SetLogger(log)
+	klog.SetLogger(log)
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	mgr, err := newManager(ctx, cfg, o, log)
+	if err != nil {
+		return err
+	}
+	log.Info("starting", "leaderElection", o.leaderElect, "concurrency", o.concurrency, "statusDelay", o.statusDelay.String())
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	log.Info("stopped")
+	return nil
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
+
+	"github.com/machinist-dev/machinist/fake"
+)
+
+func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard())
+	m.Run()
+}
+
+func TestFlagsHaveUsefulDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := parse(nil, io.Discard)
+	require.NoError(t, err)
+	want := options{
+		leaderElectionID: "machinist-manager", probeAddress: ":8081", metricsAddress: "0", concurrency: 10, qps: -1,
+		statusDelay: time.Second, logFormat: "text",
+	}
+	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
+}
+
+func TestFlagsAreTaken(t *testing.T) {
+	t.Parallel()
+	got, err := parse([]string{
+		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
+		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--concurrency=3", "--kube-api-qps=20",
+		"--status-delay=0", "--log-format=json", "-v=2",
+	}, io.Discard)
+	require.NoError(t, err)
+	want := options{
+		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
+		metricsAddress: ":8080", concurrency: 3, qps: 20, logFormat: "json", verbosity: 2,
+	}
+	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
+	require.Negative(t, statusDelay(got), "0 means at once, which the library spells as a negative time")
+}
+
+func TestWrongFlagsAreExplained(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"nobody works":         {[]string{"--concurrency=0"}, "--concurrency 0: give at least 1"},
+		"no requests":          {[]string{"--kube-api-qps=0"}, "--kube-api-qps 0"},
+		"negative requests":    {[]string{"--kube-api-qps=-2"}, "--kube-api-qps -2"},
+		"not a number":         {[]string{"--kube-api-qps=NaN"}, "--kube-api-qps NaN"},
+		"negative delay":       {[]string{"--status-delay=-1s"}, "--status-delay -1s"},
+		"an address of nobody": {[]string{"--health-probe-bind-address=8081"}, `--health-probe-bind-address "8081"`},
+		"metrics address":      {[]string{"--metrics-bind-address=x"}, `--metrics-bind-address "x"`},
+		"a Lease without name": {[]string{"--leader-elect", "--leader-election-id="}, "--leader-election-id is empty"},
+		"log format":           {[]string{"--log-format=xml"}, `--log-format "xml"`},
+		"verbosity":            {[]string{"-v=11"}, "--v 11"},
+		"unknown flag":         {[]string{"--frobnicate"}, "frobnicate"},
+		"an argument":          {[]string{"run"}, `unexpected argument "run"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, exitUsage, execute(c.args, &stdout, &stderr))
+			require.Contains(t, stderr.String(), c.want)
+			require.Contains(t, stderr.String(), "--help for help")
+			require.Empty(t, stdout.String())
+		})
+	}
+}
+
+func TestHelpTeaches(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	_, err := parse([]string{"--help"}, &out)
+	require.ErrorIs(t, err, flag.ErrHelp)
+	for _, want := range []string{"--print-rbac | kubectl apply", "/readyz", "-leader-elect", "Exit codes"} {
+		require.Contains(t, out.String(), want)
+	}
+}
+
+func TestAnUnusableClusterIsExplained(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close()) // nobody answers there now
+	write := func(text string) string {
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	for name, c := range map[string]struct{ kubeconfig, want string }{
+		"no such file": {filepath.Join(t.TempDir(), "none"), "no such file"},
+		"not YAML":     {write("{{"), "cannot be used"},
+		"empty":        {write(""), "cannot be used"},
+		"nobody answers": {write(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}],
+			clusters: [{name: c, cluster: {server: "http://` + listener.Addr().String() + `"}}]}`), "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, err := parse([]string{"--kubeconfig", c.kubeconfig}, io.Discard)
+			require.NoError(t, err)
+			cfg, err := restConfig(o)
+			if err == nil {
+				_, err = newManager(t.Context(), cfg, o, logr.Discard())
+			}
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "kubeconfig")
+		})
+	}
+}
+
+func TestMissingCRDsAreExplained(t *testing.T) {
+	t.Parallel()
+	_, err := newManager(t.Context(), fake.NewStore(fake.Options{}).RESTConfig(), options{}, logr.Discard())
+	require.ErrorContains(t, err, "does not serve machines of cluster.x-k8s.io/v1beta2: install Cluster API's CRDs")
+}
+
+func TestTheManagerBecomesReadyAndEndsCleanly(t *testing.T) {
+	t.Parallel()
+	store := fake.NewStore(fake.Options{})
+	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
+	o, err := parse([]string{"--health-probe-bind-address", freeAddress(t)}, io.Discard)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	mgr, err := newManager(ctx, store.RESTConfig(), o, logr.Discard())
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	for _, path := range []string{"/healthz", "/readyz"} {
+		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+			return answersOK(ctx, "http://"+o.probeAddress+path), nil
+		})
+		require.NoError(t, err, path)
+	}
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
+}
+
+func answersOK(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+}
+
+func TestReadinessWaitsForTheCaches(t *testing.T) {
+	t.Parallel()
+	ready := &readiness{}
+	require.ErrorIs(t, ready.check(nil), errNotRead)
+	ready.done.Store(true)
+	require.NoError(t, ready.check(nil))
+	require.False(t, ready.NeedLeaderElection())
+}
+
+func TestTheClusterRoleCanBeApplied(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.Equal(t, exitDone, execute([]string{"--print-rbac"}, &out, io.Discard))
+	var role rbacv1.ClusterRole
+	require.NoError(t, yaml.UnmarshalStrict(out.Bytes(), &role))
+	require.Equal(t, "ClusterRole", role.Kind)
+	require.Equal(t, "machinist-manager", role.Name)
+	rights := map[string][]string{}
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			rights[rule.APIGroups[0]+"/"+resource] = rule.Verbs
+		}
+	}
+	require.Contains(t, rights["/pods/eviction"], "create")
+	require.Contains(t, rights["infrastructure.cluster.x-k8s.io/*"], "delete")
+	require.Contains(t, rights["coordination.k8s.io/leases"], "update")
+	require.NotContains(t, rights, "/secrets", "bootstrap data is the provider's business")
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"time"
+
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// Values of --log-format.
+const (
+	logText = "text"
+	logJSON = "json"
+)
+
+// disabled is the address of an endpoint that is not served.
+const disabled = "0"
+
+// options are the flags.
+type options struct {
+	kubeconfig string
+
+	leaderElect                  bool
+	leaderElectionID             string
+	leaderElectionNamespace      string
+	probeAddress, metricsAddress string
+
+	concurrency int
+	qps         float64
+	statusDelay time.Duration
+
+	logFormat string
+	verbosity int
+	printRBAC bool
+}
+
+const usage = `manager leads Machines of cluster.x-k8s.io/v1beta2 through their life: bootstrap data, infrastructure, Node; and at the end
+drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must be installed; its core manager must not run.
+
+  go run ./examples/manager --print-rbac | kubectl apply -f -    the rights that it needs, as a ClusterRole
+  go run ./examples/manager                                      KUBECONFIG, ~/.kube/config, or the pod's service account
+  go run ./examples/manager --kubeconfig dev.yaml -v 1           more logs
+  go run ./examples/manager --leader-elect                       several replicas, one of which acts
+
+/healthz says that the process lives, /readyz that it has read the cluster once. SIGTERM ends it cleanly.
+Exit codes: 0 ended by a signal, 1 failed, 2 wrong flags.
+
+Flags:
+`
+
+// parse reads the flags. Help goes to out, and flag.ErrHelp is returned.
+func parse(args []string, out io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding a Lease, so that several replicas can run")
+	flags.StringVar(&o.leaderElectionID, "leader-election-id", "machinist-manager", "`name` of the Lease")
+	flags.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "`namespace` of the Lease; empty: the pod's own")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 serves none")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", disabled,
+		"`address` of /metrics, which is neither encrypted nor protected; 0 serves none")
+	flags.IntVar(&o.concurrency, "concurrency", 10, "Machines that are worked on at the same time")
+	flags.Float64Var(&o.qps, "kube-api-qps", -1,
+		"requests a second, with bursts of twice that; -1 leaves the limit to the API server's priority and fairness")
+	flags.DurationVar(&o.statusDelay, "status-delay", machine.DefaultStatusDelay,
+		"for how long a status on the way somewhere must last to be written; 0 writes every stage")
+	flags.StringVar(&o.logFormat, "log-format", logText, "text or json, on stderr")
+	flags.IntVar(&o.verbosity, "v", 0, "log verbosity; 1 and more are for looking for trouble")
+	flags.BoolVar(&o.printRBAC, "print-rbac", false, "print the ClusterRole that is needed, and end")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(out, usage)
+			flags.SetOutput(out)
+			flags.PrintDefaults()
+		}
+		return options{}, err
+	}
+	if flags.NArg() > 0 {
+		return options{}, fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
+	}
+	return o, o.validate()
+}
+
+// validate reports everything that is wrong at once.
+func (o options) validate() error {
+	errs := []error{
+		validAddress("health-probe-bind-address", o.probeAddress), validAddress("metrics-bind-address", o.metricsAddress),
+	}
+	if o.concurrency < 1 {
+		errs = append(errs, fmt.Errorf("--concurrency %d: give at least 1", o.concurrency))
+	}
+	if math.IsNaN(o.qps) || o.qps == 0 || o.qps < 0 && o.qps != -1 || o.qps > math.MaxInt32/2 {
+		errs = append(errs, fmt.Errorf("--kube-api-qps %v: give a positive number of requests a second, or -1 for no limit", o.qps))
+	}
+	if o.statusDelay < 0 {
+		errs = append(errs, fmt.Errorf("--status-delay %s: give a time such as 1s, or 0", o.statusDelay))
+	}
+	if o.leaderElect && o.leaderElectionID == "" {
+		errs = append(errs, errors.New("--leader-election-id is empty: give the name of a Lease"))
+	}
+	if o.logFormat != logText && o.logFormat != logJSON {
+		errs = append(errs, fmt.Errorf("--log-format %q: give text or json", o.logFormat))
+	}
+	if o.verbosity < 0 || o.verbosity > 10 {
+		errs = append(errs, fmt.Errorf("--v %d: give 0 to 10", o.verbosity))
+	}
+	return errors.Join(errs...)
+}
+
+func validAddress(flag, address string) error {
+	if address == disabled {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("--%s %q: give host:port, :port, or 0 for none", flag, address)
+	}
+	return nil
+}
+
+func (o options) logHandler(out io.Writer) slog.Handler {
+	level := &slog.HandlerOptions{Level: slog.Level(-o.verbosity)} // logr's V(n) is slog's level -n
+	if o.logFormat == logJSON {
+		return slog.NewJSONHandler(out, level)
+	}
+	return slog.NewTextHandler(out, level)
+}

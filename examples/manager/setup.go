@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef/nodeindex"
+)
+
+const (
+	userAgent = "machinist-manager"
+	// lookTimeout is for how long the first request may take.
+	lookTimeout = 10 * time.Second
+
+	machineResource = "machines"
+)
+
+// machineGVK is the kind that is managed.
+func machineGVK() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
+}
+
+// newManager returns a manager that is ready to start. Trouble that a person must mend is found here.
+func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logger) (ctrl.Manager, error) {
+	if err := lookAtServer(cfg); err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(cfg, managerOptions(o, log))
+	if err != nil && o.leaderElect && o.leaderElectionNamespace == "" {
+		return nil, fmt.Errorf("set up: %w; outside a pod, give --leader-election-namespace", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("set up: %w", err)
+	}
+	if err := addProbes(mgr, log); err != nil {
+		return nil, fmt.Errorf("set up health probes: %w", err)
+	}
+	options := machine.Options{
+		StatusDelay: statusDelay(o), Controller: controller.Options{MaxConcurrentReconciles: o.concurrency},
+	}
+	kind := contract.Unstructured(machineGVK(), contract.MachineV1Beta2())
+	if _, err := machine.SetupWithManager(ctx, mgr, kind, options); err != nil {
+		return nil, fmt.Errorf("set up: %w", err)
+	}
+	return mgr, nil
+}
+
+// statusDelay translates: for the library, zero is the default and a negative time writes at once.
+func statusDelay(o options) time.Duration {
+	if o.statusDelay == 0 {
+		return -1
+	}
+	return o.statusDelay
+}
+
+// restConfig finds the cluster by kubectl's rules, and after those as the pod that this process may run in.
+func restConfig(o options) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	switch {
+	case err != nil && o.kubeconfig != "":
+		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", o.kubeconfig, err)
+	case err != nil:
+		return nil, fmt.Errorf("no cluster to talk to: %w; give --kubeconfig, set KUBECONFIG, or run in a pod", err)
+	}
+	cfg.UserAgent = userAgent
+	cfg.QPS = float32(o.qps)
+	if o.qps > 0 {
+		cfg.Burst = max(1, int(2*o.qps))
+	}
+	return cfg, nil
+}
+
+// lookAtServer asks once for what everything else depends on, so that the answer can be a sentence.
+func lookAtServer(cfg *rest.Config) error {
+	quick := rest.CopyConfig(cfg)
+	quick.Timeout = lookTimeout
+	client, err := discovery.NewDiscoveryClientForConfig(quick)
+	if err != nil {
+		return fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
+	}
+	served, err := client.ServerResourcesForGroupVersion(machineGVK().GroupVersion().String())
+	switch {
+	case apierrors.IsNotFound(err):
+		return notServed(cfg)
+	case err != nil:
+		return fmt.Errorf("the API server at %s cannot be used: %w; check the kubeconfig, and that the server runs", cfg.Host, err)
+	}
+	for i := range served.APIResources {
+		if served.APIResources[i].Name == machineResource {
+			return nil
+		}
+	}
+	return notServed(cfg)
+}
+
+func notServed(cfg *rest.Config) error {
+	return fmt.Errorf("the API server at %s does not serve %s of %s: install Cluster API's CRDs (v1.11 or later)",
+		cfg.Host, machineResource, machineGVK().GroupVersion())
+}
+
+func managerOptions(o options, log logr.Logger) ctrl.Options {
+	return ctrl.Options{
+		Logger:                  log,
+		HealthProbeBindAddress:  o.probeAddress,
+		Metrics:                 server.Options{BindAddress: o.metricsAddress},
+		LeaderElection:          o.leaderElect,
+		LeaderElectionID:        o.leaderElectionID,
+		LeaderElectionNamespace: o.leaderElectionNamespace,
+		// The process ends when the manager does, so the next leader need not wait for the Lease to run out.
+		LeaderElectionReleaseOnCancel: true,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(), // never read, and often half of an object
+			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: nodeindex.TrimNode}},
+		},
+	}
+}
