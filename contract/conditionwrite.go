@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,9 +47,7 @@ func (f ConditionsField) upsert(obj map[string]any, c metav1.Condition) error {
 			continue
 		}
 		delete(entry, "observedGeneration")
-		for key, value := range values {
-			entry[key] = value
-		}
+		maps.Copy(entry, values)
 		return nil
 	}
 	return f.path.set(obj, append(slices.Clip(items), values))

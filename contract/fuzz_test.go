@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -159,10 +160,8 @@ func hasNull(v any) bool {
 			}
 		}
 	case []any:
-		for _, inner := range v {
-			if hasNull(inner) {
-				return true
-			}
+		if slices.ContainsFunc(v, hasNull) {
+			return true
 		}
 	}
 	return false

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,7 +16,7 @@ type RefField struct{ Group, Kind, Name Field[string] }
 
 func refAt(segments ...string) RefField {
 	member := func(name string) Field[string] {
-		return At[string](append(segments[:len(segments):len(segments)], name)...)
+		return At[string](append(slices.Clip(segments), name)...)
 	}
 	return RefField{Group: member("apiGroup"), Kind: member("kind"), Name: member("name")}
 }

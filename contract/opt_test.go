@@ -15,7 +15,7 @@ func TestOpt_TellsAbsentFromZero(t *testing.T) {
 	require.False(t, absent.Found())
 	require.True(t, empty.Found())
 	require.Equal(t, "fallback", absent.Or("fallback"))
-	require.Equal(t, "", empty.Or("fallback"))
+	require.Empty(t, empty.Or("fallback"))
 	value, found := contract.Some(int32(0)).Get()
 	require.True(t, found)
 	require.Zero(t, value)

@@ -14,26 +14,14 @@ import (
 func MergePatch(before, after map[string]any) (patch map[string]any, replacesList bool) {
 	for key, to := range after {
 		from, there := before[key]
-		if there && equal(from, to) {
-			continue
-		}
-		if to == nil {
+		if to == nil || there && equal(from, to) {
 			continue // a patch cannot write null
 		}
-		value := to
-		replacesList = replacesList || isList(from) || isList(to)
-		if toMap, ok := to.(map[string]any); ok {
-			fromMap, _ := from.(map[string]any)
-			inner, lists := MergePatch(fromMap, toMap)
-			if inner == nil && there && fromMap != nil {
-				continue // the two differ in nulls that a patch cannot write
-			}
-			if inner == nil {
-				inner = map[string]any{}
-			}
-			value, replacesList = inner, replacesList || lists
+		value, lists := patchValue(from, to)
+		if value == nil {
+			continue
 		}
-		patch = withKey(patch, key, value)
+		patch, replacesList = withKey(patch, key, value), replacesList || lists
 	}
 	for key, from := range before {
 		if to, kept := after[key]; kept && (to != nil || from == nil) {
@@ -47,6 +35,24 @@ func MergePatch(before, after map[string]any) (patch map[string]any, replacesLis
 		patch, replacesList = withKey(patch, key, nil), replacesList || isList(from)
 	}
 	return patch, replacesList
+}
+
+// patchValue is what a patch says about a key to make it to, nil when nothing can be said: two objects may differ in nulls
+// only.
+func patchValue(from, to any) (value any, replacesList bool) {
+	toMap, ok := to.(map[string]any)
+	if !ok {
+		return to, isList(from) || isList(to)
+	}
+	fromMap, wasMap := from.(map[string]any)
+	inner, lists := MergePatch(fromMap, toMap)
+	if inner != nil {
+		return inner, lists || isList(from)
+	}
+	if wasMap && fromMap != nil {
+		return nil, false
+	}
+	return map[string]any{}, isList(from)
 }
 
 func withKey(patch map[string]any, key string, value any) map[string]any {

@@ -200,12 +200,14 @@ func randomValue(random *rand.Rand, depth int) any {
 func mutated(random *rand.Rand, obj map[string]any) map[string]any {
 	changed := runtime.DeepCopyJSON(obj)
 	for _, key := range sortedKeys(changed) {
-		switch inner, isObject := changed[key].(map[string]any); {
-		case isObject:
+		if inner, isObject := changed[key].(map[string]any); isObject {
 			changed[key] = mutated(random, inner)
-		case random.IntN(4) == 0:
+			continue
+		}
+		switch random.IntN(5) {
+		case 0:
 			delete(changed, key)
-		case random.IntN(4) == 0:
+		case 1:
 			changed[key] = randomValue(random, 2)
 		}
 	}

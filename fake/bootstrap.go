@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -58,7 +57,7 @@ func (b *Bootstrap) create(ctx context.Context, p *provider, obj, machine *unstr
 			Namespace: obj.GetNamespace(), Name: obj.GetName(),
 			Labels: map[string]string{contract.ClusterNameLabel: cluster},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: version, Kind: kind, Name: obj.GetName(), UID: obj.GetUID(), Controller: ptr.To(true),
+				APIVersion: version, Kind: kind, Name: obj.GetName(), UID: obj.GetUID(), Controller: new(true),
 			}},
 		},
 		Type: "cluster.x-k8s.io/secret",

@@ -104,11 +104,11 @@ func (i *Infrastructure) join(ctx context.Context, p *provider, obj *unstructure
 	if _, joined := obj.GetAnnotations()[joinedAnnotation]; joined {
 		return nil
 	}
-	make := i.Node
-	if make == nil {
-		make = func(obj *unstructured.Unstructured, id string) *corev1.Node { return Node(obj.GetName(), id) }
+	newNode := i.Node
+	if newNode == nil {
+		newNode = func(obj *unstructured.Unstructured, id string) *corev1.Node { return Node(obj.GetName(), id) }
 	}
-	if err := p.client.Create(ctx, make(obj, id)); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := p.client.Create(ctx, newNode(obj, id)); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	WithAnnotations(map[string]string{joinedAnnotation: "true"})(obj)

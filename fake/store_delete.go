@@ -35,12 +35,7 @@ func (s *Store) delete(k *kind, key types.NamespacedName, o metav1.DeleteOptions
 		return rec, false, nil
 	}
 	setPropagation(u, o)
-	held := len(u.GetFinalizers()) > 0
-	if k.GroupKind == namespaceKind {
-		finalizers, _, _ := unstructured.NestedSlice(u.Object, "spec", "finalizers")
-		held = held || len(finalizers) > 0
-		set(u, "Terminating", "status", "phase")
-	}
+	held := isHeld(k, u)
 	if held && !graceful {
 		s.markDeleting(u)
 	}
@@ -58,6 +53,17 @@ func (s *Store) delete(k *kind, key types.NamespacedName, o metav1.DeleteOptions
 	}
 	left, err := s.store(k, key, u.Object)
 	return left, false, err
+}
+
+// isHeld says that finalizers keep an object. A namespace that is to be deleted is marked as terminating.
+func isHeld(k *kind, u *unstructured.Unstructured) bool {
+	held := len(u.GetFinalizers()) > 0
+	if k.GroupKind == namespaceKind {
+		finalizers, _, _ := unstructured.NestedSlice(u.Object, "spec", "finalizers")
+		held = held || len(finalizers) > 0
+		set(u, "Terminating", "status", "phase")
+	}
+	return held
 }
 
 func checkPreconditions(rec *record, p *metav1.Preconditions) error {

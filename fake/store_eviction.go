@@ -111,7 +111,7 @@ func refusal(b *policyv1.PodDisruptionBudget) error {
 	case b.Status.DisruptionsAllowed < 0:
 		return apierrors.NewForbidden(gr, b.Name, fmt.Errorf("pdb disruptions allowed is negative"))
 	case len(b.Status.DisruptedPods) > maxDisruptedPod:
-		return apierrors.NewForbidden(gr, b.Name, fmt.Errorf("DisruptedPods map too big - too many evictions not confirmed by PDB controller")) //nolint:staticcheck // the server's text
+		return apierrors.NewForbidden(gr, b.Name, fmt.Errorf("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
 	case b.Status.DisruptionsAllowed > 0:
 		return nil
 	}

@@ -144,14 +144,11 @@ func (s *Store) parse(req *http.Request, body []byte) (*call, bool) {
 
 func (c *call) findVerb(req *http.Request) bool {
 	named := c.Name != ""
-	switch watching := c.query.Get("watch"); {
-	case req.Method == http.MethodGet && (watching == "true" || watching == "1"):
-		c.Verb = "watch"
-	case req.Method == http.MethodGet && named:
-		c.Verb = "get"
-	case req.Method == http.MethodGet:
-		c.Verb = "list"
-	case req.Method == http.MethodPost:
+	switch req.Method {
+	case http.MethodGet:
+		c.Verb = c.reading(named)
+		return true
+	case http.MethodPost:
 		c.Verb = "create"
 		if !named {
 			name := metav1.PartialObjectMetadata{}
@@ -159,20 +156,34 @@ func (c *call) findVerb(req *http.Request) bool {
 			c.Name = name.Name
 		}
 		return named == (c.Subresource != "")
-	case req.Method == http.MethodPut && named:
+	case http.MethodPut:
 		c.Verb = "update"
-	case req.Method == http.MethodPatch && named:
+	case http.MethodPatch:
 		c.Verb = "patch"
 		contentType, _, _ := strings.Cut(req.Header.Get("Content-Type"), ";")
 		c.PatchType = types.PatchType(contentType)
-	case req.Method == http.MethodDelete && named:
+	case http.MethodDelete:
 		c.Verb = "delete"
-	case req.Method == http.MethodDelete:
-		c.Verb = "deletecollection"
+		if !named {
+			c.Verb = "deletecollection"
+		}
+		return true
 	default:
 		return false
 	}
-	return true
+	return named
+}
+
+func (c *call) reading(named bool) string {
+	watching := c.query.Get("watch")
+	switch {
+	case watching == "true" || watching == "1":
+		return "watch"
+	case named:
+		return "get"
+	default:
+		return "list"
+	}
 }
 
 // negotiate picks the first accepted form that the store has: JSON, whole or as metadata.
@@ -180,7 +191,7 @@ func negotiate(accept string) (metadata bool, err error) {
 	if accept == "" {
 		return false, nil
 	}
-	for _, option := range strings.Split(accept, ",") {
+	for option := range strings.SplitSeq(accept, ",") {
 		media, params, _ := strings.Cut(strings.TrimSpace(option), ";")
 		if media != runtime.ContentTypeJSON && media != "*/*" && media != "application/*" {
 			continue

@@ -119,24 +119,6 @@ func (r *registry) add(k *kind, version string) {
 	r.views[gvk.GroupVersion().WithResource(k.resource)] = &view{kind: k, gvk: gvk}
 }
 
-// viewOf finds any served version of a kind, the given one first.
-func (r *registry) viewOf(gvk schema.GroupVersionKind) *view {
-	k := r.kinds[gvk.GroupKind()]
-	if k == nil {
-		return nil
-	}
-	if v := r.views[gvk.GroupVersion().WithResource(k.resource)]; v != nil {
-		return v
-	}
-	var found *view
-	for _, v := range r.views {
-		if v.kind == k && (found == nil || v.gvk.Version < found.gvk.Version) && v.gvk.Group == k.Group {
-			found = v
-		}
-	}
-	return found
-}
-
 // Register serves custom kinds, as installing their CustomResourceDefinitions would. It fails for a kind without group, version
 // or name, and for one that contradicts what is served already (scope, resource name, status subresource).
 func (s *Store) Register(kinds ...ServedKind) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,12 +62,7 @@ func supportsField(k *kind, field string) bool {
 	if !k.builtin {
 		return false
 	}
-	for _, f := range selectable[k.Kind] {
-		if f == field {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(selectable[k.Kind], field)
 }
 
 func (sel *selection) matches(rec *record) bool {

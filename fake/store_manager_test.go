@@ -34,7 +34,7 @@ func eventually(t *testing.T, what string, check func(context.Context) (bool, er
 
 func TestARealManagerReconcilesAgainstTheStore(t *testing.T) {
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: widget, Status: true}}})
-	mgr, err := store.NewManager(ctrl.Options{Controller: config.Controller{SkipNameValidation: ptr.To(true)}})
+	mgr, err := store.NewManager(ctrl.Options{Controller: config.Controller{SkipNameValidation: new(true)}})
 	require.NoError(t, err)
 	recorder := mgr.GetEventRecorder("widgets")
 	object := &unstructured.Unstructured{}

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -85,8 +86,8 @@ func (s *Store) update(c change) (*record, error) {
 		return nil, apierrors.NewNotFound(gr, c.key.Name)
 	}
 	if c.uid != "" && c.uid != current.uid {
-		return nil, apierrors.NewConflict(gr, c.key.Name, fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: %v", c.uid, current.uid)) //nolint:staticcheck // the server's text
+		return nil, apierrors.NewConflict(gr, c.key.Name, fmt.Errorf( //nolint:staticcheck // the server's text
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", c.uid, current.uid))
 	}
 	content, err := c.apply(current)
 	if err != nil {
@@ -142,7 +143,7 @@ func (c change) checkIdentity(u *unstructured.Unstructured, current *record) err
 		})
 	}
 	if version != strconv.FormatUint(current.version, 10) {
-		return apierrors.NewConflict(c.kind.groupResource(), c.key.Name, fmt.Errorf(optimisticLockMessage))
+		return apierrors.NewConflict(c.kind.groupResource(), c.key.Name, errors.New(optimisticLockMessage))
 	}
 	return nil
 }
@@ -165,7 +166,7 @@ func matchNamespace(k *kind, namespace string, u *unstructured.Unstructured) err
 func validateMeta(k *kind, u *unstructured.Unstructured) field.ErrorList {
 	name := validation.ValidateNameFunc(validation.NameIsDNSSubdomain)
 	if k.Group == "rbac.authorization.k8s.io" {
-		name = path.ValidatePathSegmentName
+		name = path.ValidatePathSegmentName //nolint:staticcheck // what the server itself uses for these kinds
 	}
 	return validation.ValidateObjectMetaAccessor(u, k.namespaced, name, field.NewPath("metadata"))
 }

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -39,7 +38,7 @@ func budget(name string, minAvailable int) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: ptr.To(intstr.FromInt(minAvailable)),
+			MinAvailable: new(intstr.FromInt(minAvailable)),
 			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
 		},
 	}
@@ -131,7 +130,7 @@ func TestABudgetThatNeverOpensIsNamedAndTheDrainGoesOnWhenItIsMended(t *testing.
 	w.isQuietFor("pods", 700*time.Millisecond)
 	var pdb policyv1.PodDisruptionBudget
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, &pdb))
-	pdb.Spec.MinAvailable = ptr.To(intstr.FromInt(3))
+	pdb.Spec.MinAvailable = new(intstr.FromInt(3))
 	require.NoError(t, w.client.Update(t.Context(), &pdb))
 	w.goes(machines[0])
 }

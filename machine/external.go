@@ -129,7 +129,7 @@ func (r *Reconciler) resolve(ctx context.Context, key types.NamespacedName, foun
 	resolved, err := contract.Resolve(name, crd.Labels)
 	if err != nil {
 		found.Problem = Problem{ReasonContractLabelMissing, err.Error()}
-		return false, nil
+		return false, nil //nolint:nilerr // trouble that a person mends is a condition
 	}
 	found.Contract = resolved.Contract
 	found.GVK = gk.WithVersion(resolved.APIVersion)

@@ -10,13 +10,13 @@ import (
 
 func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
 	me := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "m", UID: "m-uid",
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true)}
+		Controller: new(true), BlockOwnerDeletion: new(true)}
 	older := me
 	older.APIVersion = "cluster.x-k8s.io/v1beta1"
-	set := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: ptr.To(true)}
+	set := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: new(true)}
 	cluster := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "c", UID: "c-uid"}
-	stranger := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Robot", Name: "r", UID: "r-uid", Controller: ptr.To(true)}
-	foreignSet := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: ptr.To(true)}
+	stranger := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Robot", Name: "r", UID: "r-uid", Controller: new(true)}
+	foreignSet := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: new(true)}
 
 	for name, tc := range map[string]struct {
 		reason  string

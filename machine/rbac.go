@@ -1,6 +1,10 @@
 package machine
 
-import rbacv1 "k8s.io/api/rbac/v1"
+import (
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
 
 // PolicyRules are the rights that a Reconciler made by SetupWithManager needs, for Machines of the given group and resource
 // ("cluster.x-k8s.io", "machines") and for the API groups of the providers in use. Kubebuilder markers inside a dependency
@@ -9,7 +13,7 @@ func PolicyRules(machineGroup, machineResource string, providerGroups ...string)
 	rule := func(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 	}
-	rules := []rbacv1.PolicyRule{
+	rules := slices.Grow([]rbacv1.PolicyRule{
 		rule(machineGroup, []string{machineResource}, "get", "list", "watch", "patch"),
 		rule(machineGroup, []string{machineResource + "/status"}, "patch"),
 		rule(machineGroup, []string{machineResource + "/finalizers"}, "update"), // for blockOwnerDeletion
@@ -19,7 +23,7 @@ func PolicyRules(machineGroup, machineResource string, providerGroups ...string)
 		rule("", []string{"pods/eviction"}, "create"),
 		rule("policy", []string{"poddisruptionbudgets"}, "get", "list", "watch"),
 		rule("events.k8s.io", []string{"events"}, "create", "patch"),
-	}
+	}, len(providerGroups))
 	for _, group := range providerGroups {
 		rules = append(rules, rule(group, []string{"*"}, "get", "list", "watch", "patch", "delete"))
 	}

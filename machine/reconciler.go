@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -209,6 +208,6 @@ func (r *Reconciler) ownerReference(state *contract.MachineState) metav1.OwnerRe
 	version, kind := r.kind.GVK.ToAPIVersionAndKind()
 	return metav1.OwnerReference{
 		APIVersion: version, Kind: kind, Name: state.Key.Name, UID: state.UID,
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		Controller: new(true), BlockOwnerDeletion: new(true),
 	}
 }

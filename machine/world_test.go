@@ -3,7 +3,6 @@ package machine_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -22,7 +21,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
-	"k8s.io/utils/ptr"
 )
 
 // world is a store with providers and the reconciler under test, all running.
@@ -88,8 +86,8 @@ func newWorld(t *testing.T, o worldOptions) *world {
 func (w *world) manager(agent string) ctrl.Manager {
 	w.t.Helper()
 	options := w.store.ManagerOptions(ctrl.Options{
-		Logger:     logger(),
-		Controller: config.Controller{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: 4},
+		Logger:     logr.Discard(),
+		Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 4},
 	})
 	rest := w.store.RESTConfig()
 	rest.UserAgent = agent
@@ -97,22 +95,6 @@ func (w *world) manager(agent string) ctrl.Manager {
 	require.NoError(w.t, err)
 	return mgr
 }
-
-func logger() logr.Logger {
-	if os.Getenv("MACHINIST_TEST_LOG") == "" {
-		return logr.Discard()
-	}
-	return logr.New(stdoutSink{})
-}
-
-type stdoutSink struct{ logr.LogSink }
-
-func (stdoutSink) Init(logr.RuntimeInfo)                  { /* nothing to prepare */ }
-func (stdoutSink) Enabled(int) bool                       { return true }
-func (s stdoutSink) WithValues(...any) logr.LogSink       { return s }
-func (s stdoutSink) WithName(string) logr.LogSink         { return s }
-func (stdoutSink) Info(_ int, msg string, kv ...any)      { fmt.Println("INFO", msg, kv) }
-func (stdoutSink) Error(err error, msg string, kv ...any) { fmt.Println("ERROR", err, msg, kv) }
 
 func (w *world) create(objects ...client.Object) {
 	w.t.Helper()

@@ -45,9 +45,11 @@ func (t *Table) WriteMermaid(w io.Writer) error {
 		}
 	}
 	walk(Facts{})
-	lines := []string{"stateDiagram-v2", fmt.Sprintf("    [*] --> %s", t.Compute(Facts{}).Phase)}
-	lines = append(lines, slices.Sorted(maps.Keys(edges))...)
-	lines = append(lines, fmt.Sprintf("    %s --> [*]: everything cleaned up", t.Compute(Facts{Deleting: true}).Phase))
+	lines := slices.Concat(
+		[]string{"stateDiagram-v2", fmt.Sprintf("    [*] --> %s", t.Compute(Facts{}).Phase)},
+		slices.Sorted(maps.Keys(edges)),
+		[]string{fmt.Sprintf("    %s --> [*]: everything cleaned up", t.Compute(Facts{Deleting: true}).Phase)},
+	)
 	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
 	return err
 }

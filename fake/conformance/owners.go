@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -23,14 +22,14 @@ func ownerCases() []Case {
 	}
 }
 
-func ownedBy(owner client.Object, name string, e Env) *corev1.ConfigMap {
-	cm := e.configMap(name)
+func ownedBy(owner client.Object, e Env) *corev1.ConfigMap {
+	cm := e.configMap("child")
 	cm.OwnerReferences = []metav1.OwnerReference{reference(owner)}
 	return cm
 }
 
 func reference(owner client.Object) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.GetName(), UID: owner.GetUID(), BlockOwnerDeletion: ptr.To(true)}
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.GetName(), UID: owner.GetUID(), BlockOwnerDeletion: new(true)}
 }
 
 func ownersBackground(ctx context.Context, e Env) error {
@@ -38,7 +37,7 @@ func ownersBackground(ctx context.Context, e Env) error {
 	if err := e.Client.Create(ctx, owner); err != nil {
 		return err
 	}
-	child := ownedBy(owner, "child", e)
+	child := ownedBy(owner, e)
 	return first(
 		func() error { return e.Client.Create(ctx, child) },
 		func() error {
@@ -53,7 +52,7 @@ func ownersUID(ctx context.Context, e Env) error {
 	if err := e.Client.Create(ctx, owner); err != nil {
 		return err
 	}
-	child := ownedBy(owner, "child", e)
+	child := ownedBy(owner, e)
 	child.OwnerReferences[0].UID = "22222222-2222-4222-8222-222222222222"
 	return first(
 		func() error { return e.Client.Create(ctx, child) },
@@ -67,7 +66,7 @@ func ownersShared(ctx context.Context, e Env) error {
 	if err := errors.Join(e.Client.Create(ctx, a), e.Client.Create(ctx, b)); err != nil {
 		return err
 	}
-	child := ownedBy(a, "child", e)
+	child := ownedBy(a, e)
 	child.OwnerReferences = append(child.OwnerReferences, reference(b))
 	return first(
 		func() error { return e.Client.Create(ctx, child) },
@@ -86,7 +85,7 @@ func ownersOrphan(ctx context.Context, e Env) error {
 	if err := e.Client.Create(ctx, owner); err != nil {
 		return err
 	}
-	child := ownedBy(owner, "child", e)
+	child := ownedBy(owner, e)
 	return first(
 		func() error { return e.Client.Create(ctx, child) },
 		func() error {
@@ -103,7 +102,7 @@ func ownersForeground(ctx context.Context, e Env) error {
 	if err := e.Client.Create(ctx, owner); err != nil {
 		return err
 	}
-	child := ownedBy(owner, "child", e)
+	child := ownedBy(owner, e)
 	child.Finalizers = []string{"example.com/a"}
 	return first(
 		func() error { return e.Client.Create(ctx, child) },

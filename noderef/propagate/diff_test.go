@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"testing"
 
@@ -160,12 +161,8 @@ func TestDiffFindsNothingToDo(t *testing.T) {
 	annotated := m{ClusterNameAnnotation: "c", ClusterNamespaceAnnotation: "ns", MachineAnnotation: "m", "other": "x"}
 	with := func(extra m) m {
 		all := m{}
-		for k, v := range annotated {
-			all[k] = v
-		}
-		for k, v := range extra {
-			all[k] = v
-		}
+		maps.Copy(all, annotated)
+		maps.Copy(all, extra)
 		return all
 	}
 	cases := []struct {

@@ -118,10 +118,10 @@ func model(node *corev1.Node, d Desired) *corev1.Node {
 	}
 	wished := maps.Clone(d.Annotations)
 	maps.DeleteFunc(wished, func(k, _ string) bool { return reserved(k) })
-	for _, k := range strings.Split(node.Annotations[LabelsFromMachineAnnotation], ",") {
+	for k := range strings.SplitSeq(node.Annotations[LabelsFromMachineAnnotation], ",") {
 		delete(want.Labels, k)
 	}
-	for _, k := range strings.Split(node.Annotations[AnnotationsFromMachineAnnotation], ",") {
+	for k := range strings.SplitSeq(node.Annotations[AnnotationsFromMachineAnnotation], ",") {
 		if !reserved(k) {
 			delete(want.Annotations, k)
 		}
