@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +87,18 @@ func TestInfrastructureIsTakenOverWhenItIsProvisionedAndHasAnID(t *testing.T) {
 		"an ID that names nothing": {
 			facts:  infrastructureFacts{External: infra, Machine: contract.InfraMachineState{Provisioned: true, ProviderID: "vsphere://"}},
 			status: metav1.ConditionFalse, reason: ReasonProviderIDMissing},
+		"an address type that a Machine cannot hold": {
+			facts: infrastructureFacts{External: infra, Machine: contract.InfraMachineState{
+				Provisioned: true, ProviderID: "a://b", Addresses: []contract.Address{{Type: "IPv7", Address: "x"}}}},
+			status: metav1.ConditionFalse, reason: ReasonContractViolation},
+		"an address that is empty": {
+			facts: infrastructureFacts{External: infra, Machine: contract.InfraMachineState{
+				Provisioned: true, ProviderID: "a://b", Addresses: []contract.Address{{Type: "Hostname"}}}},
+			status: metav1.ConditionFalse, reason: ReasonContractViolation},
+		"a provider ID that is too long": {
+			facts: infrastructureFacts{External: infra, Machine: contract.InfraMachineState{
+				Provisioned: true, ProviderID: "a://" + strings.Repeat("b", 512)}},
+			status: metav1.ConditionFalse, reason: ReasonContractViolation},
 		"provisioned is sticky": {
 			facts: infrastructureFacts{External: infra, Provisioned: true, Machine: contract.InfraMachineState{ProviderID: "a://b"}},
 			adopt: true, provisioned: true, status: metav1.ConditionTrue, reason: ReasonReady},

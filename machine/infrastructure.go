@@ -52,8 +52,45 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 			kind, f.External.Ref.Name, f.Machine.ProviderID))
 		return d
 	}
+	if wrong := unacceptable(&f.Machine); wrong != "" {
+		d.Condition = condition(ConditionInfrastructureReady, metav1.ConditionFalse, ReasonContractViolation, fmt.Sprintf(
+			"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
+		return d
+	}
 	d.Adopt, d.Provisioned = true, true
 	return d
+}
+
+// Limits of a Machine's fields in cluster.x-k8s.io/v1beta2. A value beyond them would have the whole write refused.
+const (
+	maxProviderIDLength    = 512
+	maxFailureDomainLength = 256
+	maxAddresses           = 256
+	maxAddressLength       = 256
+)
+
+// unacceptable says which value of a provider a Machine cannot hold, empty when it can hold all of them.
+func unacceptable(m *contract.InfraMachineState) string {
+	if n := len(m.ProviderID); n > maxProviderIDLength {
+		return fmt.Sprintf("spec.providerID has %d characters, at most %d are allowed", n, maxProviderIDLength)
+	}
+	if n := len(m.FailureDomain.Or("")); n > maxFailureDomainLength {
+		return fmt.Sprintf("the failure domain has %d characters, at most %d are allowed", n, maxFailureDomainLength)
+	}
+	if n := len(m.Addresses); n > maxAddresses {
+		return fmt.Sprintf("there are %d addresses, at most %d are allowed", n, maxAddresses)
+	}
+	for i, a := range m.Addresses {
+		switch a.Type {
+		case "Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS":
+		default:
+			return fmt.Sprintf("status.addresses.%d.type is %q: want Hostname, ExternalIP, InternalIP, ExternalDNS or InternalDNS", i, a.Type)
+		}
+		if n := len(a.Address); n == 0 || n > maxAddressLength {
+			return fmt.Sprintf("status.addresses.%d.address has %d characters: want 1 to %d", i, n, maxAddressLength)
+		}
+	}
+	return ""
 }
 
 func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {

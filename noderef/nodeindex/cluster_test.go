@@ -64,8 +64,8 @@ func (c *cluster) start(t testing.TB) {
 		_ = c.cache.Start(ctx)
 	}()
 	t.Cleanup(func() {
+		<-ended // first: Shutdown keeps a lock for good, and a reflector that is just asking would wait for it
 		c.Shutdown()
-		<-ended
 	})
 }
 
