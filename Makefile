@@ -1,0 +1,107 @@
+# Nothing but git, make and Go is needed. Tools are built from source at pinned versions into the user's cache directory:
+# the root's go.mod holds the library's requirements only.
+
+SHELL := /bin/sh
+.SHELLFLAGS := -eu -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+# Where tools go; examples/controlplane keeps its binaries beside them (os.UserCacheDir).
+CACHE ?= $(or $(XDG_CACHE_HOME),$(if $(filter Darwin,$(shell uname -s)),$(HOME)/Library/Caches,$(HOME)/.cache))/machinist
+
+GOLANGCI_VERSION := v2.15.0
+# A linter can only check code for the Go release that it was built with, or older ones.
+GOLANGCI = $(CACHE)/tools/golangci-lint-$(GOLANGCI_VERSION)-$(shell $(GO) env GOVERSION)/golangci-lint
+
+# Modules of their own below the root: the go command does not see them from here.
+NESTED := $(patsubst %/go.mod,%,$(shell find examples -name go.mod))
+
+FUZZTIME ?= 10s
+BENCH ?= .
+
+# Everything is pure Go. Only the race detector needs cgo.
+export CGO_ENABLED := 0
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+
+.PHONY: test
+test: ## Units, fake store, one end-to-end pass on a real control plane (first run builds it: a few minutes)
+	$(GO) test -timeout 25m ./...
+
+.PHONY: e2e
+e2e: ## Scale and chaos on a real control plane: the tests TestE2E... with build tag e2e
+	$(GO) test -tags e2e -run '^TestE2E' -timeout 45m -v ./examples/...
+
+.PHONY: race
+race: ## Units and fake store under the race detector, where there is a C compiler
+	@cc=$$($(GO) env CC); \
+	if ! printf '#include <pthread.h>\n#include <stdlib.h>\nint main(void) { return 0; }\n' | $$cc -x c -o /dev/null - >/dev/null 2>&1; then \
+		echo "race: skipped: no C compiler (tried $$cc), and the race detector needs one"; \
+	else \
+		CGO_ENABLED=1 $(GO) test -race -short -timeout 25m ./...; \
+	fi
+
+.PHONY: bench
+bench: ## Benchmarks with allocations (BENCH=regexp picks some)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m ./...
+
+.PHONY: fuzz
+fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
+	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:func /:/' | sort | \
+	while IFS=: read -r file name; do \
+		echo "fuzz: $$name in $$(dirname "$$file") for $(FUZZTIME)"; \
+		$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
+	done
+
+.PHONY: skew
+skew: ## Build and test a copy against the newest released Kubernetes and controller-runtime
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	tar -cf - --exclude=./.git . | tar -xf - -C "$$dir"; \
+	cd "$$dir"; \
+	$(GO) get sigs.k8s.io/controller-runtime@latest; \
+	minor=$$($(GO) list -m -f '{{.Version}}' k8s.io/client-go | cut -d. -f1,2); \
+	$(GO) get "k8s.io/api@$$minor" "k8s.io/apimachinery@$$minor" "k8s.io/client-go@$$minor"; \
+	$(GO) mod tidy; \
+	echo "skew: against"; \
+	$(GO) list -m -f '{{.Path}} {{.Version}}' sigs.k8s.io/controller-runtime k8s.io/api k8s.io/apimachinery k8s.io/client-go; \
+	$(GO) vet ./...; \
+	$(GO) test -short -skip '^TestREADMEIsCurrent$$' -timeout 20m ./... # the README names the pinned versions
+
+
+.PHONY: lint
+lint: $(GOLANGCI) ## golangci-lint as .golangci.yml says (first run builds it: a few minutes)
+	"$(GOLANGCI)" run ./...
+
+$(GOLANGCI):
+	@echo "lint: building golangci-lint $(GOLANGCI_VERSION); this happens once and takes a few minutes"
+	GOBIN="$(@D)" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+.PHONY: verify
+verify: ## Formatting, go.mod, generated files and go vet
+	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l $$(find . -name '*.go' -not -path './.git/*')); \
+	if [ -n "$$unformatted" ]; then echo "verify: run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	$(GO) mod tidy -diff
+	$(GO) vet ./...
+	$(GO) vet -tags e2e ./...
+	$(GO) test -count=1 -run '^TestREADME' ./contract
+	@for module in $(NESTED); do \
+		echo "verify: $$module"; \
+		(cd "$$module" && $(GO) mod tidy -diff && $(GO) list -mod=readonly -deps ./... >/dev/null); \
+	done
+
+.PHONY: generate
+generate: ## Write the generated parts of README.md
+	$(GO) test -count=1 -run '^TestREADMEIsCurrent$$' ./contract -update
+
+
+.PHONY: control-plane
+control-plane: ## Build the control plane's programs for tests and examples/controlplane (a few minutes, once)
+	$(GO) run ./examples/controlplane build
+
+.PHONY: clean
+clean: ## Remove what was built into the user's cache directory
+	rm -rf "$(CACHE)/tools" "$(CACHE)/controlplane"
+	$(GO) clean -testcache
