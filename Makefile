@@ -28,11 +28,11 @@ help: ## List the targets
 
 
 .PHONY: test
-test: ## Units, fake store, one end-to-end pass on a real control plane (first run builds it: a few minutes)
+test: control-plane ## Units, fake store, one end-to-end pass on a real control plane (first run builds it: a few minutes)
 	$(GO) test -timeout 25m ./...
 
 .PHONY: e2e
-e2e: ## Scale and chaos on a real control plane: the tests TestE2E... with build tag e2e
+e2e: control-plane ## Scale and chaos on a real control plane: the tests TestE2E... with build tag e2e
 	$(GO) test -tags e2e -run '^TestE2E' -timeout 45m -v ./examples/...
 
 .PHONY: race

@@ -1,0 +1,79 @@
+// Command controlplane is etcd, kube-apiserver, kube-controller-manager and kube-scheduler in one file:
+// the first argument says which of them to be, the rest are that program's own flags.
+//
+// It is the only program here that links k8s.io/kubernetes, and is built by the package in
+// ../../cluster. Two more words are understood, because a control plane that is killed must leave
+// nothing behind: "version" prints what is inside, and "sweep DIR" deletes DIR as soon as nobody
+// holds the other end of file descriptor 3 any more.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	_ "time/tzdata" // CronJobs with a time zone must not depend on the host's zone files
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/api/v3/version"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	componentversion "k8s.io/component-base/version"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bin/lifeline"
+)
+
+const usage = `usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler [flags]
+       controlplane sweep DIR
+       controlplane version`
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, usage)
+		os.Exit(2)
+	}
+	component := os.Args[1]
+	// Each component parses os.Args itself, so it must find its own name in front.
+	os.Args = os.Args[1:]
+	switch component {
+	case "version":
+		fmt.Printf("kubernetes %s, etcd %s\n", componentversion.Get().GitVersion, version.Version)
+	case "sweep":
+		os.Exit(sweep(os.Args[1:]))
+	case "etcd":
+		lifeline.Hold()
+		etcdmain.Main(os.Args)
+	case "kube-apiserver":
+		run(apiserver.NewAPIServerCommand)
+	case "kube-controller-manager":
+		run(controllermanager.NewControllerManagerCommand)
+	case "kube-scheduler":
+		run(func() *cobra.Command { return scheduler.NewSchedulerCommand() })
+	default:
+		fmt.Fprintf(os.Stderr, "controlplane: unknown component %q\n%s\n", component, usage)
+		os.Exit(2)
+	}
+}
+
+func run(newCommand func() *cobra.Command) {
+	lifeline.Hold()
+	os.Exit(cli.Run(newCommand()))
+}
+
+func sweep(args []string) int {
+	if len(args) != 1 || strings.TrimSpace(args[0]) == "" {
+		fmt.Fprintln(os.Stderr, usage)
+		return 2
+	}
+	// It has to outlive everybody, also when a terminal or a service ends the whole group.
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	if err := lifeline.Sweep(args[0]); err != nil {
+		fmt.Fprintf(os.Stderr, "controlplane: sweep: %v\n", err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrNoAudit is matched when a control plane with Options.NoAudit is asked for its audit log.
+var ErrNoAudit = errors.New("the audit log is turned off")
+
+// Audit reads the API server's audit log. Its methods are safe for concurrent use.
+//
+// There is one event for each request other than a health probe: a watch counts when it begins, everything else
+// when it has been answered. The API server writes the event before the response ends, so a request that the
+// client has seen answered is there. Requests that the API server answers before auditing, such as those with
+// an unknown client certificate, are not.
+type Audit struct {
+	path string
+	off  bool
+}
+
+// Audit returns the reader of the audit log. It stays usable while the API server is down, until Stop.
+func (cp *ControlPlane) Audit() *Audit { return &Audit{path: cp.path(auditLog), off: cp.opts.NoAudit} }
+
+// AuditMark is a place in the audit log. The zero value is its beginning.
+type AuditMark struct{ offset int64 }
+
+// AuditEvent is what the audit log says about one request at level Metadata.
+type AuditEvent struct {
+	Received time.Time // when the API server received the request, to the microsecond
+	// UserAgent is the client's full user agent, such as "kwok/v0.8.0 (linux/amd64)".
+	UserAgent string
+	// User is the name of the authenticated user.
+	User string
+	// Verb is the verb of the Kubernetes API: get, list, watch, create, update, patch, delete, deletecollection;
+	// for a path that is no resource, the HTTP method in lower case.
+	Verb string
+	// Group, Version, Resource and Subresource say what the request was about; empty for a path that is no resource.
+	Group, Version, Resource, Subresource string
+	// Namespace and Name are empty where the request had none; a create has a name only if the client sent one.
+	Namespace, Name string
+	// URI is the request's path and query.
+	URI string
+	// Code is the HTTP status of the answer; of a watch, of its beginning.
+	Code int
+	// DryRun says that the request asked to change nothing.
+	DryRun bool
+}
+
+// IsWrite reports whether the request was made to change an object: any create, update, patch or delete that
+// is not a dry run, whatever the answer was. An eviction is a create of pods/eviction. Access and token
+// reviews, which are created but never stored, are no writes.
+func (e AuditEvent) IsWrite() bool {
+	if e.DryRun || e.Resource == "" || e.Group == "authorization.k8s.io" || e.Group == "authentication.k8s.io" {
+		return false
+	}
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
+}
+
+// String says the event in one line, such as "patch cluster.x-k8s.io/machines/status default/m1 200".
+func (e AuditEvent) String() string {
+	target := e.URI
+	if e.Resource != "" {
+		target = strings.Trim(e.resource()+" "+strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), " /")
+	}
+	return fmt.Sprintf("%s %s %d", e.Verb, target, e.Code)
+}
+
+func (e AuditEvent) resource() string {
+	resource := e.Resource
+	if e.Group != "" {
+		resource = e.Group + "/" + resource
+	}
+	if e.Subresource != "" {
+		resource += "/" + e.Subresource
+	}
+	return resource
+}
+
+// Mark returns the end of the log as it is now.
+func (a *Audit) Mark() (AuditMark, error) {
+	_, mark, err := a.read(AuditMark{})
+	return mark, err
+}
+
+// Events returns all events, in the order in which they were written.
+func (a *Audit) Events() (AuditEvents, error) { return a.Since(AuditMark{}) }
+
+// Since returns the events after a mark, in the order in which they were written.
+func (a *Audit) Since(mark AuditMark) (AuditEvents, error) {
+	content, _, err := a.read(mark)
+	if err != nil {
+		return nil, err
+	}
+	events := AuditEvents{}
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	lines.Buffer(nil, len(content)+1)
+	for lines.Scan() {
+		event, err := parseAuditLine(lines.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("read the audit log: %w", err)
+		}
+		events = append(events, event)
+	}
+	return events, nil
+}
+
+// read returns the whole lines after mark and the place after them. A line that is just being written is left out.
+func (a *Audit) read(mark AuditMark) ([]byte, AuditMark, error) {
+	if a.off {
+		return nil, mark, ErrNoAudit
+	}
+	file, err := os.Open(a.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, mark, fmt.Errorf("read the audit log: %w: %w", ErrStopped, err)
+	}
+	if err != nil {
+		return nil, mark, fmt.Errorf("read the audit log: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.NewSectionReader(file, mark.offset, 1<<62))
+	if err != nil {
+		return nil, mark, fmt.Errorf("read the audit log: %w", err)
+	}
+	content = content[:bytes.LastIndexByte(content, '\n')+1]
+	return content, AuditMark{offset: mark.offset + int64(len(content))}, nil
+}
+
+// auditRecord is the part of audit.k8s.io/v1 Event that is read; a dependency on the API server's module for it would
+// weigh more.
+type auditRecord struct {
+	RequestReceivedTimestamp time.Time                 `json:"requestReceivedTimestamp"`
+	UserAgent                string                    `json:"userAgent"`
+	Verb                     string                    `json:"verb"`
+	RequestURI               string                    `json:"requestURI"`
+	User                     struct{ Username string } `json:"user"`
+	ObjectRef                struct {
+		APIGroup, APIVersion, Resource, Subresource, Namespace, Name string
+	} `json:"objectRef"`
+	ResponseStatus struct{ Code int } `json:"responseStatus"`
+}
+
+func parseAuditLine(line []byte) (AuditEvent, error) {
+	var r auditRecord
+	if err := json.Unmarshal(line, &r); err != nil {
+		return AuditEvent{}, fmt.Errorf("a line that is no audit event: %w", err)
+	}
+	event := AuditEvent{
+		Received:  r.RequestReceivedTimestamp,
+		UserAgent: r.UserAgent, User: r.User.Username,
+		Verb: r.Verb, Code: r.ResponseStatus.Code, URI: r.RequestURI,
+		Group: r.ObjectRef.APIGroup, Version: r.ObjectRef.APIVersion,
+		Resource: r.ObjectRef.Resource, Subresource: r.ObjectRef.Subresource,
+		Namespace: r.ObjectRef.Namespace, Name: r.ObjectRef.Name,
+	}
+	if uri, err := url.ParseRequestURI(r.RequestURI); err == nil {
+		event.DryRun = uri.Query().Has("dryRun")
+	}
+	return event, nil
+}

@@ -1,0 +1,236 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Binaries are the paths of the programs that make a control plane.
+type Binaries struct {
+	// ControlPlane is etcd and the Kubernetes components; its first argument says which of them to be.
+	ControlPlane string
+	// Kwok is the kwok controller.
+	Kwok string
+}
+
+// program is one main package of the nested module. The ldflags give it the version that it would have
+// as a release: the API server derives its behaviour from it, kwok puts it into Node statuses.
+type program struct{ name, ldflags string }
+
+func programs() []program {
+	return []program{
+		{"controlplane", "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3 " +
+			"-X k8s.io/client-go/pkg/version.gitVersion=v1.36.3"},
+		{"kwok", "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0"},
+	}
+}
+
+func allFlags() []string {
+	var flags []string
+	for _, p := range programs() {
+		flags = append(flags, buildArgs(p, p.name)...)
+	}
+	return flags
+}
+
+// buildArgs asks for -v because the names of the compiled packages are the sign of life.
+func buildArgs(p program, out string) []string {
+	return []string{"build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", p.ldflags, "-o", out, "./" + p.name}
+}
+
+const (
+	// aliveEvery is how often a build says that it is alive.
+	aliveEvery = 10 * time.Second
+	// goStopWait is how long the go command may take to stop and to remove its work directory.
+	goStopWait = 20 * time.Second
+	// buildPrefix starts the names of directories that hold an unfinished build.
+	buildPrefix = ".unfinished-"
+)
+
+// Build returns the control plane's programs, after building them if this user's cache directory
+// (os.UserCacheDir, in machinist/controlplane) does not hold them yet. A build takes minutes, which it says on
+// progress, with a line every ten seconds; nil means silence. Processes that build at the same time wait for
+// each other. Errors match ErrNoSource when the sources are not there. Ending ctx ends the build.
+func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
+	return buildWith(ctx, newSay(progress))
+}
+
+func buildWith(ctx context.Context, say say) (Binaries, error) {
+	source, err := sourceDir(ctx)
+	if err != nil {
+		return Binaries{}, err
+	}
+	key, err := cacheKey(ctx, source)
+	if err != nil {
+		return Binaries{}, err
+	}
+	root, err := cacheRoot()
+	if err != nil {
+		return Binaries{}, err
+	}
+	dir := filepath.Join(root, key)
+	if built, ok := binariesIn(dir); ok {
+		return built, nil
+	}
+	unlock, err := lockFile(ctx, filepath.Join(root, "lock"), say)
+	if err != nil {
+		return Binaries{}, err
+	}
+	defer unlock()
+	if built, ok := binariesIn(dir); ok {
+		return built, nil
+	}
+	if err := buildInto(ctx, source, root, dir, say); err != nil {
+		return Binaries{}, fmt.Errorf("build the control plane's binaries: %w", err)
+	}
+	built, _ := binariesIn(dir)
+	return built, nil
+}
+
+func cacheRoot() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find a place for the built control plane (set XDG_CACHE_HOME or HOME): %w", err)
+	}
+	root := filepath.Join(cache, "machinist", "controlplane")
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return "", fmt.Errorf("make a place for the built control plane: %w", err)
+	}
+	return root, nil
+}
+
+// binariesIn reports whether dir holds the binaries; a directory with its final name is always complete.
+func binariesIn(dir string) (Binaries, bool) {
+	built := Binaries{ControlPlane: filepath.Join(dir, "controlplane"), Kwok: filepath.Join(dir, "kwok")}
+	for _, path := range []string{built.ControlPlane, built.Kwok} {
+		if _, err := os.Stat(path); err != nil {
+			return Binaries{}, false
+		}
+	}
+	return built, true
+}
+
+// buildInto builds one program after the other, because two links at once would need 6 GB, and gives the
+// directory its name when all are there. The caller holds the lock, so what other unfinished builds there
+// are belongs to nobody.
+func buildInto(ctx context.Context, source, root, dir string, say say) error {
+	if abandoned, err := filepath.Glob(filepath.Join(root, buildPrefix+"*")); err == nil {
+		for _, path := range abandoned {
+			_ = os.RemoveAll(path)
+		}
+	}
+	unfinished, err := os.MkdirTemp(root, buildPrefix)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(unfinished) }()
+	out, scratch := filepath.Join(unfinished, "out"), filepath.Join(unfinished, "scratch")
+	if err := errors.Join(os.Mkdir(out, 0o755), os.Mkdir(scratch, 0o755)); err != nil {
+		return err
+	}
+	say("building etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok; " +
+		"this happens once and takes a few minutes")
+	start := time.Now()
+	for _, p := range programs() {
+		if err := buildOne(ctx, source, filepath.Join(out, p.name), scratch, p, say); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(out, dir); err != nil {
+		return err
+	}
+	say("built in %s, kept in %s", time.Since(start).Round(time.Second), dir)
+	return nil
+}
+
+// buildOne gives the go command its place for temporary files, because it does not always remove them when it is
+// interrupted.
+func buildOne(ctx context.Context, source, out, scratch string, p program, say say) error {
+	cmd := goCommand(ctx, source, buildArgs(p, out)...)
+	cmd.Env = append(cmd.Env, "GOTMPDIR="+scratch)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = goStopWait
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	var seen compiled
+	stop := every(aliveEvery, func(elapsed time.Duration) {
+		say("still building %s: %s, %s", p.name, elapsed.Round(time.Second), &seen)
+	})
+	defer stop()
+	if err := runTied(cmd, func() { seen.read(stderr) }); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("go build ./%s in %s: %w\n%s", p.name, source, err, seen.rest())
+	}
+	return nil
+}
+
+// compiled follows the output of "go build -v": one line for each package that is compiled or module that is
+// downloaded, and anything else is an error message.
+type compiled struct {
+	mu    sync.Mutex
+	count int
+	last  string
+	tail  []string
+}
+
+const keptLines = 30
+
+func (c *compiled) read(r io.Reader) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		c.mu.Lock()
+		c.count++
+		c.last = lines.Text()
+		if c.tail = append(c.tail, c.last); len(c.tail) > keptLines {
+			c.tail = c.tail[1:]
+		}
+		c.mu.Unlock()
+	}
+}
+
+// String says how far the build is, for one line of progress.
+func (c *compiled) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.count == 0 {
+		return "nothing compiled yet"
+	}
+	return fmt.Sprintf("%d packages done, last %s", c.count, c.last)
+}
+
+func (c *compiled) rest() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.tail, "\n")
+}
+
+// every calls f with the time since now, from one goroutine, until stop is called. No call begins after that.
+func every(interval time.Duration, f func(elapsed time.Duration)) (stop func()) {
+	start, done := time.Now(), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				f(time.Since(start))
+			}
+		}
+	})
+	return func() { close(done); group.Wait() }
+}

@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheCacheKeyChangesWithTheSourcesAndWithNothingElse(t *testing.T) {
+	source := t.TempDir()
+	write := func(name, content string) {
+		path := filepath.Join(source, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	}
+	key := func() string {
+		key, err := cacheKey(t.Context(), source)
+		require.NoError(t, err)
+		return key
+	}
+	write("go.mod", "module m\n")
+	write("kwok/main.go", "package main\n")
+	first := key()
+	require.Equal(t, first, key())
+	write("README.md", "not built")
+	require.Equal(t, first, key())
+	write("kwok/main.go", "package  main\n")
+	second := key()
+	require.NotEqual(t, first, second)
+	write("go.sum", "x\n")
+	require.NotEqual(t, second, key())
+}
+
+func TestOnlyOneProcessBuildsAtATimeAndAnotherWaitsUntilItsContextEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := lockFile(t.Context(), path, newSay(nil))
+	require.NoError(t, err)
+
+	impatient, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("stopped waiting")
+	cancel(stopped)
+	var messages bytes.Buffer
+	_, err = lockFile(impatient, path, newSay(&messages))
+	require.ErrorIs(t, err, stopped)
+	require.Contains(t, messages.String(), "another process is building")
+
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		second, err := lockFile(t.Context(), path, newSay(nil))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		second()
+	})
+	unlock()
+	waiting.Wait()
+}
+
+func TestABuildThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
+	source, root := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(source, "go.mod"), []byte("module m\ngo 1.26\n"), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(source, "controlplane"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(source, "controlplane", "main.go"),
+		[]byte("package main\n\nfunc main() { nonsense() }\n"), 0o600))
+	abandoned := filepath.Join(root, buildPrefix+"1")
+	require.NoError(t, os.Mkdir(abandoned, 0o755))
+
+	err := buildInto(t.Context(), source, root, filepath.Join(root, "done"), newSay(nil))
+	require.ErrorContains(t, err, "undefined: nonsense")
+	require.Empty(t, namesIn(t, root))
+}
+
+func TestABuildSaysThatItIsAlive(t *testing.T) {
+	var c compiled
+	require.Equal(t, "nothing compiled yet", c.String())
+	c.read(strings.NewReader("a\nb\n"))
+	require.Equal(t, "2 packages done, last b", c.String())
+
+	ticks := make(chan time.Duration)
+	done := make(chan struct{})
+	stop := every(time.Millisecond, func(elapsed time.Duration) {
+		select {
+		case ticks <- elapsed:
+		case <-done:
+		}
+	})
+	require.Positive(t, <-ticks)
+	require.Positive(t, <-ticks)
+	close(done)
+	stop()
+}

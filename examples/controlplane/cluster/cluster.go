@@ -1,0 +1,267 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// ErrStopped is matched by the errors of a ControlPlane that has been stopped.
+var ErrStopped = errors.New("the control plane has been stopped")
+
+// ControlPlane is a running control plane. Its methods are safe for concurrent use; those that start or end
+// components wait for each other.
+type ControlPlane struct {
+	layout
+
+	opts     Options
+	say      say
+	binaries Binaries
+	prober   *http.Client
+	lifeline *lifeline
+	admin    *rest.Config
+	died     chan error
+
+	mu      sync.Mutex
+	running map[Component]*process // nil once stopped
+	stopErr error
+}
+
+// Start builds the programs if need be (see Build), starts a control plane and returns when every component is ready and
+// the default ServiceAccount exists, so that pods can be created in the namespace default. The caller has to call
+// Stop. ctx bounds the start only: when it ends during that, everything is stopped. An error names the
+// component and holds the end of its log; nothing is left running then.
+func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
+	if err := opts.validate(); err != nil {
+		return nil, fmt.Errorf("start a control plane: %w", err)
+	}
+	say := newSay(opts.Log)
+	binaries, err := buildWith(ctx, say)
+	if err != nil {
+		return nil, fmt.Errorf("start a control plane: %w", err)
+	}
+	begin := time.Now()
+	cp, err := startOnce(ctx, opts, say, binaries)
+	for try := 1; errors.Is(err, errPortTaken) && try < startTries; try++ {
+		say("somebody else took a port, trying others")
+		cp, err = startOnce(ctx, opts, say, binaries)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start a control plane: %w", err)
+	}
+	say("ready after %s at %s", time.Since(begin).Round(10*time.Millisecond), cp.serverURL())
+	return cp, nil
+}
+
+// startTries bounds the attempts of Start to find ports that nobody takes in the moment between the choice of a port and
+// its use; control planes that start at the same time choose from the same range.
+const startTries = 3
+
+func startOnce(ctx context.Context, opts Options, say say, binaries Binaries) (*ControlPlane, error) {
+	cp, err := prepare(opts, say, binaries)
+	if err != nil {
+		return nil, err
+	}
+	if err := cp.startAll(ctx); err != nil {
+		return nil, errors.Join(err, cp.Stop())
+	}
+	return cp, nil
+}
+
+// prepare makes all files and the lifeline; nothing runs yet but the sweeper.
+func prepare(opts Options, say say, binaries Binaries) (*ControlPlane, error) {
+	parent := opts.Dir
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	files, err := newLayout(parent)
+	if err != nil {
+		return nil, err
+	}
+	cp := &ControlPlane{
+		layout: files, opts: opts, say: say, binaries: binaries,
+		died:    make(chan error, 1),
+		running: map[Component]*process{},
+	}
+	if cp.lifeline, err = newLifeline(cp.dir, binaries.ControlPlane, opts.KeepDir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(cp.dir))
+	}
+	if cp.prober, err = newProber(&cp.layout); err == nil {
+		cp.admin, err = cp.config("admin", "system:masters")
+	}
+	if err == nil {
+		err = cp.writeConfigs()
+	}
+	if err != nil {
+		return nil, errors.Join(err, cp.Stop())
+	}
+	return cp, nil
+}
+
+// startAll starts etcd, then the API server, which cannot wait for it, then all others at once.
+func (cp *ControlPlane) startAll(ctx context.Context) error {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	for _, wave := range [][]Component{{Etcd}, {APIServer}, {ControllerManager, Scheduler, Kwok}} {
+		var started []*process
+		for _, c := range wave {
+			if !slices.Contains(cp.opts.components(), c) {
+				continue
+			}
+			p, err := cp.launch(c)
+			if err != nil {
+				return err
+			}
+			started = append(started, p)
+		}
+		for _, p := range started {
+			begin := time.Now()
+			if err := cp.waitReady(ctx, p, cp.probeURL(p.component)); err != nil {
+				return err
+			}
+			cp.say("%s is ready (%s)", p.component, time.Since(begin).Round(10*time.Millisecond))
+		}
+	}
+	if p, ok := cp.running[ControllerManager]; ok {
+		return cp.waitReady(ctx, p, cp.serverURL()+"/api/v1/namespaces/default/serviceaccounts/default")
+	}
+	return nil
+}
+
+// launch starts one component. The caller holds mu.
+func (cp *ControlPlane) launch(c Component) (*process, error) {
+	cmd := cp.command(c)
+	cp.lifeline.tie(cmd)
+	p, err := startProcess(c, cmd, cp.log(c), cp.reportDeath)
+	if err != nil {
+		return nil, err
+	}
+	cp.running[c] = p
+	return p, nil
+}
+
+// reportDeath keeps the first death only, because the others follow from it.
+func (cp *ControlPlane) reportDeath(err error) {
+	select {
+	case cp.died <- err:
+	default:
+	}
+}
+
+// Died returns a channel with the error of the first component that ended although neither Kill nor Stop
+// ended it. The error holds the end of its log. The channel is never closed.
+func (cp *ControlPlane) Died() <-chan error { return cp.died }
+
+// Stop kills all components and deletes everything that Start has made, except with Options.KeepDir. It returns when that is done. A
+// second call does nothing and returns the same error.
+func (cp *ControlPlane) Stop() error {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	if cp.running == nil {
+		return cp.stopErr
+	}
+	// Killed, not asked: the data are thrown away, and an API server waits a minute for its watches. Clients go
+	// first, so that none is seen complaining about a missing server.
+	for _, c := range slices.Backward(Components()) {
+		if p, ok := cp.running[c]; ok {
+			p.kill()
+		}
+	}
+	cp.running = nil
+	if err := cp.lifeline.close(); err != nil {
+		cp.stopErr = fmt.Errorf("stop the control plane: %w", err)
+	}
+	return cp.stopErr
+}
+
+// Kill ends one component with SIGKILL, as a crash would, and returns when it is gone. Killing a component that is
+// not running does nothing. Errors match ErrUnknownComponent and ErrStopped.
+func (cp *ControlPlane) Kill(c Component) error {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	return cp.killLocked(c)
+}
+
+func (cp *ControlPlane) killLocked(c Component) error {
+	if !slices.Contains(cp.opts.components(), c) {
+		return fmt.Errorf("kill %q: %w", c, ErrUnknownComponent)
+	}
+	if cp.running == nil {
+		return fmt.Errorf("kill %s: %w", c, ErrStopped)
+	}
+	if p, ok := cp.running[c]; ok {
+		p.kill()
+		delete(cp.running, c)
+	}
+	return nil
+}
+
+// Restart kills a component if it is running, starts it with the same ports and data, and returns when it is
+// ready. When ctx ends first, the component is left starting. Restarting kwok needs a running API server. Errors
+// match ErrUnknownComponent and ErrStopped.
+func (cp *ControlPlane) Restart(ctx context.Context, c Component) error {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	if err := cp.killLocked(c); err != nil {
+		return fmt.Errorf("restart: %w", err)
+	}
+	if c == Kwok {
+		if err := cp.releaseLeases(ctx); err != nil {
+			return fmt.Errorf("restart %s: %w", c, err)
+		}
+	}
+	p, err := cp.launch(c)
+	if err != nil {
+		return fmt.Errorf("restart: %w", err)
+	}
+	if err := cp.waitReady(ctx, p, cp.probeURL(c)); err != nil {
+		return fmt.Errorf("restart: %w", err)
+	}
+	return nil
+}
+
+// Config returns a client configuration of a cluster administrator, without client-side limits (QPS -1). Every call returns a
+// new copy. Set UserAgent to tell one client's requests from another's in the audit log.
+func (cp *ControlPlane) Config() *rest.Config { return rest.CopyConfig(cp.admin) }
+
+// ConfigFor returns a client configuration of another user, who has no rights but those that RBAC gives to that user and
+// these groups.
+func (cp *ControlPlane) ConfigFor(user string, groups ...string) (*rest.Config, error) {
+	return cp.config(user, groups...)
+}
+
+// Kubeconfig returns the path of an administrator's kubeconfig. It goes with the directory.
+func (cp *ControlPlane) Kubeconfig() string { return cp.path(adminFile) }
+
+// WriteKubeconfig writes what config says about the server and the client certificate into a file that only
+// this user can read, for a program that takes --kubeconfig.
+func WriteKubeconfig(path string, config *rest.Config) error { return writeKubeconfig(path, config) }
+
+// Dir returns the directory of keys, data and logs.
+func (cp *ControlPlane) Dir() string { return cp.dir }
+
+// Logs returns the path of a component's log. A component that was restarted goes on in the same file.
+func (cp *ControlPlane) Logs(c Component) string { return cp.log(c) }
+
+// PID returns the process ID of a component, and false when it is not running.
+func (cp *ControlPlane) PID(c Component) (int, bool) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	p, ok := cp.running[c]
+	if !ok {
+		return 0, false
+	}
+	select {
+	case <-p.ended:
+		return 0, false
+	default:
+		return p.cmd.Process.Pid, true
+	}
+}

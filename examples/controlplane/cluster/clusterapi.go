@@ -1,0 +1,124 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// ClusterAPIVersion is the release of Cluster API whose CRDs ClusterAPICRDs returns. It is not required in go.mod,
+// because it pins other versions of Kubernetes' modules.
+const ClusterAPIVersion = "v1.13.6"
+
+// ErrNoCRD is matched when Cluster API has no CRD of a kind that was asked for, or not in that version.
+var ErrNoCRD = errors.New("no such CRD in Cluster API " + ClusterAPIVersion)
+
+// ClusterAPICRDs returns Cluster API's own CRDs of these kinds, such as "Cluster" and "Machine", in this order, all
+// of its core kinds when none are named. The go command downloads them as a module, into its cache. Each keeps only
+// one API version, such as "v1beta2", which becomes the stored one, and no conversion webhook, since nobody
+// would answer it. Everything else is as Cluster API ships it.
+func ClusterAPICRDs(ctx context.Context, version string, kinds ...string) ([]*unstructured.Unstructured, error) {
+	dir, err := moduleDir(ctx, "sigs.k8s.io/cluster-api@"+ClusterAPIVersion)
+	if err != nil {
+		return nil, err
+	}
+	all, err := readCRDs(filepath.Join(dir, "config", "crd", "bases"))
+	if err != nil {
+		return nil, fmt.Errorf("read Cluster API's CRDs: %w", err)
+	}
+	if len(kinds) == 0 {
+		kinds = slices.Sorted(maps.Keys(all))
+	}
+	crds := make([]*unstructured.Unstructured, 0, len(kinds))
+	for _, kind := range kinds {
+		crd, ok := all[kind]
+		if !ok {
+			return nil, fmt.Errorf("kind %q: %w; it has %s", kind, ErrNoCRD,
+				strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		}
+		if err := keepVersion(crd, version); err != nil {
+			return nil, fmt.Errorf("kind %q: %w", kind, err)
+		}
+		crds = append(crds, crd)
+	}
+	return crds, nil
+}
+
+// moduleDir lets the go command put a module into its cache. It runs outside of any module, so that no go.mod changes.
+func moduleDir(ctx context.Context, module string) (string, error) {
+	outside, err := os.MkdirTemp("", "machinist-module-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(outside) }()
+	out, err := goOutput(ctx, outside, "mod", "download", "-json", module)
+	if err != nil {
+		return "", fmt.Errorf("download %s: %w", module, err)
+	}
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal([]byte(out), &downloaded); err != nil {
+		return "", fmt.Errorf("download %s: %w", module, err)
+	}
+	return downloaded.Dir, nil
+}
+
+// readCRDs returns the CRDs of a directory by kind.
+func readCRDs(dir string) (map[string]*unstructured.Unstructured, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s holds none", dir)
+	}
+	crds := map[string]*unstructured.Unstructured{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		// Not into map[string]any directly: the dynamic client wants int64, which this decoder makes.
+		data, err := yaml.YAMLToJSON(content)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
+		}
+		crd := &unstructured.Unstructured{}
+		if err := crd.UnmarshalJSON(data); err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
+		}
+		kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
+		}
+		crds[kind] = crd
+	}
+	return crds, nil
+}
+
+// keepVersion leaves one version of a CRD, served and stored.
+func keepVersion(crd *unstructured.Unstructured, name string) error {
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		return err
+	}
+	for _, item := range versions {
+		version, _ := item.(map[string]any)
+		if version["name"] != name {
+			continue
+		}
+		version["served"], version["storage"] = true, true
+		unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
+		unstructured.RemoveNestedField(crd.Object, "status")
+		return unstructured.SetNestedSlice(crd.Object, []any{version}, "spec", "versions")
+	}
+	return fmt.Errorf("version %q: %w", name, ErrNoCRD)
+}

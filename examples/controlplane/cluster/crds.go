@@ -1,0 +1,141 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	crdPoll  = 50 * time.Millisecond
+	crdLimit = time.Minute
+)
+
+var crdResource = schema.GroupVersionResource{
+	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+}
+
+// InstallCRDs creates or replaces CustomResourceDefinitions (apiextensions.k8s.io/v1) and returns when each is
+// Established and the API server lists every served version of it. It waits a minute for each at most. The
+// objects are not changed.
+func InstallCRDs(ctx context.Context, config *rest.Config, crds ...*unstructured.Unstructured) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("install CRDs: %w", err)
+	}
+	for _, crd := range crds {
+		if err := applyCRD(ctx, client, crd); err != nil {
+			return fmt.Errorf("install the CRD %s: %w", crd.GetName(), err)
+		}
+	}
+	for _, crd := range crds {
+		if err := waitForCRD(ctx, client, crd); err != nil {
+			return fmt.Errorf("wait for the CRD %s: %w", crd.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func applyCRD(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
+	api := client.Resource(crdResource)
+	_, err := api.Create(ctx, crd.DeepCopy(), metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	existing, err := api.Get(ctx, crd.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	updated := crd.DeepCopy()
+	updated.SetResourceVersion(existing.GetResourceVersion())
+	_, err = api.Update(ctx, updated, metav1.UpdateOptions{})
+	return err
+}
+
+// waitForCRD asks for the objects too, because the API server says Established shortly before it serves them.
+func waitForCRD(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, crdLimit)
+	defer cancel()
+	resources, err := servedResources(crd)
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(crdPoll)
+	defer ticker.Stop()
+	for {
+		err := checkCRD(ctx, client, crd.GetName(), resources)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-ticker.C:
+		}
+	}
+}
+
+func checkCRD(ctx context.Context, client dynamic.Interface, name string, served []schema.GroupVersionResource) error {
+	crd, err := client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	if err != nil {
+		return err
+	}
+	established := false
+	for _, item := range conditions {
+		condition, _ := item.(map[string]any)
+		if condition["type"] == "Established" && condition["status"] == "True" {
+			established = true
+		}
+		if condition["type"] == "NamesAccepted" && condition["status"] == "False" {
+			return fmt.Errorf("its names are not accepted: %v", condition["message"])
+		}
+	}
+	if !established {
+		return errors.New("it is not established yet")
+	}
+	for _, resource := range served {
+		if _, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+			return fmt.Errorf("list %s: %w", resource, err)
+		}
+	}
+	return nil
+}
+
+func servedResources(crd *unstructured.Unstructured) ([]schema.GroupVersionResource, error) {
+	group, _, err := unstructured.NestedString(crd.Object, "spec", "group")
+	if err != nil {
+		return nil, err
+	}
+	plural, _, err := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+	if err != nil {
+		return nil, err
+	}
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		return nil, err
+	}
+	var resources []schema.GroupVersionResource
+	for _, item := range versions {
+		version, _ := item.(map[string]any)
+		name, _ := version["name"].(string)
+		if version["served"] == true {
+			resources = append(resources, schema.GroupVersionResource{Group: group, Version: name, Resource: plural})
+		}
+	}
+	if len(resources) == 0 {
+		return nil, errors.New("it serves no version")
+	}
+	return resources, nil
+}

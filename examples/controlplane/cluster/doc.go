@@ -1,0 +1,36 @@
+// Package cluster starts, kills, restarts and stops a real Kubernetes control plane on this computer:
+// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok in the place of kubelets.
+// Nothing is downloaded but Go modules: the programs are built with the go command from the module in
+// ../bin, once, and kept in the user's cache directory.
+//
+// A test needs three lines:
+//
+//	plane, err := cluster.Start(ctx, cluster.Options{Log: os.Stderr})
+//	require.NoError(t, err)
+//	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+//
+// Create a Node and it becomes Ready; create a Deployment and its pods run on that Node; evict or delete
+// a pod and it is gone after Options.PodTermination.
+//
+// # Guarantees
+//
+//   - Everything listens on 127.0.0.1 only, on ports that were free, with TLS and RBAC; kwok's health port
+//     is the one without TLS. The keys live in a directory that only this user can read.
+//   - A control plane that Start returned leaves no process and no file once Stop has returned. The same holds, a moment
+//     later, when the starting process ends in any other way, kill -9 included: every component reads a pipe and ends
+//     when its other end closes, and one more process then deletes the directory.
+//   - A component that is killed or ends by itself can be started again with the same ports and the same data.
+//   - The audit log holds exactly one event for each request, written before its response ends, so a
+//     request that has been answered has been counted.
+//
+// # Limits
+//
+//   - Unix only.
+//   - The first build takes five minutes or so on two cores, needs 3 GB of memory and some GB of disk (the go command's
+//     build cache included), and the sources of ../bin, so a checkout of this repository. Built programs of
+//     older sources stay in the cache directory until somebody deletes them.
+//   - No container ever runs: logs, exec and port-forward fail.
+//   - A "go build" or "go run" that is killed may leave the go command's own work directory, as everywhere.
+//   - etcd does not sync its files: a crash of the computer, unlike one of etcd, may lose data.
+//   - Garbage collection needs up to 30 s to notice a new CRD (the controller manager's own interval).
+package cluster

@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// logged starts a shell that prints what a component would print, and waits until it is gone.
+func logged(t *testing.T, script string) (*process, chan error) {
+	t.Helper()
+	deaths := make(chan error, 1)
+	p, err := startProcess(Etcd, exec.Command("/bin/sh", "-c", script), filepath.Join(t.TempDir(), "log"),
+		func(err error) { deaths <- err })
+	require.NoError(t, err)
+	return p, deaths
+}
+
+func TestADeathIsReportedWithTheEndOfTheLog(t *testing.T) {
+	_, deaths := logged(t, "i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done; exit 3")
+	err := <-deaths
+	require.ErrorContains(t, err, "etcd ended with exit status 3")
+	require.ErrorContains(t, err, "  line 80\n")
+	require.ErrorContains(t, err, "  line 99")
+	require.NotContains(t, err.Error(), "line 79\n")
+	require.NotErrorIs(t, err, errPortTaken)
+}
+
+func TestAPortThatIsTakenIsRecognised(t *testing.T) {
+	_, deaths := logged(t, "echo listen tcp 127.0.0.1:1: bind: address already in use; exit 1")
+	require.ErrorIs(t, <-deaths, errPortTaken)
+}
+
+func TestAKilledProcessIsNoDeath(t *testing.T) {
+	p, deaths := logged(t, "exec sleep 600")
+	p.kill()
+	<-p.ended
+	require.Error(t, p.err)
+	require.Empty(t, deaths)
+}
+
+func TestTheEndOfALogThatIsNotThereOrEmptySaysSo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.log")
+	require.Contains(t, logTail(path), "no log a.log")
+	require.NoError(t, os.WriteFile(path, []byte("\n"), 0o600))
+	require.Contains(t, logTail(path), "empty")
+}

@@ -1,0 +1,48 @@
+// Package e2e_test runs this library against real control planes.
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+)
+
+// shared is the control plane that all tests of this package use. It starts with the first test that asks for it, because that
+// takes a few seconds, and minutes when its binaries have to be built.
+var plane struct {
+	once sync.Once
+	real *cluster.ControlPlane
+	err  error
+}
+
+func shared(t *testing.T) *cluster.ControlPlane {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a real control plane: make test runs it, make race and make skew do not")
+	}
+	plane.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute) // a cold build
+		defer cancel()
+		plane.real, plane.err = cluster.Start(ctx, cluster.Options{Log: os.Stderr})
+	})
+	require.NoError(t, plane.err)
+	return plane.real
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if plane.real != nil {
+		if err := plane.real.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stopping the control plane:", err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}

@@ -1,0 +1,246 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+// managerAgent is how examples/manager calls itself in the audit log.
+const managerAgent = "machinist-manager"
+
+// world is the shared control plane with Cluster API's CRDs, providers in this process, and the manager in its own.
+type world struct {
+	t      *testing.T
+	plane  *cluster.ControlPlane
+	client client.WithWatch
+}
+
+type worldOptions struct {
+	infrastructure fake.Infrastructure
+	bootstrap      fake.Bootstrap
+	managerFlags   []string
+}
+
+// newWorld starts providers and a manager for one test; the control plane is the one of the package.
+func newWorld(t *testing.T, o worldOptions) *world {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard()) // what has no logger of its own says nothing
+	plane := shared(t)
+	live, err := client.NewWithWatch(plane.Config(), client.Options{})
+	require.NoError(t, err)
+	w := &world{t: t, plane: plane, client: live}
+	w.installCRDs()
+	w.startProviders(o)
+	w.startManager(o.managerFlags)
+	return w
+}
+
+func (w *world) installCRDs() {
+	w.t.Helper()
+	crds, err := cluster.ClusterAPICRDs(w.t.Context(), "v1beta2", "Machine")
+	require.NoError(w.t, err)
+	for _, v := range contract.Versions() {
+		crds = append(crds, fake.CRD(fake.InfraMachineGVK(v), v), fake.CRD(fake.BootstrapConfigGVK(v), v))
+	}
+	require.NoError(w.t, cluster.InstallCRDs(w.t.Context(), w.plane.Config(), crds...))
+}
+
+func (w *world) startProviders(o worldOptions) {
+	w.t.Helper()
+	rest := w.plane.Config()
+	rest.UserAgent = "fake-provider"
+	mgr, err := ctrl.NewManager(rest, ctrl.Options{
+		Logger:  logr.Discard(),
+		Metrics: server.Options{BindAddress: "0"},
+		Client:  client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		Controller: config.Controller{
+			SkipNameValidation: new(true), MaxConcurrentReconciles: 20,
+		},
+	})
+	require.NoError(w.t, err)
+	for _, v := range contract.Versions() {
+		infrastructure, bootstrap := o.infrastructure, o.bootstrap
+		infrastructure.Contract, bootstrap.Contract = v, v
+		require.NoError(w.t, infrastructure.SetupWithManager(mgr))
+		require.NoError(w.t, bootstrap.SetupWithManager(mgr))
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context())) // ends in Cleanup, behind the test's own context
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("providers: %v", err)
+		}
+	})
+}
+
+// startManager runs examples/manager as a separate process, with no more rights than it asks for.
+func (w *world) startManager(flags []string) {
+	w.t.Helper()
+	binary := managerBinary(w.t)
+	kubeconfig := w.limitedKubeconfig(binary)
+	args := append([]string{"--kubeconfig", kubeconfig, "--leader-elect", "--leader-election-namespace", "default",
+		"--leader-election-id", leaseName(w.t),
+		"--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "0"}, flags...)
+	cmd := exec.Command(binary, args...) //nolint:noctx // ended by SIGTERM in Cleanup, and by the parent's death
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	tied(cmd)
+	require.NoError(w.t, cmd.Start())
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		err := cmd.Wait()
+		if err != nil {
+			w.t.Errorf("the manager did not end cleanly: %v", err)
+		}
+		if w.t.Failed() {
+			_, _ = io.Copy(os.Stderr, &log)
+		}
+	})
+}
+
+// leaseName gives each test a Lease of its own, so that none waits for another's to expire.
+func leaseName(t *testing.T) string {
+	return "e2e-" + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(t.Name()))
+}
+
+func managerBinary(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "manager")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/machinist-dev/machinist/examples/manager").CombinedOutput()
+	require.NoError(t, err, string(out))
+	return binary
+}
+
+// limitedKubeconfig gives the manager a user of its own, bound to the ClusterRole that the manager prints.
+func (w *world) limitedKubeconfig(binary string) string {
+	w.t.Helper()
+	out, err := exec.CommandContext(w.t.Context(), binary, "--print-rbac").Output()
+	require.NoError(w.t, err)
+	var role rbacv1.ClusterRole
+	require.NoError(w.t, yaml.Unmarshal(out, &role))
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: managerAgent}},
+	}
+	for _, obj := range []client.Object{&role, binding} {
+		if err := w.client.Create(w.t.Context(), obj); !apierrors.IsAlreadyExists(err) {
+			require.NoError(w.t, err)
+		}
+	}
+	limited, err := w.plane.ConfigFor(managerAgent)
+	require.NoError(w.t, err)
+	path := filepath.Join(w.t.TempDir(), "kubeconfig")
+	require.NoError(w.t, cluster.WriteKubeconfig(path, limited))
+	return path
+}
+
+// apply creates objects from YAML documents.
+func (w *world) apply(documents string) []*unstructured.Unstructured {
+	w.t.Helper()
+	var all []*unstructured.Unstructured
+	for document := range strings.SplitSeq(documents, "\n---\n") {
+		obj := &unstructured.Unstructured{}
+		require.NoError(w.t, yaml.Unmarshal([]byte(document), &obj.Object), document)
+		require.NoError(w.t, w.client.Create(w.t.Context(), obj))
+		all = append(all, obj)
+	}
+	return all
+}
+
+func (w *world) get(obj client.Object) *unstructured.Unstructured {
+	w.t.Helper()
+	fresh := &unstructured.Unstructured{}
+	gvk, err := w.client.GroupVersionKindFor(obj)
+	require.NoError(w.t, err)
+	fresh.SetGroupVersionKind(gvk)
+	err = w.client.Get(w.t.Context(), client.ObjectKeyFromObject(obj), fresh)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(w.t, err)
+	return fresh
+}
+
+// eventually polls until check says nothing any more, and fails with what it said last.
+func (w *world) eventually(what string, check func() string) {
+	w.t.Helper()
+	last := ""
+	err := wait.PollUntilContextTimeout(w.t.Context(), 100*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == "", nil
+	})
+	if err != nil {
+		w.t.Fatalf("%s: %s", what, last)
+	}
+}
+
+// ready waits until a Machine says that it is.
+func (w *world) ready(m *unstructured.Unstructured) *unstructured.Unstructured {
+	w.t.Helper()
+	var fresh *unstructured.Unstructured
+	w.eventually(m.GetName()+" to be Ready", func() string {
+		fresh = w.get(m)
+		c, _, err := contract.ConditionsAt("status", "conditions").Find(fresh.Object, "Ready")
+		if err != nil || c.Status != metav1.ConditionTrue {
+			return describe(fresh)
+		}
+		return ""
+	})
+	return fresh
+}
+
+func (w *world) gone(objects ...client.Object) {
+	w.t.Helper()
+	for _, obj := range objects {
+		w.eventually("deletion of "+obj.GetName(), func() string {
+			if fresh := w.get(obj); fresh != nil {
+				return fresh.GetKind() + " is still there: " + describe(fresh)
+			}
+			return ""
+		})
+	}
+}
+
+func describe(m *unstructured.Unstructured) string {
+	phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
+	all, _ := contract.ConditionsAt("status", "conditions").Get(m.Object, nil)
+	text := "phase " + phase
+	for _, c := range all {
+		text += fmt.Sprintf("\n  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+	}
+	return text
+}

@@ -1,0 +1,128 @@
+// Command controlplane runs a real Kubernetes control plane on this computer: etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler, and kwok in the place of kubelets, so that Nodes and pods need no
+// machines. It needs no privileges and nothing but git and Go.
+//
+//	go run ./examples/controlplane up
+//
+// As a Go package, for tests, the same is in ./cluster.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+)
+
+const usage = `controlplane runs a real Kubernetes control plane on this computer.
+
+  go run ./examples/controlplane up        start it, and stop it on Ctrl-C
+  go run ./examples/controlplane build     only build its programs, which happens once and takes minutes
+
+etcd, kube-apiserver, kube-controller-manager and kube-scheduler are the real ones. kwok plays the kubelets:
+every Node you create becomes Ready, every pod on it Running, and no container ever starts. All of them listen on
+127.0.0.1. When "up" ends, however it ends, no process and no file stays behind but the built programs.
+
+Try, in a second terminal, with the path that "up" prints:
+
+  export KUBECONFIG=...
+  kubectl get nodes
+  kubectl create deployment web --image=web --replicas=3
+  kubectl drain node-0 --ignore-daemonsets
+
+"controlplane up -h" lists the flags of up.
+`
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// After the first signal the second one ends this process at once; the components still end with it.
+	context.AfterFunc(ctx, stop)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	command, rest := "", args
+	if len(args) > 0 {
+		command, rest = args[0], args[1:]
+	}
+	var err error
+	switch command {
+	case "up":
+		err = up(ctx, rest, stdout, stderr)
+	case "build":
+		err = build(ctx, rest, stdout, stderr)
+	case "help", "-h", "-help", "--help":
+		_, _ = io.WriteString(stdout, usage)
+	default:
+		_, _ = io.WriteString(stderr, usage)
+		return exitUsage
+	}
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case errors.Is(err, errUsage):
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		_, _ = fmt.Fprintln(stderr, "controlplane: interrupted before all was ready; everything is removed")
+		return exitFailed
+	default:
+		_, _ = fmt.Fprintf(stderr, "controlplane: %v\n", err)
+		return exitFailed
+	}
+}
+
+// errUsage stands for a mistake in the command line that has been explained already.
+var errUsage = errors.New("usage")
+
+// parse accepts flags only. The flag package explains mistakes itself, and help goes to stdout.
+func parse(flags *flag.FlagSet, args []string, stdout, stderr io.Writer) error {
+	flags.SetOutput(stderr)
+	for _, arg := range args {
+		if arg == "-h" || arg == "-help" || arg == "--help" {
+			flags.SetOutput(stdout)
+		}
+	}
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		return errUsage
+	}
+	if flags.NArg() > 0 {
+		_, _ = fmt.Fprintf(stderr, "controlplane %s: unexpected argument %q\n", flags.Name(), flags.Arg(0))
+		return errUsage
+	}
+	return nil
+}
+
+func build(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("build", flag.ContinueOnError)
+	flags.Usage = func() {
+		_, _ = fmt.Fprintln(flags.Output(), "controlplane build builds the programs of the control plane into the user's "+
+			"cache directory,\nunless they are there, and prints their paths. It takes no flags.")
+	}
+	if err := parse(flags, args, stdout, stderr); err != nil {
+		return err
+	}
+	binaries, err := cluster.Build(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s\n%s\n", binaries.ControlPlane, binaries.Kwok)
+	return err
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheCommandLineExplainsItself(t *testing.T) {
+	tests := []struct {
+		name           string
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		{name: "help", args: []string{"--help"}, code: exitOK, stdout: "go run ./examples/controlplane up"},
+		{name: "no command", code: exitUsage, stderr: "go run ./examples/controlplane up"},
+		{name: "an unknown command", args: []string{"down"}, code: exitUsage, stderr: "go run ./examples/controlplane up"},
+		{name: "help of up", args: []string{"up", "-h"}, code: exitOK, stdout: "-nodes int"},
+		{name: "help of build", args: []string{"build", "--help"}, code: exitOK, stdout: "cache directory"},
+		{name: "an unknown flag", args: []string{"up", "-x"}, code: exitUsage, stderr: "-x"},
+		{name: "an argument too many", args: []string{"up", "now"}, code: exitUsage, stderr: `unexpected argument "now"`},
+		{name: "an unknown format", args: []string{"up", "-o", "xml"}, code: exitUsage, stderr: "text or json"},
+		{name: "negative nodes", args: []string{"up", "-nodes", "-1"}, code: exitUsage, stderr: "-nodes"},
+		{name: "a negative time", args: []string{"up", "-pod-termination", "-1s"}, code: exitUsage, stderr: "-pod-termination"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, test.code, run(t.Context(), test.args, &stdout, &stderr))
+			require.Contains(t, stdout.String(), test.stdout)
+			require.Contains(t, stderr.String(), test.stderr)
+			if test.stdout == "" {
+				require.Empty(t, stdout.String())
+			}
+			if test.stderr == "" {
+				require.Empty(t, stderr.String())
+			}
+		})
+	}
+}
+
+func TestAnInterruptedStartSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	require.Equal(t, exitFailed, run(ctx, []string{"up"}, &stdout, &stderr))
+	require.Contains(t, stderr.String(), "interrupted")
+	require.Empty(t, stdout.String())
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+)
+
+type upOptions struct {
+	nodes       int
+	output      string
+	keep        bool
+	termination time.Duration
+}
+
+func parseUp(args []string, stdout, stderr io.Writer) (upOptions, error) {
+	var o upOptions
+	flags := flag.NewFlagSet("up", flag.ContinueOnError)
+	flags.IntVar(&o.nodes, "nodes", 0, "create this many Nodes, node-0 and up, and wait until they are Ready")
+	flags.StringVar(&o.output, "o", "text", "what to print on standard output when all is ready: "+
+		"text, or json for one object with kubeconfig and server")
+	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the logs, the audit log and the data at the end")
+	flags.DurationVar(&o.termination, "pod-termination", 0, "how long a deleted pod takes to go, such as 5s")
+	flags.Usage = func() {
+		_, _ = fmt.Fprint(flags.Output(), "controlplane up starts a control plane and stops it on Ctrl-C.\n"+
+			"Progress goes to standard error.\n\n")
+		flags.PrintDefaults()
+	}
+	if err := parse(flags, args, stdout, stderr); err != nil {
+		return o, err
+	}
+	var problem string
+	switch {
+	case o.output != "text" && o.output != "json":
+		problem = fmt.Sprintf("-o must be text or json, not %q", o.output)
+	case o.nodes < 0:
+		problem = "-nodes must not be negative"
+	case o.termination < 0:
+		problem = "-pod-termination must not be negative"
+	default:
+		return o, nil
+	}
+	_, _ = fmt.Fprintf(stderr, "controlplane up: %s\n", problem)
+	return o, errUsage
+}
+
+// up runs a control plane until ctx ends, which is how to end it and no error, or until a component dies.
+func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	options, err := parseUp(args, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := findGoRun().endWith(ctx)
+	defer cancel()
+	plane, err := cluster.Start(ctx, cluster.Options{
+		Log: stderr, KeepDir: options.keep, PodTermination: options.termination,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if stopErr := plane.Stop(); err == nil {
+			err = stopErr
+		}
+		reportEnd(stderr, plane, options.keep)
+	}()
+	if err := createNodes(ctx, plane.Config(), options.nodes); err != nil {
+		return err
+	}
+	if err := announce(stdout, plane, options.output); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-plane.Died():
+		return err
+	}
+}
+
+func announce(w io.Writer, plane *cluster.ControlPlane, output string) error {
+	kubeconfig, server := plane.Kubeconfig(), plane.Config().Host
+	if output == "json" {
+		return json.NewEncoder(w).Encode(map[string]string{"kubeconfig": kubeconfig, "server": server})
+	}
+	_, err := fmt.Fprintf(w, `
+The control plane is up. In another terminal:
+
+  export KUBECONFIG=%[1]s
+  kubectl get nodes
+
+or: kubectl --kubeconfig %[1]s get nodes
+Server: %[2]s
+Logs:   %[3]s
+
+Ctrl-C stops it and removes everything.
+`, kubeconfig, server, plane.Dir())
+	return err
+}
+
+func reportEnd(w io.Writer, plane *cluster.ControlPlane, kept bool) {
+	if kept {
+		_, _ = fmt.Fprintf(w, "controlplane: stopped; its files are in %s\n", plane.Dir())
+		return
+	}
+	_, _ = fmt.Fprintln(w, "controlplane: stopped, everything is removed")
+}
