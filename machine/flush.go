@@ -60,10 +60,12 @@ func urgent(main contract.MachineUpdate) bool {
 // settleStatus decides whether the status is written in this pass.
 func (s *Scope) settleStatus(status, main contract.MachineUpdate) (bool, time.Duration) {
 	ready, _ := findCondition(s.asserted, ConditionReady)
+	nodeReady, _ := findCondition(s.asserted, ConditionNodeReady)
 	write, again, pending := settle(settleFacts{
 		Dirty:       s.statusDirty(status),
 		Urgent:      s.urgent,
 		Final:       ready.Status == metav1.ConditionTrue && main.ProviderID.Keeps() && main.DataSecretName.Keeps(),
+		Expecting:   !status.Node.Keeps() && nodeReady.Status != metav1.ConditionTrue,
 		Pending:     s.env.memory.settling(s.State.Key),
 		Fingerprint: fingerprint(s.State.Phase, s.asserted),
 		Now:         s.Now,

@@ -84,7 +84,9 @@ type Options struct {
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 	// StatusDelay is how long an intermediate status must stay as it is before it is written; a status that a step needs,
-	// and one of a Machine that is ready, are written at once. Default DefaultStatusDelay; negative: write at once.
+	// and one of a Machine that is ready, are written at once. A status that keeps changing, and one that tells of a Node
+	// which has joined and is not Ready yet, wait for five delays at most. Default DefaultStatusDelay; negative: write at
+	// once.
 	StatusDelay time.Duration
 	// Finalizer keeps a Machine until everything of it is gone. Default contract.MachineFinalizer.
 	Finalizer string

@@ -33,6 +33,13 @@ type Scope struct {
 	env      *Reconciler
 }
 
+// ObjectAs returns the Machine of a pass as the embedder's own type, and false when it is another. It is a view that must not
+// be changed.
+func ObjectAs[T contract.Object](s *Scope) (T, bool) {
+	obj, ok := s.Object.(T)
+	return obj, ok
+}
+
 // Assert sets a condition of the Machine. Its transition time and observed generation are filled in when it is written;
 // a condition that says what it said before is not written at all.
 func (s *Scope) Assert(c metav1.Condition) {

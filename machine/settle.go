@@ -22,6 +22,8 @@ type settleFacts struct {
 	Urgent bool
 	// Final: nothing more is expected to change by itself.
 	Final bool
+	// Expecting: the next change is likely to follow, though not at once: a Node has joined and is about to become Ready.
+	Expecting bool
 	// Pending is what the last pass left unwritten.
 	Pending settling
 	// Fingerprint stands for the wanted status.
@@ -51,8 +53,8 @@ func settle(f settleFacts) (now bool, again time.Duration, pending settling) {
 		pending.Last = f.Now
 	}
 	pending.Fingerprint = f.Fingerprint
-	due := pending.Last.Add(f.Delay)
-	if limit := pending.Since.Add(maxDelays * f.Delay); limit.Before(due) {
+	due, limit := pending.Last.Add(f.Delay), pending.Since.Add(maxDelays*f.Delay)
+	if f.Expecting || limit.Before(due) {
 		due = limit
 	}
 	if !f.Now.Before(due) {

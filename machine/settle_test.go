@@ -46,6 +46,17 @@ func TestAStatusIsWrittenWhenItHasSettled(t *testing.T) {
 				Pending: settling{Fingerprint: 8, Since: at(0), Last: at(4900)}},
 			want: want{Now: true},
 		},
+		"a Node that has joined is about to become Ready": {
+			reason: "joining and becoming Ready are one write",
+			facts: settleFacts{Dirty: true, Expecting: true, Now: at(1500), Delay: time.Second, Fingerprint: 1,
+				Pending: settling{Fingerprint: 1, Since: at(0), Last: at(0)}},
+			want: want{Again: 3500 * time.Millisecond, Pending: settling{Fingerprint: 1, Since: at(0), Last: at(0)}},
+		},
+		"a Node that does not become Ready is shown all the same": {
+			facts: settleFacts{Dirty: true, Expecting: true, Now: at(5000), Delay: time.Second, Fingerprint: 1,
+				Pending: settling{Fingerprint: 1, Since: at(0), Last: at(0)}},
+			want: want{Now: true},
+		},
 		"a step waits for it": {
 			facts: settleFacts{Dirty: true, Urgent: true, Now: at(0), Delay: time.Second},
 			want:  want{Now: true},

@@ -128,6 +128,19 @@ func (r *workload) keep(from watch.Interface, into *[]watch.Event) {
 	}
 }
 
+// podsOn are the names of all pods that were ever seen on a Node.
+func (r *workload) podsOn(node string) map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := map[string]bool{}
+	for _, e := range r.pods {
+		if pod, ok := e.Object.(*corev1.Pod); ok && pod.Spec.NodeName == node {
+			names[pod.Name] = true
+		}
+	}
+	return names
+}
+
 func isAvailable(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return false

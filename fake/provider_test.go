@@ -1,0 +1,173 @@
+package fake_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+// providers is a store with both providers running, and no reconciler: the test plays the Machine's part.
+type providers struct {
+	t      *testing.T
+	client client.Client
+}
+
+func newProviders(t *testing.T, v contract.Version, infra fake.Infrastructure, bootstrap fake.Bootstrap) providers {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard())
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: fake.MachineGVK(), Status: true}}})
+	p := providers{t: t, client: store.Client()}
+	p.create(fake.CRD(fake.InfraMachineGVK(v), v), fake.CRD(fake.BootstrapConfigGVK(v), v))
+	mgr, err := store.NewManager(ctrl.Options{Controller: config.Controller{SkipNameValidation: new(true)}})
+	require.NoError(t, err)
+	infra.Contract, bootstrap.Contract = v, v
+	require.NoError(t, infra.SetupWithManager(mgr))
+	require.NoError(t, bootstrap.SetupWithManager(mgr))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	return p
+}
+
+func (p providers) create(objects ...client.Object) {
+	p.t.Helper()
+	for _, obj := range objects {
+		require.NoError(p.t, p.client.Create(p.t.Context(), obj))
+	}
+}
+
+func (p providers) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	p.t.Helper()
+	fresh := &unstructured.Unstructured{}
+	fresh.SetGroupVersionKind(obj.GroupVersionKind())
+	err := p.client.Get(p.t.Context(), client.ObjectKeyFromObject(obj), fresh)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(p.t, err)
+	return fresh
+}
+
+func (p providers) eventually(what string, check func() string) {
+	p.t.Helper()
+	var last string
+	err := wait.PollUntilContextTimeout(p.t.Context(), 10*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == "", nil
+	})
+	require.NoError(p.t, err, "%s: %s", what, last)
+}
+
+// own does what a Machine's reconciler does first.
+func (p providers) own(machine, obj *unstructured.Unstructured) {
+	p.t.Helper()
+	before := obj.DeepCopy()
+	obj.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: machine.GetAPIVersion(), Kind: machine.GetKind(), Name: machine.GetName(), UID: machine.GetUID(), Controller: new(true),
+	}})
+	require.NoError(p.t, p.client.Patch(p.t.Context(), obj, client.MergeFrom(before)))
+}
+
+func TestProvidersFulfilTheContract(t *testing.T) {
+	for _, v := range contract.Versions() {
+		t.Run(string(v), func(t *testing.T) {
+			p := newProviders(t, v, fake.Infrastructure{}, fake.Bootstrap{})
+			machine := fake.Machine("m", fake.Speaking(v))
+			infra, bootstrap := fake.InfraMachine(v, "m"), fake.BootstrapConfig(v, "m")
+			p.create(machine, infra, bootstrap)
+			p.own(machine, bootstrap)
+			p.own(machine, infra)
+
+			var config contract.BootstrapConfigState
+			p.eventually("bootstrap data", func() string {
+				require.NoError(t, contract.BootstrapConfig(v).Read(p.get(bootstrap), &config))
+				if !config.DataSecretCreated {
+					return "not created"
+				}
+				return ""
+			})
+			name, _ := config.DataSecretName.Get()
+			var secret corev1.Secret
+			require.NoError(t, p.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &secret))
+			require.NotEmpty(t, secret.Data["value"])
+			require.Equal(t, "demo", secret.Labels[contract.ClusterNameLabel])
+			require.Equal(t, bootstrap.GetUID(), metav1.GetControllerOf(&secret).UID)
+
+			var state contract.InfraMachineState
+			require.NoError(t, contract.InfraMachine(v).Read(p.get(infra), &state))
+			require.False(t, state.Provisioned, "the infrastructure must wait for the name of the data secret")
+
+			before := machine.DeepCopy()
+			require.NoError(t, unstructured.SetNestedField(machine.Object, name, "spec", "bootstrap", "dataSecretName"))
+			require.NoError(t, p.client.Patch(t.Context(), machine, client.MergeFrom(before)))
+			p.eventually("a Node", func() string {
+				var node corev1.Node
+				if err := p.client.Get(t.Context(), client.ObjectKey{Name: "m"}, &node); err != nil {
+					return err.Error()
+				}
+				require.NoError(t, contract.InfraMachine(v).Read(p.get(infra), &state))
+				if !state.Provisioned || state.ProviderID != node.Spec.ProviderID || !state.HasAddresses {
+					return fmt.Sprintf("%+v", state)
+				}
+				return ""
+			})
+
+			require.NoError(t, p.client.Delete(t.Context(), infra))
+			p.eventually("deletion", func() string {
+				if p.get(infra) != nil {
+					return "it is still there"
+				}
+				return ""
+			})
+		})
+	}
+}
+
+func TestAProviderThatFailsSaysWhyAndTriesAgain(t *testing.T) {
+	var broken atomic.Bool
+	broken.Store(true)
+	fail := fake.ProviderOptions{RetryAfter: 10 * time.Millisecond, Fail: func(*unstructured.Unstructured) string {
+		if broken.Load() {
+			return "out of quota"
+		}
+		return ""
+	}}
+	p := newProviders(t, contract.V1Beta2, fake.Infrastructure{}, fake.Bootstrap{ProviderOptions: fail})
+	machine, bootstrap := fake.Machine("m"), fake.BootstrapConfig(contract.V1Beta2, "m")
+	p.create(machine, bootstrap)
+	p.own(machine, bootstrap)
+	says := func(status metav1.ConditionStatus, message string) {
+		p.eventually("a condition", func() string {
+			var state contract.BootstrapConfigState
+			require.NoError(t, contract.BootstrapConfig(contract.V1Beta2).Read(p.get(bootstrap), &state))
+			ready, _ := state.Ready.Get()
+			if ready.Status != status || ready.Message != message {
+				return fmt.Sprintf("%+v", ready)
+			}
+			return ""
+		})
+	}
+	says(metav1.ConditionFalse, "out of quota")
+	broken.Store(false)
+	says(metav1.ConditionTrue, "")
+}
