@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,10 +27,10 @@ func TestConformanceOfTheFakeStoreAndTheRealControlPlane(t *testing.T) {
 }
 
 func conform(t *testing.T, c client.WithWatch) {
-	for i, test := range conformance.Cases() {
+	for _, test := range conformance.Cases() {
 		t.Run(test.Name, func(t *testing.T) {
 			t.Parallel()
-			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("case-%d", i)}}
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "case-"}}
 			require.NoError(t, c.Create(t.Context(), ns))
 			if err := test.Run(t.Context(), conformance.Env{Client: c, Namespace: ns.Name}); err != nil {
 				t.Errorf("%s (%s):\n%v", test.Name, test.Reason, err)

@@ -83,6 +83,8 @@ func (w *world) mends(t *testing.T, tc trouble) {
 	w.says(m, "Ready", "")
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.gone(m)
+	require.NoError(t, w.client.Delete(t.Context(), labelled))
+	w.gone(labelled)
 }
 
 func (w *world) install(crd *unstructured.Unstructured) {
