@@ -1,10 +1,13 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -106,7 +109,30 @@ func mirror(kind string, ready contract.Opt[metav1.Condition], fallback metav1.C
 	if mirrored.Status == metav1.ConditionTrue && mirrored.Reason == contract.ReasonNotReported {
 		mirrored.Reason = ReasonReady
 	}
+	if !isReason(mirrored.Reason) {
+		mirrored.Message = fmt.Sprintf("reason %q: %s", mirrored.Reason, mirrored.Message)
+		mirrored.Reason = contract.ReasonInvalidCondition
+	}
 	return mirrored
+}
+
+// maxMessageLength bounds messages; the schema allows 32768, but etcd and readers are spared.
+const maxMessageLength = 8192
+
+// isReason tells whether metav1.Condition allows a reason. A provider's older conditions may hold anything, and one bad reason
+// would have the whole status refused.
+func isReason(reason string) bool {
+	return len(validation.ValidateCondition(metav1.Condition{
+		Type: ConditionReady, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.Unix(1, 0),
+	}, field.NewPath("condition"))) == 0
+}
+
+// bounded cuts a text that somebody else wrote to a length that the API server accepts.
+func bounded(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + " ..."
 }
 
 // summarise computes Ready from the other conditions: bad news first, then unknown, else true. Its message has a line for

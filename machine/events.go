@@ -12,13 +12,12 @@ import (
 // Reasons and actions of the events that the reconciler records on a Machine. An event is recorded when the status that it
 // tells of was written, so that a pass which is repeated does not repeat it.
 const (
-	EventNodeMatched    = "SuccessfulSetNodeRef"
-	EventNodeDrained    = "SuccessfulDrainNode"
-	actionMatchNode     = "MatchNode"
-	actionDrainNode     = "DrainNode"
-	actionReconcile     = "Reconcile"
-	maxEventNoteLength  = 1000 // events.k8s.io/v1 allows 1,024 bytes
-	truncatedNoteEnding = " ..."
+	EventNodeMatched   = "SuccessfulSetNodeRef"
+	EventNodeDrained   = "SuccessfulDrainNode"
+	actionMatchNode    = "MatchNode"
+	actionDrainNode    = "DrainNode"
+	actionReconcile    = "Reconcile"
+	maxEventNoteLength = 1000 // events.k8s.io/v1 allows 1,024 bytes
 )
 
 type event struct{ kind, reason, action, note string }
@@ -48,10 +47,6 @@ func (s *Scope) announce(update contract.MachineUpdate) {
 		return
 	}
 	for _, e := range eventsOf(s.stored, update) {
-		note := e.note
-		if len(note) > maxEventNoteLength {
-			note = note[:maxEventNoteLength] + truncatedNoteEnding
-		}
-		recorder.Eventf(s.Object, nil, e.kind, e.reason, e.action, "%s", note)
+		recorder.Eventf(s.Object, nil, e.kind, e.reason, e.action, "%s", bounded(e.note, maxEventNoteLength))
 	}
 }

@@ -40,9 +40,10 @@ func ObjectAs[T contract.Object](s *Scope) (T, bool) {
 	return obj, ok
 }
 
-// Assert sets a condition of the Machine. Its transition time and observed generation are filled in when it is written;
+// Assert sets a condition of the Machine, with its message cut to 8 KiB. Its transition time and observed generation are filled in when it is written;
 // a condition that says what it said before is not written at all.
 func (s *Scope) Assert(c metav1.Condition) {
+	c.Message = bounded(c.Message, maxMessageLength)
 	at := slices.IndexFunc(s.asserted, func(have metav1.Condition) bool { return have.Type == c.Type })
 	if at < 0 {
 		s.asserted = append(s.asserted, c)

@@ -1,0 +1,121 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+func nodeWith(conditions ...corev1.NodeCondition) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Conditions: conditions}}
+}
+
+func says(kind corev1.NodeConditionType, status corev1.ConditionStatus, message string) corev1.NodeCondition {
+	return corev1.NodeCondition{Type: kind, Status: status, Message: message}
+}
+
+func TestTheConditionsOfANodeBecomeThoseOfItsMachine(t *testing.T) {
+	healthy := []corev1.NodeCondition{
+		says(corev1.NodeMemoryPressure, corev1.ConditionFalse, ""), says(corev1.NodeDiskPressure, corev1.ConditionFalse, ""),
+		says(corev1.NodePIDPressure, corev1.ConditionFalse, ""),
+	}
+	with := func(ready corev1.NodeCondition) *corev1.Node {
+		return nodeWith(append([]corev1.NodeCondition{ready}, healthy...)...)
+	}
+	for name, tc := range map[string]struct {
+		node           *corev1.Node
+		ready, healthy metav1.Condition
+	}{
+		"ready": {
+			node:    with(says(corev1.NodeReady, corev1.ConditionTrue, "posting")),
+			ready:   condition(ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
+			healthy: condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, ""),
+		},
+		"not ready": {
+			node:    with(says(corev1.NodeReady, corev1.ConditionFalse, "no CNI")),
+			ready:   condition(ConditionNodeReady, metav1.ConditionFalse, ReasonNodeNotReady, "* Node.Ready: no CNI"),
+			healthy: condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.Ready: no CNI"),
+		},
+		"unknown": {
+			node:    with(says(corev1.NodeReady, corev1.ConditionUnknown, "silent")),
+			ready:   condition(ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: silent"),
+			healthy: condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, "* Node.Ready: silent"),
+		},
+		"joined a moment ago": {
+			node:  nodeWith(healthy...),
+			ready: condition(ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: Condition not yet reported"),
+			healthy: condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown,
+				"* Node.Ready: Condition not yet reported"),
+		},
+		"under pressure": {
+			node: nodeWith(says(corev1.NodeReady, corev1.ConditionTrue, ""), says(corev1.NodeMemoryPressure, corev1.ConditionTrue, "full"),
+				healthy[1], healthy[2]),
+			ready:   condition(ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
+			healthy: condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.MemoryPressure: full"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := decideNode(nodeFacts{Synced: true, Match: noderef.Match{Outcome: noderef.Matched, Node: tc.node}})
+			if diff := cmp.Diff([]metav1.Condition{tc.ready, tc.healthy}, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
+	going := time.Unix(1, 0)
+	infra := contract.Ref{Group: "g", Kind: "FakeMachine", Name: "m"}
+	joined := contract.NodeRef{Name: "n"}
+	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "a://other"}}
+	two := []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}
+	for name, tc := range map[string]struct {
+		match  noderef.Match
+		state  contract.MachineState
+		status metav1.ConditionStatus
+		reason string
+		says   string
+	}{
+		"no provider ID": {
+			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Infrastructure: infra},
+			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed, says: "Waiting for FakeMachine to report spec.providerID"},
+		"not joined": {
+			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{ProviderID: "a://b"},
+			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed, says: "Waiting for a Node with spec.providerID a://b to exist"},
+		"gone": {
+			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{ProviderID: "a://b", Node: joined},
+			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted while the Machine still exists"},
+		"gone in a deletion": {
+			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{ProviderID: "a://b", Node: joined, Deleting: going},
+			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted"},
+		"never there in a deletion": {
+			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{ProviderID: "a://b", Deleting: going},
+			status: metav1.ConditionUnknown, reason: ReasonNodeDoesNotExist, says: "Node does not exist"},
+		"taken over": {
+			match: noderef.Match{Outcome: noderef.Stale, Other: other}, state: contract.MachineState{ProviderID: "a://b", Node: joined},
+			status: metav1.ConditionFalse, reason: ReasonNodeDeleted,
+			says: `Node n is another machine's: its spec.providerID is "a://other", this Machine's is "a://b"`},
+		"claimed twice": {
+			match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: two}, state: contract.MachineState{ProviderID: "a://b"},
+			status: metav1.ConditionUnknown, reason: ReasonAmbiguousNode,
+			says: "several Nodes have spec.providerID a://b: a, b; delete those that are not this machine's"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := []metav1.Condition{
+				condition(ConditionNodeReady, tc.status, tc.reason, tc.says), condition(ConditionNodeHealthy, tc.status, tc.reason, tc.says),
+			}
+			if diff := cmp.Diff(want, decideNode(nodeFacts{Synced: true, Match: tc.match, State: &tc.state})); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+	if got := decideNode(nodeFacts{}); got != nil {
+		t.Errorf("unread Nodes are no statement, got %v", got)
+	}
+}
