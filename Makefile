@@ -36,12 +36,13 @@ e2e: control-plane ## Scale and chaos on a real control plane: the tests TestE2E
 	$(GO) test -tags e2e -run '^TestE2E' -timeout 45m -v ./examples/...
 
 .PHONY: race
-race: ## Units and fake store under the race detector, where there is a C compiler
+race: ## Everything that make test runs, under the race detector, where there is a C compiler
 	@cc=$$($(GO) env CC); \
 	if ! printf '#include <pthread.h>\n#include <stdlib.h>\nint main(void) { return 0; }\n' | $$cc -x c -o /dev/null - >/dev/null 2>&1; then \
 		echo "race: skipped: no C compiler (tried $$cc), and the race detector needs one"; \
 	else \
-		CGO_ENABLED=1 $(GO) test -race -short -timeout 25m ./...; \
+		$(MAKE) control-plane; \
+		CGO_ENABLED=1 $(GO) test -race -timeout 25m ./...; \
 	fi
 
 .PHONY: bench
@@ -68,7 +69,7 @@ skew: ## Build and test a copy against the newest released Kubernetes and contro
 	echo "skew: against"; \
 	$(GO) list -m -f '{{.Path}} {{.Version}}' sigs.k8s.io/controller-runtime k8s.io/api k8s.io/apimachinery k8s.io/client-go; \
 	$(GO) vet ./...; \
-	$(GO) test -short -skip '^TestREADMEIsCurrent$$' -timeout 20m ./... # the README names the pinned versions
+	$(GO) test -skip '^TestREADMEIsCurrent$$' -timeout 20m ./... # the README names the pinned versions
 
 
 .PHONY: lint

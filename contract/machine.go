@@ -19,8 +19,6 @@ type Object interface {
 const (
 	// ClusterNameLabel names the Cluster that an object belongs to.
 	ClusterNameLabel = "cluster.x-k8s.io/cluster-name"
-	// SetNameLabel names the MachineSet that made a Machine.
-	SetNameLabel = "cluster.x-k8s.io/set-name"
 	// PausedAnnotation, with any value, asks reconcilers to leave an object alone.
 	PausedAnnotation = "cluster.x-k8s.io/paused"
 	// MachineFinalizer keeps a Machine until everything of it is gone.
@@ -31,8 +29,6 @@ const (
 	// infrastructure is deleted. Rule: Cluster API proposal "machine deletion phase hooks".
 	PreDrainHook     = "pre-drain.delete.hook.machine.cluster.x-k8s.io"
 	PreTerminateHook = "pre-terminate.delete.hook.machine.cluster.x-k8s.io"
-	// UninitializedTaint is on a new Node until labels and taints of its Machine have reached it.
-	UninitializedTaint = "node.cluster.x-k8s.io/uninitialized"
 )
 
 // Annotations of this module, for state that Cluster API's schema has no field for.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
 // MachineGVK is Cluster API's Machine.
@@ -145,7 +146,7 @@ func Node(name, providerID string) *corev1.Node {
 		},
 		Spec: corev1.NodeSpec{
 			ProviderID: providerID,
-			Taints:     []corev1.Taint{{Key: contract.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}},
+			Taints:     []corev1.Taint{{Key: propagate.UninitializedTaintKey, Effect: propagate.UninitializedTaintEffect}},
 		},
 	}
 }

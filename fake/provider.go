@@ -142,6 +142,7 @@ func (p *provider) forget(obj *unstructured.Unstructured) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.since, obj.GetUID())
+	delete(p.since, joinKey(obj))
 }
 
 func (p *provider) delete(ctx context.Context, before, obj *unstructured.Unstructured) (reconcile.Result, error) {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,52 +37,34 @@ func deleteBootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	return s.deleteReferenced(ctx, s.Bootstrap, false, ReasonWaitingForBootstrapDeletion)
 }
 
-// deleteReferenced deletes a referenced object and waits until it is gone. mattered says that something real may stand
-// behind it, which nobody could find again if its kind is missing.
 func (s *Scope) deleteReferenced(ctx context.Context, e External, mattered bool, reason string) (Result, error) {
-	switch e.Presence {
-	case NotReferenced:
+	action, message := decideRemoval(e, mattered)
+	switch action {
+	case removalDone:
 		return Result{}, nil
-	case Present:
-		if e.Foreign {
-			return Result{}, nil
-		}
+	case removalDelete:
 		if err := s.deleteExternal(ctx, e); err != nil {
 			return Result{}, err
 		}
-		return s.wait(reason, fmt.Sprintf("Waiting for %s %s to be deleted", e.Ref.Kind, e.Ref.Name)), nil
-	case Absent:
-		return s.continueWhenGone(ctx, e, reason)
-	case KindMissing:
-		return s.continueWithoutKind(ctx, e, mattered, reason)
-	case Unread:
-	}
-	message := e.Problem.Message
-	if message == "" {
-		message = e.Ref.Kind + " " + e.Ref.Name + " could not be read yet"
+	case removalConfirm:
+		return s.continueWhenGone(ctx, e.GVK, s.refKey(e), reason, message)
+	case removalConfirmKind:
+		crd := types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}
+		return s.continueWhenGone(ctx, crdGVK, crd, reason, message)
+	case removalWait:
 	}
 	return s.wait(reason, message), nil
 }
 
-func (s *Scope) continueWhenGone(ctx context.Context, e External, reason string) (Result, error) {
-	gone, err := s.env.confirmAbsent(ctx, e.GVK, s.refKey(e))
+// continueWhenGone goes on when the API server itself says that an object is gone, and looks again soon when it does not.
+func (s *Scope) continueWhenGone(
+	ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, reason, message string,
+) (Result, error) {
+	gone, err := s.env.confirmAbsent(ctx, gvk, key)
 	if err != nil || gone {
 		return Result{}, err
 	}
-	s.wait(reason, fmt.Sprintf("%s %s exists, but has not been seen yet", e.Ref.Kind, e.Ref.Name))
-	return Result{Stop: true, RequeueAfter: absenceRetry}, nil
-}
-
-func (s *Scope) continueWithoutKind(ctx context.Context, e External, mattered bool, reason string) (Result, error) {
-	if mattered {
-		return s.wait(reason, e.Problem.Message+"; a machine was made for this Machine and cannot be found without it"), nil
-	}
-	crd := types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}
-	gone, err := s.env.confirmAbsent(ctx, crdGVK, crd)
-	if err != nil || gone {
-		return Result{}, err
-	}
-	s.wait(reason, e.Problem.Message)
+	s.wait(reason, message)
 	return Result{Stop: true, RequeueAfter: absenceRetry}, nil
 }
 

@@ -97,9 +97,7 @@ func decideDrain(f drainFacts) (drainAction, string) {
 		return decideDrainOf(f)
 	case noderef.Ambiguous, noderef.Unknown:
 	}
-	names, _ := f.Match.CandidateNames(maxNodeNames)
-	return drainWait, fmt.Sprintf("several Nodes have spec.providerID %s (%s): delete those that are not this machine's, or set the annotation %s",
-		f.State.ProviderID, strings.Join(names, ", "), contract.ExcludeDrain)
+	return drainWait, ambiguous(f.Match, f.State.ProviderID) + ", or set the annotation " + contract.ExcludeDrain
 }
 
 func decideDrainOf(f drainFacts) (drainAction, string) {

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -172,12 +173,20 @@ func (r *Reconciler) confirmAbsent(ctx context.Context, gvk schema.GroupVersionK
 	obj.SetGroupVersionKind(gvk)
 	err := r.ports.APIReader.Get(ctx, key, obj)
 	switch {
-	case apierrors.IsNotFound(err):
+	case saysGone(err):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("make sure that %s %s is gone: %w", gvk.Kind, key, err)
 	}
 	return false, nil
+}
+
+// saysGone tells "there is no such object" from "there is no such place": an API version that is not served is answered 404
+// too, by somebody who knows nothing of objects.
+func saysGone(err error) bool {
+	return apierrors.IsNotFound(err) && !slices.ContainsFunc(causes(err), func(c metav1.StatusCause) bool {
+		return c.Type == metav1.CauseTypeUnexpectedServerResponse
+	})
 }
 
 // takeOwnership makes a running Machine the controller of a referenced object and labels it, in one patch, when that is due.
@@ -195,16 +204,8 @@ func (s *Scope) takeOwnership(ctx context.Context, external *External) error {
 	if !s.State.Deleting.IsZero() || external.Deleting() || s.env.memory.behind(obj) {
 		return nil
 	}
-	metadata := map[string]any{"uid": string(obj.GetUID())}
-	if changed {
-		metadata["ownerReferences"] = owners
-		metadata["resourceVersion"] = obj.GetResourceVersion()
-	}
-	if cluster := s.State.ClusterName; cluster != "" && obj.GetLabels()[contract.ClusterNameLabel] != cluster {
-		metadata["labels"] = map[string]any{contract.ClusterNameLabel: cluster}
-		changed = true
-	}
-	if !changed {
+	metadata := ownershipPatch(obj, owners, changed, s.State.ClusterName)
+	if metadata == nil {
 		return nil
 	}
 	written := &unstructured.Unstructured{}

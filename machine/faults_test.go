@@ -159,7 +159,8 @@ func TestAnObjectOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	owner := w.machineWith("m1")
 	w.conditionIs(owner, machine.ConditionReady, machine.ReasonReady)
-	thief := fake.Machine("m2", fake.WithField("m1", "spec", "infrastructureRef", "name"))
+	id := w.node("m1").Spec.ProviderID
+	thief := fake.Machine("m2", fake.WithField("m1", "spec", "infrastructureRef", "name"), fake.WithField(id, "spec", "providerID"))
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "m2"), thief)
 	w.conditionIs(thief, machine.ConditionInfrastructureReady, machine.ReasonOwnedByAnother)
 	require.NoError(t, w.client.Delete(t.Context(), thief))
@@ -167,8 +168,11 @@ func TestAnObjectOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
 	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); infra == nil || infra.GetDeletionTimestamp() != nil {
 		t.Error("the other Machine's infrastructure was deleted")
 	}
-	if node := w.node("m1"); node == nil || node.Spec.Unschedulable {
+	if node := w.node("m1"); node == nil || node.Spec.Unschedulable || node.Annotations["cluster.x-k8s.io/machine"] != "m1" {
 		t.Error("the other Machine's Node was touched")
+	}
+	if n := w.writes()["Node"]; n != 1 {
+		t.Errorf("want the one write of the Machine that owns the Node, got %d", n)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
 func TestAMachineReachesRunningAndIsCleanedUp(t *testing.T) {
@@ -48,7 +49,7 @@ func TestAMachineReachesRunningAndIsCleanedUp(t *testing.T) {
 		t.Errorf("labels of the Node (-want +got):\n%s", diff)
 	}
 	for _, taint := range node.Spec.Taints {
-		if taint.Key == contract.UninitializedTaint {
+		if taint.Key == propagate.UninitializedTaintKey {
 			t.Error("the Node is still tainted as uninitialized")
 		}
 	}

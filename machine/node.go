@@ -16,14 +16,19 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// matchNode looks the Machine's Node up, and records it when it is a new one.
+// matchNode looks the Machine's Node up, and records it when it is a new one. A Machine whose infrastructure is another
+// controller's has no Node, whatever provider ID it names: that Node is the other's to label, to drain and to delete.
 func (s *Scope) matchNode() {
 	s.NodesSynced = s.env.ports.Nodes.HasSynced()
 	if !s.NodesSynced {
 		return
 	}
 	current := noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}
-	s.Node = noderef.Resolve(noderef.Identity{ProviderID: s.State.ProviderID, Current: current}, s.env.ports.Nodes)
+	identity := noderef.Identity{ProviderID: s.State.ProviderID, Current: current}
+	if s.Infrastructure.Foreign {
+		identity.ProviderID = ""
+	}
+	s.Node = noderef.Resolve(identity, s.env.ports.Nodes)
 	if s.Node.Record && s.Node.Found() {
 		s.SetNode(contract.NodeRef{Name: s.Node.Node.Name, UID: s.Node.Node.UID})
 	}
@@ -69,13 +74,7 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionUnknown, ReasonInspectionFailed,
 			fmt.Sprintf("Waiting for %s to report spec.providerID", f.State.Infrastructure.Kind)
 	case f.Match.Outcome == noderef.Ambiguous:
-		names, more := f.Match.CandidateNames(maxNodeNames)
-		list := strings.Join(names, ", ")
-		if more > 0 {
-			list += fmt.Sprintf(" and %d more", more)
-		}
-		return metav1.ConditionUnknown, ReasonAmbiguousNode, fmt.Sprintf(
-			"several Nodes have spec.providerID %s: %s; delete those that are not this machine's", id, list)
+		return metav1.ConditionUnknown, ReasonAmbiguousNode, ambiguous(f.Match, id)
 	case f.Match.Outcome == noderef.Stale:
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf(
 			"Node %s is another machine's: its spec.providerID is %q, this Machine's is %q", node, f.Match.Other.Spec.ProviderID, id)
@@ -88,6 +87,16 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	default:
 		return metav1.ConditionUnknown, ReasonInspectionFailed, fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id)
 	}
+}
+
+// ambiguous says which Nodes carry one provider ID and what to do.
+func ambiguous(m noderef.Match, id string) string {
+	names, more := m.CandidateNames(maxNodeNames)
+	list := strings.Join(names, ", ")
+	if more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("several Nodes have spec.providerID %s: %s; delete those that are not this machine's", id, list)
 }
 
 func nodeReady(node *corev1.Node) metav1.Condition {

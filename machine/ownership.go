@@ -5,6 +5,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // own returns the owner references of an object that this Machine is to control. Sets that created the object for the
@@ -25,6 +27,24 @@ func own(have []metav1.OwnerReference, machine metav1.OwnerReference) (want []me
 	}
 	want = append(want, machine)
 	return want, !sameOwners(have, want), nil
+}
+
+// ownershipPatch is the metadata to write into an object so that it has the given owners and belongs to the cluster, nil when
+// nothing is to be written. Owners replace a list, so the patch only applies to the version that was read.
+func ownershipPatch(obj metav1.Object, owners []metav1.OwnerReference, changed bool, cluster string) map[string]any {
+	metadata := map[string]any{"uid": string(obj.GetUID())}
+	if changed {
+		metadata["ownerReferences"] = owners
+		metadata["resourceVersion"] = obj.GetResourceVersion()
+	}
+	if cluster != "" && obj.GetLabels()[contract.ClusterNameLabel] != cluster {
+		metadata["labels"] = map[string]any{contract.ClusterNameLabel: cluster}
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	return metadata
 }
 
 // createdForMachine recognises the MachineSet that made an object before its Machine existed.

@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
@@ -47,6 +49,31 @@ func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
 			}
 			if name := ptr.Deref(foreign, metav1.OwnerReference{}).Name; name != tc.foreign {
 				t.Errorf("foreign: want %q, got %q", tc.foreign, name)
+			}
+		})
+	}
+}
+
+func TestOwnershipIsOnePatchOrNone(t *testing.T) {
+	owners := []metav1.OwnerReference{{Kind: "Machine", Name: "m"}}
+	labelled := map[string]string{contract.ClusterNameLabel: "demo"}
+	for name, tc := range map[string]struct {
+		labels  map[string]string
+		changed bool
+		cluster string
+		want    map[string]any
+	}{
+		"all is there":         {labels: labelled, cluster: "demo"},
+		"no cluster, no label": {},
+		"the owner is missing": {labels: labelled, changed: true, cluster: "demo", want: map[string]any{"uid": "u", "ownerReferences": owners, "resourceVersion": "7"}},
+		"the label is missing": {cluster: "demo", want: map[string]any{"uid": "u", "labels": map[string]any{contract.ClusterNameLabel: "demo"}}},
+		"both are missing, once": {changed: true, cluster: "demo", want: map[string]any{
+			"uid": "u", "ownerReferences": owners, "resourceVersion": "7", "labels": map[string]any{contract.ClusterNameLabel: "demo"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := &metav1.ObjectMeta{UID: "u", ResourceVersion: "7", Labels: tc.labels}
+			if diff := cmp.Diff(tc.want, ownershipPatch(obj, owners, tc.changed, tc.cluster)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

@@ -14,9 +14,6 @@ import (
 )
 
 func TestUpLeavesNothingBehindWhenItIsKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a real control plane: make test runs it, make race and make skew do not")
-	}
 	// The programs first: "up" would build them too, but silently in this test.
 	_, err := Build(t.Context(), testLog{t})
 	require.NoError(t, err)

@@ -23,9 +23,6 @@ const smokeAgent = "smoke-test"
 
 // One control plane serves all of it, because a start costs seconds; the parts build on each other.
 func TestAControlPlaneRunsPodsSurvivesCrashesAndLeavesNothingBehind(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a real control plane: make test runs it, make race and make skew do not")
-	}
 	parent := t.TempDir()
 	plane, err := Start(t.Context(), Options{
 		Dir: parent, Log: testLog{t}, PodTermination: time.Second, ManagedNodes: "dead!=true",

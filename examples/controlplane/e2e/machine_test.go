@@ -14,6 +14,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
 // document is a Machine as a person would write it, with what it refers to.
@@ -112,7 +113,7 @@ func (w *world) isRunning(m, infra *unstructured.Unstructured) {
 		w.t.Errorf("labels of the Node (-want +got):\n%s", diff)
 	}
 	for _, taint := range node.Spec.Taints {
-		if taint.Key == contract.UninitializedTaint {
+		if taint.Key == propagate.UninitializedTaintKey {
 			w.t.Error("the Node is still tainted as uninitialized")
 		}
 	}

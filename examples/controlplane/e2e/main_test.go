@@ -24,9 +24,6 @@ var plane struct {
 
 func shared(t *testing.T) *cluster.ControlPlane {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a real control plane: make test runs it, make race and make skew do not")
-	}
 	plane.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute) // a cold build
 		defer cancel()

@@ -1,0 +1,96 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// everything sets each member of an update.
+func everything() contract.MachineUpdate {
+	change := map[string]contract.Change[string]{"k": contract.SetTo("v")}
+	return contract.MachineUpdate{
+		Finalizers: contract.SetTo([]string{"f"}), OwnerReferences: contract.SetTo([]metav1.OwnerReference{{}}),
+		Labels: change, Annotations: change,
+		ProviderID: contract.SetTo("id"), DataSecretName: contract.SetTo("s"), Phase: contract.SetTo("Running"),
+		Node: contract.SetTo(contract.NodeRef{Name: "n"}), BootstrapReady: contract.SetTo(true),
+		InfrastructureReady: contract.SetTo(true), Addresses: contract.SetTo([]contract.Address{{}}),
+		FailureDomain: contract.SetTo("z"), ObservedGeneration: contract.SetTo[int64](1), LastUpdated: contract.SetTo(time.Unix(1, 0)),
+		DrainStarted: contract.SetTo(time.Unix(1, 0)), DrainedNode: contract.SetTo(types.UID("u")),
+		Conditions: []metav1.Condition{{Type: "X"}}, RemoveConditions: []string{"Y"},
+	}
+}
+
+func TestNoMemberOfAnUpdateIsForgottenByTheFlush(t *testing.T) {
+	// These follow from others: a phase brings its time, and the flush itself fills in generation and conditions.
+	derived := map[string]bool{"LastUpdated": true, "ObservedGeneration": true, "Conditions": true}
+	all := reflect.ValueOf(everything())
+	for i := range all.NumField() {
+		name := all.Type().Field(i).Name
+		t.Run(name, func(t *testing.T) {
+			if all.Field(i).IsZero() {
+				t.Fatalf("a new member of MachineUpdate: set %s in everything()", name)
+			}
+			var one contract.MachineUpdate
+			reflect.ValueOf(&one).Elem().Field(i).Set(all.Field(i))
+			main, status := split(one)
+			s := &Scope{}
+			if !urgent(main) && !s.statusDirty(status) && !derived[name] {
+				t.Errorf("%s alone would never be written", name)
+			}
+		})
+	}
+}
+
+func TestErrorsThatAFreshReadMendsAreToldFromOthers(t *testing.T) {
+	gr, gk := schema.GroupResource{Resource: "machines"}, schema.GroupKind{Kind: "Machine"}
+	immutable := func(path string) error {
+		return apierrors.NewInvalid(gk, "m", field.ErrorList{field.Invalid(field.NewPath("metadata").Child(path), "x", "field is immutable")})
+	}
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"conflict":                  {fmt.Errorf("write: %w", apierrors.NewConflict(gr, "m", errors.New("changed"))), true},
+		"replaced, as patches say":  {fmt.Errorf("write: %w", immutable("uid")), true},
+		"invalid for another cause": {immutable("name"), false},
+		"not found":                 {apierrors.NewNotFound(gr, "m"), false},
+		"no API error":              {errors.New("boom"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := retryable(tc.err); got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestAPlaceThatIsNotServedIsNoObjectThatIsGone(t *testing.T) {
+	gr := schema.GroupResource{Group: "g", Resource: "inframachines"}
+	notServed := apierrors.NewGenericServerResponse(404, "get", gr, "m", "404 page not found", 0, true)
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no such object":  {apierrors.NewNotFound(gr, "m"), true},
+		"no such place":   {notServed, false},
+		"another failure": {apierrors.NewInternalError(errors.New("boom")), false},
+		"it is there":     {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := saysGone(tc.err); got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,39 @@
+package machine
+
+import (
+	"testing"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func TestOnlyWhatIsOursAndWasReadIsRemoved(t *testing.T) {
+	ref := contract.Ref{Group: "g", Kind: "Infra", Name: "m"}
+	foreign := present("Infra")
+	foreign.Foreign = true
+	problem := Problem{Message: "no CRD"}
+	for name, tc := range map[string]struct {
+		external External
+		mattered bool
+		want     removal
+		says     string
+	}{
+		"not referenced":             {external: External{Presence: NotReferenced}, want: removalDone},
+		"ours":                       {external: present("Infra"), want: removalDelete, says: "Waiting for Infra m to be deleted"},
+		"another controller's":       {external: foreign, want: removalDone},
+		"not in the cache":           {external: External{Ref: ref, Presence: Absent}, want: removalConfirm, says: "Infra m exists, but has not been seen yet"},
+		"unread":                     {external: External{Ref: ref, Presence: Unread}, want: removalWait, says: "Infra m could not be read yet"},
+		"unread, and a person knows": {external: External{Ref: ref, Presence: Unread, Problem: problem}, want: removalWait, says: "no CRD"},
+		"its kind is gone and nothing was made": {
+			external: External{Ref: ref, Presence: KindMissing, Problem: problem}, want: removalConfirmKind, says: "no CRD"},
+		"its kind is gone and a machine may run": {
+			external: External{Ref: ref, Presence: KindMissing, Problem: problem}, mattered: true, want: removalWait,
+			says: "no CRD; a machine was made for this Machine and cannot be found without it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, says := decideRemoval(tc.external, tc.mattered)
+			if got != tc.want || says != tc.says {
+				t.Errorf("want %d %q, got %d %q", tc.want, tc.says, got, says)
+			}
+		})
+	}
+}
