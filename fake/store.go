@@ -124,8 +124,8 @@ func (s *Store) config(lagged bool) *rest.Config {
 	}
 }
 
-// ManagerOptions fills what a manager over the store needs and the caller left open: the scheme, and metrics and health servers
-// that do not listen.
+// ManagerOptions fills what a manager over the store needs and the caller left open: the scheme, metrics and health servers
+// that do not listen, and queues that end when the manager does.
 func (s *Store) ManagerOptions(o ctrl.Options) ctrl.Options {
 	if o.Scheme == nil {
 		o.Scheme = s.scheme
@@ -135,6 +135,9 @@ func (s *Store) ManagerOptions(o ctrl.Options) ctrl.Options {
 	}
 	if o.HealthProbeBindAddress == "" {
 		o.HealthProbeBindAddress = "0"
+	}
+	if o.Controller.UsePriorityQueue == nil {
+		o.Controller.UsePriorityQueue = new(false) // it can hang when it is shut down: kubernetes-sigs/controller-runtime#3538
 	}
 	return o
 }

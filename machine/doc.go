@@ -35,4 +35,8 @@
 // initialised, and only their own paused annotation stops them. Volumes are not waited for. The whole set of Cluster API's
 // conditions is not there yet: BootstrapConfigReady, InfrastructureReady, NodeReady, NodeHealthy, Deleting, Paused and Ready
 // are.
+//
+// Queues are the manager's. The priority queue of controller-runtime v0.24 can hang when its manager stops
+// (kubernetes-sigs/controller-runtime#3538): set Controller.UsePriorityQueue to false in the options of a manager that has to
+// end cleanly.
 package machine

@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -126,6 +127,9 @@ func managerOptions(o options, log logr.Logger) ctrl.Options {
 		LeaderElectionNamespace: o.leaderElectionNamespace,
 		// The process ends when the manager does, so the next leader need not wait for the Lease to run out.
 		LeaderElectionReleaseOnCancel: true,
+		// The priority queue of v0.24 can hang when it is shut down (kubernetes-sigs/controller-runtime#3538), and SIGTERM
+		// is to end the process.
+		Controller: config.Controller{UsePriorityQueue: new(false)},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(), // never read, and often half of an object
 			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: nodeindex.TrimNode}},

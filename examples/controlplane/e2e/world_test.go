@@ -81,6 +81,7 @@ func (w *world) startProviders(o worldOptions) {
 		Client:  client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Controller: config.Controller{
 			SkipNameValidation: new(true), MaxConcurrentReconciles: 20,
+			UsePriorityQueue: new(false), // it can hang when it is shut down: kubernetes-sigs/controller-runtime#3538
 		},
 	})
 	require.NoError(w.t, err)
