@@ -19,38 +19,54 @@ func AddressesAt(segments ...string) AddressesField {
 	return AddressesField{path: NewPath(segments...)}
 }
 
-// Path returns the place.
+// Path returns the place; it is the zero Path when the layout has none.
 func (f AddressesField) Path() Path { return f.path }
+
+// Exists reports whether the layout has a place for addresses.
+func (f AddressesField) Exists() bool { return !f.path.IsZero() }
 
 // Get appends the addresses to into[:0] and returns it; strings are shared with obj, which is neither changed nor kept.
 // found tells an absent list from an empty one. Another type anywhere, null included, is an error that matches
 // ErrWrongType. Types of addresses are not checked: the contract leaves that to the schema of the Machine.
 func (f AddressesField) Get(obj map[string]any, into []Address) (addresses []Address, found bool, err error) {
 	into = into[:0]
-	raw, found, err := lookup(f.path.segments, obj)
+	items, found, err := listAt(f.path, obj)
 	if err != nil || !found {
 		return into, false, err
 	}
-	items, ok := raw.([]any)
-	if !ok {
-		return into, false, &FieldError{Path: f.path, Want: "list", Got: typeName(raw)}
-	}
 	for i, item := range items {
-		entry, ok := item.(map[string]any)
+		values, ok := item.(map[string]any)
 		if !ok {
 			return into, false, &FieldError{Path: entryPath(f.path, i), Want: "object", Got: typeName(item)}
 		}
-		kind, ok := entry["type"].(string)
-		if !ok {
-			return into, false, wrongMember(f.path, i, entry, "type")
+		address, err := readAddress(entry{list: f.path, index: i, values: values})
+		if err != nil {
+			return into, false, err
 		}
-		text, ok := entry["address"].(string)
-		if !ok {
-			return into, false, wrongMember(f.path, i, entry, "address")
-		}
-		into = append(into, Address{Type: kind, Address: text})
+		into = append(into, address)
 	}
 	return into, true, nil
+}
+
+// keep is Get for a state that may have been handed out: see entriesOf.
+func (f AddressesField) keep(obj map[string]any, before []Address) ([]Address, error) {
+	items, found, err := listAt(f.path, obj)
+	if err != nil || !found {
+		return nil, err
+	}
+	return entriesOf(f.path, items, before, readAddress)
+}
+
+func readAddress(e entry) (Address, error) {
+	kind, ok := e.values["type"].(string)
+	if !ok {
+		return Address{}, wrongMember(e, "type")
+	}
+	text, ok := e.values["address"].(string)
+	if !ok {
+		return Address{}, wrongMember(e, "address")
+	}
+	return Address{Type: kind, Address: text}, nil
 }
 
 // write puts what a change asks for. No addresses are written as no list: readers do not tell the two apart.
@@ -75,10 +91,10 @@ func entryPath(list Path, i int, more ...string) Path {
 }
 
 // wrongMember is the error about a member of an entry that is not a string, or not there.
-func wrongMember(list Path, i int, entry map[string]any, key string) error {
+func wrongMember(e entry, key string) error {
 	got := "nothing"
-	if raw, found := entry[key]; found {
+	if raw, found := e.values[key]; found {
 		got = typeName(raw)
 	}
-	return &FieldError{Path: entryPath(list, i, key), Want: "string", Got: got}
+	return &FieldError{Path: e.path(key), Want: "string", Got: got}
 }

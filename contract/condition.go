@@ -1,7 +1,7 @@
 package contract
 
 import (
-	"time"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -14,28 +14,95 @@ const (
 	ReasonInvalidCondition = "InvalidConditionReported"
 )
 
-// ConditionsField is the place of a list of conditions in the shape of metav1.Condition, or in Cluster API's older shape,
-// whose severity is not read. The zero ConditionsField is "no such place": it reads as an empty list.
-type ConditionsField struct {
-	path Path
-	// newer, when it holds a list, is read instead of path.
-	newer Path
+// ConditionShape says which members the entries of a list of conditions have. Every shape is read alike.
+type ConditionShape uint8
+
+const (
+	// ShapeMetaV1 is metav1.Condition, what Cluster API has used since v1beta2.
+	ShapeMetaV1 ConditionShape = iota
+	// ShapeV1Beta1 is Cluster API's own condition until v1beta1: it has a severity and no observedGeneration.
+	ShapeV1Beta1
+	// ShapeNode is the condition of a Node, which other systems use for their Machines: it has no observedGeneration.
+	ShapeNode
+)
+
+// String returns metav1, v1beta1 or node.
+func (s ConditionShape) String() string {
+	switch s {
+	case ShapeV1Beta1:
+		return "v1beta1"
+	case ShapeNode:
+		return "node"
+	default:
+		return "metav1"
+	}
 }
 
-// ConditionsAt returns the ConditionsField at the given keys.
+type conditionPlace struct {
+	path    Path
+	shape   ConditionShape
+	written bool
+}
+
+// ConditionsField is where an object keeps its conditions: one place, or several for an API that is moving from one shape
+// to another. The first place that holds a list is read. The zero ConditionsField is "no such place": it reads as an empty
+// list. Immutable, and safe for concurrent use as long as nobody writes the object.
+type ConditionsField struct{ places []conditionPlace }
+
+// ConditionsAt returns the ConditionsField of a list in the shape of metav1.Condition at the given keys.
 func ConditionsAt(segments ...string) ConditionsField {
-	return ConditionsField{path: NewPath(segments...)}
+	return ConditionsShaped(ShapeMetaV1, segments...)
 }
 
-// providerConditions is where provider objects of every supported contract version keep conditions. A provider in
-// transition has both lists, and the one in metav1 shape counts. Rule: Cluster API proposal "improving status in CAPI
-// resources", and what its own reader does.
+// ConditionsShaped returns the ConditionsField of a list in some shape at the given keys.
+func ConditionsShaped(shape ConditionShape, segments ...string) ConditionsField {
+	return ConditionsField{places: []conditionPlace{{path: NewPath(segments...), shape: shape, written: true}}}
+}
+
+// And returns a ConditionsField that writes the places of both and reads those of other where the ones of f hold no list.
+// Neither is changed.
+func (f ConditionsField) And(other ConditionsField) ConditionsField {
+	return ConditionsField{places: slices.Concat(f.places, other.places)}
+}
+
+// Else returns a ConditionsField that reads the places of other where those of f hold no list, and never writes them.
+// Neither is changed.
+func (f ConditionsField) Else(other ConditionsField) ConditionsField {
+	places := slices.Concat(f.places, other.places)
+	for i := range places[len(f.places):] {
+		places[len(f.places)+i].written = false
+	}
+	return ConditionsField{places: places}
+}
+
+// providerConditions is where provider objects keep conditions. One in transition has two lists, and the one in metav1
+// shape counts; what a provider of contract v1beta2 still says in the old shape stands below status.deprecated. Rule:
+// Cluster API proposal "improving status in CAPI resources".
 func providerConditions() ConditionsField {
-	return ConditionsField{path: NewPath("status", "conditions"), newer: NewPath("status", "v1beta2", "conditions")}
+	return ConditionsAt("status", "v1beta2", "conditions").
+		Else(ConditionsAt("status", "conditions")).
+		Else(ConditionsShaped(ShapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
 }
 
-// Path returns the place.
-func (f ConditionsField) Path() Path { return f.path }
+// Path returns the place that is read first; it is the zero Path when the layout has none.
+func (f ConditionsField) Path() Path {
+	if len(f.places) == 0 {
+		return Path{}
+	}
+	return f.places[0].path
+}
+
+// Exists reports whether the layout has a place for conditions.
+func (f ConditionsField) Exists() bool { return len(f.places) > 0 && !f.places[0].path.IsZero() }
+
+// Paths returns every place in the order in which they are looked at. The slice is the caller's.
+func (f ConditionsField) Paths() []Path {
+	paths := make([]Path, 0, len(f.places))
+	for _, p := range f.places {
+		paths = append(paths, p.path)
+	}
+	return paths
+}
 
 // Get appends the conditions to into[:0] and returns it; strings are shared with obj, which is neither changed nor kept.
 // Times are in UTC. An absent list is empty, an empty reason becomes ReasonNotReported. An error matches ErrWrongType: a
@@ -48,17 +115,26 @@ func (f ConditionsField) Get(obj map[string]any, into []metav1.Condition) ([]met
 		return into, err
 	}
 	for i, item := range items {
-		entry, ok := item.(map[string]any)
+		values, ok := item.(map[string]any)
 		if !ok {
 			return into, &FieldError{Path: entryPath(at, i), Want: "object", Got: typeName(item)}
 		}
-		condition, err := readEntry(at, i, entry)
+		condition, err := readCondition(entry{list: at, index: i, values: values})
 		if err != nil {
 			return into, err
 		}
 		into = append(into, condition)
 	}
 	return into, nil
+}
+
+// keep is Get for a state that may have been handed out: see entriesOf.
+func (f ConditionsField) keep(obj map[string]any, before []metav1.Condition) ([]metav1.Condition, error) {
+	items, at, err := f.items(obj)
+	if err != nil {
+		return nil, err
+	}
+	return entriesOf(at, items, before, readCondition)
 }
 
 // Find returns the first condition of one type; the others are not read, so it does not matter whether they are in order.
@@ -69,11 +145,11 @@ func (f ConditionsField) Find(obj map[string]any, conditionType string) (metav1.
 		return metav1.Condition{}, false, err
 	}
 	for i, item := range items {
-		entry, ok := item.(map[string]any)
-		if !ok || entry["type"] != any(conditionType) {
+		values, ok := item.(map[string]any)
+		if !ok || !isText(values["type"], conditionType) {
 			continue
 		}
-		condition, err := readEntry(at, i, entry)
+		condition, err := readCondition(entry{list: at, index: i, values: values})
 		if err != nil {
 			return metav1.Condition{}, false, err
 		}
@@ -82,107 +158,21 @@ func (f ConditionsField) Find(obj map[string]any, conditionType string) (metav1.
 	return metav1.Condition{}, false, nil
 }
 
-// items returns the list and where it was found.
+// items returns the first list and where it was found. What is no list in one place does not matter while another place
+// holds one; without any, it is the error.
 func (f ConditionsField) items(obj map[string]any) ([]any, Path, error) {
-	if raw, _, err := lookup(f.newer.segments, obj); err == nil {
-		if items, ok := raw.([]any); ok {
-			return items, f.newer, nil
+	var wrong error
+	for _, place := range f.places {
+		raw, found, err := lookup(place.path.segments, obj)
+		if items, ok := raw.([]any); ok && err == nil {
+			return items, place.path, nil
+		}
+		if err == nil && found && raw != nil {
+			err = &FieldError{Path: place.path, Want: "list", Got: typeName(raw)}
+		}
+		if wrong == nil {
+			wrong = err
 		}
 	}
-	raw, found, err := lookup(f.path.segments, obj)
-	if err != nil || !found || raw == nil {
-		return nil, f.path, err
-	}
-	items, ok := raw.([]any)
-	if !ok {
-		return nil, f.path, &FieldError{Path: f.path, Want: "list", Got: typeName(raw)}
-	}
-	return items, f.path, nil
-}
-
-func readEntry(at Path, i int, entry map[string]any) (c metav1.Condition, err error) {
-	if c.Type, err = memberText(at, i, entry, "type"); err != nil {
-		return c, err
-	}
-	if c.Type == "" {
-		return c, &FieldError{Path: entryPath(at, i, "type"), Want: "type of a condition", Got: "nothing"}
-	}
-	if c.Status, err = conditionStatus(at, i, entry); err != nil {
-		return c, err
-	}
-	if c.Reason, err = memberText(at, i, entry, "reason"); err != nil {
-		return c, err
-	}
-	if c.Reason == "" {
-		c.Reason = ReasonNotReported
-	}
-	if c.Message, err = memberText(at, i, entry, "message"); err != nil {
-		return c, err
-	}
-	if c.ObservedGeneration, err = observedGeneration(at, i, entry); err != nil {
-		return c, err
-	}
-	c.LastTransitionTime, err = transitionTime(at, i, entry)
-	return c, err
-}
-
-// memberText returns a member that may be missing but is otherwise text.
-func memberText(at Path, i int, entry map[string]any, key string) (string, error) {
-	text, ok := entry[key].(string)
-	if !ok {
-		if _, found := entry[key]; found {
-			return "", wrongMember(at, i, entry, key)
-		}
-	}
-	return text, nil
-}
-
-func conditionStatus(at Path, i int, entry map[string]any) (metav1.ConditionStatus, error) {
-	text, err := memberText(at, i, entry, "status")
-	if err != nil {
-		return "", err
-	}
-	switch status := metav1.ConditionStatus(text); status {
-	case metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown:
-		return status, nil
-	default:
-		got := "another text"
-		if text == "" {
-			got = "nothing"
-		}
-		return "", &FieldError{Path: entryPath(at, i, "status"), Want: "True, False or Unknown", Got: got}
-	}
-}
-
-func observedGeneration(at Path, i int, entry map[string]any) (int64, error) {
-	raw, found := entry["observedGeneration"]
-	if !found {
-		return 0, nil
-	}
-	generation, ok := raw.(int64)
-	if !ok {
-		return 0, &FieldError{Path: entryPath(at, i, "observedGeneration"), Want: "integer", Got: typeName(raw)}
-	}
-	return generation, nil
-}
-
-// transitionTime reads a time that may be missing, empty, or null, as the zero metav1.Time is written.
-func transitionTime(at Path, i int, entry map[string]any) (metav1.Time, error) {
-	raw := entry["lastTransitionTime"]
-	if raw == nil || raw == "" {
-		return metav1.Time{}, nil
-	}
-	text, ok := raw.(string)
-	if !ok {
-		return metav1.Time{}, wrongMember(at, i, entry, "lastTransitionTime")
-	}
-	parsed, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return metav1.Time{}, unreadableTime(entryPath(at, i, "lastTransitionTime"))
-	}
-	return metav1.NewTime(parsed.UTC()), nil
-}
-
-func unreadableTime(at Path) error {
-	return &FieldError{Path: at, Want: "RFC 3339 time", Got: "unreadable text"}
+	return nil, f.Path(), wrong
 }

@@ -7,30 +7,52 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// write upserts and removes conditions by their type. A layout without a place for conditions drops them.
+// severityOfFalse is what a condition of shape v1beta1 says when it is False and nobody gave it a severity: metav1 has
+// none, and "Info" is the one that alarms nobody.
+const severityOfFalse = "Info"
+
+// write upserts and removes conditions by their type, in every place that is written. A layout without a place for
+// conditions drops them.
 func (f ConditionsField) write(obj map[string]any, upsert []metav1.Condition, remove []string) error {
-	if f.path.IsZero() || len(upsert)+len(remove) == 0 {
-		return nil
-	}
-	for _, c := range upsert {
-		if err := f.upsert(obj, c); err != nil {
-			return err
+	for _, place := range f.places {
+		if !place.written || place.path.IsZero() {
+			continue
 		}
-	}
-	for _, conditionType := range remove {
-		if err := f.remove(obj, conditionType); err != nil {
-			return err
+		for _, c := range upsert {
+			if err := place.upsert(obj, c); err != nil {
+				return err
+			}
+		}
+		for _, conditionType := range remove {
+			if err := place.remove(obj, conditionType); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
 // upsert writes one condition into the list by its type and leaves the other entries, and members it does not know, alone.
-func (f ConditionsField) upsert(obj map[string]any, c metav1.Condition) error {
-	items, err := f.list(obj)
+func (p conditionPlace) upsert(obj map[string]any, c metav1.Condition) error {
+	items, err := p.list(obj)
 	if err != nil {
 		return err
 	}
+	for _, item := range items {
+		if values, ok := item.(map[string]any); ok && isText(values["type"], c.Type) {
+			delete(values, "observedGeneration")
+			maps.Copy(values, p.values(c, values["severity"]))
+			if p.shape == ShapeV1Beta1 && c.Status != metav1.ConditionFalse {
+				delete(values, "severity") // only a condition that is False may have one
+			}
+			return nil
+		}
+	}
+	return p.path.set(obj, append(slices.Clip(items), p.values(c, nil)))
+}
+
+// values returns the members of a condition in the shape of the place.
+func (p conditionPlace) values(c metav1.Condition, severity any) map[string]any {
 	if c.Reason == "" {
 		c.Reason = ReasonNotReported // the API server refuses an empty one
 	}
@@ -38,40 +60,38 @@ func (f ConditionsField) upsert(obj map[string]any, c metav1.Condition) error {
 		"type": c.Type, "status": string(c.Status), "reason": c.Reason, "message": c.Message,
 		"lastTransitionTime": rfc3339(c.LastTransitionTime.Time),
 	}
-	if c.ObservedGeneration != 0 {
-		values["observedGeneration"] = c.ObservedGeneration
-	}
-	for _, item := range items {
-		entry, ok := item.(map[string]any)
-		if !ok || entry["type"] != any(c.Type) {
-			continue
+	switch p.shape {
+	case ShapeMetaV1:
+		if c.ObservedGeneration != 0 {
+			values["observedGeneration"] = c.ObservedGeneration
 		}
-		delete(entry, "observedGeneration")
-		maps.Copy(entry, values)
-		return nil
+	case ShapeV1Beta1:
+		if c.Status == metav1.ConditionFalse && (severity == nil || isText(severity, "")) {
+			values["severity"] = severityOfFalse
+		}
+	case ShapeNode: // a heartbeat would change on every pass
 	}
-	return f.path.set(obj, append(slices.Clip(items), values))
+	return values
 }
 
-func (f ConditionsField) remove(obj map[string]any, conditionType string) error {
-	items, err := f.list(obj)
+func (p conditionPlace) remove(obj map[string]any, conditionType string) error {
+	items, err := p.list(obj)
 	if err != nil {
 		return err
 	}
 	kept := make([]any, 0, len(items))
 	for _, item := range items {
-		if entry, ok := item.(map[string]any); !ok || entry["type"] != any(conditionType) {
+		if values, ok := item.(map[string]any); !ok || !isText(values["type"], conditionType) {
 			kept = append(kept, item)
 		}
 	}
 	if len(kept) == len(items) {
 		return nil
 	}
-	return f.path.set(obj, kept)
+	return p.path.set(obj, kept)
 }
 
-// list returns the conditions at the place that is written.
-func (f ConditionsField) list(obj map[string]any) ([]any, error) {
-	items, _, err := ConditionsField{path: f.path}.items(obj)
+func (p conditionPlace) list(obj map[string]any) ([]any, error) {
+	items, _, err := ConditionsField{places: []conditionPlace{p}}.items(obj)
 	return items, err
 }

@@ -59,10 +59,11 @@ func ExampleField() {
 // Describe a CRD of your own with a table, and any reconciler of this module can read and write it.
 func ExampleUnstructured() {
 	layout := contract.MachineLayout{
-		ProviderID: contract.At[string]("spec", "instance", "id"),
-		Phase:      contract.At[string]("status", "stage"),
-		NodeName:   contract.At[string]("status", "node"),
-		NodeUID:    contract.AtAnnotation[string](contract.NodeUIDAnnotation), // the CRD has no field for it
+		MachineSpecLayout: contract.MachineSpecLayout{ProviderID: contract.At[string]("spec", "instance", "id")},
+
+		Phase:    contract.At[string]("status", "stage"),
+		NodeName: contract.At[string]("status", "node"),
+		NodeUID:  contract.AtAnnotation[string](contract.NodeUIDAnnotation), // the CRD has no field for it
 	}
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}, &layout)
 

@@ -1,19 +1,12 @@
 package contract
 
 import (
+	"encoding/json"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// Object is an API object: the same methods as controller-runtime's client.Object, without importing it.
-type Object interface {
-	metav1.Object
-	runtime.Object
-}
 
 // Keys that Cluster API has given a meaning, and that machines of any shape share.
 const (
@@ -31,95 +24,126 @@ const (
 	PreTerminateHook = "pre-terminate.delete.hook.machine.cluster.x-k8s.io"
 )
 
-// Annotations of this module, for state that Cluster API's schema has no field for.
+// Annotations of this module, for state of a Machine that the schema of its shape has no field for.
 const (
-	// NodeUIDAnnotation holds the UID of the matched Node, which tells it from a later Node of the same name.
-	NodeUIDAnnotation = "machinist.dev/node-uid"
+	// NodeNameAnnotation and NodeUIDAnnotation hold the matched Node; the UID tells it from a later Node of the same name.
+	NodeNameAnnotation = "machinist.dev/node-name"
+	NodeUIDAnnotation  = "machinist.dev/node-uid"
 	// DrainedAnnotation holds the UID of the Node whose drain was finished.
 	DrainedAnnotation = "machinist.dev/drained-node-uid"
+	// DataSecretAnnotation names the Secret with the bootstrap data.
+	DataSecretAnnotation = "machinist.dev/bootstrap-data-secret"
+	// BootstrapReadyAnnotation and InfrastructureReadyAnnotation say that the data exists, and the machine.
+	BootstrapReadyAnnotation      = "machinist.dev/bootstrap-data-secret-created"
+	InfrastructureReadyAnnotation = "machinist.dev/infrastructure-provisioned"
+	// FailureDomainAnnotation says where the machine really is.
+	FailureDomainAnnotation = "machinist.dev/failure-domain"
+	// PhaseAnnotation and LastUpdatedAnnotation hold the phase, and when it changed.
+	PhaseAnnotation       = "machinist.dev/phase"
+	LastUpdatedAnnotation = "machinist.dev/last-updated"
+	// ObservedGenerationAnnotation holds the generation that the status was made of.
+	ObservedGenerationAnnotation = "machinist.dev/observed-generation"
+	// PreDrainStartedAnnotation, DrainStartedAnnotation, VolumeDetachStartedAnnotation and PreTerminateStartedAnnotation say
+	// when a stage of deletion began.
+	PreDrainStartedAnnotation     = "machinist.dev/pre-drain-hooks-started"
+	DrainStartedAnnotation        = "machinist.dev/drain-started"
+	VolumeDetachStartedAnnotation = "machinist.dev/volume-detach-started"
+	PreTerminateStartedAnnotation = "machinist.dev/pre-terminate-hooks-started"
+	// FailureReasonAnnotation and FailureMessageAnnotation hold a failure that does not go away by itself.
+	FailureReasonAnnotation  = "machinist.dev/failure-reason"
+	FailureMessageAnnotation = "machinist.dev/failure-message"
 )
 
-// Ref points at an object in the namespace of the Machine that holds it. The API version is not part of it: it follows
-// from the contract label of the kind's CRD. The zero Ref is "none".
-type Ref struct {
-	Group, Kind, Name string
+// ReadinessGate is a further condition that a Machine must have to be Ready.
+type ReadinessGate struct {
+	// ConditionType is the type of the condition.
+	ConditionType string
+	// Negative says that the condition must be False.
+	Negative bool
 }
 
-// IsZero reports whether the reference is not set at all.
-func (r Ref) IsZero() bool { return r == Ref{} }
+// Taint is a taint that a Machine wants on its Node.
+type Taint struct {
+	Key, Value, Effect string
+	// Propagation is Always or OnInitialization; empty counts as Always. Rule: Cluster API proposal 20250513.
+	Propagation string
+}
 
-// GroupKind returns the kind that the reference points at.
-func (r Ref) GroupKind() schema.GroupKind { return schema.GroupKind{Group: r.Group, Kind: r.Kind} }
+// ProviderSpec is what a machine is made of where that is inside the Machine, or in a class of it, rather than in an
+// infrastructure object.
+type ProviderSpec struct {
+	// Spec is the provider's own content as JSON, nil without.
+	Spec json.RawMessage
+	// Class is an object that several Machines share, the zero Ref without.
+	Class Ref
+}
 
-// NodeRef is a Node that was matched: its name, and the UID that tells it from a later Node of the same name.
-type NodeRef struct {
-	Name string
-	UID  types.UID
+// MachineSpec is what a user, a set or a template asks for. Strings, maps and slices are read-only views.
+type MachineSpec struct {
+	ClusterName               string
+	Bootstrap, Infrastructure Ref
+	Provider                  ProviderSpec
+	// DataSecretName is absent until the bootstrap data exists; the empty name is a value of its own.
+	DataSecretName Opt[string]
+	ProviderID     string
+	// Version is the Kubernetes version, with its leading v.
+	Version string
+	// WantedFailureDomain is where the machine shall be. Shapes that have one field for both say there where it is.
+	WantedFailureDomain string
+	// Timeouts are absent for "no value given"; zero means no limit.
+	NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout Opt[time.Duration]
+	// MinReady is how long a Node must be ready for the Machine to be available; absent counts as zero.
+	MinReady       Opt[time.Duration]
+	ReadinessGates []ReadinessGate
+	Taints         []Taint
 }
 
 // MachineState is everything that a decision about a Machine may need, whatever shape the object has. Strings, maps and
 // slices are read-only views.
 type MachineState struct {
-	Key             types.NamespacedName
-	UID             types.UID
-	ResourceVersion string
-	Generation      int64
-	Created         time.Time
-	// Deleting is when deletion was asked for, zero while it was not.
-	Deleting            time.Time
-	Labels, Annotations map[string]string
-	Finalizers          []string
-	OwnerReferences     []metav1.OwnerReference
-
-	ClusterName    string
-	Bootstrap      Ref
-	Infrastructure Ref
-	// DataSecretName is absent until the bootstrap data exists; the empty name is a value of its own.
-	DataSecretName Opt[string]
-	ProviderID     string
-	// NodeDrainTimeout and NodeDeletionTimeout are absent for "no value given"; zero means no limit.
-	NodeDrainTimeout, NodeDeletionTimeout Opt[time.Duration]
+	Metadata
+	MachineSpec
 
 	Phase                               string
 	Node                                NodeRef
 	BootstrapReady, InfrastructureReady Opt[bool]
 	Addresses                           []Address
-	FailureDomain                       string
-	Conditions                          []metav1.Condition
-	ObservedGeneration                  int64
-	LastUpdated                         time.Time
-	// DrainStarted is when draining began, zero before.
-	DrainStarted time.Time
+	// FailureDomain is where the machine is.
+	FailureDomain      string
+	Conditions         []metav1.Condition
+	ObservedGeneration int64
+	LastUpdated        time.Time
+	// PreDrainStarted, DrainStarted, VolumeDetachStarted and PreTerminateStarted say when a stage of deletion began, zero
+	// before.
+	PreDrainStarted, DrainStarted, VolumeDetachStarted, PreTerminateStarted time.Time
 	// DrainedNode is the UID of the Node whose drain was finished.
 	DrainedNode types.UID
-}
-
-// Paused reports whether the Machine asks to be left alone. Rule: contract page "Paused".
-func (s *MachineState) Paused() bool {
-	_, paused := s.Annotations[PausedAnnotation]
-	return paused
+	// FailureReason and FailureMessage are a failure that does not go away by itself. Cluster API has deprecated both.
+	FailureReason, FailureMessage string
+	// CertificatesExpire is when the certificates of a control plane machine end, zero when unknown.
+	CertificatesExpire time.Time
 }
 
 // MachineUpdate is what a pass wants to change. The zero update changes nothing. Where MachineState has no Opt, zero and
 // absent are the same to every reader, and setting the zero value removes the field: the schemas of Machines refuse empty
 // texts.
 type MachineUpdate struct {
-	Finalizers          Change[[]string]
-	OwnerReferences     Change[[]metav1.OwnerReference]
-	Labels, Annotations map[string]Change[string]
+	MetadataUpdate
 
 	ProviderID     Change[string]
 	DataSecretName Change[string]
 
-	Phase                               Change[string]
-	Node                                Change[NodeRef]
-	BootstrapReady, InfrastructureReady Change[bool]
-	Addresses                           Change[[]Address]
-	FailureDomain                       Change[string]
-	ObservedGeneration                  Change[int64]
-	LastUpdated                         Change[time.Time]
-	DrainStarted                        Change[time.Time]
-	DrainedNode                         Change[types.UID]
+	Phase                                                                   Change[string]
+	Node                                                                    Change[NodeRef]
+	BootstrapReady, InfrastructureReady                                     Change[bool]
+	Addresses                                                               Change[[]Address]
+	FailureDomain                                                           Change[string]
+	ObservedGeneration                                                      Change[int64]
+	LastUpdated                                                             Change[time.Time]
+	PreDrainStarted, DrainStarted, VolumeDetachStarted, PreTerminateStarted Change[time.Time]
+	DrainedNode                                                             Change[types.UID]
+	FailureReason, FailureMessage                                           Change[string]
+	CertificatesExpire                                                      Change[time.Time]
 
 	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
 	Conditions []metav1.Condition
@@ -127,26 +151,8 @@ type MachineUpdate struct {
 	RemoveConditions []string
 }
 
-// MachineAdapter translates between a Machine of some shape and neutral values. Safe for concurrent use.
-type MachineAdapter interface {
-	// Read fills every field of the state and may reuse its slices. It neither changes nor keeps the object, but the state
-	// may share the object's strings, maps and slices. After an error the state is to be thrown away.
-	Read(Object, *MachineState) error
-	// Write changes what the update sets or clears and nothing else; it does not change the update. What was written is
-	// read back equal, times to the second. It must not fail for a value that the shape has no place for: such state goes
-	// to annotations. After an error the object is to be thrown away.
-	Write(Object, MachineUpdate) error
-}
+// MachineAdapter translates between a Machine of some shape and neutral values.
+type MachineAdapter = Adapter[MachineState, MachineUpdate]
 
-// Kind is a kind of Machine and how to read it. Every field but StatusSubresource is needed.
-type Kind struct {
-	// GVK is used for owner references and events, because cached objects of Go types have none.
-	GVK schema.GroupVersionKind
-	// New and NewList return empty objects, with the GVK set when they are unstructured.
-	New     func() Object
-	NewList func() runtime.Object
-	// Adapter translates the objects that New returns.
-	Adapter MachineAdapter
-	// StatusSubresource says that status is written through its own endpoint.
-	StatusSubresource bool
-}
+// Kind is a kind of Machine and how to read it.
+type Kind = KindOf[MachineState, MachineUpdate]

@@ -26,7 +26,8 @@ const fullMachine = `{
 		"namespace":"default","name":"worker-1","uid":"u-1","resourceVersion":"42","generation":7,
 		"creationTimestamp":"2026-03-01T12:00:00Z","deletionTimestamp":"2026-03-01T13:00:00Z",
 		"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y"},
-		"annotations":{"machinist.dev/node-uid":"n-uid","machinist.dev/drained-node-uid":"n-uid","other":"kept"},
+		"annotations":{"machinist.dev/node-uid":"n-uid","machinist.dev/drained-node-uid":"n-uid","other":"kept",
+			"machinist.dev/pre-drain-hooks-started":"2026-03-01T11:00:00Z","machinist.dev/pre-terminate-hooks-started":"2026-03-01T14:00:00Z"},
 		"finalizers":["machine.cluster.x-k8s.io"],
 		"ownerReferences":[{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"MachineSet","name":"s","uid":"s-uid","controller":true}]
 	},
@@ -34,11 +35,15 @@ const fullMachine = `{
 		"clusterName":"c1","version":"v1.36.3","providerID":"p://1","failureDomain":"wanted",
 		"bootstrap":{"configRef":{"apiGroup":"bootstrap.cluster.x-k8s.io","kind":"KubeadmConfig","name":"b1"},"dataSecretName":""},
 		"infrastructureRef":{"apiGroup":"infrastructure.cluster.x-k8s.io","kind":"AWSMachine","name":"i1"},
-		"deletion":{"nodeDrainTimeoutSeconds":0,"nodeDeletionTimeoutSeconds":10,"nodeVolumeDetachTimeoutSeconds":5}
+		"deletion":{"nodeDrainTimeoutSeconds":0,"nodeDeletionTimeoutSeconds":10,"nodeVolumeDetachTimeoutSeconds":5},
+		"minReadySeconds":30,"readinessGates":[{"conditionType":"Synced"},{"conditionType":"Broken","polarity":"Negative"}],
+		"taints":[{"key":"k","value":"v","effect":"NoSchedule","propagation":"Always"}]
 	},
 	"status":{
 		"phase":"Deleting","nodeRef":{"name":"n1"},"failureDomain":"a","observedGeneration":6,
-		"lastUpdated":"2026-03-01T12:00:00Z","deletion":{"nodeDrainStartTime":"2026-03-01T14:00:00+02:00"},
+		"lastUpdated":"2026-03-01T12:00:00Z","certificatesExpiryDate":"2026-03-02T12:00:00Z",
+		"deletion":{"nodeDrainStartTime":"2026-03-01T14:00:00+02:00","waitForNodeVolumeDetachStartTime":"2026-03-01T13:00:00Z"},
+		"deprecated":{"v1beta1":{"failureReason":"FR","failureMessage":"FM"}},
 		"initialization":{"bootstrapDataSecretCreated":true,"infrastructureProvisioned":false},
 		"addresses":[{"type":"Hostname","address":"h"}],"nodeInfo":{"kubeletVersion":"v1.36.3"},
 		"conditions":[{"type":"Ready","status":"False","reason":"R","message":"m","observedGeneration":6,"lastTransitionTime":"2026-03-01T12:00:00Z"},
@@ -49,22 +54,32 @@ const fullMachine = `{
 func fullState() contract.MachineState {
 	yes := true
 	return contract.MachineState{
-		Key: types.NamespacedName{Namespace: "default", Name: "worker-1"}, UID: "u-1", ResourceVersion: "42", Generation: 7,
-		Created: noon, Deleting: noon.Add(time.Hour),
-		Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "c1", "x": "y"},
-		Annotations: map[string]string{
-			"machinist.dev/node-uid": "n-uid", "machinist.dev/drained-node-uid": "n-uid", "other": "kept",
+		Metadata: contract.Metadata{
+			Key: types.NamespacedName{Namespace: "default", Name: "worker-1"}, UID: "u-1", ResourceVersion: "42", Generation: 7,
+			Created: noon, Deleting: noon.Add(time.Hour),
+			Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "c1", "x": "y"},
+			Annotations: map[string]string{
+				"machinist.dev/node-uid": "n-uid", "machinist.dev/drained-node-uid": "n-uid", "other": "kept",
+				"machinist.dev/pre-drain-hooks-started": "2026-03-01T11:00:00Z", "machinist.dev/pre-terminate-hooks-started": "2026-03-01T14:00:00Z",
+			},
+			Finalizers: []string{"machine.cluster.x-k8s.io"},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: &yes},
+			},
 		},
-		Finalizers: []string{"machine.cluster.x-k8s.io"},
-		OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: &yes},
+		MachineSpec: contract.MachineSpec{
+			ClusterName:         "c1",
+			Bootstrap:           contract.Ref{Group: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: "b1"},
+			Infrastructure:      contract.Ref{Group: "infrastructure.cluster.x-k8s.io", Kind: "AWSMachine", Name: "i1"},
+			DataSecretName:      contract.Some(""),
+			ProviderID:          "p://1",
+			Version:             "v1.36.3",
+			WantedFailureDomain: "wanted",
+			NodeDrainTimeout:    contract.Some(time.Duration(0)), NodeDeletionTimeout: contract.Some(10 * time.Second),
+			NodeVolumeDetachTimeout: contract.Some(5 * time.Second), MinReady: contract.Some(30 * time.Second),
+			ReadinessGates: []contract.ReadinessGate{{ConditionType: "Synced"}, {ConditionType: "Broken", Negative: true}},
+			Taints:         []contract.Taint{{Key: "k", Value: "v", Effect: "NoSchedule", Propagation: "Always"}},
 		},
-		ClusterName:      "c1",
-		Bootstrap:        contract.Ref{Group: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: "b1"},
-		Infrastructure:   contract.Ref{Group: "infrastructure.cluster.x-k8s.io", Kind: "AWSMachine", Name: "i1"},
-		DataSecretName:   contract.Some(""),
-		ProviderID:       "p://1",
-		NodeDrainTimeout: contract.Some(time.Duration(0)), NodeDeletionTimeout: contract.Some(10 * time.Second),
 		Phase: "Deleting", Node: contract.NodeRef{Name: "n1", UID: "n-uid"},
 		BootstrapReady: contract.Some(true), InfrastructureReady: contract.Some(false),
 		Addresses: []contract.Address{{Type: "Hostname", Address: "h"}}, FailureDomain: "a",
@@ -72,7 +87,9 @@ func fullState() contract.MachineState {
 			{Type: "Ready", Status: "False", Reason: "R", Message: "m", ObservedGeneration: 6, LastTransitionTime: metav1.NewTime(noon)},
 			{Type: "Available", Status: "Unknown", Reason: "A", LastTransitionTime: metav1.NewTime(noon)},
 		},
-		ObservedGeneration: 6, LastUpdated: noon, DrainStarted: noon, DrainedNode: "n-uid",
+		ObservedGeneration: 6, LastUpdated: noon, DrainedNode: "n-uid",
+		PreDrainStarted: noon.Add(-time.Hour), DrainStarted: noon, VolumeDetachStarted: noon.Add(time.Hour), PreTerminateStarted: noon.Add(2 * time.Hour),
+		FailureReason: "FR", FailureMessage: "FM", CertificatesExpire: noon.Add(24 * time.Hour),
 	}
 }
 
@@ -94,7 +111,7 @@ func TestMachine_IsReadCompletely(t *testing.T) {
 func TestMachine_ReadingReplacesWhatTheStateHeldBefore(t *testing.T) {
 	state := fullState()
 	require.NoError(t, machineKind().Adapter.Read(parseObject(t, `{"metadata":{"name":"m"}}`), &state))
-	if diff := diffStates(contract.MachineState{Key: types.NamespacedName{Name: "m"}}, state); diff != "" {
+	if diff := diffStates(contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Name: "m"}}}, state); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -124,11 +141,11 @@ func TestMachine_ErrorsNameTheMachineAndThePlace(t *testing.T) {
 
 func TestMachine_AdapterRefusesWhatItCannotTranslate(t *testing.T) {
 	typed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
-	const want = "ns/m: want an unstructured object, got *v1.PartialObjectMetadata"
+	const want = "ns/m: object of another Go type: want an unstructured object, got *v1.PartialObjectMetadata"
 	require.EqualError(t, machineKind().Adapter.Read(typed, &contract.MachineState{}), want)
 	require.EqualError(t, machineKind().Adapter.Write(typed, contract.MachineUpdate{}), want)
 
-	empty := contract.Unstructured(machineGVK, nil)
+	empty := contract.Unstructured(machineGVK, (*contract.MachineLayout)(nil))
 	require.EqualError(t, empty.Adapter.Read(empty.New(), &contract.MachineState{}), "Machine : the Kind was made without a layout")
 	require.EqualError(t, empty.Adapter.Write(empty.New(), contract.MachineUpdate{}), "Machine : the Kind was made without a layout")
 }

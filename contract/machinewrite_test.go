@@ -17,10 +17,12 @@ import (
 // fullUpdate sets everything that a pass can change.
 func fullUpdate() contract.MachineUpdate {
 	return contract.MachineUpdate{
-		Finalizers:      contract.SetTo([]string{"a", "b"}),
-		OwnerReferences: contract.SetTo([]metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "o", UID: "o-uid"}}),
-		Labels:          map[string]contract.Change[string]{"new": contract.SetTo("label"), "x": contract.Cleared[string](), "k": {}},
-		Annotations:     map[string]contract.Change[string]{"note": contract.SetTo("")},
+		MetadataUpdate: contract.MetadataUpdate{
+			Finalizers:      contract.SetTo([]string{"a", "b"}),
+			OwnerReferences: contract.SetTo([]metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "o", UID: "o-uid"}}),
+			Labels:          map[string]contract.Change[string]{"new": contract.SetTo("label"), "x": contract.Cleared[string](), "k": {}},
+			Annotations:     map[string]contract.Change[string]{"note": contract.SetTo("")},
+		},
 
 		ProviderID: contract.SetTo("p://2"), DataSecretName: contract.SetTo("secret"),
 		Phase: contract.SetTo("Running"), Node: contract.SetTo(contract.NodeRef{Name: "n2", UID: "n2-uid"}),
@@ -29,8 +31,10 @@ func fullUpdate() contract.MachineUpdate {
 		FailureDomain:      contract.SetTo("b"),
 		ObservedGeneration: contract.SetTo(int64(8)),
 		LastUpdated:        contract.SetTo(noon.Add(time.Minute)),
-		DrainStarted:       contract.SetTo(noon.Add(2 * time.Minute)),
-		DrainedNode:        contract.SetTo(types.UID("n2-uid")),
+		PreDrainStarted:    contract.SetTo(noon.Add(time.Minute)), DrainStarted: contract.SetTo(noon.Add(2 * time.Minute)),
+		VolumeDetachStarted: contract.SetTo(noon.Add(3 * time.Minute)), PreTerminateStarted: contract.SetTo(noon.Add(4 * time.Minute)),
+		FailureReason: contract.SetTo("FR2"), FailureMessage: contract.SetTo("FM2"), CertificatesExpire: contract.SetTo(noon.Add(5 * time.Minute)),
+		DrainedNode: contract.SetTo(types.UID("n2-uid")),
 		Conditions: []metav1.Condition{
 			{Type: "Ready", Status: "True", Reason: "Up", LastTransitionTime: metav1.NewTime(noon.Add(time.Hour))},
 			{Type: "New", Status: "Unknown", Reason: "N", Message: "m", ObservedGeneration: 8, LastTransitionTime: metav1.NewTime(noon)},
@@ -73,12 +77,16 @@ func applyUpdate(s *contract.MachineState) {
 	delete(s.Labels, "x")
 	s.Annotations["note"] = ""
 	s.Annotations["machinist.dev/node-uid"], s.Annotations["machinist.dev/drained-node-uid"] = "n2-uid", "n2-uid"
+	s.Annotations["machinist.dev/pre-drain-hooks-started"], s.Annotations["machinist.dev/pre-terminate-hooks-started"] = "2026-03-01T12:01:00Z", "2026-03-01T12:04:00Z"
 	s.ProviderID, s.DataSecretName = "p://2", contract.Some("secret")
 	s.Phase, s.Node = "Running", contract.NodeRef{Name: "n2", UID: "n2-uid"}
 	s.BootstrapReady, s.InfrastructureReady = contract.Some(false), contract.Some(true)
 	s.Addresses = []contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "Hostname", Address: "h2"}}
 	s.FailureDomain, s.ObservedGeneration = "b", 8
-	s.LastUpdated, s.DrainStarted, s.DrainedNode = noon.Add(time.Minute), noon.Add(2*time.Minute), "n2-uid"
+	s.LastUpdated, s.DrainedNode = noon.Add(time.Minute), "n2-uid"
+	s.PreDrainStarted, s.DrainStarted = noon.Add(time.Minute), noon.Add(2*time.Minute)
+	s.VolumeDetachStarted, s.PreTerminateStarted = noon.Add(3*time.Minute), noon.Add(4*time.Minute)
+	s.FailureReason, s.FailureMessage, s.CertificatesExpire = "FR2", "FM2", noon.Add(5*time.Minute)
 	s.Conditions = fullUpdate().Conditions
 }
 
@@ -112,19 +120,19 @@ func TestMachine_EachChangeAloneTouchesItsOwnPlaceOnly(t *testing.T) {
 		before, after string
 	}{
 		"finalizers cleared": {
-			contract.MachineUpdate{Finalizers: contract.Cleared[[]string]()},
+			contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Finalizers: contract.Cleared[[]string]()}},
 			`{"metadata":{"name":"m","finalizers":["a"]}}`, `{"metadata":{"name":"m"}}`,
 		},
 		"an empty list of finalizers is none": {
-			contract.MachineUpdate{Finalizers: contract.SetTo([]string{})},
+			contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Finalizers: contract.SetTo([]string{})}},
 			`{"metadata":{"name":"m","finalizers":["a"]}}`, `{"metadata":{"name":"m"}}`,
 		},
 		"owner references cleared": {
-			contract.MachineUpdate{OwnerReferences: contract.Cleared[[]metav1.OwnerReference]()},
+			contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{OwnerReferences: contract.Cleared[[]metav1.OwnerReference]()}},
 			`{"metadata":{"name":"m","ownerReferences":[{"kind":"K"}]}}`, `{"metadata":{"name":"m"}}`,
 		},
 		"the last label": {
-			contract.MachineUpdate{Labels: map[string]contract.Change[string]{"a": contract.Cleared[string]()}},
+			contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Labels: map[string]contract.Change[string]{"a": contract.Cleared[string]()}}},
 			`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{}}`,
 		},
 		"a Node without a UID goes without the annotation": {

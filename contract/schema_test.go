@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,10 +49,10 @@ func (n *schemaNode) at(segments ...string) *schemaNode {
 	return n
 }
 
-// machineSchema returns the schema of Machine v1beta2 from Cluster API's own CRD.
-func machineSchema(t *testing.T) *schemaNode {
+// crdSchema returns the schema of one version from Cluster API's own CRD; kind is the plural, in lower case.
+func crdSchema(t *testing.T, kind, version string) *schemaNode {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(moduleDir(t, clusterAPI), "config/crd/bases/cluster.x-k8s.io_machines.yaml"))
+	raw, err := os.ReadFile(filepath.Join(moduleDir(t, clusterAPI), "config/crd/bases/cluster.x-k8s.io_"+kind+".yaml"))
 	require.NoError(t, err)
 	var crd struct {
 		Spec struct {
@@ -65,11 +66,11 @@ func machineSchema(t *testing.T) *schemaNode {
 	}
 	require.NoError(t, yaml.Unmarshal(raw, &crd))
 	for _, v := range crd.Spec.Versions {
-		if v.Name == "v1beta2" {
+		if v.Name == version {
 			return v.Schema.OpenAPIV3Schema
 		}
 	}
-	t.Fatal("the CRD has no version v1beta2")
+	t.Fatalf("the CRD of %s has no version %s", kind, version)
 	return nil
 }
 
@@ -94,70 +95,110 @@ type place struct {
 	name string
 	path contract.Path
 	want string // type in the schema
+	// format is the format in the schema, when it matters.
+	format string
 }
 
 func placesOf(t *testing.T, name string, value reflect.Value) []place {
 	t.Helper()
 	switch field := value.Interface().(type) {
 	case contract.Field[string]:
-		return []place{{name, field.Path(), "string"}}
+		return []place{{name, field.Path(), "string", ""}}
 	case contract.Field[bool]:
-		return []place{{name, field.Path(), "boolean"}}
+		return []place{{name, field.Path(), "boolean", ""}}
 	case contract.Field[int32]:
-		return []place{{name, field.Path(), "integer"}}
+		return []place{{name, field.Path(), "integer", ""}}
 	case contract.Field[int64]:
-		return []place{{name, field.Path(), "integer"}}
-	case contract.ConditionsField:
-		return listPlaces(name, field.Path(), "type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
+		return []place{{name, field.Path(), "integer", ""}}
+	case contract.TimeField:
+		return []place{{name, field.Path(), "string", "date-time"}}
+	case contract.DurationField:
+		return []place{{name, field.Path(), map[bool]string{true: "integer", false: "string"}[field.InSeconds()], ""}}
+	case contract.ContentField:
+		return []place{{name, field.Path(), "object", ""}}
+	case contract.TextsField:
+		return listPlaces(name, field.Path())
+	case contract.TaintsField:
+		return listPlaces(name, field.Path(), "key", "value", "effect")
+	case contract.ReadinessGatesField:
+		return listPlaces(name, field.Path(), "conditionType")
 	case contract.AddressesField:
 		return listPlaces(name, field.Path(), "type", "address")
+	case contract.ConditionsField:
+		places := []place{{name, field.Path(), "array", ""}}
+		for _, path := range field.Paths() {
+			places = append(places, listPlaces(name+" at "+path.String(), path, "type", "status", "reason", "message", "lastTransitionTime")...)
+		}
+		return places
 	}
 	require.Equal(t, reflect.Struct, value.Kind(), "%s: the test does not know fields of type %s", name, value.Type())
 	var places []place
 	for i := range value.NumField() {
 		field := value.Type().Field(i)
 		require.True(t, field.IsExported(), "%s.%s: the test does not see into %s", name, field.Name, value.Type())
-		places = append(places, placesOf(t, name+"."+field.Name, value.Field(i))...)
+		inner := name + "." + field.Name
+		if field.Anonymous {
+			inner = name
+		}
+		places = append(places, placesOf(t, strings.TrimPrefix(inner, "."), value.Field(i))...)
 	}
 	return places
 }
 
 func listPlaces(name string, list contract.Path, members ...string) []place {
-	places := []place{{name, list, "array"}}
+	places := []place{{name, list, "array", ""}}
 	for _, member := range members {
-		want := "string"
-		if member == "observedGeneration" {
-			want = "integer"
-		}
-		path := list
 		if !list.IsZero() {
-			path = contract.NewPath(append(list.Segments(), "0", member)...)
+			places = append(places, place{name + "." + member, contract.NewPath(append(list.Segments(), "0", member)...), "string", ""})
 		}
-		places = append(places, place{name + "." + member, path, want})
 	}
 	return places
 }
 
+// layoutCase is a layout and the schema that judges it.
+type layoutCase struct {
+	layout        any
+	kind, version string
+	// none are members that this shape has no place for at all.
+	none []string
+}
+
+func layoutCases() map[string]layoutCase {
+	return map[string]layoutCase{
+		"Machine v1beta2": {layout: *contract.MachineV1Beta2(), kind: "machines", version: "v1beta2", none: []string{
+			"Bootstrap.APIVersion", "Bootstrap.Namespace", "Infrastructure.APIVersion", "Infrastructure.Namespace", "NodeKind", "NodeAPIVersion",
+			"ProviderSpec", "Class.Group", "Class.APIVersion", "Class.Kind", "Class.Namespace", "Class.Name"}},
+		"Machine v1beta1": {layout: *contract.MachineV1Beta1(), kind: "machines", version: "v1beta1", none: []string{
+			"Bootstrap.Group", "Infrastructure.Group", "MinReady",
+			"ProviderSpec", "Class.Group", "Class.APIVersion", "Class.Kind", "Class.Namespace", "Class.Name"}},
+	}
+}
+
 // The API server prunes what the schema does not know: a value written there would be lost without an error.
-func TestMachineV1Beta2_EveryPlaceIsInClusterAPIsSchema(t *testing.T) {
-	schema := machineSchema(t)
-	places := placesOf(t, "MachineLayout", reflect.ValueOf(*contract.MachineV1Beta2()))
-	require.Greater(t, len(places), reflect.TypeFor[contract.MachineLayout]().NumField())
-	for _, p := range places {
-		t.Run(p.name, func(t *testing.T) {
-			require.False(t, p.path.IsZero(), "the layout has no place for it")
-			if key, ok := annotationKey(p.path); ok {
-				require.True(t, strings.HasPrefix(key, "machinist.dev/"), "%s is not ours", key)
-				require.Empty(t, apivalidation.ValidateAnnotations(map[string]string{key: ""}, nil))
-				return
-			}
-			node := schema.at(p.path.Segments()...)
-			require.NotNil(t, node, "the API server would prune %s", p.path)
-			require.Equal(t, p.want, node.Type)
-			if strings.HasSuffix(p.path.String(), "Time") || strings.HasSuffix(p.path.String(), "lastUpdated") {
-				require.Equal(t, "date-time", node.Format)
-			}
-		})
+func TestLayouts_EveryPlaceIsInClusterAPIsSchema(t *testing.T) {
+	for name, c := range layoutCases() {
+		schema := crdSchema(t, c.kind, c.version)
+		places := placesOf(t, "", reflect.ValueOf(c.layout))
+		require.Greater(t, len(places), reflect.TypeOf(c.layout).NumField())
+		for _, p := range places {
+			t.Run(name+"/"+p.name, func(t *testing.T) {
+				require.Equal(t, slices.Contains(c.none, p.name), p.path.IsZero(), "whether the layout has a place for it")
+				if p.path.IsZero() {
+					return
+				}
+				if key, ok := annotationKey(p.path); ok {
+					require.True(t, strings.HasPrefix(key, "machinist.dev/"), "%s is not ours", key)
+					require.Empty(t, apivalidation.ValidateAnnotations(map[string]string{key: ""}, nil))
+					return
+				}
+				node := schema.at(p.path.Segments()...)
+				require.NotNil(t, node, "the API server would prune %s", p.path)
+				require.Equal(t, p.want, node.Type)
+				if p.format != "" {
+					require.Equal(t, p.format, node.Format)
+				}
+			})
+		}
 	}
 }
 
@@ -169,13 +210,16 @@ func annotationKey(p contract.Path) (string, bool) {
 	return "", false
 }
 
-func TestMachineV1Beta2_NothingThatAnUpdateWritesWouldBePruned(t *testing.T) {
-	schema := machineSchema(t)
-	obj := machineKind().New()
-	require.NoError(t, machineKind().Adapter.Write(obj, fullUpdate()))
-	content := parseable(t, obj)
-	delete(content, "metadata")
-	require.Empty(t, pruned(schema, content, ""))
+func TestMachine_NothingThatAnUpdateWritesWouldBePruned(t *testing.T) {
+	for version, layout := range map[string]*contract.MachineLayout{"v1beta1": contract.MachineV1Beta1(), "v1beta2": contract.MachineV1Beta2()} {
+		kind := contract.Unstructured(machineGVK, layout)
+		obj := kind.New()
+		require.NoError(t, kind.Adapter.Write(obj, fullUpdate()))
+		content := parseable(t, obj)
+		delete(content, "metadata")
+		require.Empty(t, pruned(crdSchema(t, "machines", version), content, ""))
+	}
+	schema := crdSchema(t, "machines", "v1beta2")
 	require.Equal(t, []string{".spec.invented", ".status.addresses.0.zone"}, pruned(schema, parseJSON(t,
 		`{"spec":{"invented":1,"clusterName":"c"},"status":{"addresses":[{"type":"Hostname","address":"a","zone":"z"}]}}`), ""),
 		"the check itself must find what a schema does not know")

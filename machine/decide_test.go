@@ -145,9 +145,9 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		"a new Node is recorded first":        {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Readopted, Node: node, Record: true}}, want: drainRecord},
 		"the start is recorded first":         {facts: drainFacts{NodesSynced: true, Match: matched}, want: drainStart},
 		"under way":                           {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Hour)}, want: drainGo},
-		"within its limit":                    {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-30 * time.Second), NodeDrainTimeout: minute}, want: drainGo},
-		"over its limit":                      {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Minute), NodeDrainTimeout: minute}, want: drainSkip},
-		"a limit of zero is none":             {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Hour), NodeDrainTimeout: contract.Some(time.Duration(0))}, want: drainGo},
+		"within its limit":                    {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-30 * time.Second), MachineSpec: contract.MachineSpec{NodeDrainTimeout: minute}}, want: drainGo},
+		"over its limit":                      {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Minute), MachineSpec: contract.MachineSpec{NodeDrainTimeout: minute}}, want: drainSkip},
+		"a limit of zero is none":             {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Hour), MachineSpec: contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Duration(0))}}, want: drainGo},
 		"drained before":                      {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now, DrainedNode: "n-uid"}, want: drainSkip},
 		"another Node was drained before":     {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now, DrainedNode: "old-uid"}, want: drainGo},
 	} {

@@ -36,25 +36,26 @@ func (s *Scope) flush(ctx context.Context) (time.Duration, error) {
 	return again, s.writeStatus(ctx, current, status)
 }
 
-// split parts an update into what the main resource takes and what the status subresource takes. A matched Node goes into
-// both, because its UID may live in an annotation: whatever a write does not apply to is cut from the patch.
+// split parts an update into what the main resource takes and what the status subresource takes. Only a layout knows on
+// which side a member is, and state may live in annotations: so both take all, and whatever a write does not apply to is
+// cut from its patch. Conditions are for the status alone.
 func split(u contract.MachineUpdate) (main, status contract.MachineUpdate) {
-	main = contract.MachineUpdate{
-		Finalizers: u.Finalizers, OwnerReferences: u.OwnerReferences, Labels: u.Labels, Annotations: u.Annotations,
-		ProviderID: u.ProviderID, DataSecretName: u.DataSecretName, Node: u.Node, DrainedNode: u.DrainedNode,
-		DrainStarted: u.DrainStarted,
-	}
-	status = u
-	status.Finalizers, status.OwnerReferences = contract.Change[[]string]{}, contract.Change[[]metav1.OwnerReference]{}
-	status.Labels, status.Annotations = nil, nil
+	main, status = u, u
+	main.Conditions, main.RemoveConditions = nil, nil
+	status.MetadataUpdate = contract.MetadataUpdate{}
 	status.ProviderID, status.DataSecretName = contract.Change[string]{}, contract.Change[string]{}
 	return main, status
 }
 
-// urgent reports whether somebody else waits for what a main write holds. A Node's UID alone rides along with the status.
-func urgent(main contract.MachineUpdate) bool {
-	return !main.Finalizers.Keeps() || !main.OwnerReferences.Keeps() || len(main.Labels) > 0 || len(main.Annotations) > 0 ||
-		!main.ProviderID.Keeps() || !main.DataSecretName.Keeps() || !main.DrainedNode.Keeps() || !main.DrainStarted.Keeps()
+// urgent reports whether somebody else waits for what an update holds. A Node's UID alone rides along with the status.
+func urgent(u contract.MachineUpdate) bool {
+	return !u.Finalizers.Keeps() || !u.OwnerReferences.Keeps() || len(u.Labels) > 0 || len(u.Annotations) > 0 ||
+		!u.ProviderID.Keeps() || !u.DataSecretName.Keeps() || !u.DrainedNode.Keeps() || stageStarted(u)
+}
+
+// stageStarted reports whether a stage of deletion began: its limit counts from what is written.
+func stageStarted(u contract.MachineUpdate) bool {
+	return !u.PreDrainStarted.Keeps() || !u.DrainStarted.Keeps() || !u.VolumeDetachStarted.Keeps() || !u.PreTerminateStarted.Keeps()
 }
 
 // settleStatus decides whether the status is written in this pass.
@@ -77,7 +78,8 @@ func (s *Scope) settleStatus(status, main contract.MachineUpdate) (bool, time.Du
 
 func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
 	return !u.Phase.Keeps() || !u.Node.Keeps() || !u.BootstrapReady.Keeps() || !u.InfrastructureReady.Keeps() ||
-		!u.Addresses.Keeps() || !u.FailureDomain.Keeps() || !u.DrainStarted.Keeps() || len(u.RemoveConditions) > 0 ||
+		!u.Addresses.Keeps() || !u.FailureDomain.Keeps() || !u.FailureReason.Keeps() || !u.FailureMessage.Keeps() ||
+		!u.CertificatesExpire.Keeps() || stageStarted(u) || len(u.RemoveConditions) > 0 ||
 		s.State.ObservedGeneration != s.State.Generation ||
 		len(changedConditions(s.stored, s.asserted, s.State.Generation, s.Now)) > 0
 }
@@ -102,6 +104,7 @@ func changedConditions(have, want []metav1.Condition, generation int64, now time
 }
 
 func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contract.Object, error) {
+	u.ObservedGeneration = contract.SetTo(s.State.Generation) // for a layout that keeps it in an annotation
 	before, after, err := s.apply(s.Object, u)
 	if err != nil {
 		return nil, err

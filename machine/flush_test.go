@@ -20,13 +20,18 @@ import (
 func everything() contract.MachineUpdate {
 	change := map[string]contract.Change[string]{"k": contract.SetTo("v")}
 	return contract.MachineUpdate{
-		Finalizers: contract.SetTo([]string{"f"}), OwnerReferences: contract.SetTo([]metav1.OwnerReference{{}}),
-		Labels: change, Annotations: change,
+		MetadataUpdate: contract.MetadataUpdate{
+			Finalizers: contract.SetTo([]string{"f"}), OwnerReferences: contract.SetTo([]metav1.OwnerReference{{}}),
+			Labels: change, Annotations: change,
+		},
 		ProviderID: contract.SetTo("id"), DataSecretName: contract.SetTo("s"), Phase: contract.SetTo("Running"),
 		Node: contract.SetTo(contract.NodeRef{Name: "n"}), BootstrapReady: contract.SetTo(true),
 		InfrastructureReady: contract.SetTo(true), Addresses: contract.SetTo([]contract.Address{{}}),
 		FailureDomain: contract.SetTo("z"), ObservedGeneration: contract.SetTo[int64](1), LastUpdated: contract.SetTo(time.Unix(1, 0)),
-		DrainStarted: contract.SetTo(time.Unix(1, 0)), DrainedNode: contract.SetTo(types.UID("u")),
+		PreDrainStarted: contract.SetTo(time.Unix(1, 0)), DrainStarted: contract.SetTo(time.Unix(1, 0)),
+		VolumeDetachStarted: contract.SetTo(time.Unix(1, 0)), PreTerminateStarted: contract.SetTo(time.Unix(1, 0)),
+		DrainedNode: contract.SetTo(types.UID("u")), FailureReason: contract.SetTo("r"), FailureMessage: contract.SetTo("m"),
+		CertificatesExpire: contract.SetTo(time.Unix(1, 0)),
 		Conditions: []metav1.Condition{{Type: "X"}}, RemoveConditions: []string{"Y"},
 	}
 }

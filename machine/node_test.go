@@ -71,6 +71,7 @@ func TestTheConditionsOfANodeBecomeThoseOfItsMachine(t *testing.T) {
 
 func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 	going := time.Unix(1, 0)
+	known := contract.MachineSpec{ProviderID: "a://b"}
 	infra := contract.Ref{Group: "g", Kind: "FakeMachine", Name: "m"}
 	joined := contract.NodeRef{Name: "n"}
 	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "a://other"}}
@@ -83,26 +84,26 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 		says   string
 	}{
 		"no provider ID": {
-			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Infrastructure: infra},
+			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{MachineSpec: contract.MachineSpec{Infrastructure: infra}},
 			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed, says: "Waiting for FakeMachine to report spec.providerID"},
 		"not joined": {
-			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{ProviderID: "a://b"},
+			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known},
 			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed, says: "Waiting for a Node with spec.providerID a://b to exist"},
 		"gone": {
-			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{ProviderID: "a://b", Node: joined},
+			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known, Node: joined},
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted while the Machine still exists"},
 		"gone in a deletion": {
-			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{ProviderID: "a://b", Node: joined, Deleting: going},
+			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known, Node: joined, Metadata: contract.Metadata{Deleting: going}},
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted"},
 		"never there in a deletion": {
-			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{ProviderID: "a://b", Deleting: going},
+			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known, Metadata: contract.Metadata{Deleting: going}},
 			status: metav1.ConditionUnknown, reason: ReasonNodeDoesNotExist, says: "Node does not exist"},
 		"taken over": {
-			match: noderef.Match{Outcome: noderef.Stale, Other: other}, state: contract.MachineState{ProviderID: "a://b", Node: joined},
+			match: noderef.Match{Outcome: noderef.Stale, Other: other}, state: contract.MachineState{MachineSpec: known, Node: joined},
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted,
 			says: `Node n is another machine's: its spec.providerID is "a://other", this Machine's is "a://b"`},
 		"claimed twice": {
-			match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: two}, state: contract.MachineState{ProviderID: "a://b"},
+			match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: two}, state: contract.MachineState{MachineSpec: known},
 			status: metav1.ConditionUnknown, reason: ReasonAmbiguousNode,
 			says: "several Nodes have spec.providerID a://b: a, b; delete those that are not this machine's"},
 	} {

@@ -1,0 +1,119 @@
+package contract
+
+import "slices"
+
+// TextsField is the place of a list of texts. The zero TextsField is "no such place": it reads as absent. Safe for
+// concurrent use as long as nobody writes the object.
+type TextsField struct{ path Path }
+
+// TextsAt returns the TextsField at the given keys.
+func TextsAt(segments ...string) TextsField { return TextsField{path: NewPath(segments...)} }
+
+// Path returns the place; it is the zero Path when the layout has none.
+func (f TextsField) Path() Path { return f.path }
+
+// Exists reports whether the layout has a place for this value.
+func (f TextsField) Exists() bool { return !f.path.IsZero() }
+
+// Get appends the texts to into[:0] and returns it; strings are shared with obj, which is neither changed nor kept. found
+// tells an absent list from an empty one. Another type anywhere, null included, is an error that matches ErrWrongType. It
+// allocates nothing when into is large enough.
+func (f TextsField) Get(obj map[string]any, into []string) (texts []string, found bool, err error) {
+	into = into[:0]
+	items, found, err := listAt(f.path, obj)
+	if err != nil || !found {
+		return into, false, err
+	}
+	for i, item := range items {
+		text, ok := item.(string)
+		if !ok {
+			return into, false, &FieldError{Path: entryPath(f.path, i), Want: "string", Got: typeName(item)}
+		}
+		into = append(into, text)
+	}
+	return into, true, nil
+}
+
+// Set writes a copy of the list. It fails like Field.Set.
+func (f TextsField) Set(obj map[string]any, texts []string) error {
+	items := make([]any, 0, len(texts))
+	for _, text := range texts {
+		items = append(items, text)
+	}
+	return f.path.set(obj, items)
+}
+
+// Clear removes the list like Field.Clear.
+func (f TextsField) Clear(obj map[string]any) error { return f.path.clear(obj) }
+
+// listAt returns the list at a place. Null is a wrong type there, as for scalars.
+func listAt(at Path, obj map[string]any) ([]any, bool, error) {
+	raw, found, err := lookup(at.segments, obj)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	items, ok := raw.([]any)
+	if !ok {
+		return nil, false, &FieldError{Path: at, Want: "list", Got: typeName(raw)}
+	}
+	return items, true, nil
+}
+
+// entry is one object of a list and where it stands, for readers of its members.
+type entry struct {
+	list   Path
+	index  int
+	values map[string]any
+}
+
+// entriesOf reads the objects of a list. While what it reads equals what the state held before, that stays: an unchanged
+// object is read without an allocation, and what was handed out earlier never changes.
+func entriesOf[T comparable](at Path, items []any, before []T, read func(entry) (T, error)) ([]T, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	kept := before[:0:min(len(before), len(items))]
+	fresh := false
+	for i, item := range items {
+		values, ok := item.(map[string]any)
+		if !ok {
+			return nil, &FieldError{Path: entryPath(at, i), Want: "object", Got: typeName(item)}
+		}
+		value, err := read(entry{list: at, index: i, values: values})
+		if err != nil {
+			return nil, err
+		}
+		if !fresh && i < len(before) && before[i] == value {
+			kept = kept[:i+1]
+			continue
+		}
+		if !fresh {
+			fresh, kept = true, append(make([]T, 0, len(items)), before[:i]...)
+		}
+		kept = append(kept, value)
+	}
+	return slices.Clip(kept), nil
+}
+
+// path returns the place of a member.
+func (e entry) path(key string) Path { return entryPath(e.list, e.index, key) }
+
+// text returns a member that may be missing but is otherwise text.
+func (e entry) text(key string) (string, error) {
+	text, ok := e.values[key].(string)
+	if !ok {
+		if _, found := e.values[key]; found {
+			return "", wrongMember(e, key)
+		}
+	}
+	return text, nil
+}
+
+// needed returns a member that must be text and not empty.
+func (e entry) needed(key string) (string, error) {
+	text, err := e.text(key)
+	if err == nil && text == "" {
+		return "", &FieldError{Path: e.path(key), Want: "string", Got: "nothing"}
+	}
+	return text, err
+}

@@ -1,0 +1,167 @@
+package contract
+
+import (
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ErrOtherType matches the error of an adapter that is given an object of another Go type than it was made for.
+var ErrOtherType = errors.New("object of another Go type")
+
+var errNoLayout = errors.New("the Kind was made without a layout")
+
+// Object is an API object: the same methods as controller-runtime's client.Object, without importing it.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Adapter translates between objects of some shape and neutral values: S is a state such as MachineState, U an update such
+// as MachineUpdate. Safe for concurrent use.
+type Adapter[S, U any] interface {
+	// Read fills every field of the state. It neither changes nor keeps the object, but the state may share the object's
+	// strings, maps and slices, and may keep its own where they say the same. After an error the state is to be thrown away.
+	Read(obj Object, into *S) error
+	// Write changes what the update sets or clears and nothing else; it does not change the update. What was written is
+	// read back equal, times to the second. It must not fail for a value that the shape has no place for: such state goes
+	// to annotations. After an error the object is to be thrown away.
+	Write(obj Object, update U) error
+}
+
+// KindOf is a kind of object and how to read it. Every field but StatusSubresource is needed. Use it by the names Kind,
+// MachineSetKind, MachineDeploymentKind, MachinePoolKind and HealthCheckKind.
+type KindOf[S, U any] struct {
+	// GVK is used for owner references and events, because cached objects of Go types have none.
+	GVK schema.GroupVersionKind
+	// New and NewList return empty objects, with the GVK set when they are unstructured.
+	New     func() Object
+	NewList func() runtime.Object
+	// Adapter translates the objects that New returns.
+	Adapter Adapter[S, U]
+	// StatusSubresource says that status is written through its own endpoint.
+	StatusSubresource bool
+}
+
+// Layout is a table of fields for one kind of object in one shape: *MachineLayout, *MachineSetLayout,
+// *MachineDeploymentLayout, *MachinePoolLayout or *HealthCheckLayout.
+type Layout[S, U any] interface {
+	read(obj map[string]any, into *S) error
+	write(obj map[string]any, update U) error
+	missing() bool
+}
+
+// Unstructured returns the Kind of objects that are read and written as unstructured content through a layout. It keeps
+// the layout, which must not change afterwards. Its adapter fails with ErrOtherType for objects of Go types.
+// StatusSubresource is true: set it to false for a CRD without one.
+func Unstructured[S, U any](gvk schema.GroupVersionKind, layout Layout[S, U]) KindOf[S, U] {
+	return KindOf[S, U]{
+		GVK: gvk,
+		New: func() Object {
+			obj := &unstructured.Unstructured{}
+			obj.SetGroupVersionKind(gvk)
+			return obj
+		},
+		NewList: func() runtime.Object {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+			return list
+		},
+		Adapter:           layoutAdapter[S, U]{layout: layout},
+		StatusSubresource: true,
+	}
+}
+
+type layoutAdapter[S, U any] struct{ layout Layout[S, U] }
+
+func (a layoutAdapter[S, U]) content(obj Object) (*unstructured.Unstructured, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("%s/%s: %w: want an unstructured object, got %T", obj.GetNamespace(), obj.GetName(), ErrOtherType, obj)
+	}
+	if a.layout == nil || a.layout.missing() {
+		return nil, fmt.Errorf("%s: %w", describe(u), errNoLayout)
+	}
+	return u, nil
+}
+
+func (a layoutAdapter[S, U]) Read(obj Object, into *S) error {
+	u, err := a.content(obj)
+	if err != nil {
+		return err
+	}
+	if err := a.layout.read(u.Object, into); err != nil {
+		return fmt.Errorf("%s: %w", describe(u), err)
+	}
+	return nil
+}
+
+func (a layoutAdapter[S, U]) Write(obj Object, update U) error {
+	u, err := a.content(obj)
+	if err != nil {
+		return err
+	}
+	if u.Object == nil {
+		u.Object = map[string]any{}
+	}
+	if err := a.layout.write(u.Object, update); err != nil {
+		return fmt.Errorf("%s: %w", describe(u), err)
+	}
+	return nil
+}
+
+// NewTyped returns the Kind of an embedder's own Go type. newObject and newList return empty objects; read and write are
+// the two methods of an Adapter for that type, and Metadata.From and MetadataUpdate.ApplyTo do the metadata for them. The
+// adapter fails with ErrOtherType for other objects. StatusSubresource is true: set it to false for a CRD without one.
+func NewTyped[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
+	read func(T, *S) error, write func(T, U) error,
+) KindOf[S, U] {
+	return KindOf[S, U]{
+		GVK:               gvk,
+		New:               func() Object { return newObject() },
+		NewList:           newList,
+		Adapter:           typedAdapter[T, S, U]{kind: gvk.Kind, read: read, write: write},
+		StatusSubresource: true,
+	}
+}
+
+type typedAdapter[T Object, S, U any] struct {
+	kind  string
+	read  func(T, *S) error
+	write func(T, U) error
+}
+
+func (a typedAdapter[T, S, U]) Read(obj Object, into *S) error {
+	typed, err := a.typed(obj)
+	if err == nil {
+		err = a.read(typed, into)
+	}
+	return a.named(obj, err)
+}
+
+func (a typedAdapter[T, S, U]) Write(obj Object, update U) error {
+	typed, err := a.typed(obj)
+	if err == nil {
+		err = a.write(typed, update)
+	}
+	return a.named(obj, err)
+}
+
+func (a typedAdapter[T, S, U]) typed(obj Object) (T, error) {
+	typed, ok := obj.(T)
+	if !ok {
+		return typed, fmt.Errorf("%w: want %T, got %T", ErrOtherType, typed, obj)
+	}
+	return typed, nil
+}
+
+func (a typedAdapter[T, S, U]) named(obj Object, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s/%s: %w", a.kind, obj.GetNamespace(), obj.GetName(), err)
+}

@@ -1,0 +1,57 @@
+package contract
+
+var machineV1Beta2 = MachineLayout{
+	MachineSpecLayout:   machineSpecV1Beta2("spec"),
+	Phase:               At[string]("status", "phase"),
+	NodeName:            At[string]("status", "nodeRef", "name"),
+	NodeUID:             AtAnnotation[string](NodeUIDAnnotation),
+	FailureDomain:       At[string]("status", "failureDomain"),
+	BootstrapReady:      At[bool]("status", "initialization", "bootstrapDataSecretCreated"),
+	InfrastructureReady: At[bool]("status", "initialization", "infrastructureProvisioned"),
+	Addresses:           AddressesAt("status", "addresses"),
+	Conditions:          ConditionsAt("status", "conditions"),
+	ObservedGeneration:  At[int64]("status", "observedGeneration"),
+	LastUpdated:         TimeAt("status", "lastUpdated"),
+	PreDrainStarted:     TimeAtAnnotation(PreDrainStartedAnnotation),
+	DrainStarted:        TimeAt("status", "deletion", "nodeDrainStartTime"),
+	VolumeDetachStarted: TimeAt("status", "deletion", "waitForNodeVolumeDetachStartTime"),
+	PreTerminateStarted: TimeAtAnnotation(PreTerminateStartedAnnotation),
+	DrainedNodeUID:      AtAnnotation[string](DrainedAnnotation),
+	FailureReason:       At[string]("status", "deprecated", "v1beta1", "failureReason"),
+	FailureMessage:      At[string]("status", "deprecated", "v1beta1", "failureMessage"),
+	CertificatesExpire:  TimeAt("status", "certificatesExpiryDate"),
+}
+
+// MachineV1Beta2 returns the layout of Machine in cluster.x-k8s.io/v1beta2. What that schema has no field for, the UID of
+// the Node, the UID of the drained Node and when hooks began to be waited for (the newest releases have fields for the
+// latter, but those that people run would prune them), is in annotations. The table is shared and must not be changed.
+func MachineV1Beta2() *MachineLayout { return &machineV1Beta2 }
+
+var machineV1Beta1 = MachineLayout{
+	MachineSpecLayout:   machineSpecV1Beta1("spec"),
+	Phase:               At[string]("status", "phase"),
+	NodeName:            At[string]("status", "nodeRef", "name"),
+	NodeUID:             At[string]("status", "nodeRef", "uid"),
+	NodeKind:            At[string]("status", "nodeRef", "kind"),
+	NodeAPIVersion:      At[string]("status", "nodeRef", "apiVersion"),
+	FailureDomain:       At[string]("spec", "failureDomain"),
+	BootstrapReady:      At[bool]("status", "bootstrapReady"),
+	InfrastructureReady: At[bool]("status", "infrastructureReady"),
+	Addresses:           AddressesAt("status", "addresses"),
+	Conditions:          ConditionsAt("status", "v1beta2", "conditions").And(ConditionsShaped(ShapeV1Beta1, "status", "conditions")),
+	ObservedGeneration:  At[int64]("status", "observedGeneration"),
+	LastUpdated:         TimeAt("status", "lastUpdated"),
+	PreDrainStarted:     TimeAtAnnotation(PreDrainStartedAnnotation),
+	DrainStarted:        TimeAt("status", "deletion", "nodeDrainStartTime"),
+	VolumeDetachStarted: TimeAt("status", "deletion", "waitForNodeVolumeDetachStartTime"),
+	PreTerminateStarted: TimeAtAnnotation(PreTerminateStartedAnnotation),
+	DrainedNodeUID:      AtAnnotation[string](DrainedAnnotation),
+	FailureReason:       At[string]("status", "failureReason"),
+	FailureMessage:      At[string]("status", "failureMessage"),
+	CertificatesExpire:  TimeAt("status", "certificatesExpiryDate"),
+}
+
+// MachineV1Beta1 returns the layout of Machine in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes and
+// places that this version has, and read from the one in metav1 shape while there is one. A failure domain has one field
+// for what is wanted and what is. The table is shared and must not be changed.
+func MachineV1Beta1() *MachineLayout { return &machineV1Beta1 }

@@ -1,0 +1,109 @@
+package contract
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// owners keeps the list that the state held before while it says the same: an entry has pointers, which would be
+// allocated on every read.
+func (r *reader) owners(before []metav1.OwnerReference) []metav1.OwnerReference {
+	raw := r.raw(metaOwners)
+	if raw == nil {
+		return nil
+	}
+	items, ok := raw.([]any)
+	if !ok {
+		r.fail(&FieldError{Path: metaOwners, Want: "list", Got: typeName(raw)})
+		return nil
+	}
+	if len(items) == 0 || sameOwners(before, items) {
+		return before[:len(items):len(items)]
+	}
+	owners := make([]metav1.OwnerReference, 0, len(items))
+	for i, item := range items {
+		values, ok := item.(map[string]any)
+		if !ok {
+			r.fail(&FieldError{Path: entryPath(metaOwners, i), Want: "object", Got: typeName(item)})
+			return nil
+		}
+		owner, err := readOwner(entry{list: metaOwners, index: i, values: values})
+		if err != nil {
+			r.fail(err)
+			return nil
+		}
+		owners = append(owners, owner)
+	}
+	return owners
+}
+
+func readOwner(e entry) (o metav1.OwnerReference, err error) {
+	var uid string
+	for _, member := range []struct {
+		key  string
+		into *string
+	}{{"apiVersion", &o.APIVersion}, {"kind", &o.Kind}, {"name", &o.Name}, {"uid", &uid}} {
+		if *member.into, err = e.text(member.key); err != nil {
+			return metav1.OwnerReference{}, err
+		}
+	}
+	o.UID = types.UID(uid)
+	if o.Controller, err = e.flag("controller"); err != nil {
+		return metav1.OwnerReference{}, err
+	}
+	if o.BlockOwnerDeletion, err = e.flag("blockOwnerDeletion"); err != nil {
+		return metav1.OwnerReference{}, err
+	}
+	return o, nil
+}
+
+// flag returns a bool that may be missing or null.
+func (e entry) flag(key string) (*bool, error) {
+	raw := e.values[key]
+	if raw == nil {
+		return nil, nil
+	}
+	flag, ok := raw.(bool)
+	if !ok {
+		return nil, &FieldError{Path: e.path(key), Want: "bool", Got: typeName(raw)}
+	}
+	return &flag, nil
+}
+
+func sameOwners(have []metav1.OwnerReference, items []any) bool {
+	if len(have) != len(items) {
+		return false
+	}
+	for i, item := range items {
+		values, ok := item.(map[string]any)
+		if !ok || !sameOwner(&have[i], values) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameOwner(have *metav1.OwnerReference, values map[string]any) bool {
+	return isText(values["apiVersion"], have.APIVersion) && isText(values["kind"], have.Kind) &&
+		isText(values["name"], have.Name) && isText(values["uid"], string(have.UID)) &&
+		isFlag(values["controller"], have.Controller) && isFlag(values["blockOwnerDeletion"], have.BlockOwnerDeletion)
+}
+
+func isFlag(raw any, want *bool) bool {
+	if want == nil {
+		return raw == nil
+	}
+	flag, ok := raw.(bool)
+	return ok && flag == *want
+}
+
+func ownerContent(o metav1.OwnerReference) any {
+	values := map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": string(o.UID)}
+	if o.Controller != nil {
+		values["controller"] = *o.Controller
+	}
+	if o.BlockOwnerDeletion != nil {
+		values["blockOwnerDeletion"] = *o.BlockOwnerDeletion
+	}
+	return values
+}
