@@ -8,21 +8,32 @@ import (
 // same names. A zero Field is "no such place": it reads as absent and what is written there is lost, so give state that
 // the schema has no field for an annotation (AtAnnotation). The tables that this package returns are shared: copy one to
 // make a layout of your own.
+//
+// The tags say who writes a field and what it means when it is missing; the table in the documentation of this package is
+// made of them (Places).
 type MachineLayout struct {
 	MachineSpecLayout
 
-	Phase, FailureDomain                                                    Field[string]
-	NodeName, NodeUID                                                       Field[string]
-	NodeKind, NodeAPIVersion                                                Field[string]
-	BootstrapReady, InfrastructureReady                                     Field[bool]
-	Addresses                                                               AddressesField
-	Conditions                                                              ConditionsField
-	ObservedGeneration                                                      Field[int64]
-	LastUpdated                                                             TimeField
-	PreDrainStarted, DrainStarted, VolumeDetachStarted, PreTerminateStarted TimeField
-	DrainedNodeUID                                                          Field[string]
-	FailureReason, FailureMessage                                           Field[string]
-	CertificatesExpire                                                      TimeField
+	Phase               Field[string]   `by:"controller" absent:"no phase yet"`
+	NodeName            Field[string]   `by:"controller" absent:"no Node was matched"`
+	NodeUID             Field[string]   `by:"controller" absent:"the Node was matched by somebody who does not keep it"`
+	NodeKind            Field[string]   `by:"controller" absent:"no Node was matched"`
+	NodeAPIVersion      Field[string]   `by:"controller" absent:"no Node was matched"`
+	BootstrapReady      Field[bool]     `by:"controller" absent:"not yet"`
+	InfrastructureReady Field[bool]     `by:"controller" absent:"not yet"`
+	Addresses           AddressesField  `by:"controller" absent:"none known"`
+	FailureDomain       Field[string]   `by:"controller" absent:"unknown"`
+	Conditions          ConditionsField `by:"controller" absent:"none"`
+	ObservedGeneration  Field[int64]    `by:"controller" absent:"0: never looked at"`
+	LastUpdated         TimeField       `by:"controller" absent:"the phase never changed"`
+	PreDrainStarted     TimeField       `by:"controller" absent:"not begun"`
+	DrainStarted        TimeField       `by:"controller" absent:"not begun"`
+	VolumeDetachStarted TimeField       `by:"controller" absent:"not begun"`
+	PreTerminateStarted TimeField       `by:"controller" absent:"not begun"`
+	DrainedNodeUID      Field[string]   `by:"controller" absent:"no Node was drained to the end"`
+	FailureReason       Field[string]   `by:"controller" absent:"no failure"`
+	FailureMessage      Field[string]   `by:"controller" absent:"no failure"`
+	CertificatesExpire  TimeField       `by:"controller" absent:"unknown"`
 }
 
 func (l *MachineLayout) missing() bool { return l == nil }

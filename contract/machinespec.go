@@ -8,12 +8,21 @@ import (
 // MachineSpecLayout says where a Machine, or the template of a set, keeps what is asked for: the fields of MachineSpec
 // with the same names.
 type MachineSpecLayout struct {
-	ClusterName, ProviderID, DataSecretName, Version, WantedFailureDomain    Field[string]
-	Bootstrap, Infrastructure, Class                                         RefField
-	ProviderSpec                                                             ContentField
-	NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, MinReady DurationField
-	ReadinessGates                                                           ReadinessGatesField
-	Taints                                                                   TaintsField
+	ClusterName             Field[string]       `by:"user" absent:"no Cluster"`
+	Bootstrap               RefField            `by:"user" absent:"data comes from elsewhere"`
+	DataSecretName          Field[string]       `by:"controller or user" absent:"no data yet"`
+	Infrastructure          RefField            `by:"user" absent:"no infrastructure object"`
+	ProviderSpec            ContentField        `by:"user" absent:"none"`
+	Class                   RefField            `by:"user" absent:"none"`
+	ProviderID              Field[string]       `by:"controller" absent:"not known yet"`
+	Version                 Field[string]       `by:"user" absent:"whatever the image brings"`
+	WantedFailureDomain     Field[string]       `by:"user" absent:"anywhere"`
+	NodeDrainTimeout        DurationField       `by:"user" absent:"no limit"`
+	NodeVolumeDetachTimeout DurationField       `by:"user" absent:"no limit"`
+	NodeDeletionTimeout     DurationField       `by:"user" absent:"10 s"`
+	MinReady                DurationField       `by:"user" absent:"0"`
+	ReadinessGates          ReadinessGatesField `by:"user" absent:"none"`
+	Taints                  TaintsField         `by:"user" absent:"none"`
 }
 
 // machineSpecV1Beta2 is the spec of a Machine in cluster.x-k8s.io/v1beta2 below a prefix: that of a Machine itself is

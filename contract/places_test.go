@@ -1,0 +1,34 @@
+package contract_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func TestPlaces_AreThoseThatReflectionFinds(t *testing.T) {
+	for name, c := range layoutCases() {
+		t.Run(name, func(t *testing.T) {
+			layout := reflect.New(reflect.TypeOf(c.layout))
+			layout.Elem().Set(reflect.ValueOf(c.layout))
+			places := contract.Places(layout.Interface())
+			seen := map[string]bool{}
+			for _, p := range places {
+				require.False(t, seen[p.Name], "%s stands there twice", p.Name)
+				seen[p.Name] = true
+				require.NotEmpty(t, p.Type, p.Name)
+				require.NotEmpty(t, p.Writer, "%s: who writes it is not said", p.Name)
+				require.NotEmpty(t, p.Absent, "%s: what a missing value means is not said", p.Name)
+			}
+		})
+	}
+}
+
+func TestPlaces_OfNothingAreNone(t *testing.T) {
+	for _, nothing := range []any{nil, (*contract.MachineLayout)(nil), 7, contract.MachineLayout{}, new(string)} {
+		require.Empty(t, contract.Places(nothing))
+	}
+}
