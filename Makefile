@@ -87,15 +87,15 @@ verify: ## Formatting, go.mod, generated files and go vet
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(GO) vet -tags e2e ./...
-	$(GO) test -count=1 -run '^TestREADME' ./contract
+	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation)' ./contract
 	@for module in $(NESTED); do \
 		echo "verify: $$module"; \
 		(cd "$$module" && $(GO) mod tidy -diff && $(GO) list -mod=readonly -deps ./... >/dev/null); \
 	done
 
 .PHONY: generate
-generate: ## Write the generated parts of README.md
-	$(GO) test -count=1 -run '^TestREADMEIsCurrent$$' ./contract -update
+generate: ## Write the generated parts of README.md and of package comments
+	$(GO) test -count=1 -run '^(TestREADMEIsCurrent|TestDocumentationIsCurrent)$$' ./contract -update
 
 
 .PHONY: control-plane

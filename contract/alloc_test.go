@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -74,58 +73,38 @@ func TestProviderObjects_ReadIntoAReusedStateAllocateNothing(t *testing.T) {
 	require.Len(t, infrastructure.Addresses, 2)
 }
 
-func BenchmarkFieldGet(b *testing.B) {
-	obj := parseJSON(b, provisionedMachine)
-	for _, c := range []struct{ name, last string }{{"hit", "providerID"}, {"miss", "absent"}} {
-		name, last := c.name, c.last
-		b.Run(name, func(b *testing.B) {
-			f := contract.At[string]("spec", last)
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _, _ = f.Get(obj)
-			}
-		})
-		b.Run(name+"/NestedString", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _, _ = unstructured.NestedString(obj, "spec", last)
-			}
-		})
-	}
-}
-
-func BenchmarkInfraMachineRead(b *testing.B) {
-	obj := parseObject(b, provisionedMachine)
-	layout := contract.InfraMachine(contract.V1Beta2)
-	var state contract.InfraMachineState
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := layout.Read(obj, &state); err != nil {
-			b.Fatal(err)
+// A Machine is read on every pass, and usually says what it said before.
+func TestMachine_ReadingAnUnchangedOneIntoAReusedStateAllocatesNothing(t *testing.T) {
+	for version, c := range map[string]struct {
+		layout *contract.MachineLayout
+		text   string
+	}{"v1beta1": {contract.MachineV1Beta1(), fullMachine}, "v1beta2": {contract.MachineV1Beta2(), fullMachine}} {
+		obj := parseObject(t, c.text)
+		if version == "v1beta1" {
+			without(obj.Object, []string{"spec", "deletion"}, nil)
 		}
+		adapter := contract.Unstructured(machineGVK, c.layout).Adapter
+		var state contract.MachineState
+		require.NoError(t, adapter.Read(obj, &state))
+		allocations(t, "reading a Machine again, "+version, 0, func() { _ = adapter.Read(obj, &state) })
+
+		require.NoError(t, adapter.Write(obj, contract.MachineUpdate{Phase: contract.SetTo("Running"), ProviderID: contract.SetTo("p://9")}))
+		allocations(t, "reading a Machine whose conditions are unchanged, "+version, 0, func() { _ = adapter.Read(obj, &state) })
+		require.Equal(t, "Running", state.Phase)
 	}
 }
 
-func BenchmarkMachineRead(b *testing.B) {
-	obj := parseObject(b, fullMachine)
-	adapter := machineKind().Adapter
+// What a state handed out must not change under the hands of whoever has it, although the state is used again.
+func TestMachine_ReadingAnotherMachineChangesNothingThatWasHandedOut(t *testing.T) {
 	var state contract.MachineState
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := adapter.Read(obj, &state); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkMergePatch(b *testing.B) {
-	before, after := parseObject(b, fullMachine), parseObject(b, fullMachine)
-	update := contract.MachineUpdate{Phase: contract.SetTo("Deleting"), ProviderID: contract.SetTo("p://2")}
-	if err := machineKind().Adapter.Write(after, update); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = contract.MergePatch(before.Object, after.Object)
+	require.NoError(t, machineKind().Adapter.Read(parseObject(t, fullMachine), &state))
+	handedOut, want := state, fullState()
+	other := parseObject(t, `{"metadata":{"name":"m","labels":{"a":"b"},"annotations":{"c":"d"},"finalizers":["z"],
+		"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"u"}]},
+		"spec":{"taints":[{"key":"a","effect":"NoExecute"}],"readinessGates":[{"conditionType":"X"}]},
+		"status":{"addresses":[{"type":"Hostname","address":"other"}],"conditions":[{"type":"Other","status":"True","reason":"R"}]}}`)
+	require.NoError(t, machineKind().Adapter.Read(other, &state))
+	if diff := diffStates(want, handedOut); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -25,6 +25,8 @@
 // Patches are the difference of two objects ([MergePatch]) rather than a second writer beside the adapter: an adapter says
 // once where a value goes, and the patch is minimal by construction, also when an update sets what is already there.
 //
+// # Fields of provider objects
+//
 // # Limits
 //
 // Contracts v1beta1 and v1beta2; Machines of cluster.x-k8s.io/v1beta2. The package imports apimachinery only.

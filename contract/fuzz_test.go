@@ -5,9 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -100,38 +98,48 @@ func FuzzProviderObjectRead(f *testing.F) {
 func FuzzMachineReadAndWrite(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		obj := &unstructured.Unstructured{Object: anyObject(text)}
-		before := obj.DeepCopy()
-		var state contract.MachineState
-		err := machineKind().Adapter.Read(obj, &state)
-		require.Empty(t, cmp.Diff(before.Object, obj.Object), "Read changed the object")
-		if err != nil {
-			require.ErrorIs(t, err, contract.ErrWrongType)
-			_ = machineKind().Adapter.Write(obj, fullUpdate()) // may fail, must not panic
-			return
-		}
-		require.NoError(t, machineKind().Adapter.Write(obj, fullUpdate()), "what can be read can be written")
-		want := fullUpdate()
-		after := readMachine(t, obj)
-		require.Equal(t, "Running", after.Phase)
-		require.Equal(t, contract.NodeRef{Name: "n2", UID: "n2-uid"}, after.Node)
-		if diff := cmp.Diff(want.Conditions, own(after.Conditions), cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type })); diff != "" {
-			t.Errorf("conditions (-want +got):\n%s", diff)
+		for _, layout := range machineLayouts() {
+			fuzzKind(t, text, contract.Unstructured(machineGVK, layout), layout, fullUpdate())
 		}
 	})
 }
 
-// own keeps the first condition of each type that fullUpdate writes; an object may hold others, and one type twice.
-func own(conditions []metav1.Condition) []metav1.Condition {
-	seen := map[string]bool{}
-	var kept []metav1.Condition
-	for _, c := range conditions {
-		if (c.Type == "Ready" || c.Type == "New") && !seen[c.Type] {
-			kept = append(kept, c)
-			seen[c.Type] = true
-		}
+// machineLayouts are all that this package has.
+func machineLayouts() map[string]*contract.MachineLayout {
+	return map[string]*contract.MachineLayout{"v1beta1": contract.MachineV1Beta1(), "v1beta2": contract.MachineV1Beta2()}
+}
+
+// fuzzKind checks on any object that reading changes nothing and never panics, that what can be read can be written, that a
+// write leaves all but the places of the layout as it was, and that writing twice is writing once. The update must be made
+// of the conditions, labels and annotations of fullUpdate.
+func fuzzKind[S, U any](t *testing.T, text []byte, kind contract.KindOf[S, U], layout any, update U) {
+	t.Helper()
+	content := anyObject(text)
+	if content == nil {
+		content = map[string]any{}
 	}
-	return kept
+	obj := &unstructured.Unstructured{Object: content}
+	before := obj.DeepCopy()
+	var state S
+	err := kind.Adapter.Read(obj, &state)
+	require.Empty(t, cmp.Diff(before.Object, obj.Object), "Read changed the object")
+	if err != nil {
+		require.ErrorIs(t, err, contract.ErrWrongType)
+		_ = kind.Adapter.Write(obj, update) // may fail, must not panic
+		return
+	}
+	require.NoError(t, kind.Adapter.Write(obj, update), "what can be read can be written")
+	requireUntouched(t, layout, before.Object, obj.Object, []string{"Ready", "New", "Available", "NeverThere"}, []string{"new", "x"}, []string{"note"})
+
+	var first, second S
+	require.NoError(t, kind.Adapter.Read(obj, &first), "what was written can be read")
+	again := obj.DeepCopy()
+	require.NoError(t, kind.Adapter.Write(again, update))
+	require.Empty(t, cmp.Diff(obj.Object, again.Object), "writing twice is writing once")
+	require.NoError(t, kind.Adapter.Read(again, &second))
+	if diff := diffStates(first, second); diff != "" {
+		t.Errorf("(-first +second):\n%s", diff)
+	}
 }
 
 func FuzzMergePatch(f *testing.F) {

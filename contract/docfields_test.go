@@ -1,0 +1,143 @@
+package contract_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// A table of fields stands in a package comment between the heading and the next one. It is generated.
+const fieldsHeading, headingPrefix = "// # Fields of ", "// # "
+
+// shape is a layout and the name that the documentation calls it by.
+type shape struct {
+	name   string
+	layout any
+}
+
+// documented is a kind of object and the shapes that it comes in.
+type documented struct {
+	kind   string
+	shapes []shape
+}
+
+func TestDocumentationIsCurrent(t *testing.T) {
+	for file, table := range map[string][]documented{"doc.go": providerKinds(), "docmachines.go": machineKinds()} {
+		old, err := os.ReadFile(file)
+		require.NoError(t, err)
+		current := withTable(t, old, table)
+		if *update {
+			require.NoError(t, os.WriteFile(file, current, 0o600))
+			continue
+		}
+		if diff := cmp.Diff(string(current), string(old)); diff != "" {
+			t.Errorf("%s is not current, run `make generate` (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+// withTable replaces what stands under the heading, up to the next heading or the end of the comment.
+func withTable(t *testing.T, file []byte, kinds []documented) []byte {
+	t.Helper()
+	at := bytes.Index(file, []byte(fieldsHeading))
+	require.GreaterOrEqual(t, at, 0, "no heading %q", fieldsHeading)
+	body := at + bytes.IndexByte(file[at:], '\n') + 1
+	end := bytes.Index(file[body:], []byte(headingPrefix))
+	if end < 0 {
+		end = bytes.Index(file[body:], []byte("package "))
+	}
+	require.GreaterOrEqual(t, end, 0)
+	var table strings.Builder
+	for _, kind := range kinds {
+		fmt.Fprintf(&table, "//\n// %s:\n//\n", kind.kind)
+		for _, line := range fieldLines(kind) {
+			fmt.Fprintf(&table, "//\t%s\n", line)
+		}
+	}
+	rest := file[body+end:]
+	if bytes.HasPrefix(rest, []byte(headingPrefix)) {
+		table.WriteString("//\n")
+	}
+	return slices.Concat(file[:body], []byte(table.String()), rest)
+}
+
+// fieldLines says of every field what it is, and per place which shapes have it there.
+func fieldLines(kind documented) []string {
+	var lines []string
+	byName, order := map[string][]contract.Place{}, []string(nil)
+	for i, s := range kind.shapes {
+		for _, p := range contract.Places(s.layout) {
+			if byName[p.Name] == nil {
+				byName[p.Name] = make([]contract.Place, len(kind.shapes))
+				order = append(order, p.Name)
+			}
+			byName[p.Name][i] = p
+		}
+	}
+	for _, name := range order {
+		places := byName[name]
+		at := slices.IndexFunc(places, func(p contract.Place) bool { return len(p.Paths) > 0 })
+		if at < 0 {
+			continue
+		}
+		lines = append(lines, describePlace(places[at]))
+		lines = append(lines, whereLines(kind.shapes, places)...)
+	}
+	return lines
+}
+
+func describePlace(p contract.Place) string {
+	head := p.Name + ", by the " + p.Writer
+	if p.Need != contract.NeedNone {
+		head = p.Name + ", " + string(p.Need) + " by the " + p.Writer
+	}
+	return head + "; absent: " + p.Absent
+}
+
+// whereLines names the shapes that agree on a place together.
+func whereLines(shapes []shape, places []contract.Place) []string {
+	var texts []string
+	names := map[string][]string{}
+	for i, p := range places {
+		where := "no place"
+		if len(p.Paths) > 0 {
+			var paths []string
+			for _, path := range p.Paths {
+				paths = append(paths, path.String())
+			}
+			where = strings.Join(paths, ", else ") + " (" + p.Type + ")"
+		}
+		if names[where] == nil {
+			texts = append(texts, where)
+		}
+		names[where] = append(names[where], shapes[i].name)
+	}
+	if len(texts) == 1 {
+		return []string{"    " + texts[0]}
+	}
+	var lines []string
+	for _, where := range texts {
+		if where != "no place" {
+			lines = append(lines, "    "+strings.Join(names[where], ", ")+": "+where)
+		}
+	}
+	return lines
+}
+
+func machineKinds() []documented {
+	return []documented{
+		{"Machine", []shape{{"v1beta1", contract.MachineV1Beta1()}, {"v1beta2", contract.MachineV1Beta2()}}},
+	}
+}
+
+func providerKinds() []documented {
+	return nil
+}

@@ -1,0 +1,32 @@
+package contract_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// maxLinked is how many packages outside the standard library may come with this one: unstructured alone brings 62, and
+// the package that does this in Cluster API links 255.
+const maxLinked = 80
+
+func TestTheContractLinksFewPackages(t *testing.T) {
+	found := map[string]bool{}
+	for _, p := range listPackages(t) {
+		if p.rel() != "contract" && !strings.HasPrefix(p.rel(), "contract/") {
+			continue
+		}
+		found[p.rel()] = true
+		linked := slices.DeleteFunc(slices.Clone(p.Deps), func(path string) bool {
+			first, _, _ := strings.Cut(path, "/")
+			return !strings.Contains(first, ".") // the standard library, with what it vendors
+		})
+		if len(linked) > maxLinked {
+			t.Errorf("%s links %d packages outside the standard library, more than %d:\n%s", p.rel(), len(linked), maxLinked, strings.Join(linked, "\n"))
+		}
+		t.Logf("%s links %d packages", p.rel(), len(linked))
+	}
+	if !found["contract"] {
+		t.Error("the package itself was not found")
+	}
+}
