@@ -29,5 +29,5 @@
 //
 // # Limits
 //
-// Contracts v1beta1 and v1beta2; Machines of cluster.x-k8s.io/v1beta2. The package imports apimachinery only.
+// The package imports apimachinery only.
 package contract

@@ -123,19 +123,18 @@ func readTaint(e entry) (t Taint, err error) {
 	return t, err
 }
 
-// readEntries reads a list of objects. Null counts as absent, as in every object that a Go type was marshalled to.
+// readEntries reads a list of objects.
 func readEntries[T comparable](r *reader, at Path, before []T, read func(entry) (T, error)) []T {
-	raw := r.raw(at)
-	if raw == nil {
+	if r.err != nil {
 		return nil
 	}
-	items, ok := raw.([]any)
-	if !ok {
-		r.fail(&FieldError{Path: at, Want: "list", Got: typeName(raw)})
+	items, found, err := listAt(at, r.obj)
+	if err != nil || !found {
+		r.err = err
 		return nil
 	}
 	values, err := entriesOf(at, items, before, read)
-	r.fail(err)
+	r.err = err
 	return values
 }
 

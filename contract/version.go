@@ -3,31 +3,97 @@ package contract
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/version"
 )
 
 // Version is a version of Cluster API's provider contract.
 type Version string
 
-// The contract versions that this package reads.
+// The contract versions that this package has layouts for. A provider of V1Alpha3 or V1Alpha4 is only found by those who ask
+// for them: see AllVersions.
 const (
-	V1Beta1 Version = "v1beta1"
-	V1Beta2 Version = "v1beta2"
+	V1Alpha3 Version = "v1alpha3"
+	V1Alpha4 Version = "v1alpha4"
+	V1Beta1  Version = "v1beta1"
+	V1Beta2  Version = "v1beta2"
 )
 
 // LabelPrefix stands before the contract version in the label of a CRD that names the API versions which fulfil it:
 // `cluster.x-k8s.io/v1beta1: v1beta1_v1beta2`. Rule: contract page "API version labels".
 const LabelPrefix = "cluster.x-k8s.io/"
 
-// ErrNoContract matches the error of Resolve for a CRD without a label of a supported contract.
-var ErrNoContract = errors.New("no supported contract label")
+// Label returns the key of the label with which a CRD says that it fulfils this contract.
+func (v Version) Label() string { return LabelPrefix + string(v) }
 
-// Versions returns the supported contract versions, newest first. The slice is the caller's.
+// Versions returns the contract versions that Resolve and VersionOf honour unless they are told otherwise, newest first. They
+// are those that Cluster API v1.11 and later honour. The slice is the caller's.
 func Versions() []Version { return []Version{V1Beta2, V1Beta1} }
+
+// AllVersions returns every contract version that this package has layouts for, newest first, for those who still have
+// providers that Cluster API itself has given up: Resolve(crd, labels, AllVersions()...). The slice is the caller's.
+func AllVersions() []Version { return []Version{V1Beta2, V1Beta1, V1Alpha4, V1Alpha3} }
+
+// Why the objects of a kind cannot be read. A ResolveError carries one of them; match with errors.Is.
+var (
+	// ErrNoContract matches every trouble with the contract labels of a CRD that exists.
+	ErrNoContract = errors.New("no supported contract")
+	// ErrNoContractLabel matches when no label of an honoured contract is there. It is an ErrNoContract.
+	ErrNoContractLabel = fmt.Errorf("%w: the label is missing", ErrNoContract)
+	// ErrEmptyContractLabel matches when such a label is there but names no API version. It is an ErrNoContract.
+	ErrEmptyContractLabel = fmt.Errorf("%w: the label is empty", ErrNoContract)
+	// ErrVersionNotListed matches when the labels name API versions, but not the wanted one. It is an ErrNoContract.
+	ErrVersionNotListed = fmt.Errorf("%w: the API version is not listed", ErrNoContract)
+	// ErrNoCRD matches when the CRD does not exist. It is not what the API machinery calls NotFound: see MissingCRD.
+	ErrNoCRD = errors.New("the CustomResourceDefinition does not exist")
+)
+
+// ResolveError says what is wrong with the CRD of a kind, so that its objects cannot be read, and what a person can do.
+type ResolveError struct {
+	// Reason is ErrNoContractLabel, ErrEmptyContractLabel, ErrVersionNotListed or ErrNoCRD.
+	Reason error
+	// CRD is the name of the CustomResourceDefinition.
+	CRD string
+	// Label is the key of the label to set or to correct; empty when the CRD is missing.
+	Label string
+	// Found is the value of the label when it is empty, and the API version when that is not listed; at most 63 bytes.
+	Found string
+	// Remedy says what a person can do, as the end of a sentence.
+	Remedy string
+}
+
+// Error names the CRD, the label and the remedy.
+func (e *ResolveError) Error() string {
+	what := "cannot be used"
+	switch {
+	case errors.Is(e.Reason, ErrNoContractLabel):
+		what = "has no supported contract label"
+	case errors.Is(e.Reason, ErrEmptyContractLabel):
+		what = fmt.Sprintf("has the contract label %s with value %q, which names no API version", e.Label, e.Found)
+	case errors.Is(e.Reason, ErrVersionNotListed):
+		what = fmt.Sprintf("lists API version %q under no supported contract", e.Found)
+	case errors.Is(e.Reason, ErrNoCRD):
+		what = "does not exist"
+	}
+	return "CustomResourceDefinition " + e.CRD + " " + what + ": " + e.Remedy
+}
+
+// Unwrap returns the reason.
+func (e *ResolveError) Unwrap() error { return e.Reason }
+
+// MissingCRD returns the error for whoever looked for the CRD of a kind and was answered that there is none. It matches
+// ErrNoCRD and wraps nothing of that answer: apierrors.IsNotFound is false for it, so that "the kind is missing" is never
+// taken for "the object is missing", which may be a reason to destroy or to create. Cluster API draws the same line.
+func MissingCRD(gk schema.GroupKind) error {
+	return &ResolveError{Reason: ErrNoCRD, CRD: CRDName(gk), Remedy: fmt.Sprintf(
+		"install the provider of %s, whose CustomResourceDefinition must have this name, or correct the reference", gk)}
+}
 
 // Resolved says how to read the objects of a CRD: with the paths of Contract, at APIVersion of its group.
 type Resolved struct {
@@ -37,39 +103,111 @@ type Resolved struct {
 	APIVersion string
 }
 
-// Resolve picks the newest supported contract of a CRD from its labels, and of the API versions that fulfil it the highest
-// (GA before beta before alpha, then by number). It depends on nothing but the labels, so that an API version which stands
-// under two contracts is always read with the newer one. A label without a version counts as missing. The error matches
-// ErrNoContract and says which label is wanted.
-func Resolve(crd string, labels map[string]string) (Resolved, error) {
-	for _, contract := range Versions() {
-		names := strings.FieldsFunc(labels[LabelPrefix+string(contract)], func(r rune) bool { return r == '_' })
-		if len(names) == 0 {
-			continue
+// Resolve picks the newest contract of a CRD from its labels, and of the API versions that fulfil it the highest (GA before
+// beta before alpha, then by number). It honours the given contracts, in whatever order they are given, and Versions() when
+// none is given. It depends on nothing else, so that an API version which stands under two contracts is always read with the
+// newer one. What is no name of an API version is passed over, and a label without one counts as empty: an older contract
+// is looked for. The error is a ResolveError that matches ErrNoContractLabel or ErrEmptyContractLabel. Rule: contract page
+// "API version labels".
+func Resolve(crd string, labels map[string]string, contracts ...Version) (Resolved, error) {
+	contracts = newestFirst(contracts)
+	for _, contract := range contracts {
+		if highest := highestListed(labels[contract.Label()]); highest != "" {
+			return Resolved{Contract: contract, APIVersion: highest}, nil
 		}
-		highest := slices.MaxFunc(names, version.CompareKubeAwareVersionStrings)
-		return Resolved{Contract: contract, APIVersion: highest}, nil
 	}
-	return Resolved{}, fmt.Errorf("CustomResourceDefinition %s has %w: its provider must set %s%s to the API versions that fulfil it",
-		crd, ErrNoContract, LabelPrefix, V1Beta2)
+	return Resolved{}, unlabelled(crd, labels, contracts)
 }
 
-// CRDName returns the name that the contract demands of the CustomResourceDefinition of a kind: the plural of the
-// lower-case kind and the group. Cluster API finds CRDs by this name (util/contract CalculateCRDName). Only regular plurals
-// are known, not "indices" or "people": kinds that end in Machine, Config or Template, as the contract has them, are regular.
-func CRDName(gk schema.GroupKind) string { return plural(strings.ToLower(gk.Kind)) + "." + gk.Group }
-
-// plural follows the regular part of the English rules that Kubernetes generators use.
-func plural(word string) string {
-	switch {
-	case word == "":
-		return word
-	case strings.HasSuffix(word, "y") && len(word) > 1 && !strings.ContainsRune("aeiou", rune(word[len(word)-2])):
-		return word[:len(word)-1] + "ies"
-	case strings.HasSuffix(word, "s"), strings.HasSuffix(word, "x"), strings.HasSuffix(word, "z"),
-		strings.HasSuffix(word, "ch"), strings.HasSuffix(word, "sh"):
-		return word + "es"
-	default:
-		return word + "s"
+// VersionOf returns the contract with which the objects of a CRD are read at a given API version (without the group): the
+// newest of the honoured contracts whose label lists it. Contracts are honoured as by Resolve. The error is a ResolveError
+// that matches ErrVersionNotListed, ErrNoContractLabel or ErrEmptyContractLabel. Cluster API looks the contract up in map
+// order, which gives a different answer from call to call when two contracts list the API version.
+func VersionOf(crd string, labels map[string]string, apiVersion string, contracts ...Version) (Version, error) {
+	contracts = newestFirst(contracts)
+	var other string
+	for _, contract := range contracts {
+		label := labels[contract.Label()]
+		for name := range listed(label) {
+			if name == apiVersion {
+				return contract, nil
+			}
+		}
+		if other == "" {
+			other = highestListed(label)
+		}
 	}
+	if other == "" {
+		return "", unlabelled(crd, labels, contracts)
+	}
+	return "", &ResolveError{Reason: ErrVersionNotListed, CRD: crd, Label: contracts[0].Label(), Found: cut(apiVersion), Remedy: fmt.Sprintf(
+		"read the object at version %s, or have its provider list the version in the label of the contract that it fulfils, such as %s",
+		other, contracts[0].Label())}
+}
+
+// newestFirst returns the contracts to honour, in their order.
+func newestFirst(contracts []Version) []Version {
+	if len(contracts) == 0 {
+		return Versions()
+	}
+	contracts = slices.Clone(contracts) // the caller's
+	slices.SortFunc(contracts, func(a, b Version) int { return -compareVersions(string(a), string(b)) })
+	return contracts
+}
+
+// compareVersions gives an order to texts that mean the same too, such as v1 and v01.
+func compareVersions(a, b string) int {
+	if c := version.CompareKubeAwareVersionStrings(a, b); c != 0 {
+		return c
+	}
+	return strings.Compare(b, a)
+}
+
+// listed yields the API versions in the value of a contract label. A CRD cannot have a version whose name is no DNS label, so
+// anything else in there is a slip.
+func listed(label string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name := range strings.SplitSeq(label, "_") {
+			if name != "" && len(validation.IsDNS1035Label(name)) == 0 && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+func highestListed(label string) string {
+	highest := ""
+	for name := range listed(label) {
+		if highest == "" || compareVersions(name, highest) > 0 {
+			highest = name
+		}
+	}
+	return highest
+}
+
+// unlabelled is the error for a CRD whose labels name no API version of an honoured contract.
+func unlabelled(crd string, labels map[string]string, honoured []Version) error {
+	for _, contract := range honoured {
+		if value, found := labels[contract.Label()]; found {
+			return &ResolveError{Reason: ErrEmptyContractLabel, CRD: crd, Label: contract.Label(), Found: cut(value),
+				Remedy: "its provider must set it to the API versions that fulfil the contract, joined by underscores"}
+		}
+	}
+	wanted := honoured[0].Label()
+	remedy := "its provider must set " + wanted + " to the API versions that fulfil it"
+	outdated := slices.DeleteFunc(AllVersions(), func(v Version) bool {
+		return compareVersions(string(v), string(honoured[0])) >= 0 || highestListed(labels[v.Label()]) == ""
+	})
+	if len(outdated) > 0 {
+		remedy += fmt.Sprintf("; this version of the provider fulfils only contract %s, so upgrade it", outdated[0])
+	}
+	return &ResolveError{Reason: ErrNoContractLabel, CRD: crd, Label: wanted, Remedy: remedy}
+}
+
+// cut bounds a text that somebody else wrote to what a label can hold on a real server.
+func cut(text string) string {
+	if len(text) <= content.LabelValueMaxLength {
+		return text
+	}
+	return strings.ToValidUTF8(text[:content.LabelValueMaxLength], "")
 }

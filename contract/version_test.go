@@ -1,17 +1,25 @@
 package contract_test
 
 import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
 )
 
 const (
-	labelV1Beta1 = contract.LabelPrefix + "v1beta1"
-	labelV1Beta2 = contract.LabelPrefix + "v1beta2"
+	labelV1Alpha4 = contract.LabelPrefix + "v1alpha4"
+	labelV1Beta1  = contract.LabelPrefix + "v1beta1"
+	labelV1Beta2  = contract.LabelPrefix + "v1beta2"
 )
 
 func TestResolve_TakesTheNewestContractAndItsHighestVersion(t *testing.T) {
@@ -19,16 +27,22 @@ func TestResolve_TakesTheNewestContractAndItsHighestVersion(t *testing.T) {
 		labels map[string]string
 		want   contract.Resolved
 	}{
-		"one contract, one version":          {map[string]string{labelV1Beta1: "v1beta1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
-		"the newer contract wins":            {map[string]string{labelV1Beta1: "v1beta5", labelV1Beta2: "v1beta2"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1beta2"}},
-		"beta goes over alpha":               {map[string]string{labelV1Beta1: "v1alpha1_v1beta1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
-		"the order in the label is no order": {map[string]string{labelV1Beta1: "v1beta1_v1alpha1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
-		"GA goes over beta":                  {map[string]string{labelV1Beta2: "v2beta1_v1"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
-		"v10 goes over v2":                   {map[string]string{labelV1Beta2: "v2_v10_v9"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v10"}},
-		"v1alpha10 goes over v1alpha9":       {map[string]string{labelV1Beta2: "v1alpha10_v1alpha9"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1alpha10"}},
-		"an empty newer label falls through": {map[string]string{labelV1Beta1: "v1", labelV1Beta2: ""}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1"}},
-		"stray separators are no versions":   {map[string]string{labelV1Beta2: "_v1_"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
-		"a version beats a word":             {map[string]string{labelV1Beta2: "zebra_v1alpha1"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1alpha1"}},
+		"one contract, one version":            {map[string]string{labelV1Beta1: "v1beta1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
+		"the newer contract wins":              {map[string]string{labelV1Beta1: "v1beta5", labelV1Beta2: "v1beta2"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1beta2"}},
+		"a new API version of an old contract": {map[string]string{labelV1Beta1: "v1beta1_v1beta2"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta2"}},
+		"beta goes over alpha":                 {map[string]string{labelV1Beta1: "v1alpha1_v1beta1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
+		"the order in the label is no order":   {map[string]string{labelV1Beta1: "v1beta1_v1alpha1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
+		"GA goes over beta":                    {map[string]string{labelV1Beta2: "v2beta1_v1"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
+		"v10 goes over v2":                     {map[string]string{labelV1Beta2: "v2_v10_v9"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v10"}},
+		"v1alpha10 goes over v1alpha9":         {map[string]string{labelV1Beta2: "v1alpha10_v1alpha9"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1alpha10"}},
+		"an empty newer label falls through":   {map[string]string{labelV1Beta1: "v1", labelV1Beta2: ""}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1"}},
+		"stray separators are no versions":     {map[string]string{labelV1Beta2: "__v1_"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
+		"a version beats a word":               {map[string]string{labelV1Beta2: "zebra_v1alpha1"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1alpha1"}},
+		"a word can be a version":              {map[string]string{labelV1Beta2: "zebra"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "zebra"}},
+		"spaces make no version":               {map[string]string{labelV1Beta2: " v3_v1_ "}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
+		"capitals make no version":             {map[string]string{labelV1Beta2: "V3_v1"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
+		"a list with commas is no version":     {map[string]string{labelV1Beta2: "v2,v3", labelV1Beta1: "v1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1"}},
+		"garbage falls through too":            {map[string]string{labelV1Beta2: "_ _\x00_v 1", labelV1Beta1: "v1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := contract.Resolve("things.example.com", c.labels)
@@ -49,29 +63,133 @@ func TestResolve_AVersionUnderTwoContractsIsAlwaysReadWithTheNewer(t *testing.T)
 		got, err := contract.Resolve("things.example.com", labels)
 		require.NoError(t, err)
 		require.Equal(t, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1beta1"}, got)
+		v, err := contract.VersionOf("things.example.com", labels, "v1beta1")
+		require.NoError(t, err)
+		require.Equal(t, contract.V1Beta2, v)
+		v, err = contract.VersionOf("things.example.com", labels, "v1beta1", contract.V1Alpha4, contract.V1Beta1)
+		require.NoError(t, err)
+		require.Equal(t, contract.V1Beta1, v)
 	}
 }
 
-func TestResolve_SaysWhichLabelIsMissing(t *testing.T) {
-	for name, labels := range map[string]map[string]string{
-		"no labels":                      nil,
-		"an empty label":                 {labelV1Beta2: ""},
-		"nothing but separators":         {labelV1Beta1: "__"},
-		"a contract that nobody reads":   {contract.LabelPrefix + "v1alpha4": "v1alpha4"},
-		"a label without the API prefix": {"v1beta2": "v1beta2"},
+func TestResolve_HonoursOldContractsOnRequestOnly(t *testing.T) {
+	labels := map[string]string{labelV1Alpha4: "v1alpha4", contract.V1Alpha3.Label(): "v1alpha3"}
+	_, err := contract.Resolve("things.example.com", labels)
+	require.ErrorIs(t, err, contract.ErrNoContractLabel)
+	for _, honoured := range [][]contract.Version{
+		contract.AllVersions(),
+		{contract.V1Alpha3, contract.V1Alpha4},
+		{contract.V1Alpha4, contract.V1Beta2, contract.V1Alpha3},
+	} {
+		before := slices.Clone(honoured)
+		got, err := contract.Resolve("things.example.com", labels, honoured...)
+		require.NoError(t, err)
+		require.Equal(t, contract.Resolved{Contract: contract.V1Alpha4, APIVersion: "v1alpha4"}, got)
+		require.Equal(t, before, honoured, "the list is the caller's")
+	}
+	got, err := contract.Resolve("things.example.com", labels, contract.V1Alpha3)
+	require.NoError(t, err)
+	require.Equal(t, contract.Resolved{Contract: contract.V1Alpha3, APIVersion: "v1alpha3"}, got)
+}
+
+func TestVersionOf_IsTheNewestContractThatListsTheVersion(t *testing.T) {
+	labels := map[string]string{labelV1Alpha4: "v1alpha4", labelV1Beta1: "v1alpha7_v1beta1", labelV1Beta2: "v1beta1_v1beta2_ v9"}
+	for apiVersion, want := range map[string]contract.Version{
+		"v1alpha7": contract.V1Beta1, "v1beta1": contract.V1Beta2, "v1beta2": contract.V1Beta2,
+	} {
+		got, err := contract.VersionOf("things.example.com", labels, apiVersion)
+		require.NoError(t, err)
+		require.Equal(t, want, got, apiVersion)
+	}
+	got, err := contract.VersionOf("things.example.com", labels, "v1alpha4", contract.AllVersions()...)
+	require.NoError(t, err)
+	require.Equal(t, contract.V1Alpha4, got)
+	for _, apiVersion := range []string{"v1alpha4", "v1", "", " v9", "_", "example.com/v1beta1"} {
+		_, err := contract.VersionOf("things.example.com", labels, apiVersion)
+		require.ErrorIs(t, err, contract.ErrVersionNotListed, "%q", apiVersion)
+	}
+}
+
+func TestResolve_SaysWhatIsWrongWithTheLabelsAndWhatToDo(t *testing.T) {
+	const missing = "CustomResourceDefinition things.example.com has no supported contract label: " +
+		"its provider must set cluster.x-k8s.io/v1beta2 to the API versions that fulfil it"
+	empty := func(label, value string) string {
+		return "CustomResourceDefinition things.example.com has the contract label " + label + " with value " + value + ", which names " +
+			"no API version: its provider must set it to the API versions that fulfil the contract, joined by underscores"
+	}
+	for name, c := range map[string]struct {
+		labels map[string]string
+		is     error
+		label  string
+		says   string
+	}{
+		"no labels":                      {nil, contract.ErrNoContractLabel, labelV1Beta2, missing},
+		"a label without the API prefix": {map[string]string{"v1beta2": "v1beta2"}, contract.ErrNoContractLabel, labelV1Beta2, missing},
+		"labels of no contract":          {map[string]string{"cluster.x-k8s.io/provider": "x"}, contract.ErrNoContractLabel, labelV1Beta2, missing},
+		"an older contract only": {map[string]string{labelV1Alpha4: "v1alpha4"}, contract.ErrNoContractLabel, labelV1Beta2,
+			missing + "; this version of the provider fulfils only contract v1alpha4, so upgrade it"},
+		"an empty older contract":        {map[string]string{labelV1Alpha4: ""}, contract.ErrNoContractLabel, labelV1Beta2, missing},
+		"an empty label":                 {map[string]string{labelV1Beta2: ""}, contract.ErrEmptyContractLabel, labelV1Beta2, empty(labelV1Beta2, `""`)},
+		"an empty label of the older":    {map[string]string{labelV1Beta1: ""}, contract.ErrEmptyContractLabel, labelV1Beta1, empty(labelV1Beta1, `""`)},
+		"two empty labels":               {map[string]string{labelV1Beta1: "", labelV1Beta2: "_"}, contract.ErrEmptyContractLabel, labelV1Beta2, empty(labelV1Beta2, `"_"`)},
+		"nothing but separators":         {map[string]string{labelV1Beta1: "__"}, contract.ErrEmptyContractLabel, labelV1Beta1, empty(labelV1Beta1, `"__"`)},
+		"a space":                        {map[string]string{labelV1Beta2: " "}, contract.ErrEmptyContractLabel, labelV1Beta2, empty(labelV1Beta2, `" "`)},
+		"an API version with its group":  {map[string]string{labelV1Beta2: "g/v1"}, contract.ErrEmptyContractLabel, labelV1Beta2, empty(labelV1Beta2, `"g/v1"`)},
+		"a label beyond what is allowed": {map[string]string{labelV1Beta2: strings.Repeat("X", 1<<20)}, contract.ErrEmptyContractLabel, labelV1Beta2, empty(labelV1Beta2, `"`+strings.Repeat("X", 63)+`"`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := contract.Resolve("things.example.com", labels)
-			require.ErrorIs(t, err, contract.ErrNoContract)
-			require.EqualError(t, err, "CustomResourceDefinition things.example.com has no supported contract label: "+
-				"its provider must set cluster.x-k8s.io/v1beta2 to the API versions that fulfil it")
+			_, err := contract.Resolve("things.example.com", c.labels)
+			checkTrouble(t, err, c.is, c.label)
+			require.EqualError(t, err, c.says)
+			_, err = contract.VersionOf("things.example.com", c.labels, "v1beta2")
+			checkTrouble(t, err, c.is, c.label)
+			require.EqualError(t, err, c.says)
 		})
 	}
+	_, err := contract.VersionOf("things.example.com", map[string]string{labelV1Beta1: "v1beta1_v1alpha7"}, "v1alpha6")
+	checkTrouble(t, err, contract.ErrVersionNotListed, labelV1Beta2)
+	require.EqualError(t, err, `CustomResourceDefinition things.example.com lists API version "v1alpha6" under no supported contract: `+
+		"read the object at version v1beta1, or have its provider list the version in the label of the contract that it fulfils, "+
+		"such as cluster.x-k8s.io/v1beta2")
+}
+
+// checkTrouble checks that an error is of exactly one kind, and carries what a program needs to say it in its own words.
+func checkTrouble(t *testing.T, err, is error, label string) {
+	t.Helper()
+	var matched []error
+	for _, sentinel := range []error{
+		contract.ErrNoContractLabel, contract.ErrEmptyContractLabel, contract.ErrVersionNotListed, contract.ErrNoCRD,
+	} {
+		if errors.Is(fmt.Errorf("wrapped: %w", err), sentinel) {
+			matched = append(matched, sentinel)
+		}
+	}
+	require.Equal(t, []error{is}, matched, "the kinds of trouble are different errors")
+	require.Equal(t, !errors.Is(is, contract.ErrNoCRD), errors.Is(err, contract.ErrNoContract), "the umbrella is over the labels")
+	trouble, ok := errors.AsType[*contract.ResolveError](err)
+	require.True(t, ok)
+	require.Equal(t, label, trouble.Label)
+	require.NotEmpty(t, trouble.CRD)
+	require.NotEmpty(t, trouble.Remedy)
+	require.False(t, apierrors.IsNotFound(err), "nothing here is about an object")
+}
+
+func TestMissingCRD_IsNotAMissingObject(t *testing.T) {
+	gk := schema.GroupKind{Group: "example.com", Kind: "Thing"}
+	err := contract.MissingCRD(gk)
+	checkTrouble(t, err, contract.ErrNoCRD, "")
+	require.EqualError(t, err, "CustomResourceDefinition things.example.com does not exist: install the provider of Thing.example.com, "+
+		"whose CustomResourceDefinition must have this name, or correct the reference")
+	object := fmt.Errorf("read: %w", apierrors.NewNotFound(schema.GroupResource{Group: "example.com", Resource: "things"}, "a"))
+	require.True(t, apierrors.IsNotFound(object))
+	require.NotErrorIs(t, object, contract.ErrNoCRD)
 }
 
 func TestVersions_EachHasItsLayouts(t *testing.T) {
 	contract.Versions()[0] = "changed"
+	contract.AllVersions()[0] = "changed"
 	require.Equal(t, []contract.Version{contract.V1Beta2, contract.V1Beta1}, contract.Versions())
+	require.Equal(t, []contract.Version{contract.V1Beta2, contract.V1Beta1, contract.V1Alpha4, contract.V1Alpha3}, contract.AllVersions())
 	for _, v := range contract.Versions() {
 		require.Equal(t, v, contract.InfraMachine(v).Version)
 		require.Equal(t, v, contract.BootstrapConfig(v).Version)
@@ -80,22 +198,44 @@ func TestVersions_EachHasItsLayouts(t *testing.T) {
 	require.Nil(t, contract.BootstrapConfig("v1alpha2"))
 }
 
-func TestCRDName_IsThePluralOfTheKindAndTheGroup(t *testing.T) {
-	for kind, want := range map[string]string{
-		"AWSMachine":       "awsmachines",
-		"KubeadmConfig":    "kubeadmconfigs",
-		"IPAddress":        "ipaddresses",
-		"Gateway":          "gateways",
-		"PlacementPolicy":  "placementpolicies",
-		"Box":              "boxes",
-		"Batch":            "batches",
-		"Mesh":             "meshes",
-		"Y":                "ys",
-		"AWSMachineStatus": "awsmachinestatuses",
-	} {
-		t.Run(kind, func(t *testing.T) {
-			require.Equal(t, want+".example.com", contract.CRDName(schema.GroupKind{Group: "example.com", Kind: kind}))
-		})
+func FuzzResolve(f *testing.F) {
+	for _, label := range []string{"", "_", "__v1", "v1beta1_v1beta2", "v1 _v2", "V1", "v01_v1", "v1_v01", "v18446744073709551616_v1", "zebra_ape", "v1\xff"} {
+		f.Add(label, "v1beta1", "v1alpha4_v1", "v1", uint64(1))
+		f.Add("v1", label, label, label, uint64(2))
 	}
-	require.Equal(t, ".", contract.CRDName(schema.GroupKind{}), "no panic on nothing")
+	f.Fuzz(func(t *testing.T, newer, older, oldest, apiVersion string, seed uint64) {
+		labels := map[string]string{labelV1Beta2: newer, labelV1Beta1: older, labelV1Alpha4: oldest, "cluster.x-k8s.io/provider": newer}
+		shuffled := map[string]string{}
+		for key, value := range labels {
+			shuffled[key] = shuffle(value, seed)
+		}
+		for _, contracts := range [][]contract.Version{nil, contract.AllVersions()} {
+			got, err := contract.Resolve("crd", labels, contracts...)
+			again, errAgain := contract.Resolve("crd", shuffled, contracts...)
+			require.Equal(t, got, again, "the order in a label is no order")
+			require.Equal(t, err == nil, errAgain == nil)
+			v, errOf := contract.VersionOf("crd", labels, apiVersion, contracts...)
+			if err != nil {
+				require.ErrorIs(t, err, contract.ErrNoContract)
+				require.Empty(t, cmp.Diff(err.Error(), errOf.Error()), "without a usable label there is one answer")
+				continue
+			}
+			require.Contains(t, strings.Split(labels[got.Contract.Label()], "_"), got.APIVersion)
+			of, err := contract.VersionOf("crd", labels, got.APIVersion, contracts...)
+			require.NoError(t, err)
+			require.Equal(t, got.Contract, of, "an object that is read as Resolve says has the contract that Resolve says")
+			if errOf == nil {
+				require.Contains(t, strings.Split(labels[v.Label()], "_"), apiVersion)
+			} else {
+				require.ErrorIs(t, errOf, contract.ErrVersionNotListed)
+			}
+		}
+	})
+}
+
+func shuffle(label string, seed uint64) string {
+	names := strings.Split(label, "_")
+	random := rand.New(rand.NewPCG(seed, seed))
+	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return strings.Join(names, "_")
 }

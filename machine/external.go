@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -107,7 +108,6 @@ func (r *Reconciler) external(ctx context.Context, key types.NamespacedName, ref
 // resolve finds out how the kind is read and makes sure that it is watched. False means that found says why not.
 func (r *Reconciler) resolve(ctx context.Context, key types.NamespacedName, found *External) (bool, error) {
 	gk := found.Ref.GroupKind()
-	name := contract.CRDName(gk)
 	synced, err := r.watches.ensure(ctx, crdMetadata(), key)
 	if err != nil {
 		return false, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
@@ -116,25 +116,48 @@ func (r *Reconciler) resolve(ctx context.Context, key types.NamespacedName, foun
 		found.RetryAfter = unsyncedRetry
 		return false, nil
 	}
-	crd := crdMetadata()
-	err = r.ports.Cache.Get(ctx, types.NamespacedName{Name: name}, crd)
-	if apierrors.IsNotFound(err) {
-		found.Presence = KindMissing
-		found.Problem = Problem{ReasonCRDNotFound, fmt.Sprintf(
-			"CustomResourceDefinition %s does not exist: install the provider of %s, or correct the reference", name, gk)}
-		return false, nil
+	resolved, err := r.contractOf(ctx, gk)
+	if problem, known := kindProblem(err); known {
+		found.Problem = problem
+		if errors.Is(err, contract.ErrNoCRD) {
+			found.Presence = KindMissing
+		}
+		return false, nil // trouble that a person mends is a condition
 	}
 	if err != nil {
-		return false, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
-	}
-	resolved, err := contract.Resolve(name, crd.Labels)
-	if err != nil {
-		found.Problem = Problem{ReasonContractLabelMissing, err.Error()}
-		return false, nil //nolint:nilerr // trouble that a person mends is a condition
+		return false, err
 	}
 	found.Contract = resolved.Contract
 	found.GVK = gk.WithVersion(resolved.APIVersion)
 	return r.watched(ctx, key, found)
+}
+
+// contractOf reads from the cached CRD of a kind how its objects are read. A CRD that does not exist is an error of its own,
+// because only an object may be NotFound.
+func (r *Reconciler) contractOf(ctx context.Context, gk schema.GroupKind) (contract.Resolved, error) {
+	name := contract.CRDName(gk)
+	crd := crdMetadata()
+	err := r.ports.Cache.Get(ctx, types.NamespacedName{Name: name}, crd)
+	switch {
+	case apierrors.IsNotFound(err):
+		return contract.Resolved{}, contract.MissingCRD(gk)
+	case err != nil:
+		return contract.Resolved{}, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	}
+	return contract.Resolve(name, crd.Labels)
+}
+
+// kindProblem is what a condition says about a kind whose CRD is missing or names no contract; false when a person can do
+// nothing about the error. The error itself says what to do.
+func kindProblem(err error) (Problem, bool) {
+	switch {
+	case errors.Is(err, contract.ErrNoCRD):
+		return Problem{ReasonCRDNotFound, err.Error()}, true
+	case errors.Is(err, contract.ErrNoContract):
+		return Problem{ReasonContractLabelMissing, err.Error()}, true
+	default:
+		return Problem{}, false
+	}
 }
 
 func (r *Reconciler) watched(ctx context.Context, key types.NamespacedName, found *External) (bool, error) {
@@ -144,8 +167,8 @@ func (r *Reconciler) watched(ctx context.Context, key types.NamespacedName, foun
 	switch {
 	case meta.IsNoMatchError(err):
 		found.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(
-			"%s is not served, although the label of its CustomResourceDefinition names version %s: correct the label %s%s or serve the version",
-			found.GVK.GroupKind(), found.GVK.Version, contract.LabelPrefix, found.Contract)}
+			"%s is not served, although the label of its CustomResourceDefinition names version %s: correct the label %s or serve the version",
+			found.GVK.GroupKind(), found.GVK.Version, found.Contract.Label())}
 		found.RetryAfter = notServedRetry
 		return false, nil
 	case err != nil:

@@ -32,7 +32,7 @@ func everything() contract.MachineUpdate {
 		VolumeDetachStarted: contract.SetTo(time.Unix(1, 0)), PreTerminateStarted: contract.SetTo(time.Unix(1, 0)),
 		DrainedNode: contract.SetTo(types.UID("u")), FailureReason: contract.SetTo("r"), FailureMessage: contract.SetTo("m"),
 		CertificatesExpire: contract.SetTo(time.Unix(1, 0)),
-		Conditions: []metav1.Condition{{Type: "X"}}, RemoveConditions: []string{"Y"},
+		Conditions:         []metav1.Condition{{Type: "X"}}, RemoveConditions: []string{"Y"},
 	}
 }
 

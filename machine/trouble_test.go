@@ -89,6 +89,25 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 				require.NoError(w.t, w.client.Update(w.t.Context(), crd))
 			},
 		},
+		"a CRD with an empty contract label": {
+			condition: machine.ConditionInfrastructureReady, reason: machine.ReasonContractLabelMissing,
+			says:    []string{"latemachines.infrastructure.cluster.x-k8s.io", "cluster.x-k8s.io/v1beta1", "names no API version", "must set it"},
+			options: byHand,
+			wrong: func(w *world, name string) *unstructured.Unstructured {
+				crd := fake.CRD(other)
+				crd.SetLabels(map[string]string{"cluster.x-k8s.io/v1beta1": ""})
+				w.create(crd)
+				w.createProvisioned(other, "late")
+				m := fake.Machine(name, late)
+				w.create(fake.BootstrapConfig(contract.V1Beta2, name), m)
+				return m
+			},
+			mend: func(w *world, _ *unstructured.Unstructured) {
+				crd := w.get(fake.CRD(other))
+				crd.SetLabels(map[string]string{"cluster.x-k8s.io/v1beta2": "v1"})
+				require.NoError(w.t, w.client.Update(w.t.Context(), crd))
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tc.options)

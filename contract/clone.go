@@ -1,0 +1,226 @@
+package contract
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TemplateSuffix is what the kind of a template ends in; what stands before it is the kind of the objects made from it.
+const TemplateSuffix = "Template"
+
+// Why an object cannot be made from a template, beside values of a wrong type. A TemplateError carries one of them; match
+// with errors.Is.
+var (
+	// ErrNotATemplate matches when the object has no name, no API version, or no kind that ends in TemplateSuffix.
+	ErrNotATemplate = errors.New("not a template")
+	// ErrNoCloneName matches when the caller gave no name for the new object.
+	ErrNoCloneName = errors.New("the new object has no name")
+)
+
+// TemplateError says which template no object could be made from. It wraps ErrNotATemplate, ErrNoCloneName, or a FieldError
+// with a path that begins at the root of the template.
+type TemplateError struct {
+	// GVK and Key are what the template says of itself; parts of them may be empty.
+	GVK schema.GroupVersionKind
+	Key types.NamespacedName
+	// Err is the reason.
+	Err error
+}
+
+// Error names the template and the reason.
+func (e *TemplateError) Error() string {
+	template := "an object without a kind"
+	if e.GVK.Kind != "" {
+		template = e.GVK.Kind
+	}
+	switch {
+	case e.Key.Name != "" && e.Key.Namespace != "":
+		template += " " + e.Key.String()
+	case e.Key.Name != "":
+		template += " " + e.Key.Name
+	}
+	return fmt.Sprintf("make an object from %s: %v", template, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *TemplateError) Unwrap() error { return e.Err }
+
+// Clone says what an object made from a template is called, what it belongs to, and what is added to it. Nothing of it is
+// kept or changed.
+type Clone struct {
+	// Name is needed. It is the caller's to choose, so that a creation that is repeated makes the same object.
+	Name string
+	// Namespace is where the object will live, empty for none. Cluster API keeps an object beside its Machine.
+	Namespace string
+	// ClusterName becomes the label ClusterNameLabel, whatever template and Labels say. Empty means that there is no Cluster,
+	// and sets no label.
+	ClusterName string
+	// Labels and Annotations are added to the template's and win over them.
+	Labels, Annotations map[string]string
+	// Owner becomes the only owner reference; nil for none.
+	Owner *metav1.OwnerReference
+}
+
+// FromTemplate returns the object that a template of any provider stands for: an InfraMachine of an InfraMachineTemplate, a
+// BootstrapConfig of a BootstrapConfigTemplate. Rule: contract pages "InfraMachineTemplate" and "BootstrapConfigTemplate";
+// Cluster API's controllers/external GenerateTemplate.
+//
+// API version and kind are the template's, without TemplateSuffix. The body is a copy of spec.template, which may be absent;
+// a status in it is left out, because it belongs to the provider. Of spec.template.metadata the labels and annotations are
+// taken and nothing else: no name, no UID, no resource version, no finalizers, no owner references, no timestamps. To them
+// come those of the clone, ClusterNameLabel and, always, the annotations ClonedFromNameAnnotation and
+// ClonedFromGroupKindAnnotation.
+//
+// The template is neither changed nor shared: it may come from a cache. Every error is a TemplateError. Where Cluster API
+// takes a spec or a spec.template of another type than object for an absent one, this is an error, because the object would
+// be made without what its author asked for.
+func FromTemplate(template *unstructured.Unstructured, clone Clone) (*unstructured.Unstructured, error) {
+	made, err := fromTemplate(template, clone)
+	if err != nil {
+		failed := &TemplateError{Err: err}
+		if template != nil && template.Object != nil {
+			failed.GVK = template.GroupVersionKind()
+			failed.GVK.Kind = template.GetKind() // also beside an apiVersion that cannot be parsed
+			failed.Key = types.NamespacedName{Namespace: template.GetNamespace(), Name: template.GetName()}
+		}
+		return nil, failed
+	}
+	return made, nil
+}
+
+func fromTemplate(template *unstructured.Unstructured, clone Clone) (*unstructured.Unstructured, error) {
+	kind, err := kindOfClone(template)
+	if err != nil {
+		return nil, err
+	}
+	if clone.Name == "" {
+		return nil, fmt.Errorf("%w: give it one", ErrNoCloneName)
+	}
+	body, err := templateObject(template.Object, "spec", "template")
+	if err != nil {
+		return nil, err
+	}
+	labels, err := templateTexts(template.Object, "labels")
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := templateTexts(template.Object, "annotations")
+	if err != nil {
+		return nil, err
+	}
+	made := &unstructured.Unstructured{Object: make(map[string]any, len(body)+3)}
+	for key, value := range body {
+		switch key {
+		case "apiVersion", "kind", "metadata", "status":
+			continue
+		}
+		if made.Object[key], err = copyJSON(value, "spec", "template", key); err != nil {
+			return nil, err
+		}
+	}
+	made.SetAPIVersion(template.GetAPIVersion())
+	made.SetKind(kind)
+	made.SetName(clone.Name)
+	made.SetNamespace(clone.Namespace)
+	maps.Copy(labels, clone.Labels)
+	if clone.ClusterName != "" {
+		labels[ClusterNameLabel] = clone.ClusterName
+	}
+	if len(labels) > 0 {
+		made.SetLabels(labels)
+	}
+	maps.Copy(annotations, clone.Annotations)
+	annotations[ClonedFromNameAnnotation] = template.GetName()
+	annotations[ClonedFromGroupKindAnnotation] = template.GroupVersionKind().GroupKind().String()
+	made.SetAnnotations(annotations)
+	if clone.Owner != nil {
+		made.SetOwnerReferences([]metav1.OwnerReference{*clone.Owner})
+	}
+	return made, nil
+}
+
+// kindOfClone returns the kind of the objects that a template stands for.
+func kindOfClone(template *unstructured.Unstructured) (string, error) {
+	if template == nil || template.Object == nil {
+		return "", fmt.Errorf("%w: there is no object", ErrNotATemplate)
+	}
+	kind, found := strings.CutSuffix(template.GetKind(), TemplateSuffix)
+	switch {
+	case !found || kind == "":
+		return "", fmt.Errorf("%w: its kind must be that of the objects to make with the suffix %s: correct the reference to it",
+			ErrNotATemplate, TemplateSuffix)
+	case template.GroupVersionKind().Version == "":
+		return "", fmt.Errorf("%w: its apiVersion is %q", ErrNotATemplate, template.GetAPIVersion())
+	case template.GetName() == "":
+		return "", fmt.Errorf("%w: it has no name", ErrNotATemplate)
+	}
+	return kind, nil
+}
+
+// templateObject returns the object at a place, nil when it is absent.
+func templateObject(obj map[string]any, segments ...string) (map[string]any, error) {
+	raw, _, err := lookup(segments, obj)
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	inner, ok := raw.(map[string]any)
+	if !ok {
+		return nil, &FieldError{Path: NewPath(segments...), Want: "object", Got: typeName(raw)}
+	}
+	return inner, nil
+}
+
+// templateTexts returns a copy of a map of texts in the metadata of spec.template.
+func templateTexts(obj map[string]any, field string) (map[string]string, error) {
+	place := []string{"spec", "template", "metadata", field}
+	entries, err := templateObject(obj, place...)
+	if err != nil {
+		return nil, err
+	}
+	texts := make(map[string]string, len(entries)+4)
+	for _, key := range slices.Sorted(maps.Keys(entries)) { // of several wrong entries the same is reported every time
+		text, ok := entries[key].(string)
+		if !ok {
+			return nil, &FieldError{Path: NewPath(append(place, key)...), Want: "string", Got: typeName(entries[key])}
+		}
+		texts[key] = text
+	}
+	return texts, nil
+}
+
+// copyJSON copies JSON content. It fails where apimachinery's own copy panics: on a Go value that JSON content cannot hold, such
+// as an int in an object that was written by hand.
+func copyJSON(value any, place ...string) (copied any, err error) {
+	switch value := value.(type) {
+	case nil, string, bool, int64, float64, json.Number:
+		return value, nil
+	case map[string]any:
+		object := make(map[string]any, len(value))
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			if object[key], err = copyJSON(value[key], append(place, key)...); err != nil {
+				return nil, err
+			}
+		}
+		return object, nil
+	case []any:
+		list := make([]any, len(value))
+		for i := range value {
+			if list[i], err = copyJSON(value[i], append(place, strconv.Itoa(i))...); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	default:
+		return nil, &FieldError{Path: NewPath(place...), Want: "JSON content (integers as int64)", Got: typeName(value)}
+	}
+}

@@ -1,0 +1,99 @@
+package contract
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// CRDName returns the name that the contract demands of the CustomResourceDefinition of a kind: the plural of the lower-case
+// kind, and the group. Cluster API finds CRDs by this name only, never by listing, so one with another plural is invisible to
+// it. Rule: contract page "CRD naming" (util/contract CalculateCRDName).
+//
+// The plural there is the one of github.com/gobuffalo/flect v1.0.3, which controller-gen uses too. It takes the kind for one
+// word and knows neither where its parts begin nor that a word is no plural: Metadata, Settings and Series stay as they are,
+// Lambda is taken for a plural and stays too, Index becomes indices and Repo becomes repoes. CRDName says the same for every
+// kind whose last part is a word that a kind may reasonably end in; a test compares the two. It differs for rare Latin and
+// Greek words (alumna, noumenon), and for a kind that is nothing but an acronym in S (DNS, HTTPS), which flect turns into a name
+// that no CRD can have.
+func CRDName(gk schema.GroupKind) string { return plural(strings.ToLower(gk.Kind)) + "." + gk.Group }
+
+// The plurals of endings that no rule of letters covers, as singular:plural. What ends in such a plural stays as it is, so
+// that a word with one form stands here twice. The first ending that fits counts.
+const (
+	irregularEndings = `
+		human:humans man:men person:people child:children foot:feet tooth:teeth goose:geese mouse:mice
+		aircraft:aircraft beef:beef bison:bison deer:deer fish:fish moose:moose police:police salmon:salmon sheep:sheep
+		shrimp:shrimp swine:swine trout:trout tuna:tuna you:you
+		equipment:equipment information:information money:money rice:rice
+		agenda:agendas formula:formulas quota:quotas bula:bulae larva:larvae vertebra:vertebrae vita:vitae
+		seum:seums stadium:stadiums curriculum:curriculums
+		criterion:criteria lexicon:lexica phenomenon:phenomena taxon:taxa hedron:hedra
+		cactus:cacti corpus:corpora focus:foci genus:genera locus:loci nucleus:nuclei octopus:octupuses radius:radii
+		alumnus:alumni bacillus:bacilli syllabus:syllabi
+		apex:apices codex:codices index:indices latex:latices vertex:vertices vortex:vortices
+		appendix:appendices helix:helices radix:radices trix:trices
+		basis:bases crisis:crises ellipsis:ellipses genesis:geneses oasis:oases thesis:theses
+		gnosis:gnoses iasis:iases kinesis:kineses mesis:meses opsis:opses resis:reses ysis:yses
+		dwarf:dwarfs thief:thieves lf:lves rf:rves eaf:eaves oaf:oaves fe:ves
+		buffalo:buffaloes potato:potatoes tomato:tomatoes topaz:topazes bureau:bureaus eau:eaux graffiti:graffiti`
+	// irregularWords count for a whole word only.
+	irregularWords = "alias:aliases axis:axes die:dice louse:lice ox:oxen ssh:sshs"
+	// latinStems are what stands before -um in words whose plural ends in -a. A word that ends so is taken for a plural.
+	latinStems = "i e o d el il ol ul ll yl im ern gn br cr ter ser tr ant at ent et it ot ut ct ov"
+)
+
+func plural(word string) string {
+	if endsIn(word, "machine", "template", "config", "pool") {
+		return word + "s" // spares nearly every kind of the contract the walk through the endings
+	}
+	for pair := range strings.FieldsSeq(irregularWords) {
+		if one, many, _ := strings.Cut(pair, ":"); word == one || word == many {
+			return many
+		}
+	}
+	for pair := range strings.FieldsSeq(irregularEndings) {
+		one, many, _ := strings.Cut(pair, ":")
+		if strings.HasSuffix(word, many) {
+			return word
+		}
+		if stem, found := strings.CutSuffix(word, one); found {
+			return stem + many
+		}
+	}
+	for ending := range strings.FieldsSeq(latinStems) {
+		if strings.HasSuffix(word, ending+"a") {
+			return word
+		}
+		if strings.HasSuffix(word, ending+"um") {
+			return strings.TrimSuffix(word, "um") + "a"
+		}
+	}
+	return regularPlural(word)
+}
+
+func regularPlural(word string) string {
+	switch {
+	case word == "":
+		return word
+	case endsIn(word, "ay", "ey", "oy"), endsIn(word, "uy") && !endsIn(word, "quy"):
+		return word + "s"
+	case endsIn(word, "y"):
+		return strings.TrimSuffix(word, "y") + "ies"
+	case endsIn(word, "io", "lo", "to", "oo", "ano"):
+		return word + "s"
+	case endsIn(word, "ss", "us", "sh", "ch", "x", "tz", "zz", "o"):
+		return word + "es"
+	case endsIn(word, "s"): // taken for a plural
+		return word
+	case endsIn(word, "ez", "iz"):
+		return word + "zes"
+	default:
+		return word + "s"
+	}
+}
+
+func endsIn(word string, endings ...string) bool {
+	return slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(word, e) })
+}

@@ -1,0 +1,47 @@
+package contract
+
+import (
+	"encoding/base64"
+	"hash/fnv"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+)
+
+// Labels with which Cluster API says which Machine, and which object of its provider, belongs to what. The values of
+// SetNameLabel, PoolNameLabel and ControlPlaneNameLabel are names that may be longer than a label value: write and select
+// them through LabelValue.
+const (
+	// SetNameLabel names the MachineSet that controls a Machine.
+	SetNameLabel = "cluster.x-k8s.io/set-name"
+	// DeploymentNameLabel names the MachineDeployment that a Machine or a MachineSet belongs to.
+	DeploymentNameLabel = "cluster.x-k8s.io/deployment-name"
+	// PoolNameLabel names the MachinePool that controls a Machine.
+	PoolNameLabel = "cluster.x-k8s.io/pool-name"
+	// ControlPlaneLabel, with any value, says that a Machine is part of a control plane.
+	ControlPlaneLabel = "cluster.x-k8s.io/control-plane"
+	// ControlPlaneNameLabel names the object that controls a Machine of a control plane.
+	ControlPlaneNameLabel = "cluster.x-k8s.io/control-plane-name"
+	// TemplateHashLabel tells the MachineSets of a MachineDeployment, and their Machines, apart.
+	TemplateHashLabel = "machine-template-hash"
+)
+
+// Annotations that say which template an object was cloned from.
+const (
+	// ClonedFromNameAnnotation holds the name of the template.
+	ClonedFromNameAnnotation = "cluster.x-k8s.io/cloned-from-name"
+	// ClonedFromGroupKindAnnotation holds the kind and the group of the template: "AWSMachineTemplate.infrastructure.cluster.x-k8s.io".
+	ClonedFromGroupKindAnnotation = "cluster.x-k8s.io/cloned-from-groupkind"
+)
+
+// LabelValue returns the label value that stands for a name: the name itself when it is a valid label value, and otherwise,
+// say because it has more than 63 characters, a text that is made from a hash of it. The hash has 32 bits, so that two long
+// names may share a value: who selects by it must still look at the owner. Rule: Cluster API's util/labels/format
+// MustFormatValue, which gives the same value for the same name.
+func LabelValue(name string) string {
+	if len(content.IsLabelValue(name)) == 0 {
+		return name
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(name)) // never fails
+	return "hash_" + base64.RawURLEncoding.EncodeToString(hash.Sum(nil)) + "_z"
+}
