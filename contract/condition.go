@@ -165,7 +165,7 @@ func (f ConditionsField) items(obj map[string]any) ([]any, Path, error) {
 	for _, place := range f.places {
 		raw, found, err := lookup(place.path.segments, obj)
 		if items, ok := raw.([]any); ok && err == nil {
-			return items, place.path, nil
+			return items, place.path, boundList(place.path, items)
 		}
 		if err == nil && found && raw != nil {
 			err = &FieldError{Path: place.path, Want: "list", Got: typeName(raw)}

@@ -139,5 +139,13 @@ func machineKinds() []documented {
 }
 
 func providerKinds() []documented {
-	return nil
+	var kinds []documented
+	for _, role := range []string{"InfraMachine", "BootstrapConfig", "InfraMachinePool", "InfraMachineTemplate", "BootstrapConfigTemplate", "ControlPlane"} {
+		kind := documented{kind: role}
+		for _, v := range contractVersions() {
+			kind.shapes = append(kind.shapes, shape{string(v), providerLayouts(v)[role]})
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds
 }

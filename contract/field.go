@@ -62,7 +62,7 @@ func (f Field[T]) Exists() bool { return !f.path.IsZero() }
 
 // Get reads the value. An absent field, or a null on the way to it, is found=false without an error; another type is an
 // error that matches ErrWrongType, and so is an explicit null at the place itself (Cluster API's accessors draw the same
-// line) and an integer that an int32 cannot hold. A zero value is found. It allocates nothing unless it fails, and neither
+// line), an integer that an int32 cannot hold and a string of more than 1 MiB. A zero value is found. It allocates nothing unless it fails, and neither
 // changes nor keeps obj, which may be nil.
 func (f Field[T]) Get(obj map[string]any) (value T, found bool, err error) {
 	raw, found, err := lookup(f.path.segments, obj)
@@ -75,6 +75,10 @@ func (f Field[T]) Get(obj map[string]any) (value T, found bool, err error) {
 	value, ok := convert[T](raw)
 	if !ok {
 		return value, false, f.wrong(raw)
+	}
+	if text, ok := raw.(string); ok && len(text) > maxText {
+		var none T
+		return none, false, boundText(f.path.segments, text)
 	}
 	return value, true, nil
 }
@@ -100,6 +104,9 @@ func (f Field[T]) parse(raw any) (value T, found bool, err error) {
 	text, ok := raw.(string)
 	if !ok {
 		return value, false, f.wrong(raw)
+	}
+	if err := boundText(f.path.segments, text); err != nil {
+		return value, false, err
 	}
 	switch p := any(&value).(type) {
 	case *string:

@@ -56,6 +56,9 @@ func listAt(at Path, obj map[string]any) ([]any, bool, error) {
 	if !ok {
 		return nil, false, &FieldError{Path: at, Want: "list", Got: typeName(raw)}
 	}
+	if err := boundList(at, items); err != nil {
+		return nil, false, err
+	}
 	return items, true, nil
 }
 
@@ -105,6 +108,9 @@ func (e entry) text(key string) (string, error) {
 		if _, found := e.values[key]; found {
 			return "", wrongMember(e, key)
 		}
+	}
+	if len(text) > maxText {
+		return "", boundText(e.path(key).segments, text)
 	}
 	return text, nil
 }

@@ -1,34 +1,37 @@
 package contract
 
 import (
-	"errors"
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ErrUnknownVersion matches the error of reading through the nil layout of a contract version that is not supported.
-var ErrUnknownVersion = errors.New("unknown contract version")
-
-// ConditionReady is the condition of a provider object that its owner mirrors.
-const ConditionReady = "Ready"
-
 // InfraMachineLayout says where an InfraMachine of one contract version keeps what a Machine reads of it.
-// Rule: contract page "InfraMachine". The tables returned by InfraMachine are shared: copy one to change it.
+// Rule: contract page "InfraMachine". The tables returned by InfraMachine are shared: copy one to change it. The tags are
+// those of MachineLayout and say what the contract demands.
 type InfraMachineLayout struct {
 	// Version is the contract version, for error messages.
 	Version Version
-	// Provisioned is true once the machine exists; MUST. Absent means false.
-	Provisioned Field[bool]
-	// ProviderID is the opaque ID that the machine's Node carries too; MUST. Read once provisioned.
-	ProviderID Field[string]
-	// Addresses are optional.
-	Addresses AddressesField
-	// FailureDomain is where the machine really is; optional.
-	FailureDomain Field[string]
-	// Conditions SHOULD hold a Ready condition. The list of a provider in transition (status.v1beta2.conditions) goes first.
-	Conditions ConditionsField
+	// Provisioned is true once the machine exists.
+	Provisioned Field[bool] `by:"provider" need:"MUST" absent:"not yet"`
+	// ProviderID is the opaque ID that the machine's Node carries too. Due once provisioned.
+	ProviderID Field[string] `by:"provider" need:"MUST" absent:"not known yet"`
+	// Addresses are those of the machine. Due once provisioned.
+	Addresses AddressesField `by:"provider" need:"MAY" absent:"what the Machine says stays"`
+	// FailureDomain is where the machine really is. Due once provisioned.
+	FailureDomain Field[string] `by:"provider" need:"MAY" absent:"what the fallback says"`
+	// FailureDomainFallback is the place of the other contract versions. Cluster API reads both, whatever the version.
+	FailureDomainFallback Field[string] `by:"provider" need:"MAY" absent:"unknown"`
+	// Interruptible says that the machine may be taken away, as spot instances are. No contract page names it, but Cluster
+	// API labels the Node by it.
+	Interruptible Field[bool] `by:"provider" need:"MAY" absent:"false"`
+	// FailureReason and FailureMessage are a failure that does not go away by itself. The contract has dropped both in
+	// v1beta2; Cluster API still reads them.
+	FailureReason  Field[string] `by:"provider" need:"MAY" absent:"no failure"`
+	FailureMessage Field[string] `by:"provider" need:"MAY" absent:"no failure"`
+	// Paused is an annotation whose presence counts.
+	Paused Field[string] `by:"user" need:"MAY" absent:"not paused"`
+	// Conditions hold a Ready condition. The list of a provider in transition (status.v1beta2.conditions) goes first.
+	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none, and the owner goes by the flag"`
 }
 
 // InfraMachineState is what an InfraMachine says. It shares strings with the object, nothing that can change.
@@ -40,94 +43,80 @@ type InfraMachineState struct {
 	// Addresses are those that the object lists; HasAddresses is false when it has no list.
 	Addresses    []Address
 	HasAddresses bool
-	// FailureDomain is where the machine really is.
+	// FailureDomain is where the machine really is: what the place of the contract says, and when that is absent or empty,
+	// the fallback.
 	FailureDomain Opt[string]
+	// Interruptible is false while the object does not say.
+	Interruptible bool
+	// FailureReason and FailureMessage are empty without a failure.
+	FailureReason, FailureMessage string
+	// Paused says that the object asks to be left alone.
+	Paused bool
 	// Ready is the condition of that type. One that cannot be read is Unknown with ReasonInvalidCondition.
 	Ready Opt[metav1.Condition]
+	// Unreadable says what could not be read and holds nothing up, nil when there is nothing like that: a provider ID,
+	// addresses or a failure domain of another type before the machine is provisioned. It matches ErrWrongType.
+	Unreadable error
 }
 
-var infraMachineV1Beta1 = InfraMachineLayout{
-	Version:       V1Beta1,
-	Provisioned:   At[bool]("status", "ready"),
-	ProviderID:    At[string]("spec", "providerID"),
-	Addresses:     AddressesAt("status", "addresses"),
-	FailureDomain: At[string]("spec", "failureDomain"),
-	Conditions:    providerConditions(),
-}
+var infraMachineTables = tablesOf(
+	func(v Version) InfraMachineLayout {
+		l := infraMachineSinceV1Beta2(v)
+		l.Provisioned = At[bool]("status", "ready")
+		l.FailureDomain, l.FailureDomainFallback = l.FailureDomainFallback, l.FailureDomain
+		return l
+	},
+	infraMachineSinceV1Beta2,
+)
 
-var infraMachineV1Beta2 = InfraMachineLayout{
-	Version:       V1Beta2,
-	Provisioned:   At[bool]("status", "initialization", "provisioned"),
-	ProviderID:    At[string]("spec", "providerID"),
-	Addresses:     AddressesAt("status", "addresses"),
-	FailureDomain: At[string]("status", "failureDomain"),
-	Conditions:    providerConditions(),
+func infraMachineSinceV1Beta2(v Version) InfraMachineLayout {
+	return InfraMachineLayout{
+		Version:               v,
+		Provisioned:           At[bool]("status", "initialization", "provisioned"),
+		ProviderID:            At[string]("spec", "providerID"),
+		Addresses:             AddressesAt("status", "addresses"),
+		FailureDomain:         At[string]("status", "failureDomain"),
+		FailureDomainFallback: At[string]("spec", "failureDomain"),
+		Interruptible:         At[bool]("status", "interruptible"),
+		FailureReason:         At[string]("status", "failureReason"),
+		FailureMessage:        At[string]("status", "failureMessage"),
+		Paused:                AtAnnotation[string](PausedAnnotation),
+		Conditions:            providerConditions(),
+	}
 }
 
 // InfraMachine returns the layout of a contract version, nil for one that is not supported. The table is shared and must
 // not be changed; copy it to make a dialect.
-func InfraMachine(v Version) *InfraMachineLayout {
-	switch v {
-	case V1Beta1:
-		return &infraMachineV1Beta1
-	case V1Beta2:
-		return &infraMachineV1Beta2
-	default:
-		return nil
-	}
-}
+func InfraMachine(v Version) *InfraMachineLayout { return infraMachineTables.of(v) }
 
 // Read fills every field of into from the object, reusing its slices; it neither changes nor keeps obj. It allocates
 // nothing when the slices are large enough and times are in UTC. The error names the object and matches ErrWrongType or
-// ErrUnknownVersion; into is then to be thrown away.
+// ErrUnknownVersion; into is then to be thrown away. Provider ID, addresses and failure domain are due once the machine is
+// provisioned: before, what cannot be read is absent and said in Unreadable.
 func (l *InfraMachineLayout) Read(obj *unstructured.Unstructured, into *InfraMachineState) error {
 	if l == nil {
-		return fmt.Errorf("%s: %w", describe(obj), ErrUnknownVersion)
+		return unknownVersion(obj)
 	}
-	if err := l.read(obj.Object, into); err != nil {
-		return fmt.Errorf("%s breaks contract %s: %w", describe(obj), l.Version, err)
-	}
-	return nil
+	return breaks(obj, l.Version, l.read(obj.Object, into))
 }
 
-func (l *InfraMachineLayout) read(obj map[string]any, into *InfraMachineState) (err error) {
-	if into.Provisioned, _, err = l.Provisioned.Get(obj); err != nil {
-		return err
+func (l *InfraMachineLayout) read(obj map[string]any, into *InfraMachineState) error {
+	r := &reader{obj: obj} // stays on the stack: nothing below keeps it
+	into.Provisioned = value(r, l.Provisioned).Or(false)
+	into.Interruptible = value(r, l.Interruptible).Or(false)
+	into.FailureReason = text(r, l.FailureReason)
+	into.FailureMessage = text(r, l.FailureMessage)
+	into.Paused = value(r, l.Paused).Found()
+	into.Ready = mirrored(l.Conditions, obj, ConditionReady)
+	into.Unreadable = nil
+	if r.err != nil {
+		return r.err
 	}
-	if into.ProviderID, _, err = l.ProviderID.Get(obj); err != nil {
-		return err
-	}
-	if into.Addresses, into.HasAddresses, err = l.Addresses.Get(obj, into.Addresses); err != nil {
-		return err
-	}
-	if into.FailureDomain, err = read(l.FailureDomain, obj); err != nil {
-		return err
-	}
-	into.Ready = readReady(l.Conditions, obj)
-	return nil
-}
-
-func read[T Scalar](f Field[T], obj map[string]any) (Opt[T], error) {
-	value, found, err := f.Get(obj)
-	return Opt[T]{value: value, found: found}, err
-}
-
-// readReady reads the Ready condition. One that cannot be read must not hold up the Machine, because conditions are for
-// people: it becomes Unknown and says what is wrong with it. Cluster API mirrors such conditions in the same way.
-func readReady(f ConditionsField, obj map[string]any) Opt[metav1.Condition] {
-	c, found, err := f.Find(obj, ConditionReady)
-	if err != nil {
-		return Some(metav1.Condition{
-			Type: ConditionReady, Status: metav1.ConditionUnknown, Reason: ReasonInvalidCondition, Message: err.Error(),
-		})
-	}
-	return Opt[metav1.Condition]{value: c, found: found}
-}
-
-// describe names an object as a person would look for it: "AWSMachine default/worker-1".
-func describe(obj *unstructured.Unstructured) string {
-	if obj.GetNamespace() == "" {
-		return obj.GetKind() + " " + obj.GetName()
-	}
-	return obj.GetKind() + " " + obj.GetNamespace() + "/" + obj.GetName()
+	into.ProviderID = text(r, l.ProviderID)
+	r.spareUnless(into.Provisioned, &into.Unreadable)
+	into.Addresses, into.HasAddresses = r.listed(l.Addresses, into.Addresses)
+	r.spareUnless(into.Provisioned, &into.Unreadable)
+	into.FailureDomain = r.firstSaid(l.FailureDomain, l.FailureDomainFallback)
+	r.spareUnless(into.Provisioned, &into.Unreadable)
+	return r.err
 }

@@ -22,7 +22,7 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 		"a v1beta1 object": {
 			version: contract.V1Beta1,
 			object: `{"spec":{"providerID":"p://1","failureDomain":"a"},"status":{"ready":true,
-				"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],"failureDomain":"not read",
+				"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],"failureDomain":"only read without the other",
 				"initialization":{"provisioned":false},"conditions":[{"type":"Ready","status":"False","severity":"Info","reason":"R"}]}}`,
 			want: contract.InfraMachineState{
 				Provisioned: true, ProviderID: "p://1", Addresses: addresses, HasAddresses: true, FailureDomain: contract.Some("a"),
@@ -39,6 +39,28 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 		},
 		"v1beta2 does not fall back to the old flag": {
 			version: contract.V1Beta2, object: `{"status":{"ready":true}}`,
+		},
+		"v1beta2 falls back to the deprecated failure domain": {
+			version: contract.V1Beta2, object: `{"spec":{"failureDomain":"a"}}`,
+			want: contract.InfraMachineState{FailureDomain: contract.Some("a")},
+		},
+		"v1beta1 falls back to the new failure domain": {
+			version: contract.V1Beta1, object: `{"status":{"failureDomain":"a"}}`,
+			want: contract.InfraMachineState{FailureDomain: contract.Some("a")},
+		},
+		"an empty failure domain gives way to one that says something": {
+			version: contract.V1Beta2, object: `{"spec":{"failureDomain":"a"},"status":{"failureDomain":""}}`,
+			want: contract.InfraMachineState{FailureDomain: contract.Some("a")},
+		},
+		"two empty failure domains are one": {
+			version: contract.V1Beta2, object: `{"spec":{"failureDomain":""},"status":{"failureDomain":""}}`,
+			want: contract.InfraMachineState{FailureDomain: contract.Some("")},
+		},
+		"a failure, a spot instance and a paused object": {
+			version: contract.V1Beta2,
+			object: `{"metadata":{"annotations":{"cluster.x-k8s.io/paused":""}},
+				"status":{"failureReason":"CreateError","failureMessage":"no quota","interruptible":true}}`,
+			want: contract.InfraMachineState{Interruptible: true, FailureReason: "CreateError", FailureMessage: "no quota", Paused: true},
 		},
 		"empty values are values where absent means something else": {
 			version: contract.V1Beta2,
@@ -59,7 +81,8 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 			obj, before := parseObject(t, c.object), parseObject(t, c.object)
 			stale := contract.InfraMachineState{
 				Provisioned: true, ProviderID: "stale", Addresses: make([]contract.Address, 3), HasAddresses: true,
-				FailureDomain: contract.Some("stale"), Ready: contract.Some(metav1.Condition{Type: "Stale"}),
+				FailureDomain: contract.Some("stale"), Interruptible: true, FailureReason: "stale", FailureMessage: "stale", Paused: true,
+				Ready: contract.Some(metav1.Condition{Type: "Stale"}), Unreadable: contract.ErrWrongType,
 			}
 			require.NoError(t, contract.InfraMachine(c.version).Read(obj, &stale))
 			if diff := diffStates(c.want, stale); diff != "" {
@@ -79,9 +102,11 @@ func TestInfraMachine_ErrorsNameTheObjectTheContractAndThePlace(t *testing.T) {
 		"provisioned":    {contract.V1Beta2, `"status":{"initialization":{"provisioned":"true"}}`, "status.initialization.provisioned: want bool, found string"},
 		"initialization": {contract.V1Beta2, `"status":{"initialization":true}`, "status.initialization: want object, found bool"},
 		"ready":          {contract.V1Beta1, `"status":{"ready":null}`, "status.ready: want bool, found null"},
-		"provider ID":    {contract.V1Beta1, `"spec":{"providerID":7}`, "spec.providerID: want string, found integer"},
-		"addresses":      {contract.V1Beta2, `"status":{"addresses":"10.0.0.1"}`, "status.addresses: want list, found string"},
-		"failure domain": {contract.V1Beta2, `"status":{"failureDomain":[]}`, "status.failureDomain: want string, found list"},
+		"provider ID":    {contract.V1Beta1, `"spec":{"providerID":7},"status":{"ready":true}`, "spec.providerID: want string, found integer"},
+		"addresses":      {contract.V1Beta1, `"status":{"ready":true,"addresses":"10.0.0.1"}`, "status.addresses: want list, found string"},
+		"failure domain": {contract.V1Beta1, `"status":{"ready":true,"failureDomain":[]}`, "status.failureDomain: want string, found list"},
+		"failure reason": {contract.V1Beta2, `"status":{"failureReason":{}}`, "status.failureReason: want string, found object"},
+		"interruptible":  {contract.V1Alpha4, `"status":{"interruptible":"spot"}`, "status.interruptible: want bool, found string"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var state contract.InfraMachineState
@@ -113,6 +138,12 @@ func TestBootstrapConfig_IsReadWithThePathsOfItsContract(t *testing.T) {
 				Ready: contract.Some(metav1.Condition{Type: "Ready", Status: "True", Reason: contract.ReasonNotReported}),
 			},
 		},
+		"a failure, certificates that end and a paused object": {
+			version: contract.V1Alpha3,
+			object: `{"metadata":{"annotations":{"cluster.x-k8s.io/paused":"true","machine.cluster.x-k8s.io/certificates-expiry":"2026-03-01T14:00:00+02:00"}},
+				"status":{"failureReason":"CreateError","failureMessage":"no token"}}`,
+			want: contract.BootstrapConfigState{FailureReason: "CreateError", FailureMessage: "no token", Paused: true, CertificatesExpire: noon},
+		},
 		"an empty name is not an absent one": {
 			version: contract.V1Beta2, object: `{"status":{"dataSecretName":""}}`,
 			want: contract.BootstrapConfigState{DataSecretName: contract.Some("")},
@@ -129,6 +160,7 @@ func TestBootstrapConfig_IsReadWithThePathsOfItsContract(t *testing.T) {
 			obj, before := parseObject(t, c.object), parseObject(t, c.object)
 			stale := contract.BootstrapConfigState{
 				DataSecretCreated: true, DataSecretName: contract.Some("stale"), Ready: contract.Some(metav1.Condition{Type: "Stale"}),
+				CertificatesExpire: noon, FailureReason: "stale", FailureMessage: "stale", Paused: true, Unreadable: contract.ErrWrongType,
 			}
 			require.NoError(t, contract.BootstrapConfig(c.version).Read(obj, &stale))
 			if diff := diffStates(c.want, stale); diff != "" {
@@ -146,7 +178,8 @@ func TestBootstrapConfig_ErrorsNameTheObjectTheContractAndThePlace(t *testing.T)
 	}{
 		{contract.V1Beta1, `"status":{"ready":"yes"}`, "status.ready: want bool, found string"},
 		{contract.V1Beta2, `"status":{"initialization":{"dataSecretCreated":1}}`, "status.initialization.dataSecretCreated: want bool, found integer"},
-		{contract.V1Beta2, `"status":{"dataSecretName":{}}`, "status.dataSecretName: want string, found object"},
+		{contract.V1Beta1, `"status":{"ready":true,"dataSecretName":{}}`, "status.dataSecretName: want string, found object"},
+		{contract.V1Beta2, `"status":{"failureMessage":["x"]}`, "status.failureMessage: want string, found list"},
 	} {
 		t.Run(c.expect, func(t *testing.T) {
 			var state contract.BootstrapConfigState
@@ -159,8 +192,15 @@ func TestBootstrapConfig_ErrorsNameTheObjectTheContractAndThePlace(t *testing.T)
 
 func TestLayouts_OfAnUnknownVersionAreAnErrorAndNoPanic(t *testing.T) {
 	obj := parseObject(t, `{"kind":"K","metadata":{"name":"n","namespace":"ns"}}`)
-	err := contract.InfraMachine("v9").Read(obj, &contract.InfraMachineState{})
-	require.ErrorIs(t, err, contract.ErrUnknownVersion)
-	require.EqualError(t, err, "K ns/n: unknown contract version")
-	require.ErrorIs(t, contract.BootstrapConfig("").Read(obj, &contract.BootstrapConfigState{}), contract.ErrUnknownVersion)
+	for _, err := range []error{
+		contract.InfraMachine("v9").Read(obj, &contract.InfraMachineState{}),
+		contract.BootstrapConfig("").Read(obj, &contract.BootstrapConfigState{}),
+		contract.InfraMachinePool("v1").Read(obj, &contract.InfraMachinePoolState{}),
+		contract.InfraMachineTemplate("v1alpha2").Read(obj, &contract.InfraMachineTemplateState{}),
+		contract.BootstrapConfigTemplate("v1alpha2").Read(obj, &contract.BootstrapConfigTemplateState{}),
+		contract.ControlPlane("V1BETA2").Read(obj, &contract.ControlPlaneState{}),
+	} {
+		require.ErrorIs(t, err, contract.ErrUnknownVersion)
+		require.EqualError(t, err, "K ns/n: unknown contract version")
+	}
 }

@@ -106,12 +106,6 @@ type writer struct {
 	err error
 }
 
-func (w *writer) fail(err error) {
-	if w.err == nil {
-		w.err = err
-	}
-}
-
 // put writes a change. A layout without a place for the value drops it.
 func put[T Scalar](w *writer, f Field[T], c Change[T]) { putAt(w, f, c) }
 

@@ -1,0 +1,76 @@
+package contract_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func diffControlPlanes(want, got contract.ControlPlaneState) string {
+	return cmp.Diff(want, got, optsOf[int32](), conditionOpt())
+}
+
+func TestControlPlane_IsReadWithThePathsOfItsContract(t *testing.T) {
+	const object = `{"kind":"K","metadata":{"name":"c","deletionTimestamp":"2026-03-01T12:00:00Z","annotations":{"cluster.x-k8s.io/paused":""}},
+		"spec":{"version":"v1.36.3","replicas":3},
+		"status":{"initialized":false,"initialization":{"controlPlaneInitialized":true},"externalManagedControlPlane":true,
+			"version":"v1.35.0","replicas":0,"failureReason":"R","failureMessage":"M",
+			"conditions":[{"type":"Ready","status":"False"},{"type":"Available","status":"True","reason":"Up"}]}}`
+	for _, v := range contractVersions() {
+		obj, before := parseObject(t, object), parseObject(t, object)
+		state := contract.ControlPlaneState{Initialized: true, Unreadable: contract.ErrWrongType}
+		require.NoError(t, contract.ControlPlane(v).Read(obj, &state))
+		want := contract.ControlPlaneState{
+			Deleting: noon, Initialized: v == contract.V1Beta2, ExternalManagedControlPlane: true,
+			DesiredVersion: "v1.36.3", CurrentVersion: "v1.35.0", DesiredReplicas: contract.Some[int32](3), CurrentReplicas: contract.Some[int32](0),
+			FailureReason: "R", FailureMessage: "M", Paused: true,
+			Available: contract.Some(metav1.Condition{Type: "Available", Status: "True", Reason: "Up"}),
+		}
+		if diff := diffControlPlanes(want, state); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", v, diff)
+		}
+		require.Empty(t, cmp.Diff(before.Object, obj.Object), "reading changes nothing")
+
+		require.NoError(t, contract.ControlPlane(v).Read(parseObject(t, `{}`), &state))
+		if diff := diffControlPlanes(contract.ControlPlaneState{}, state); diff != "" {
+			t.Errorf("%s: an empty object says nothing (-want +got):\n%s", v, diff)
+		}
+	}
+}
+
+// Whether a Node is drained depends on these: what cannot be read must not pass for "no".
+func TestControlPlane_WhatADrainDependsOnIsAnErrorWhenItCannotBeRead(t *testing.T) {
+	for content, want := range map[string]string{
+		`"metadata":{"name":"c"},"status":{"externalManagedControlPlane":"true"}`: "status.externalManagedControlPlane: want bool, found string",
+		`"metadata":{"name":"c"},"status":{"externalManagedControlPlane":null}`:   "status.externalManagedControlPlane: want bool, found null",
+		`"metadata":{"name":"c"},"status":{"initialized":1}`:                      "status.initialized: want bool, found integer",
+		`"metadata":{"name":"c","deletionTimestamp":"soon"}`:                      "metadata.deletionTimestamp: want RFC 3339 time, found unreadable text",
+		`"metadata":{"name":"c","annotations":{"cluster.x-k8s.io/paused":true}}`:  "metadata.annotations.cluster.x-k8s.io/paused: want string, found bool",
+	} {
+		err := contract.ControlPlane(contract.V1Beta1).Read(parseObject(t, `{"kind":"K",`+content+`}`), &contract.ControlPlaneState{})
+		require.ErrorIs(t, err, contract.ErrWrongType)
+		require.EqualError(t, err, "K c breaks contract v1beta1: "+want)
+	}
+}
+
+// These rules are for providers that have versions and replicas; others may mean something else by the names.
+func TestControlPlane_WhatNoMachineWaitsForHoldsNothingUp(t *testing.T) {
+	var state contract.ControlPlaneState
+	require.NoError(t, contract.ControlPlane(contract.V1Beta2).Read(parseObject(t, `{"spec":{"version":{"channel":"stable"},"replicas":"three"},
+		"status":{"version":1.36,"replicas":{},"failureReason":[],"failureMessage":"M","initialization":{"controlPlaneInitialized":true},"conditions":"x"}}`), &state))
+	require.EqualError(t, state.Unreadable, `spec.version: want string, found object
+status.version: want string, found number
+status.failureReason: want string, found list
+spec.replicas: want 32-bit integer, found string
+status.replicas: want 32-bit integer, found object`)
+	state.Unreadable = nil
+	want := contract.ControlPlaneState{Initialized: true, FailureMessage: "M", Available: contract.Some(metav1.Condition{
+		Type: "Available", Status: "Unknown", Reason: contract.ReasonInvalidCondition, Message: "status.conditions: want list, found string"})}
+	if diff := diffControlPlanes(want, state); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

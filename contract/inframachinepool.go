@@ -1,0 +1,137 @@
+package contract
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// InfraMachinePoolLayout says where an InfraMachinePool of one contract version keeps what a MachinePool reads of it.
+// Rule: contract page "InfraMachinePool". The tables returned by InfraMachinePool are shared: copy one to change it. The
+// tags are those of MachineLayout and say what the contract demands.
+type InfraMachinePoolLayout struct {
+	// Version is the contract version, for error messages.
+	Version Version
+	// Provisioned is true once the group exists. One of the two flags is enough, see InfraMachinePoolState.
+	Provisioned         Field[bool] `by:"provider" need:"MUST" absent:"what the fallback says"`
+	ProvisionedFallback Field[bool] `by:"provider" need:"MAY" absent:"not yet"`
+	// ProviderIDList has the ID of every machine of the group. Due once provisioned.
+	ProviderIDList TextsField `by:"provider" need:"MUST" absent:"not known yet"`
+	// Replicas is how many machines there are. Due once provisioned.
+	Replicas Field[int32] `by:"provider" need:"MUST" absent:"what the MachinePool says stays"`
+	// InfrastructureMachineKind is the kind of the InfraMachines that stand for the machines, for a provider that makes
+	// some. Due once provisioned.
+	InfrastructureMachineKind Field[string] `by:"provider" need:"MAY" absent:"no Machines for the machines of the group"`
+	// ProviderID is the ID of the group itself, for people.
+	ProviderID Field[string] `by:"provider" need:"MAY" absent:"unknown"`
+	// Instances are for people.
+	Instances InstancesField `by:"provider" need:"MAY" absent:"none told"`
+	// FailureReason and FailureMessage are a failure that does not go away by itself. The contract has dropped both in
+	// v1beta2; Cluster API still reads them.
+	FailureReason  Field[string] `by:"provider" need:"MAY" absent:"no failure"`
+	FailureMessage Field[string] `by:"provider" need:"MAY" absent:"no failure"`
+	// Paused is an annotation whose presence counts.
+	Paused Field[string] `by:"user" need:"MAY" absent:"not paused"`
+	// Conditions hold a Ready condition. The list of a provider in transition (status.v1beta2.conditions) goes first.
+	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none, and the owner goes by the flag"`
+}
+
+// InfraMachinePoolState is what an InfraMachinePool says. It shares strings with the object, nothing that can change.
+type InfraMachinePoolState struct {
+	// Provisioned is true when status.initialization.provisioned is, or status.ready, in every contract version: the page
+	// names the first, Cluster API reads only the second, and providers write what works. One that takes status.ready back
+	// while it scales does not take back that the group exists.
+	Provisioned bool
+	// ProviderIDList are the IDs in the order of the object; HasProviderIDList is false when it has no list, which says
+	// nothing about the machines, while an empty one says that there are none.
+	ProviderIDList    []string
+	HasProviderIDList bool
+	// Replicas is absent while the object does not say, which is not 0.
+	Replicas Opt[int32]
+	// InfrastructureMachineKind is empty unless the provider makes an InfraMachine for every machine.
+	InfrastructureMachineKind string
+	// ProviderID is the ID of the group itself.
+	ProviderID string
+	// Instances are what the object tells people about the machines.
+	Instances []Instance
+	// FailureReason and FailureMessage are empty without a failure.
+	FailureReason, FailureMessage string
+	// Paused says that the object asks to be left alone.
+	Paused bool
+	// Ready is the condition of that type. One that cannot be read is Unknown with ReasonInvalidCondition.
+	Ready Opt[metav1.Condition]
+	// Unreadable says what could not be read and holds nothing up, nil when there is nothing like that: what is for people,
+	// at any time, and what is due once provisioned, before. It matches ErrWrongType.
+	Unreadable error
+}
+
+var infraMachinePoolTables = tablesOf(
+	func(v Version) InfraMachinePoolLayout {
+		l := infraMachinePoolSinceV1Beta2(v)
+		l.Provisioned, l.ProvisionedFallback = l.ProvisionedFallback, l.Provisioned
+		return l
+	},
+	infraMachinePoolSinceV1Beta2,
+)
+
+func infraMachinePoolSinceV1Beta2(v Version) InfraMachinePoolLayout {
+	return InfraMachinePoolLayout{
+		Version:                   v,
+		Provisioned:               At[bool]("status", "initialization", "provisioned"),
+		ProvisionedFallback:       At[bool]("status", "ready"),
+		ProviderIDList:            TextsAt("spec", "providerIDList"),
+		Replicas:                  At[int32]("status", "replicas"),
+		InfrastructureMachineKind: At[string]("status", "infrastructureMachineKind"),
+		ProviderID:                At[string]("spec", "providerID"),
+		Instances:                 InstancesAt("status", "instances"),
+		FailureReason:             At[string]("status", "failureReason"),
+		FailureMessage:            At[string]("status", "failureMessage"),
+		Paused:                    AtAnnotation[string](PausedAnnotation),
+		Conditions:                providerConditions(),
+	}
+}
+
+// InfraMachinePool returns the layout of a contract version, nil for one that is not supported. The table is shared and
+// must not be changed; copy it to make a dialect.
+func InfraMachinePool(v Version) *InfraMachinePoolLayout { return infraMachinePoolTables.of(v) }
+
+// Read fills every field of into from the object, reusing its slices; it neither changes nor keeps obj. It allocates
+// nothing when the slices are large enough and times are in UTC. The error names the object and matches ErrWrongType or
+// ErrUnknownVersion; into is then to be thrown away. IDs, replicas and the kind are due once the group is provisioned:
+// before, what cannot be read is absent and said in Unreadable.
+func (l *InfraMachinePoolLayout) Read(obj *unstructured.Unstructured, into *InfraMachinePoolState) error {
+	if l == nil {
+		return unknownVersion(obj)
+	}
+	return breaks(obj, l.Version, l.read(obj.Object, into))
+}
+
+func (l *InfraMachinePoolLayout) read(obj map[string]any, into *InfraMachinePoolState) error {
+	r := &reader{obj: obj} // stays on the stack: nothing below keeps it
+	into.Provisioned = r.either(l.Provisioned, l.ProvisionedFallback)
+	into.FailureReason = text(r, l.FailureReason)
+	into.FailureMessage = text(r, l.FailureMessage)
+	into.Paused = value(r, l.Paused).Found()
+	into.Ready = mirrored(l.Conditions, obj, ConditionReady)
+	into.Unreadable = nil
+	if r.err != nil {
+		return r.err
+	}
+	into.ProviderID = text(r, l.ProviderID)
+	r.spare(&into.Unreadable)
+	into.Instances = r.instances(l.Instances, into.Instances)
+	r.spare(&into.Unreadable)
+	into.ProviderIDList, into.HasProviderIDList = r.textList(l.ProviderIDList, into.ProviderIDList)
+	r.spareUnless(into.Provisioned, &into.Unreadable)
+	into.Replicas = value(r, l.Replicas)
+	r.spareUnless(into.Provisioned, &into.Unreadable)
+	into.InfrastructureMachineKind = text(r, l.InfrastructureMachineKind)
+	r.spareUnless(into.Provisioned, &into.Unreadable)
+	return r.err
+}
+
+// textList reads texts into the slice of a state.
+func (r *reader) textList(f TextsField, into []string) (texts []string, found bool) {
+	texts, found, err := f.Get(r.obj, into)
+	r.fail(err)
+	return texts, found
+}

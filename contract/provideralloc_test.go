@@ -1,0 +1,92 @@
+package contract_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// everythingProvisioned says what an InfraMachine, a BootstrapConfig and a ControlPlane of every version may say.
+const everythingProvisioned = `{
+	"kind":"TestMachine","metadata":{"namespace":"default","name":"m1","annotations":{
+		"cluster.x-k8s.io/paused":"","machine.cluster.x-k8s.io/certificates-expiry":"2027-03-01T12:00:00Z"}},
+	"spec":{"providerID":"test://region/1","failureDomain":"b","version":"v1.36.3","replicas":3},
+	"status":{
+		"ready":true,"initialized":true,"initialization":{"provisioned":true,"dataSecretCreated":true,"controlPlaneInitialized":true},
+		"dataSecretName":"s","failureDomain":"a","interruptible":true,"failureReason":"R","failureMessage":"M",
+		"externalManagedControlPlane":true,"version":"v1.36.3","replicas":3,
+		"addresses":[{"type":"InternalIP","address":"10.0.0.1"},{"type":"Hostname","address":"m1"}],
+		"conditions":[{"type":"Available","status":"True","reason":"Up","lastTransitionTime":"2026-03-01T12:00:00Z"},
+			{"type":"Ready","status":"True","reason":"Up","message":"m","observedGeneration":300,"lastTransitionTime":"2026-03-01T12:00:00Z"}]
+	}
+}`
+
+// readAgain reads once to make room, and measures the reads that follow.
+func readAgain(t *testing.T, what string, v contract.Version, read func() error) {
+	t.Helper()
+	require.NoError(t, read(), "%s of %s", what, v)
+	allocations(t, "reading "+what+" of "+string(v), 0, func() { _ = read() })
+}
+
+func TestProviderObjects_OfEveryRoleAndVersionAreReadAgainWithoutAllocations(t *testing.T) {
+	machine, pool, templates := parseObject(t, everythingProvisioned), parseObject(t, fullPool), parseObject(t, fullTemplate)
+	var (
+		infraMachine    contract.InfraMachineState
+		bootstrapConfig contract.BootstrapConfigState
+		machinePool     contract.InfraMachinePoolState
+		infraTemplate   contract.InfraMachineTemplateState
+		configTemplate  contract.BootstrapConfigTemplateState
+		controlPlane    contract.ControlPlaneState
+	)
+	for _, v := range contractVersions() {
+		readAgain(t, "an InfraMachine", v, func() error { return contract.InfraMachine(v).Read(machine, &infraMachine) })
+		readAgain(t, "a BootstrapConfig", v, func() error { return contract.BootstrapConfig(v).Read(machine, &bootstrapConfig) })
+		readAgain(t, "an InfraMachinePool", v, func() error { return contract.InfraMachinePool(v).Read(pool, &machinePool) })
+		readAgain(t, "an InfraMachineTemplate", v, func() error { return contract.InfraMachineTemplate(v).Read(templates, &infraTemplate) })
+		readAgain(t, "a BootstrapConfigTemplate", v, func() error { return contract.BootstrapConfigTemplate(v).Read(templates, &configTemplate) })
+		readAgain(t, "a ControlPlane", v, func() error { return contract.ControlPlane(v).Read(machine, &controlPlane) })
+		require.Len(t, infraMachine.Addresses, 2)
+		require.True(t, infraMachine.Provisioned && infraMachine.Interruptible && infraMachine.Paused && infraMachine.Ready.Found())
+		require.True(t, bootstrapConfig.DataSecretName.Found() && !bootstrapConfig.CertificatesExpire.IsZero())
+		require.Len(t, machinePool.ProviderIDList, 3)
+		require.Len(t, machinePool.Instances, 2)
+		require.Len(t, infraTemplate.Capacity, 3)
+		require.True(t, configTemplate.HasSpec && controlPlane.Initialized && controlPlane.CurrentReplicas.Found())
+	}
+}
+
+// The slices of a state have room for what changes, too.
+func TestInfraMachinePool_AScaledGroupIsReadIntoTheSameSlices(t *testing.T) {
+	layout := contract.InfraMachinePool(contract.V1Beta2)
+	three, two := parseObject(t, fullPool), parseObject(t, fullPool)
+	require.NoError(t, unstructured.SetNestedStringSlice(two.Object, []string{"test://4", "test://5"}, "spec", "providerIDList"))
+	require.NoError(t, unstructured.SetNestedSlice(two.Object, []any{map[string]any{"instanceName": "four"}}, "status", "instances"))
+	var state contract.InfraMachinePoolState
+	require.NoError(t, layout.Read(three, &state))
+	allocations(t, "reading two groups in turn", 0, func() {
+		_ = layout.Read(two, &state)
+		_ = layout.Read(three, &state)
+	})
+	if diff := diffPools(fullPoolState(), state); diff != "" {
+		t.Errorf("nothing of the smaller group stays (-want +got):\n%s", diff)
+	}
+	require.NoError(t, layout.Read(two, &state))
+	require.Equal(t, []string{"test://4", "test://5"}, state.ProviderIDList)
+	require.Len(t, state.Instances, 1)
+	require.Equal(t, contract.Instance{Name: "four", Addresses: state.Instances[0].Addresses[:0]}, state.Instances[0])
+}
+
+func BenchmarkInfraMachinePoolRead(b *testing.B) {
+	obj := parseObject(b, fullPool)
+	layout := contract.InfraMachinePool(contract.V1Beta2)
+	var state contract.InfraMachinePoolState
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := layout.Read(obj, &state); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package contract_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// undue are values that a provider may write before it owes one: what Go writes for a nil pointer, and anything else.
+func undue() map[string]string {
+	return map[string]string{"null": "null", "another type": `{"a":[1]}`}
+}
+
+// Cluster API reads the ID only once the machine is provisioned, so that a provider which writes null until then works.
+func TestInfraMachine_WhatIsNotDueHoldsNothingUp(t *testing.T) {
+	for _, v := range contractVersions() {
+		for name, raw := range undue() {
+			t.Run(string(v)+"/"+name, func(t *testing.T) {
+				obj := parseObject(t, fmt.Sprintf(`{"spec":{"providerID":%[1]s,"failureDomain":%[1]s},
+					"status":{"addresses":%[1]s,"failureDomain":%[1]s,"ready":false,"initialization":{"provisioned":false},"interruptible":true}}`, raw))
+				state := contract.InfraMachineState{ProviderID: "stale", Addresses: make([]contract.Address, 2), HasAddresses: true,
+					FailureDomain: contract.Some("stale")}
+				require.NoError(t, contract.InfraMachine(v).Read(obj, &state))
+				require.ErrorIs(t, state.Unreadable, contract.ErrWrongType)
+				require.ErrorContains(t, state.Unreadable, "spec.providerID: want string, found ")
+				require.ErrorContains(t, state.Unreadable, "status.addresses: want list, found ")
+				require.ErrorContains(t, state.Unreadable, "failureDomain: want string, found ")
+				state.Unreadable = nil
+				if diff := diffStates(contract.InfraMachineState{Interruptible: true}, state); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+
+				provisioned := parseObject(t, fmt.Sprintf(`{"kind":"K","metadata":{"name":"n"},"spec":{"providerID":%s},
+					"status":{"ready":true,"initialization":{"provisioned":true}}}`, raw))
+				require.ErrorContains(t, contract.InfraMachine(v).Read(provisioned, &state), "spec.providerID: want string, found ", "now it is due")
+			})
+		}
+	}
+}
+
+// Whoever remembers that the machine was provisioned reads on while the object says otherwise.
+func TestInfraMachine_WhatIsNotDueIsReadAllTheSame(t *testing.T) {
+	var state contract.InfraMachineState
+	require.NoError(t, contract.InfraMachine(contract.V1Beta2).Read(parseObject(t, `{"spec":{"providerID":null,"failureDomain":"a"},
+		"status":{"addresses":[{"type":"Hostname","address":"h"}]}}`), &state))
+	require.Equal(t, []contract.Address{{Type: "Hostname", Address: "h"}}, state.Addresses, "one value that cannot be read is no reason to drop the others")
+	require.Equal(t, contract.Some("a"), state.FailureDomain)
+	require.EqualError(t, state.Unreadable, "spec.providerID: want string, found null")
+
+	require.NoError(t, contract.InfraMachine(contract.V1Beta2).Read(parseObject(t, `{"spec":{"providerID":"p://1"}}`), &state))
+	require.Equal(t, "p://1", state.ProviderID)
+	require.NoError(t, state.Unreadable)
+}
+
+func TestBootstrapConfig_WhatIsNotDueHoldsNothingUp(t *testing.T) {
+	for _, v := range contractVersions() {
+		for name, raw := range undue() {
+			t.Run(string(v)+"/"+name, func(t *testing.T) {
+				state := contract.BootstrapConfigState{DataSecretName: contract.Some("stale")}
+				require.NoError(t, contract.BootstrapConfig(v).Read(parseObject(t, `{"status":{"dataSecretName":`+raw+`}}`), &state))
+				require.ErrorContains(t, state.Unreadable, "status.dataSecretName: want string, found ")
+				require.False(t, state.DataSecretName.Found())
+
+				created := parseObject(t, `{"kind":"K","metadata":{"name":"n"},
+					"status":{"ready":true,"initialization":{"dataSecretCreated":true},"dataSecretName":`+raw+`}}`)
+				require.ErrorContains(t, contract.BootstrapConfig(v).Read(created, &state), "status.dataSecretName: want string, found ", "now it is due")
+			})
+		}
+	}
+}
+
+// Users can write the annotation as well, and no Machine waits for it.
+func TestBootstrapConfig_AnUnreadableDateHoldsNothingUp(t *testing.T) {
+	state := contract.BootstrapConfigState{CertificatesExpire: noon}
+	require.NoError(t, contract.BootstrapConfig(contract.V1Beta2).Read(parseObject(t, `{
+		"metadata":{"annotations":{"machine.cluster.x-k8s.io/certificates-expiry":"next year"}},
+		"status":{"initialization":{"dataSecretCreated":true},"dataSecretName":"s"}}`), &state))
+	require.EqualError(t, state.Unreadable,
+		"metadata.annotations.machine.cluster.x-k8s.io/certificates-expiry: want RFC 3339 time, found unreadable text")
+	state.Unreadable = nil
+	want := contract.BootstrapConfigState{DataSecretCreated: true, DataSecretName: contract.Some("s")}
+	if diff := cmp.Diff(want, state, optsOf[string](), conditionOpt()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,56 @@
+package contract_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func FuzzEveryProviderRoleRead(f *testing.F) {
+	seeds(f)
+	for _, text := range []string{fullPool, fullTemplate, everythingProvisioned,
+		`{"spec":{"template":{"metadata":{"labels":{"a":1}},"spec":[]},"providerIDList":[null]},
+			"status":{"capacity":{"cpu":"1e-2000000000","memory":1.5},"instances":[{"addresses":[{}]}],"ready":"yes"}}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		obj := &unstructured.Unstructured{Object: anyObject(text)}
+		before := obj.DeepCopy()
+		for _, v := range contractVersions() {
+			for role, c := range providerCases(v) {
+				err, spared := c.read(obj)
+				if err != nil {
+					require.ErrorIs(t, err, contract.ErrWrongType, "%s of %s", role, v)
+				}
+				again, sparedAgain := c.read(obj)
+				require.Equal(t, errorText(err), errorText(again), "the same object, the same error")
+				require.Equal(t, errorText(spared), errorText(sparedAgain), "the same object, the same error")
+			}
+		}
+		require.Empty(t, cmp.Diff(before.Object, obj.Object), "Read changed the object")
+	})
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestErrors_StayShortWhateverAnObjectCallsItself(t *testing.T) {
+	for name, obj := range map[string]map[string]any{
+		"names":    {"kind": hugeText, "metadata": map[string]any{"namespace": hugeText, "name": "é" + hugeText}, "status": "x"},
+		"metadata": {"kind": "K", "metadata": hugeText, "status": "x"},
+		"a kind":   {"kind": int64(7), "metadata": map[string]any{"name": true}, "status": "x"},
+	} {
+		err := contract.InfraMachine(contract.V1Beta2).Read(&unstructured.Unstructured{Object: obj}, &contract.InfraMachineState{})
+		require.ErrorIs(t, err, contract.ErrWrongType, name)
+		require.Less(t, len(err.Error()), 1000, name)
+		require.ErrorContains(t, err, " breaks contract v1beta2: ", name)
+	}
+}
