@@ -41,6 +41,7 @@ func (p conditionPlace) upsert(obj map[string]any, c metav1.Condition) error {
 	for _, item := range items {
 		if values, ok := item.(map[string]any); ok && isText(values["type"], c.Type) {
 			delete(values, "observedGeneration")
+			delete(values, "message")
 			maps.Copy(values, p.values(c, values["severity"]))
 			if p.shape == ShapeV1Beta1 && c.Status != metav1.ConditionFalse {
 				delete(values, "severity") // only a condition that is False may have one
@@ -57,8 +58,11 @@ func (p conditionPlace) values(c metav1.Condition, severity any) map[string]any 
 		c.Reason = ReasonNotReported // the API server refuses an empty one
 	}
 	values := map[string]any{
-		"type": c.Type, "status": string(c.Status), "reason": c.Reason, "message": c.Message,
+		"type": c.Type, "status": string(c.Status), "reason": c.Reason,
 		"lastTransitionTime": rfc3339(c.LastTransitionTime.Time),
+	}
+	if c.Message != "" || p.shape != ShapeV1Beta1 { // metav1 demands a message, the older schema refuses an empty one
+		values["message"] = c.Message
 	}
 	switch p.shape {
 	case ShapeMetaV1:

@@ -31,7 +31,7 @@
 // Patches are the difference of two objects ([MergePatch]) rather than a second writer beside the adapter: an adapter says
 // once where a value goes, and the patch is minimal by construction, also when an update sets what is already there.
 //
-// # Fields of provider objects
+// # Fields
 //
 // InfraMachine:
 //
@@ -153,6 +153,108 @@
 //	    metadata.annotations.cluster.x-k8s.io/paused (string)
 //	Conditions, SHOULD by the provider; absent: none
 //	    status.v1beta2.conditions, else status.conditions, else status.deprecated.v1beta1.conditions (list of conditions)
+//
+// Machine:
+//
+//	ClusterName, by the user; absent: no Cluster
+//	    v1beta1, v1beta2: spec.clusterName (string)
+//	Bootstrap, by the user; absent: data comes from elsewhere
+//	    v1beta1, v1beta2: spec.bootstrap.configRef (reference)
+//	DataSecretName, by the controller or user; absent: no data yet
+//	    v1beta1, v1beta2: spec.bootstrap.dataSecretName (string)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/bootstrap-data-secret (string)
+//	Infrastructure, by the user; absent: no infrastructure object
+//	    v1beta1, v1beta2: spec.infrastructureRef (reference)
+//	ProviderSpec, by the user; absent: none
+//	    Kubermatic: spec.providerSpec.value (object)
+//	Class, by the user; absent: none
+//	    Kubermatic: spec.providerSpec.valueFrom.machineClass (reference)
+//	    Gardener: spec.class (reference)
+//	ProviderID, by the controller; absent: not known yet
+//	    spec.providerID (string)
+//	Version, by the user; absent: whatever the image brings
+//	    v1beta1, v1beta2: spec.version (string)
+//	    Kubermatic: spec.versions.kubelet (string)
+//	WantedFailureDomain, by the user; absent: anywhere
+//	    v1beta1, v1beta2: spec.failureDomain (string)
+//	NodeDrainTimeout, by the user; absent: no limit
+//	    v1beta1: spec.nodeDrainTimeout (duration)
+//	    v1beta2: spec.deletion.nodeDrainTimeoutSeconds (seconds)
+//	    Gardener: spec.drainTimeout (duration)
+//	NodeVolumeDetachTimeout, by the user; absent: no limit
+//	    v1beta1: spec.nodeVolumeDetachTimeout (duration)
+//	    v1beta2: spec.deletion.nodeVolumeDetachTimeoutSeconds (seconds)
+//	NodeDeletionTimeout, by the user; absent: 10 s
+//	    v1beta1: spec.nodeDeletionTimeout (duration)
+//	    v1beta2: spec.deletion.nodeDeletionTimeoutSeconds (seconds)
+//	MinReady, by the user; absent: 0
+//	    v1beta2: spec.minReadySeconds (seconds)
+//	ReadinessGates, by the user; absent: none
+//	    v1beta1, v1beta2: spec.readinessGates (list of readiness gates)
+//	Taints, by the user; absent: none
+//	    v1beta1, v1beta2, Kubermatic: spec.taints (list of taints)
+//	    Gardener: spec.nodeTemplate.spec.taints (list of taints)
+//	Phase, by the controller; absent: no phase yet
+//	    v1beta1, v1beta2, Kubermatic: status.phase (string)
+//	    Gardener: status.currentStatus.phase (string)
+//	NodeName, by the controller; absent: no Node was matched
+//	    v1beta1, v1beta2, Kubermatic: status.nodeRef.name (string)
+//	    Gardener: metadata.labels.node (string)
+//	NodeUID, by the controller; absent: the Node was matched by somebody who does not keep it
+//	    v1beta1, Kubermatic: status.nodeRef.uid (string)
+//	    v1beta2, Gardener: metadata.annotations.machinist.dev/node-uid (string)
+//	NodeKind, by the controller; absent: no Node was matched
+//	    v1beta1, Kubermatic: status.nodeRef.kind (string)
+//	NodeAPIVersion, by the controller; absent: no Node was matched
+//	    v1beta1, Kubermatic: status.nodeRef.apiVersion (string)
+//	BootstrapReady, by the controller; absent: not yet
+//	    v1beta1: status.bootstrapReady (bool)
+//	    v1beta2: status.initialization.bootstrapDataSecretCreated (bool)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/bootstrap-data-secret-created (bool)
+//	InfrastructureReady, by the controller; absent: not yet
+//	    v1beta1: status.infrastructureReady (bool)
+//	    v1beta2: status.initialization.infrastructureProvisioned (bool)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/infrastructure-provisioned (bool)
+//	Addresses, by the controller; absent: none known
+//	    status.addresses (list of addresses)
+//	FailureDomain, by the controller; absent: unknown
+//	    v1beta1: spec.failureDomain (string)
+//	    v1beta2: status.failureDomain (string)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/failure-domain (string)
+//	Conditions, by the controller; absent: none
+//	    v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
+//	    v1beta2, Kubermatic, Gardener: status.conditions (list of conditions)
+//	ObservedGeneration, by the controller; absent: 0: never looked at
+//	    v1beta1, v1beta2: status.observedGeneration (integer)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/observed-generation (integer)
+//	LastUpdated, by the controller; absent: the phase never changed
+//	    v1beta1, v1beta2, Kubermatic: status.lastUpdated (time)
+//	    Gardener: status.currentStatus.lastUpdateTime (time)
+//	PreDrainStarted, by the controller; absent: not begun
+//	    metadata.annotations.machinist.dev/pre-drain-hooks-started (time)
+//	DrainStarted, by the controller; absent: not begun
+//	    v1beta1, v1beta2: status.deletion.nodeDrainStartTime (time)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/drain-started (time)
+//	VolumeDetachStarted, by the controller; absent: not begun
+//	    v1beta1, v1beta2: status.deletion.waitForNodeVolumeDetachStartTime (time)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/volume-detach-started (time)
+//	PreTerminateStarted, by the controller; absent: not begun
+//	    metadata.annotations.machinist.dev/pre-terminate-hooks-started (time)
+//	DrainedNodeUID, by the controller; absent: no Node was drained to the end
+//	    metadata.annotations.machinist.dev/drained-node-uid (string)
+//	FailureReason, by the controller; absent: no failure
+//	    v1beta1: status.failureReason (string)
+//	    v1beta2: status.deprecated.v1beta1.failureReason (string)
+//	    Kubermatic: status.errorReason (string)
+//	    Gardener: metadata.annotations.machinist.dev/failure-reason (string)
+//	FailureMessage, by the controller; absent: no failure
+//	    v1beta1: status.failureMessage (string)
+//	    v1beta2: status.deprecated.v1beta1.failureMessage (string)
+//	    Kubermatic: status.errorMessage (string)
+//	    Gardener: metadata.annotations.machinist.dev/failure-message (string)
+//	CertificatesExpire, by the controller; absent: unknown
+//	    v1beta1, v1beta2: status.certificatesExpiryDate (time)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/certificates-expire (time)
 //
 // # Limits
 //

@@ -28,7 +28,7 @@ func seeds(f *testing.F) {
 		`{"metadata":{"labels":{"a":1},"finalizers":"x","ownerReferences":[null],"creationTimestamp":1,"deletionTimestamp":"x"}}`,
 		`{"status":{"conditions":[null,{"type":[]},{"type":"Ready","status":1}],"v1beta2":{"conditions":[{"type":"Ready"}]}}}`,
 		`{"status":{"addresses":[{"type":"Hostname"}],"observedGeneration":1e300,"conditions":{"a":1}}}`,
-		fullMachine, provisionedMachine,
+		fullMachine, fullMachineV1Beta1, provisionedMachine, kubermatic().full, gardener().full,
 	} {
 		f.Add([]byte(text))
 	}
@@ -106,7 +106,10 @@ func FuzzMachineReadAndWrite(f *testing.F) {
 
 // machineLayouts are all that this package has.
 func machineLayouts() map[string]*contract.MachineLayout {
-	return map[string]*contract.MachineLayout{"v1beta1": contract.MachineV1Beta1(), "v1beta2": contract.MachineV1Beta2()}
+	return map[string]*contract.MachineLayout{
+		"v1beta1": contract.MachineV1Beta1(), "v1beta2": contract.MachineV1Beta2(),
+		"Kubermatic": contract.KubermaticMachine(), "Gardener": contract.GardenerMachine(),
+	}
 }
 
 // fuzzKind checks on any object that reading changes nothing and never panics, that what can be read can be written, that a

@@ -43,7 +43,8 @@ type KindOf[S, U any] struct {
 	NewList func() runtime.Object
 	// Adapter translates the objects that New returns.
 	Adapter Adapter[S, U]
-	// StatusSubresource says that status is written through its own endpoint.
+	// StatusSubresource says that status is written through its own endpoint. Without one, generations count status writes
+	// too, so that reconcilers record none.
 	StatusSubresource bool
 }
 
@@ -112,56 +113,4 @@ func (a layoutAdapter[S, U]) Write(obj Object, update U) error {
 		return fmt.Errorf("%s: %w", describe(u), err)
 	}
 	return nil
-}
-
-// NewTyped returns the Kind of an embedder's own Go type. newObject and newList return empty objects; read and write are
-// the two methods of an Adapter for that type, and Metadata.From and MetadataUpdate.ApplyTo do the metadata for them. The
-// adapter fails with ErrOtherType for other objects. StatusSubresource is true: set it to false for a CRD without one.
-func NewTyped[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
-	read func(T, *S) error, write func(T, U) error,
-) KindOf[S, U] {
-	return KindOf[S, U]{
-		GVK:               gvk,
-		New:               func() Object { return newObject() },
-		NewList:           newList,
-		Adapter:           typedAdapter[T, S, U]{kind: gvk.Kind, read: read, write: write},
-		StatusSubresource: true,
-	}
-}
-
-type typedAdapter[T Object, S, U any] struct {
-	kind  string
-	read  func(T, *S) error
-	write func(T, U) error
-}
-
-func (a typedAdapter[T, S, U]) Read(obj Object, into *S) error {
-	typed, err := a.typed(obj)
-	if err == nil {
-		err = a.read(typed, into)
-	}
-	return a.named(obj, err)
-}
-
-func (a typedAdapter[T, S, U]) Write(obj Object, update U) error {
-	typed, err := a.typed(obj)
-	if err == nil {
-		err = a.write(typed, update)
-	}
-	return a.named(obj, err)
-}
-
-func (a typedAdapter[T, S, U]) typed(obj Object) (T, error) {
-	typed, ok := obj.(T)
-	if !ok {
-		return typed, fmt.Errorf("%w: want %T, got %T", ErrOtherType, typed, obj)
-	}
-	return typed, nil
-}
-
-func (a typedAdapter[T, S, U]) named(obj Object, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s %s/%s: %w", a.kind, obj.GetNamespace(), obj.GetName(), err)
 }

@@ -10,6 +10,14 @@ type Opt[T any] struct {
 // Some returns an Opt that holds v.
 func Some[T any](v T) Opt[T] { return Opt[T]{value: v, found: true} }
 
+// SomeAt returns an Opt that holds what p points at, absent when p is nil. It keeps no reference to p.
+func SomeAt[T any](p *T) Opt[T] {
+	if p == nil {
+		return Opt[T]{}
+	}
+	return Some(*p)
+}
+
 // Get returns the value and whether there is one.
 func (o Opt[T]) Get() (T, bool) { return o.value, o.found }
 
@@ -53,3 +61,22 @@ func (c Change[T]) Clears() bool { return c.kind == changeClear }
 
 // Value returns the value to write and whether there is one.
 func (c Change[T]) Value() (T, bool) { return c.value, c.kind == changeSet }
+
+// ApplyTo carries the change out on a field of a Go type; clearing makes it zero.
+func (c Change[T]) ApplyTo(field *T) {
+	if c.kind != changeKeep {
+		*field = c.value // zero when it is cleared
+	}
+}
+
+// ApplyToPointer carries the change out on an optional field of a Go type; clearing makes it nil. What the field pointed at
+// does not change, because an object in a cache may share it.
+func (c Change[T]) ApplyToPointer(field **T) {
+	switch c.kind {
+	case changeSet:
+		*field = &c.value
+	case changeClear:
+		*field = nil
+	case changeKeep:
+	}
+}

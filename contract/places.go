@@ -55,7 +55,7 @@ func placesIn(v reflect.Value, prefix string) []Place {
 			continue
 		}
 		field := v.FieldByIndex(member.Index)
-		if what, ok := field.Interface().(leaf); ok {
+		if what, ok := reflect.TypeAssert[leaf](field); ok {
 			typeName, paths := what.describe()
 			places = append(places, Place{
 				Name: prefix + member.Name, Type: typeName, Paths: slices.DeleteFunc(paths, Path.IsZero),

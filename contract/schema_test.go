@@ -52,7 +52,13 @@ func (n *schemaNode) at(segments ...string) *schemaNode {
 // crdSchema returns the schema of one version from Cluster API's own CRD; kind is the plural, in lower case.
 func crdSchema(t *testing.T, kind, version string) *schemaNode {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(moduleDir(t, clusterAPI), "config/crd/bases/cluster.x-k8s.io_"+kind+".yaml"))
+	return schemaIn(t, filepath.Join(moduleDir(t, clusterAPI), "config/crd/bases/cluster.x-k8s.io_"+kind+".yaml"), version)
+}
+
+// schemaIn returns the schema of one version from the file of a CRD.
+func schemaIn(t *testing.T, file, version string) *schemaNode {
+	t.Helper()
+	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var crd struct {
 		Spec struct {
@@ -70,7 +76,7 @@ func crdSchema(t *testing.T, kind, version string) *schemaNode {
 			return v.Schema.OpenAPIV3Schema
 		}
 	}
-	t.Fatalf("the CRD of %s has no version %s", kind, version)
+	t.Fatalf("%s has no version %s", file, version)
 	return nil
 }
 
@@ -181,24 +187,27 @@ func TestLayouts_EveryPlaceIsInClusterAPIsSchema(t *testing.T) {
 		places := placesOf(t, "", reflect.ValueOf(c.layout))
 		require.Greater(t, len(places), reflect.TypeOf(c.layout).NumField())
 		for _, p := range places {
-			t.Run(name+"/"+p.name, func(t *testing.T) {
-				require.Equal(t, slices.Contains(c.none, p.name), p.path.IsZero(), "whether the layout has a place for it")
-				if p.path.IsZero() {
-					return
-				}
-				if key, ok := annotationKey(p.path); ok {
-					require.True(t, strings.HasPrefix(key, "machinist.dev/"), "%s is not ours", key)
-					require.Empty(t, apivalidation.ValidateAnnotations(map[string]string{key: ""}, nil))
-					return
-				}
-				node := schema.at(p.path.Segments()...)
-				require.NotNil(t, node, "the API server would prune %s", p.path)
-				require.Equal(t, p.want, node.Type)
-				if p.format != "" {
-					require.Equal(t, p.format, node.Format)
-				}
-			})
+			t.Run(name+"/"+p.name, func(t *testing.T) { p.isKept(t, schema, c.none) })
 		}
+	}
+}
+
+func (p place) isKept(t *testing.T, schema *schemaNode, none []string) {
+	t.Helper()
+	require.Equal(t, slices.Contains(none, p.name), p.path.IsZero(), "whether the layout has a place for it")
+	if p.path.IsZero() {
+		return
+	}
+	if key, ok := annotationKey(p.path); ok {
+		require.True(t, strings.HasPrefix(key, "machinist.dev/"), "%s is not ours", key)
+		require.Empty(t, apivalidation.ValidateAnnotations(map[string]string{key: ""}, nil))
+		return
+	}
+	node := schema.at(p.path.Segments()...)
+	require.NotNil(t, node, "the API server would prune %s", p.path)
+	require.Equal(t, p.want, node.Type)
+	if p.format != "" {
+		require.Equal(t, p.format, node.Format)
 	}
 }
 

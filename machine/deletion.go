@@ -151,5 +151,6 @@ func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
 	s.SetFinalizers(slices.DeleteFunc(slices.Clone(s.State.Finalizers), func(name string) bool {
 		return name == s.env.options.Finalizer
 	}))
+	s.urgent = s.urgent || len(s.State.Finalizers) > 0 // others hold it, and no later pass would say that we are done
 	return Result{}, nil
 }

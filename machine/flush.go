@@ -22,9 +22,12 @@ import (
 // writes nothing that is there already. The returned duration is when a status that was left to settle is due.
 func (s *Scope) flush(ctx context.Context) (time.Duration, error) {
 	main, status := split(s.update)
-	writeStatus, again := s.settleStatus(status, main)
-	if !urgent(main) && !writeStatus {
-		return again, nil
+	writeStatus, again, err := s.settleStatus(status, main)
+	if err != nil || (!urgent(main) && !writeStatus) {
+		return again, err
+	}
+	if writeStatus && !s.env.kind.StatusSubresource {
+		return again, s.writeWhole(ctx)
 	}
 	current, err := s.writeMain(ctx, main)
 	if err != nil || !writeStatus {
@@ -59,11 +62,18 @@ func stageStarted(u contract.MachineUpdate) bool {
 }
 
 // settleStatus decides whether the status is written in this pass.
-func (s *Scope) settleStatus(status, main contract.MachineUpdate) (bool, time.Duration) {
+func (s *Scope) settleStatus(status, main contract.MachineUpdate) (bool, time.Duration, error) {
+	dirty := s.statusDirty(status)
+	if dirty {
+		var err error
+		if dirty, err = s.changes(status); err != nil {
+			return false, 0, err
+		}
+	}
 	ready, _ := findCondition(s.asserted, ConditionReady)
 	nodeReady, _ := findCondition(s.asserted, ConditionNodeReady)
 	write, again, pending := settle(settleFacts{
-		Dirty:       s.statusDirty(status),
+		Dirty:       dirty,
 		Urgent:      s.urgent,
 		Final:       ready.Status == metav1.ConditionTrue && main.ProviderID.Keeps() && main.DataSecretName.Keeps(),
 		Expecting:   !status.Node.Keeps() && nodeReady.Status != metav1.ConditionTrue,
@@ -73,15 +83,58 @@ func (s *Scope) settleStatus(status, main contract.MachineUpdate) (bool, time.Du
 		Delay:       s.env.options.StatusDelay,
 	})
 	s.env.memory.setSettling(s.State.Key, pending)
-	return write, again
+	return write, again, nil
 }
 
+// statusDirty reports whether the state differs from the one that was read. It is cheap; changes has the last word.
 func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
 	return !u.Phase.Keeps() || !u.Node.Keeps() || !u.BootstrapReady.Keeps() || !u.InfrastructureReady.Keeps() ||
 		!u.Addresses.Keeps() || !u.FailureDomain.Keeps() || !u.FailureReason.Keeps() || !u.FailureMessage.Keeps() ||
 		!u.CertificatesExpire.Keeps() || stageStarted(u) || len(u.RemoveConditions) > 0 ||
-		s.State.ObservedGeneration != s.State.Generation ||
-		len(changedConditions(s.stored, s.asserted, s.State.Generation, s.Now)) > 0
+		s.State.ObservedGeneration != s.generation ||
+		len(changedConditions(s.stored, s.asserted, s.generation, s.Now)) > 0
+}
+
+// changes reports whether writing an update would change the object. Not every shape keeps all that an update says: one
+// without a place for the generation, for example, would be dirty for ever.
+func (s *Scope) changes(u contract.MachineUpdate) (bool, error) {
+	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
+	u.ObservedGeneration = contract.SetTo(s.generation)
+	before, after, err := s.apply(s.Object, u)
+	if err != nil {
+		return false, err
+	}
+	patch, _ := contract.MergePatch(before, after)
+	return patch != nil, nil
+}
+
+// generationOf is the generation that a status says it was made of. Where status has no endpoint of its own, generations
+// count status writes too, and a status that named its own would have to be written again for ever: it names none.
+func (r *Reconciler) generationOf(obj contract.Object) int64 {
+	if !r.kind.StatusSubresource {
+		return 0
+	}
+	return obj.GetGeneration()
+}
+
+// writeWhole writes everything in one patch, where status has no endpoint of its own.
+func (s *Scope) writeWhole(ctx context.Context) error {
+	u := s.update
+	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
+	u.ObservedGeneration = contract.SetTo(s.generation)
+	before, after, err := s.apply(s.Object, u)
+	if err != nil {
+		return err
+	}
+	patch, replacesList := contract.MergePatch(before, after)
+	if patch == nil {
+		return nil
+	}
+	if _, err := s.send(ctx, s.Object, patch, replacesList, false); err != nil {
+		return err
+	}
+	s.announce(u)
+	return nil
 }
 
 // changedConditions returns those of want that differ from have, ready to be written.
@@ -104,7 +157,7 @@ func changedConditions(have, want []metav1.Condition, generation int64, now time
 }
 
 func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contract.Object, error) {
-	u.ObservedGeneration = contract.SetTo(s.State.Generation) // for a layout that keeps it in an annotation
+	u.ObservedGeneration = contract.SetTo(s.generation) // for a layout that keeps it in an annotation
 	before, after, err := s.apply(s.Object, u)
 	if err != nil {
 		return nil, err
@@ -115,15 +168,14 @@ func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contra
 	}
 	current, err := s.send(ctx, s.Object, patch, replacesList, false)
 	if err == nil {
-		s.State.Generation = current.GetGeneration()
+		s.State.Generation, s.generation = current.GetGeneration(), s.env.generationOf(current)
 	}
 	return current, err
 }
 
 func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u contract.MachineUpdate) error {
-	generation := current.GetGeneration()
-	u.Conditions = changedConditions(s.stored, s.asserted, generation, s.Now)
-	u.ObservedGeneration = contract.SetTo(generation)
+	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
+	u.ObservedGeneration = contract.SetTo(s.generation)
 	before, after, err := s.apply(current, u)
 	if err != nil {
 		return err

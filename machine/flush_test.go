@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -52,6 +53,53 @@ func TestNoMemberOfAnUpdateIsForgottenByTheFlush(t *testing.T) {
 			s := &Scope{}
 			if !urgent(main) && !s.statusDirty(status) && !derived[name] {
 				t.Errorf("%s alone would never be written", name)
+			}
+		})
+	}
+}
+
+// Conditions of Nodes have no generation, and a layout may have no place for what an update says. Such a Machine would be
+// dirty for ever, and be looked at again after every delay.
+func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Machine"}
+	asserted := []metav1.Condition{{Type: "Ready", Status: "False", Reason: "R", Message: "m"}}
+	now := time.Unix(1_800_000_000, 0).UTC()
+	narrow := contract.MachineLayout{Conditions: contract.ConditionsAt("status", "conditions")}
+	for name, layout := range map[string]*contract.MachineLayout{
+		"no place for addresses and generation": &narrow,
+		"conditions of Nodes":                   contract.GardenerMachine(),
+		"everything has a place":                contract.MachineV1Beta2(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := contract.Unstructured(gvk, layout)
+			r := &Reconciler{kind: kind, options: Options{StatusDelay: time.Minute}, memory: newMemory(clocktesting.NewFakePassiveClock(now))}
+			obj := kind.New()
+			obj.SetGeneration(7)
+			addresses := []contract.Address{{Type: "Hostname", Address: "h"}}
+			update := contract.MachineUpdate{
+				Conditions: changedConditions(nil, asserted, 7, now), ObservedGeneration: contract.SetTo[int64](7), Addresses: contract.SetTo(addresses),
+			}
+			dirty := func() bool {
+				s := &Scope{Object: obj, Now: now.Add(time.Hour), generation: r.generationOf(obj), env: r, asserted: asserted}
+				if err := kind.Adapter.Read(obj, &s.State); err != nil {
+					t.Fatal(err)
+				}
+				s.stored = s.State.Conditions
+				s.SetAddresses(addresses)
+				write, again, err := s.settleStatus(s.update, contract.MachineUpdate{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return write || again > 0
+			}
+			if !dirty() {
+				t.Error("what is not written yet is not noticed")
+			}
+			if err := kind.Adapter.Write(obj, update); err != nil {
+				t.Fatal(err)
+			}
+			if dirty() {
+				t.Error("it would be looked at again and again")
 			}
 		})
 	}

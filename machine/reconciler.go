@@ -160,7 +160,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // ReconcileObject makes one pass over a Machine that the caller has read, and does not change it. Call it from a loop of
 // your own in place of Reconcile.
 func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
-	s := &Scope{Object: obj, Now: r.options.Clock.Now(), env: r}
+	s := &Scope{Object: obj, Now: r.options.Clock.Now(), generation: r.generationOf(obj), env: r}
 	if err := r.kind.Adapter.Read(obj, &s.State); err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}

@@ -30,7 +30,9 @@ type Scope struct {
 	stored   []metav1.Condition // as read
 	asserted []metav1.Condition // of this pass, in order of first assertion
 	urgent   bool               // something in status must be written in this pass
-	env      *Reconciler
+	// generation is what the status says it was made of, zero when it cannot say.
+	generation int64
+	env        *Reconciler
 }
 
 // ObjectAs returns the Machine of a pass as the embedder's own type, and false when it is another. It is a view that must not

@@ -37,6 +37,8 @@ type worldOptions struct {
 	bootstrap      fake.Bootstrap
 	noCRDs         bool
 	before         func(*world)
+	// kind is the kind of Machine; by default that of cluster.x-k8s.io/v1beta2.
+	kind contract.Kind
 }
 
 const userAgent = "machinist-under-test"
@@ -44,7 +46,11 @@ const userAgent = "machinist-under-test"
 func newWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard()) // what has no logger of its own says nothing
-	o.store.Kinds = append(o.store.Kinds, fake.ServedKind{GVK: fake.MachineGVK(), Status: true})
+	if o.kind.Adapter == nil {
+		o.kind = contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	}
+	o.infrastructure.Machine, o.bootstrap.Machine = o.kind.GVK, o.kind.GVK
+	o.store.Kinds = append(o.store.Kinds, fake.ServedKind{GVK: o.kind.GVK, Status: o.kind.StatusSubresource})
 	store := fake.NewStore(o.store)
 	w := &world{t: t, store: store, client: store.Client()}
 	if !o.noCRDs {
@@ -64,8 +70,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	if o.machine.StatusDelay == 0 {
 		o.machine.StatusDelay = 300 * time.Millisecond
 	}
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	_, err := machine.SetupWithManager(ctx, ours, kind, o.machine)
+	_, err := machine.SetupWithManager(ctx, ours, o.kind, o.machine)
 	require.NoError(t, err)
 	done := make(chan error, 2)
 	for _, mgr := range []ctrl.Manager{providers, ours} {

@@ -55,15 +55,16 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	live, err := client.NewWithWatch(plane.Config(), client.Options{})
 	require.NoError(t, err)
 	w := &world{t: t, plane: plane, client: live}
-	w.installCRDs()
+	w.installCRDs("v1beta2")
 	w.startProviders(o)
 	w.startManager(o.managerFlags)
 	return w
 }
 
-func (w *world) installCRDs() {
+// installCRDs installs Cluster API's Machine with one API version, and the providers' kinds.
+func (w *world) installCRDs(machineVersion string) {
 	w.t.Helper()
-	crds, err := cluster.ClusterAPICRDs(w.t.Context(), "v1beta2", "Machine")
+	crds, err := cluster.ClusterAPICRDs(w.t.Context(), machineVersion, "Machine")
 	require.NoError(w.t, err)
 	for _, v := range contract.Versions() {
 		crds = append(crds, fake.CRD(fake.InfraMachineGVK(v), v), fake.CRD(fake.BootstrapConfigGVK(v), v))

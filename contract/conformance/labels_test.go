@@ -1,0 +1,135 @@
+package conformance_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/conformance"
+)
+
+// labelled sets the contract labels of a CRD; an empty text sets none.
+func labelled(labels string) edit { return set("{"+labels+"}", "metadata", "labels") }
+
+func TestCheckCRD_Labels(t *testing.T) {
+	const at1, at2 = "metadata.labels[cluster.x-k8s.io/v1beta1]", "metadata.labels[cluster.x-k8s.io/v1beta2]"
+	for name, c := range map[string]brokenCRD{
+		"none": {
+			edits: []edit{labelled("")},
+			want:  []conformance.Finding{must(at2, "nothing", versionsOf1)}, rule: "does not know which version to read",
+		},
+		"none, and the fields are still judged": {
+			edits: []edit{labelled(""), inSchema("v1beta2", "", "spec", "providerID")},
+			want: []conformance.Finding{
+				must(at2, "nothing", versionsOf1),
+				must("spec.versions[v1beta2]: spec.providerID", "nothing", "string"),
+			},
+		},
+		"an empty one": {
+			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: ""`)},
+			want:  []conformance.Finding{must(at2, `""`, versionsOf1)},
+		},
+		"an empty one beside one that can be used": {
+			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: "_", cluster.x-k8s.io/v1beta1: v1beta1`)},
+			want:  []conformance.Finding{should(at2, `"_"`, "the API versions that fulfil the contract, or no such label")},
+		},
+		"one that is no text": {
+			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: 2, cluster.x-k8s.io/v1beta1: v1beta1`)},
+			want:  []conformance.Finding{must(at2, "integer", "string")},
+		},
+		"no labels but a list": {
+			edits: []edit{set("[a]", "metadata", "labels")},
+			want:  []conformance.Finding{must("metadata.labels", "list", "object"), must(at2, "nothing", versionsOf1)},
+		},
+		"no version that is served": {
+			edits: []edit{inVersion("v1beta2", "false", "served"), inVersion("v1beta1", "false", "served")},
+			want: []conformance.Finding{
+				must(at2, "v1beta2, which is not served", "one of the served versions, of which there is none"),
+				should(at1, "v1beta1, which is not served", "one of the served versions, of which there is none"),
+			},
+		},
+		"one that names a version which is not there": {
+			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1beta2_v1beta3`)},
+			want:  []conformance.Finding{must(at2, "v1beta3, which spec.versions does not have", "one of v1beta1, v1beta2")},
+			rule:  "Cluster API reads the highest version",
+		},
+		"one that names a version which is no longer served": {
+			edits: []edit{inVersion("v1beta2", "false", "served")},
+			want:  []conformance.Finding{must(at2, "v1beta2, which is not served", "one of v1beta1")},
+		},
+		"one that still names an old version, which nobody reads": {
+			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1alpha3_v1beta2`)},
+			want:  []conformance.Finding{should(at2, "v1alpha3, which spec.versions does not have", "one of v1beta1, v1beta2")},
+		},
+		"an older one that names a version which is gone": {
+			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1beta2, cluster.x-k8s.io/v1beta1: v1alpha4`)},
+			want:  []conformance.Finding{should(at1, "v1alpha4, which spec.versions does not have", "one of v1beta1, v1beta2")},
+		},
+		"commas for underscores": {
+			edits: []edit{labelled(`cluster.x-k8s.io/v1beta1: "v1beta1,v1beta2"`)},
+			want:  []conformance.Finding{must(at1, `"v1beta1,v1beta2"`, versionsOf1)},
+		},
+		"old contracts beside new ones are nobody's business": {
+			edits: []edit{set("v1alpha9", "metadata", "labels", "cluster.x-k8s.io/v1alpha3"), set("", "metadata", "labels", "cluster.x-k8s.io/v1alpha4"),
+				set("kubevirt", "metadata", "labels", "cluster.x-k8s.io/provider")},
+		},
+		"only contracts that nobody honours any more": {
+			edits: []edit{labelled(`cluster.x-k8s.io/v1alpha4: v1beta1`)},
+			want:  []conformance.Finding{must(at2, "nothing", versionsOf1)}, rule: "fulfils only contract v1alpha4",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.role = conformance.InfraMachine
+			c.check(t)
+		})
+	}
+}
+
+func TestInspectCRD_JudgesWhatTheLabelsName(t *testing.T) {
+	type judged = []conformance.Judged
+	for name, c := range map[string]struct {
+		edits []edit
+		want  judged
+	}{
+		"each version by its own contract": {
+			want: judged{{APIVersion: "v1beta2", Contract: contract.V1Beta2}, {APIVersion: "v1beta1", Contract: contract.V1Beta1}},
+		},
+		"as Cluster API's AWS provider: the newer version by the older contract": {
+			edits: []edit{labelled("cluster.x-k8s.io/v1beta1: v1beta1_v1beta2")},
+			want:  judged{{APIVersion: "v1beta2", Contract: contract.V1Beta1}, {APIVersion: "v1beta1", Contract: contract.V1Beta1}},
+		},
+		"one version by both contracts": {
+			edits: []edit{labelled("cluster.x-k8s.io/v1beta1: v1beta1, cluster.x-k8s.io/v1beta2: v1beta1")},
+			want:  judged{{APIVersion: "v1beta1", Contract: contract.V1Beta2}, {APIVersion: "v1beta1", Contract: contract.V1Beta1}},
+		},
+		"each once": {
+			edits: []edit{labelled("cluster.x-k8s.io/v1beta2: v1beta2_v1beta2__")},
+			want:  judged{{APIVersion: "v1beta2", Contract: contract.V1Beta2}},
+		},
+		"by a contract that nobody honours any more, when no newer label is there": {
+			edits: []edit{labelled("cluster.x-k8s.io/v1alpha4: v1beta1, cluster.x-k8s.io/v1alpha3: v1alpha3")},
+			want:  judged{{APIVersion: "v1beta1", Contract: contract.V1Alpha4}},
+		},
+		"without labels by what fits": {
+			edits: []edit{labelled("")},
+			want:  judged{{APIVersion: "v1beta2", Contract: contract.V1Beta2}, {APIVersion: "v1beta1", Contract: contract.V1Beta1}},
+		},
+		"without labels by what fits, whatever the version is called": {
+			edits: []edit{labelled(""), inVersion("v1beta2", "v7", "name"), inVersion("v1beta1", "v1beta2", "name")},
+			want:  judged{{APIVersion: "v7", Contract: contract.V1Beta2}, {APIVersion: "v1beta2", Contract: contract.V1Beta1}},
+		},
+		"without labels by the name when nothing fits": {
+			edits: []edit{labelled(""), inVersion("v1beta1", "{type: object}", "schema", "openAPIV3Schema"), inVersion("v1beta2", "false", "served")},
+			want:  judged{{APIVersion: "v1beta1", Contract: contract.V1Beta1}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crd := goodCRD(t, conformance.InfraMachine)
+			for _, change := range c.edits {
+				change(t, crd.Object)
+			}
+			require.Equal(t, c.want, conformance.InspectCRD(crd, conformance.InfraMachine).Judged)
+		})
+	}
+}

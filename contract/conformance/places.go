@@ -1,0 +1,209 @@
+package conformance
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// place is one field of a layout, ready to be judged. What it is and where stands in the layout and nowhere else.
+type place struct {
+	contract.Place
+	// main is the path that the contract's page names; the others are those of providers in transition.
+	main contract.Path
+	// shape is what the schema must be.
+	shape shape
+	rule  rule
+	// level is that of a missing place; zero when it may be missing. Wrong is that of a value of another type.
+	level, wrong Level
+}
+
+// fallbackSuffix ends the name of a layout's second field for a datum, which readers look at too.
+const fallbackSuffix = "Fallback"
+
+// provisioned is the field whose fallback matters to pools.
+const provisioned = "Provisioned"
+
+// placesOf returns the fields of a role's layout that have a place, nil for a contract version without a layout.
+func placesOf(role Role, v contract.Version) []place {
+	var places []place
+	for _, f := range contract.Places(layoutOf(role, v)) {
+		if len(f.Paths) == 0 {
+			continue
+		}
+		p := place{Place: f, main: mainPath(f.Paths), shape: shapeOf(f.Type), rule: ruleOf(f), level: levelOf(f.Need), wrong: Must}
+		if role.informs(f.Name) {
+			p.wrong = Should
+		}
+		places = append(places, p)
+	}
+	return places
+}
+
+// informs reports whether a field is only for people or for cluster-autoscaler, so that nothing waits for it.
+func (r Role) informs(name string) bool {
+	switch r {
+	case InfraMachinePool:
+		return name == "Instances" || name == "ProviderID"
+	case InfraMachineTemplate:
+		return name == "Capacity" || name == "Architecture" || name == "OperatingSystem"
+	case BootstrapConfig:
+		return name == "CertificatesExpire"
+	case InfraMachine, InfraMachinePoolTemplate, BootstrapConfigTemplate:
+		return false
+	default:
+		return false
+	}
+}
+
+// layoutOf returns a pointer to a layout, or nil where the contract has none.
+func layoutOf(role Role, v contract.Version) any {
+	switch role {
+	case InfraMachine:
+		return contract.InfraMachine(v)
+	case InfraMachinePool:
+		return contract.InfraMachinePool(v)
+	case BootstrapConfig:
+		return contract.BootstrapConfig(v)
+	case InfraMachineTemplate:
+		return contract.InfraMachineTemplate(v)
+	case BootstrapConfigTemplate:
+		return contract.BootstrapConfigTemplate(v)
+	case InfraMachinePoolTemplate: // cloned as every other template
+		if l := contract.BootstrapConfigTemplate(v); l != nil {
+			return &l.TemplateLayout
+		}
+	}
+	return nil
+}
+
+// mainPath returns the shortest path: those of providers in transition go through a struct that is named after a contract.
+func mainPath(paths []contract.Path) contract.Path {
+	return slices.MinFunc(paths, func(a, b contract.Path) int { return len(a.Segments()) - len(b.Segments()) })
+}
+
+func levelOf(need contract.Need) Level {
+	switch need {
+	case contract.NeedMust:
+		return Must
+	case contract.NeedShould:
+		return Should
+	case contract.NeedNone, contract.NeedOptional:
+		return 0
+	default:
+		return 0
+	}
+}
+
+// inAnnotation reports whether the place is not in the schema's hands.
+func inAnnotation(p contract.Path) bool {
+	s := p.Segments()
+	return len(s) > 0 && s[0] == "metadata"
+}
+
+// rule is the contract's name of a rule, and what depends on it.
+type rule struct{ name, why string }
+
+// ruleOf names the rule of the contract's page that a field of a layout stands for.
+func ruleOf(p contract.Place) rule {
+	const waits = "its owner waits for it to be true, without an end and without an error"
+	known := map[string]rule{
+		provisioned:                 {"initialization completed", waits},
+		"DataSecretCreated":         {"initialization completed", waits},
+		"DataSecretName":            {"data secret", "the infrastructure provider waits for the data of the first boot"},
+		"ProviderID":                {"provider ID", "the Node is found by it"},
+		"ProviderIDList":            {"providerIDList", "the Nodes of the pool are found by it"},
+		"Replicas":                  {"replicas", "the MachinePool reports it"},
+		"Conditions":                {"conditions", "people see on the owner what is wrong with the object"},
+		"Addresses":                 {"addresses", "the Machine shows them"},
+		"FailureDomain":             {"failure domain", "the Machine shows it"},
+		"FailureReason":             {"terminal failures", "the owner shows it"},
+		"FailureMessage":            {"terminal failures", "the owner shows it"},
+		"Instances":                 {"instances", "people see the machines of the pool"},
+		"InfrastructureMachineKind": {"MachinePoolMachines support", "the Machines of the pool are made by it"},
+		"Spec":                      {"template resource definition", "objects are cloned from it"},
+		"Labels":                    {"template resource definition", "clones get it"},
+		"Annotations":               {"template resource definition", "clones get it"},
+		"Capacity":                  {"support cluster autoscaling from zero", "cluster-autoscaler plans with it"},
+		"Architecture":              {"support cluster autoscaling from zero", "cluster-autoscaler plans with it"},
+		"OperatingSystem":           {"support cluster autoscaling from zero", "cluster-autoscaler plans with it"},
+	}
+	if r, ok := known[strings.TrimSuffix(p.Name, fallbackSuffix)]; ok {
+		return r
+	}
+	return rule{p.Name, "a reader that cannot read it stops"}
+}
+
+// shapeOf translates the type names of layouts into those of schemas.
+func shapeOf(typeName string) shape {
+	switch typeName {
+	case "string", "time", "duration":
+		return shape{name: typeString, typed: typeString}
+	case "bool":
+		return shape{name: typeBoolean, typed: typeBoolean}
+	case "integer", "32-bit integer", "seconds":
+		return shape{name: typeInteger, typed: typeInteger}
+	case "list of strings":
+		return listOf("list of strings", shape{name: typeString, typed: typeString})
+	case "list of addresses":
+		return addressesShape()
+	case "list of conditions":
+		return conditionsShape()
+	case "list of instances":
+		return instancesShape()
+	case "map of strings":
+		text := shape{name: typeString, typed: typeString}
+		return shape{name: "map of strings", typed: typeObject, values: &text}
+	case "map of quantities":
+		return shape{name: "map of quantities", typed: typeObject, values: &shape{name: "quantity"}}
+	default:
+		return shape{name: typeObject, typed: typeObject}
+	}
+}
+
+// read looks at every path like the readers of the layout; the errors match contract.ErrWrongType.
+func (p place) read(obj map[string]any) (found bool, errs []error) {
+	for _, path := range p.Paths {
+		there, err := readAt(p.Type, path.Segments(), obj)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		found = found || there
+	}
+	return found, errs
+}
+
+func readAt(typeName string, at []string, obj map[string]any) (found bool, err error) {
+	switch typeName {
+	case "bool":
+		_, found, err = contract.At[bool](at...).Get(obj)
+	case "string":
+		_, found, err = contract.At[string](at...).Get(obj)
+	case "integer":
+		_, found, err = contract.At[int64](at...).Get(obj)
+	case "32-bit integer":
+		_, found, err = contract.At[int32](at...).Get(obj)
+	case "time":
+		_, found, err = contract.TimeAt(at...).Get(obj)
+	case "list of strings":
+		_, found, err = contract.TextsAt(at...).Get(obj, nil)
+	case "list of addresses":
+		_, found, err = contract.AddressesAt(at...).Get(obj, nil)
+	case "list of instances":
+		_, found, err = contract.InstancesAt(at...).Get(obj, nil)
+	case "map of strings":
+		texts, wrong := contract.TextMapAt(at...).Get(obj)
+		found, err = texts != nil, wrong
+	case "map of quantities":
+		amounts, wrong := contract.QuantitiesAt(at...).Get(obj)
+		found, err = amounts != nil, wrong
+	case "list of conditions":
+		list, wrong := contract.ConditionsAt(at...).Get(obj, nil)
+		found, err = len(list) > 0, wrong
+	default:
+		raw, wrong := contract.ContentAt(at...).Get(obj)
+		found, err = raw != nil, wrong
+	}
+	return found, err
+}

@@ -1,0 +1,116 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Role is what Cluster API uses a kind for. The zero Role is none of them.
+type Role uint8
+
+const (
+	// InfraMachine is one machine of an infrastructure provider, like AWSMachine.
+	InfraMachine Role = iota + 1
+	// InfraMachineTemplate is what InfraMachines are cloned from.
+	InfraMachineTemplate
+	// InfraMachinePool is a group of machines that the provider manages, like AWSMachinePool.
+	InfraMachinePool
+	// InfraMachinePoolTemplate is what InfraMachinePools are cloned from in a ClusterClass.
+	InfraMachinePoolTemplate
+	// BootstrapConfig makes the data of a machine's first boot, like KubeadmConfig.
+	BootstrapConfig
+	// BootstrapConfigTemplate is what BootstrapConfigs are cloned from.
+	BootstrapConfigTemplate
+)
+
+// Roles returns every Role. The slice is the caller's.
+func Roles() []Role {
+	return []Role{InfraMachine, InfraMachineTemplate, InfraMachinePool, InfraMachinePoolTemplate, BootstrapConfig, BootstrapConfigTemplate}
+}
+
+// String returns the contract's word for the role, or "Role(n)" for another value.
+func (r Role) String() string {
+	switch r {
+	case InfraMachine:
+		return "InfraMachine"
+	case InfraMachineTemplate:
+		return "InfraMachineTemplate"
+	case InfraMachinePool:
+		return "InfraMachinePool"
+	case InfraMachinePoolTemplate:
+		return "InfraMachinePoolTemplate"
+	case BootstrapConfig:
+		return "BootstrapConfig"
+	case BootstrapConfigTemplate:
+		return "BootstrapConfigTemplate"
+	default:
+		return fmt.Sprintf("Role(%d)", uint8(r))
+	}
+}
+
+// MarshalText returns what String returns. It never fails.
+func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads the word of a role, whatever its case. Another text is an error that lists the words.
+func (r *Role) UnmarshalText(text []byte) error {
+	words := make([]string, 0, len(Roles()))
+	for _, role := range Roles() {
+		if strings.EqualFold(string(text), role.String()) {
+			*r = role
+			return nil
+		}
+		words = append(words, role.String())
+	}
+	return fmt.Errorf("read role %.40q: want one of %s", text, strings.Join(words, ", "))
+}
+
+// isTemplate reports whether objects of the role are only cloned and have no status that anybody waits for.
+func (r Role) isTemplate() bool {
+	return r == InfraMachineTemplate || r == InfraMachinePoolTemplate || r == BootstrapConfigTemplate
+}
+
+// suffix is how kinds of the role end. Rule: "resource definition" of each contract page.
+func (r Role) suffix() string {
+	return strings.TrimPrefix(strings.TrimPrefix(r.String(), "Infra"), "Bootstrap")
+}
+
+// RoleOf guesses the role of a kind from its group and its name, as providers use them: a kind that ends in Machine,
+// MachinePool, MachineTemplate or MachinePoolTemplate in a group with the part "infrastructure", one that ends in Config or
+// ConfigTemplate in a group with the part "bootstrap". The other groups of Cluster API (core, control plane, IPAM, add-ons)
+// have no role here. A kind of any further group has one only if labelled is true, which says that its CRD has a contract
+// label: VirtualMachine is a word of many projects. False means that the kind is none of these, like AWSCluster.
+func RoleOf(gk schema.GroupKind, labelled bool) (Role, bool) {
+	parts := strings.FieldsFunc(gk.Group, func(r rune) bool { return r == '.' || r == '-' })
+	switch {
+	case slices.Contains(parts, "infrastructure"):
+		return bySuffix(gk.Kind, infraRoles())
+	case slices.Contains(parts, "bootstrap"):
+		return bySuffix(gk.Kind, bootstrapRoles())
+	case !labelled || gk.Group == coreGroup || strings.HasSuffix(gk.Group, "."+coreGroup):
+		return 0, false
+	default:
+		return bySuffix(gk.Kind, append(infraRoles(), bootstrapRoles()...))
+	}
+}
+
+// coreGroup is the group of Machine itself, and the end of the groups that Cluster API's own providers use.
+const coreGroup = "cluster.x-k8s.io"
+
+func infraRoles() []Role {
+	return []Role{InfraMachine, InfraMachineTemplate, InfraMachinePool, InfraMachinePoolTemplate}
+}
+
+func bootstrapRoles() []Role { return []Role{BootstrapConfig, BootstrapConfigTemplate} }
+
+// bySuffix wants something before the suffix: a kind called Machine names no environment.
+func bySuffix(kind string, roles []Role) (Role, bool) {
+	for _, role := range roles {
+		if strings.HasSuffix(kind, role.suffix()) && kind != role.suffix() {
+			return role, true
+		}
+	}
+	return 0, false
+}

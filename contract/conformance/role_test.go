@@ -1,0 +1,76 @@
+package conformance_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/contract/conformance"
+)
+
+func TestRoleOf_TellsByGroupAndKind(t *testing.T) {
+	const (
+		infra     = "infrastructure.cluster.x-k8s.io"
+		bootstrap = "bootstrap.cluster.x-k8s.io"
+		control   = "controlplane.cluster.x-k8s.io"
+		none      = conformance.Role(0)
+	)
+	for _, c := range []struct {
+		group, kind string
+		want        conformance.Role
+		whenLabels  conformance.Role // what it is when its CRD has contract labels
+	}{
+		{infra, "AWSMachine", conformance.InfraMachine, conformance.InfraMachine},
+		{infra, "Metal3Machine", conformance.InfraMachine, conformance.InfraMachine},
+		{infra, "AzureMachinePoolMachine", conformance.InfraMachine, conformance.InfraMachine},
+		{infra, "AWSMachineTemplate", conformance.InfraMachineTemplate, conformance.InfraMachineTemplate},
+		{infra, "AWSManagedMachinePool", conformance.InfraMachinePool, conformance.InfraMachinePool},
+		{infra, "DockerMachinePoolTemplate", conformance.InfraMachinePoolTemplate, conformance.InfraMachinePoolTemplate},
+		{"vmware.infrastructure.cluster.x-k8s.io", "VSphereMachine", conformance.InfraMachine, conformance.InfraMachine},
+		{"infrastructure.example.com", "FooMachine", conformance.InfraMachine, conformance.InfraMachine},
+		{infra, "AWSCluster", none, none},
+		{infra, "AWSClusterControllerIdentity", none, none},
+		{infra, "GCPManagedControlPlane", none, none},
+		{infra, "ROSARoleConfig", none, none},
+		{infra, "VSphereVM", none, none},
+		{infra, "Metal3MachineList", none, none},
+		{infra, "Machine", none, none},
+		{bootstrap, "KubeadmConfig", conformance.BootstrapConfig, conformance.BootstrapConfig},
+		{bootstrap, "EKSConfigTemplate", conformance.BootstrapConfigTemplate, conformance.BootstrapConfigTemplate},
+		{bootstrap, "KubeadmConfigList", none, none},
+		{"bootstrap.example.com", "FooConfig", conformance.BootstrapConfig, conformance.BootstrapConfig},
+		{control, "KubeadmControlPlane", none, none},
+		{control, "AWSManagedControlPlaneTemplate", none, none},
+		{"cluster.x-k8s.io", "MachinePool", none, none},
+		{"cluster.x-k8s.io", "FooMachine", none, none},
+		{"runtime.cluster.x-k8s.io", "ExtensionConfig", none, none},
+		{"pool.kubevirt.io", "VirtualMachinePool", none, conformance.InfraMachinePool},
+		{"rke-machine.cattle.io", "Amazonec2Machine", none, conformance.InfraMachine},
+		{"foo.example.com", "FooConfigTemplate", none, conformance.BootstrapConfigTemplate},
+		{"", "", none, none},
+	} {
+		t.Run(c.group+"/"+c.kind, func(t *testing.T) {
+			for labelled, want := range map[bool]conformance.Role{false: c.want, true: c.whenLabels} {
+				role, ok := conformance.RoleOf(schema.GroupKind{Group: c.group, Kind: c.kind}, labelled)
+				require.Equal(t, want, role)
+				require.Equal(t, want != none, ok)
+			}
+		})
+	}
+}
+
+func TestRole_KnowsItsWords(t *testing.T) {
+	for _, role := range conformance.Roles() {
+		text, err := role.MarshalText()
+		require.NoError(t, err)
+		var back conformance.Role
+		require.NoError(t, back.UnmarshalText(text))
+		require.Equal(t, role, back)
+	}
+	require.Equal(t, "Role(9)", conformance.Role(9).String())
+	var role conformance.Role
+	require.NoError(t, role.UnmarshalText([]byte("inframachine")))
+	require.Equal(t, conformance.InfraMachine, role)
+	require.ErrorContains(t, role.UnmarshalText([]byte("Machine")), `read role "Machine": want one of InfraMachine, InfraMachineTemplate`)
+}

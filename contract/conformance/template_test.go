@@ -1,0 +1,143 @@
+package conformance_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/conformance"
+)
+
+func templateRoles() []conformance.Role {
+	return []conformance.Role{conformance.InfraMachineTemplate, conformance.InfraMachinePoolTemplate, conformance.BootstrapConfigTemplate}
+}
+
+func TestCheckCRD_Templates(t *testing.T) {
+	const at = "spec.versions[v1beta2]: "
+	for _, role := range templateRoles() {
+		for name, c := range map[string]brokenCRD{
+			"no template": {
+				edits: []edit{inSchema("v1beta2", "", "spec", "template")},
+				want: []conformance.Finding{
+					must(at+"spec.template.spec", "nothing", "object"),
+					should(at+"spec.template.metadata.labels", "nothing", "map of strings"),
+				},
+				rule: role.String() + " contract v1beta2, template resource definition",
+			},
+			"no spec in it": {
+				edits: []edit{inSchema("v1beta2", "", "spec", "template", "spec")},
+				want:  []conformance.Finding{must(at+"spec.template.spec", "nothing", "object")},
+			},
+			"a spec that is a list": {
+				edits: []edit{inSchema("v1beta2", "{type: array, items: {type: string}}", "spec", "template", "spec")},
+				want:  []conformance.Finding{must(at+"spec.template.spec", "array", "object")},
+			},
+			"a spec of anything": {
+				edits: []edit{inSchema("v1beta2", "{x-kubernetes-preserve-unknown-fields: true}", "spec", "template", "spec")},
+			},
+			"no labels and annotations in it": {
+				edits: []edit{inSchema("v1beta2", "{type: object}", "spec", "template", "metadata")},
+				want:  []conformance.Finding{should(at+"spec.template.metadata.labels", "nothing", "map of strings")},
+				rule:  "the API server drops spec.template.metadata.labels and spec.template.metadata.annotations",
+			},
+			"labels that are dropped one by one": {
+				edits: []edit{inSchema("v1beta2", "{type: object}", "spec", "template", "metadata", "labels")},
+				want:  []conformance.Finding{should(at+"spec.template.metadata.labels", "an object without entries", "map of strings")},
+			},
+			"labels of anything": {
+				edits: []edit{inSchema("v1beta2", "{type: object, x-kubernetes-preserve-unknown-fields: true}", "spec", "template", "metadata", "labels")},
+			},
+			"labels that are numbers": {
+				edits: []edit{inSchema("v1beta2", "{type: object, additionalProperties: {type: integer}}", "spec", "template", "metadata", "labels")},
+				want:  []conformance.Finding{must(at+"spec.template.metadata.labels[]", "integer", "string")},
+			},
+			"no status subresource is needed": {edits: []edit{inVersion("v1beta2", "", "subresources")}},
+			"a kind that no clone can be named after": {
+				edits: []edit{set("Foo", "spec", "names", "kind"), unset("spec", "names", "listKind"),
+					set("example.com", "spec", "group"), set("foos.example.com", "metadata", "name")},
+				want: []conformance.Finding{must("spec.names.kind", "Foo", "a name that ends in "+suffixOf(role))},
+			},
+		} {
+			t.Run(role.String()+"/"+name, func(t *testing.T) {
+				c.role = role
+				c.check(t)
+			})
+		}
+	}
+}
+
+func suffixOf(role conformance.Role) string {
+	switch role {
+	case conformance.InfraMachineTemplate:
+		return "MachineTemplate"
+	case conformance.InfraMachinePoolTemplate:
+		return "MachinePoolTemplate"
+	default:
+		return "ConfigTemplate"
+	}
+}
+
+func TestCheckCRD_CapacityOfInfraMachineTemplates(t *testing.T) {
+	const at = "spec.versions[v1beta2]: status."
+	for name, c := range map[string]brokenCRD{
+		"none is needed": {edits: []edit{inSchema("v1beta2", "", "status")}},
+		"a number of CPUs, which only cluster-autoscaler cannot read": {
+			edits: []edit{inSchema("v1beta2", "{type: integer}", "status", "capacity")},
+			want:  []conformance.Finding{should(at+"capacity", "integer", "map of quantities")}, rule: "autoscaling from zero",
+		},
+		"an architecture that is a list": {
+			edits: []edit{inSchema("v1beta2", "{type: array, items: {type: string}}", "status", "nodeInfo", "architecture")},
+			want:  []conformance.Finding{should(at+"nodeInfo.architecture", "array", "string")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.role = conformance.InfraMachineTemplate
+			c.check(t)
+		})
+	}
+}
+
+func TestCheckObject_Templates(t *testing.T) {
+	for _, role := range templateRoles() {
+		for name, c := range map[string]objectCase{
+			"one with a spec":       {object: `spec: {template: {metadata: {labels: {a: b}}, spec: {size: 3}}}`},
+			"one with an empty one": {object: `spec: {template: {}}`},
+			"nothing to clone":      {want: []conformance.Finding{should("spec.template", "nothing", "object")}},
+			"a template that is a list": {
+				object: `spec: {template: []}`,
+				want:   []conformance.Finding{must("spec.template", "list", "object")},
+			},
+			"labels that are no text": {
+				object: `spec: {template: {metadata: {labels: {a: 1}}, spec: {}}}`,
+				want:   []conformance.Finding{must("spec.template.metadata.labels.a", "integer", "string")},
+			},
+		} {
+			t.Run(role.String()+"/"+name, func(t *testing.T) {
+				c.role = role
+				c.check(t)
+			})
+		}
+	}
+	t.Run("a kind that no clone can be named after", func(t *testing.T) {
+		obj := parse(t, "{apiVersion: a/v1, kind: FooMachine, metadata: {name: a}, spec: {template: {spec: {}}}}")
+		findings := conformance.CheckObject(obj, conformance.InfraMachineTemplate, contract.V1Beta1)
+		require.Len(t, findings, 1)
+		require.Contains(t, findings[0].String(), "MUST kind: found FooMachine, want a name that ends in Template")
+	})
+}
+
+func TestCheckObject_CapacityOfInfraMachineTemplates(t *testing.T) {
+	const body = `spec: {template: {spec: {}}}, `
+	for name, c := range map[string]objectCase{
+		"one that says all":   {object: body + `status: {capacity: {cpu: 2, memory: 4Gi}, nodeInfo: {architecture: arm64, operatingSystem: windows}}`},
+		"an unknown quantity": {object: body + `status: {capacity: {memory: much}}`, want: []conformance.Finding{should("status.capacity.memory", "unreadable text", "quantity")}},
+		"an unknown architecture": {object: body + `status: {nodeInfo: {architecture: x86_64}}`,
+			want: []conformance.Finding{should("status.nodeInfo.architecture", `"x86_64"`, "one of amd64, arm64, s390x, ppc64le")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.role = conformance.InfraMachineTemplate
+			c.check(t)
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package contract
+
+// CertificatesExpireAnnotation holds when the certificates of a control plane machine end, for shapes without a field.
+const CertificatesExpireAnnotation = "machinist.dev/certificates-expire"
+
+var machineKubermatic = MachineLayout{
+	MachineSpecLayout: MachineSpecLayout{
+		ProviderID:     At[string]("spec", "providerID"),
+		DataSecretName: AtAnnotation[string](DataSecretAnnotation),
+		Version:        At[string]("spec", "versions", "kubelet"),
+		ProviderSpec:   ContentAt("spec", "providerSpec", "value"),
+		Class:          ObjectRefAt("spec", "providerSpec", "valueFrom", "machineClass"),
+		Taints:         TaintsAt("spec", "taints"),
+	},
+	Phase:               At[string]("status", "phase"),
+	NodeName:            At[string]("status", "nodeRef", "name"),
+	NodeUID:             At[string]("status", "nodeRef", "uid"),
+	NodeKind:            At[string]("status", "nodeRef", "kind"),
+	NodeAPIVersion:      At[string]("status", "nodeRef", "apiVersion"),
+	FailureDomain:       AtAnnotation[string](FailureDomainAnnotation),
+	BootstrapReady:      AtAnnotation[bool](BootstrapReadyAnnotation),
+	InfrastructureReady: AtAnnotation[bool](InfrastructureReadyAnnotation),
+	Addresses:           AddressesAt("status", "addresses"),
+	Conditions:          ConditionsShaped(ShapeNode, "status", "conditions"),
+	ObservedGeneration:  AtAnnotation[int64](ObservedGenerationAnnotation),
+	LastUpdated:         TimeAt("status", "lastUpdated"),
+	PreDrainStarted:     TimeAtAnnotation(PreDrainStartedAnnotation),
+	DrainStarted:        TimeAtAnnotation(DrainStartedAnnotation),
+	VolumeDetachStarted: TimeAtAnnotation(VolumeDetachStartedAnnotation),
+	PreTerminateStarted: TimeAtAnnotation(PreTerminateStartedAnnotation),
+	DrainedNodeUID:      AtAnnotation[string](DrainedAnnotation),
+	FailureReason:       At[string]("status", "errorReason"),
+	FailureMessage:      At[string]("status", "errorMessage"),
+	CertificatesExpire:  TimeAtAnnotation(CertificatesExpireAnnotation),
+}
+
+// KubermaticMachine returns the layout of Machine in cluster.k8s.io/v1alpha1, the API of Kubermatic's machine-controller.
+// That CRD has no status subresource: set StatusSubresource of the Kind to false. Its schema keeps every field, but its own
+// controller writes back only what its Go type knows, so all other state is in annotations. The layout has no place for a
+// Cluster, references to provider objects, timeouts and readiness gates, which that API does not have. The version is
+// read as it stands there, which usually is without its leading v; conditions are those of Nodes and lose
+// their observed generation. The table is shared and must not be changed.
+func KubermaticMachine() *MachineLayout { return &machineKubermatic }
+
+var machineGardener = MachineLayout{
+	MachineSpecLayout: MachineSpecLayout{
+		ProviderID:       At[string]("spec", "providerID"),
+		DataSecretName:   AtAnnotation[string](DataSecretAnnotation),
+		Class:            RefAt("spec", "class"),
+		NodeDrainTimeout: DurationAt("spec", "drainTimeout"),
+		Taints:           TaintsAt("spec", "nodeTemplate", "spec", "taints"),
+	},
+	Phase:               At[string]("status", "currentStatus", "phase"),
+	NodeName:            At[string]("metadata", "labels", "node"),
+	NodeUID:             AtAnnotation[string](NodeUIDAnnotation),
+	FailureDomain:       AtAnnotation[string](FailureDomainAnnotation),
+	BootstrapReady:      AtAnnotation[bool](BootstrapReadyAnnotation),
+	InfrastructureReady: AtAnnotation[bool](InfrastructureReadyAnnotation),
+	Addresses:           AddressesAt("status", "addresses"),
+	Conditions:          ConditionsShaped(ShapeNode, "status", "conditions"),
+	ObservedGeneration:  AtAnnotation[int64](ObservedGenerationAnnotation),
+	LastUpdated:         TimeAt("status", "currentStatus", "lastUpdateTime"),
+	PreDrainStarted:     TimeAtAnnotation(PreDrainStartedAnnotation),
+	DrainStarted:        TimeAtAnnotation(DrainStartedAnnotation),
+	VolumeDetachStarted: TimeAtAnnotation(VolumeDetachStartedAnnotation),
+	PreTerminateStarted: TimeAtAnnotation(PreTerminateStartedAnnotation),
+	DrainedNodeUID:      AtAnnotation[string](DrainedAnnotation),
+	FailureReason:       AtAnnotation[string](FailureReasonAnnotation),
+	FailureMessage:      AtAnnotation[string](FailureMessageAnnotation),
+	CertificatesExpire:  TimeAtAnnotation(CertificatesExpireAnnotation),
+}
+
+// GardenerMachine returns the layout of Machine in machine.sapcloud.io/v1alpha1, the API of Gardener's
+// machine-controller-manager. The Node is named by the label "node", as that system does it, so its name must fit a label.
+// What the schema has no field for is in annotations; a failure is too, because that system takes its next step by the
+// text of status.lastOperation, which is left alone. Addresses have a field since release 0.60; older CRDs prune them.
+// The layout has no place for a Cluster, a version, references to provider objects, other timeouts than the one of the
+// drain, and readiness gates, which that API does not have. Conditions are those of Nodes and lose their observed
+// generation. The table is shared and must not be changed.
+func GardenerMachine() *MachineLayout { return &machineGardener }

@@ -1,0 +1,105 @@
+package contract
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var errNoFunctions = errors.New("the Kind was made without functions that read and write")
+
+// NewTyped returns the Kind of an embedder's own Go type. newObject and newList return empty objects; read and write are
+// the two methods of an Adapter for that type. The state that read fills is zero before, so what the type has no field for
+// may be left out. Metadata.From, SomeAt, MetadataUpdate.ApplyTo, Change.ApplyTo and UpdatedConditions do what is the same
+// for every type; the last three never change what an object in a cache may share. The adapter fails with ErrOtherType for
+// other objects, and its errors name the object. StatusSubresource is true: set it to false for a CRD without one.
+//
+// Types must be in the scheme of the manager. Leave out what is empty when the type is encoded (omitempty, omitzero, or a
+// pointer), as in every Kubernetes type: schemas of CRDs refuse null.
+func NewTyped[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
+	read func(T, *S) error, write func(T, U) error,
+) KindOf[S, U] {
+	kind := KindOf[S, U]{
+		GVK:               gvk,
+		NewList:           newList,
+		Adapter:           typedAdapter[T, S, U]{kind: gvk.Kind, read: read, write: write},
+		StatusSubresource: true,
+	}
+	if newObject != nil { // without, New stays nil, which reconcilers refuse
+		kind.New = func() Object { return newObject() }
+	}
+	return kind
+}
+
+type typedAdapter[T Object, S, U any] struct {
+	kind  string
+	read  func(T, *S) error
+	write func(T, U) error
+}
+
+func (a typedAdapter[T, S, U]) Read(obj Object, into *S) error {
+	typed, err := a.typed(obj)
+	if err == nil {
+		var zero S
+		*into = zero // a state is used again for another object
+		err = a.read(typed, into)
+	}
+	return a.named(obj, err)
+}
+
+func (a typedAdapter[T, S, U]) Write(obj Object, update U) error {
+	typed, err := a.typed(obj)
+	if err == nil {
+		err = a.write(typed, update)
+	}
+	return a.named(obj, err)
+}
+
+func (a typedAdapter[T, S, U]) typed(obj Object) (T, error) {
+	typed, ok := obj.(T)
+	switch {
+	case !ok:
+		return typed, fmt.Errorf("%w: want %T, got %T", ErrOtherType, typed, obj)
+	case a.read == nil || a.write == nil:
+		return typed, errNoFunctions
+	}
+	return typed, nil
+}
+
+func (a typedAdapter[T, S, U]) named(obj Object, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s/%s: %w", a.kind, obj.GetNamespace(), obj.GetName(), err)
+}
+
+// UpdatedConditions returns a list of conditions as the Conditions and RemoveConditions of an update leave it: upserted and
+// removed by type, in the order of the list with new ones behind it. An empty reason becomes ReasonNotReported, because
+// the API server refuses it. The lists that are passed in do not change and are not kept; without conditions it is nil.
+func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav1.Condition {
+	var updated []metav1.Condition
+	for i := range have {
+		if !slices.Contains(remove, have[i].Type) {
+			updated = append(updated, have[i])
+		}
+	}
+	for _, c := range upsert {
+		if slices.Contains(remove, c.Type) {
+			continue
+		}
+		if c.Reason == "" {
+			c.Reason = ReasonNotReported
+		}
+		at := slices.IndexFunc(updated, func(old metav1.Condition) bool { return old.Type == c.Type })
+		if at < 0 {
+			updated = append(updated, c)
+			continue
+		}
+		updated[at] = c
+	}
+	return updated
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// document is one object and where it came from.
+type document struct {
+	*unstructured.Unstructured
+	// file is its file, "-" for standard input.
+	file string
+	// overlay is the kustomization whose labels and patches are in it; empty when there is none.
+	overlay string
+	// searched documents were found in a folder and not named.
+	searched bool
+}
+
+// source names the document's origin for people.
+func (d document) source() string {
+	switch {
+	case d.file == stdinName:
+		return "standard input"
+	case d.overlay != "":
+		return d.file + " (with " + d.overlay + ")"
+	default:
+		return d.file
+	}
+}
+
+func (d document) isCRD() bool { return d.GetKind() == "CustomResourceDefinition" }
+
+const stdinName = "-"
+
+// input is what was read of the arguments. Errors do not stop reading, so that one run names them all.
+type input struct {
+	stdin     io.Reader
+	documents []document
+	warnings  []string
+	errs      []error
+	built     map[string]build // kustomize folders that were built, by path
+}
+
+// build is the outcome of building a kustomize folder.
+type build struct {
+	documents []document
+	err       error
+}
+
+func newInput(stdin io.Reader) *input { return &input{stdin: stdin, built: map[string]build{}} }
+
+// read adds the documents of one argument.
+func (in *input) read(path string) {
+	documents, err := in.open(path)
+	if err != nil {
+		in.errs = append(in.errs, err)
+	}
+	in.documents = append(in.documents, documents...)
+}
+
+func (in *input) open(path string) ([]document, error) {
+	if path == stdinName {
+		raw, err := io.ReadAll(in.stdin)
+		if err != nil {
+			return nil, fmt.Errorf("read standard input: %w", err)
+		}
+		return decode(raw, stdinName)
+	}
+	path = filepath.Clean(path)
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read input: %w", err)
+	case info.IsDir() && kustomizationIn(path) != "":
+		return in.kustomize(path)
+	case info.IsDir():
+		return in.folder(path)
+	case slices.Contains(kustomizationNames(), filepath.Base(path)):
+		return in.kustomize(filepath.Dir(path))
+	default:
+		return in.file(path)
+	}
+}
+
+// folder searches a folder without a kustomization for manifests, however it is named and whatever else it holds. A template of
+// another tool is no YAML and is passed over.
+func (in *input) folder(dir string) ([]document, error) {
+	var documents []document
+	var errs []error
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != dir && ignored(entry.Name()):
+			return filepath.SkipDir
+		case entry.IsDir() || !isManifest(path):
+			return nil
+		}
+		found, err := in.searched(path)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		documents = append(documents, found...)
+		return nil
+	})
+	return documents, errors.Join(append(errs, err)...)
+}
+
+// searched reads a file that nobody named: a manifest has an API version, and much else that ends in .json or .yaml does not.
+func (in *input) searched(path string) ([]document, error) {
+	raw, err := os.ReadFile(path) //nolint:gosec // the person who runs this names the folder
+	if err != nil || !bytes.Contains(raw, []byte("apiVersion")) {
+		return nil, err
+	}
+	documents, err := in.file(path)
+	if err != nil && bytes.Contains(raw, []byte("{{")) {
+		in.warn("%s is a template and no YAML: it was not read", path)
+		err = nil
+	}
+	for i := range documents {
+		documents[i].searched = true
+	}
+	return documents, err
+}
+
+func ignored(folder string) bool {
+	return strings.HasPrefix(folder, ".") || slices.Contains([]string{"vendor", "node_modules", "testdata"}, folder)
+}
+
+func isManifest(path string) bool {
+	name := filepath.Base(path)
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && !strings.HasPrefix(name, ".") &&
+		!slices.Contains(kustomizationNames(), name)
+}
+
+// file reads one file. CRDs without a contract label get those of the nearest kustomization that lists the file.
+func (in *input) file(path string) ([]document, error) {
+	raw, err := os.ReadFile(path) //nolint:gosec // the person who runs this names the files
+	if err != nil {
+		return nil, fmt.Errorf("read input: %w", err)
+	}
+	documents, err := decode(raw, path)
+	if err != nil || !slices.ContainsFunc(documents, func(d document) bool { return d.isCRD() && !labelled(d) }) {
+		return documents, err
+	}
+	if overlaid := in.listedIn(path); len(overlaid) > 0 {
+		return overlaid, nil
+	}
+	return documents, nil
+}
+
+// decode reads the objects of a text: YAML or JSON, one document or many, lists taken apart.
+func decode(raw []byte, file string) ([]document, error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(raw)))
+	var documents []document
+	for n := 1; ; n++ {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return documents, nil
+		}
+		var value any
+		if err == nil {
+			value, err = parseYAML(text)
+		}
+		if err != nil {
+			return documents, fmt.Errorf("read document %d of %s: %w", n, file, err)
+		}
+		for _, object := range objectsOf(value, 0) {
+			documents = append(documents, document{Unstructured: &unstructured.Unstructured{Object: object}, file: file})
+		}
+	}
+}
+
+// parseYAML has whole numbers as int64, as unstructured content wants them.
+func parseYAML(text []byte) (any, error) {
+	raw, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	var value any
+	err = utiljson.Unmarshal(raw, &value)
+	return value, err
+}
+
+// objectsOf takes lists apart. What has no kind is no object: values files and the configuration of other tools.
+func objectsOf(value any, depth int) []map[string]any {
+	object, ok := value.(map[string]any)
+	kind, named := object["kind"].(string)
+	if !ok || !named || depth > 3 {
+		return nil
+	}
+	items, isList := object["items"].([]any)
+	if !isList || !strings.HasSuffix(kind, "List") {
+		return []map[string]any{object}
+	}
+	var objects []map[string]any
+	for _, item := range items {
+		objects = append(objects, objectsOf(item, depth+1)...)
+	}
+	return objects
+}

@@ -1,0 +1,230 @@
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// shape is a kind of Machine that is no Machine of cluster.x-k8s.io/v1beta2.
+type shape struct {
+	kind contract.Kind
+	// spec is what the user wrote.
+	spec map[string]any
+	// providers: bootstrap data and infrastructure come from provider objects, by the contract. Otherwise steps of the
+	// embedder make them.
+	providers bool
+	// running are the places of a running Machine, by dotted path (annotations by their key), with what must be there. NODE is
+	// the UID of its Node.
+	running map[string]any
+}
+
+func shapes() map[string]shape {
+	kubermatic := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"}, contract.KubermaticMachine())
+	kubermatic.StatusSubresource = false
+	inAnnotations := func(more map[string]any) map[string]any {
+		more[contract.DataSecretAnnotation], more[contract.BootstrapReadyAnnotation] = "m1-data", "true"
+		more[contract.InfrastructureReadyAnnotation] = "true"
+		return more
+	}
+	reference := func(gvk schema.GroupVersionKind) map[string]any {
+		return map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "namespace": "default", "name": "m1"}
+	}
+	server := map[string]any{
+		"spec.instanceID": "fake://m1", "spec.userData": "m1-data", "status.stage": "Running", "status.node": "m1", "status.nodeUID": "NODE",
+		"status.created": true,
+	}
+	return map[string]shape{
+		"Kubermatic, without a status subresource": {
+			kind: kubermatic,
+			spec: map[string]any{"versions": map[string]any{"kubelet": "1.36.3"}, "providerSpec": map[string]any{"value": map[string]any{"cloudProvider": "fake"}}},
+			running: inAnnotations(map[string]any{
+				"spec.providerID": "fake://m1", "status.phase": "Running", "status.nodeRef.name": "m1", "status.nodeRef.kind": "Node",
+				"status.nodeRef.apiVersion": "v1", "status.nodeRef.uid": "NODE", contract.ObservedGenerationAnnotation: nil,
+			}),
+		},
+		"Gardener": {
+			kind: contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"}, contract.GardenerMachine()),
+			spec: map[string]any{"class": map[string]any{"kind": "MachineClass", "name": "small"}, "drainTimeout": "10m"},
+			running: inAnnotations(map[string]any{
+				"spec.providerID": "fake://m1", "status.currentStatus.phase": "Running", "metadata.labels.node": "m1", contract.NodeUIDAnnotation: "NODE",
+			}),
+		},
+		"a Go type":                              {kind: serverKind(true), running: server},
+		"a Go type without a status subresource": {kind: serverKind(false), running: server},
+		"Cluster API v1beta1": {
+			kind:      contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.MachineV1Beta1()),
+			providers: true,
+			spec: map[string]any{
+				"clusterName": "demo", "infrastructureRef": reference(fake.InfraMachineGVK(contract.V1Beta2)),
+				"bootstrap": map[string]any{"configRef": reference(fake.BootstrapConfigGVK(contract.V1Beta2))},
+			},
+			running: map[string]any{
+				"spec.bootstrap.dataSecretName": "m1", "status.phase": "Running", "status.nodeRef.name": "m1", "status.nodeRef.kind": "Node",
+				"status.nodeRef.apiVersion": "v1", "status.nodeRef.uid": "NODE", "status.bootstrapReady": true, "status.infrastructureReady": true,
+				contract.NodeUIDAnnotation: nil,
+			},
+		},
+	}
+}
+
+func TestMachinesOfEveryShapeLiveAndDie(t *testing.T) {
+	for name, s := range shapes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.livesAndDies(t)
+		})
+	}
+}
+
+// hold keeps a Machine whose deletion is completed, so that what it says in the end can be read.
+const hold = "example.com/hold"
+
+func (s shape) livesAndDies(t *testing.T) {
+	options := worldOptions{kind: s.kind, store: fake.Options{Scheme: serverScheme(clientgoscheme.AddToScheme)}, noCRDs: !s.providers}
+	if !s.providers {
+		options.machine.Steps = driverSteps(t, &options)
+	}
+	w := newWorld(t, options)
+	m := &unstructured.Unstructured{Object: map[string]any{}}
+	if s.spec != nil {
+		m.Object["spec"] = s.spec
+	}
+	m.SetGroupVersionKind(s.kind.GVK)
+	m.SetNamespace("default")
+	m.SetName("m1")
+	m.SetFinalizers([]string{hold})
+	w.create(m)
+	if s.providers {
+		w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
+	}
+	w.says(s.kind, m, machine.ConditionReady, machine.ReasonReady)
+	t.Logf("writes to get there: %v", w.writes())
+	w.noneRejected()
+	w.isQuiet()
+	node := w.node("m1")
+	if diff := cmp.Diff(s.expected(node), places(w.get(m), s.running)); diff != "" {
+		t.Errorf("where the state is (-want +got):\n%s", diff)
+	}
+
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	state := w.says(s.kind, m, machine.ConditionDeleting, machine.ReasonDeletionCompleted)
+	w.noneRejected()
+	if state.DrainStarted.IsZero() || state.DrainedNode != node.UID {
+		t.Errorf("the drain is not recorded: started %s, drained %q", state.DrainStarted, state.DrainedNode)
+	}
+	if w.node("m1") != nil {
+		t.Error("the Node is still there")
+	}
+	last := w.get(m)
+	require.Equal(t, []string{hold}, last.GetFinalizers())
+	last.SetFinalizers(nil)
+	require.NoError(t, w.client.Update(t.Context(), last))
+	w.goes(m)
+}
+
+// driverSteps are the steps of an embedder whose Machines refer to no provider objects.
+func driverSteps(t *testing.T, o *worldOptions) []machine.Step {
+	t.Helper()
+	var w *world
+	o.before = func(made *world) { w = made }
+	ready := func(s *machine.Scope, kind string) {
+		s.Assert(metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: machine.ReasonReady})
+	}
+	steps := machine.Steps()
+	for name, run := range map[string]machine.StepFunc{
+		machine.StepBootstrap: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+			s.SetDataSecretName(s.State.Key.Name + "-data")
+			s.SetBootstrapReady()
+			ready(s, machine.ConditionBootstrapConfigReady)
+			return machine.Result{}, nil
+		},
+		machine.StepInfrastructure: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
+			id := "fake://" + s.State.Key.Name
+			if s.State.ProviderID == "" { // once: a Node that was deleted does not come back
+				if err := w.client.Create(ctx, fake.Node(s.State.Key.Name, id)); err != nil && !apierrors.IsAlreadyExists(err) {
+					return machine.Result{}, err
+				}
+			}
+			s.SetProviderID(id)
+			s.SetAddresses([]contract.Address{{Type: "Hostname", Address: s.State.Key.Name}})
+			s.SetInfrastructureReady()
+			ready(s, machine.ConditionInfrastructureReady)
+			return machine.Result{}, nil
+		},
+	} {
+		var err error
+		steps, err = machine.Replace(steps, name, machine.Step{Name: name, On: machine.InRunning, Run: run})
+		require.NoError(t, err)
+	}
+	return steps
+}
+
+// says waits for a condition of a Machine of any shape, and returns its state.
+func (w *world) says(kind contract.Kind, m client.Object, condition, reason string) contract.MachineState {
+	w.t.Helper()
+	var state contract.MachineState
+	w.eventually(condition+" to say "+reason, func() string {
+		fresh, ok := kind.New().(client.Object)
+		require.True(w.t, ok)
+		require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(m), fresh))
+		require.NoError(w.t, kind.Adapter.Read(fresh, &state))
+		text := "phase " + state.Phase
+		for _, c := range state.Conditions {
+			if c.Type == condition && c.Reason == reason {
+				return ""
+			}
+			text += fmt.Sprintf("\n  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+		return text
+	})
+	return state
+}
+
+func (w *world) noneRejected() {
+	w.t.Helper()
+	for _, r := range w.store.Requests() {
+		if r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 && r.GVK.Kind != "Event" { // the recorder tries and sees
+			w.t.Errorf("a write was rejected: %+v", r)
+		}
+	}
+}
+
+func (s shape) expected(node *corev1.Node) map[string]any {
+	want := maps.Clone(s.running)
+	for place, value := range want {
+		if value == "NODE" {
+			want[place] = string(node.UID)
+		}
+	}
+	return want
+}
+
+// places returns what is at the places that want names.
+func places(m *unstructured.Unstructured, want map[string]any) map[string]any {
+	got := map[string]any{}
+	for place := range want {
+		path := strings.Split(place, ".")
+		if strings.HasPrefix(place, "machinist.dev/") {
+			path = []string{"metadata", "annotations", place}
+		}
+		got[place], _, _ = unstructured.NestedFieldNoCopy(m.Object, path...)
+	}
+	return got
+}
