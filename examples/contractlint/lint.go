@@ -133,7 +133,8 @@ func (r *result) object(d document, crds kinds, o options) {
 	r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Note: note, Report: report})
 }
 
-// bestFit judges an object by the contract that it breaks least, of several the newest, when nobody says which it is.
+// bestFit judges an object by the contract whose flag it sets, and without one by the contract that it breaks least, of
+// several the newest, when nobody says which it is.
 func bestFit(obj *unstructured.Unstructured, role conformance.Role, wanted contract.Version) (conformance.Report, string) {
 	if wanted != "" {
 		return conformance.InspectObject(obj, role, wanted), ""
@@ -141,11 +142,29 @@ func bestFit(obj *unstructured.Unstructured, role conformance.Role, wanted contr
 	var best conformance.Report
 	for i, v := range contract.Versions() {
 		report := conformance.InspectObject(obj, role, v)
+		if done, _, err := doneFlag(role, v).Get(obj.Object); err == nil && done {
+			best = report
+			break
+		}
 		if i == 0 || len(report.Findings) < len(best.Findings) {
 			best = report
 		}
 	}
 	return best, "its CRD is not in the input: judged by the contract that fits best; say -contract to choose"
+}
+
+// doneFlag is where a contract has objects of a role say that they are done; templates never say it.
+func doneFlag(role conformance.Role, v contract.Version) contract.Field[bool] {
+	switch role {
+	case conformance.InfraMachine:
+		return contract.InfraMachine(v).Provisioned
+	case conformance.BootstrapConfig:
+		return contract.BootstrapConfig(v).DataSecretCreated
+	case conformance.InfraMachinePool:
+		return contract.InfraMachinePool(v).Provisioned
+	default:
+		return contract.Field[bool]{}
+	}
 }
 
 func (r *result) skip(d document, name, reason string) {

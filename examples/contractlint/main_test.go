@@ -196,6 +196,8 @@ func TestRun_ObjectsAreJudgedToo(t *testing.T) {
 	}{
 		"by the contract of the CRD beside it": {done + "---" + crd("FooMachine", v1beta1), nil, exitBroken, "FooMachine default/worker-1 as InfraMachine: v1 by contract v1beta1"},
 		"by the contract that fits":            {fooMachine + "status: {initialization: {provisioned: true}}", nil, exitBroken, "its CRD is not in the input: judged by the contract that fits best"},
+		"by the contract whose flag it sets":   {fooMachine + "status: {initialization: {provisioned: true}}", nil, exitBroken, "InfraMachine contract v1beta2, provider ID"},
+		"by the older one if that is its flag": {fooMachine + "status: {ready: true}", nil, exitBroken, "InfraMachine contract v1beta1, provider ID"},
 		"by the contract that is asked for":    {fooMachine + "status: {ready: true}", []string{"-contract", "v1beta2"}, exitBroken, "status.ready is, the place of contract v1beta1"},
 		"one that was just made":               {fooMachine, nil, exitOK, "0 MUST"},
 		"inside a List": {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: infrastructure.cluster.x-k8s.io/v1, kind: FooMachine, metadata: {name: a}, spec: {providerID: 7}}",
