@@ -79,7 +79,8 @@ func (f ConditionsField) Else(other ConditionsField) ConditionsField {
 // shape counts; what a provider of contract v1beta2 still says in the old shape stands below status.deprecated. Rule:
 // Cluster API proposal "improving status in CAPI resources".
 func providerConditions() ConditionsField {
-	return ConditionsAt("status", "v1beta2", "conditions").
+	return ConditionsField{}.
+		Else(ConditionsAt("status", "v1beta2", "conditions")).
 		Else(ConditionsAt("status", "conditions")).
 		Else(ConditionsShaped(ShapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
 }
@@ -158,21 +159,31 @@ func (f ConditionsField) Find(obj map[string]any, conditionType string) (metav1.
 	return metav1.Condition{}, false, nil
 }
 
-// items returns the first list and where it was found. What is no list in one place does not matter while another place
-// holds one; without any, it is the error.
-func (f ConditionsField) items(obj map[string]any) ([]any, Path, error) {
+// items returns the first list and where it was found. What is no list does not matter in a place that is only read, while
+// another place holds one; a place that is written must be writable.
+func (f ConditionsField) items(obj map[string]any) (items []any, at Path, err error) {
 	var wrong error
+	listed := false
 	for _, place := range f.places {
 		raw, found, err := lookup(place.path.segments, obj)
-		if items, ok := raw.([]any); ok && err == nil {
-			return items, place.path, boundList(place.path, items)
+		if list, ok := raw.([]any); ok && err == nil {
+			if !listed {
+				items, at, listed = list, place.path, true
+			}
+			continue
 		}
 		if err == nil && found && raw != nil {
 			err = &FieldError{Path: place.path, Want: "list", Got: typeName(raw)}
 		}
+		if err != nil && place.written {
+			return nil, f.Path(), err
+		}
 		if wrong == nil {
 			wrong = err
 		}
+	}
+	if listed {
+		return items, at, boundList(at, items)
 	}
 	return nil, f.Path(), wrong
 }

@@ -256,6 +256,161 @@
 //	    v1beta1, v1beta2: status.certificatesExpiryDate (time)
 //	    Kubermatic, Gardener: metadata.annotations.machinist.dev/certificates-expire (time)
 //
+// MachineSet:
+//
+//	ClusterName, by the user; absent: no Cluster
+//	    spec.clusterName (string)
+//	Replicas, by the user or controller; absent: not decided yet
+//	    spec.replicas (32-bit integer)
+//	Selector, by the user; absent: selects nothing
+//	    spec.selector (label selector)
+//	Template.Labels, by the user; absent: none
+//	    spec.template.metadata.labels (map of strings)
+//	Template.Annotations, by the user; absent: none
+//	    spec.template.metadata.annotations (map of strings)
+//	Template.MinReady, by the user; absent: 0
+//	    v1beta1: spec.minReadySeconds (seconds)
+//	    v1beta2: spec.template.spec.minReadySeconds (seconds)
+//	DeletionOrder, by the user; absent: Random
+//	    v1beta1: spec.deletePolicy (string)
+//	    v1beta2: spec.deletion.order (string)
+//	MachineNaming, by the user; absent: the name of the set and a suffix
+//	    v1beta1: spec.machineNamingStrategy.template (string)
+//	    v1beta2: spec.machineNaming.template (string)
+//	SelectorText, by the controller; absent: not known yet
+//	    status.selector (string)
+//	ObservedReplicas, by the controller; absent: unknown
+//	    status.replicas (32-bit integer)
+//	ReadyReplicas, by the controller; absent: unknown
+//	    v1beta1: status.v1beta2.readyReplicas (32-bit integer)
+//	    v1beta2: status.readyReplicas (32-bit integer)
+//	AvailableReplicas, by the controller; absent: unknown
+//	    v1beta1: status.v1beta2.availableReplicas (32-bit integer)
+//	    v1beta2: status.availableReplicas (32-bit integer)
+//	UpToDateReplicas, by the controller; absent: unknown
+//	    v1beta1: status.v1beta2.upToDateReplicas (32-bit integer)
+//	    v1beta2: status.upToDateReplicas (32-bit integer)
+//	NodeReadyReplicas, by the controller; absent: unknown
+//	    v1beta1: status.readyReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.readyReplicas (32-bit integer)
+//	NodeAvailableReplicas, by the controller; absent: unknown
+//	    v1beta1: status.availableReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.availableReplicas (32-bit integer)
+//	Conditions, by the controller; absent: none
+//	    v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
+//	    v1beta2: status.conditions (list of conditions)
+//	ObservedGeneration, by the controller; absent: 0: never looked at
+//	    status.observedGeneration (integer)
+//	FullyLabeledReplicas, by the controller; absent: unknown
+//	    v1beta1: status.fullyLabeledReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.fullyLabeledReplicas (32-bit integer)
+//	FailureReason, by the controller; absent: no failure
+//	    v1beta1: status.failureReason (string)
+//	    v1beta2: status.deprecated.v1beta1.failureReason (string)
+//	FailureMessage, by the controller; absent: no failure
+//	    v1beta1: status.failureMessage (string)
+//	    v1beta2: status.deprecated.v1beta1.failureMessage (string)
+//	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
+//	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
+//	    Taints
+//
+// MachineDeployment:
+//
+//	DeletionOrder, by the user; absent: Random
+//	    v1beta1: spec.strategy.rollingUpdate.deletePolicy (string)
+//	    v1beta2: spec.deletion.order (string)
+//	RolloutPaused, by the user; absent: false
+//	    spec.paused (bool)
+//	RolloutType, by the user; absent: RollingUpdate
+//	    v1beta1: spec.strategy.type (string)
+//	    v1beta2: spec.rollout.strategy.type (string)
+//	MaxSurge, by the user; absent: 1
+//	    v1beta1: spec.strategy.rollingUpdate.maxSurge (32-bit integer or percentage)
+//	    v1beta2: spec.rollout.strategy.rollingUpdate.maxSurge (32-bit integer or percentage)
+//	MaxUnavailable, by the user; absent: 0
+//	    v1beta1: spec.strategy.rollingUpdate.maxUnavailable (32-bit integer or percentage)
+//	    v1beta2: spec.rollout.strategy.rollingUpdate.maxUnavailable (32-bit integer or percentage)
+//	RolloutAfter, by the user; absent: never
+//	    v1beta1: spec.rolloutAfter (time)
+//	    v1beta2: spec.rollout.after (time)
+//	RemediationMaxInFlight, by the user; absent: no limit
+//	    v1beta1: spec.strategy.remediation.maxInFlight (32-bit integer or percentage)
+//	    v1beta2: spec.remediation.maxInFlight (32-bit integer or percentage)
+//	RevisionHistoryLimit, by the user; absent: not said
+//	    v1beta1: spec.revisionHistoryLimit (32-bit integer)
+//	ProgressDeadline, by the user; absent: no limit
+//	    v1beta1: spec.progressDeadlineSeconds (seconds)
+//	Phase, by the controller; absent: no phase yet
+//	    status.phase (string)
+//	UnavailableReplicas, by the controller; absent: unknown
+//	    v1beta1: status.unavailableReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.unavailableReplicas (32-bit integer)
+//	UpdatedReplicas, by the controller; absent: unknown
+//	    v1beta1: status.updatedReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.updatedReplicas (32-bit integer)
+//	as in MachineSet: ClusterName, Replicas, Selector, Template.Labels, Template.Annotations, Template.MinReady,
+//	    MachineNaming, SelectorText, ObservedReplicas, ReadyReplicas, AvailableReplicas, UpToDateReplicas,
+//	    NodeReadyReplicas, NodeAvailableReplicas, Conditions, ObservedGeneration
+//	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
+//	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
+//	    Taints
+//
+// MachinePool:
+//
+//	ProviderIDs, by the controller; absent: none known
+//	    spec.providerIDList (list of strings)
+//	FailureDomains, by the user; absent: anywhere
+//	    spec.failureDomains (list of strings)
+//	Phase, by the controller; absent: no phase yet
+//	    status.phase (string)
+//	Nodes, by the controller; absent: no Node was matched
+//	    status.nodeRefs (list of Nodes)
+//	BootstrapReady, by the controller; absent: not yet
+//	    v1beta1: status.bootstrapReady (bool)
+//	    v1beta2: status.initialization.bootstrapDataSecretCreated (bool)
+//	InfrastructureReady, by the controller; absent: not yet
+//	    v1beta1: status.infrastructureReady (bool)
+//	    v1beta2: status.initialization.infrastructureProvisioned (bool)
+//	UnavailableReplicas, by the controller; absent: unknown
+//	    v1beta1: status.unavailableReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.unavailableReplicas (32-bit integer)
+//	as in MachineSet: ClusterName, Replicas, Template.Labels, Template.Annotations, Template.MinReady, ObservedReplicas,
+//	    ReadyReplicas, AvailableReplicas, UpToDateReplicas, NodeReadyReplicas, NodeAvailableReplicas, Conditions,
+//	    ObservedGeneration, FailureReason, FailureMessage
+//	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
+//	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
+//	    Taints
+//
+// MachineHealthCheck:
+//
+//	UnhealthyNodeConditions, by the user; absent: none
+//	    v1beta1: spec.unhealthyConditions (list of conditions, timeouts as durations)
+//	    v1beta2: spec.checks.unhealthyNodeConditions (list of conditions, timeouts in seconds)
+//	UnhealthyMachineConditions, by the user; absent: none
+//	    v1beta1: spec.unhealthyMachineConditions (list of conditions, timeouts as durations)
+//	    v1beta2: spec.checks.unhealthyMachineConditions (list of conditions, timeouts in seconds)
+//	NodeStartupTimeout, by the user; absent: 10 minutes
+//	    v1beta1: spec.nodeStartupTimeout (duration)
+//	    v1beta2: spec.checks.nodeStartupTimeoutSeconds (seconds)
+//	MaxUnhealthy, by the user; absent: no limit
+//	    v1beta1: spec.maxUnhealthy (32-bit integer or percentage)
+//	    v1beta2: spec.remediation.triggerIf.unhealthyLessThanOrEqualTo (32-bit integer or percentage)
+//	UnhealthyRange, by the user; absent: MaxUnhealthy counts
+//	    v1beta1: spec.unhealthyRange (string)
+//	    v1beta2: spec.remediation.triggerIf.unhealthyInRange (string)
+//	RemediationTemplate, by the user; absent: the owner of a Machine remediates it
+//	    v1beta1: spec.remediationTemplate (reference)
+//	    v1beta2: spec.remediation.templateRef (reference)
+//	ExpectedMachines, by the controller; absent: unknown
+//	    status.expectedMachines (32-bit integer)
+//	CurrentHealthy, by the controller; absent: unknown
+//	    status.currentHealthy (32-bit integer)
+//	RemediationsAllowed, by the controller; absent: unknown
+//	    status.remediationsAllowed (32-bit integer)
+//	Targets, by the controller; absent: none
+//	    status.targets (list of strings)
+//	as in MachineSet: ClusterName, Selector, Conditions, ObservedGeneration
+//
 // # Limits
 //
 // The package imports apimachinery and k8s.io/api only. Strings of more than 1 MiB and lists of more than 65,536 entries are

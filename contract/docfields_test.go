@@ -52,38 +52,98 @@ func withTable(t *testing.T, file []byte, kinds []documented) []byte {
 	end := bytes.Index(file[body:], []byte(headingPrefix))
 	require.GreaterOrEqual(t, end, 0)
 	var table strings.Builder
+	known := map[string]map[string][]string{}
 	for _, kind := range kinds {
 		fmt.Fprintf(&table, "//\n// %s:\n//\n", kind.kind)
-		for _, line := range fieldLines(kind) {
+		for _, line := range tableOf(kind, known) {
 			fmt.Fprintf(&table, "//\t%s\n", line)
 		}
 	}
 	return slices.Concat(file[:body], []byte(table.String()), []byte("//\n"), file[body+end:])
 }
 
-// fieldLines says of every field what it is, and per place which shapes have it there.
-func fieldLines(kind documented) []string {
+// tableOf returns the lines about a kind. What a kind before it said in the same words is only named: the template of a set
+// is the spec of a Machine at another place, and sets have much in common.
+func tableOf(kind documented, known map[string]map[string][]string) []string {
+	order, lines := fieldLines(kind)
+	known[kind.kind] = lines
+	var table, likeMachine, likeSet []string
+	for _, name := range order {
+		inSpec, template := strings.CutPrefix(name, "Template.")
+		switch {
+		case template && sameLines(lines[name][1:], known["Machine"][inSpec], "spec.template."):
+			likeMachine = append(likeMachine, inSpec)
+		case kind.kind != "MachineSet" && sameLines(lines[name], known["MachineSet"][name], ""):
+			likeSet = append(likeSet, name)
+		default:
+			table = append(table, lines[name]...)
+		}
+	}
+	table = append(table, wrapped("as in MachineSet: ", likeSet)...)
+	return append(table, wrapped("Template, as in Machine, below spec.template: ", likeMachine)...)
+}
+
+// sameLines compares what is said about a field, with the paths of have below prefix. Shapes that only one of the kinds
+// comes in do not matter.
+func sameLines(have, other []string, prefix string) bool {
+	if prefix != "" && len(other) > 0 {
+		other = other[1:]
+	}
+	if len(have) == 0 || len(other) == 0 {
+		return false
+	}
+	for _, line := range have {
+		if !slices.ContainsFunc(other, func(o string) bool {
+			o = strings.TrimSpace(strings.Replace(o, ", Kubermatic", "", 1))
+			return strings.TrimSpace(strings.Replace(line, prefix, "", 1)) == strings.TrimPrefix(o, "v1beta1, v1beta2: ")
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+func wrapped(head string, names []string) []string {
 	var lines []string
-	byName, order := map[string][]contract.Place{}, []string(nil)
+	line := head
+	for i, name := range names {
+		if i < len(names)-1 {
+			name += ", "
+		}
+		if len(line)+len(name) > 118 {
+			lines, line = append(lines, strings.TrimRight(line, " ")), "    "
+		}
+		line += name
+	}
+	if len(names) > 0 {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// fieldLines says of every field what it is, and per place which shapes have it there.
+func fieldLines(kind documented) (order []string, lines map[string][]string) {
+	lines = map[string][]string{}
+	byName, all := map[string][]contract.Place{}, []string(nil)
 	for i, s := range kind.shapes {
 		for _, p := range contract.Places(s.layout) {
 			if byName[p.Name] == nil {
 				byName[p.Name] = make([]contract.Place, len(kind.shapes))
-				order = append(order, p.Name)
+				all = append(all, p.Name)
 			}
 			byName[p.Name][i] = p
 		}
 	}
-	for _, name := range order {
+	for _, name := range all {
 		places := byName[name]
 		at := slices.IndexFunc(places, func(p contract.Place) bool { return len(p.Paths) > 0 })
 		if at < 0 {
 			continue
 		}
-		lines = append(lines, describePlace(places[at]))
-		lines = append(lines, whereLines(kind.shapes, places)...)
+		order = append(order, name)
+		lines[name] = append([]string{describePlace(places[at])}, whereLines(kind.shapes, places)...)
 	}
-	return lines
+	return order, lines
 }
 
 func describePlace(p contract.Place) string {
@@ -128,6 +188,10 @@ func machineKinds() []documented {
 	return []documented{
 		{"Machine", []shape{{"v1beta1", contract.MachineV1Beta1()}, {"v1beta2", contract.MachineV1Beta2()},
 			{"Kubermatic", contract.KubermaticMachine()}, {"Gardener", contract.GardenerMachine()}}},
+		{"MachineSet", []shape{{"v1beta1", contract.MachineSetV1Beta1()}, {"v1beta2", contract.MachineSetV1Beta2()}}},
+		{"MachineDeployment", []shape{{"v1beta1", contract.MachineDeploymentV1Beta1()}, {"v1beta2", contract.MachineDeploymentV1Beta2()}}},
+		{"MachinePool", []shape{{"v1beta1", contract.MachinePoolV1Beta1()}, {"v1beta2", contract.MachinePoolV1Beta2()}}},
+		{"MachineHealthCheck", []shape{{"v1beta1", contract.HealthCheckV1Beta1()}, {"v1beta2", contract.HealthCheckV1Beta2()}}},
 	}
 }
 

@@ -141,6 +141,12 @@ func leafMalformations(t *testing.T, c malformedCase, name string, l leaf, at []
 		return wrongTypes(at, "object", "object"), true
 	case contract.TextMapField:
 		return append(wrongTypes(at, "object", "object"), inside(wrongTypes(append(at, "key"), "string", "string"))...), true
+	case contract.IntOrStringField:
+		w := wide(at)
+		w.want = "32-bit integer or string"
+		return append(wrongTypes(at, w.want, "string", "integer"), w, tooLong(at)), false
+	case contract.SelectorField:
+		return selectorMalformations(at), true
 	case contract.QuantitiesField:
 		entries := append(wrongTypes(append(at, "cpu"), "quantity", "string", "integer"), unreadable(append(at, "cpu"), "quantity")...)
 		return append(wrongTypes(at, "object", "object"), inside(entries)...), true
@@ -151,7 +157,7 @@ func leafMalformations(t *testing.T, c malformedCase, name string, l leaf, at []
 
 func listMalformations(t *testing.T, c malformedCase, name string, l leaf, in list) (found []malformation, nullIsAbsent bool) {
 	t.Helper()
-	switch l.(type) {
+	switch l := l.(type) {
 	case contract.TextsField:
 		in.valid, in.entries = "x", "string"
 		return in.malformations(), false
@@ -169,6 +175,16 @@ func listMalformations(t *testing.T, c malformedCase, name string, l leaf, in li
 	case contract.ReadinessGatesField:
 		in.valid, in.members = map[string]any{"conditionType": "C"}, map[string]string{"conditionType": "string", "polarity": "string"}
 		return in.malformations(), false
+	case contract.NodeRefsField:
+		in.valid, in.members = map[string]any{"name": "n"}, map[string]string{"name": "string", "uid": "string"}
+		return in.malformations(), false
+	case contract.UnhealthyConditionsField:
+		in.valid = map[string]any{"type": "T", "status": "False", "timeout": "1m", "timeoutSeconds": int64(60)}
+		in.members = map[string]string{"type": "string", "status": "string", "timeout": "string"}
+		if l.Timeout().InSeconds() {
+			in.members = map[string]string{"type": "string", "status": "string", "timeoutSeconds": "32-bit integer"}
+		}
+		return in.malformations(), false
 	case contract.ConditionsField:
 		in.valid = map[string]any{"type": mirroredType(c), "status": "True"}
 		in.members = map[string]string{"status": "string", "reason": "string", "message": "string", "observedGeneration": "integer"}
@@ -181,6 +197,17 @@ func listMalformations(t *testing.T, c malformedCase, name string, l leaf, in li
 		require.Failf(t, "unknown field", "%s: the test does not know what can be wrong with a %T", name, l)
 		return nil, false
 	}
+}
+
+// selectorMalformations are what can be wrong with a label selector; null is as good as none.
+func selectorMalformations(at []string) []malformation {
+	labels, expressions := append(slices.Clip(at), "matchLabels"), append(slices.Clip(at), "matchExpressions")
+	entry := map[string]any{"key": "k", "operator": "In", "values": []any{"v"}}
+	wrong := wrongTypes(at, "object", "object")
+	wrong = append(wrong, wrongTypes(labels, "object", "object", "null")...)
+	wrong = append(wrong, inside(wrongTypes(append(labels, "key"), "string", "string"))...)
+	members := map[string]string{"key": "string", "operator": "string", "values": "list"}
+	return append(wrong, list{at: expressions, valid: entry, entries: "object", members: members}.malformations()...)
 }
 
 // mirroredType is the type of the condition that is read of a provider object.
@@ -247,7 +274,7 @@ func (l list) malformations() []malformation {
 		wrong = append(wrong, m)
 	}
 	for member, want := range l.members {
-		for _, m := range wrongTypes(l.at, want, want) {
+		for _, m := range wrongTypes(l.at, want, strings.TrimPrefix(want, "32-bit ")) {
 			broken := maps.Clone(l.valid.(map[string]any))
 			broken[member] = m.value
 			m.what, m.path, m.value = m.what+" as a member", l.entry(0)+"."+member, []any{broken}

@@ -65,6 +65,7 @@ func malformedCases() map[string]malformedCase {
 				Labels: contract.TextMapAt("metadata", "labels"), Annotations: contract.TextMapAt("metadata", "annotations"),
 			}},
 	}
+	maps.Copy(cases, setMalformedCases())
 	for _, v := range contractVersions() {
 		for role, c := range providerCases(v) {
 			c.base = `{"kind":"K","metadata":{"name":"n"},"status":{"ready":true,"initialized":true,
@@ -251,6 +252,10 @@ func leafError(l leaf, obj map[string]any) (known bool, err error) {
 	case contract.TextMapField:
 		_, err = l.Get(obj)
 	case contract.QuantitiesField:
+		_, err = l.Get(obj)
+	case contract.IntOrStringField:
+		_, _, err = l.Get(obj)
+	case contract.SelectorField:
 		_, err = l.Get(obj)
 	case contract.AddressesField:
 		_, _, err = l.Get(obj, nil)

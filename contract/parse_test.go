@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -29,7 +30,8 @@ func parseObject(t testing.TB, text string) *unstructured.Unstructured {
 
 // diffStates compares states; absent and empty slices and maps are the same to every reader.
 func diffStates(want, got any) string {
-	return cmp.Diff(want, got, cmpopts.EquateEmpty(), optsOf[bool](), optsOf[string](), optsOf[metav1.Condition](), optsOf[time.Duration]())
+	return cmp.Diff(want, got, cmpopts.EquateEmpty(), optsOf[bool](), optsOf[string](), optsOf[int32](),
+		optsOf[metav1.Condition](), optsOf[time.Duration](), optsOf[intstr.IntOrString]())
 }
 
 func optsOf[T any]() cmp.Option { return cmp.AllowUnexported(contract.Opt[T]{}) }

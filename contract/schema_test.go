@@ -29,6 +29,15 @@ type schemaNode struct {
 	Items      *schemaNode            `json:"items"`
 	Additional any                    `json:"additionalProperties"`
 	Preserve   bool                   `json:"x-kubernetes-preserve-unknown-fields"`
+	IntOrText  bool                   `json:"x-kubernetes-int-or-string"`
+}
+
+// kind is the type, with a name for what may be a number or a text.
+func (n *schemaNode) kind() string {
+	if n.IntOrText {
+		return "int-or-string"
+	}
+	return n.Type
 }
 
 // at walks to a place; nil means that the API server would prune it.
@@ -107,6 +116,9 @@ type place struct {
 
 func placesOf(t *testing.T, name string, value reflect.Value) []place {
 	t.Helper()
+	if places := structuredPlacesOf(t, name, value.Interface()); places != nil {
+		return places
+	}
 	switch field := value.Interface().(type) {
 	case contract.Field[string]:
 		return []place{{name, field.Path(), "string", ""}}
@@ -120,16 +132,10 @@ func placesOf(t *testing.T, name string, value reflect.Value) []place {
 		return []place{{name, field.Path(), "string", "date-time"}}
 	case contract.DurationField:
 		return []place{{name, field.Path(), map[bool]string{true: "integer", false: "string"}[field.InSeconds()], ""}}
+	case contract.IntOrStringField:
+		return []place{{name, field.Path(), "int-or-string", ""}}
 	case contract.ContentField:
 		return []place{{name, field.Path(), "object", ""}}
-	case contract.TextsField:
-		return listPlaces(name, field.Path())
-	case contract.TaintsField:
-		return listPlaces(name, field.Path(), "key", "value", "effect")
-	case contract.ReadinessGatesField:
-		return listPlaces(name, field.Path(), "conditionType")
-	case contract.AddressesField:
-		return listPlaces(name, field.Path(), "type", "address")
 	case contract.ConditionsField:
 		places := []place{{name, field.Path(), "array", ""}}
 		for _, path := range field.Paths() {
@@ -151,6 +157,32 @@ func placesOf(t *testing.T, name string, value reflect.Value) []place {
 	return places
 }
 
+// structuredPlacesOf knows the field types that hold more than one value; nil for the others.
+func structuredPlacesOf(t *testing.T, name string, field any) []place {
+	t.Helper()
+	switch field := field.(type) {
+	case contract.TextsField:
+		return listPlaces(name, field.Path())
+	case contract.TaintsField:
+		return listPlaces(name, field.Path(), "key", "value", "effect")
+	case contract.ReadinessGatesField:
+		return listPlaces(name, field.Path(), "conditionType")
+	case contract.AddressesField:
+		return listPlaces(name, field.Path(), "type", "address")
+	case contract.TextMapField:
+		return []place{{name, field.Path(), "object", ""}}
+	case contract.SelectorField:
+		return selectorPlaces(name, field.Path())
+	case contract.NodeRefsField:
+		return listPlaces(name, field.Path(), "apiVersion", "kind", "name", "uid")
+	case contract.UnhealthyConditionsField:
+		timeout := placesOf(t, name+".timeout", reflect.ValueOf(field.Timeout()))[0]
+		timeout.path = contract.NewPath(slices.Concat(field.Path().Segments(), []string{"0"}, timeout.path.Segments())...)
+		return append(listPlaces(name, field.Path(), "type", "status"), timeout)
+	}
+	return nil
+}
+
 func listPlaces(name string, list contract.Path, members ...string) []place {
 	places := []place{{name, list, "array", ""}}
 	for _, member := range members {
@@ -159,6 +191,17 @@ func listPlaces(name string, list contract.Path, members ...string) []place {
 		}
 	}
 	return places
+}
+
+func selectorPlaces(name string, selector contract.Path) []place {
+	at := func(key string) contract.Path {
+		if selector.IsZero() {
+			return selector
+		}
+		return contract.NewPath(append(selector.Segments(), key)...)
+	}
+	places := listPlaces(name+".matchExpressions", at("matchExpressions"), "key", "operator")
+	return append(places, place{name, selector, "object", ""}, place{name + ".matchLabels", at("matchLabels"), "object", ""})
 }
 
 // layoutCase is a layout and the schema that judges it.
@@ -170,6 +213,16 @@ type layoutCase struct {
 }
 
 func layoutCases() map[string]layoutCase {
+	inTemplate := func(v1beta2 bool, none ...string) []string {
+		none = append(slices.Clip(none), "Template.ProviderSpec", "Template.Class.Group", "Template.Class.APIVersion", "Template.Class.Kind",
+			"Template.Class.Namespace", "Template.Class.Name")
+		if v1beta2 {
+			return append(none, "Template.Bootstrap.APIVersion", "Template.Bootstrap.Namespace", "Template.Infrastructure.APIVersion",
+				"Template.Infrastructure.Namespace")
+		}
+		return append(none, "Template.Bootstrap.Group", "Template.Infrastructure.Group")
+	}
+	inPools := []string{"Selector", "Selector.matchLabels", "Selector.matchExpressions", "SelectorText", "DeletionOrder", "MachineNaming"}
 	return map[string]layoutCase{
 		"Machine v1beta2": {layout: *contract.MachineV1Beta2(), kind: "machines", version: "v1beta2", none: []string{
 			"Bootstrap.APIVersion", "Bootstrap.Namespace", "Infrastructure.APIVersion", "Infrastructure.Namespace", "NodeKind", "NodeAPIVersion",
@@ -177,6 +230,17 @@ func layoutCases() map[string]layoutCase {
 		"Machine v1beta1": {layout: *contract.MachineV1Beta1(), kind: "machines", version: "v1beta1", none: []string{
 			"Bootstrap.Group", "Infrastructure.Group", "MinReady",
 			"ProviderSpec", "Class.Group", "Class.APIVersion", "Class.Kind", "Class.Namespace", "Class.Name"}},
+		"MachineSet v1beta2": {layout: *contract.MachineSetV1Beta2(), kind: "machinesets", version: "v1beta2", none: inTemplate(true)},
+		"MachineSet v1beta1": {layout: *contract.MachineSetV1Beta1(), kind: "machinesets", version: "v1beta1", none: inTemplate(false)},
+		"MachineDeployment v1beta2": {layout: *contract.MachineDeploymentV1Beta2(), kind: "machinedeployments", version: "v1beta2",
+			none: inTemplate(true, "RevisionHistoryLimit", "ProgressDeadline")},
+		"MachineDeployment v1beta1": {layout: *contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1", none: inTemplate(false)},
+		"MachinePool v1beta2":       {layout: *contract.MachinePoolV1Beta2(), kind: "machinepools", version: "v1beta2", none: inTemplate(true, inPools...)},
+		"MachinePool v1beta1":       {layout: *contract.MachinePoolV1Beta1(), kind: "machinepools", version: "v1beta1", none: inTemplate(false, inPools...)},
+		"HealthCheck v1beta2": {layout: *contract.HealthCheckV1Beta2(), kind: "machinehealthchecks", version: "v1beta2",
+			none: []string{"RemediationTemplate.Group", "RemediationTemplate.Namespace"}},
+		"HealthCheck v1beta1": {layout: *contract.HealthCheckV1Beta1(), kind: "machinehealthchecks", version: "v1beta1",
+			none: []string{"RemediationTemplate.Group"}},
 	}
 }
 
@@ -205,7 +269,7 @@ func (p place) isKept(t *testing.T, schema *schemaNode, none []string) {
 	}
 	node := schema.at(p.path.Segments()...)
 	require.NotNil(t, node, "the API server would prune %s", p.path)
-	require.Equal(t, p.want, node.Type)
+	require.Equal(t, p.want, node.kind())
 	if p.format != "" {
 		require.Equal(t, p.format, node.Format)
 	}

@@ -1,0 +1,44 @@
+package contract_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func TestIntOrString_IsReadAsItStands(t *testing.T) {
+	f := contract.IntOrStringAt("spec", "n")
+	for text, want := range map[string]contract.Opt[intstr.IntOrString]{
+		`{}`:                       {},
+		`{"spec":{"n":0}}`:         contract.Some(intstr.FromInt32(0)),
+		`{"spec":{"n":-7}}`:        contract.Some(intstr.FromInt32(-7)),
+		`{"spec":{"n":"25%"}}`:     contract.Some(intstr.FromString("25%")),
+		`{"spec":{"n":"5"}}`:       contract.Some(intstr.FromString("5")),
+		`{"spec":{"n":"a lot"}}`:   contract.Some(intstr.FromString("a lot")),
+		`{"spec":{"n":""}}`:        contract.Some(intstr.FromString("")),
+		`{"other":{"n":"unread"}}`: {},
+	} {
+		value, found, err := f.Get(parseJSON(t, text))
+		require.NoError(t, err)
+		require.Equal(t, want.Found(), found, text)
+		require.Equal(t, want.Or(intstr.IntOrString{}), value, text)
+	}
+	for text, want := range map[string]string{
+		`{"spec":{"n":null}}`:       "spec.n: want 32-bit integer or string, found null",
+		`{"spec":{"n":1.5}}`:        "spec.n: want 32-bit integer or string, found number",
+		`{"spec":{"n":true}}`:       "spec.n: want 32-bit integer or string, found bool",
+		`{"spec":{"n":2147483648}}`: "spec.n: want 32-bit integer or string, found integer 2147483648",
+		`{"spec":[]}`:               "spec: want object, found list",
+	} {
+		_, found, err := f.Get(parseJSON(t, text))
+		require.False(t, found)
+		require.ErrorIs(t, err, contract.ErrWrongType)
+		require.EqualError(t, err, want)
+	}
+	require.False(t, contract.IntOrStringField{}.Exists())
+	obj := parseJSON(t, `{"spec":{"n":"25%"}}`)
+	allocations(t, "reading an int or string", 0, func() { _, _, _ = f.Get(obj) })
+}

@@ -1,0 +1,113 @@
+package contract_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+const fullMachineDeploymentV1Beta2 = `{
+	"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"MachineDeployment",` + setMetadata + `,
+	"spec":{
+		"clusterName":"c1","replicas":0,"paused":true,"unknown":"kept","selector":` + selectorText + `,"template":` + templateV1Beta2 + `,
+		"deletion":{"order":"Oldest"},"machineNaming":{"template":"{{ .random }}"},"remediation":{"maxInFlight":"20%"},
+		"rollout":{"after":"2026-03-01T12:00:00Z","strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":0,"maxUnavailable":"30%"}}}
+	},
+	"status":{
+		"replicas":5,"readyReplicas":4,"availableReplicas":3,"upToDateReplicas":0,"selector":"a=b","observedGeneration":6,"unknown":"kept",
+		"phase":"ScalingUp","conditions":` + setConditions + `,
+		"deprecated":{"v1beta1":{"readyReplicas":2,"availableReplicas":1,"unavailableReplicas":8,"updatedReplicas":9,"conditions":` + oldConditions + `}}
+	}
+}`
+
+const fullMachineDeploymentV1Beta1 = `{
+	"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"MachineDeployment",` + setMetadata + `,
+	"spec":{
+		"clusterName":"c1","replicas":0,"paused":true,"unknown":"kept","selector":` + selectorText + `,"template":` + templateV1Beta1 + `,
+		"machineNamingStrategy":{"template":"{{ .random }}"},"minReadySeconds":30,"rolloutAfter":"2026-03-01T12:00:00Z",
+		"revisionHistoryLimit":1,"progressDeadlineSeconds":600,
+		"strategy":{"type":"RollingUpdate","remediation":{"maxInFlight":"20%"},
+			"rollingUpdate":{"maxSurge":0,"maxUnavailable":"30%","deletePolicy":"Oldest"}}
+	},
+	"status":{
+		"replicas":5,"readyReplicas":2,"availableReplicas":1,"unavailableReplicas":8,"updatedReplicas":9,"selector":"a=b","observedGeneration":6,
+		"unknown":"kept","phase":"ScalingUp","conditions":` + oldConditions + `,
+		"v1beta2":{"readyReplicas":4,"availableReplicas":3,"upToDateReplicas":0,"conditions":` + setConditions + `}
+	}
+}`
+
+func machineDeploymentState(version string) contract.MachineDeploymentState {
+	state := contract.MachineDeploymentState{
+		Metadata: setMeta(), ReplicatedState: replicatedState(),
+		RolloutPaused: true, RolloutType: "RollingUpdate", RolloutAfter: noon,
+		MaxSurge: contract.Some(intstr.FromInt32(0)), MaxUnavailable: contract.Some(intstr.FromString("30%")),
+		RemediationMaxInFlight: contract.Some(intstr.FromString("20%")),
+		Phase:                  "ScalingUp", UnavailableReplicas: contract.Some(int32(8)), UpdatedReplicas: contract.Some(int32(9)),
+	}
+	if version == "v1beta1" {
+		state.RevisionHistoryLimit, state.ProgressDeadline = contract.Some(int32(1)), contract.Some(10*time.Minute)
+	}
+	return state
+}
+
+func machineDeploymentUpdate() contract.MachineDeploymentUpdate {
+	return contract.MachineDeploymentUpdate{
+		MetadataUpdate: fullUpdate().MetadataUpdate, ReplicatedUpdate: replicatedUpdate(),
+		Phase:               contract.SetTo("Running"),
+		UnavailableReplicas: contract.SetTo(int32(0)), UpdatedReplicas: contract.SetTo(int32(0)),
+	}
+}
+
+func applyMachineDeployment(s *contract.MachineDeploymentState) {
+	applyMetadata(&s.Metadata)
+	applyReplicated(&s.ReplicatedState)
+	s.Phase = "Running"
+	s.UnavailableReplicas, s.UpdatedReplicas = contract.Some(int32(0)), contract.Some(int32(0))
+}
+
+type machineDeploymentCase = setCase[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+
+func machineDeploymentCases() []machineDeploymentCase {
+	const old = "status.deprecated.v1beta1."
+	return []machineDeploymentCase{
+		{
+			layout: contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1", full: fullMachineDeploymentV1Beta1,
+			state: machineDeploymentState("v1beta1"), unsaid: []string{"Provider"},
+			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
+			writes: replicatedWrites("v1beta1", "status.phase", "status.unavailableReplicas", "status.updatedReplicas"),
+		},
+		{
+			layout: contract.MachineDeploymentV1Beta2(), kind: "machinedeployments", version: "v1beta2", full: fullMachineDeploymentV1Beta2,
+			state: machineDeploymentState("v1beta2"), unsaid: []string{"Provider", "RevisionHistoryLimit", "ProgressDeadline"},
+			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
+			writes: replicatedWrites("v1beta2", "status.phase", old+"unavailableReplicas", old+"updatedReplicas"),
+		},
+	}
+}
+
+func TestMachineDeployment_IsReadAndWrittenInBothVersions(t *testing.T) {
+	for _, c := range machineDeploymentCases() {
+		c.check(t)
+	}
+}
+
+// One pauses the rollout, the other everything.
+func TestMachineDeployment_HasTwoPauses(t *testing.T) {
+	adapter := contract.Unstructured(machineGVK, contract.MachineDeploymentV1Beta2()).Adapter
+	for text, want := range map[string][2]bool{
+		`{}`:                        {false, false},
+		`{"spec":{"paused":false}}`: {false, false},
+		`{"spec":{"paused":true}}`:  {true, false},
+		`{"metadata":{"annotations":{"cluster.x-k8s.io/paused":""}}}`: {false, true},
+	} {
+		var state contract.MachineDeploymentState
+		require.NoError(t, adapter.Read(parseObject(t, text), &state))
+		require.Equal(t, want, [2]bool{state.RolloutPaused, state.Paused()}, text)
+	}
+}
+
+func FuzzMachineDeploymentReadAndWrite(f *testing.F) { fuzzSet(f, machineDeploymentCases()) }

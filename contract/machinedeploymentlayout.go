@@ -1,0 +1,93 @@
+package contract
+
+// MachineDeploymentLayout says where a MachineDeployment of one shape keeps its state: the fields of MachineDeploymentState
+// and MachineDeploymentUpdate with the same names. As in a MachineLayout, a zero Field is "no such place", and tables are
+// shared: copy one to make a layout of your own.
+type MachineDeploymentLayout struct {
+	ReplicatedLayout
+
+	RolloutPaused          Field[bool]      `by:"user" absent:"false"`
+	RolloutType            Field[string]    `by:"user" absent:"RollingUpdate"`
+	MaxSurge               IntOrStringField `by:"user" absent:"1"`
+	MaxUnavailable         IntOrStringField `by:"user" absent:"0"`
+	RolloutAfter           TimeField        `by:"user" absent:"never"`
+	RemediationMaxInFlight IntOrStringField `by:"user" absent:"no limit"`
+	RevisionHistoryLimit   Field[int32]     `by:"user" absent:"not said"`
+	ProgressDeadline       DurationField    `by:"user" absent:"no limit"`
+	Phase                  Field[string]    `by:"controller" absent:"no phase yet"`
+	UnavailableReplicas    Field[int32]     `by:"controller" absent:"unknown"`
+	UpdatedReplicas        Field[int32]     `by:"controller" absent:"unknown"`
+}
+
+var machineDeploymentV1Beta2 = MachineDeploymentLayout{
+	ReplicatedLayout:       replicatedV1Beta2(),
+	RolloutPaused:          At[bool]("spec", "paused"),
+	RolloutType:            At[string]("spec", "rollout", "strategy", "type"),
+	MaxSurge:               IntOrStringAt("spec", "rollout", "strategy", "rollingUpdate", "maxSurge"),
+	MaxUnavailable:         IntOrStringAt("spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable"),
+	RolloutAfter:           TimeAt("spec", "rollout", "after"),
+	RemediationMaxInFlight: IntOrStringAt("spec", "remediation", "maxInFlight"),
+	Phase:                  At[string]("status", "phase"),
+	UnavailableReplicas:    At[int32]("status", "deprecated", "v1beta1", "unavailableReplicas"),
+	UpdatedReplicas:        At[int32]("status", "deprecated", "v1beta1", "updatedReplicas"),
+}
+
+// MachineDeploymentV1Beta2 returns the layout of MachineDeployment in cluster.x-k8s.io/v1beta2. The table is shared and
+// must not be changed.
+func MachineDeploymentV1Beta2() *MachineDeploymentLayout { return &machineDeploymentV1Beta2 }
+
+// deployedV1Beta1 knows that deployments of that version have the order of deletion beside the numbers of a rolling update.
+func deployedV1Beta1() ReplicatedLayout {
+	l := replicatedV1Beta1()
+	l.DeletionOrder = At[string]("spec", "strategy", "rollingUpdate", "deletePolicy")
+	return l
+}
+
+var machineDeploymentV1Beta1 = MachineDeploymentLayout{
+	ReplicatedLayout:       deployedV1Beta1(),
+	RolloutPaused:          At[bool]("spec", "paused"),
+	RolloutType:            At[string]("spec", "strategy", "type"),
+	MaxSurge:               IntOrStringAt("spec", "strategy", "rollingUpdate", "maxSurge"),
+	MaxUnavailable:         IntOrStringAt("spec", "strategy", "rollingUpdate", "maxUnavailable"),
+	RolloutAfter:           TimeAt("spec", "rolloutAfter"),
+	RemediationMaxInFlight: IntOrStringAt("spec", "strategy", "remediation", "maxInFlight"),
+	RevisionHistoryLimit:   At[int32]("spec", "revisionHistoryLimit"),
+	ProgressDeadline:       SecondsAt("spec", "progressDeadlineSeconds"),
+	Phase:                  At[string]("status", "phase"),
+	UnavailableReplicas:    At[int32]("status", "unavailableReplicas"),
+	UpdatedReplicas:        At[int32]("status", "updatedReplicas"),
+}
+
+// MachineDeploymentV1Beta1 returns the layout of MachineDeployment in cluster.x-k8s.io/v1beta1. Conditions are written in
+// both shapes and places that this version has. The table is shared and must not be changed.
+func MachineDeploymentV1Beta1() *MachineDeploymentLayout { return &machineDeploymentV1Beta1 }
+
+func (l *MachineDeploymentLayout) missing() bool { return l == nil }
+
+func (l *MachineDeploymentLayout) read(obj map[string]any, into *MachineDeploymentState) error {
+	r := &reader{obj: obj}
+	r.metadata(&into.Metadata)
+	l.ReplicatedLayout.read(r, &into.ReplicatedState)
+	into.RolloutPaused = value(r, l.RolloutPaused).Or(false)
+	into.RolloutType = text(r, l.RolloutType)
+	into.MaxSurge = r.intOrString(l.MaxSurge)
+	into.MaxUnavailable = r.intOrString(l.MaxUnavailable)
+	into.RolloutAfter = r.time(l.RolloutAfter)
+	into.RemediationMaxInFlight = r.intOrString(l.RemediationMaxInFlight)
+	into.RevisionHistoryLimit = value(r, l.RevisionHistoryLimit)
+	into.ProgressDeadline = r.duration(l.ProgressDeadline)
+	into.Phase = text(r, l.Phase)
+	into.UnavailableReplicas = value(r, l.UnavailableReplicas)
+	into.UpdatedReplicas = value(r, l.UpdatedReplicas)
+	return r.err
+}
+
+func (l *MachineDeploymentLayout) write(obj map[string]any, u MachineDeploymentUpdate) error {
+	w := &writer{obj: obj}
+	w.metadata(u.MetadataUpdate)
+	l.ReplicatedLayout.write(w, u.ReplicatedUpdate)
+	put(w, l.Phase, orClear(u.Phase))
+	put(w, l.UnavailableReplicas, u.UnavailableReplicas)
+	put(w, l.UpdatedReplicas, u.UpdatedReplicas)
+	return w.err
+}

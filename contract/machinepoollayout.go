@@ -1,0 +1,130 @@
+package contract
+
+import "k8s.io/apimachinery/pkg/types"
+
+// MachinePoolLayout says where a MachinePool of one shape keeps its state: the fields of MachinePoolState and
+// MachinePoolUpdate with the same names. As in a MachineLayout, a zero Field is "no such place", and tables are shared: copy
+// one to make a layout of your own.
+type MachinePoolLayout struct {
+	ReplicatedLayout
+
+	ProviderIDs         TextsField    `by:"controller" absent:"none known"`
+	FailureDomains      TextsField    `by:"user" absent:"anywhere"`
+	Phase               Field[string] `by:"controller" absent:"no phase yet"`
+	Nodes               NodeRefsField `by:"controller" absent:"no Node was matched"`
+	BootstrapReady      Field[bool]   `by:"controller" absent:"not yet"`
+	InfrastructureReady Field[bool]   `by:"controller" absent:"not yet"`
+	UnavailableReplicas Field[int32]  `by:"controller" absent:"unknown"`
+	FailureReason       Field[string] `by:"controller" absent:"no failure"`
+	FailureMessage      Field[string] `by:"controller" absent:"no failure"`
+}
+
+// pooled takes away what pools leave to their provider.
+func pooled(l ReplicatedLayout) ReplicatedLayout {
+	l.Selector, l.SelectorText = SelectorField{}, Field[string]{}
+	l.DeletionOrder, l.MachineNaming = Field[string]{}, Field[string]{}
+	return l
+}
+
+var machinePoolV1Beta2 = MachinePoolLayout{
+	ReplicatedLayout:    pooled(replicatedV1Beta2()),
+	ProviderIDs:         TextsAt("spec", "providerIDList"),
+	FailureDomains:      TextsAt("spec", "failureDomains"),
+	Phase:               At[string]("status", "phase"),
+	Nodes:               NodeRefsAt("status", "nodeRefs"),
+	BootstrapReady:      At[bool]("status", "initialization", "bootstrapDataSecretCreated"),
+	InfrastructureReady: At[bool]("status", "initialization", "infrastructureProvisioned"),
+	UnavailableReplicas: At[int32]("status", "deprecated", "v1beta1", "unavailableReplicas"),
+	FailureReason:       At[string]("status", "deprecated", "v1beta1", "failureReason"),
+	FailureMessage:      At[string]("status", "deprecated", "v1beta1", "failureMessage"),
+}
+
+// MachinePoolV1Beta2 returns the layout of MachinePool in cluster.x-k8s.io/v1beta2. The table is shared and must not be
+// changed.
+func MachinePoolV1Beta2() *MachinePoolLayout { return &machinePoolV1Beta2 }
+
+var machinePoolV1Beta1 = MachinePoolLayout{
+	ReplicatedLayout:    pooled(replicatedV1Beta1()),
+	ProviderIDs:         TextsAt("spec", "providerIDList"),
+	FailureDomains:      TextsAt("spec", "failureDomains"),
+	Phase:               At[string]("status", "phase"),
+	Nodes:               NodeRefsAt("status", "nodeRefs"),
+	BootstrapReady:      At[bool]("status", "bootstrapReady"),
+	InfrastructureReady: At[bool]("status", "infrastructureReady"),
+	UnavailableReplicas: At[int32]("status", "unavailableReplicas"),
+	FailureReason:       At[string]("status", "failureReason"),
+	FailureMessage:      At[string]("status", "failureMessage"),
+}
+
+// MachinePoolV1Beta1 returns the layout of MachinePool in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes
+// and places that this version has. The table is shared and must not be changed.
+func MachinePoolV1Beta1() *MachinePoolLayout { return &machinePoolV1Beta1 }
+
+func (l *MachinePoolLayout) missing() bool { return l == nil }
+
+func (l *MachinePoolLayout) read(obj map[string]any, into *MachinePoolState) error {
+	r := &reader{obj: obj}
+	r.metadata(&into.Metadata)
+	l.ReplicatedLayout.read(r, &into.ReplicatedState)
+	into.ProviderIDs = r.texts(l.ProviderIDs, into.ProviderIDs)
+	into.FailureDomains = r.texts(l.FailureDomains, into.FailureDomains)
+	into.Phase = text(r, l.Phase)
+	into.Nodes = readEntries(r, l.Nodes.path, into.Nodes, readNodeRef)
+	into.BootstrapReady = value(r, l.BootstrapReady)
+	into.InfrastructureReady = value(r, l.InfrastructureReady)
+	into.UnavailableReplicas = value(r, l.UnavailableReplicas)
+	into.FailureReason = text(r, l.FailureReason)
+	into.FailureMessage = text(r, l.FailureMessage)
+	return r.err
+}
+
+func (l *MachinePoolLayout) write(obj map[string]any, u MachinePoolUpdate) error {
+	w := &writer{obj: obj}
+	w.metadata(u.MetadataUpdate)
+	l.ReplicatedLayout.write(w, u.ReplicatedUpdate)
+	w.texts(l.ProviderIDs, u.ProviderIDs)
+	put(w, l.Template.DataSecretName, u.DataSecretName)
+	put(w, l.Phase, orClear(u.Phase))
+	putList(w, l.Nodes.path, u.Nodes, nodeRefContent)
+	put(w, l.BootstrapReady, u.BootstrapReady)
+	put(w, l.InfrastructureReady, u.InfrastructureReady)
+	put(w, l.UnavailableReplicas, u.UnavailableReplicas)
+	put(w, l.FailureReason, orClear(u.FailureReason))
+	put(w, l.FailureMessage, orClear(u.FailureMessage))
+	return w.err
+}
+
+// texts replaces a list. An empty one is written as none.
+func (w *writer) texts(f TextsField, c Change[[]string]) {
+	putList(w, f.path, c, func(text string) any { return text })
+}
+
+// NodeRefsField is the place of a list of Nodes: apiVersion, kind, name and uid. The zero NodeRefsField is "no such place":
+// it reads as absent.
+type NodeRefsField struct{ path Path }
+
+// NodeRefsAt returns the NodeRefsField at the given keys.
+func NodeRefsAt(segments ...string) NodeRefsField { return NodeRefsField{path: NewPath(segments...)} }
+
+// Path returns the place; it is the zero Path when the layout has none.
+func (f NodeRefsField) Path() Path { return f.path }
+
+func (f NodeRefsField) describe() (string, []Path) { return "list of Nodes", []Path{f.path} }
+
+// readNodeRef does not ask for a UID: who wrote the reference may not have known it.
+func readNodeRef(e entry) (n NodeRef, err error) {
+	if n.Name, err = e.needed("name"); err != nil {
+		return n, err
+	}
+	uid, err := e.text("uid")
+	n.UID = types.UID(uid)
+	return n, err
+}
+
+func nodeRefContent(n NodeRef) any {
+	content := map[string]any{"apiVersion": "v1", "kind": "Node", "name": n.Name}
+	if n.UID != "" {
+		content["uid"] = string(n.UID)
+	}
+	return content
+}
