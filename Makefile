@@ -54,7 +54,7 @@ fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
 	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:func /:/' | sort | \
 	while IFS=: read -r file name; do \
 		echo "fuzz: $$name in $$(dirname "$$file") for $(FUZZTIME)"; \
-		$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
+		$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$(dirname "$$file")"; \
 	done
 
 .PHONY: skew

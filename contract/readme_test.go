@@ -168,7 +168,7 @@ func versionTable(t *testing.T) string {
 		contracts = append(contracts, string(v))
 	}
 	return fmt.Sprintf("| Machinist | Go | k8s.io/* | controller-runtime | provider contracts | Machines |\n|---|---|---|---|---|---|\n"+
-		"| main | %s | %s | %s | %s | any kind; a layout for `cluster.x-k8s.io/v1beta2` is included |\n",
+		"| main | %s | %s | %s | %s | any kind; layouts for `cluster.x-k8s.io` v1beta1 and v1beta2, Kubermatic and Gardener are included |\n",
 		version(`go (\S+)`), version(`k8s\.io/client-go (\S+)`), version(`sigs\.k8s\.io/controller-runtime (\S+)`),
 		strings.Join(contracts, ", "))
 }
