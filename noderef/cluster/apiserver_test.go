@@ -1,0 +1,335 @@
+package cluster
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// apiServer is as much of an API server, over TLS and HTTP/2, as clients need for Nodes. It can die, come back at the same
+// address, hang, and change its mind about credentials.
+type apiServer struct {
+	t    *testing.T
+	addr string
+	http *httptest.Server
+
+	mu        sync.Mutex
+	release   chan struct{} // closed when hanging requests may end; nil while the server serves
+	refused   map[string]int
+	token     string
+	rv        int
+	nodes     map[string]*corev1.Node
+	events    []watchEvent
+	changed   chan struct{} // closed and replaced with each event
+	requests  []string
+	under     map[string]int // requests under way, by line
+	protocols map[string]bool
+}
+
+type watchEvent struct {
+	rv int
+	metav1.WatchEvent
+}
+
+func newAPIServer(t *testing.T) *apiServer {
+	t.Helper()
+	s := &apiServer{
+		t: t, nodes: map[string]*corev1.Node{}, changed: make(chan struct{}), token: "t1", rv: 1,
+		refused: map[string]int{}, under: map[string]int{}, protocols: map[string]bool{},
+	}
+	s.listen("127.0.0.1:0")
+	t.Cleanup(func() {
+		s.serve()
+		s.stop()
+	})
+	return s
+}
+
+func (s *apiServer) listen(address string) {
+	s.t.Helper()
+	listener, err := net.Listen("tcp", address) //nolint:noctx // ends with the server
+	require.NoError(s.t, err)
+	server := httptest.NewUnstartedServer(s)
+	_ = server.Listener.Close()
+	server.Listener, server.EnableHTTP2 = listener, true
+	server.StartTLS()
+	s.http, s.addr = server, listener.Addr().String()
+}
+
+// stop kills the server: connections break, and new ones are refused.
+func (s *apiServer) stop() {
+	if s.http != nil {
+		_ = s.http.Listener.Close() // first, or a client is back at once
+		s.http.CloseClientConnections()
+		s.http = nil
+	}
+}
+
+// restart brings the server back at its address, with all its data.
+func (s *apiServer) restart() {
+	s.t.Helper()
+	s.listen(s.addr)
+}
+
+// hang makes the server take requests and answer none, and stop talking on its watches.
+func (s *apiServer) hang() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.release == nil {
+		s.release = make(chan struct{})
+	}
+}
+
+// serve ends hang.
+func (s *apiServer) serve() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.release != nil {
+		close(s.release)
+		s.release = nil
+	}
+}
+
+// refuse answers requests whose line begins so with a status; 0 no longer.
+func (s *apiServer) refuse(prefix string, status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused[prefix] = status
+}
+
+func (s *apiServer) accept(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = token
+}
+
+// count returns how many requests have come whose line begins so.
+func (s *apiServer) count(prefix string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, r := range s.requests {
+		if strings.HasPrefix(r, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// pending returns how many requests are under way whose line begins so.
+func (s *apiServer) pending(prefix string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for line, under := range s.under {
+		if strings.HasPrefix(line, prefix) {
+			n += under
+		}
+	}
+	return n
+}
+
+func (s *apiServer) put(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rv++
+	node := &corev1.Node{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u", ResourceVersion: strconv.Itoa(s.rv)},
+	}
+	verb := "ADDED"
+	if s.nodes[name] != nil {
+		verb = "MODIFIED"
+	}
+	s.nodes[name] = node
+	s.emitLocked(verb, node)
+}
+
+// bookmark sends a bookmark to every watch.
+func (s *apiServer) bookmark() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rv++
+	s.emitLocked("BOOKMARK", &corev1.Node{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)},
+	})
+}
+
+func (s *apiServer) emitLocked(verb string, node *corev1.Node) {
+	e := watchEvent{rv: s.rv, WatchEvent: metav1.WatchEvent{Type: verb}}
+	e.Object.Raw, _ = json.Marshal(node)
+	s.events = append(s.events, e)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// ServeHTTP implements http.Handler.
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	line := r.Method + " " + r.URL.Path
+	if r.URL.Query().Get("watch") != "" {
+		line = "WATCH " + r.URL.Path
+	}
+	s.mu.Lock()
+	s.requests = append(s.requests, line)
+	s.under[line]++
+	s.protocols[r.Proto] = true
+	release, token, status := s.release, s.token, 0
+	for prefix, code := range s.refused {
+		if strings.HasPrefix(line, prefix) {
+			status = code
+		}
+	}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.under[line]--
+	}()
+	if release != nil {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	switch {
+	case r.Header.Get("Authorization") != "Bearer "+token:
+		answer(w, http.StatusUnauthorized, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonUnauthorized, Code: 401})
+	case status != 0:
+		answer(w, status, &metav1.Status{Status: metav1.StatusFailure, Message: "refused by the test", Code: int32(status)})
+	default:
+		s.answer(w, r, line)
+	}
+}
+
+func (s *apiServer) answer(w http.ResponseWriter, r *http.Request, line string) {
+	switch name, _ := strings.CutPrefix(r.URL.Path, "/api/v1/nodes/"); {
+	case line == "GET /readyz":
+		_, _ = w.Write([]byte("ok"))
+	case line == "GET /api":
+		answer(w, http.StatusOK, &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
+	case line == "GET /apis":
+		answer(w, http.StatusOK, &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}})
+	case line == "GET /api/v1":
+		answer(w, http.StatusOK, &metav1.APIResourceList{
+			TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: "v1",
+			APIResources: []metav1.APIResource{{Name: "nodes", SingularName: "node", Kind: "Node",
+				Verbs: []string{"get", "list", "watch", "patch"}}},
+		})
+	case line == "WATCH /api/v1/nodes":
+		s.watch(w, r)
+	case line == "GET /api/v1/nodes":
+		list := &corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}}
+		s.mu.Lock()
+		list.ResourceVersion = strconv.Itoa(s.rv)
+		for _, node := range s.nodes {
+			list.Items = append(list.Items, *node)
+		}
+		s.mu.Unlock()
+		answer(w, http.StatusOK, list)
+	case name != r.URL.Path:
+		s.mu.Lock()
+		node := s.nodes[name]
+		s.mu.Unlock()
+		if node == nil {
+			answer(w, http.StatusNotFound, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: 404})
+			return
+		}
+		answer(w, http.StatusOK, node)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// watch streams what is there, if asked to, and what happens after the resourceVersion.
+func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	after, _ := strconv.Atoi(query.Get("resourceVersion"))
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	out := json.NewEncoder(w)
+	if query.Get("sendInitialEvents") == "true" {
+		after = s.sendInitial(out)
+	}
+	w.(http.Flusher).Flush()
+	for {
+		s.mu.Lock()
+		changed, release := s.changed, s.release
+		var due []watchEvent
+		for _, e := range s.events {
+			if e.rv > after {
+				due = append(due, e)
+			}
+		}
+		s.mu.Unlock()
+		if release != nil {
+			select {
+			case <-release:
+				continue
+			case <-r.Context().Done():
+				return
+			}
+		}
+		for _, e := range due {
+			_ = out.Encode(e.WatchEvent)
+			after = e.rv
+		}
+		w.(http.Flusher).Flush()
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func (s *apiServer) sendInitial(out *json.Encoder) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, node := range s.nodes {
+		_ = out.Encode(metav1.WatchEvent{Type: "ADDED", Object: raw(node)})
+	}
+	end := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
+	end.ResourceVersion = strconv.Itoa(s.rv)
+	end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	_ = out.Encode(metav1.WatchEvent{Type: "BOOKMARK", Object: raw(end)})
+	return s.rv
+}
+
+// kubeconfig returns a kubeconfig with a bearer token.
+func (s *apiServer) kubeconfig(token string) []byte {
+	s.t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://" + s.addr, CertificateAuthorityData: certificatePEM(s.t)}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "x"
+	out, err := clientcmd.Write(*config)
+	require.NoError(s.t, err)
+	return out
+}
+
+func (s *apiServer) config(token string) *rest.Config {
+	s.t.Helper()
+	config, err := ParseKubeconfig(s.kubeconfig(token))
+	require.NoError(s.t, err)
+	return config
+}

@@ -1,0 +1,248 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// Clusters holds a connection to every workload cluster that is in use. A cluster is in use while somebody asks for it with
+// Get, holds it with Hold, or a Mapper of a Source names requests for it; when nothing of that was so for Options.Idle, its
+// connection ends. T is what Options.Setup puts on a connection.
+//
+// A Clusters is a manager.Runnable that does not wait for leadership. Safe for concurrent use. Make one with [New].
+type Clusters[T any] struct {
+	options  Options[T]
+	notified bool          // somebody says when a target has changed
+	places   chan struct{} // where connections are built
+	running  sync.WaitGroup
+
+	mu      sync.RWMutex
+	started bool
+	stopped bool
+	life    context.Context //nolint:containedctx // that of Start; nil before
+	links   map[types.NamespacedName]*link[T]
+
+	sharedMu sync.Mutex
+	values   map[ctrlcluster.Cluster]T // of clusters that somebody else runs
+
+	sinksMu sync.RWMutex
+	sinks   map[*sink]struct{}
+}
+
+var (
+	_ manager.Runnable               = (*Clusters[struct{}])(nil)
+	_ manager.LeaderElectionRunnable = (*Clusters[struct{}])(nil)
+)
+
+// New returns a Clusters that connects to nothing before [Clusters.Start]. It reports everything that is wrong with the
+// options at once.
+func New[T any](options Options[T]) (*Clusters[T], error) {
+	if err := options.complete(); err != nil {
+		return nil, fmt.Errorf("new clusters: %w", err)
+	}
+	_, notified := options.Access.(Notifier)
+	return &Clusters[T]{
+		options: options, notified: notified, places: make(chan struct{}, options.Parallel),
+		links:  map[types.NamespacedName]*link[T]{},
+		values: map[ctrlcluster.Cluster]T{},
+		sinks:  map[*sink]struct{}{},
+	}, nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: who does not lead asks for nothing, and nothing is connected.
+func (c *Clusters[T]) NeedLeaderElection() bool { return false }
+
+// Start works until ctx ends, and returns when all its goroutines have ended. It can be called once.
+func (c *Clusters[T]) Start(ctx context.Context) error {
+	c.mu.Lock()
+	started := c.started
+	c.started = true
+	c.mu.Unlock()
+	if started {
+		return errors.New("start clusters: they were started before")
+	}
+	if notifier, ok := c.options.Access.(Notifier); ok {
+		if err := notifier.Notify(ctx, c.changed); err != nil {
+			return fmt.Errorf("start clusters: %w", err)
+		}
+	}
+	c.mu.Lock()
+	c.life = ctx
+	for _, l := range c.links {
+		c.launch(l)
+	}
+	c.mu.Unlock()
+	<-ctx.Done()
+	c.mu.Lock()
+	c.stopped = true // nothing is launched behind the wait's back
+	c.mu.Unlock()
+	c.running.Wait()
+	return nil
+}
+
+// launch needs mu, and does nothing before Start or after its end.
+func (c *Clusters[T]) launch(l *link[T]) {
+	if c.life == nil || c.stopped {
+		return
+	}
+	ctx, cancel := context.WithCancel(c.life)
+	l.cancel = cancel
+	c.running.Go(func() {
+		defer cancel()
+		l.run(ctx)
+	})
+}
+
+// Get returns what is known of a cluster now, without waiting or making a request. The first Get lets it be connected in the
+// background; a Source tells when there is something new. When the cluster is not connected, the error matches
+// ErrNotConnected, and what is behind it, such as ErrNoKubeconfig; it is a *NotConnectedError. The view is valid in any case:
+// it says when the cluster was last seen, and has the Value of a connection whose server is lost.
+func (c *Clusters[T]) Get(cluster types.NamespacedName) (View[T], error) {
+	c.mu.RLock()
+	l := c.links[cluster]
+	if l != nil {
+		l.touch()
+	}
+	stopped := c.stopped || c.life != nil && c.life.Err() != nil
+	c.mu.RUnlock()
+	if stopped {
+		return View[T]{Key: cluster, Reason: ReasonStopped}, &NotConnectedError{Cluster: cluster, Reason: ReasonStopped}
+	}
+	if l == nil {
+		c.mu.Lock()
+		l = c.linkLocked(cluster)
+		c.mu.Unlock()
+	}
+	return l.look()
+}
+
+func (c *Clusters[T]) linkLocked(cluster types.NamespacedName) *link[T] {
+	l := c.links[cluster]
+	if l == nil {
+		l = newLink(c, cluster)
+		c.links[cluster] = l
+		c.launch(l)
+	}
+	return l
+}
+
+func (l *link[T]) touch() {
+	now := l.clusters.options.Clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = now
+}
+
+func (l *link[T]) look() (View[T], error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state.err != nil {
+		return l.state.view(l.key), l.state.err
+	}
+	return l.state.view(l.key), nil
+}
+
+// Hold keeps a cluster in use until release is called, which may be called more than once. A cluster that goes (Forget) is
+// not kept.
+func (c *Clusters[T]) Hold(cluster types.NamespacedName) (release func()) {
+	c.mu.Lock()
+	l := c.linkLocked(cluster)
+	l.mu.Lock()
+	l.holds++
+	l.mu.Unlock()
+	c.mu.Unlock()
+	return sync.OnceFunc(func() {
+		l.touch()
+		l.mu.Lock()
+		l.holds--
+		l.mu.Unlock()
+		l.poke() // it sleeps until nothing but trouble
+	})
+}
+
+// Forget closes the connection to a cluster at once, because the cluster is gone. Whoever watches Cluster objects calls it
+// when one is deleted; [Secrets] does so by itself. A Get that comes later starts anew.
+func (c *Clusters[T]) Forget(cluster types.NamespacedName) {
+	c.mu.Lock()
+	l := c.links[cluster]
+	delete(c.links, cluster)
+	if l != nil && l.cancel != nil {
+		l.cancel()
+	}
+	c.mu.Unlock()
+	if l != nil {
+		c.tell(cluster)
+	}
+}
+
+// changed is what a Notifier calls.
+func (c *Clusters[T]) changed(cluster types.NamespacedName, gone bool) {
+	if gone {
+		c.Forget(cluster)
+		return
+	}
+	c.mu.RLock()
+	l := c.links[cluster]
+	c.mu.RUnlock()
+	if l != nil {
+		l.nudge()
+	}
+}
+
+// retire removes a link that nobody uses, and reports whether it did.
+func (c *Clusters[T]) retire(l *link[T]) bool {
+	if c.named(l.key) {
+		l.touch()
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holds > 0 || c.options.Clock.Now().Before(l.asked.Add(c.options.Idle)) {
+		return false // somebody came in the meantime
+	}
+	if c.links[l.key] == l {
+		delete(c.links, l.key)
+	}
+	return true
+}
+
+// place waits for a place where a connection can be built.
+func (c *Clusters[T]) place(ctx context.Context) (leave func(), err error) {
+	select {
+	case c.places <- struct{}{}:
+		return func() { <-c.places }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// shared returns what Setup has put on a cluster that somebody else runs, once for all who share it.
+func (c *Clusters[T]) shared(key types.NamespacedName, running ctrlcluster.Cluster) (T, error) {
+	var none T
+	if c.options.Setup == nil {
+		return none, nil
+	}
+	if !reflect.ValueOf(running).Comparable() {
+		return none, fmt.Errorf("a running cluster of type %T cannot be told from others; pass a pointer", running)
+	}
+	c.sharedMu.Lock()
+	defer c.sharedMu.Unlock()
+	if value, ok := c.values[running]; ok {
+		return value, nil
+	}
+	value, err := c.options.Setup(c.life, &Connection{Cluster: running, Key: key, life: c.life, running: &c.running})
+	if err != nil {
+		return none, err
+	}
+	c.values[running] = value
+	return value, nil
+}

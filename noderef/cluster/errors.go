@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var (
+	// ErrNotConnected is matched by every error that says that a cluster cannot be used now. It says nothing about what is
+	// in the cluster: what cannot be read is not absent.
+	ErrNotConnected = errors.New("cluster is not connected")
+	// ErrNotSynced is matched when a cached read comes before the first lists of its cache are complete.
+	ErrNotSynced = errors.New("the first lists of the cluster are not complete")
+	// ErrNoKubeconfig is matched when nothing says how to reach a cluster. An [Access] returns it, wrapped.
+	ErrNoKubeconfig = errors.New("no kubeconfig")
+	// ErrInvalidKubeconfig is matched when a kubeconfig cannot be understood, or leads nowhere.
+	ErrInvalidKubeconfig = errors.New("invalid kubeconfig")
+	// ErrUnsafeKubeconfig is matched when a kubeconfig asks for what it must not do in this process: run a command, load
+	// an auth plugin, read a file.
+	ErrUnsafeKubeconfig = errors.New("unsafe kubeconfig")
+	// ErrUnauthorized is matched when the API server does not accept the credentials.
+	ErrUnauthorized = errors.New("the API server refuses the credentials")
+
+	errUnanswered = errors.New("a request is not answered")
+	errSilent     = errors.New("nothing was heard for a while")
+	errClosed     = fmt.Errorf("%w: the connection was given up", ErrNotConnected)
+)
+
+// Reason says in one word why a cluster is not connected. It fits into a condition's reason.
+type Reason string
+
+// The reasons.
+const (
+	// ReasonNone is the zero value: the cluster is connected.
+	ReasonNone Reason = ""
+	// ReasonConnecting means that the first attempt is still under way.
+	ReasonConnecting Reason = "Connecting"
+	// ReasonNoKubeconfig means that nothing says how to reach the cluster.
+	ReasonNoKubeconfig Reason = "KubeconfigNotFound"
+	// ReasonKubeconfigUnread means that the kubeconfig could not be read: it may exist.
+	ReasonKubeconfigUnread Reason = "KubeconfigUnread"
+	// ReasonKubeconfigRefused means that the kubeconfig is invalid or unsafe.
+	ReasonKubeconfigRefused Reason = "KubeconfigRefused"
+	// ReasonUnreachable means that the API server does not answer, or says that it is not ready.
+	ReasonUnreachable Reason = "Unreachable"
+	// ReasonUnauthorized means that the API server does not accept the credentials.
+	ReasonUnauthorized Reason = "Unauthorized"
+	// ReasonSetupFailed means that the API server answers, but Options.Setup failed.
+	ReasonSetupFailed Reason = "SetupFailed"
+	// ReasonStopped means that the Clusters' context has ended.
+	ReasonStopped Reason = "Stopped"
+)
+
+// String returns the reason as a word; the zero value is "Connected".
+func (r Reason) String() string {
+	if r == ReasonNone {
+		return "Connected"
+	}
+	return string(r)
+}
+
+// advice is what a person can do about a reason; empty where the error itself says it.
+func (r Reason) advice() string {
+	switch r {
+	case ReasonUnreachable:
+		return "check the API server, the address in the kubeconfig and the network in between"
+	case ReasonUnauthorized:
+		return "renew the credentials in the kubeconfig"
+	case ReasonKubeconfigUnread:
+		return "check that this controller may get the kubeconfig Secret"
+	default:
+		return ""
+	}
+}
+
+// NotConnectedError says why a cluster cannot be used now. It matches [ErrNotConnected] and what Err matches. Its text is
+// the same as long as the state of the cluster is, so that it can go into a condition. It is shared and must not be changed.
+type NotConnectedError struct {
+	// Cluster is the namespace and the name of the cluster.
+	Cluster types.NamespacedName
+	Reason  Reason
+	// Err is the cause; nil while the first attempt is under way.
+	Err error
+	// LastSeen is when the API server last gave a sign of life; zero if it never did since it was first asked for.
+	LastSeen time.Time
+}
+
+// Error says what is wrong, since when, and what a person can do about it.
+func (e *NotConnectedError) Error() string {
+	text := fmt.Sprintf("cluster %s is not connected", e.Cluster)
+	switch {
+	case e.Err != nil:
+		text += ": " + e.Err.Error()
+	case e.Reason == ReasonConnecting:
+		text += " yet: connecting in the background"
+	case e.Reason == ReasonStopped:
+		text += ": the controller is shutting down"
+	}
+	if !e.LastSeen.IsZero() {
+		text += "; last seen " + e.LastSeen.UTC().Format(time.RFC3339)
+	}
+	if advice := e.Reason.advice(); advice != "" {
+		text += "; " + advice
+	}
+	return text
+}
+
+// Is matches ErrNotConnected.
+func (e *NotConnectedError) Is(target error) bool { return target == ErrNotConnected }
+
+// Unwrap returns Err.
+func (e *NotConnectedError) Unwrap() error { return e.Err }
+
+// plainError is a transport error without what changes from one attempt to the next: local ports, attempts, durations.
+type plainError struct {
+	text string
+	err  error
+}
+
+func (e *plainError) Error() string { return e.text }
+
+func (e *plainError) Unwrap() error { return e.err }
+
+// plain makes the text of a transport error stable; what it matches stays.
+func plain(err error) error {
+	var (
+		operation *net.OpError
+		address   *url.Error
+		name      *net.DNSError
+		dnsOrTLS  bool
+		timeout   net.Error
+	)
+	dnsOrTLS = errors.As(err, &name) || isCertificate(err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &plainError{text: "the API server does not answer in time", err: err}
+	case name != nil:
+		return &plainError{text: "the API server's name " + name.Name + " cannot be resolved", err: err}
+	case !dnsOrTLS && errors.As(err, &operation) && operation.Err != nil:
+		return &plainError{text: operation.Op + " " + remote(operation) + ": " + operation.Err.Error(), err: err}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return &plainError{text: "the API server does not answer in time", err: err}
+	case errors.As(err, &address) && address.Err != nil:
+		return &plainError{text: address.Err.Error(), err: err}
+	default:
+		return err
+	}
+}
+
+func remote(e *net.OpError) string {
+	if e.Addr == nil {
+		return e.Net
+	}
+	return e.Addr.String()
+}
+
+// isCertificate reports whether the server's certificate is the problem: then other credentials may help.
+func isCertificate(err error) bool {
+	var (
+		verification *tls.CertificateVerificationError
+		authority    x509.UnknownAuthorityError
+		record       tls.RecordHeaderError
+	)
+	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &record)
+}

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// MaxKubeconfigBytes is the size over which a kubeconfig is refused. Those of real clusters have a few kilobytes.
+const MaxKubeconfigBytes = 256 << 10
+
+// ParseKubeconfig turns a kubeconfig that somebody else may have written into a client configuration, without running,
+// loading or reading anything that it names.
+//
+// Errors match [ErrUnsafeKubeconfig] when a user has an exec plugin or an auth provider, or when a certificate, key or
+// token is given as the path of a file: this controller would run the command, or send its own files, with its own rights.
+// They match [ErrInvalidKubeconfig] when the kubeconfig is too large, cannot be parsed, or has no usable current context.
+// No error shows a credential. Whoever wants plugins loads the kubeconfig with clientcmd in an [AccessFunc].
+func ParseKubeconfig(kubeconfig []byte) (*rest.Config, error) {
+	if len(kubeconfig) == 0 {
+		return nil, fmt.Errorf("%w: it is empty", ErrInvalidKubeconfig)
+	}
+	if len(kubeconfig) > MaxKubeconfigBytes {
+		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are accepted", ErrInvalidKubeconfig, len(kubeconfig), MaxKubeconfigBytes)
+	}
+	raw, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		// The parser's own text may quote the input.
+		return nil, fmt.Errorf("%w: it is no YAML or JSON of a kubeconfig", ErrInvalidKubeconfig)
+	}
+	if err := refuseUnsafe(raw); err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*raw, raw.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err): // the text behind it talks of environment variables
+		return nil, fmt.Errorf("%w: it has no current context with a server", ErrInvalidKubeconfig)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrInvalidKubeconfig, err)
+	}
+	server, err := url.Parse(config.Host)
+	if err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http" {
+		return nil, fmt.Errorf("%w: the server of the current context must be an http or https URL", ErrInvalidKubeconfig)
+	}
+	if _, err := rest.TLSConfigFor(config); err != nil {
+		return nil, fmt.Errorf("%w: certificates or key: %w", ErrInvalidKubeconfig, err)
+	}
+	return config, nil
+}
+
+// refuseUnsafe looks at all users and clusters, not only at the current context's: what is not there cannot be chosen.
+func refuseUnsafe(raw *clientcmdapi.Config) error {
+	for _, name := range slices.Sorted(maps.Keys(raw.AuthInfos)) {
+		user := raw.AuthInfos[name]
+		switch {
+		case user == nil:
+		case user.Exec != nil:
+			return fmt.Errorf("%w: user %q has an exec plugin; put a token or a certificate in its place", ErrUnsafeKubeconfig, name)
+		case user.AuthProvider != nil:
+			return fmt.Errorf("%w: user %q has an auth-provider; put a token or a certificate in its place", ErrUnsafeKubeconfig, name)
+		case user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "":
+			return fmt.Errorf("%w: user %q names files; put the data in their place (client-certificate-data, client-key-data, token)",
+				ErrUnsafeKubeconfig, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(raw.Clusters)) {
+		if cluster := raw.Clusters[name]; cluster != nil && cluster.CertificateAuthority != "" {
+			return fmt.Errorf("%w: cluster %q names a file; put certificate-authority-data in its place", ErrUnsafeKubeconfig, name)
+		}
+	}
+	return nil
+}

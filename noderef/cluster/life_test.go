@@ -1,0 +1,231 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func patchNode(t *testing.T, c client.Client, name string) error {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	return c.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{}`)))
+}
+
+func TestAClusterIsConnectedInTheBackgroundAndWakesItsOwners(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	s.put("n1")
+	w.reach(keyA, s)
+
+	view, err := w.clusters.Get(keyA)
+	require.ErrorIs(t, err, ErrNotConnected)
+	require.Equal(t, ReasonConnecting, view.Reason)
+	require.Zero(t, view.LastSeen)
+
+	view = w.connected(keyA)
+	w.woken(keyA)
+	require.True(t, view.Value.has(t, "n1"))
+	require.Equal(t, w.clock.Now(), view.LastSeen.UTC())
+	require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+	require.Equal(t, 1, s.count("GET /readyz"), "one probe, and then what watches say")
+}
+
+func TestAServerThatDiesIsNoticedProbedWithBackoffAndFoundAgain(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	s.put("n1")
+	w.reach(keyA, s)
+	view := w.connected(keyA)
+	lists := s.count("GET /api/v1/nodes") + s.count("WATCH /api/v1/nodes")
+	w.rest()
+
+	s.stop()
+	err := w.becomes(keyA, ReasonUnreachable)
+	w.woken(keyA)
+	require.ErrorIs(t, err, ErrNotConnected)
+	require.ErrorContains(t, err, "connection refused")
+	require.ErrorContains(t, err, "last seen 2026-01-01T00:00:00Z")
+	require.True(t, view.Value.has(t, "n1"), "what was read stays readable")
+	require.ErrorIs(t, patchNode(t, view.Cluster.GetClient(), "n1"), ErrNotConnected)
+
+	t.Log("a long outage, and a Node that joins before the server is reached again")
+	for range 20 {
+		w.clock.Step(time.Minute)
+		time.Sleep(time.Millisecond)
+	}
+	_, again := w.clusters.Get(keyA)
+	require.Equal(t, err.Error(), again.Error(), "the same state is said in the same words")
+	s.restart()
+	s.put("n2")
+	require.Equal(t, lists, s.count("GET /api/v1/nodes")+s.count("WATCH /api/v1/nodes"), "caches wait at the gate")
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	w.eventually("n2 is seen", func() bool { return view.Value.has(t, "n2") })
+	require.Same(t, view.Value, w.get(keyA).Value, "the connection is the same")
+	require.Zero(t, s.count("GET /api/v1/nodes"), "nothing was listed anew")
+}
+
+func TestAServerThatHangsIsNoticedWhileARequestWaits(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	s.put("n1")
+	w.reach(keyA, s)
+	view := w.connected(keyA)
+	probes := s.count("GET /readyz")
+
+	s.hang()
+	done := make(chan error, 1)
+	go func() { done <- patchNode(t, view.Cluster.GetClient(), "n1") }()
+	w.eventually("the request waits", func() bool { return s.pending("PATCH") == 1 })
+	require.True(t, w.get(keyA).Connected)
+	w.clock.Step(3 * time.Second) // Patience
+	w.eventually("the server is probed", func() bool { return s.count("GET /readyz") == probes+1 })
+	w.clock.Step(5 * time.Second) // ProbeTimeout
+	w.eventually("and once more, on a new connection", func() bool { return s.count("GET /readyz") == probes+2 })
+	require.True(t, w.get(keyA).Connected)
+	w.clock.Step(5 * time.Second)
+	require.ErrorContains(t, w.becomes(keyA, ReasonUnreachable), "does not answer in time")
+	require.Error(t, <-done, "nobody waits any longer")
+	require.ErrorIs(t, patchNode(t, view.Cluster.GetClient(), "n1"), ErrNotConnected)
+	require.Equal(t, 1, s.count("PATCH"), "and nobody begins to")
+
+	s.serve()
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+}
+
+func TestOnlySilenceIsProbed(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	w.reach(keyA, s)
+	w.connected(keyA)
+	w.eventually("the watch runs", func() bool { return s.pending("WATCH") == 1 })
+	probes := s.count("GET /readyz")
+
+	for range 10 {
+		seen := w.get(keyA).LastSeen
+		w.clock.Step(time.Minute)
+		s.bookmark()
+		w.eventually("the bookmark is heard", func() bool { return w.get(keyA).LastSeen.After(seen) })
+	}
+	w.clock.Step(89 * time.Second)
+	time.Sleep(10 * time.Millisecond)
+	require.Equal(t, probes, s.count("GET /readyz"), "bookmarks are signs of life")
+
+	w.clock.Step(time.Second)
+	w.eventually("90 s of silence are probed", func() bool { return s.count("GET /readyz") == probes+1 })
+	w.eventually("the answer is heard", func() bool { return w.get(keyA).LastSeen.Equal(w.clock.Now()) })
+	require.True(t, w.get(keyA).Connected)
+}
+
+func TestAServerThatFallsSilentIsLost(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	w.reach(keyA, s)
+	w.connected(keyA)
+	w.eventually("the watch runs", func() bool { return s.pending("WATCH") == 1 })
+	s.hang()
+	w.clock.Step(90 * time.Second)
+	w.eventually("the server is probed", func() bool { return s.pending("GET /readyz") == 1 })
+	w.stepUntil(time.Second, "lost", func() bool { return w.get(keyA).Reason == ReasonUnreachable })
+	w.eventually("the watch was cut", func() bool { return s.pending("WATCH") == 0 })
+}
+
+func TestAServerThatIsNotReadyIsNotConnected(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	s.put("n1")
+	s.refuse("GET /readyz", 500)
+	w.reach(keyA, s)
+	err := w.becomes(keyA, ReasonUnreachable)
+	require.ErrorContains(t, err, "answers 500 Internal Server Error at /readyz")
+
+	s.refuse("GET /readyz", 0)
+	w.clock.Step(2 * time.Second)
+	view := w.connected(keyA)
+
+	t.Log("its database goes: requests fail, and it says that it is not ready")
+	s.refuse("PATCH", 500)
+	s.refuse("GET /readyz", 500)
+	require.Error(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+	require.Error(t, w.becomes(keyA, ReasonUnreachable))
+
+	t.Log("requests that fail while the server is ready are the callers' business")
+	s.refuse("GET /readyz", 0)
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	probes := s.count("GET /readyz")
+	for range 50 {
+		require.Error(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+	}
+	require.True(t, w.get(keyA).Connected)
+	require.LessOrEqual(t, s.count("GET /readyz"), probes+1, "trouble has the server probed every few seconds at most")
+}
+
+func TestNothingIsLeftWhenTheContextEnds(t *testing.T) {
+	w, alive, dead, hanging := newWorld(t, Options[*nodes]{}), newAPIServer(t), newAPIServer(t), newAPIServer(t)
+	alive.put("n1")
+	w.reach(keyA, alive)
+	w.reach(keyB, dead)
+	keyC, keyD := types.NamespacedName{Name: "c"}, types.NamespacedName{Name: "d"}
+	w.reach(keyC, hanging)
+	w.connected(keyA)
+	w.connected(keyB)
+	w.connected(keyC)
+	dead.stop()
+	w.get(keyD) // no kubeconfig
+	require.Error(t, w.becomes(keyD, ReasonNoKubeconfig))
+	require.Error(t, w.becomes(keyB, ReasonUnreachable))
+	hanging.hang()
+	view := w.get(keyC)
+	done := make(chan error, 1)
+	go func() { done <- patchNode(t, view.Cluster.GetClient(), "n1") }()
+	w.eventually("a request waits", func() bool { return hanging.pending("PATCH") == 1 })
+
+	w.stop()
+	<-w.done
+	require.ErrorIs(t, <-done, ErrNotConnected)
+	_, err := w.clusters.Get(keyA)
+	require.ErrorIs(t, err, ErrNotConnected)
+	require.ErrorContains(t, err, "shutting down")
+	requireNoGoroutines(t)
+}
+
+func TestALongOutageCostsOneProbeInAWhileAndNothingElse(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	s.put("n1")
+	w.reach(keyA, s)
+	view := w.connected(keyA)
+	s.refuse("", 503)
+	require.Error(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+	require.Error(t, w.becomes(keyA, ReasonUnreachable))
+	w.eventually("the watch was cut", func() bool { return s.pending("WATCH") == 0 })
+
+	probes, others := s.count("GET /readyz"), s.count("")-s.count("GET /readyz")
+	for range 120 { // 20 minutes
+		w.clock.Step(10 * time.Second)
+		time.Sleep(2 * time.Millisecond)
+		require.ErrorIs(t, patchNode(t, view.Cluster.GetClient(), "n1"), ErrNotConnected)
+	}
+	made := s.count("GET /readyz") - probes
+	require.LessOrEqual(t, made, 20*60/30+5)
+	require.GreaterOrEqual(t, made, 10)
+	require.Equal(t, others, s.count("")-s.count("GET /readyz"))
+}
+
+func TestGetAllocatesNothing(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	w.reach(keyA, s)
+	w.connected(keyA)
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = w.clusters.Get(keyA) }), "connected")
+	s.stop()
+	require.Error(t, w.becomes(keyA, ReasonUnreachable))
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = w.clusters.Get(keyA) }), "not connected")
+}
+
+func TestConnectionsSpeakHTTP2(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	w.reach(keyA, s)
+	w.connected(keyA)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Equal(t, map[string]bool{"HTTP/2.0": true}, s.protocols, "only HTTP/2 has pings")
+}

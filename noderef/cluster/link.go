@@ -1,0 +1,270 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// link looks after one cluster for as long as somebody uses it. One goroutine works, everybody looks.
+type link[T any] struct {
+	clusters *Clusters[T]
+	key      types.NamespacedName
+	log      logr.Logger
+	poked    chan struct{}
+
+	// Of the goroutine.
+	backoff *backoff
+	retryAt time.Time
+	changed bool // the target has to be looked at again
+
+	cancel context.CancelFunc // guarded by the mu of Clusters; nil before the launch
+
+	mu     sync.Mutex
+	state  state[T]
+	asked  time.Time
+	holds  int
+	nudged bool // somebody said that the target has changed
+}
+
+func newLink[T any](c *Clusters[T], key types.NamespacedName) *link[T] {
+	l := &link[T]{
+		clusters: c, key: key, poked: make(chan struct{}, 1),
+		log:     c.options.Logger.WithValues("cluster", key.String()),
+		backoff: newBackoff(c.options.Backoff, c.options.Jitter),
+	}
+	now := c.options.Clock.Now()
+	l.asked = now
+	l.state = state[T]{reason: ReasonConnecting, since: now}
+	l.state.err = &NotConnectedError{Cluster: key, Reason: ReasonConnecting}
+	return l
+}
+
+// poke wakes the goroutine. It never blocks.
+func (l *link[T]) poke() {
+	select {
+	case l.poked <- struct{}{}:
+	default:
+	}
+}
+
+// nudge says that the target may have changed: the next attempt comes at once.
+func (l *link[T]) nudge() {
+	l.mu.Lock()
+	l.nudged = true
+	l.mu.Unlock()
+	l.poke()
+}
+
+// run works until ctx ends or nobody uses the cluster any more.
+func (l *link[T]) run(ctx context.Context) {
+	defer func() {
+		if s := l.current(); s != nil {
+			s.close()
+		}
+	}()
+	for ctx.Err() == nil {
+		next, wake := decide(l.facts(), l.clusters.options.Silence, l.clusters.options.Idle)
+		if next == pause {
+			l.sleep(ctx, wake)
+			continue
+		}
+		if next == retire && l.clusters.retire(l) {
+			l.log.V(1).Info("nobody uses the cluster: disconnecting")
+			return
+		}
+		l.act(ctx, next)
+	}
+}
+
+// sleep waits until a time, or for ever when it is zero, and for less when somebody pokes.
+func (l *link[T]) sleep(ctx context.Context, until time.Time) {
+	var due <-chan time.Time
+	if !until.IsZero() {
+		timer := l.clusters.options.Clock.NewTimer(until.Sub(l.clusters.options.Clock.Now()))
+		defer timer.Stop()
+		due = timer.C()
+	}
+	select {
+	case <-ctx.Done():
+	case <-due:
+	case <-l.poked:
+	}
+}
+
+func (l *link[T]) facts() facts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.nudged {
+		l.nudged, l.changed, l.retryAt = false, true, time.Time{}
+		l.backoff.reset()
+	}
+	f := facts{
+		Now: l.clusters.options.Clock.Now(), Asked: l.asked, Held: l.holds > 0,
+		Changed: l.changed, RetryAt: l.retryAt, Seen: l.state.lastSeen(),
+	}
+	s := l.state.session
+	switch {
+	case s == nil:
+		f.Phase = apart
+	case l.state.reason == ReasonNone:
+		f.Phase = linked
+	default:
+		f.Phase = lost
+	}
+	if s != nil {
+		f.Foreign, f.Probed = s.wire == nil, s.probed
+		f.Troubled = s.wire != nil && s.wire.troubled.Load() != nil
+	}
+	return f
+}
+
+func (l *link[T]) act(ctx context.Context, next action) {
+	switch next {
+	case connect:
+		l.changed = false
+		if target, ok := l.target(ctx); ok {
+			l.connect(ctx, target)
+		}
+	case replace:
+		l.replace(ctx)
+	case rejoin:
+		l.rejoin(ctx)
+	case examine:
+		l.examine(ctx)
+	case pause, retire:
+	}
+}
+
+// target asks the Access. When there is no answer, a connection that works stays; one that does not is given up.
+func (l *link[T]) target(ctx context.Context) (Target, bool) {
+	o := &l.clusters.options
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := o.Clock.AfterFunc(o.ConnectTimeout, func() { cancel(timeoutError(o.ConnectTimeout)) })
+	defer timer.Stop()
+	target, err := o.Access.Target(ctx, l.key)
+	if err == nil {
+		return target, true
+	}
+	if errors.Is(err, ErrNoKubeconfig) {
+		l.drop()
+	}
+	l.failed(reasonOf(err, ReasonKubeconfigUnread), err)
+	return Target{}, false
+}
+
+// connect makes the first connection, or the one after a connection that was given up.
+func (l *link[T]) connect(ctx context.Context, target Target) {
+	s, err := l.open(ctx, target)
+	if ctx.Err() != nil {
+		if s != nil {
+			s.close()
+		}
+		return
+	}
+	if err != nil {
+		l.failed(reasonOf(err, ReasonUnreachable), err)
+		return
+	}
+	l.adopt(s)
+}
+
+// replace looks at the target again and changes the connection if it has another version. While the old connection works,
+// the new one is made beside it, so that a rotation is no disconnection.
+func (l *link[T]) replace(ctx context.Context) {
+	target, ok := l.target(ctx)
+	s := l.current()
+	if !ok || s == nil {
+		return
+	}
+	l.changed = false
+	if target.Version == s.version && target.Running == nil {
+		if l.isLost() {
+			l.rejoin(ctx)
+		} else {
+			l.report(s, nil)
+		}
+		return
+	}
+	if l.isLost() {
+		l.drop()
+	} else {
+		l.changed = true // until the new one is there
+	}
+	l.connect(ctx, target)
+}
+
+// rejoin probes a lost server.
+func (l *link[T]) rejoin(ctx context.Context) {
+	s := l.current()
+	s.probed = l.clusters.options.Clock.Now()
+	err := s.prober.probe(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		l.regained(s)
+	default:
+		// Other credentials may help, and nobody may have said that there are any.
+		if !l.clusters.notified || errors.Is(err, ErrUnauthorized) || isCertificate(err) {
+			l.changed = true
+		}
+		l.failed(reasonOf(err, ReasonUnreachable), err)
+	}
+}
+
+// examine finds out whether a connection that was silent or troubled is good.
+func (l *link[T]) examine(ctx context.Context) {
+	s := l.current()
+	why := s.wire.takeTrouble()
+	if why == nil {
+		why = errSilent
+	}
+	s.probed = l.clusters.options.Clock.Now()
+	err := l.check(ctx, s)
+	if ctx.Err() != nil || err == nil {
+		return
+	}
+	l.log.V(1).Info("the API server does not serve", "noticed", why.Error())
+	if !l.clusters.notified || errors.Is(err, ErrUnauthorized) {
+		l.changed = true
+	}
+	l.lose(reasonOf(err, ReasonUnreachable), err)
+}
+
+// check probes a server in doubt. One that does not answer on the connections there are is asked again on a new one, for what
+// is broken may be a connection alone, after a failover for example. Meanwhile nobody else has to wait.
+func (l *link[T]) check(ctx context.Context, s *session[T]) error {
+	err := s.prober.probe(ctx)
+	var answer *answerError
+	if err == nil || ctx.Err() != nil || errors.As(err, &answer) || errors.Is(err, ErrUnauthorized) {
+		return err
+	}
+	s.wire.gate.close(&NotConnectedError{Cluster: l.key, Reason: ReasonUnreachable, Err: err, LastSeen: s.lastSeen()})
+	s.wire.hangUp()
+	if err = s.prober.probe(ctx); err == nil {
+		s.wire.gate.open()
+	}
+	return err
+}
+
+// reasonOf sorts an error.
+func reasonOf(err error, otherwise Reason) Reason {
+	setup := &setupError{}
+	switch {
+	case errors.As(err, &setup):
+		return ReasonSetupFailed
+	case errors.Is(err, ErrNoKubeconfig):
+		return ReasonNoKubeconfig
+	case errors.Is(err, ErrInvalidKubeconfig), errors.Is(err, ErrUnsafeKubeconfig):
+		return ReasonKubeconfigRefused
+	case errors.Is(err, ErrUnauthorized):
+		return ReasonUnauthorized
+	default:
+		return otherwise
+	}
+}

@@ -1,0 +1,150 @@
+package cluster
+
+import "time"
+
+// current returns the session, or nil.
+func (l *link[T]) current() *session[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.session
+}
+
+func (l *link[T]) isLost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.reason != ReasonNone
+}
+
+// change replaces the state, and wakes those concerned if they can see a difference.
+func (l *link[T]) change(f func(*state[T])) {
+	l.mu.Lock()
+	before := l.state
+	f(&l.state)
+	after := &l.state
+	if (before.reason == ReasonNone) != (after.reason == ReasonNone) {
+		after.since = l.clusters.options.Clock.Now()
+	}
+	tell := before.reason != after.reason || before.synced != after.synced || before.session != after.session ||
+		(before.problem == nil) != (after.problem == nil)
+	l.mu.Unlock()
+	if tell {
+		l.clusters.tell(l.key)
+	}
+}
+
+// adopt makes a new session the current one. The one before ends in the background.
+func (l *link[T]) adopt(s *session[T]) {
+	l.changed, l.retryAt = false, time.Time{}
+	l.backoff.reset()
+	old := l.current()
+	l.log.Info("connected")
+	l.change(func(st *state[T]) {
+		*st = state[T]{session: s, since: st.since, seen: st.lastSeen(), synced: s.listed.Load()}
+	})
+	l.discard(old)
+}
+
+// drop gives the session up.
+func (l *link[T]) drop() {
+	old := l.current()
+	if old == nil {
+		return
+	}
+	l.change(func(st *state[T]) {
+		*st = state[T]{reason: st.reason, err: st.err, since: st.since, seen: st.lastSeen()}
+		if st.reason == ReasonNone {
+			st.reason = ReasonConnecting
+			st.err = &NotConnectedError{Cluster: l.key, Reason: ReasonConnecting, LastSeen: st.seen}
+		}
+	})
+	l.discard(old)
+}
+
+// discard ends a session without waiting for its goroutines.
+func (l *link[T]) discard(s *session[T]) {
+	if s != nil {
+		s.end(errClosed)
+		l.clusters.running.Go(s.close)
+	}
+}
+
+// failed notes a failed attempt. A connection that works goes on working.
+func (l *link[T]) failed(reason Reason, err error) {
+	l.pauseAfter(reason)
+	if s := l.current(); s != nil && !l.isLost() {
+		l.report(s, err)
+		return
+	}
+	l.setReason(reason, err)
+}
+
+// lose says that the server of the current session does not serve. What is under way ends; caches wait at the gate.
+func (l *link[T]) lose(reason Reason, err error) {
+	l.backoff.reset()
+	l.pauseAfter(reason)
+	l.setReason(reason, err)
+	l.mu.Lock()
+	s, failure := l.state.session, l.state.err
+	l.mu.Unlock()
+	s.wire.gate.close(failure)
+	s.wire.hangUp()
+}
+
+// regained says that the server of the current session serves again.
+func (l *link[T]) regained(s *session[T]) {
+	l.changed, l.retryAt = false, time.Time{}
+	l.backoff.reset()
+	_ = s.wire.takeTrouble() // it is of the past
+	l.log.Info("connected again")
+	s.wire.gate.open()
+	l.change(func(st *state[T]) { st.reason, st.err = ReasonNone, nil })
+}
+
+func (l *link[T]) pauseAfter(reason Reason) {
+	pause := l.backoff.next()
+	if l.clusters.notified && (reason == ReasonNoKubeconfig || reason == ReasonKubeconfigRefused) {
+		pause = l.backoff.spread(hopeless)
+	}
+	l.retryAt = l.clusters.options.Clock.Now().Add(pause)
+}
+
+// setReason says why the cluster is not connected. The same reason with the same words is not said anew.
+func (l *link[T]) setReason(reason Reason, err error) {
+	l.change(func(st *state[T]) {
+		if st.reason != reason {
+			l.log.Info("not connected", "reason", reason.String(), "error", err.Error())
+		}
+		st.reason, st.problem = reason, nil
+		failure := &NotConnectedError{Cluster: l.key, Reason: reason, Err: err, LastSeen: st.lastSeen()}
+		if st.err == nil || st.err.Error() != failure.Error() {
+			st.err = failure
+		}
+	})
+}
+
+// report says what does not work although the cluster is connected; nil that it does.
+func (l *link[T]) report(s *session[T], problem error) {
+	l.change(func(st *state[T]) {
+		if st.session == s && st.reason == ReasonNone {
+			st.problem = problem
+		}
+	})
+}
+
+// unlisted says why the first lists of a session are not complete. Later ones end for many harmless reasons.
+func (l *link[T]) unlisted(s *session[T], problem error) {
+	l.change(func(st *state[T]) {
+		if st.session == s && st.reason == ReasonNone && !st.synced {
+			st.problem = problem
+		}
+	})
+}
+
+// synced says that the first lists of a session are complete.
+func (l *link[T]) synced(s *session[T]) {
+	l.change(func(st *state[T]) {
+		if st.session == s {
+			st.synced, st.problem = true, nil
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+)
+
+// prober asks the API server of one wire whether it is ready to serve, past the gate and past rate limits.
+type prober struct {
+	wire    *wire
+	client  *rest.RESTClient
+	path    string
+	timeout time.Duration
+	clock   clock.WithDelayedExecution
+}
+
+func newProber(w *wire, config *rest.Config, path string, timeout time.Duration) (*prober, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.RateLimiter = -1, nil
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	around, err := rest.HTTPWrappersForConfig(config, w.base)
+	if err != nil {
+		return nil, fmt.Errorf("%w: credentials: %w", ErrInvalidKubeconfig, err)
+	}
+	client, err := rest.UnversionedRESTClientForConfigAndClient(config, &http.Client{
+		Transport: around,
+		// A login page at the end of a redirect is no API server.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidKubeconfig, err)
+	}
+	return &prober{wire: w, client: client, path: path, timeout: timeout, clock: w.clock}, nil
+}
+
+// probe makes one request. nil means that the server serves: it answered OK, or knows the caller and refuses just this path,
+// or asks for patience. ErrUnauthorized is matched when it refuses the credentials.
+func (p *prober) probe(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := p.clock.AfterFunc(p.timeout, func() { cancel(timeoutError(p.timeout)) })
+	defer timer.Stop()
+	var status int
+	result := p.client.Get().AbsPath(p.path).MaxRetries(0).Do(ctx).StatusCode(&status)
+	switch status {
+	case http.StatusOK, http.StatusForbidden, http.StatusTooManyRequests:
+		p.wire.heard()
+		return nil
+	case http.StatusUnauthorized:
+		return ErrUnauthorized
+	case 0:
+		err := result.Error()
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return plain(err)
+	default:
+		return &answerError{status: status, path: p.path}
+	}
+}
+
+// answerError is an answer that a ready API server does not give.
+type answerError struct {
+	status int
+	path   string
+}
+
+func (e *answerError) Error() string {
+	return fmt.Sprintf("the API server answers %d %s at %s", e.status, http.StatusText(e.status), e.path)
+}

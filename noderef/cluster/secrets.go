@@ -1,0 +1,163 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What Cluster API's kubeconfig Secrets look like (contract of control plane providers).
+const (
+	// LabelClusterName is the label that such a Secret must have to be seen by a cache of [SecretsFromManager]; its value
+	// is the name of the cluster.
+	LabelClusterName = "cluster.x-k8s.io/cluster-name"
+	// KubeconfigKey is the key of the Secret's data.
+	KubeconfigKey = "value"
+
+	kubeconfigSuffix = "-kubeconfig"
+)
+
+// Secrets is the [Access] by Cluster API's kubeconfig Secrets: namespace and name of the cluster, `<name>-kubeconfig`, key
+// `value`. It watches metadata only; the Secret itself is read when a connection is made, and not kept. The Secret's type is
+// not looked at, as in Cluster API. Safe for concurrent use.
+type Secrets struct {
+	informers cache.Informers
+	reader    client.Reader
+}
+
+var (
+	_ Access   = (*Secrets)(nil)
+	_ Notifier = (*Secrets)(nil)
+)
+
+// NewSecrets returns an Access by Secrets. informers is a cache that is asked for the metadata of Secrets, best one that
+// sees only Secrets with [LabelClusterName]. reader reads single Secrets; take one without a cache, such as
+// manager.GetAPIReader(), so that no kubeconfig stays in memory. It makes no request.
+func NewSecrets(informers cache.Informers, reader client.Reader) (*Secrets, error) {
+	if informers == nil || reader == nil {
+		return nil, errors.New("new kubeconfig secrets: informers and reader are required")
+	}
+	return &Secrets{informers: informers, reader: reader}, nil
+}
+
+// SecretsFromManager returns an Access by Secrets of the manager's cluster. It adds a cache to the manager that holds names
+// and UIDs of the Secrets with [LabelClusterName], and nothing else. The rights that are needed: get, list and watch Secrets.
+func SecretsFromManager(mgr ctrl.Manager) (*Secrets, error) {
+	labelled, err := labels.NewRequirement(LabelClusterName, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig secrets: %w", err)
+	}
+	metadata, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient:           mgr.GetHTTPClient(),
+		Scheme:               mgr.GetScheme(),
+		Mapper:               mgr.GetRESTMapper(),
+		DefaultLabelSelector: labels.NewSelector().Add(*labelled),
+		DefaultTransform:     identityOnly,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig secrets: cache of their metadata: %w", err)
+	}
+	if err := mgr.Add(metadata); err != nil {
+		return nil, fmt.Errorf("kubeconfig secrets: adding their cache to the manager: %w", err)
+	}
+	return NewSecrets(metadata, mgr.GetAPIReader())
+}
+
+// identityOnly drops what is never read from the metadata of a Secret; there is one bootstrap Secret per Machine.
+func identityOnly(obj any) (any, error) {
+	if secret, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		secret.ObjectMeta = metav1.ObjectMeta{
+			Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion,
+		}
+	}
+	return obj, nil
+}
+
+// Target implements [Access] with one read of the Secret.
+func (s *Secrets) Target(ctx context.Context, cluster types.NamespacedName) (Target, error) {
+	key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + kubeconfigSuffix}
+	var secret corev1.Secret
+	err := s.reader.Get(ctx, key, &secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Target{}, fmt.Errorf("%w: Secret %s does not exist; its control plane provider creates it, or you do, with label %s=%s and data key %s",
+			ErrNoKubeconfig, key, LabelClusterName, cluster.Name, KubeconfigKey)
+	case err != nil:
+		return Target{}, fmt.Errorf("reading Secret %s: %w", key, err)
+	}
+	kubeconfig, found := secret.Data[KubeconfigKey]
+	if !found {
+		return Target{}, fmt.Errorf("%w: Secret %s has no data key %q", ErrInvalidKubeconfig, key, KubeconfigKey)
+	}
+	config, err := ParseKubeconfig(kubeconfig)
+	if err != nil {
+		return Target{}, fmt.Errorf("Secret %s: %w", key, err) //nolint:staticcheck // begins with a kind
+	}
+	// The hash, not the resourceVersion: a new label is no new kubeconfig. It never leaves this process.
+	sum := sha256.Sum256(kubeconfig)
+	return Target{Config: config, Version: string(secret.UID) + "/" + hex.EncodeToString(sum[:])}, nil
+}
+
+// Notify implements [Notifier] with a handler on the metadata informer of Secrets.
+func (s *Secrets) Notify(ctx context.Context, changed func(cluster types.NamespacedName, gone bool)) error {
+	kind := &metav1.PartialObjectMetadata{}
+	kind.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	informer, err := s.informers.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("kubeconfig secrets: metadata informer: %w", err)
+	}
+	tell := func(obj any, gone bool) {
+		if cluster, ok := clusterOf(obj); ok {
+			changed(cluster, gone)
+		}
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { tell(obj, false) },
+		UpdateFunc: func(before, after any) {
+			old, ok := before.(metav1.Object)
+			now, ok2 := after.(metav1.Object)
+			if ok && ok2 && old.GetResourceVersion() == now.GetResourceVersion() {
+				return // a resync
+			}
+			// A deletion that was missed: the Secret is another one, and so may be the cluster.
+			tell(after, ok && ok2 && old.GetUID() != now.GetUID())
+		},
+		DeleteFunc: func(obj any) { tell(obj, true) },
+	})
+	if err != nil {
+		return fmt.Errorf("kubeconfig secrets: handler: %w", err)
+	}
+	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(registration) })
+	return nil
+}
+
+// clusterOf returns the cluster that a Secret belongs to, by its name.
+func clusterOf(obj any) (types.NamespacedName, bool) {
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		namespace, name, err := toolscache.SplitMetaNamespaceKey(tombstone.Key)
+		if err != nil {
+			return types.NamespacedName{}, false
+		}
+		obj = &metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	secret, ok := obj.(metav1.Object)
+	if !ok {
+		return types.NamespacedName{}, false
+	}
+	name, ok := strings.CutSuffix(secret.GetName(), kubeconfigSuffix)
+	return types.NamespacedName{Namespace: secret.GetNamespace(), Name: name}, ok && name != ""
+}

@@ -1,0 +1,192 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// vault is where Secrets are: metadata to be watched, and data to be read.
+type vault struct {
+	*fcache.FakeControllerSource
+	cache cache.Cache
+	done  chan struct{}
+
+	mu      sync.Mutex
+	secrets map[types.NamespacedName]*corev1.Secret
+	reads   int
+}
+
+type plainLists struct{ *fcache.FakeControllerSource }
+
+func (plainLists) IsWatchListSemanticsUnSupported() bool { return true }
+
+func newVault(t *testing.T) *vault {
+	t.Helper()
+	v := &vault{
+		FakeControllerSource: fcache.NewFakeControllerSource(), done: make(chan struct{}),
+		secrets: map[types.NamespacedName]*corev1.Secret{},
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+	var err error
+	v.cache, err = cache.New(&rest.Config{Host: "http://127.0.0.1:0"}, cache.Options{
+		Scheme: scheme.Scheme, Mapper: mapper, DefaultTransform: identityOnly,
+		NewInformer: func(_ toolscache.ListerWatcher, o runtime.Object, resync time.Duration, i toolscache.Indexers) toolscache.SharedIndexInformer {
+			return toolscache.NewSharedIndexInformer(plainLists{v.FakeControllerSource}, o, resync, i)
+		},
+	})
+	require.NoError(t, err)
+	ctx := t.Context()
+	go func() {
+		defer close(v.done)
+		_ = v.cache.Start(ctx)
+	}()
+	t.Cleanup(func() {
+		<-v.done
+		v.Shutdown()
+	})
+	return v
+}
+
+// Get implements client.Reader.
+func (v *vault) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.reads++
+	secret, ok := obj.(*corev1.Secret)
+	if have := v.secrets[key]; ok && have != nil {
+		have.DeepCopyInto(secret)
+		return nil
+	}
+	return apierrors.NewNotFound(corev1.Resource("secrets"), key.Name)
+}
+
+// List implements client.Reader.
+func (v *vault) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+func (v *vault) count() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.reads
+}
+
+// write stores a Secret and returns its metadata.
+func (v *vault) write(uid string, data map[string][]byte, labels map[string]string) *metav1.PartialObjectMetadata {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a-kubeconfig", UID: types.UID(uid), Labels: labels}, Data: data,
+	}
+	v.secrets[client.ObjectKeyFromObject(secret)] = secret
+	return &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: *secret.ObjectMeta.DeepCopy(),
+	}
+}
+
+func (v *vault) remove() *metav1.PartialObjectMetadata {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.secrets, types.NamespacedName{Namespace: "default", Name: "a-kubeconfig"})
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a-kubeconfig"},
+	}
+}
+
+func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
+	v, s := newVault(t), newAPIServer(t)
+	secrets, err := NewSecrets(v.cache, v)
+	require.NoError(t, err)
+	w := newWorld(t, Options[*nodes]{Access: secrets})
+
+	err = w.becomes(keyA, ReasonNoKubeconfig)
+	require.ErrorIs(t, err, ErrNoKubeconfig)
+	require.ErrorContains(t, err, "Secret default/a-kubeconfig does not exist")
+	require.Equal(t, 1, v.count())
+
+	t.Log("it is created")
+	v.Add(v.write("u1", map[string][]byte{KubeconfigKey: s.kubeconfig("t1")}, nil))
+	first := w.connected(keyA) // the clock stands: nothing was polled
+	reads := v.count()
+
+	t.Log("it gets a label")
+	v.Modify(v.write("u1", map[string][]byte{KubeconfigKey: s.kubeconfig("t1")}, map[string]string{"x": "y"}))
+	w.eventually("it was read", func() bool { return v.count() > reads })
+	require.Same(t, first.Value, w.connected(keyA).Value)
+
+	t.Log("it is rotated")
+	s.accept("t2")
+	v.Modify(v.write("u1", map[string][]byte{KubeconfigKey: s.kubeconfig("t2")}, nil))
+	w.eventually("there is a new connection", func() bool { view := w.get(keyA); return view.Connected && view.Value != first.Value })
+	second := w.connected(keyA)
+
+	t.Log("it is broken, and mended")
+	v.Modify(v.write("u1", map[string][]byte{"other": nil}, nil))
+	w.eventually("a problem", func() bool { return w.get(keyA).Problem != nil })
+	require.ErrorContains(t, w.get(keyA).Problem, `Secret default/a-kubeconfig has no data key "value"`)
+	v.Modify(v.write("u1", map[string][]byte{KubeconfigKey: s.kubeconfig("t2")}, nil))
+	w.eventually("no problem", func() bool { return w.get(keyA).Problem == nil })
+	require.Same(t, second.Value, w.get(keyA).Value)
+
+	t.Log("it is deleted and created again while the watch is broken: another cluster of the same name")
+	v.DeleteDropWatch(v.remove())
+	v.AddDropWatch(v.write("u2", map[string][]byte{KubeconfigKey: s.kubeconfig("t2")}, nil))
+	v.ResetWatch()
+	w.eventually("there is a new connection", func() bool { view := w.get(keyA); return view.Connected && view.Value != second.Value })
+
+	t.Log("it is deleted")
+	v.Delete(v.remove())
+	require.Error(t, w.becomes(keyA, ReasonNoKubeconfig))
+	w.eventually("nothing is open", func() bool { return s.pending("") == 0 })
+}
+
+func TestAnUnsafeSecretIsNamed(t *testing.T) {
+	v := newVault(t)
+	v.write("u1", map[string][]byte{KubeconfigKey: []byte(kubeconfigWith("server: https://example.com", "exec: {command: x}"))}, nil)
+	secrets, err := NewSecrets(v.cache, v)
+	require.NoError(t, err)
+	_, err = secrets.Target(t.Context(), keyA)
+	require.ErrorIs(t, err, ErrUnsafeKubeconfig)
+	require.ErrorContains(t, err, "Secret default/a-kubeconfig")
+	_, err = NewSecrets(nil, nil)
+	require.Error(t, err)
+}
+
+func TestOnlyKubeconfigSecretsConcernACluster(t *testing.T) {
+	tests := map[string]struct {
+		obj  any
+		want string
+	}{
+		"a kubeconfig":          {&metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig"}, "n/c"},
+		"of a dashed name":      {&metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig-kubeconfig"}, "n/c-kubeconfig"},
+		"a tombstone":           {toolscache.DeletedFinalStateUnknown{Key: "n/c-kubeconfig"}, "n/c"},
+		"another Secret":        {&metav1.ObjectMeta{Namespace: "n", Name: "c-ca"}, ""},
+		"the suffix alone":      {&metav1.ObjectMeta{Namespace: "n", Name: "-kubeconfig"}, ""},
+		"something else at all": {"x", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, ok := clusterOf(tc.obj)
+			require.Equal(t, tc.want != "", ok)
+			if ok {
+				require.Equal(t, tc.want, got.String())
+			}
+		})
+	}
+}

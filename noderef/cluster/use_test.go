@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func (w *world) use(mapped bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mapped = func(types.NamespacedName) bool { return mapped }
+}
+
+func (w *world) links() int {
+	w.clusters.mu.RLock()
+	defer w.clusters.mu.RUnlock()
+	return len(w.clusters.links)
+}
+
+func TestAConnectionThatNobodyUsesEnds(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	w.use(false)
+	w.reach(keyA, s)
+	w.connected(keyA)
+	w.clock.Step(10*time.Minute - time.Second)
+	time.Sleep(10 * time.Millisecond)
+	require.Equal(t, 1, w.links())
+
+	w.get(keyA)
+	w.clock.Step(time.Second)
+	time.Sleep(10 * time.Millisecond)
+	require.Equal(t, 1, w.links(), "it was used a moment ago")
+
+	w.stepUntil(10*time.Minute, "it ends", func() bool { return w.links() == 0 })
+	w.eventually("nothing is open", func() bool { return s.pending("") == 0 })
+	w.connected(keyA)
+}
+
+func TestAConnectionStaysWhileAMapperNamesSomethingForItsCluster(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	w.reach(keyA, s)
+	view := w.connected(keyA)
+	for range 12 {
+		w.clock.Step(10 * time.Minute)
+		time.Sleep(5 * time.Millisecond)
+	}
+	require.Equal(t, 1, w.links())
+	require.Same(t, view.Value, w.get(keyA).Value)
+}
+
+func TestAConnectionStaysWhileItIsHeld(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	w.use(false)
+	w.reach(keyA, s)
+	first, second := w.clusters.Hold(keyA), w.clusters.Hold(keyA)
+	w.connected(keyA)
+	first()
+	first() // a second time does nothing
+	for range 6 {
+		w.clock.Step(10 * time.Minute)
+		time.Sleep(5 * time.Millisecond)
+	}
+	require.Equal(t, 1, w.links())
+	second()
+	w.clock.Step(10*time.Minute - time.Second)
+	time.Sleep(10 * time.Millisecond)
+	require.Equal(t, 1, w.links(), "the time counts from the release")
+	w.stepUntil(time.Second, "it ends", func() bool { return w.links() == 0 })
+}
+
+func TestWhatSetupStartsEndsWithTheConnection(t *testing.T) {
+	s := newAPIServer(t)
+	started, ended := make(chan types.NamespacedName, 1), make(chan types.NamespacedName, 1)
+	w := newWorld(t, Options[*nodes]{Setup: func(_ context.Context, c *Connection) (*nodes, error) {
+		c.Go(func(ctx context.Context) {
+			started <- c.Key
+			<-ctx.Done()
+			ended <- c.Key
+		})
+		return &nodes{}, nil
+	}})
+	w.reach(keyA, s)
+	w.get(keyA)
+	require.Equal(t, keyA, <-started)
+	w.eventually("connected", func() bool { return w.get(keyA).Connected })
+	w.clusters.Forget(keyA)
+	require.Equal(t, keyA, <-ended)
+}
+
+func TestASetupThatDoesNotEndIsGivenUpAndTriedAgain(t *testing.T) {
+	s, calls := newAPIServer(t), make(chan struct{}, 10)
+	w := newWorld(t, Options[*nodes]{Setup: func(ctx context.Context, c *Connection) (*nodes, error) {
+		calls <- struct{}{}
+		if len(calls) == 1 {
+			<-ctx.Done()
+		}
+		return &nodes{}, nil
+	}})
+	w.reach(keyA, s)
+	w.get(keyA)
+	w.eventually("Setup runs", func() bool { return len(calls) == 1 })
+	w.clock.Step(30 * time.Second) // ConnectTimeout
+	require.ErrorContains(t, w.becomes(keyA, ReasonSetupFailed), "no answer within 30s")
+	w.stepUntil(time.Second, "connected", func() bool { return w.get(keyA).Connected })
+}

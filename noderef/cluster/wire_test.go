@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+)
+
+// relay forwards TCP connections until it is frozen; then it takes them and says nothing, like a network that drops packets.
+type relay struct {
+	net.Listener
+	target string
+
+	mu     sync.Mutex
+	frozen chan struct{} // closed when frozen
+	taken  int
+	conns  []net.Conn
+}
+
+func newRelay(t *testing.T, target string) *relay {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
+	require.NoError(t, err)
+	r := &relay{Listener: listener, target: target, frozen: make(chan struct{})}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			r.mu.Lock()
+			r.taken++
+			r.conns = append(r.conns, conn)
+			r.mu.Unlock()
+			running.Go(func() { r.forward(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		r.mu.Lock()
+		for _, conn := range r.conns {
+			_ = conn.Close()
+		}
+		r.mu.Unlock()
+		running.Wait()
+	})
+	return r
+}
+
+func (r *relay) forward(conn net.Conn) {
+	server, err := net.Dial("tcp", r.target) //nolint:noctx // loopback
+	if err != nil {
+		_ = conn.Close()
+		return
+	}
+	r.mu.Lock()
+	r.conns = append(r.conns, server)
+	r.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { r.copy(server, conn) })
+	r.copy(conn, server)
+	both.Wait()
+}
+
+func (r *relay) copy(to io.WriteCloser, from io.Reader) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		select {
+		case <-r.frozen: // swallow everything, and never say that it is over
+			if err != nil {
+				return
+			}
+			continue
+		default:
+		}
+		if n > 0 {
+			_, _ = to.Write(buf[:n])
+		}
+		if err != nil {
+			_ = to.Close()
+			return
+		}
+	}
+}
+
+func (r *relay) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.taken
+}
+
+func TestAConnectionThatDropsEverythingIsNoticedByItsPings(t *testing.T) {
+	s := newAPIServer(t)
+	r := newRelay(t, s.addr)
+	w := newWorld(t, Options[*nodes]{PingAfter: 20 * time.Millisecond, PingTimeout: 20 * time.Millisecond})
+	config := s.config("t1")
+	config.Host = "https://" + r.Addr().String()
+	w.set(keyA, Target{Config: config, Version: "1"}, nil)
+	w.connected(keyA)
+	w.eventually("the watch runs", func() bool { return s.pending("WATCH") == 1 })
+	before := r.count()
+
+	close(r.frozen)
+	w.eventually("somebody dials anew, although the clock stands", func() bool { return r.count() > before })
+	w.stepUntil(time.Second, "lost", func() bool { return w.get(keyA).Reason == ReasonUnreachable })
+}
+
+func TestAConnectionThatIsBrokenAloneIsReplaced(t *testing.T) {
+	s := newAPIServer(t)
+	s.put("n1")
+	broken := newRelay(t, s.addr)
+	var mu sync.Mutex
+	through := broken.Addr().String()
+	config := s.config("t1")
+	config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return (&net.Dialer{}).DialContext(ctx, network, through)
+	}
+	w := newWorld(t, Options[*nodes]{})
+	w.set(keyA, Target{Config: config, Version: "1"}, nil)
+	view := w.connected(keyA)
+
+	t.Log("what balances the load forgets the connection, and sends new ones elsewhere")
+	mu.Lock()
+	through = s.addr
+	mu.Unlock()
+	close(broken.frozen)
+	w.clock.Step(90 * time.Second)
+	probes := s.count("GET /readyz")
+	w.stepUntil(time.Second, "the server answers on a new connection", func() bool { return s.count("GET /readyz") > probes })
+	w.eventually("requests pass", func() bool { return patchNode(t, view.Cluster.GetClient(), "n1") == nil })
+	require.True(t, w.get(keyA).Connected)
+	require.Same(t, view.Value, w.get(keyA).Value)
+}
+
+func TestCachedReadsNeverWait(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	s.put("n1")
+	s.refuse("WATCH /api/v1/nodes", 403)
+	s.refuse("GET /api/v1/nodes", 403)
+	w.reach(keyA, s)
+	w.eventually("connected", func() bool { return w.get(keyA).Connected })
+	view := w.get(keyA)
+	require.False(t, view.Synced)
+	c := view.Cluster.GetClient()
+	require.ErrorIs(t, c.Get(t.Context(), types.NamespacedName{Name: "n1"}, &corev1.Node{}), ErrNotSynced)
+	require.ErrorIs(t, c.List(t.Context(), &corev1.NodeList{}), ErrNotSynced)
+	w.eventually("why is said", func() bool { return w.get(keyA).Problem != nil })
+	require.ErrorContains(t, w.get(keyA).Problem, "failed to list")
+
+	s.refuse("WATCH /api/v1/nodes", 0)
+	s.refuse("GET /api/v1/nodes", 0)
+	w.connected(keyA)
+	require.NoError(t, w.get(keyA).Problem)
+	require.NoError(t, c.Get(t.Context(), types.NamespacedName{Name: "n1"}, &corev1.Node{}))
+
+	t.Log("a kind that nobody watches is not watched because somebody reads it")
+	missing := &cache.ErrResourceNotCached{}
+	require.ErrorAs(t, c.Get(t.Context(), types.NamespacedName{Namespace: "x", Name: "p"}, &corev1.Pod{}), &missing)
+	require.NoError(t, view.Cluster.GetAPIReader().Get(t.Context(), types.NamespacedName{Name: "n1"}, &corev1.Node{}))
+}
+
+func TestClustersThatShareARunningOneAreSetUpOnce(t *testing.T) {
+	s := newAPIServer(t)
+	s.put("n1")
+	running, err := ctrlcluster.New(s.config("t1"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- running.Start(ctx) }()
+	setUps := 0
+	w := newWorld(t, Options[*nodes]{
+		Access: Same(running),
+		Setup: func(ctx context.Context, c *Connection) (*nodes, error) {
+			setUps++
+			return setupNodes(ctx, c)
+		},
+	})
+	a, b := w.connected(keyA), w.connected(keyB)
+	require.Same(t, a.Value, b.Value)
+	require.Same(t, running, b.Cluster)
+	require.Equal(t, 1, setUps)
+	require.Equal(t, w.clock.Now(), b.LastSeen)
+	w.eventually("its Nodes are there", func() bool {
+		return b.Cluster.GetClient().Get(t.Context(), client.ObjectKey{Name: "n1"}, &corev1.Node{}) == nil
+	})
+	require.Zero(t, s.count("GET /readyz"), "its owner looks after it")
+	cancel()
+	require.NoError(t, <-done)
+}
