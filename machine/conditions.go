@@ -75,14 +75,16 @@ const (
 	ReasonDataSecretNameMissing = "DataSecretNameMissing"
 	// ReasonAmbiguousNode: several Nodes carry the Machine's provider ID.
 	ReasonAmbiguousNode = "AmbiguousNode"
+	// ReasonNodeClaimed: another Machine names the same Node, and has recorded it or nobody has.
+	ReasonNodeClaimed = "NodeClaimed"
 )
 
 // troubles are the reasons that deserve a warning event when a condition takes them.
 func troubles() []string {
 	return []string{
 		ReasonCRDNotFound, ReasonContractLabelMissing, ReasonContractViolation, ReasonVersionNotServed,
-		ReasonOwnedByAnother, ReasonProviderIDMissing, ReasonDataSecretNameMissing, ReasonAmbiguousNode, ReasonDeleted,
-		ReasonNodeDeleted,
+		ReasonOwnedByAnother, ReasonProviderIDMissing, ReasonDataSecretNameMissing, ReasonAmbiguousNode, ReasonNodeClaimed,
+		ReasonDeleted, ReasonNodeDeleted,
 	}
 }
 

@@ -142,6 +142,7 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		"there is no Node":                    {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainSkip},
 		"the Node is another machine's":       {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale}}, want: drainSkip},
 		"two Nodes claim the ID":              {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}, want: drainWait},
+		"another Machine names it too":        {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}, want: drainWait},
 		"a new Node is recorded first":        {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Readopted, Node: node, Record: true}}, want: drainRecord},
 		"the start is recorded first":         {facts: drainFacts{NodesSynced: true, Match: matched}, want: drainStart},
 		"under way":                           {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Hour)}, want: drainGo},

@@ -82,6 +82,7 @@ type nodeDeletionFacts struct {
 	Synced  bool
 	Match   noderef.Match
 	Current noderef.Ref
+	Rules   noderef.Rules
 	// ProviderID is the Machine's.
 	ProviderID string
 	// Timeout is the limit, zero for none; Elapsed is the time since the deletion of the Machine was asked for.
@@ -99,7 +100,7 @@ func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
 		return nodeLeave
 	case f.Match.Record:
 		return nodeRecord
-	case !noderef.MayTouch(node, f.Current, f.ProviderID):
+	case !f.Rules.MayTouch(node, f.Current, f.ProviderID):
 		return nodeLeave
 	case node.DeletionTimestamp == nil:
 		return nodeDelete
@@ -113,7 +114,7 @@ func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
 func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	facts := nodeDeletionFacts{
 		Synced: s.NodesSynced, Match: s.Node, ProviderID: s.State.ProviderID, Now: s.Now,
-		Current: noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID},
+		Current: noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}, Rules: s.env.options.Matching,
 		Timeout: s.State.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout), Elapsed: s.Now.Sub(s.State.Deleting),
 	}
 	switch decideNodeDeletion(facts) {

@@ -69,6 +69,9 @@ type drainFacts struct {
 	Now                time.Time
 }
 
+// orExclude is what a person can do about a Node that must not be drained as things are.
+const orExclude = ", or set the annotation " + contract.ExcludeDrain
+
 type drainAction uint8
 
 const (
@@ -95,9 +98,11 @@ func decideDrain(f drainFacts) (drainAction, string) {
 		return drainSkip, ""
 	case noderef.Matched, noderef.Readopted:
 		return decideDrainOf(f)
+	case noderef.Claimed:
+		return drainWait, claimed(f.Match, f.State) + orExclude
 	case noderef.Ambiguous, noderef.Unknown:
 	}
-	return drainWait, ambiguous(f.Match, f.State.ProviderID) + ", or set the annotation " + contract.ExcludeDrain
+	return drainWait, ambiguous(f.Match, f.State.ProviderID) + orExclude
 }
 
 func decideDrainOf(f drainFacts) (drainAction, string) {

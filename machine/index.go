@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,10 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 // indexKeys are the keys under which a Machine is found from the events of others.
-func indexKeys(state *contract.MachineState) []string {
+func indexKeys(state *contract.MachineState, rules noderef.Rules) []string {
 	var keys []string
 	for _, ref := range []contract.Ref{state.Bootstrap, state.Infrastructure} {
 		if ref.Group != "" && ref.Kind != "" {
@@ -21,52 +23,56 @@ func indexKeys(state *contract.MachineState) []string {
 			keys = append(keys, crdKey(crd), refKey(crd, ref.Name))
 		}
 	}
-	if state.ProviderID != "" {
-		keys = append(keys, providerIDKey(state.ProviderID))
-	}
-	if state.Node.Name != "" {
-		keys = append(keys, nodeKey(state.Node.Name))
-	}
-	return keys
+	return append(keys, claimKeys(identityOf(state), rules)...)
 }
 
 func crdKey(crd string) string       { return "crd:" + crd }
 func refKey(crd, name string) string { return "ref:" + crd + "/" + name }
 func providerIDKey(id string) string { return "id:" + id }
 func nodeKey(name string) string     { return "node:" + name }
+func addressKey(ip string) string    { return "ip:" + ip }
 
 func (r *Reconciler) indexName() string { return "machinist." + r.options.Name }
 
-// index registers the Machine index with the cache, once.
-func (r *Reconciler) index(ctx context.Context) error {
+// IndexMachines registers the index of Machines with the cache. AddToManager does it; whoever calls ReconcileObject from a
+// loop of their own does it once, before the cache starts. Without it, Machines that name one Node do not know of each other.
+func (r *Reconciler) IndexMachines(ctx context.Context) error {
+	r.indexed = true
 	return r.ports.Cache.IndexField(ctx, r.newObject(), r.indexName(), func(obj client.Object) []string {
 		var state contract.MachineState
 		if err := r.kind.Adapter.Read(obj, &state); err != nil {
 			return nil // the Machine itself reports what is wrong with it
 		}
-		return indexKeys(&state)
+		return indexKeys(&state, r.options.Matching)
 	})
 }
 
 // machinesByKey lists the Machines under a key, in one namespace or in all.
 func (r *Reconciler) machinesByKey(ctx context.Context, namespace, key string) []reconcile.Request {
+	var requests []reconcile.Request
+	_ = r.eachMachine(ctx, namespace, key, func(obj client.Object) { // fails only when the cache is stopping
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+	})
+	return requests
+}
+
+// eachMachine hands over the Machines under a key, as views.
+func (r *Reconciler) eachMachine(ctx context.Context, namespace, key string, do func(client.Object)) error {
 	list, ok := r.kind.NewList().(client.ObjectList)
 	if !ok {
-		return nil
+		return fmt.Errorf("%s has no list of client.Objects", r.kind.GVK.Kind)
 	}
 	err := r.ports.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{r.indexName(): key},
 		client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return nil // only when the cache is stopping
+		return fmt.Errorf("list %s objects by %s: %w", r.kind.GVK.Kind, key, err)
 	}
-	var requests []reconcile.Request
-	_ = meta.EachListItem(list, func(item runtime.Object) error {
+	return meta.EachListItem(list, func(item runtime.Object) error {
 		if obj, ok := item.(client.Object); ok {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+			do(obj)
 		}
 		return nil
 	})
-	return requests
 }
 
 // machinesOf maps an event about a referenced object, or about the CRD of its kind, to Machines.
@@ -83,14 +89,7 @@ func (r *Reconciler) machinesOfNode(ctx context.Context, nodes ...*corev1.Node) 
 	var requests []reconcile.Request
 	seen := map[reconcile.Request]bool{}
 	for _, node := range nodes {
-		if node == nil {
-			continue
-		}
-		keys := []string{nodeKey(node.Name)}
-		if node.Spec.ProviderID != "" {
-			keys = append(keys, providerIDKey(node.Spec.ProviderID))
-		}
-		for _, key := range keys {
+		for _, key := range nodeKeys(node, r.options.Matching) {
 			for _, request := range r.machinesByKey(ctx, "", key) {
 				if !seen[request] {
 					seen[request] = true

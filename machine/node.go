@@ -18,24 +18,40 @@ import (
 
 // matchNode looks the Machine's Node up, and records it when it is a new one. A Machine whose infrastructure is another
 // controller's has no Node, whatever provider ID it names: that Node is the other's to label, to drain and to delete.
-func (s *Scope) matchNode() {
+func (s *Scope) matchNode(ctx context.Context) error {
 	s.NodesSynced = s.env.ports.Nodes.HasSynced()
 	if !s.NodesSynced {
-		return
+		return nil
 	}
-	current := noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}
-	identity := noderef.Identity{ProviderID: s.State.ProviderID, Current: current}
 	if s.Infrastructure.Foreign {
-		identity.ProviderID = ""
+		s.Node = noderef.Match{Outcome: noderef.NoProviderID}
+		return nil
 	}
-	s.Node = noderef.Resolve(identity, s.env.ports.Nodes)
+	match, err := s.env.matchOf(ctx, &s.State)
+	if err != nil {
+		s.NodesSynced = false // other Machines could not be read: this one must not take the Node
+		return err
+	}
+	s.Node = match
 	if s.Node.Record && s.Node.Found() {
 		s.SetNode(contract.NodeRef{Name: s.Node.Node.Name, UID: s.Node.Node.UID})
 	}
+	return nil
 }
 
-func nodeStep(_ context.Context, s *Scope) (Result, error) {
-	s.matchNode()
+// matchOf finds the Node of a Machine among those of the cluster, in the light of the other Machines.
+func (r *Reconciler) matchOf(ctx context.Context, state *contract.MachineState) (noderef.Match, error) {
+	if !r.indexed {
+		return r.options.Matching.Resolve(identityOf(state), r.ports.Nodes, nil), nil
+	}
+	others := claims{ctx: ctx, r: r, self: state.Key}
+	return r.options.Matching.Resolve(identityOf(state), r.ports.Nodes, &others), others.err
+}
+
+func nodeStep(ctx context.Context, s *Scope) (Result, error) {
+	if err := s.matchNode(ctx); err != nil {
+		return Result{}, err
+	}
 	for _, c := range decideNode(nodeFacts{Synced: s.NodesSynced, Match: s.Node, State: &s.State}) {
 		s.Assert(c)
 	}
@@ -72,9 +88,11 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	switch {
 	case f.Match.Outcome == noderef.NoProviderID:
 		return metav1.ConditionUnknown, ReasonInspectionFailed,
-			fmt.Sprintf("Waiting for %s to report spec.providerID", f.State.Infrastructure.Kind)
+			fmt.Sprintf("Waiting for %s to report spec.providerID", f.State.Infrastructure.Kind) + refused(f.Match)
 	case f.Match.Outcome == noderef.Ambiguous:
 		return metav1.ConditionUnknown, ReasonAmbiguousNode, ambiguous(f.Match, id)
+	case f.Match.Outcome == noderef.Claimed:
+		return metav1.ConditionUnknown, ReasonNodeClaimed, claimed(f.Match, f.State)
 	case f.Match.Outcome == noderef.Stale:
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf(
 			"Node %s is another machine's: its spec.providerID is %q, this Machine's is %q", node, f.Match.Other.Spec.ProviderID, id)
@@ -85,18 +103,57 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	case node != "":
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted while the Machine still exists", node)
 	default:
-		return metav1.ConditionUnknown, ReasonInspectionFailed, fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id)
+		return metav1.ConditionUnknown, ReasonInspectionFailed, fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id) + refused(f.Match)
 	}
+}
+
+// refused says why a Node that looks like the Machine's is not taken for it, where Options.Matching has fallbacks.
+func refused(m noderef.Match) string {
+	if m.Refused == noderef.NotRefused {
+		return ""
+	}
+	return fmt.Sprintf("; Node %s looks like it, but %s", m.Other.Name, m.Refused)
+}
+
+// claimed says which Machines name one Node, and what to do.
+func claimed(m noderef.Match, state *contract.MachineState) string {
+	others, holder := make([]string, 0, len(m.Rivals)), ""
+	for _, c := range m.Rivals {
+		others = append(others, c.Machine.String())
+		if c.Recorded {
+			holder = c.Machine.String()
+		}
+	}
+	node, this := m.Other.Name, state.Key.String()
+	why := fmt.Sprintf("have spec.providerID %q", m.Other.Spec.ProviderID)
+	if !noderef.ValidProviderID(m.Other.Spec.ProviderID) {
+		why = "have its name or address"
+	}
+	if len(others) == 1 && holder != "" && state.Node.UID != m.Other.UID {
+		return fmt.Sprintf("Node %s belongs to Machine %s; that one and this Machine %s both %s: correct or delete the one that is wrong",
+			node, holder, this, why)
+	}
+	return fmt.Sprintf("Node %s is left alone until it is clear whose it is: Machine %s and this Machine %s both %s: correct or delete those that are wrong",
+		node, firstOf(others), this, why)
+}
+
+// firstOf lists the first few of many names.
+func firstOf(names []string) string {
+	list := strings.Join(names[:min(len(names), maxNodeNames)], ", ")
+	if more := len(names) - maxNodeNames; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return list
 }
 
 // ambiguous says which Nodes carry one provider ID and what to do.
 func ambiguous(m noderef.Match, id string) string {
-	names, more := m.CandidateNames(maxNodeNames)
-	list := strings.Join(names, ", ")
-	if more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
+	names, _ := m.CandidateNames(len(m.Candidates))
+	what := "spec.providerID " + id
+	if len(m.Candidates) > 0 && !noderef.ValidProviderID(m.Candidates[0].Spec.ProviderID) {
+		what = "an address of this Machine"
 	}
-	return fmt.Sprintf("several Nodes have spec.providerID %s: %s; delete those that are not this machine's", id, list)
+	return fmt.Sprintf("several Nodes have %s: %s; delete those that are not this machine's", what, firstOf(names))
 }
 
 func nodeReady(node *corev1.Node) metav1.Condition {
@@ -120,20 +177,15 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 // nodeHealthy sums up the conditions of a Node that Cluster API looks at.
 func nodeHealthy(node *corev1.Node) metav1.Condition {
 	var bad, unknown []string
-	for _, want := range []struct {
-		kind corev1.NodeConditionType
-		good corev1.ConditionStatus
-	}{
-		{corev1.NodeReady, corev1.ConditionTrue}, {corev1.NodeMemoryPressure, corev1.ConditionFalse},
-		{corev1.NodeDiskPressure, corev1.ConditionFalse}, {corev1.NodePIDPressure, corev1.ConditionFalse},
-	} {
-		status, message := nodeCondition(node, want.kind)
-		line := fmt.Sprintf("* Node.%s: %s", want.kind, message)
-		switch {
-		case status == want.good:
-		case status == corev1.ConditionTrue || status == corev1.ConditionFalse:
+	for _, f := range noderef.ClusterAPIHealth().Judge(node).Findings {
+		message := f.Message
+		if f.Status == "" {
+			message = "Condition not yet reported"
+		}
+		line := fmt.Sprintf("* Node.%s: %s", f.Type, message)
+		if f.Health == noderef.Unhealthy {
 			bad = append(bad, line)
-		default:
+		} else {
 			unknown = append(unknown, line)
 		}
 	}
@@ -147,22 +199,16 @@ func nodeHealthy(node *corev1.Node) metav1.Condition {
 	}
 }
 
-func nodeCondition(node *corev1.Node, kind corev1.NodeConditionType) (corev1.ConditionStatus, string) {
-	for i := range node.Status.Conditions {
-		if c := &node.Status.Conditions[i]; c.Type == kind {
-			return c.Status, c.Message
-		}
-	}
-	return corev1.ConditionUnknown, "Condition not yet reported"
-}
-
-// propagateStep brings labels and annotations to the Node, in one patch that only applies to the Node that was read.
+// propagateStep brings labels, annotations and taints to the Node, in one patch that only applies to the Node that was read.
 func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	node := s.Node.Node
-	if !s.NodesSynced || node == nil || node.DeletionTimestamp != nil || s.env.memory.behind(node) {
+	if !s.NodesSynced || node == nil || node.DeletionTimestamp != nil {
 		return Result{}, nil
 	}
-	patch, changed := propagate.Diff(node, s.desired())
+	if s.env.memory.behind(node) {
+		return Result{RequeueAfter: behindRetry}, nil
+	}
+	patch, changed := s.env.options.Propagation.Diff(node, s.desired())
 	if !changed {
 		return Result{}, nil
 	}
@@ -180,19 +226,42 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, fmt.Errorf("propagate to Node %s: %w", node.Name, err)
 }
 
+// desired is what the Machine hands down to its Node.
 func (s *Scope) desired() propagate.Desired {
-	policy := propagate.ClusterAPI()
-	owner := propagate.Owner{
-		ClusterName: s.State.ClusterName, ClusterNamespace: s.State.Key.Namespace, Machine: s.State.Key.Name,
+	d := propagate.Desired{
+		Labels: s.State.Labels, Annotations: s.State.Annotations, AddLabels: s.interruptible(),
+		Owner: propagate.Owner{
+			Namespace: s.State.Key.Namespace, Name: s.State.Key.Name, UID: s.State.UID, Cluster: s.State.ClusterName,
+		},
+	}
+	for _, t := range s.State.Taints {
+		d.Taints = append(d.Taints, propagate.Taint{
+			Taint:       corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)},
+			Propagation: propagate.Propagation(t.Propagation),
+		})
 	}
 	for _, ref := range s.State.OwnerReferences {
 		if isTrue(ref.Controller) {
-			owner.OwnerKind, owner.OwnerName = ref.Kind, ref.Name
+			d.Owner.ControllerKind, d.Owner.ControllerName = ref.Kind, ref.Name
 		}
 	}
-	return propagate.Desired{
-		Labels:      policy.SelectLabels(s.State.Labels),
-		Annotations: policy.SelectAnnotations(s.State.Annotations),
-		Owner:       owner,
+	return d
+}
+
+// interruptible is the label of a Node whose infrastructure reports status.interruptible. While the infrastructure could not
+// be read, the Node keeps the label that it has.
+func (s *Scope) interruptible() map[string]string {
+	_, wanted := s.Node.Node.Labels[propagate.InterruptibleLabel]
+	switch s.Infrastructure.Presence {
+	case Unread, KindMissing:
+	case NotReferenced, Absent:
+		wanted = false
+	case Present:
+		said, _, err := contract.At[bool]("status", "interruptible").Get(s.Infrastructure.Object.Object)
+		wanted = said || (err != nil && wanted)
 	}
+	if !wanted {
+		return nil
+	}
+	return map[string]string{propagate.InterruptibleLabel: ""}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/noderef"
@@ -75,7 +76,12 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 	infra := contract.Ref{Group: "g", Kind: "FakeMachine", Name: "m"}
 	joined := contract.NodeRef{Name: "n"}
 	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "a://other"}}
-	two := []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}
+	same := corev1.NodeSpec{ProviderID: "a://b"}
+	two := []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: same}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: same}}
+	addressed := []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}
+	contested := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}, Spec: same}
+	rival := types.NamespacedName{Namespace: "ns", Name: "rival"}
+	me := contract.Metadata{Key: types.NamespacedName{Namespace: "ns", Name: "me"}}
 	for name, tc := range map[string]struct {
 		match  noderef.Match
 		state  contract.MachineState
@@ -106,6 +112,22 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 			match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: two}, state: contract.MachineState{MachineSpec: known},
 			status: metav1.ConditionUnknown, reason: ReasonAmbiguousNode,
 			says: "several Nodes have spec.providerID a://b: a, b; delete those that are not this machine's"},
+		"two have its address": {
+			match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: addressed}, state: contract.MachineState{MachineSpec: known},
+			status: metav1.ConditionUnknown, reason: ReasonAmbiguousNode,
+			says: "several Nodes have an address of this Machine: a, b; delete those that are not this machine's"},
+		"another Machine's": {
+			match: noderef.Match{Outcome: noderef.Claimed, Other: contested, Rivals: []noderef.Claim{{Machine: rival, Recorded: true}}},
+			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: ReasonNodeClaimed,
+			says: `Node n belongs to Machine ns/rival; that one and this Machine ns/me both have spec.providerID "a://b": correct or delete the one that is wrong`},
+		"nobody's": {
+			match: noderef.Match{Outcome: noderef.Claimed, Other: contested, Rivals: []noderef.Claim{{Machine: rival}}},
+			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: ReasonNodeClaimed,
+			says: `Node n is left alone until it is clear whose it is: Machine ns/rival and this Machine ns/me both have spec.providerID "a://b": correct or delete those that are wrong`},
+		"looks like it": {
+			match: noderef.Match{Outcome: noderef.NotFound, Other: other, Refused: noderef.RefusedOlder}, state: contract.MachineState{MachineSpec: known},
+			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed,
+			says: "Waiting for a Node with spec.providerID a://b to exist; Node n looks like it, but it is older than the Machine's instance"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := []metav1.Condition{

@@ -20,6 +20,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
 // Nodes finds the Nodes of the workload cluster. nodeindex.Index implements it.
@@ -90,6 +91,11 @@ type Options struct {
 	StatusDelay time.Duration
 	// Finalizer keeps a Machine until everything of it is gone. Default contract.MachineFinalizer.
 	Finalizer string
+	// Matching says what makes a Node a Machine's. Default: an equal provider ID, and nothing else. Ports.Nodes must be an
+	// index for the same rules.
+	Matching noderef.Rules
+	// Propagation says what a Machine hands down to its Node. Default propagate.ClusterAPI(). It must not be changed later.
+	Propagation *propagate.Policy
 	// Controller is handed to controller-runtime; what is not set there stays the manager's default.
 	Controller controller.Options
 }
@@ -107,6 +113,9 @@ func (o Options) withDefaults(kind contract.Kind) Options {
 	if o.StatusDelay == 0 {
 		o.StatusDelay = DefaultStatusDelay
 	}
+	if o.Propagation == nil {
+		o.Propagation = propagate.ClusterAPI()
+	}
 	if o.Finalizer == "" {
 		o.Finalizer = contract.MachineFinalizer
 	}
@@ -120,6 +129,7 @@ type Reconciler struct {
 	options Options
 	watches *watches
 	memory  *memory
+	indexed bool // the cache knows which Machines claim a Node
 }
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most
@@ -158,7 +168,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // ReconcileObject makes one pass over a Machine that the caller has read, and does not change it. Call it from a loop of
-// your own in place of Reconcile.
+// your own in place of Reconcile, and IndexMachines once before the cache starts.
 func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
 	s := &Scope{Object: obj, Now: r.options.Clock.Now(), generation: r.generationOf(obj), env: r}
 	if err := r.kind.Adapter.Read(obj, &s.State); err != nil {

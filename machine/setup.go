@@ -7,11 +7,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
@@ -24,7 +26,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind,
 	if options.Recorder == nil {
 		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kind).Name)
 	}
-	ports, err := PortsFromManager(ctx, mgr)
+	ports, err := PortsFromManager(ctx, mgr, options.Matching)
 	if err != nil {
 		return nil, err
 	}
@@ -35,10 +37,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind,
 	return r, r.AddToManager(ctx, mgr)
 }
 
-// PortsFromManager returns ports for Machines and Nodes of the manager's own cluster. It adds the drain runner to the
-// manager. Reconcilers in one manager should share the result.
-func PortsFromManager(ctx context.Context, mgr ctrl.Manager) (Ports, error) {
-	nodes, err := nodeindex.New(ctx, mgr.GetCache(), nodeindex.Options{})
+// PortsFromManager returns ports for Machines and Nodes of the manager's own cluster. Its Nodes are looked up by rules, which
+// are Options.Matching. It adds the drain runner to the manager. Reconcilers in one manager should share the result.
+func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules) (Ports, error) {
+	nodes, err := nodeindex.New(ctx, mgr.GetCache(), nodeindex.Options{Rules: rules})
 	if err != nil {
 		return Ports{}, fmt.Errorf("node index: %w", err)
 	}
@@ -53,16 +55,23 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager) (Ports, error) {
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager
 // is started.
+//
+// A Machine is woken by its Node when that joins, goes, is replaced or cordoned, when its addresses, its node info or the status
+// of a condition changes, and when something changes that Options.Propagation manages. A step that looks at other labels,
+// annotations or taints of Nodes needs a source of its own.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.index(ctx); err != nil {
+	if err := r.IndexMachines(ctx); err != nil {
 		return fmt.Errorf("index %s: %w", r.kind.GVK.Kind, err)
 	}
 	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
-		For(r.newObject()).WatchesRawSource(r.watches)
+		For(r.newObject()).Watches(r.newObject(), handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).WatchesRawSource(r.watches)
 	if nodes, ok := r.ports.Nodes.(interface {
 		Source(nodeindex.Mapper) source.SyncingSource
 	}); ok {
 		builder = builder.WatchesRawSource(nodes.Source(func(e nodeindex.Event) []reconcile.Request {
+			if !noderef.SignificantTo(e.Old, e.New, r.options.Propagation.Concerns) {
+				return nil
+			}
 			return r.machinesOfNode(ctx, e.Old, e.New)
 		}))
 	}

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/noderef"
 )
@@ -29,3 +30,29 @@ func ExampleResolve() {
 	// may drain it now: false
 	// may drain it in a later pass: true
 }
+
+// Two Machines name one instance. The Node stays with the one that has recorded it.
+func ExampleRules_Resolve() {
+	nodes := noderef.NewIndex(noderef.Rules{Canonical: noderef.VSphere})
+	nodes.Add(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "worker-1", UID: "u-1"},
+		Spec:       corev1.NodeSpec{ProviderID: "vsphere://4212A3F0-0BD6-4E0F-A2A1-0F2F2BE8F9AB"},
+	})
+	rules := noderef.Rules{Canonical: noderef.VSphere}
+	machines := fleet{
+		{Machine: types.NamespacedName{Name: "a"}, ProviderID: "vsphere://4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab", Current: noderef.Ref{Name: "worker-1", UID: "u-1"}},
+		{Machine: types.NamespacedName{Name: "b"}, ProviderID: "vsphere://4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab"},
+	}
+	for _, id := range machines {
+		m := rules.Resolve(id, nodes, machines)
+		fmt.Println(id.Machine.Name, m.Outcome, "rival:", m.Rivals[0].Machine.Name)
+	}
+	// Output:
+	// a Matched rival: b
+	// b Claimed rival: a
+}
+
+// fleet is a list of all Machines. A reconciler asks the index of its cache instead.
+type fleet []noderef.Identity
+
+func (f fleet) ClaimsOn(*corev1.Node) []noderef.Identity { return f }

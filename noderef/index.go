@@ -7,28 +7,47 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Index finds Nodes by provider ID and by name in constant time. It keeps the pointers it is given and copies no Node.
+// Index finds Nodes by provider ID, by name and, where the rules ask for it, by internal address, in constant time. It keeps
+// the pointers it is given and copies no Node.
 //
-// The zero value is an empty index. It is not safe for concurrent use while it is changed; but a slice that it returned stays
-// as it was, whatever is added or removed later.
+// The zero value is an empty index for the zero [Rules]. It is not safe for concurrent use while it is changed; but a slice
+// that it returned stays as it was, whatever is added or removed later.
 type Index struct {
+	rules        Rules
 	byName       map[string]*corev1.Node
-	byProviderID map[string][]*corev1.Node
+	byProviderID bucket
+	byAddress    bucket // nil unless rules.ByAddress
 }
 
-var _ Lookup = (*Index)(nil)
+var (
+	_ Lookup        = (*Index)(nil)
+	_ AddressLookup = (*Index)(nil)
+)
 
-// BuildIndex returns an index of the Nodes. It does not keep the slice. Of two Nodes with one name the last counts, since a
-// cluster has only one.
+// NewIndex returns an empty index for Nodes that are looked up by these rules.
+func NewIndex(rules Rules) *Index {
+	x := &Index{rules: rules}
+	x.init(0)
+	return x
+}
+
+// BuildIndex returns an index of the Nodes for the zero [Rules]. It does not keep the slice. Of two Nodes with one name the
+// last counts, since a cluster has only one.
 func BuildIndex(nodes []*corev1.Node) *Index {
-	x := &Index{
-		byName:       make(map[string]*corev1.Node, len(nodes)),
-		byProviderID: make(map[string][]*corev1.Node, len(nodes)),
-	}
+	x := &Index{}
+	x.init(len(nodes))
 	for _, n := range nodes {
 		x.Add(n)
 	}
 	return x
+}
+
+func (x *Index) init(size int) {
+	x.byName = make(map[string]*corev1.Node, size)
+	x.byProviderID = make(bucket, size)
+	if x.rules.ByAddress {
+		x.byAddress = make(bucket, size)
+	}
 }
 
 // Add puts a Node into the index, in place of the one with the same name, which it returns (nil when there was none). The
@@ -38,15 +57,11 @@ func (x *Index) Add(node *corev1.Node) (replaced *corev1.Node) {
 		return nil
 	}
 	if x.byName == nil {
-		x.byName = map[string]*corev1.Node{}
-		x.byProviderID = map[string][]*corev1.Node{}
+		x.init(0)
 	}
 	replaced = x.byName[node.Name]
-	if replaced != nil && replaced.Spec.ProviderID != node.Spec.ProviderID {
-		x.unlink(replaced)
-	}
 	x.byName[node.Name] = node
-	x.link(node)
+	x.link(replaced, node)
 	return replaced
 }
 
@@ -55,13 +70,18 @@ func (x *Index) Remove(name string) (removed *corev1.Node) {
 	removed = x.byName[name]
 	if removed != nil {
 		delete(x.byName, name)
-		x.unlink(removed)
+		x.link(removed, nil)
 	}
 	return removed
 }
 
-// ByProviderID returns the Nodes with exactly this provider ID, sorted by name, as a view. It allocates nothing.
-func (x *Index) ByProviderID(id string) []*corev1.Node { return x.byProviderID[id] }
+// ByProviderID returns the Nodes with this provider ID, sorted by name, as a view. It allocates nothing, unless a Canonical
+// rewrites the ID.
+func (x *Index) ByProviderID(id string) []*corev1.Node { return x.byProviderID[x.rules.Key(id)] }
+
+// ByAddress returns the Nodes with this InternalIP, sorted by name, as a view. It has none unless the rules say
+// [Rules.ByAddress]. It allocates nothing.
+func (x *Index) ByAddress(address string) []*corev1.Node { return x.byAddress[address] }
 
 // ByName returns the Node of that name as a view, or nil. It allocates nothing.
 func (x *Index) ByName(name string) *corev1.Node { return x.byName[name] }
@@ -79,33 +99,74 @@ func (x *Index) Names() []string {
 	return names
 }
 
-// link never writes into a slice that a reader may hold: it builds a new one.
-func (x *Index) link(node *corev1.Node) {
-	id := node.Spec.ProviderID
-	if !ValidProviderID(id) {
+// link takes a Node out of the index, puts one in, or exchanges one for another of the same name. Either may be nil.
+func (x *Index) link(out, in *corev1.Node) {
+	x.byProviderID.move(x.providerKey(out), x.providerKey(in), out, in)
+	if x.byAddress == nil {
 		return
 	}
-	old := x.byProviderID[id]
+	for _, address := range internalAddresses(out) {
+		x.byAddress.remove(address, out.Name)
+	}
+	for _, address := range internalAddresses(in) {
+		x.byAddress.put(address, in)
+	}
+}
+
+func (x *Index) providerKey(node *corev1.Node) string {
+	if node == nil {
+		return ""
+	}
+	return x.rules.Key(node.Spec.ProviderID)
+}
+
+func internalAddresses(node *corev1.Node) []string {
+	var addresses []string
+	if node != nil {
+		for _, a := range node.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP && a.Address != "" {
+				addresses = append(addresses, a.Address)
+			}
+		}
+	}
+	return addresses
+}
+
+// bucket holds Nodes by a key that several may share, sorted by name. It never writes into a slice that a reader may hold: it
+// builds a new one. The empty key is no key.
+type bucket map[string][]*corev1.Node
+
+func (b bucket) move(from, to string, out, in *corev1.Node) {
+	if from != to && from != "" {
+		b.remove(from, out.Name)
+	}
+	b.put(to, in)
+}
+
+func (b bucket) put(key string, node *corev1.Node) {
+	if key == "" {
+		return
+	}
+	old := b[key]
 	at, found := slices.BinarySearchFunc(old, node.Name, compareName)
 	next := make([]*corev1.Node, 0, len(old)+1)
 	next = append(append(next, old[:at]...), node)
 	if found {
 		at++
 	}
-	x.byProviderID[id] = append(next, old[at:]...)
+	b[key] = append(next, old[at:]...)
 }
 
-func (x *Index) unlink(node *corev1.Node) {
-	id := node.Spec.ProviderID
-	old := x.byProviderID[id]
-	at, found := slices.BinarySearchFunc(old, node.Name, compareName)
+func (b bucket) remove(key, name string) {
+	old := b[key]
+	at, found := slices.BinarySearchFunc(old, name, compareName)
 	switch {
 	case !found:
 	case len(old) == 1:
-		delete(x.byProviderID, id)
+		delete(b, key)
 	default:
 		next := make([]*corev1.Node, 0, len(old)-1)
-		x.byProviderID[id] = append(append(next, old[:at]...), old[at+1:]...)
+		b[key] = append(append(next, old[:at]...), old[at+1:]...)
 	}
 }
 

@@ -6,41 +6,35 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Lookup finds Nodes. [Index] and nodeindex.Index implement it.
-//
-// What it returns is a view: neither the Nodes nor the slice may be changed.
-type Lookup interface {
-	// ByProviderID returns the Nodes with exactly this provider ID, sorted by name. IDs that are not valid have none.
-	ByProviderID(id string) []*corev1.Node
-	// ByName returns the Node of that name, or nil.
-	ByName(name string) *corev1.Node
-}
-
 // Outcome is what a lookup means for a Machine.
 type Outcome uint8
 
 const (
-	// Unknown is the zero value. [Resolve] never returns it; treat it like [Ambiguous].
+	// Unknown is the zero value. Resolve never returns it; treat it like [Ambiguous].
 	Unknown Outcome = iota
-	// Matched means that one Node has the provider ID, and that it is the recorded one or the first.
+	// Matched means that one Node is the Machine's, and that it is the recorded one or the first.
 	Matched
 	// Readopted means that one Node has the provider ID, but another UID or name than the recorded Node. It is the
 	// Machine's; see [Match.Record].
 	Readopted
-	// NotFound means that no Node has the provider ID, and none has the recorded name.
+	// NotFound means that no Node matches, and none has the recorded name.
 	NotFound
-	// NoProviderID means that the Machine has no provider ID yet, or one that names no instance.
+	// NoProviderID means that the Machine has no provider ID yet, or one that names no instance, and that no fallback found
+	// a Node.
 	NoProviderID
-	// Ambiguous means that several Nodes have the provider ID; see [Match.Candidates].
+	// Ambiguous means that several Nodes match; see [Match.Candidates].
 	Ambiguous
-	// Stale means that no Node has the provider ID, while a Node with the recorded name exists and has another one (or
-	// none): the name was taken over. That Node is [Match.Other] and must be left alone.
+	// Stale means that no Node matches, while a Node with the recorded name exists and has another provider ID (or none) or
+	// another UID: the name was taken over. That Node is [Match.Other] and must be left alone.
 	Stale
+	// Claimed means that a Node matches, but that another Machine has recorded it, or names it too while nobody has recorded
+	// it; see [Match.Rivals]. That Node is [Match.Other] and must be left alone until a person has resolved the matter.
+	Claimed
 )
 
 // String returns the name of the constant.
 func (o Outcome) String() string {
-	names := [...]string{"Unknown", "Matched", "Readopted", "NotFound", "NoProviderID", "Ambiguous", "Stale"}
+	names := [...]string{"Unknown", "Matched", "Readopted", "NotFound", "NoProviderID", "Ambiguous", "Stale", "Claimed"}
 	if int(o) < len(names) {
 		return names[o]
 	}
@@ -53,23 +47,26 @@ type Key uint8
 const (
 	// ByNothing is the zero value: there was no match.
 	ByNothing Key = iota
-	// ByProviderID means that the Node's spec.providerID equals the Machine's.
+	// ByProviderID means that the Node's spec.providerID is the Machine's.
 	ByProviderID
+	// ByName means that the Node has the expected name ([Rules.ByName]).
+	ByName
+	// ByAddress means that the Node has an internal address of the instance ([Rules.ByAddress]).
+	ByAddress
+	// ByRecord means that the Node was recorded earlier, when name or address matched, and has no provider ID to this day.
+	ByRecord
 )
 
-// String returns the field that the key stands for.
+// String returns the property in words.
 func (k Key) String() string {
-	switch k {
-	case ByNothing:
-		return "nothing"
-	case ByProviderID:
-		return "provider ID"
-	default:
-		return "Key(" + strconv.Itoa(int(k)) + ")"
+	names := [...]string{"nothing", "provider ID", "name", "address", "record"}
+	if int(k) < len(names) {
+		return names[k]
 	}
+	return "Key(" + strconv.Itoa(int(k)) + ")"
 }
 
-// Match is the answer of [Resolve]. Its Nodes are views: they must not be changed.
+// Match is the answer of [Rules.Resolve]. Its Nodes are views: they must not be changed.
 type Match struct {
 	Outcome Outcome
 	// By is the property that matched; ByNothing when Node is nil.
@@ -83,11 +80,17 @@ type Match struct {
 	UIDChanged bool
 	// NameChanged says that the recorded reference had another name: the instance registered again under a new one.
 	NameChanged bool
-	// Candidates are the Nodes that share the provider ID, sorted by name. Only set when the outcome is Ambiguous.
+	// Candidates are the Nodes that match, sorted by name. Only set when the outcome is Ambiguous.
 	Candidates []*corev1.Node
 	// Other is a Node that is not the Machine's and that a person should hear about: for Stale the Node that has the
-	// recorded name, for Readopted the formerly recorded Node when it still exists (the provider ID of the Machine changed).
+	// recorded name, for Claimed the contested one, for Readopted the formerly recorded Node when it still exists (the
+	// provider ID of the Machine changed), and the one that a fallback refused.
 	Other *corev1.Node
+	// Refused is why a fallback refused Other.
+	Refused Refusal
+	// Rivals are the other Machines that name the Node, sorted. They are set for Claimed, and for a Node that is matched
+	// because this Machine alone has recorded it.
+	Rivals []Claim
 }
 
 // Found says that the Machine has a Node: the outcome is Matched or Readopted.
@@ -104,31 +107,47 @@ func (m Match) CandidateNames(limit int) (names []string, more int) {
 	return names, len(m.Candidates) - n
 }
 
-// Resolve finds a Machine's Node. It makes at most two lookups, allocates nothing, and keeps no argument.
+// Resolve is [Rules.Resolve] of the zero Rules, without claims of other Machines.
+func Resolve(id Identity, nodes Lookup) Match { return Rules{}.Resolve(id, nodes, nil) }
+
+// Resolve finds a Machine's Node. A provider ID decides alone: it is never overruled by a name or an address. Claims may be
+// nil: then the Machine is taken to be the only one. It allocates nothing unless a fallback is on, a Canonical rewrites the
+// ID, or another Machine claims the Node; claims are only asked about a Node that was found.
+//
+// A fallback matches a Node only while that has no provider ID, is not older than the instance, is not being deleted, is the
+// only one, and is claimed by no other Machine. Once it is recorded, nothing but its UID confirms it, and a provider ID
+// that appears later decides again.
 //
 // The caller asks only when the lookup is complete: an index that has not seen all Nodes says NotFound for a Node that exists.
-func Resolve(id Identity, nodes Lookup) Match {
+func (r Rules) Resolve(id Identity, nodes Lookup, claims Claims) Match {
 	if !ValidProviderID(id.ProviderID) {
-		return Match{Outcome: NoProviderID}
+		return r.contested(id, r.without(id, nodes, NoProviderID), claims)
 	}
 	found := nodes.ByProviderID(id.ProviderID)
 	switch len(found) {
 	case 0:
-		return missing(id, nodes)
+		return r.contested(id, r.without(id, nodes, NotFound), claims)
 	case 1:
-		return matched(id, found[0], nodes)
+		return r.contested(id, matched(id, found[0], nodes), claims)
 	default:
 		return Match{Outcome: Ambiguous, Candidates: found}
 	}
 }
 
-func missing(id Identity, nodes Lookup) Match {
-	if id.Current.Name != "" {
+// without decides where no Node has the Machine's provider ID.
+func (r Rules) without(id Identity, nodes Lookup, otherwise Outcome) Match {
+	m := r.fallback(id, nodes)
+	if m.Outcome == Matched || m.Outcome == Ambiguous {
+		return m
+	}
+	// A Machine that never had a provider ID has only names to go by, so a recorded name is of interest with a fallback only.
+	if id.Current.Name != "" && (otherwise == NotFound || r.fallsBack()) {
 		if other := nodes.ByName(id.Current.Name); other != nil {
 			return Match{Outcome: Stale, Other: other}
 		}
 	}
-	return Match{Outcome: NotFound}
+	m.Outcome = otherwise
+	return m
 }
 
 func matched(id Identity, node *corev1.Node, nodes Lookup) Match {

@@ -165,27 +165,31 @@ func TestResolveAllocatesNothing(t *testing.T) {
 }
 
 func TestEveryOutcomeAndKeyHasAName(t *testing.T) {
-	for o := Unknown; o <= Stale; o++ {
+	for o := Unknown; o <= Claimed; o++ {
 		require.NotContains(t, o.String(), "(")
 	}
 	require.Equal(t, "Outcome(99)", Outcome(99).String())
-	require.Equal(t, "nothing", ByNothing.String())
+	for k := ByNothing; k <= ByRecord; k++ {
+		require.NotContains(t, k.String(), "(")
+	}
 	require.Equal(t, "provider ID", ByProviderID.String())
 	require.Equal(t, "Key(99)", Key(99).String())
 }
 
 func BenchmarkResolve(b *testing.B) {
-	nodes := make([]*corev1.Node, 10_000)
-	for i := range nodes {
-		nodes[i] = newNode(fmt.Sprintf("node-%d", i), fmt.Sprint(i), fmt.Sprintf("test:///zone/i-%d", i))
-	}
-	index := BuildIndex(nodes)
-	for name, id := range map[string]string{"hit": "test:///zone/i-5000", "miss": "test:///zone/i-none"} {
-		b.Run(name+"/nodes=10000", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				Resolve(Identity{ProviderID: id}, index)
-			}
-		})
+	for _, size := range []int{10_000, 50_000} {
+		nodes := make([]*corev1.Node, size)
+		for i := range nodes {
+			nodes[i] = newNode(fmt.Sprintf("node-%d", i), fmt.Sprint(i), fmt.Sprintf("test:///zone/i-%d", i))
+		}
+		index := BuildIndex(nodes)
+		for name, id := range map[string]string{"hit": "test:///zone/i-5000", "miss": "test:///zone/i-none"} {
+			b.Run(fmt.Sprintf("%s/nodes=%d", name, size), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					Resolve(Identity{ProviderID: id}, index)
+				}
+			})
+		}
 	}
 }

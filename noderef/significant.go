@@ -7,14 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Ready says that the Node's Ready condition is True. A nil Node, and one without that condition, is not ready.
-func Ready(node *corev1.Node) bool {
-	if node == nil {
-		return false
-	}
-	return conditionStatus(node.Status.Conditions, corev1.NodeReady) == corev1.ConditionTrue
-}
-
 // Significant says whether a change of a Node can change a decision about its Machine. It is the filter of Node events: a
 // kubelet's heartbeat is not significant, and wakes nobody.
 //
@@ -22,27 +14,33 @@ func Ready(node *corev1.Node) bool {
 // annotations, taints (but not the time one was added), unschedulable, addresses and node info; and the status of any
 // condition, because health checks may name any type. Not significant are capacity, images, volumes, reasons, messages and
 // times. Either Node may be nil. It allocates nothing.
-func Significant(old, updated *corev1.Node) bool {
+func Significant(old, updated *corev1.Node) bool { return SignificantTo(old, updated, nil) }
+
+// SignificantTo is [Significant] for a reader who manages only some labels, annotations and taints. Those are where most
+// writes of others land: attached volumes, network plug-ins, time to live. They count only when concerns says so, for example
+// propagate.Policy.Concerns, which is called with two Nodes that are not nil; nil counts all of them.
+func SignificantTo(old, updated *corev1.Node, concerns func(old, updated *corev1.Node) bool) bool {
 	if old == nil || updated == nil {
 		return old != updated
 	}
 	if old == updated {
 		return false
 	}
-	return !sameMeta(old, updated) || !sameSpec(&old.Spec, &updated.Spec) || !sameStatus(&old.Status, &updated.Status)
+	if concerns == nil {
+		concerns = anyMetadata
+	}
+	return old.UID != updated.UID ||
+		old.DeletionTimestamp.IsZero() != updated.DeletionTimestamp.IsZero() ||
+		old.Spec.ProviderID != updated.Spec.ProviderID ||
+		old.Spec.Unschedulable != updated.Spec.Unschedulable ||
+		!sameStatus(&old.Status, &updated.Status) ||
+		concerns(old, updated)
 }
 
-func sameMeta(a, b *corev1.Node) bool {
-	return a.UID == b.UID &&
-		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
-		maps.Equal(a.Labels, b.Labels) &&
-		maps.Equal(a.Annotations, b.Annotations)
-}
-
-func sameSpec(a, b *corev1.NodeSpec) bool {
-	return a.ProviderID == b.ProviderID &&
-		a.Unschedulable == b.Unschedulable &&
-		slices.EqualFunc(a.Taints, b.Taints, sameTaint)
+func anyMetadata(a, b *corev1.Node) bool {
+	return !maps.Equal(a.Labels, b.Labels) ||
+		!maps.Equal(a.Annotations, b.Annotations) ||
+		!slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, sameTaint)
 }
 
 func sameStatus(a, b *corev1.NodeStatus) bool {

@@ -101,13 +101,17 @@ func TestSignificantAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestReady(t *testing.T) {
-	n := fullNode()
-	if !Ready(n) {
-		t.Error("a Node whose Ready condition is True is ready")
-	}
-	n.Status.Conditions[0].Status = corev1.ConditionUnknown
-	if Ready(n) || Ready(nil) || Ready(&corev1.Node{}) {
-		t.Error("Unknown, no Node and no condition are not ready")
+func TestSignificantToAsksAboutWhatIsManaged(t *testing.T) {
+	for _, concerned := range []bool{false, true} {
+		concerns := func(old, updated *corev1.Node) bool { return concerned }
+		a, b := fullNode(), fullNode()
+		b.Labels["l"], b.Annotations["a"], b.Spec.Taints = "2", "2", nil
+		if got := SignificantTo(a, b, concerns); got != concerned {
+			t.Errorf("labels, annotations and taints: %v, want %v", got, concerned)
+		}
+		b.Spec.Unschedulable = true
+		if !SignificantTo(a, b, concerns) || !SignificantTo(nil, b, concerns) || SignificantTo(nil, nil, concerns) {
+			t.Error("the rest does not depend on it")
+		}
 	}
 }

@@ -10,10 +10,14 @@
 //   - When a subscriber is told of a Node, the index has it, or has already seen something newer. It is told of the events one
 //     by one and in order.
 //   - A subscriber that starts late is told of every Node that is there.
-//   - Lookups take constant time, allocate nothing, copy no Node and make no request. Reads through a controller-runtime
-//     client copy every Node they return.
+//   - Lookups take constant time, allocate nothing, copy no Node and make no request, whether they find something or not.
+//     Reads through a controller-runtime client copy every Node they return; one that finds nothing and then looks through all
+//     Nodes, as Cluster API's does, copies the cluster (make bench BENCH=Lookup).
 //   - [Index.HasSynced] is true only after the index itself has seen the whole first list.
-//   - Updates that are not significant (noderef.Significant), such as heartbeats, wake nobody.
+//   - Updates that are not significant (noderef.Significant), such as heartbeats, wake nobody. A mapper is told of one Node at
+//     a time, so that whoever waits for another one is not looked at.
+//
+// [TrimNode] makes the cache, and with it the index, smaller.
 //
 // # Limits
 //

@@ -15,8 +15,12 @@ import (
 
 // Options changes how an [Index] works. The zero Options are the defaults.
 type Options struct {
-	// Significant says which updates of a Node wake subscribers. The index takes in every update. Default:
-	// noderef.Significant.
+	// Rules are those that Machines are matched by. They say what Nodes are indexed by: canonical provider IDs, and internal
+	// addresses only for noderef.Rules.ByAddress. Default: provider IDs as they are.
+	Rules noderef.Rules
+	// Significant says which updates of a Node subscribers are told of. The index takes in every update. Default:
+	// noderef.Significant. A subscriber that cares about less looks at the event again, for example with
+	// noderef.SignificantTo.
 	Significant func(old, updated *corev1.Node) bool
 }
 
@@ -29,7 +33,7 @@ type Index struct {
 
 	// nodesMu guards nodes. It is held for single operations only, never while a subscriber runs.
 	nodesMu sync.RWMutex
-	nodes   noderef.Index
+	nodes   *noderef.Index
 
 	// eventsMu makes one step of "update the index, tell the subscribers", and of "tell a new subscriber what is there, add
 	// it to the list". It is taken before nodesMu.
@@ -37,7 +41,10 @@ type Index struct {
 	subscribers []*subscriber
 }
 
-var _ noderef.Lookup = (*Index)(nil)
+var (
+	_ noderef.Lookup        = (*Index)(nil)
+	_ noderef.AddressLookup = (*Index)(nil)
+)
 
 // New returns the index of the Nodes in a cache, usually manager.GetCache(). It asks for the cache's typed Node informer, which
 // starts with the cache, and returns without waiting for it. Call it once per cache and before the cache starts where
@@ -49,7 +56,7 @@ func New(ctx context.Context, informers cache.Informers, o Options) (*Index, err
 	if informers == nil {
 		return nil, errors.New("node index: informers is nil; pass the manager's cache")
 	}
-	x := &Index{significant: o.Significant}
+	x := &Index{significant: o.Significant, nodes: noderef.NewIndex(o.Rules)}
 	if x.significant == nil {
 		x.significant = noderef.Significant
 	}
@@ -71,12 +78,20 @@ func New(ctx context.Context, informers cache.Informers, o Options) (*Index, err
 // HasSynced says that the index has seen every Node of the first list. Before that, a Node that is not found may exist.
 func (x *Index) HasSynced() bool { return x.informed.HasSynced() }
 
-// ByProviderID returns the Nodes with exactly this provider ID, sorted by name. Nodes and slice are views and must not be
+// ByProviderID returns the Nodes with this provider ID, sorted by name. Nodes and slice are views and must not be
 // changed; the slice stays as it is when Nodes come and go.
 func (x *Index) ByProviderID(id string) []*corev1.Node {
 	x.nodesMu.RLock()
 	defer x.nodesMu.RUnlock()
 	return x.nodes.ByProviderID(id)
+}
+
+// ByAddress returns the Nodes with this InternalIP, sorted by name, as views that must not be changed. It has none unless
+// Options.Rules say ByAddress.
+func (x *Index) ByAddress(address string) []*corev1.Node {
+	x.nodesMu.RLock()
+	defer x.nodesMu.RUnlock()
+	return x.nodes.ByAddress(address)
 }
 
 // ByName returns the Node of that name as a view that must not be changed, or nil.

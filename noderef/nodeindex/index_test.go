@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -143,6 +142,22 @@ func TestLookupsAllocateNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { x.ByName("a") }))
 }
 
+func TestTheIndexUsesTheRulesThatMachinesAreMatchedBy(t *testing.T) {
+	node := newNode("a", "u1", "openstack:///4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab")
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
+	for _, rules := range []noderef.Rules{{}, {Canonical: noderef.OpenStack, ByAddress: true}} {
+		x, err := New(t.Context(), newCluster(t).cache, Options{Rules: rules})
+		require.NoError(t, err)
+		x.onAdd(node)
+		wanted := 0
+		if rules.ByAddress {
+			wanted = 1
+		}
+		require.Len(t, x.ByProviderID("openstack://region/4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab"), wanted)
+		require.Len(t, x.ByAddress("10.0.0.1"), wanted)
+	}
+}
+
 func TestLookupsMayRunWhileTheIndexChanges(t *testing.T) {
 	x := newIndex(t, newCluster(t))
 	var wg sync.WaitGroup
@@ -165,43 +180,4 @@ func TestLookupsMayRunWhileTheIndexChanges(t *testing.T) {
 		x.onDelete(newNode(fmt.Sprintf("n%d", (i+1)%3), "", ""))
 	}
 	wg.Wait()
-}
-
-func TestTrimNodeDropsOnlyWhatIsNeverRead(t *testing.T) {
-	full := func() *corev1.Node {
-		n := newNode("a", "u1", "test://1")
-		n.Labels = map[string]string{"l": "1"}
-		n.Annotations = map[string]string{"a": "1"}
-		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
-		n.Status.VolumesAttached = []corev1.AttachedVolume{{Name: "v"}}
-		return n
-	}
-	node := full()
-	node.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
-	node.Status.Images = []corev1.ContainerImage{{Names: []string{"image"}}}
-	got, err := TrimNode(node)
-	require.NoError(t, err)
-	require.Equal(t, full(), got)
-
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{}}}}
-	got, err = TrimNode(pod)
-	require.NoError(t, err)
-	require.Len(t, got.(*corev1.Pod).ManagedFields, 1)
-	_, err = TrimNode((*corev1.Node)(nil))
-	require.NoError(t, err)
-}
-
-func BenchmarkResolve(b *testing.B) {
-	x := newIndex(b, newCluster(b))
-	for i := range 10_000 {
-		x.onAdd(newNode(fmt.Sprintf("node-%d", i), fmt.Sprint(i), fmt.Sprintf("test:///zone/i-%d", i)))
-	}
-	for name, id := range map[string]string{"hit": "test:///zone/i-5000", "miss": "test:///zone/i-none"} {
-		b.Run(name+"/nodes=10000", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				noderef.Resolve(noderef.Identity{ProviderID: id}, x)
-			}
-		})
-	}
 }

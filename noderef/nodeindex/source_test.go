@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // The order that the package promises: whoever is woken by a Node finds it, however slow the handlers are. One handler of the
@@ -70,6 +71,41 @@ func TestInsignificantUpdatesWakeNobodyButAreIndexed(t *testing.T) {
 	c.Modify(cordoned)
 	eventually(t, "the cordon is told", func() bool { return r.count() > 1 })
 	require.Equal(t, []string{">u1", "u1>u1"}, r.seen(), "one event for the cordon, none for the heartbeat")
+}
+
+// Machines whose Nodes have not joined are not looked at when other Nodes change: a mapper is told of the Node concerned alone,
+// and of nothing at all for a heartbeat.
+func TestWaitingMachinesAreNotWokenByOtherNodes(t *testing.T) {
+	x := newIndex(t, newCluster(t))
+	machines := map[string]string{} // provider ID to Machine
+	for i := range 5000 {
+		machines[fmt.Sprintf("test://waiting-%d", i)] = fmt.Sprintf("waiting-%d", i)
+	}
+	machines["test://1"] = "its-machine"
+	queue := newQueue(t)
+	told := 0
+	require.NoError(t, x.Source(func(e Event) []reconcile.Request {
+		told++
+		if name, found := machines[e.New.Spec.ProviderID]; found {
+			return []reconcile.Request{request(name)}
+		}
+		return nil
+	}).Start(t.Context(), queue))
+
+	x.onAdd(newNode("foreign", "u0", "test://nobody"))
+	require.Zero(t, queue.Len())
+	x.onAdd(newNode("a", "u1", "test://1"))
+	require.Equal(t, 1, queue.Len())
+	require.Equal(t, 2, told)
+	for range 100 {
+		beat := newNode("a", "u1", "test://1")
+		beat.Status.VolumesInUse = []corev1.UniqueVolumeName{"v"}
+		x.onUpdate(x.ByName("a"), beat)
+	}
+	require.Equal(t, 2, told, "heartbeats are not even mapped")
+	require.Equal(t, 1, queue.Len())
+	x.onUpdate(newNode("late", "u2", ""), newNode("late", "u2", "test://waiting-7"))
+	require.Equal(t, 2, queue.Len(), "a provider ID that appears late wakes the one that waits for it")
 }
 
 func TestTheCallerMayDecideWhatIsSignificant(t *testing.T) {

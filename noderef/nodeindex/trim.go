@@ -3,7 +3,8 @@ package nodeindex
 import corev1 "k8s.io/api/core/v1"
 
 // TrimNode is a transform for a cache's Nodes (cache.ByObject.Transform). It drops metadata.managedFields and status.images,
-// which nothing here reads and which are most of a Node's size, and keeps everything else. Objects of other types pass
+// which nothing here reads and which are most of a Node's size: one with 50 images takes about 24 KB of memory before and
+// 6 KB after (make bench BENCH=NodeMemory). Everything else is kept, for whoever shares the cache. Objects of other types pass
 // through. It changes the object in place, as transforms may, and never fails.
 //
 // A Node from such a cache must not be written back with an Update of its status: that would delete the images.

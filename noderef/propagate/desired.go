@@ -1,78 +1,89 @@
 package propagate
 
-import corev1 "k8s.io/api/core/v1"
-
-// Annotations on a Node that this package keeps. They are Cluster API's, as of v1.13.
-const (
-	// LabelsFromMachineAnnotation lists the keys of the labels that came from the Machine, sorted and separated by commas.
-	LabelsFromMachineAnnotation = "cluster.x-k8s.io/labels-from-machine"
-	// AnnotationsFromMachineAnnotation lists the keys of the annotations that came from the Machine, sorted and separated by
-	// commas. The owner annotations are not listed.
-	AnnotationsFromMachineAnnotation = "cluster.x-k8s.io/annotations-from-machine"
-
-	// ClusterNameAnnotation holds [Owner.ClusterName].
-	ClusterNameAnnotation = "cluster.x-k8s.io/cluster-name"
-	// ClusterNamespaceAnnotation holds [Owner.ClusterNamespace].
-	ClusterNamespaceAnnotation = "cluster.x-k8s.io/cluster-namespace"
-	// MachineAnnotation holds [Owner.Machine].
-	MachineAnnotation = "cluster.x-k8s.io/machine"
-	// OwnerKindAnnotation holds [Owner.OwnerKind].
-	OwnerKindAnnotation = "cluster.x-k8s.io/owner-kind"
-	// OwnerNameAnnotation holds [Owner.OwnerName].
-	OwnerNameAnnotation = "cluster.x-k8s.io/owner-name"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// The taint that keeps pods off a Node until it has its labels. Bootstrap providers register the Node with it.
+// Propagation says when a taint of an owner is given to its Node.
+type Propagation string
+
+// Ways to propagate a taint. Any other value leaves the Node's taint as it is.
 const (
-	// UninitializedTaintKey is the key of the taint that [Diff] removes.
-	UninitializedTaintKey = "node.cluster.x-k8s.io/uninitialized"
-	// UninitializedTaintEffect is its effect. A taint with this key and another effect is somebody else's.
-	UninitializedTaintEffect = corev1.TaintEffectNoSchedule
+	// Always keeps the taint on the Node, with the owner's value, and removes it when the owner has it no more.
+	Always Propagation = "Always"
+	// OnInitialization gives the taint to a new Node once, and leaves it alone afterwards. Without a ledger a Node is new
+	// while it has a startup taint.
+	OnInitialization Propagation = "OnInitialization"
+	// WhenMissing gives the taint to a Node that has none with its key and effect, in every pass, and neither changes nor
+	// removes it.
+	WhenMissing Propagation = "WhenMissing"
 )
 
-// Owner says on the Node which Machine it belongs to. The zero Owner leaves the owner annotations as they are. Otherwise
-// all five are made to agree with it: an empty field means that its annotation is removed.
-type Owner struct {
-	ClusterName      string
-	ClusterNamespace string
-	// Machine is the name of the Machine. It lives in ClusterNamespace.
-	Machine string
-	// OwnerKind and OwnerName name the Machine's controller, for example a MachineSet. Both are empty for a Machine that
-	// stands alone.
-	OwnerKind string
-	OwnerName string
+// Taint is a taint that an owner wants on its Node. Taints are the same when key and effect are. TimeAdded is not used.
+type Taint struct {
+	corev1.Taint
+	// Propagation is the policy's when it is empty.
+	Propagation Propagation
 }
 
-// Desired is what a Node should have from its Machine. Maps are read, never changed or kept.
+// Owner is whom a Node belongs to: a Machine, a pool, or anything else. The zero Owner leaves the policy's marks as they are.
+// Otherwise they are all made to agree with it: an empty field means that its mark is removed.
+type Owner struct {
+	Namespace, Name string
+	UID             types.UID
+	// Cluster is the name of the cluster it is part of.
+	Cluster string
+	// ControllerKind and ControllerName name the owner's own controller, for example a MachineSet. Both are empty for a
+	// Machine that stands alone.
+	ControllerKind, ControllerName string
+}
+
+// Desired is what an owner says. Maps and slices are read, never changed or kept.
 type Desired struct {
-	// Labels the Node should have, usually from [Policy.SelectLabels].
-	Labels map[string]string
-	// Annotations the Node should have, usually from [Policy.SelectAnnotations]. The keys that this package keeps itself
-	// (the constants above) are passed over.
-	Annotations map[string]string
-	// Owner becomes the owner annotations.
+	// Labels and Annotations are the owner's own; the policy selects among them.
+	Labels, Annotations map[string]string
+	// AddLabels and AddAnnotations are wanted whatever the policy selects, and win over the others. Keys that the policy
+	// itself decides about (its marks and its ledger) are passed over.
+	AddLabels, AddAnnotations map[string]string
+	// Taints are wanted on the Node. Of two with the same key and effect the first counts.
+	Taints []Taint
+	// WithoutTaints, by key and effect, are taints that the Node must not have, whoever added them. They win over Taints. For
+	// taints that stand for a state, such as the mark of an outdated revision.
+	WithoutTaints []corev1.Taint
+	// Owner becomes the marks.
 	Owner Owner
 }
 
-type pair struct{ key, value string }
-
-func (o Owner) annotations() [5]pair {
-	return [5]pair{
-		{ClusterNameAnnotation, o.ClusterName},
-		{ClusterNamespaceAnnotation, o.ClusterNamespace},
-		{MachineAnnotation, o.Machine},
-		{OwnerKindAnnotation, o.OwnerKind},
-		{OwnerNameAnnotation, o.OwnerName},
+// says returns the value of a mark, and false when the Node should not have it. have is what the Node has: when that is right
+// already, it is returned without building the text again.
+func (o *Owner) says(field OwnerField, have string) (string, bool) {
+	text := ""
+	switch field {
+	case OwnerName:
+		text = o.Name
+	case OwnerNamespace:
+		text = o.Namespace
+	case OwnerNamespacedName:
+		if o.isNamespacedName(have) {
+			return have, true
+		}
+		if o.Name != "" {
+			text = o.Namespace + "/" + o.Name
+		}
+	case OwnerUID:
+		text = string(o.UID)
+	case OwnerCluster:
+		text = o.Cluster
+	case OwnerControllerKind:
+		text = o.ControllerKind
+	case OwnerControllerName:
+		text = o.ControllerName
 	}
+	return text, text != ""
 }
 
-// reserved keys are written from Owner and from the bookkeeping alone; a second writer would put two operations on one path.
-func reserved(key string) bool {
-	switch key {
-	case LabelsFromMachineAnnotation, AnnotationsFromMachineAnnotation, ClusterNameAnnotation, ClusterNamespaceAnnotation,
-		MachineAnnotation, OwnerKindAnnotation, OwnerNameAnnotation:
-		return true
-	default:
-		return false
-	}
+func (o *Owner) isNamespacedName(have string) bool {
+	n := len(o.Namespace)
+	return o.Name != "" && len(have) == n+1+len(o.Name) && have[:n] == o.Namespace && have[n] == '/' && have[n+1:] == o.Name
 }

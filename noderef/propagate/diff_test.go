@@ -18,6 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// everything is Cluster API's policy for an owner whose labels and annotations all go to its Node.
+func everything() *Policy {
+	p := ClusterAPI()
+	p.Labels.All, p.Annotations.All = true, true
+	return p
+}
+
 var uninitialized = corev1.Taint{Key: UninitializedTaintKey, Effect: UninitializedTaintEffect}
 
 func newNode(labels, annotations map[string]string, taints ...corev1.Taint) *corev1.Node {
@@ -47,6 +54,7 @@ func apply(t *testing.T, node *corev1.Node, patch []byte) (*corev1.Node, error) 
 type m = map[string]string
 
 func TestDiff(t *testing.T) {
+	policy := everything()
 	notReady := corev1.Taint{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoSchedule}
 	cases := []struct {
 		name            string
@@ -59,9 +67,9 @@ func TestDiff(t *testing.T) {
 		{
 			name:            "a fresh Node gets everything in one patch",
 			node:            newNode(nil, nil, notReady, uninitialized),
-			desired:         Desired{Labels: m{"d/b": "2", "d/a": "1"}, Annotations: m{"d/x": ""}, Owner: Owner{Machine: "m"}},
+			desired:         Desired{Labels: m{"d/b": "2", "d/a": "1"}, Annotations: m{"d/x": ""}, Owner: Owner{Name: "m"}},
 			wantLabels:      m{"d/a": "1", "d/b": "2"},
-			wantAnnotations: m{"d/x": "", LabelsFromMachineAnnotation: "d/a,d/b", AnnotationsFromMachineAnnotation: "d/x", MachineAnnotation: "m"},
+			wantAnnotations: m{"d/x": "", LabelsFromMachineAnnotation: "d/a,d/b", AnnotationsFromMachineAnnotation: "d/x", TaintsFromMachineAnnotation: "", MachineAnnotation: "m"},
 			wantTaints:      []corev1.Taint{notReady},
 		},
 		{
@@ -69,7 +77,7 @@ func TestDiff(t *testing.T) {
 			node:            newNode(m{"d/a": "1", "other": "x"}, nil),
 			desired:         Desired{Labels: m{"d/a": "1"}},
 			wantLabels:      m{"d/a": "1", "other": "x"},
-			wantAnnotations: m{LabelsFromMachineAnnotation: "d/a"},
+			wantAnnotations: m{LabelsFromMachineAnnotation: "d/a", TaintsFromMachineAnnotation: ""},
 		},
 		{
 			name:            "what was remembered and is not wanted goes, and nothing else",
@@ -101,19 +109,19 @@ func TestDiff(t *testing.T) {
 			node:            newNode(m{"d/a": "theirs"}, nil),
 			desired:         Desired{Labels: m{"d/a": "ours"}},
 			wantLabels:      m{"d/a": "ours"},
-			wantAnnotations: m{LabelsFromMachineAnnotation: "d/a"},
+			wantAnnotations: m{LabelsFromMachineAnnotation: "d/a", TaintsFromMachineAnnotation: ""},
 		},
 		{
 			name:            "a Machine that loses its controller loses the owner annotations",
 			node:            newNode(nil, m{MachineAnnotation: "m", OwnerKindAnnotation: "MachineSet", OwnerNameAnnotation: "s"}),
-			desired:         Desired{Owner: Owner{Machine: "m", ClusterName: "c", ClusterNamespace: "ns"}},
-			wantAnnotations: m{MachineAnnotation: "m", ClusterNameAnnotation: "c", ClusterNamespaceAnnotation: "ns"},
+			desired:         Desired{Owner: Owner{Name: "m", Cluster: "c", Namespace: "ns"}},
+			wantAnnotations: m{MachineAnnotation: "m", ClusterNameAnnotation: "c", ClusterNamespaceAnnotation: "ns", TaintsFromMachineAnnotation: ""},
 		},
 		{
 			name:            "without an owner its annotations are left alone",
 			node:            newNode(nil, m{MachineAnnotation: "theirs"}),
 			desired:         Desired{Annotations: m{"d/x": "1"}},
-			wantAnnotations: m{MachineAnnotation: "theirs", "d/x": "1", AnnotationsFromMachineAnnotation: "d/x"},
+			wantAnnotations: m{MachineAnnotation: "theirs", "d/x": "1", AnnotationsFromMachineAnnotation: "d/x", TaintsFromMachineAnnotation: ""},
 		},
 		{
 			name: "our own annotations cannot be desired, nor removed through the list",
@@ -127,7 +135,8 @@ func TestDiff(t *testing.T) {
 			name: "only the one taint goes",
 			node: newNode(nil, nil, corev1.Taint{Key: UninitializedTaintKey, Effect: corev1.TaintEffectNoExecute},
 				uninitialized, notReady),
-			wantTaints: []corev1.Taint{{Key: UninitializedTaintKey, Effect: corev1.TaintEffectNoExecute}, notReady},
+			wantAnnotations: m{TaintsFromMachineAnnotation: ""},
+			wantTaints:      []corev1.Taint{{Key: UninitializedTaintKey, Effect: corev1.TaintEffectNoExecute}, notReady},
 		},
 		{
 			name:            "keys and values with special characters survive",
@@ -140,7 +149,7 @@ func TestDiff(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			before := tc.node.DeepCopy()
-			patch, changed := Diff(tc.node, tc.desired)
+			patch, changed := policy.Diff(tc.node, tc.desired)
 			require.True(t, changed)
 			require.Equal(t, before, tc.node, "the Node is only read")
 
@@ -150,14 +159,15 @@ func TestDiff(t *testing.T) {
 			if diff := cmp.Diff(want, got, equalEmpty); diff != "" {
 				t.Errorf("patched Node (-want +got):\n%s\n%s", diff, patch)
 			}
-			_, again := Diff(got, tc.desired)
+			_, again := policy.Diff(got, tc.desired)
 			require.False(t, again, "a second pass finds nothing to do")
 		})
 	}
 }
 
 func TestDiffFindsNothingToDo(t *testing.T) {
-	owner := Owner{ClusterName: "c", ClusterNamespace: "ns", Machine: "m"}
+	policy := everything()
+	owner := Owner{Cluster: "c", Namespace: "ns", Name: "m"}
 	annotated := m{ClusterNameAnnotation: "c", ClusterNamespaceAnnotation: "ns", MachineAnnotation: "m", "other": "x"}
 	with := func(extra m) m {
 		all := m{}
@@ -190,30 +200,97 @@ func TestDiffFindsNothingToDo(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			patch, changed := Diff(tc.node, tc.desired)
+			patch, changed := policy.Diff(tc.node, tc.desired)
 			require.False(t, changed, patch.String())
 			require.Equal(t, "[]", patch.String())
-			if n := testing.AllocsPerRun(100, func() { Diff(tc.node, tc.desired) }); n != 0 {
+			if n := testing.AllocsPerRun(100, func() { policy.Diff(tc.node, tc.desired) }); n != 0 {
 				t.Errorf("%v allocations, want 0", n)
 			}
 		})
 	}
 }
 
-func TestThePatchTestsEveryValueItTouches(t *testing.T) {
-	node := newNode(m{"d/a": "1"}, nil, uninitialized)
-	patch, _ := Diff(node, Desired{Labels: m{"d/b": "2"}})
+func TestThePatchTestsWhatItRestsOnAndNothingElse(t *testing.T) {
+	gpu := corev1.Taint{Key: "gpu", Value: "old", Effect: corev1.TaintEffectNoExecute}
+	node := newNode(m{"d/a": "1", "d/c": "3"}, m{LabelsFromMachineAnnotation: "d/a"}, uninitialized, gpu)
+	patch, _ := everything().Diff(node, Desired{
+		Labels: m{"d/b": "2", "d/c": "4"},
+		Taints: []Taint{{Taint: corev1.Taint{Key: "gpu", Value: "new", Effect: corev1.TaintEffectNoExecute}}, {Taint: corev1.Taint{Key: "x", Effect: "NoSchedule"}}},
+	})
 	want := `[{"op":"test","path":"/metadata/uid","value":"u"},` +
-		`{"op":"test","path":"/metadata/labels/d~1b","value":null},` +
+		`{"op":"remove","path":"/metadata/labels/d~1a"},` +
 		`{"op":"add","path":"/metadata/labels/d~1b","value":"2"},` +
-		`{"op":"test","path":"/metadata/annotations","value":null},` +
-		`{"op":"add","path":"/metadata/annotations","value":{}},` +
-		`{"op":"add","path":"/metadata/annotations/cluster.x-k8s.io~1labels-from-machine","value":"d/b"},` +
-		`{"op":"test","path":"/spec/taints/0","value":{"key":"node.cluster.x-k8s.io/uninitialized","effect":"NoSchedule"}},` +
-		`{"op":"remove","path":"/spec/taints/0"}]`
+		`{"op":"add","path":"/metadata/labels/d~1c","value":"4"},` +
+		`{"op":"test","path":"/metadata/annotations/cluster.x-k8s.io~1labels-from-machine","value":"d/a"},` +
+		`{"op":"add","path":"/metadata/annotations/cluster.x-k8s.io~1labels-from-machine","value":"d/b,d/c"},` +
+		`{"op":"test","path":"/metadata/annotations/cluster.x-k8s.io~1taints-from-machine","value":null},` +
+		`{"op":"add","path":"/metadata/annotations/cluster.x-k8s.io~1taints-from-machine","value":"gpu:NoExecute,x:NoSchedule"},` +
+		`{"op":"test","path":"/spec/taints/1/key","value":"gpu"},` +
+		`{"op":"test","path":"/spec/taints/1/effect","value":"NoExecute"},` +
+		`{"op":"add","path":"/spec/taints/1/value","value":"new"},` +
+		`{"op":"test","path":"/spec/taints/0/key","value":"node.cluster.x-k8s.io/uninitialized"},` +
+		`{"op":"test","path":"/spec/taints/0/effect","value":"NoSchedule"},` +
+		`{"op":"remove","path":"/spec/taints/0"},` +
+		`{"op":"add","path":"/spec/taints/-","value":{"key":"x","effect":"NoSchedule"}}]`
 	if diff := cmp.Diff(want, patch.String()); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
 	}
+}
+
+func TestAMapOrListThatTheNodeLacksIsMadeOnlyIfNobodyElseMadeItMeanwhile(t *testing.T) {
+	patch, _ := everything().Diff(newNode(nil, nil), Desired{Labels: m{"a": "1"}, Taints: []Taint{{Taint: corev1.Taint{Key: "x", Effect: "NoSchedule"}}}})
+	for name, meanwhile := range map[string]*corev1.Node{
+		"labels":      newNode(m{"theirs": "1"}, nil),
+		"annotations": newNode(nil, m{"theirs": "1"}),
+		"taints":      newNode(nil, nil, corev1.Taint{Key: "theirs", Effect: "NoSchedule"}),
+	} {
+		_, err := apply(t, meanwhile, patch.JSON())
+		require.Error(t, err, name)
+	}
+}
+
+// A value that the decision rests on is tested: what the ledger says, and that a key is missing which is only given then.
+func TestWhatAPatchRestsOnMustNotHaveChanged(t *testing.T) {
+	weak := everything()
+	weak.Labels.OnlyMissing = true
+	values := everything()
+	values.Ledger = Ledger{Applied: "last"}
+	cases := []struct {
+		name            string
+		policy          *Policy
+		node, meanwhile *corev1.Node
+	}{
+		{"a key appears that is given only where it is missing", weak, newNode(m{"x": "1"}, nil), newNode(m{"x": "1", "a": "theirs"}, nil)},
+		{"the ledger changes", everything(), newNode(nil, m{LabelsFromMachineAnnotation: "b"}), newNode(nil, m{LabelsFromMachineAnnotation: "a"})},
+		{"the ledger appears", everything(), newNode(nil, m{"x": "1"}), newNode(nil, m{"x": "1", LabelsFromMachineAnnotation: "a"})},
+		{"the ledger with values changes", values, newNode(nil, m{"last": "{}"}), newNode(nil, m{"last": `{"metadata":{"labels":{"a":"<1>"}}}`})},
+		{"a key that is to be removed is gone", everything(), newNode(m{"b": "1"}, m{LabelsFromMachineAnnotation: "a,b"}),
+			newNode(m{"c": "1"}, m{LabelsFromMachineAnnotation: "a,b"})},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			patch, changed := tc.policy.Diff(tc.node, Desired{Labels: m{"a": "1"}})
+			require.True(t, changed)
+			_, err := apply(t, tc.node, patch.JSON())
+			require.NoError(t, err, patch.String())
+			_, err = apply(t, tc.meanwhile, patch.JSON())
+			require.Error(t, err, patch.String())
+		})
+	}
+}
+
+// A value that our owner wins anyway is not tested: the next patch would be the same.
+func TestWritersOfTheSameKeysCauseNoRejection(t *testing.T) {
+	node := newNode(m{"x": "1", "d/a": "old"}, m{"y": "1"}, uninitialized)
+	desired := Desired{Labels: m{"d/a": "1", "d/b": "2"}, Owner: Owner{Name: "m"}}
+	patch, _ := everything().Diff(node, desired)
+	meanwhile := newNode(m{"d/a": "theirs", "d/b": "theirs"}, m{"z": "1", MachineAnnotation: "theirs"}, uninitialized)
+	got, err := apply(t, meanwhile, patch.JSON())
+	require.NoError(t, err, patch.String())
+	want := newNode(m{"d/a": "1", "d/b": "2"}, m{
+		"z": "1", MachineAnnotation: "m", LabelsFromMachineAnnotation: "d/a,d/b", TaintsFromMachineAnnotation: "",
+	})
+	require.Empty(t, cmp.Diff(want, got, equalEmpty))
 }
 
 // These are facts of the API server's library that the patches rely on.
@@ -253,6 +330,11 @@ func TestRejected(t *testing.T) {
 		{"a test of the patch failed", failedTest, true},
 		{"the same, wrapped", fmt.Errorf("patching Node n: %w", failedTest), true},
 		{"the patched Node is invalid", invalid, false},
+		{"somebody added the same taint", apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n",
+			field.ErrorList{field.Duplicate(field.NewPath("metadata", "taints").Index(2), "x")}), true},
+		{"two taints are the same, and a label is wrong", apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n", field.ErrorList{
+			field.Duplicate(field.NewPath("metadata", "taints").Index(2), "x"), field.Invalid(field.NewPath("metadata", "labels"), "x y", "bad"),
+		}), false},
 		{"a conflict", apierrors.NewConflict(gr, "n", errors.New("x")), false},
 		{"not found", apierrors.NewNotFound(gr, "n"), false},
 		{"another error", errors.New("x"), false},
@@ -269,10 +351,11 @@ func BenchmarkDiff(b *testing.B) {
 	desired := Desired{
 		Labels:      m{"node-role.kubernetes.io/worker": "", "node.cluster.x-k8s.io/a": "1", "node.cluster.x-k8s.io/b": "2"},
 		Annotations: m{"node.cluster.x-k8s.io/x": "1"},
-		Owner:       Owner{ClusterName: "c", ClusterNamespace: "ns", Machine: "m", OwnerKind: "MachineSet", OwnerName: "s"},
+		Owner:       Owner{Cluster: "c", Namespace: "ns", Name: "m", ControllerKind: "MachineSet", ControllerName: "s"},
 	}
+	policy := ClusterAPI()
 	fresh := newNode(m{"kubernetes.io/hostname": "n"}, m{"other": "x"}, uninitialized)
-	patch, _ := Diff(fresh, desired)
+	patch, _ := policy.Diff(fresh, desired)
 	document, _ := json.Marshal(fresh)
 	decoded, _ := jsonpatch.DecodePatch(patch.JSON())
 	patched, _ := decoded.Apply(document)
@@ -282,13 +365,13 @@ func BenchmarkDiff(b *testing.B) {
 	b.Run("unchanged", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			Diff(done, desired)
+			policy.Diff(done, desired)
 		}
 	})
 	b.Run("fresh", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			p, _ := Diff(fresh, desired)
+			p, _ := policy.Diff(fresh, desired)
 			p.JSON()
 		}
 	})

@@ -2,6 +2,7 @@ package propagate_test
 
 import (
 	"fmt"
+	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,22 +10,44 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-func ExampleDiff() {
-	machineLabels := map[string]string{
-		"node-role.kubernetes.io/worker": "",
-		"example.com/team":               "not for Nodes",
-	}
+func ExamplePolicy_Diff() {
+	policy := propagate.ClusterAPI()
+	policy.Labels.Patterns = []*regexp.Regexp{regexp.MustCompile(`^example\.com/`)}
+
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: "worker-1", UID: "u-1",
 		Labels:      map[string]string{"kubernetes.io/hostname": "worker-1"},
 		Annotations: map[string]string{"node.alpha.kubernetes.io/ttl": "0"},
 	}}
-
-	desired := propagate.Desired{Labels: propagate.ClusterAPI().SelectLabels(machineLabels)}
-	patch, changed := propagate.Diff(node, desired)
+	patch, changed := policy.Diff(node, propagate.Desired{Labels: map[string]string{
+		"example.com/team":               "blue",
+		"cluster.x-k8s.io/cluster-name":  "not for Nodes",
+		"topology.kubernetes.io/anybody": "not for Nodes",
+	}})
 	fmt.Println(changed)
 	fmt.Println(patch)
 	// Output:
 	// true
-	// [{"op":"test","path":"/metadata/uid","value":"u-1"},{"op":"test","path":"/metadata/labels/node-role.kubernetes.io~1worker","value":null},{"op":"add","path":"/metadata/labels/node-role.kubernetes.io~1worker","value":""},{"op":"test","path":"/metadata/annotations/cluster.x-k8s.io~1labels-from-machine","value":null},{"op":"add","path":"/metadata/annotations/cluster.x-k8s.io~1labels-from-machine","value":"node-role.kubernetes.io/worker"}]
+	// [{"op":"test","path":"/metadata/uid","value":"u-1"},{"op":"add","path":"/metadata/labels/example.com~1team","value":"blue"},{"op":"test","path":"/metadata/annotations/cluster.x-k8s.io~1labels-from-machine","value":null},{"op":"add","path":"/metadata/annotations/cluster.x-k8s.io~1labels-from-machine","value":"example.com/team"},{"op":"test","path":"/metadata/annotations/cluster.x-k8s.io~1taints-from-machine","value":null},{"op":"add","path":"/metadata/annotations/cluster.x-k8s.io~1taints-from-machine","value":""}]
+}
+
+// A system with rules of its own is written down as data.
+func ExamplePolicy() {
+	policy := &propagate.Policy{
+		Labels:        propagate.Selection{Domains: []propagate.Domain{{Name: "acme.example", Subdomains: true}}},
+		LabelMarks:    []propagate.Mark{{Key: "acme.example/machine", Field: propagate.OwnerName}},
+		Ledger:        propagate.Ledger{Labels: "acme.example/labels"},
+		StartupTaints: []corev1.Taint{{Key: "acme.example/starting", Effect: corev1.TaintEffectNoExecute}},
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "acme.example/starting", Effect: corev1.TaintEffectNoExecute}}},
+	}
+	patch, _ := policy.Diff(node, propagate.Desired{
+		Labels: map[string]string{"disk.acme.example/kind": "ssd"},
+		Owner:  propagate.Owner{Name: "m-1"},
+	})
+	fmt.Println(patch)
+	// Output:
+	// [{"op":"test","path":"/metadata/uid","value":"u"},{"op":"add","path":"/metadata/labels/acme.example~1machine","value":"m-1"},{"op":"add","path":"/metadata/labels/disk.acme.example~1kind","value":"ssd"},{"op":"test","path":"/metadata/annotations/acme.example~1labels","value":null},{"op":"add","path":"/metadata/annotations/acme.example~1labels","value":"disk.acme.example/kind"},{"op":"test","path":"/spec/taints/0/key","value":"acme.example/starting"},{"op":"test","path":"/spec/taints/0/effect","value":"NoExecute"},{"op":"remove","path":"/spec/taints/0"}]
 }

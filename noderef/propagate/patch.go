@@ -8,16 +8,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Patch is a change of one Node, as [Diff] returns it. The zero Patch changes nothing and applies to every Node.
+// Patch is a change of one Node, as [Policy.Diff] returns it. The zero Patch changes nothing and applies to every Node.
 type Patch struct {
 	uid                     types.UID
 	labels, annotations     []change
+	taints                  []taintChange
 	noLabels, noAnnotations bool
-	taint                   int
-	taintValue              corev1.Taint
+	noTaints                bool
 }
 
 // operation is one operation of RFC 6902. An absent value is expected as "null", which differs from no value member.
@@ -27,26 +28,22 @@ type operation struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// JSON returns the patch as an RFC 6902 document. It tests the Node's UID first and then every value before it changes it, so
-// the API server applies all of it or nothing ([Rejected]). Send it with types.JSONPatchType to the Node itself, not to its
-// status.
+// JSON returns the patch as an RFC 6902 document. The API server applies all of it or, when one of its tests fails, nothing
+// ([Rejected]). It tests what the decision rests on; see the package's comment. Send it with types.JSONPatchType to the Node
+// itself, not to its status.
 func (p Patch) JSON() []byte {
 	ops := []operation{}
-	if !p.empty() {
+	if len(p.labels) > 0 || len(p.annotations) > 0 || len(p.taints) > 0 {
 		ops = append(ops, operation{"test", "/metadata/uid", quote(string(p.uid))})
 		ops = appendMap(ops, "/metadata/labels", p.labels, p.noLabels)
 		ops = appendMap(ops, "/metadata/annotations", p.annotations, p.noAnnotations)
-		ops = p.appendTaint(ops)
+		ops = p.appendTaints(ops)
 	}
 	return encode(ops)
 }
 
 // String returns the patch as JSON, for logs and tests.
 func (p Patch) String() string { return string(p.JSON()) }
-
-func (p Patch) empty() bool {
-	return len(p.labels) == 0 && len(p.annotations) == 0 && p.taintValue.Key == ""
-}
 
 // appendMap changes keys of one map. When the Node had no such map, the map has to be created; the test before it makes sure
 // that this does not wipe out a map that somebody else created meanwhile.
@@ -59,43 +56,70 @@ func appendMap(ops []operation, path string, changes []change, absent bool) []op
 	}
 	for _, c := range changes {
 		at := path + "/" + escape(c.key)
-		if c.from.present {
+		switch {
+		case !c.tested || absent:
+		case c.from.present:
 			ops = append(ops, operation{"test", at, quote(c.from.text)})
-		} else if !absent {
+		default:
 			ops = append(ops, operation{"test", at, null()})
 		}
-		switch {
-		case !c.to.present:
+		if c.to.present {
+			ops = append(ops, operation{"add", at, quote(c.to.text)}) // adding replaces
+		} else {
 			ops = append(ops, operation{"remove", at, nil})
-		case c.from.present:
-			ops = append(ops, operation{"replace", at, quote(c.to.text)})
-		default:
-			ops = append(ops, operation{"add", at, quote(c.to.text)})
 		}
 	}
 	return ops
 }
 
-// appendTaint tests the one entry that goes: when another writer has moved it, the patch is rejected rather than taking out a
-// neighbour.
-func (p Patch) appendTaint(ops []operation) []operation {
-	if p.taintValue.Key == "" {
-		return ops
+// appendTaints tests the place of every taint that it changes: when another writer has moved it, the patch is rejected
+// rather than hitting a neighbour. Taints are added at the end, which disturbs nobody; that one of the same key and effect
+// was added meanwhile is found by the API server's validation.
+func (p Patch) appendTaints(ops []operation) []operation {
+	const path = "/spec/taints"
+	var added []corev1.Taint
+	for _, c := range p.taints {
+		at := path + "/" + strconv.Itoa(c.index)
+		if c.action == addTaint {
+			added = append(added, c.taint)
+			continue
+		}
+		ops = append(ops,
+			operation{"test", at + "/key", quote(c.taint.Key)}, operation{"test", at + "/effect", quote(string(c.taint.Effect))})
+		if c.action == setTaintValue {
+			ops = append(ops, operation{"add", at + "/value", quote(c.taint.Value)})
+		} else {
+			ops = append(ops, operation{"remove", at, nil})
+		}
 	}
-	at := "/spec/taints/" + strconv.Itoa(p.taint)
-	return append(ops, operation{"test", at, encode(p.taintValue)}, operation{"remove", at, nil})
+	if p.noTaints && len(added) > 0 {
+		return append(ops, operation{"test", path, null()}, operation{"add", path, encode(added)})
+	}
+	for _, taint := range added {
+		ops = append(ops, operation{"add", path + "/-", encode(taint)})
+	}
+	return ops
 }
 
-// Rejected says whether an API server refused a patch because one of its tests failed: the Node is another one, or a value
-// changed since it was read. Read the Node again and call [Diff] again. It is false for a patch that is refused because the
-// resulting Node is invalid, which no retry mends; that answer has the same status code, 422, but names the fields.
+// Rejected says whether an API server refused a patch because the Node is not as it was when it was read: it is another one,
+// something that the patch rests on changed, or somebody added the same taint. Read the Node again and call [Policy.Diff]
+// again. It is false for a patch that is refused because the resulting Node is invalid, which no retry mends; that answer has
+// the same status code, 422, but names other faults.
 func Rejected(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
 		return false
 	}
 	details := status.Status().Details
-	return details == nil || len(details.Causes) == 0
+	if details == nil {
+		return true
+	}
+	for _, cause := range details.Causes {
+		if cause.Type != metav1.CauseTypeFieldValueDuplicate || !strings.Contains(cause.Field, "taints[") {
+			return false
+		}
+	}
+	return true
 }
 
 func escape(key string) string {

@@ -1,72 +1,137 @@
 package propagate
 
-import "strings"
+import (
+	"slices"
 
-// Domain is a DNS domain in front of the "/" of a label or annotation key.
-type Domain struct {
-	// Name is the domain, for example "node.cluster.x-k8s.io".
-	Name string
-	// Subdomains also admits every domain below Name, such as "gpu.node.cluster.x-k8s.io".
-	Subdomains bool
-}
+	corev1 "k8s.io/api/core/v1"
+)
 
-// Contains says whether a key belongs to the domain. What counts is the part before the first "/", or the whole key when it
-// has none.
-func (d Domain) Contains(key string) bool {
-	domain, _, _ := strings.Cut(key, "/")
-	if domain == d.Name {
-		return true
-	}
-	below, ok := strings.CutSuffix(domain, d.Name)
-	return d.Subdomains && ok && strings.HasSuffix(below, ".")
-}
-
-// Policy says which labels and annotations of a Machine go to its Node. The zero Policy selects nothing. It is safe for
-// concurrent use while it is not changed.
+// Policy says what an owner hands down to its Nodes and how the Nodes remember it. It is data: [ClusterAPI] is one, and other
+// systems are written down in the same way. The zero Policy hands down taints and what a [Desired] adds, and remembers
+// nothing. It is safe for concurrent use while it is not changed.
 type Policy struct {
-	Labels      []Domain
-	Annotations []Domain
+	// Labels and Annotations select among those of the owner.
+	Labels, Annotations Selection
+	// Taints is how a taint is treated that does not say so itself. Empty counts as Always.
+	Taints Propagation
+	// LabelMarks and AnnotationMarks say on the Node whom it belongs to. They are made to agree with the [Owner], and neither
+	// listed in the ledger nor ever handed down from its labels and annotations.
+	LabelMarks, AnnotationMarks []Mark
+	// Ledger is where it is remembered what came from the owner.
+	Ledger Ledger
+	// StartupTaints, by key and effect, keep pods off a Node until it has its labels and taints. They are removed in the same
+	// patch, and cannot be desired.
+	StartupTaints []corev1.Taint
 }
 
-// ClusterAPI returns Cluster API's rules. Labels: node-role.kubernetes.io itself, node-restriction.kubernetes.io and
-// node.cluster.x-k8s.io with their subdomains. Annotations: node.cluster.x-k8s.io with its subdomains. (Cluster API book,
-// "Metadata propagation".)
-func ClusterAPI() Policy {
-	return Policy{
-		Labels: []Domain{
+// Ledger names the annotations of a Node in which it is remembered what came from its owner. What is not remembered is never
+// removed: the zero Ledger only adds. Either the lists are set or Applied.
+type Ledger struct {
+	// Labels and Annotations hold sorted keys, separated by commas.
+	Labels, Annotations string
+	// Taints holds "key:effect" of the taints that are propagated always, sorted and separated by commas. That it is there,
+	// even empty, says that the Node was initialised.
+	Taints string
+	// Applied holds a JSON document with everything that was handed down last, values included:
+	// {"metadata":{"annotations":{},"labels":{}},"spec":{"taints":[]}}.
+	Applied string
+}
+
+// OwnerField is a field of an [Owner].
+type OwnerField uint8
+
+// Fields of an Owner that can be written to a Node.
+const (
+	// OwnerName is the name of the owner.
+	OwnerName OwnerField = iota + 1
+	// OwnerNamespace is its namespace.
+	OwnerNamespace
+	// OwnerNamespacedName is namespace, "/" and name.
+	OwnerNamespacedName
+	// OwnerUID is its UID.
+	OwnerUID
+	// OwnerCluster is the name of its cluster.
+	OwnerCluster
+	// OwnerControllerKind is the kind of the owner's own controller.
+	OwnerControllerKind
+	// OwnerControllerName is the name of the owner's own controller.
+	OwnerControllerName
+)
+
+// Mark is a label or annotation that holds a field of the owner.
+type Mark struct {
+	Key   string
+	Field OwnerField
+}
+
+// Annotations on a Node that Cluster API keeps, as of v1.13.
+const (
+	// LabelsFromMachineAnnotation lists the keys of the labels that came from the Machine.
+	LabelsFromMachineAnnotation = "cluster.x-k8s.io/labels-from-machine"
+	// AnnotationsFromMachineAnnotation lists the keys of the annotations that came from the Machine, marks aside.
+	AnnotationsFromMachineAnnotation = "cluster.x-k8s.io/annotations-from-machine"
+	// TaintsFromMachineAnnotation lists the taints that came from the Machine and are propagated always. Cluster API writes it
+	// with the feature gate MachineTaintPropagation. Rule: Cluster API proposal 20250513.
+	TaintsFromMachineAnnotation = "cluster.x-k8s.io/taints-from-machine"
+
+	// ClusterNameAnnotation holds the name of the Cluster.
+	ClusterNameAnnotation = "cluster.x-k8s.io/cluster-name"
+	// ClusterNamespaceAnnotation holds the namespace of the Cluster and its Machines.
+	ClusterNamespaceAnnotation = "cluster.x-k8s.io/cluster-namespace"
+	// MachineAnnotation holds the name of the Machine.
+	MachineAnnotation = "cluster.x-k8s.io/machine"
+	// OwnerKindAnnotation holds the kind of the Machine's controller.
+	OwnerKindAnnotation = "cluster.x-k8s.io/owner-kind"
+	// OwnerNameAnnotation holds the name of the Machine's controller.
+	OwnerNameAnnotation = "cluster.x-k8s.io/owner-name"
+)
+
+// InterruptibleLabel is the label that, with an empty value, says that a Node runs on an instance that its cloud may take back. It comes from
+// the infrastructure, not from the Machine's labels: add it to [Desired.AddLabels].
+const InterruptibleLabel = "cluster.x-k8s.io/interruptible"
+
+// The taint that keeps pods off a Node until it has its labels. Bootstrap providers register the Node with it.
+const (
+	// UninitializedTaintKey is the key of the taint that [ClusterAPI] removes.
+	UninitializedTaintKey = "node.cluster.x-k8s.io/uninitialized"
+	// UninitializedTaintEffect is its effect. A taint with this key and another effect is somebody else's.
+	UninitializedTaintEffect = corev1.TaintEffectNoSchedule
+)
+
+// ClusterAPI returns Cluster API's policy for a Machine. Labels: node-role.kubernetes.io itself,
+// node-restriction.kubernetes.io and node.cluster.x-k8s.io with their subdomains. Annotations: node.cluster.x-k8s.io with its
+// subdomains. (Cluster API book, "Metadata propagation".) Add patterns of your own to the result. A pool whose Nodes have no
+// Machines of their own leaves the mark of the Machine out.
+func ClusterAPI() *Policy {
+	return &Policy{
+		Labels: Selection{Domains: []Domain{
 			{Name: "node-role.kubernetes.io"},
 			{Name: "node-restriction.kubernetes.io", Subdomains: true},
 			{Name: "node.cluster.x-k8s.io", Subdomains: true},
-		},
-		Annotations: []Domain{
+		}},
+		Annotations: Selection{Domains: []Domain{
 			{Name: "node.cluster.x-k8s.io", Subdomains: true},
+		}},
+		AnnotationMarks: []Mark{
+			{ClusterNameAnnotation, OwnerCluster},
+			{ClusterNamespaceAnnotation, OwnerNamespace},
+			{MachineAnnotation, OwnerName},
+			{OwnerKindAnnotation, OwnerControllerKind},
+			{OwnerNameAnnotation, OwnerControllerName},
 		},
+		Ledger: Ledger{
+			Labels:      LabelsFromMachineAnnotation,
+			Annotations: AnnotationsFromMachineAnnotation,
+			Taints:      TaintsFromMachineAnnotation,
+		},
+		StartupTaints: []corev1.Taint{{Key: UninitializedTaintKey, Effect: UninitializedTaintEffect}},
 	}
 }
 
-// SelectLabels returns the labels that go to the Node in a new map, or nil when there are none.
-func (p Policy) SelectLabels(labels map[string]string) map[string]string {
-	return pick(labels, p.Labels)
+func marked(marks []Mark, key string) bool {
+	return slices.ContainsFunc(marks, func(m Mark) bool { return m.Key == key })
 }
 
-// SelectAnnotations returns the annotations that go to the Node in a new map, or nil when there are none.
-func (p Policy) SelectAnnotations(annotations map[string]string) map[string]string {
-	return pick(annotations, p.Annotations)
-}
-
-func pick(from map[string]string, domains []Domain) map[string]string {
-	var picked map[string]string
-	for key, value := range from {
-		for _, d := range domains {
-			if !d.Contains(key) {
-				continue
-			}
-			if picked == nil {
-				picked = make(map[string]string)
-			}
-			picked[key] = value
-			break
-		}
-	}
-	return picked
+func (l *Ledger) keeps(key string) bool {
+	return key != "" && (key == l.Labels || key == l.Annotations || key == l.Taints || key == l.Applied)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,83 +17,122 @@ import (
 
 var equalEmpty = cmpopts.EquateEmpty()
 
-// Random Nodes and wishes, with keys that overlap on purpose. The wanted state is computed by a plain model; the patch has to
-// reach it, reject every Node whose touched value changed, and tolerate every other change.
+// Random policies, Nodes and wishes, with keys that overlap on purpose. The wanted state is computed by a plain model in
+// model_test.go; the patch has to reach it in one step, and a second look must find nothing to do.
 func TestPatchesReachTheDesiredStateAndNothingElse(t *testing.T) {
 	rng := rand.New(rand.NewSource(7))
-	for range 500 {
-		node, desired := randomNode(rng), randomDesired(rng)
-		want := model(node, desired)
+	changes := 0
+	for range 3000 {
+		policy, node, desired := randomPolicy(rng), randomNode(rng), randomDesired(rng)
+		before := node.DeepCopy()
+		want := model(policy, node, desired)
 
-		patch, changed := Diff(node, desired)
+		patch, changed := policy.Diff(node, desired)
+		require.Empty(t, cmp.Diff(before, node), "the Node is only read")
 		if !changed {
 			require.Empty(t, cmp.Diff(want, node, equalEmpty), "nothing to do is only said of a Node that is as it should be")
 			continue
 		}
+		changes++
 		got, err := apply(t, node, patch.JSON())
 		require.NoError(t, err, patch.String())
 		require.Empty(t, cmp.Diff(want, got, equalEmpty), patch.String())
+		require.NotEmpty(t, cmp.Diff(node, got, equalEmpty), "a patch that changes nothing is a request too many: %s", patch)
 
-		again, _ := Diff(node, desired)
+		again, _ := policy.Diff(node, desired)
 		require.Equal(t, patch.String(), again.String(), "equal input gives a byte-equal patch")
-
-		rejectsTouched(t, node, patch)
-		toleratesForeign(t, node, want, patch)
+		more, changed := policy.Diff(got, desired)
+		require.False(t, changed, "one patch does it all: %s, then %s", patch, more)
 	}
+	require.Greater(t, changes, 2000)
 }
 
-func rejectsTouched(t *testing.T, node *corev1.Node, patch Patch) {
-	t.Helper()
-	for path := range touched(t, patch) {
+// Whatever others write between our read and our patch: either the patch is refused, or it does what it was decided to do and
+// their keys and taints stay as they wrote them.
+func TestConcurrentWritersAreNeverOverwritten(t *testing.T) {
+	rng := rand.New(rand.NewSource(11))
+	applied, refused := 0, 0
+	for range 3000 {
+		policy, node, desired := randomPolicy(rng), randomNode(rng), randomDesired(rng)
+		patch, changed := policy.Diff(node, desired)
+		if !changed {
+			continue
+		}
 		meanwhile := node.DeepCopy()
-		key := strings.NewReplacer("~1", "/", "~0", "~").Replace(path[strings.LastIndex(path, "/")+1:])
-		switch {
-		case strings.HasPrefix(path, "/metadata/labels"):
-			meanwhile.Labels = flip(meanwhile.Labels, key)
-		case strings.HasPrefix(path, "/metadata/annotations"):
-			meanwhile.Annotations = flip(meanwhile.Annotations, key)
-		default:
-			meanwhile.Spec.Taints = slices.Insert(meanwhile.Spec.Taints, 0, corev1.Taint{Key: "new", Effect: "NoSchedule"})
+		disturb(rng, meanwhile)
+		got, err := apply(t, meanwhile, patch.JSON())
+		if err != nil {
+			refused++
+			continue
 		}
-		_, err := apply(t, meanwhile, patch.JSON())
-		require.Error(t, err, "%s changed meanwhile\n%s", path, patch)
+		applied++
+		touched := touchedBy(t, patch)
+		sameBut(t, meanwhile.Labels, got.Labels, touched["labels"], patch)
+		sameBut(t, meanwhile.Annotations, got.Annotations, touched["annotations"], patch)
+		for _, taint := range meanwhile.Spec.Taints {
+			if at := findTaint(got.Spec.Taints, taint.Key, taint.Effect); !touched["taints"][name(taint)] {
+				require.GreaterOrEqual(t, at, 0, "%v was taken out: %s", taint, patch)
+				require.Equal(t, taint.Value, got.Spec.Taints[at].Value, patch.String())
+			}
+		}
+		for _, taint := range got.Spec.Taints {
+			there := findTaint(meanwhile.Spec.Taints, taint.Key, taint.Effect) >= 0
+			require.True(t, there || touched["taints"][name(taint)], "%v came from nowhere: %s", taint, patch)
+		}
 	}
-	replaced := node.DeepCopy()
-	replaced.UID = "other"
-	_, err := apply(t, replaced, patch.JSON())
-	require.Error(t, err, "another Node of the same name")
+	require.Greater(t, applied, 300)
+	require.Greater(t, refused, 300)
 }
 
-func toleratesForeign(t *testing.T, node, want *corev1.Node, patch Patch) {
+func name(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
+
+func sameBut(t *testing.T, before, after m, touched map[string]bool, patch Patch) {
 	t.Helper()
-	meanwhile, wanted := node.DeepCopy(), want.DeepCopy()
-	for _, n := range []*corev1.Node{meanwhile, wanted} {
-		n.ResourceVersion = "later"
-		n.Spec.Unschedulable = true
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "new", Effect: "NoSchedule"})
-		if len(node.Labels) > 0 {
-			n.Labels["foreign/new"] = "1"
-		}
-		if len(node.Annotations) > 0 {
-			n.Annotations["foreign/new"] = "1"
-		}
-	}
-	got, err := apply(t, meanwhile, patch.JSON())
-	require.NoError(t, err, patch.String())
-	require.Empty(t, cmp.Diff(wanted, got, equalEmpty), patch.String())
+	except := func(k, _ string) bool { return touched[k] }
+	before, after = maps.Clone(before), maps.Clone(after)
+	maps.DeleteFunc(before, except)
+	maps.DeleteFunc(after, except)
+	require.Empty(t, cmp.Diff(before, after, equalEmpty), patch.String())
 }
 
-func touched(t *testing.T, patch Patch) map[string]bool {
+// touchedBy returns what a patch means to change: keys of maps, and taints as "key:effect".
+func touchedBy(t *testing.T, patch Patch) map[string]map[string]bool {
 	t.Helper()
-	var ops []operation
-	require.NoError(t, json.Unmarshal(patch.JSON(), &ops))
-	paths := map[string]bool{}
-	for _, op := range ops {
-		if op.Op != "test" && strings.Count(op.Path, "/") > 2 {
-			paths[op.Path] = true
+	touched := map[string]map[string]bool{"labels": {}, "annotations": {}, "taints": {}}
+	for _, c := range patch.labels {
+		touched["labels"][c.key] = true
+	}
+	for _, c := range patch.annotations {
+		touched["annotations"][c.key] = true
+	}
+	for _, c := range patch.taints {
+		touched["taints"][name(c.taint)] = true
+	}
+	return touched
+}
+
+// disturb does to a Node what others do.
+func disturb(rng *rand.Rand, n *corev1.Node) {
+	for range 1 + rng.Intn(3) {
+		switch rng.Intn(6) {
+		case 0:
+			n.Labels = flip(n.Labels, someKeys[rng.Intn(len(someKeys))])
+		case 1:
+			n.Annotations = flip(n.Annotations, someKeys[rng.Intn(len(someKeys))])
+		case 2:
+			n.Spec.Taints = slices.Insert(n.Spec.Taints, rng.Intn(len(n.Spec.Taints)+1), corev1.Taint{Key: "new", Effect: "NoSchedule"})
+			n.Spec.Taints = slices.CompactFunc(n.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) })
+		case 3:
+			if i := rng.Intn(len(n.Spec.Taints) + 1); i < len(n.Spec.Taints) {
+				n.Spec.Taints = slices.Delete(n.Spec.Taints, i, i+1)
+			}
+		case 4:
+			n.Spec.Taints = append(n.Spec.Taints, someTaints[rng.Intn(len(someTaints))])
+		case 5:
+			n.ResourceVersion = "later"
+			n.Spec.Unschedulable = true
 		}
 	}
-	return paths
 }
 
 // flip changes one value: an absent one appears, a present one becomes another or goes.
@@ -108,50 +148,56 @@ func flip(have m, key string) m {
 	return have
 }
 
-func model(node *corev1.Node, d Desired) *corev1.Node {
-	want := node.DeepCopy()
-	if want.Labels == nil {
-		want.Labels = m{}
-	}
-	if want.Annotations == nil {
-		want.Annotations = m{}
-	}
-	wished := maps.Clone(d.Annotations)
-	maps.DeleteFunc(wished, func(k, _ string) bool { return reserved(k) })
-	for k := range strings.SplitSeq(node.Annotations[LabelsFromMachineAnnotation], ",") {
-		delete(want.Labels, k)
-	}
-	for k := range strings.SplitSeq(node.Annotations[AnnotationsFromMachineAnnotation], ",") {
-		if !reserved(k) {
-			delete(want.Annotations, k)
+// What does not concern a policy cannot make a Node differ that did not differ before.
+func TestWhatDoesNotConcernThePolicyChangesNothing(t *testing.T) {
+	rng := rand.New(rand.NewSource(13))
+	quiet := 0
+	for range 3000 {
+		policy, node, desired := randomPolicy(rng), randomNode(rng), randomDesired(rng)
+		if patch, changed := policy.Diff(node, desired); changed {
+			var err error
+			node, err = apply(t, node, patch.JSON())
+			require.NoError(t, err)
 		}
-	}
-	maps.Copy(want.Labels, d.Labels)
-	maps.Copy(want.Annotations, wished)
-	if d.Owner != (Owner{}) {
-		for _, a := range d.Owner.annotations() {
-			delete(want.Annotations, a.key)
-			if a.value != "" {
-				want.Annotations[a.key] = a.value
-			}
+		later := node.DeepCopy()
+		disturb(rng, later)
+		if policy.Concerns(node, later) {
+			continue
 		}
+		quiet++
+		patch, changed := policy.Diff(later, desired)
+		require.False(t, changed, "%s\n%s", patch, cmp.Diff(node, later))
 	}
-	for name, keys := range map[string]m{LabelsFromMachineAnnotation: d.Labels, AnnotationsFromMachineAnnotation: wished} {
-		list := strings.Join(slices.Sorted(maps.Keys(keys)), ",")
-		if want.Annotations[name] != list {
-			want.Annotations[name] = list
-		}
-	}
-	want.Spec.Taints = slices.DeleteFunc(want.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == UninitializedTaintKey && t.Effect == UninitializedTaintEffect
-	})
-	return want
+	require.Greater(t, quiet, 200)
 }
 
 var (
 	someKeys   = []string{"d/a", "d/b", "d/c~x", "d~1/e", "plain", "foreign/y"}
 	someValues = []string{"", "1", "22", "<&>\"\\\u2028é", "{}", "null"}
+	someTaints = []corev1.Taint{
+		{Key: "a", Value: "<v>", Effect: "NoExecute"}, {Key: "a", Effect: "NoSchedule"}, {Key: "b", Value: "1", Effect: "NoSchedule"},
+		{Key: "c", Effect: "PreferNoSchedule"}, {Key: UninitializedTaintKey, Effect: "NoExecute"}, uninitialized,
+		{Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"},
+	}
 )
+
+func randomPolicy(rng *rand.Rand) *Policy {
+	p := everything()
+	switch rng.Intn(4) {
+	case 0:
+		p.Labels = Selection{Patterns: []*regexp.Regexp{regexp.MustCompile(`^d`)}, Except: []*regexp.Regexp{regexp.MustCompile(`b$`)}}
+	case 1:
+		p.Labels.OnlyMissing, p.Annotations.OnlyMissing, p.Taints = true, true, WhenMissing
+	}
+	switch rng.Intn(4) {
+	case 0:
+		p.Ledger = Ledger{}
+	case 1:
+		p.Ledger = Ledger{Applied: "last-applied"}
+	}
+	p.LabelMarks = []Mark{{"owner", OwnerUID}}
+	return p
+}
 
 func randomMap(rng *rand.Rand, extra ...string) m {
 	if rng.Intn(4) == 0 {
@@ -166,28 +212,49 @@ func randomMap(rng *rand.Rand, extra ...string) m {
 	return picked
 }
 
+func randomTaints(rng *rand.Rand) []corev1.Taint {
+	taints := slices.Clone(someTaints)
+	rng.Shuffle(len(taints), func(i, j int) { taints[i], taints[j] = taints[j], taints[i] })
+	return taints[:rng.Intn(len(taints))]
+}
+
 func randomNode(rng *rand.Rand) *corev1.Node {
-	n := newNode(randomMap(rng), randomMap(rng, MachineAnnotation, OwnerKindAnnotation))
+	n := newNode(randomMap(rng, "owner"), randomMap(rng, MachineAnnotation, OwnerKindAnnotation), randomTaints(rng)...)
+	if n.Annotations == nil {
+		return n
+	}
 	for _, name := range []string{LabelsFromMachineAnnotation, AnnotationsFromMachineAnnotation} {
-		if n.Annotations != nil && rng.Intn(3) > 0 {
+		if rng.Intn(3) > 0 {
 			n.Annotations[name] = strings.Join(slices.Sorted(maps.Keys(randomMap(rng, MachineAnnotation))), ",")
 		}
 	}
-	taints := []corev1.Taint{
-		{Key: "a", Value: "<v>", Effect: "NoExecute"}, uninitialized, {Key: UninitializedTaintKey, Effect: "NoExecute"},
+	if rng.Intn(2) == 0 {
+		n.Annotations[TaintsFromMachineAnnotation] = string(taintList(randomTaints(rng)))
 	}
-	for _, taint := range taints {
-		if rng.Intn(2) == 0 {
-			n.Spec.Taints = append(n.Spec.Taints, taint)
-		}
+	if rng.Intn(2) == 0 {
+		var last applied
+		last.Metadata.Labels, last.Metadata.Annotations, last.Spec.Taints = randomMap(rng), randomMap(rng), randomTaints(rng)
+		text, _ := json.Marshal(last)
+		n.Annotations["last-applied"] = string(text)
 	}
 	return n
 }
 
 func randomDesired(rng *rand.Rand) Desired {
-	d := Desired{Labels: randomMap(rng), Annotations: randomMap(rng, MachineAnnotation, LabelsFromMachineAnnotation)}
+	d := Desired{Labels: randomMap(rng, "owner"), Annotations: randomMap(rng, MachineAnnotation, LabelsFromMachineAnnotation)}
+	if rng.Intn(3) == 0 {
+		d.AddLabels, d.AddAnnotations = randomMap(rng, "owner"), randomMap(rng, MachineAnnotation)
+	}
 	if rng.Intn(3) > 0 {
-		d.Owner = Owner{Machine: "m", ClusterName: someValues[rng.Intn(3)], OwnerKind: someValues[rng.Intn(3)]}
+		d.Owner = Owner{Name: "m", UID: "u-1", Cluster: someValues[rng.Intn(3)], ControllerKind: someValues[rng.Intn(3)]}
+	}
+	modes := []Propagation{"", Always, OnInitialization, "Sometimes"}
+	for _, taint := range append(randomTaints(rng), randomTaints(rng)...) {
+		taint.Value += someValues[rng.Intn(2)]
+		d.Taints = append(d.Taints, Taint{taint, modes[rng.Intn(len(modes))]})
+	}
+	if rng.Intn(3) == 0 {
+		d.WithoutTaints = someTaints[:2]
 	}
 	return d
 }

@@ -1,0 +1,112 @@
+package machine
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// identityOf is what a Machine says about its Node.
+func identityOf(state *contract.MachineState) noderef.Identity {
+	id := noderef.Identity{
+		Machine:    state.Key,
+		ProviderID: state.ProviderID,
+		Current:    noderef.Ref{Name: state.Node.Name, UID: state.Node.UID},
+		NodeName:   state.Key.Name,
+		Created:    state.Created,
+	}
+	for _, a := range state.Addresses {
+		id.Addresses = append(id.Addresses, corev1.NodeAddress{Type: corev1.NodeAddressType(a.Type), Address: a.Address})
+	}
+	return id
+}
+
+// claimKeys are the keys of Nodes that a Machine may hold for its own.
+func claimKeys(id noderef.Identity, rules noderef.Rules) []string {
+	var keys []string
+	if key := rules.Key(id.ProviderID); key != "" {
+		keys = append(keys, providerIDKey(key))
+	}
+	if id.Current.Name != "" {
+		keys = append(keys, nodeKey(id.Current.Name))
+	}
+	if rules.ByName && id.NodeName != id.Current.Name {
+		keys = append(keys, nodeKey(id.NodeName))
+	}
+	if rules.ByAddress {
+		keys = append(keys, addressKeys(id.Addresses)...)
+	}
+	return keys
+}
+
+// nodeKeys are the same keys, as a Node has them. It has none when it is nil.
+func nodeKeys(node *corev1.Node, rules noderef.Rules) []string {
+	if node == nil {
+		return nil
+	}
+	keys := []string{nodeKey(node.Name)}
+	if key := rules.Key(node.Spec.ProviderID); key != "" {
+		keys = append(keys, providerIDKey(key))
+	}
+	if rules.ByAddress {
+		keys = append(keys, addressKeys(node.Status.Addresses)...)
+	}
+	return keys
+}
+
+func addressKeys(addresses []corev1.NodeAddress) []string {
+	var keys []string
+	for _, a := range addresses {
+		if a.Type == corev1.NodeInternalIP {
+			keys = append(keys, addressKey(a.Address))
+		}
+	}
+	return keys
+}
+
+// claims finds the other Machines that name a Node, for one look at one Machine. It implements noderef.Claims.
+type claims struct {
+	ctx  context.Context //nolint:containedctx // noderef asks without a context; a claims value lives for one call
+	r    *Reconciler
+	self client.ObjectKey
+	err  error
+}
+
+// ClaimsOn implements noderef.Claims. A Machine that cannot be read claims nothing: it reports that itself.
+func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
+	var others []noderef.Identity
+	for _, key := range nodeKeys(node, c.r.options.Matching) {
+		err := c.r.eachMachine(c.ctx, "", key, func(obj client.Object) {
+			var state contract.MachineState
+			if client.ObjectKeyFromObject(obj) != c.self && c.r.kind.Adapter.Read(obj, &state) == nil {
+				others = append(others, identityOf(&state))
+			}
+		})
+		if err != nil {
+			c.err = err
+		}
+	}
+	return others
+}
+
+// rivalsOf maps a Machine to the others that may name the same Node: when it goes, or is corrected, they may have it.
+func (r *Reconciler) rivalsOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	var state contract.MachineState
+	if r.kind.Adapter.Read(obj, &state) != nil {
+		return nil
+	}
+	var rivals []reconcile.Request
+	for _, key := range claimKeys(identityOf(&state), r.options.Matching) {
+		for _, request := range r.machinesByKey(ctx, "", key) {
+			if request.NamespacedName != state.Key {
+				rivals = append(rivals, request)
+			}
+		}
+	}
+	return rivals
+}

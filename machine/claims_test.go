@@ -1,0 +1,143 @@
+package machine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/propagate"
+)
+
+// byHandWorld has CRDs and a bootstrap provider, and no infrastructure provider: the test reports machines itself.
+func byHandWorld(t *testing.T, o machine.Options) *world {
+	t.Helper()
+	return newWorld(t, worldOptions{noCRDs: true, machine: o, before: func(w *world) {
+		w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
+		w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
+	}})
+}
+
+func (w *world) provisioned(name, providerID string) *unstructured.Unstructured {
+	w.t.Helper()
+	m := w.machineWith(name)
+	w.setInfra(name, map[string]any{"initialization": map[string]any{"provisioned": true}}, providerID)
+	return m
+}
+
+func TestTwoMachinesWithOneProviderIDNeverShareANode(t *testing.T) {
+	w := byHandWorld(t, machine.Options{})
+	first := w.provisioned("first", "fake://x/1")
+	w.create(fake.Node("n", "fake://x/1"))
+	w.conditionIs(first, machine.ConditionNodeReady, machine.ReasonNodeReady)
+
+	t.Log("the second to come does not get it")
+	second := w.provisioned("second", "fake://x/1")
+	for _, kind := range []string{machine.ConditionNodeReady, machine.ConditionNodeHealthy} {
+		message := w.conditionIs(second, kind, machine.ReasonNodeClaimed)
+		for _, name := range []string{"default/first", "default/second", "Node n", "fake://x/1"} {
+			require.Contains(t, message, name)
+		}
+	}
+	require.Equal(t, "first", w.node("n").Annotations[propagate.MachineAnnotation])
+	require.Equal(t, machine.ReasonNodeReady, conditionOf(w.get(first), machine.ConditionNodeReady).Reason)
+	w.isQuiet()
+
+	t.Log("it does not drain it either, nor delete its infrastructure under the first")
+	require.NoError(t, w.client.Delete(t.Context(), second))
+	message := w.conditionIs(second, machine.ConditionDeleting, machine.ReasonDrainingNode)
+	require.Contains(t, message, contract.ExcludeDrain)
+	require.False(t, w.node("n").Spec.Unschedulable)
+	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "second")).GetDeletionTimestamp())
+
+	t.Log("when the first has taken the Node with it, nothing holds the second")
+	require.NoError(t, w.client.Delete(t.Context(), first))
+	w.goes(first, second)
+	require.Nil(t, w.node("n"))
+}
+
+func TestANodeThatTwoMachinesNameFromTheStartIsLeftAloneUntilOneIsCorrected(t *testing.T) {
+	w := byHandWorld(t, machine.Options{})
+	a, b := w.provisioned("a", "fake://x/1"), w.provisioned("b", "fake://x/1")
+	for _, m := range []*unstructured.Unstructured{a, b} {
+		w.eventually("the provider ID", func() string {
+			if id, _, _ := unstructured.NestedString(w.get(m).Object, "spec", "providerID"); id == "" {
+				return "not yet"
+			}
+			return ""
+		})
+	}
+	w.create(fake.Node("n", "fake://x/1"))
+	for _, m := range []*unstructured.Unstructured{a, b} {
+		w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeClaimed)
+	}
+	require.Empty(t, w.node("n").Annotations[propagate.MachineAnnotation])
+
+	w.setInfra("b", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/2")
+	w.conditionIs(a, machine.ConditionNodeReady, machine.ReasonNodeReady)
+	w.conditionIs(b, machine.ConditionNodeReady, machine.ReasonInspectionFailed)
+	w.eventually("the Node to be a's", func() string {
+		if w.node("n").Annotations[propagate.MachineAnnotation] != "a" {
+			return "it is not"
+		}
+		return ""
+	})
+}
+
+func TestOptionsSayWhatMatchesAndWhatIsHandedDown(t *testing.T) {
+	policy := propagate.ClusterAPI()
+	policy.Labels.All = true
+	w := byHandWorld(t, machine.Options{
+		Matching: noderef.Rules{Canonical: noderef.VSphere, ByName: true}, Propagation: policy,
+	})
+	const uuid = "4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab"
+	m := fake.Machine("m", fake.WithLabels(map[string]string{"team": "blue"}), fake.WithField([]any{
+		map[string]any{"key": "gpu", "value": "yes", "effect": "NoSchedule", "propagation": "Always"},
+		map[string]any{"key": "warm-up", "effect": "NoSchedule", "propagation": "OnInitialization"},
+	}, "spec", "taints"))
+	w.create(fake.BootstrapConfig(contract.V1Beta2, "m"), fake.InfraMachine(contract.V1Beta2, "m"), m)
+	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}, "interruptible": true}, "vsphere://"+uuid)
+	w.create(fake.Node("n", "vsphere://"+strings.ToUpper(uuid)))
+	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeReady)
+	w.eventually("labels and taints", func() string {
+		n := w.node("n")
+		_, spot := n.Labels[propagate.InterruptibleLabel]
+		if n.Labels["team"] != "blue" || !spot || len(n.Spec.Taints) != 2 || n.Spec.Taints[0].Value != "yes" {
+			return n.String()
+		}
+		return ""
+	})
+
+	t.Log("a taint for new Nodes is not given again, a lasting one comes back")
+	n := w.node("n")
+	n.Spec.Taints = nil
+	require.NoError(t, w.client.Update(t.Context(), n))
+	w.eventually("the lasting taint", func() string {
+		if taints := w.node("n").Spec.Taints; len(taints) != 1 || taints[0].Key != "gpu" {
+			return w.node("n").String()
+		}
+		return ""
+	})
+	w.isQuiet()
+
+	t.Log("a Node without a provider ID is matched by its name")
+	byName := w.provisioned("byname", "vsphere://f0a31242-d60b-0f4e-a2a1-0f2f2be8f9ab")
+	w.eventually("its provider ID", func() string {
+		if id, _, _ := unstructured.NestedString(w.get(byName).Object, "spec", "providerID"); id == "" {
+			return "not yet"
+		}
+		return ""
+	})
+	time.Sleep(time.Second) // creation times have no fractions: the Node must not look older
+	w.create(fake.Node("byname", ""))
+	w.conditionIs(byName, machine.ConditionNodeReady, machine.ReasonNodeReady)
+	require.NoError(t, w.client.Delete(t.Context(), byName))
+	w.goes(byName)
+	require.Nil(t, w.node("byname"))
+}

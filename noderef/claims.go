@@ -1,0 +1,73 @@
+package noderef
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Claims finds the Machines that may hold a Node for theirs. A reconciler implements it over its cache of Machines.
+type Claims interface {
+	// ClaimsOn returns the identities of the Machines that have the Node's provider ID, of those that have recorded it and,
+	// where a fallback is on, of those that expect its name or have its address. The order does not matter; Machines too many
+	// do no harm, and the asking one may be among them. It is asked only about a Node that was found.
+	ClaimsOn(node *corev1.Node) []Identity
+}
+
+// Claim is another Machine that names the same Node.
+type Claim struct {
+	Machine types.NamespacedName
+	// Recorded says that this Machine has recorded the Node, by its UID.
+	Recorded bool
+}
+
+// contested settles a match in the light of other Machines' claims. A Machine keeps a Node that it alone has recorded by UID.
+// Otherwise nobody has it until a person has resolved the matter: two Machines that drain and delete one Node, or label it in
+// turns, do more harm than one that waits. A Machine that is being deleted claims its Node until it is gone.
+func (r Rules) contested(id Identity, m Match, claims Claims) Match {
+	if claims == nil || m.Node == nil {
+		return m
+	}
+	rivals := r.rivals(id, m, claims.ClaimsOn(m.Node))
+	if len(rivals) == 0 {
+		return m
+	}
+	mine := recorded(id, m.Node)
+	theirs := slices.ContainsFunc(rivals, func(c Claim) bool { return c.Recorded })
+	if mine && !theirs {
+		m.Rivals = rivals
+		return m
+	}
+	return Match{Outcome: Claimed, Other: m.Node, Rivals: rivals}
+}
+
+func (r Rules) rivals(id Identity, m Match, all []Identity) []Claim {
+	var rivals []Claim
+	for _, other := range all {
+		if other.Machine != id.Machine && r.claims(other, m) {
+			rivals = append(rivals, Claim{Machine: other.Machine, Recorded: recorded(other, m.Node)})
+		}
+	}
+	slices.SortFunc(rivals, func(a, b Claim) int {
+		return strings.Compare(a.Machine.String(), b.Machine.String())
+	})
+	return slices.CompactFunc(rivals, func(a, b Claim) bool { return a.Machine == b.Machine })
+}
+
+// claims says whether another Machine would match the Node too, with a key that is no weaker.
+func (r Rules) claims(other Identity, m Match) bool {
+	if m.By == ByProviderID {
+		return r.Same(other.ProviderID, m.Node.Spec.ProviderID)
+	}
+	if other.Current.UID != "" {
+		return recorded(other, m.Node) // a recorded Node is not exchanged for one that only looks alike
+	}
+	return r.looksLike(other, m.Node)
+}
+
+// recorded goes by the UID alone: it is unique, and the name may be written a moment later.
+func recorded(id Identity, node *corev1.Node) bool {
+	return node != nil && id.Current.UID != "" && id.Current.UID == node.UID
+}

@@ -1,0 +1,183 @@
+package noderef
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// fleet answers with every Machine that there is, which Claims may do.
+type fleet []Identity
+
+func (f fleet) ClaimsOn(*corev1.Node) []Identity { return f }
+
+func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
+
+func machine(name, providerID string, current Ref) Identity {
+	return Identity{Machine: key(name), ProviderID: providerID, Current: current}
+}
+
+func TestAClaimedNodeIsNobodysButWhoseItWas(t *testing.T) {
+	const id = "test://1"
+	node := newNode("n", "u1", id)
+	ref := RefTo(node)
+	kept := func(rivals ...Claim) Match {
+		return Match{Outcome: Matched, By: ByProviderID, Node: node, Rivals: rivals}
+	}
+	lost := func(rivals ...Claim) Match { return Match{Outcome: Claimed, Other: node, Rivals: rivals} }
+
+	cases := []struct {
+		name   string
+		reason string
+		me     Identity
+		others fleet
+		want   Match
+	}{
+		{
+			name:   "nobody else names it",
+			me:     machine("a", id, Ref{}),
+			others: fleet{machine("b", "test://2", Ref{}), machine("c", "", Ref{})},
+			want:   Match{Outcome: Matched, By: ByProviderID, Node: node, Record: true},
+		},
+		{
+			name:   "my own claim is none",
+			me:     machine("a", id, ref),
+			others: fleet{machine("a", id, ref)},
+			want:   kept(),
+		},
+		{
+			name:   "two name it and nobody has recorded it",
+			reason: "whoever came first by chance must not drain it",
+			me:     machine("a", id, Ref{}),
+			others: fleet{machine("c", id, Ref{}), machine("b", id, Ref{}), machine("b", id, Ref{})},
+			want:   lost(Claim{Machine: key("b")}, Claim{Machine: key("c")}),
+		},
+		{
+			name:   "I have recorded it and keep it",
+			me:     machine("a", id, ref),
+			others: fleet{machine("b", id, Ref{})},
+			want:   kept(Claim{Machine: key("b")}),
+		},
+		{
+			name:   "another has recorded it",
+			me:     machine("b", id, Ref{}),
+			others: fleet{machine("a", id, ref)},
+			want:   lost(Claim{Machine: key("a"), Recorded: true}),
+		},
+		{
+			name:   "another has recorded its UID, and its name is not written yet",
+			me:     machine("b", id, Ref{}),
+			others: fleet{machine("a", id, Ref{UID: "u1"})},
+			want:   lost(Claim{Machine: key("a"), Recorded: true}),
+		},
+		{
+			name:   "both have recorded it",
+			reason: "two passes at one moment, or an object that was copied with its status",
+			me:     machine("a", id, ref),
+			others: fleet{machine("b", id, ref)},
+			want:   lost(Claim{Machine: key("b"), Recorded: true}),
+		},
+		{
+			name:   "a record by name alone decides nothing",
+			reason: "Cluster API matches both and records the name for both",
+			me:     machine("a", id, Ref{Name: "n"}),
+			others: fleet{machine("b", id, Ref{Name: "n"})},
+			want:   lost(Claim{Machine: key("b")}),
+		},
+		{
+			name:   "the Node was replaced since I recorded it",
+			reason: "the new one may be the other's",
+			me:     machine("a", id, Ref{Name: "n", UID: "u0"}),
+			others: fleet{machine("b", id, Ref{})},
+			want:   lost(Claim{Machine: key("b")}),
+		},
+		{
+			name:   "another has recorded it and has another provider ID now",
+			reason: "a record does not count against the provider ID of both",
+			me:     machine("a", id, Ref{}),
+			others: fleet{machine("b", "test://2", ref)},
+			want:   Match{Outcome: Matched, By: ByProviderID, Node: node, Record: true},
+		},
+		{
+			name:   "a namesake in another namespace is another Machine",
+			me:     machine("a", id, Ref{}),
+			others: fleet{{Machine: types.NamespacedName{Namespace: "other", Name: "a"}, ProviderID: id}},
+			want:   lost(Claim{Machine: types.NamespacedName{Namespace: "other", Name: "a"}}),
+		},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			got := Rules{}.Resolve(tc.me, BuildIndex([]*corev1.Node{node}), tc.others)
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateComparable(&corev1.Node{})); diff != "" {
+				t.Errorf("%s\nResolve() (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestClaimsUseTheSameKeysAsLookups(t *testing.T) {
+	rules := Rules{Canonical: AWS}
+	x := NewIndex(rules)
+	x.Add(newNode("n", "u1", "aws:////"+ec2))
+	others := fleet{machine("b", "aws:///other-zone/"+ec2, Ref{})}
+	require.Equal(t, Claimed, rules.Resolve(machine("a", "aws:///zone/"+ec2, Ref{}), x, others).Outcome)
+}
+
+// Whatever order Machines are looked at in, and whatever has been recorded, no Node is two Machines'.
+func TestNoNodeIsEverTwoMachines(t *testing.T) {
+	node := newNode("n", "u1", "test://1")
+	index := BuildIndex([]*corev1.Node{node})
+	refs := []Ref{{}, {Name: "n"}, RefTo(node), {Name: "n", UID: "u0"}, {Name: "x", UID: "u1"}}
+	ids := []string{"", "test://1", "test://2"}
+	var choices []Identity
+	for _, id := range ids {
+		for _, ref := range refs {
+			choices = append(choices, Identity{ProviderID: id, Current: ref})
+		}
+	}
+	for _, a := range choices {
+		for _, b := range choices {
+			for _, c := range choices {
+				a.Machine, b.Machine, c.Machine = key("a"), key("b"), key("c")
+				all := fleet{a, b, c}
+				holders := 0
+				for _, id := range all {
+					if m := (Rules{}).Resolve(id, index, all); m.Found() {
+						holders++
+						require.True(t, len(m.Rivals) == 0 || id.Current.UID == node.UID)
+					}
+				}
+				require.LessOrEqual(t, holders, 1, "%+v", all)
+			}
+		}
+	}
+}
+
+func TestClaimsAreNotAskedAboutANodeThatIsNotThere(t *testing.T) {
+	node := newNode("n", "u1", "test://1")
+	asked := 0
+	claims := claimsFunc(func(*corev1.Node) []Identity { asked++; return nil })
+	index := BuildIndex([]*corev1.Node{node, newNode("x", "u2", "test://2"), newNode("y", "u3", "test://2")})
+	for _, id := range []string{"", "test://none", "test://2"} {
+		Rules{}.Resolve(Identity{ProviderID: id, Current: RefTo(node)}, index, claims)
+	}
+	require.Zero(t, asked)
+	Rules{}.Resolve(Identity{ProviderID: "test://1"}, index, claims)
+	require.Equal(t, 1, asked)
+}
+
+type claimsFunc func(*corev1.Node) []Identity
+
+func (f claimsFunc) ClaimsOn(n *corev1.Node) []Identity { return f(n) }
+
+func TestAMatchWithoutRivalsAllocatesNothing(t *testing.T) {
+	index := BuildIndex([]*corev1.Node{newNode("n", "u1", "test://1")})
+	me := machine("a", "test://1", Ref{})
+	var all Claims = fleet(slices.Repeat([]Identity{me}, 3))
+	require.Zero(t, testing.AllocsPerRun(100, func() { Rules{}.Resolve(me, index, all) }))
+}

@@ -1,0 +1,68 @@
+package propagate
+
+import (
+	"slices"
+	"strings"
+)
+
+// change takes one key of a map from one state to another.
+type change struct {
+	key      string
+	from, to value
+	// tested says that the change was decided from the value, and must not be made to another one.
+	tested bool
+}
+
+// value is a string or its absence, which is not the same as "".
+type value struct {
+	text    string
+	present bool
+}
+
+func byKey(a, b change) int { return compare(a.key, b.key) }
+
+func compare(a, b string) int { return strings.Compare(a, b) }
+
+// changes returns what is to be done in one map, the ledger and the marks aside.
+func (s *side) changes() []change {
+	var changes []change
+	for key, w := range s.wanted {
+		if _, there := s.have[key]; there && w.weak {
+			continue
+		}
+		before := len(changes)
+		if changes = appendChange(changes, s.have, key, value{w.text, true}); len(changes) > before {
+			changes[before].tested = w.weak
+		}
+	}
+	for key := range s.listed.entries {
+		if _, wanted := s.want(key); wanted || s.own(key) || contains(changes, key) {
+			continue // contains: a list that names a key twice must not remove it twice
+		}
+		changes = appendChange(changes, s.have, key, value{})
+	}
+	return changes
+}
+
+func contains(changes []change, key string) bool {
+	return slices.ContainsFunc(changes, func(c change) bool { return c.key == key })
+}
+
+func appendChange(to []change, have map[string]string, key string, want value) []change {
+	text, present := have[key]
+	if from := (value{text, present}); from != want {
+		to = append(to, change{key: key, from: from, to: want})
+	}
+	return to
+}
+
+func appendMarks(to []change, have map[string]string, marks []Mark, owner Owner) []change {
+	if owner == (Owner{}) {
+		return to
+	}
+	for _, mark := range marks {
+		text, present := owner.says(mark.Field, have[mark.Key])
+		to = appendChange(to, have, mark.Key, value{text, present})
+	}
+	return to
+}

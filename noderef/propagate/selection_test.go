@@ -1,0 +1,114 @@
+package propagate
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestClusterAPISelectsItsDomains(t *testing.T) {
+	labels := map[string]string{
+		"node-role.kubernetes.io/worker":             "",
+		"node-restriction.kubernetes.io/a":           "1",
+		"team.node-restriction.kubernetes.io/a":      "1",
+		"node.cluster.x-k8s.io/a":                    "1",
+		"gpu.node.cluster.x-k8s.io/a":                "1",
+		"node.cluster.x-k8s.io":                      "1",
+		"my.node-role.kubernetes.io/worker":          "no: this domain has no subdomains",
+		"company.xyz/node.cluster.x-k8s.io":          "no: the domain is in front of the slash",
+		"company.xyz/node-restriction.kubernetes.io": "no",
+		"gpu-node.cluster.x-k8s.io/a":                "no: another domain that ends alike",
+		"xnode-restriction.kubernetes.io/a":          "no",
+		"cluster.x-k8s.io/cluster-name":              "no",
+		"kubernetes.io/hostname":                     "no",
+		"":                                           "no",
+	}
+	want := map[string]string{
+		"node-role.kubernetes.io/worker":        "",
+		"node-restriction.kubernetes.io/a":      "1",
+		"team.node-restriction.kubernetes.io/a": "1",
+		"node.cluster.x-k8s.io/a":               "1",
+		"gpu.node.cluster.x-k8s.io/a":           "1",
+		"node.cluster.x-k8s.io":                 "1",
+	}
+	if diff := cmp.Diff(want, ClusterAPI().Labels.Pick(labels)); diff != "" {
+		t.Errorf("Pick() (-want +got):\n%s", diff)
+	}
+
+	annotations := map[string]string{
+		"node.cluster.x-k8s.io/a":           "1",
+		"gpu.node.cluster.x-k8s.io/a":       "1",
+		"gpu-node.cluster.x-k8s.io/a":       "no",
+		"company.xyz/node.cluster.x-k8s.io": "no",
+		"node-role.kubernetes.io/worker":    "no: a label domain",
+	}
+	want = map[string]string{"node.cluster.x-k8s.io/a": "1", "gpu.node.cluster.x-k8s.io/a": "1"}
+	if diff := cmp.Diff(want, ClusterAPI().Annotations.Pick(annotations)); diff != "" {
+		t.Errorf("Pick() (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheZeroSelectionSelectsNothing(t *testing.T) {
+	if got := (&Selection{}).Pick(map[string]string{"node.cluster.x-k8s.io/a": "1"}); got != nil {
+		t.Errorf("Pick() = %v, want nil", got)
+	}
+}
+
+func TestPatternsAddToDomainsAndExceptionsWin(t *testing.T) {
+	s := Selection{
+		Domains:  []Domain{{Name: "node.cluster.x-k8s.io"}},
+		Patterns: []*regexp.Regexp{regexp.MustCompile(`kubernetes\.io/`), regexp.MustCompile(`^exact$`)},
+		Except:   []*regexp.Regexp{regexp.MustCompile(`^kubernetes\.io/(hostname|os|arch)$`)},
+	}
+	for key, want := range map[string]bool{
+		"node.cluster.x-k8s.io/a":      true,
+		"topology.kubernetes.io/zone":  true, // unanchored, as Cluster API's
+		"exact":                        true,
+		"exactly":                      false,
+		"kubernetes.io/hostname":       false,
+		"example.com/kubernetes.io":    false,
+		"gpu.node.cluster.x-k8s.io/no": false,
+	} {
+		if got := s.Contains(key); got != want {
+			t.Errorf("Contains(%q) = %v, want %v", key, got, want)
+		}
+	}
+	all := Selection{All: true, Except: s.Except}
+	if !all.Contains("anything") || all.Contains("kubernetes.io/os") {
+		t.Error("All selects everything but the exceptions")
+	}
+	if n := testing.AllocsPerRun(100, func() { s.Contains("topology.kubernetes.io/zone") }); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
+func TestMarksHoldEveryFieldOfTheOwner(t *testing.T) {
+	policy := Policy{LabelMarks: []Mark{{"uid", OwnerUID}}, AnnotationMarks: []Mark{
+		{"name", OwnerName}, {"namespace", OwnerNamespace}, {"both", OwnerNamespacedName}, {"cluster", OwnerCluster},
+		{"kind", OwnerControllerKind}, {"controller", OwnerControllerName}, {"none", 0},
+	}}
+	owner := Owner{Namespace: "ns", Name: "m", UID: "u-1", Cluster: "c", ControllerKind: "MachineSet", ControllerName: "s"}
+	node := newNode(m{"uid": "old"}, m{"none": "x", "both": "ns/"})
+	patch, _ := policy.Diff(node, Desired{Owner: owner, Labels: m{"uid": "no"}})
+	got, err := apply(t, node, patch.JSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := newNode(m{"uid": "u-1"}, m{
+		"name": "m", "namespace": "ns", "both": "ns/m", "cluster": "c", "kind": "MachineSet", "controller": "s",
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Node (-want +got):\n%s", diff)
+	}
+	if n := testing.AllocsPerRun(100, func() { policy.Diff(got, Desired{Owner: owner}) }); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+	patch, _ = policy.Diff(got, Desired{Owner: Owner{Namespace: "ns"}})
+	if got, err = apply(t, got, patch.JSON()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(newNode(nil, m{"namespace": "ns"}), got, equalEmpty); diff != "" {
+		t.Errorf("a mark of a field that is empty goes (-want +got):\n%s", diff)
+	}
+}

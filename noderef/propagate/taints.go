@@ -1,0 +1,184 @@
+package propagate
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// taintChange is one change of the list of taints.
+type taintChange struct {
+	action taintAction
+	// index is the place of the taint on the Node as it was read; unused for addTaint.
+	index int
+	taint corev1.Taint
+}
+
+type taintAction uint8
+
+const (
+	// The order is that of the operations: places are valid until something is removed.
+	setTaintValue taintAction = iota
+	removeTaint
+	addTaint
+)
+
+func (d *differ) taintChanges() []taintChange {
+	var changes []taintChange
+	have := d.node.Spec.Taints
+	for i := range d.desired.Taints {
+		t := &d.desired.Taints[i]
+		if !d.counts(i) {
+			continue
+		}
+		at := findTaint(have, t.Key, t.Effect)
+		switch mode := d.mode(t); {
+		case at < 0 && d.adds(mode):
+			changes = append(changes, taintChange{action: addTaint, taint: plain(t)})
+		case at >= 0 && have[at].Value != t.Value && mode != WhenMissing && d.adds(mode):
+			changes = append(changes, taintChange{action: setTaintValue, index: at, taint: plain(t)})
+		}
+	}
+	for i := range slices.Backward(have) {
+		if d.banned(&have[i]) || (d.memory.taints.hasTaint(have[i].Key, have[i].Effect) && !d.mentions(&have[i])) {
+			changes = append(changes, taintChange{action: removeTaint, index: i, taint: have[i]})
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b taintChange) int { return int(a.action) - int(b.action) })
+	return changes
+}
+
+func plain(t *Taint) corev1.Taint {
+	return corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}
+}
+
+// mode returns how a taint is propagated.
+func (d *differ) mode(t *Taint) Propagation {
+	switch {
+	case t.Propagation != "":
+		return t.Propagation
+	case d.policy.Taints != "":
+		return d.policy.Taints
+	default:
+		return Always
+	}
+}
+
+// adds says whether a taint is given to this Node now.
+func (d *differ) adds(mode Propagation) bool {
+	switch mode {
+	case Always, WhenMissing:
+		return true
+	case OnInitialization:
+		return d.isNew()
+	default:
+		return false
+	}
+}
+
+// isNew says whether the Node has yet to get the taints that are given once.
+func (d *differ) isNew() bool {
+	if d.policy.Ledger.Taints == "" && d.policy.Ledger.Applied == "" {
+		return slices.ContainsFunc(d.node.Spec.Taints, func(t corev1.Taint) bool {
+			return findTaint(d.policy.StartupTaints, t.Key, t.Effect) >= 0
+		})
+	}
+	return !d.memory.initialized
+}
+
+// counts says whether the i-th wanted taint is the first of its key and effect, and not banned.
+func (d *differ) counts(i int) bool {
+	t := &d.desired.Taints[i]
+	for j := range i {
+		if d.desired.Taints[j].MatchTaint(&t.Taint) {
+			return false
+		}
+	}
+	return !d.banned(&t.Taint)
+}
+
+// banned says that a Node must not have a taint.
+func (d *differ) banned(t *corev1.Taint) bool {
+	return findTaint(d.policy.StartupTaints, t.Key, t.Effect) >= 0 || findTaint(d.desired.WithoutTaints, t.Key, t.Effect) >= 0
+}
+
+// mentions says that the owner has a taint, in whatever way. Then it is not removed: one that was given always and is now for
+// new Nodes only stays where it is.
+func (d *differ) mentions(t *corev1.Taint) bool {
+	for i := range d.desired.Taints {
+		if d.desired.Taints[i].MatchTaint(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// lasts says that the i-th wanted taint is remembered, to be removed when it is wanted no more.
+func (d *differ) lasts(i int) bool { return d.mode(&d.desired.Taints[i]) == Always && d.counts(i) }
+
+// lasting returns the taints that are remembered, sorted.
+func (d *differ) lasting() []corev1.Taint {
+	var lasting []corev1.Taint
+	for i := range d.desired.Taints {
+		if d.lasts(i) {
+			lasting = append(lasting, plain(&d.desired.Taints[i]))
+		}
+	}
+	slices.SortFunc(lasting, compareTaints)
+	return lasting
+}
+
+func compareTaints(a, b corev1.Taint) int {
+	if a.Key != b.Key {
+		return compare(a.Key, b.Key)
+	}
+	return compare(string(a.Effect), string(b.Effect))
+}
+
+// listsTaints is side.lists for taints.
+func (d *differ) listsTaints() bool {
+	open := 0
+	for i := range d.desired.Taints {
+		if d.lasts(i) {
+			if t := &d.desired.Taints[i]; !d.memory.taints.hasTaint(t.Key, t.Effect) {
+				return false
+			}
+			open++
+		}
+	}
+	last := ""
+	for entry := range d.memory.taints.entries {
+		if entry <= last {
+			return false
+		}
+		last = entry
+		open--
+	}
+	return open == 0
+}
+
+// holdsTaints says whether the remembered values are those that are wanted. Keys and effects are known to be the same.
+func (d *differ) holdsTaints(was []corev1.Taint) bool {
+	for i := range d.desired.Taints {
+		t := &d.desired.Taints[i]
+		if at := findTaint(was, t.Key, t.Effect); d.lasts(i) && (at < 0 || was[at].Value != t.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// initializes says that there is a taint for new Nodes.
+func (d *differ) initializes() bool {
+	return slices.ContainsFunc(d.desired.Taints, func(t Taint) bool { return d.mode(&t) == OnInitialization })
+}
+
+// findTaint returns the index of a taint, or -1. A valid list has one taint per key and effect.
+func findTaint(taints []corev1.Taint, key string, effect corev1.TaintEffect) int {
+	for i := range taints {
+		if taints[i].Key == key && taints[i].Effect == effect {
+			return i
+		}
+	}
+	return -1
+}
