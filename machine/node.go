@@ -95,7 +95,8 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionUnknown, ReasonNodeClaimed, claimed(f.Match, f.State)
 	case f.Match.Outcome == noderef.Stale:
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf(
-			"Node %s is another machine's: its spec.providerID is %q, this Machine's is %q", node, f.Match.Other.Spec.ProviderID, id)
+			"Node %s is another machine's and is left alone: its spec.providerID is %q, this Machine's is %q: correct %s %s if that is wrong, or wait for a Node that has it",
+			node, f.Match.Other.Spec.ProviderID, id, f.State.Infrastructure.Kind, f.State.Infrastructure.Name)
 	case !f.State.Deleting.IsZero() && node != "":
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted", node)
 	case !f.State.Deleting.IsZero():

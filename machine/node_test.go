@@ -105,9 +105,10 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known, Metadata: contract.Metadata{Deleting: going}},
 			status: metav1.ConditionUnknown, reason: ReasonNodeDoesNotExist, says: "Node does not exist"},
 		"taken over": {
-			match: noderef.Match{Outcome: noderef.Stale, Other: other}, state: contract.MachineState{MachineSpec: known, Node: joined},
+			match: noderef.Match{Outcome: noderef.Stale, Other: other}, state: contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "a://b", Infrastructure: infra}, Node: joined},
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted,
-			says: `Node n is another machine's: its spec.providerID is "a://other", this Machine's is "a://b"`},
+			says: `Node n is another machine's and is left alone: its spec.providerID is "a://other", this Machine's is "a://b": ` +
+				"correct FakeMachine m if that is wrong, or wait for a Node that has it"},
 		"claimed twice": {
 			match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: two}, state: contract.MachineState{MachineSpec: known},
 			status: metav1.ConditionUnknown, reason: ReasonAmbiguousNode,

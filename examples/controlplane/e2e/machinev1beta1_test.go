@@ -71,7 +71,7 @@ func TestAMachineOfV1Beta1LivesAndDiesOnARealControlPlane(t *testing.T) {
 	w.installCRDs("v1beta1")
 	of := fake.ProviderOptions{Machine: machineV1Beta1}
 	w.startProviders(worldOptions{infrastructure: fake.Infrastructure{ProviderOptions: of}, bootstrap: fake.Bootstrap{ProviderOptions: of}})
-	w.startReconciler(contract.Unstructured(machineV1Beta1, contract.MachineV1Beta1()), said)
+	w.startReconciler(contract.Unstructured(machineV1Beta1, contract.MachineV1Beta1()), machine.Options{}, said)
 
 	objects := w.apply(documentV1Beta1("old"))
 	infra, bootstrap, m := objects[0], objects[1], objects[2]
@@ -199,7 +199,7 @@ func (w *world) endsV1Beta1(m *unstructured.Unstructured, node any) {
 }
 
 // startReconciler runs a Machine reconciler in this process, and keeps what the API server warns it of.
-func (w *world) startReconciler(kind contract.Kind, said *warnings) {
+func (w *world) startReconciler(kind contract.Kind, o machine.Options, said *warnings) {
 	w.t.Helper()
 	rest := w.plane.Config()
 	rest.UserAgent, rest.WarningHandler = managerAgent, said
@@ -213,7 +213,7 @@ func (w *world) startReconciler(kind contract.Kind, said *warnings) {
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context())) // ends in Cleanup, behind the test's own context
-	_, err = machine.SetupWithManager(ctx, mgr, kind, machine.Options{})
+	_, err = machine.SetupWithManager(ctx, mgr, kind, o)
 	require.NoError(w.t, err)
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()

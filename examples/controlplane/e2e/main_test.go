@@ -3,8 +3,10 @@ package e2e_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +35,19 @@ func shared(t *testing.T) *cluster.ControlPlane {
 	return plane.real
 }
 
+// sideBySide is how many parallel tests run at a time unless the command line says so: they wait for others, and compute little.
+const sideBySide = 8
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	limited := false
+	flag.Visit(func(f *flag.Flag) { limited = limited || f.Name == "test.parallel" })
+	if !limited {
+		if err := flag.Set("test.parallel", strconv.Itoa(sideBySide)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	code := m.Run()
 	if plane.real != nil {
 		if err := plane.real.Stop(); err != nil {

@@ -50,14 +50,20 @@ type worldOptions struct {
 // newWorld starts providers and a manager for one test; the control plane is the one of the package.
 func newWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
+	w := newBareWorld(t, shared(t))
+	w.startProviders(o)
+	w.startManager(o.managerFlags)
+	return w
+}
+
+// newBareWorld has Cluster API's CRDs and those of the providers, and nobody who acts on them.
+func newBareWorld(t *testing.T, plane *cluster.ControlPlane) *world {
+	t.Helper()
 	ctrl.SetLogger(logr.Discard()) // what has no logger of its own says nothing
-	plane := shared(t)
 	live, err := client.NewWithWatch(plane.Config(), client.Options{})
 	require.NoError(t, err)
 	w := &world{t: t, plane: plane, client: live}
 	w.installCRDs("v1beta2")
-	w.startProviders(o)
-	w.startManager(o.managerFlags)
 	return w
 }
 
@@ -104,28 +110,47 @@ func (w *world) startProviders(o worldOptions) {
 }
 
 // startManager runs examples/manager as a separate process, with no more rights than it asks for.
-func (w *world) startManager(flags []string) {
+func (w *world) startManager(flags []string) *managerProcess {
 	w.t.Helper()
 	binary := managerBinary(w.t)
 	kubeconfig := w.limitedKubeconfig(binary)
-	args := append([]string{"--kubeconfig", kubeconfig, "--leader-elect", "--leader-election-namespace", "default",
-		"--leader-election-id", leaseName(w.t),
-		"--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "0"}, flags...)
-	cmd := exec.Command(binary, args...) //nolint:noctx // ended by SIGTERM in Cleanup, and by the parent's death
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	tied(cmd)
-	require.NoError(w.t, cmd.Start())
+	m := &managerProcess{t: w.t, binary: binary, args: append([]string{
+		"--kubeconfig", kubeconfig, "--leader-elect", "--leader-election-namespace", "default",
+		"--leader-election-id", leaseName(w.t), "--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "0",
+	}, flags...)}
+	m.start()
 	w.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		err := cmd.Wait()
-		if err != nil {
-			w.t.Errorf("the manager did not end cleanly: %v", err)
-		}
+		m.stop()
 		if w.t.Failed() {
-			_, _ = io.Copy(os.Stderr, &log)
+			_, _ = io.Copy(os.Stderr, &m.log)
 		}
 	})
+	return m
+}
+
+// managerProcess is examples/manager, which a test may end and start again.
+type managerProcess struct {
+	t      *testing.T
+	binary string
+	args   []string
+	cmd    *exec.Cmd
+	log    bytes.Buffer
+}
+
+func (m *managerProcess) start() {
+	m.t.Helper()
+	m.cmd = exec.Command(m.binary, m.args...) //nolint:noctx // ended by SIGTERM in stop, and by the parent's death
+	m.cmd.Stdout, m.cmd.Stderr = &m.log, &m.log
+	tied(m.cmd)
+	require.NoError(m.t, m.cmd.Start())
+}
+
+func (m *managerProcess) stop() {
+	m.t.Helper()
+	_ = m.cmd.Process.Signal(syscall.SIGTERM)
+	if err := m.cmd.Wait(); err != nil {
+		m.t.Errorf("the manager did not end cleanly: %v", err)
+	}
 }
 
 // leaseName gives each test a Lease of its own, so that none waits for another's to expire.
