@@ -78,7 +78,7 @@ func TestAFleetOfClusterAPIIsTakenOverWithoutAWrite(t *testing.T) {
 			}
 			patch, changed := tc.policy.Diff(tc.node, tc.desired)
 			require.False(t, changed, patch.String())
-			require.Zero(t, testing.AllocsPerRun(100, func() { tc.policy.Diff(tc.node, tc.desired) }))
+			require.Zero(t, allocations(func() { tc.policy.Diff(tc.node, tc.desired) }))
 		})
 	}
 }
