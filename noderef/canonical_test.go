@@ -143,7 +143,7 @@ func FuzzCanonicalKeysAreInjective(f *testing.F) {
 	canonical := everyCloud()
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if strings.ToValidUTF8(a, "") != a || strings.ToValidUTF8(b, "") != b || strings.Contains(a+b, "\n") {
-			t.Skip("a provider ID is text")
+			return // a provider ID is text
 		}
 		if canonical(canonical(a)) != canonical(a) {
 			t.Errorf("%q: the key %q is not its own key", a, canonical(a))
