@@ -37,7 +37,7 @@ func (f AddressesField) Get(obj map[string]any, into []Address) (addresses []Add
 	for i, item := range items {
 		values, ok := item.(map[string]any)
 		if !ok {
-			return into, false, &FieldError{Path: entryPath(f.path, i), Want: "object", Got: typeName(item)}
+			return into, false, &FieldError{Path: entryPath(f.path, i), Want: "object", Got: TypeName(item)}
 		}
 		address, err := readAddress(entry{list: f.path, index: i, values: values})
 		if err != nil {
@@ -94,7 +94,7 @@ func entryPath(list Path, i int, more ...string) Path {
 func wrongMember(e entry, key string) error {
 	got := "nothing"
 	if raw, found := e.values[key]; found {
-		got = typeName(raw)
+		got = TypeName(raw)
 	}
 	return &FieldError{Path: e.path(key), Want: "string", Got: got}
 }

@@ -175,7 +175,7 @@ func templateObject(obj map[string]any, segments ...string) (map[string]any, err
 	}
 	inner, ok := raw.(map[string]any)
 	if !ok {
-		return nil, &FieldError{Path: NewPath(segments...), Want: "object", Got: typeName(raw)}
+		return nil, &FieldError{Path: NewPath(segments...), Want: "object", Got: TypeName(raw)}
 	}
 	return inner, nil
 }
@@ -191,7 +191,7 @@ func templateTexts(obj map[string]any, field string) (map[string]string, error) 
 	for _, key := range slices.Sorted(maps.Keys(entries)) { // of several wrong entries the same is reported every time
 		text, ok := entries[key].(string)
 		if !ok {
-			return nil, &FieldError{Path: NewPath(append(place, key)...), Want: "string", Got: typeName(entries[key])}
+			return nil, &FieldError{Path: NewPath(append(place, key)...), Want: "string", Got: TypeName(entries[key])}
 		}
 		texts[key] = text
 	}
@@ -221,6 +221,6 @@ func copyJSON(value any, place ...string) (copied any, err error) {
 		}
 		return list, nil
 	default:
-		return nil, &FieldError{Path: NewPath(place...), Want: "JSON content (integers as int64)", Got: typeName(value)}
+		return nil, &FieldError{Path: NewPath(place...), Want: "JSON content (integers as int64)", Got: TypeName(value)}
 	}
 }

@@ -118,7 +118,7 @@ func (f ConditionsField) Get(obj map[string]any, into []metav1.Condition) ([]met
 	for i, item := range items {
 		values, ok := item.(map[string]any)
 		if !ok {
-			return into, &FieldError{Path: entryPath(at, i), Want: "object", Got: typeName(item)}
+			return into, &FieldError{Path: entryPath(at, i), Want: "object", Got: TypeName(item)}
 		}
 		condition, err := readCondition(entry{list: at, index: i, values: values})
 		if err != nil {
@@ -173,7 +173,7 @@ func (f ConditionsField) items(obj map[string]any) (items []any, at Path, err er
 			continue
 		}
 		if err == nil && found && raw != nil {
-			err = &FieldError{Path: place.path, Want: "list", Got: typeName(raw)}
+			err = &FieldError{Path: place.path, Want: "list", Got: TypeName(raw)}
 		}
 		if err != nil && place.written {
 			return nil, f.Path(), err

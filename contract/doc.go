@@ -68,14 +68,7 @@
 //	    status.dataSecretName (string)
 //	CertificatesExpire, MAY by the provider; absent: unknown
 //	    metadata.annotations.machine.cluster.x-k8s.io/certificates-expiry (time)
-//	FailureReason, MAY by the provider; absent: no failure
-//	    status.failureReason (string)
-//	FailureMessage, MAY by the provider; absent: no failure
-//	    status.failureMessage (string)
-//	Paused, MAY by the user; absent: not paused
-//	    metadata.annotations.cluster.x-k8s.io/paused (string)
-//	Conditions, SHOULD by the provider; absent: none, and the owner goes by the flag
-//	    status.v1beta2.conditions, else status.conditions, else status.deprecated.v1beta1.conditions (list of conditions)
+//	as in InfraMachine: FailureReason, FailureMessage, Paused, Conditions
 //
 // InfraMachinePool:
 //
@@ -95,14 +88,7 @@
 //	    spec.providerID (string)
 //	Instances, MAY by the provider; absent: none told
 //	    status.instances (list of instances)
-//	FailureReason, MAY by the provider; absent: no failure
-//	    status.failureReason (string)
-//	FailureMessage, MAY by the provider; absent: no failure
-//	    status.failureMessage (string)
-//	Paused, MAY by the user; absent: not paused
-//	    metadata.annotations.cluster.x-k8s.io/paused (string)
-//	Conditions, SHOULD by the provider; absent: none, and the owner goes by the flag
-//	    status.v1beta2.conditions, else status.conditions, else status.deprecated.v1beta1.conditions (list of conditions)
+//	as in InfraMachine: FailureReason, FailureMessage, Paused, Conditions
 //
 // InfraMachineTemplate:
 //
@@ -121,12 +107,7 @@
 //
 // BootstrapConfigTemplate:
 //
-//	Labels, MAY by the user; absent: none
-//	    spec.template.metadata.labels (map of strings)
-//	Annotations, MAY by the user; absent: none
-//	    spec.template.metadata.annotations (map of strings)
-//	Spec, MUST by the user; absent: clones have no spec
-//	    spec.template.spec (object)
+//	as in InfraMachineTemplate: Labels, Annotations, Spec
 //
 // ControlPlane:
 //
@@ -145,14 +126,9 @@
 //	    spec.replicas (32-bit integer)
 //	CurrentReplicas, MAY by the provider; absent: unknown
 //	    status.replicas (32-bit integer)
-//	FailureReason, MAY by the provider; absent: no failure
-//	    status.failureReason (string)
-//	FailureMessage, MAY by the provider; absent: no failure
-//	    status.failureMessage (string)
-//	Paused, MAY by the user; absent: not paused
-//	    metadata.annotations.cluster.x-k8s.io/paused (string)
 //	Conditions, SHOULD by the provider; absent: none
 //	    status.v1beta2.conditions, else status.conditions, else status.deprecated.v1beta1.conditions (list of conditions)
+//	as in InfraMachine: FailureReason, FailureMessage, Paused
 //
 // Machine:
 //
@@ -348,12 +324,12 @@
 //	UpdatedReplicas, by the controller; absent: unknown
 //	    v1beta1: status.updatedReplicas (32-bit integer)
 //	    v1beta2: status.deprecated.v1beta1.updatedReplicas (32-bit integer)
-//	as in MachineSet: ClusterName, Replicas, Selector, Template.Labels, Template.Annotations, Template.MinReady,
-//	    MachineNaming, SelectorText, ObservedReplicas, ReadyReplicas, AvailableReplicas, UpToDateReplicas,
-//	    NodeReadyReplicas, NodeAvailableReplicas, Conditions, ObservedGeneration
 //	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
 //	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
 //	    Taints
+//	as in MachineSet: ClusterName, Replicas, Selector, Template.Labels, Template.Annotations, Template.MinReady,
+//	    MachineNaming, SelectorText, ObservedReplicas, ReadyReplicas, AvailableReplicas, UpToDateReplicas,
+//	    NodeReadyReplicas, NodeAvailableReplicas, Conditions, ObservedGeneration
 //
 // MachinePool:
 //
@@ -361,8 +337,6 @@
 //	    spec.providerIDList (list of strings)
 //	FailureDomains, by the user; absent: anywhere
 //	    spec.failureDomains (list of strings)
-//	Phase, by the controller; absent: no phase yet
-//	    status.phase (string)
 //	Nodes, by the controller; absent: no Node was matched
 //	    status.nodeRefs (list of Nodes)
 //	BootstrapReady, by the controller; absent: not yet
@@ -371,15 +345,13 @@
 //	InfrastructureReady, by the controller; absent: not yet
 //	    v1beta1: status.infrastructureReady (bool)
 //	    v1beta2: status.initialization.infrastructureProvisioned (bool)
-//	UnavailableReplicas, by the controller; absent: unknown
-//	    v1beta1: status.unavailableReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.unavailableReplicas (32-bit integer)
-//	as in MachineSet: ClusterName, Replicas, Template.Labels, Template.Annotations, Template.MinReady, ObservedReplicas,
-//	    ReadyReplicas, AvailableReplicas, UpToDateReplicas, NodeReadyReplicas, NodeAvailableReplicas, Conditions,
-//	    ObservedGeneration, FailureReason, FailureMessage
 //	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
 //	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
 //	    Taints
+//	as in MachineDeployment: Phase, UnavailableReplicas
+//	as in MachineSet: ClusterName, Replicas, Template.Labels, Template.Annotations, Template.MinReady, ObservedReplicas,
+//	    ReadyReplicas, AvailableReplicas, UpToDateReplicas, NodeReadyReplicas, NodeAvailableReplicas, Conditions,
+//	    ObservedGeneration, FailureReason, FailureMessage
 //
 // MachineHealthCheck:
 //

@@ -3,6 +3,7 @@ package contract_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -52,46 +53,63 @@ func withTable(t *testing.T, file []byte, kinds []documented) []byte {
 	end := bytes.Index(file[body:], []byte(headingPrefix))
 	require.GreaterOrEqual(t, end, 0)
 	var table strings.Builder
-	known := map[string]map[string][]string{}
+	var before []said
 	for _, kind := range kinds {
 		fmt.Fprintf(&table, "//\n// %s:\n//\n", kind.kind)
-		for _, line := range tableOf(kind, known) {
+		lines, fields := tableOf(kind, before)
+		for _, line := range lines {
 			fmt.Fprintf(&table, "//\t%s\n", line)
 		}
+		before = append(before, said{kind: kind.kind, lines: fields})
 	}
 	return slices.Concat(file[:body], []byte(table.String()), []byte("//\n"), file[body+end:])
 }
 
-// tableOf returns the lines about a kind. What a kind before it said in the same words is only named: the template of a set
-// is the spec of a Machine at another place, and sets have much in common.
-func tableOf(kind documented, known map[string]map[string][]string) []string {
+// said is what the table says of the fields of one kind.
+type said struct {
+	kind  string
+	lines map[string][]string
+}
+
+// tableOf returns the lines about a kind. What a kind before it said in the same words is only named, and the template of a
+// set is the spec of a Machine at another place.
+func tableOf(kind documented, before []said) (table []string, lines map[string][]string) {
 	order, lines := fieldLines(kind)
-	known[kind.kind] = lines
-	var table, likeMachine, likeSet []string
+	like := map[string][]string{}
 	for _, name := range order {
-		inSpec, template := strings.CutPrefix(name, "Template.")
-		switch {
-		case template && sameLines(lines[name][1:], known["Machine"][inSpec], "spec.template."):
-			likeMachine = append(likeMachine, inSpec)
-		case kind.kind != "MachineSet" && sameLines(lines[name], known["MachineSet"][name], ""):
-			likeSet = append(likeSet, name)
-		default:
-			table = append(table, lines[name]...)
+		if head, short := sameAs(name, lines[name], before); head != "" {
+			like[head] = append(like[head], short)
+			continue
+		}
+		table = append(table, lines[name]...)
+	}
+	for _, head := range slices.Sorted(maps.Keys(like)) {
+		table = append(table, wrapped(head, like[head])...)
+	}
+	return table, lines
+}
+
+// sameAs names the kind that said the same of a field, "" when none did, and what the field is called there.
+func sameAs(name string, lines []string, before []said) (head, short string) {
+	inSpec, template := strings.CutPrefix(name, "Template.")
+	for _, other := range before {
+		if template && other.kind == "Machine" && sameLines(lines[1:], other.lines[inSpec], "spec.template.") {
+			return "Template, as in Machine, below spec.template: ", inSpec
+		}
+		if slices.Equal(lines, other.lines[name]) {
+			return "as in " + other.kind + ": ", name
 		}
 	}
-	table = append(table, wrapped("as in MachineSet: ", likeSet)...)
-	return append(table, wrapped("Template, as in Machine, below spec.template: ", likeMachine)...)
+	return "", ""
 }
 
 // sameLines compares what is said about a field, with the paths of have below prefix. Shapes that only one of the kinds
 // comes in do not matter.
 func sameLines(have, other []string, prefix string) bool {
-	if prefix != "" && len(other) > 0 {
-		other = other[1:]
-	}
-	if len(have) == 0 || len(other) == 0 {
+	if len(other) < 2 {
 		return false
 	}
+	other = other[1:]
 	for _, line := range have {
 		if !slices.ContainsFunc(other, func(o string) bool {
 			o = strings.TrimSpace(strings.Replace(o, ", Kubermatic", "", 1))

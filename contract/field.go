@@ -128,7 +128,7 @@ func (f Field[T]) parse(raw any) (value T, found bool, err error) {
 }
 
 func (f Field[T]) wrong(raw any) error {
-	got := typeName(raw)
+	got := TypeName(raw)
 	if wide, ok := raw.(int64); ok && !fitsInt32(wide) {
 		got = "integer " + strconv.FormatInt(wide, 10)
 	}
@@ -140,7 +140,7 @@ func (f Field[T]) want() string {
 	if _, narrow := any(zero).(int32); narrow {
 		return "32-bit integer"
 	}
-	return typeName(zero)
+	return TypeName(zero)
 }
 
 func convert[T Scalar](raw any) (value T, ok bool) {
@@ -158,9 +158,8 @@ func convert[T Scalar](raw any) (value T, ok bool) {
 
 func fitsInt32(n int64) bool { return n >= math.MinInt32 && n <= math.MaxInt32 }
 
-// typeName names a JSON type, or the Go type of a value that JSON content cannot hold.
-
-func typeName(v any) string {
+// TypeName names a JSON type as a FieldError does, or the Go type of a value that JSON content cannot hold.
+func TypeName(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"

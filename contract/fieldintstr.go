@@ -39,7 +39,7 @@ func (f IntOrStringField) Get(obj map[string]any) (value intstr.IntOrString, fou
 	if number, ok := convert[int32](raw); ok {
 		return intstr.FromInt32(number), true, nil
 	}
-	got := typeName(raw)
+	got := TypeName(raw)
 	if wide, ok := raw.(int64); ok {
 		got += " " + strconv.FormatInt(wide, 10)
 	}

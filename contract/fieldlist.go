@@ -27,7 +27,7 @@ func (f TextsField) Get(obj map[string]any, into []string) (texts []string, foun
 	for i, item := range items {
 		text, ok := item.(string)
 		if !ok {
-			return into, false, &FieldError{Path: entryPath(f.path, i), Want: "string", Got: typeName(item)}
+			return into, false, &FieldError{Path: entryPath(f.path, i), Want: "string", Got: TypeName(item)}
 		}
 		into = append(into, text)
 	}
@@ -54,7 +54,7 @@ func listAt(at Path, obj map[string]any) ([]any, bool, error) {
 	}
 	items, ok := raw.([]any)
 	if !ok {
-		return nil, false, &FieldError{Path: at, Want: "list", Got: typeName(raw)}
+		return nil, false, &FieldError{Path: at, Want: "list", Got: TypeName(raw)}
 	}
 	if err := boundList(at, items); err != nil {
 		return nil, false, err
@@ -80,7 +80,7 @@ func entriesOf[T comparable](at Path, items []any, before []T, read func(entry) 
 	for i, item := range items {
 		values, ok := item.(map[string]any)
 		if !ok {
-			return nil, &FieldError{Path: entryPath(at, i), Want: "object", Got: typeName(item)}
+			return nil, &FieldError{Path: entryPath(at, i), Want: "object", Got: TypeName(item)}
 		}
 		value, err := read(entry{list: at, index: i, values: values})
 		if err != nil {

@@ -66,7 +66,7 @@ func (r *reader) quantities(f QuantitiesField, before corev1.ResourceList) corev
 	}
 	values, ok := raw.(map[string]any)
 	if !ok {
-		r.fail(&FieldError{Path: f.path, Want: "object", Got: typeName(raw)})
+		r.fail(&FieldError{Path: f.path, Want: "object", Got: TypeName(raw)})
 		return nil
 	}
 	if before != nil && sameQuantities(before, values) {
@@ -115,6 +115,6 @@ func quantityOf(raw any) (amount resource.Quantity, wrong string) {
 		}
 		return amount, ""
 	default:
-		return resource.Quantity{}, typeName(raw)
+		return resource.Quantity{}, TypeName(raw)
 	}
 }

@@ -28,7 +28,7 @@ func (f TimeField) Get(obj map[string]any) (at time.Time, found bool, err error)
 	}
 	text, ok := raw.(string)
 	if !ok {
-		return time.Time{}, false, &FieldError{Path: f.path, Want: "string", Got: typeName(raw)}
+		return time.Time{}, false, &FieldError{Path: f.path, Want: "string", Got: TypeName(raw)}
 	}
 	if text == "" {
 		return time.Time{}, false, nil
@@ -93,7 +93,7 @@ func (f DurationField) Get(obj map[string]any) (d time.Duration, found bool, err
 	}
 	text, ok := raw.(string)
 	if !ok {
-		return 0, false, &FieldError{Path: f.path, Want: "string", Got: typeName(raw)}
+		return 0, false, &FieldError{Path: f.path, Want: "string", Got: TypeName(raw)}
 	}
 	d, err = time.ParseDuration(text)
 	if err != nil {

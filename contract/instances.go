@@ -45,7 +45,7 @@ func (f InstancesField) Get(obj map[string]any, into []Instance) (instances []In
 	for i, item := range items {
 		values, ok := item.(map[string]any)
 		if !ok {
-			return into[:0], false, &FieldError{Path: entryPath(f.path, i), Want: "object", Got: typeName(item)}
+			return into[:0], false, &FieldError{Path: entryPath(f.path, i), Want: "object", Got: TypeName(item)}
 		}
 		if i < cap(into) {
 			into = into[:i+1] // for the sake of its addresses
@@ -72,7 +72,7 @@ func (f InstancesField) read(e entry, into *Instance) (err error) {
 	ready, found := e.values["ready"]
 	is, ok := ready.(bool)
 	if found && !ok {
-		return &FieldError{Path: e.path("ready"), Want: "bool", Got: typeName(ready)}
+		return &FieldError{Path: e.path("ready"), Want: "bool", Got: TypeName(ready)}
 	}
 	into.Ready = is
 	into.Addresses, _, err = f.addresses.Get(e.values, into.Addresses)

@@ -158,7 +158,7 @@ func (f ContentField) Get(obj map[string]any) (json.RawMessage, error) {
 		return nil, err
 	}
 	if _, ok := raw.(map[string]any); !ok {
-		return nil, &FieldError{Path: f.path, Want: "object", Got: typeName(raw)}
+		return nil, &FieldError{Path: f.path, Want: "object", Got: TypeName(raw)}
 	}
 	return json.Marshal(raw)
 }

@@ -14,7 +14,7 @@ func (r *reader) owners(before []metav1.OwnerReference) []metav1.OwnerReference 
 	}
 	items, ok := raw.([]any)
 	if !ok {
-		r.fail(&FieldError{Path: metaOwners, Want: "list", Got: typeName(raw)})
+		r.fail(&FieldError{Path: metaOwners, Want: "list", Got: TypeName(raw)})
 		return nil
 	}
 	if len(items) == 0 || sameOwners(before, items) {
@@ -24,7 +24,7 @@ func (r *reader) owners(before []metav1.OwnerReference) []metav1.OwnerReference 
 	for i, item := range items {
 		values, ok := item.(map[string]any)
 		if !ok {
-			r.fail(&FieldError{Path: entryPath(metaOwners, i), Want: "object", Got: typeName(item)})
+			r.fail(&FieldError{Path: entryPath(metaOwners, i), Want: "object", Got: TypeName(item)})
 			return nil
 		}
 		owner, err := readOwner(entry{list: metaOwners, index: i, values: values})
@@ -65,7 +65,7 @@ func (e entry) flag(key string) (*bool, error) {
 	}
 	flag, ok := raw.(bool)
 	if !ok {
-		return nil, &FieldError{Path: e.path(key), Want: "bool", Got: typeName(raw)}
+		return nil, &FieldError{Path: e.path(key), Want: "bool", Got: TypeName(raw)}
 	}
 	return &flag, nil
 }

@@ -41,7 +41,7 @@ func lookup(segments []string, obj map[string]any) (value any, found bool, err e
 		}
 		inner, ok := next.(map[string]any)
 		if !ok {
-			return nil, false, &FieldError{Path: NewPath(segments[:i+1]...), Want: "object", Got: typeName(next)}
+			return nil, false, &FieldError{Path: NewPath(segments[:i+1]...), Want: "object", Got: TypeName(next)}
 		}
 		obj = inner
 	}
@@ -65,7 +65,7 @@ func (p Path) parent(obj map[string]any, create bool) (map[string]any, error) {
 		}
 		inner, ok := next.(map[string]any)
 		if !ok {
-			return nil, &FieldError{Path: NewPath(p.segments[:i+1]...), Want: "object", Got: typeName(next)}
+			return nil, &FieldError{Path: NewPath(p.segments[:i+1]...), Want: "object", Got: TypeName(next)}
 		}
 		obj = inner
 	}

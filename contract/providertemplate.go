@@ -142,6 +142,6 @@ func (l *TemplateLayout) read(r *reader, into *TemplateState) {
 	spec := r.raw(l.Spec.path)
 	_, into.HasSpec = spec.(map[string]any)
 	if spec != nil && !into.HasSpec {
-		r.fail(&FieldError{Path: l.Spec.path, Want: "object", Got: typeName(spec)})
+		r.fail(&FieldError{Path: l.Spec.path, Want: "object", Got: TypeName(spec)})
 	}
 }

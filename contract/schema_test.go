@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -67,26 +66,9 @@ func crdSchema(t *testing.T, kind, version string) *schemaNode {
 // schemaIn returns the schema of one version from the file of a CRD.
 func schemaIn(t *testing.T, file, version string) *schemaNode {
 	t.Helper()
-	raw, err := os.ReadFile(file)
-	require.NoError(t, err)
-	var crd struct {
-		Spec struct {
-			Versions []struct {
-				Name   string `json:"name"`
-				Schema struct {
-					OpenAPIV3Schema *schemaNode `json:"openAPIV3Schema"`
-				} `json:"schema"`
-			} `json:"versions"`
-		} `json:"spec"`
-	}
-	require.NoError(t, yaml.Unmarshal(raw, &crd))
-	for _, v := range crd.Spec.Versions {
-		if v.Name == version {
-			return v.Schema.OpenAPIV3Schema
-		}
-	}
-	t.Fatalf("%s has no version %s", file, version)
-	return nil
+	schema, found := schemasOf(t, file)[version]
+	require.True(t, found, "%s has no version %s", file, version)
+	return schema
 }
 
 // moduleDir returns where the go command keeps a module. It is not required by go.mod, because it pins other versions of

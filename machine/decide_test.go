@@ -214,3 +214,36 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 		})
 	}
 }
+
+func TestANodeIsInterruptibleWhenItsInfrastructureSaysSoAndKeepsTheLabelWhileThatIsUnread(t *testing.T) {
+	says := func(value any) External {
+		e := present("Infra")
+		e.Contract = contract.V1Beta2
+		if value != nil {
+			e.Object.Object["status"] = map[string]any{"interruptible": value}
+		}
+		return e
+	}
+	for name, tc := range map[string]struct {
+		infrastructure            External
+		unlabelledGets, labelKept bool
+	}{
+		"it says so":                    {says(true), true, true},
+		"it says that it is not":        {says(false), false, false},
+		"it says nothing":               {says(nil), false, false},
+		"what it says is no bool":       {says("yes"), false, true},
+		"it could not be read":          {External{Presence: Unread}, false, true},
+		"its kind is gone":              {External{Presence: KindMissing}, false, true},
+		"it is gone":                    {External{Presence: Absent}, false, false},
+		"the Machine does not name one": {External{}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := decideInterruptible(tc.infrastructure, false); got != tc.unlabelledGets {
+				t.Errorf("a Node without the label: %v", got)
+			}
+			if got := decideInterruptible(tc.infrastructure, true); got != tc.labelKept {
+				t.Errorf("a Node with the label: %v", got)
+			}
+		})
+	}
+}

@@ -249,20 +249,25 @@ func (s *Scope) desired() propagate.Desired {
 	return d
 }
 
-// interruptible is the label of a Node whose infrastructure reports status.interruptible. While the infrastructure could not
-// be read, the Node keeps the label that it has.
+// interruptible is the label of a Node whose infrastructure reports that it may be taken away.
 func (s *Scope) interruptible() map[string]string {
-	_, wanted := s.Node.Node.Labels[propagate.InterruptibleLabel]
-	switch s.Infrastructure.Presence {
-	case Unread, KindMissing:
-	case NotReferenced, Absent:
-		wanted = false
-	case Present:
-		said, _, err := contract.At[bool]("status", "interruptible").Get(s.Infrastructure.Object.Object)
-		wanted = said || (err != nil && wanted)
-	}
-	if !wanted {
+	_, labelled := s.Node.Node.Labels[propagate.InterruptibleLabel]
+	if !decideInterruptible(s.Infrastructure, labelled) {
 		return nil
 	}
 	return map[string]string{propagate.InterruptibleLabel: ""}
+}
+
+// decideInterruptible says whether a Node gets the label, or keeps it: while its infrastructure could not be read it stays as
+// it is.
+func decideInterruptible(infrastructure External, labelled bool) bool {
+	switch infrastructure.Presence {
+	case NotReferenced, Absent:
+		return false
+	case Unread, KindMissing:
+	case Present:
+		said, _, err := contract.InfraMachine(infrastructure.Contract).Interruptible.Get(infrastructure.Object.Object)
+		return said || (err != nil && labelled)
+	}
+	return labelled
 }

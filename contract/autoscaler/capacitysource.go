@@ -70,7 +70,7 @@ func specTaints(group *unstructured.Unstructured) ([]corev1.Taint, error) {
 	for i, item := range raw {
 		object, ok := item.(map[string]any)
 		if !ok {
-			errs = append(errs, &contract.FieldError{Path: at(list, i), Want: "object", Got: typeName(item)})
+			errs = append(errs, &contract.FieldError{Path: at(list, i), Want: "object", Got: contract.TypeName(item)})
 			continue
 		}
 		key, keyErr := textOf(list, i, object, "key")

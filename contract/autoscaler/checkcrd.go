@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/conformance"
 )
 
@@ -115,7 +116,7 @@ func shown(value any) string {
 	case ok:
 		return quoted(text)
 	default:
-		return typeName(value)
+		return contract.TypeName(value)
 	}
 }
 

@@ -25,7 +25,7 @@ func (c *checker) pool() {
 		place := at(list, i).String()
 		switch _, madeUp := MachineOf(id); {
 		case !ok:
-			c.must(place, typeName(entry), "string", ruleInstance)
+			c.must(place, contract.TypeName(entry), "string", ruleInstance)
 		case NormalizeProviderID(id) == "":
 			c.must(place, quoted(id), "the provider ID of an instance", rule)
 		case madeUp:

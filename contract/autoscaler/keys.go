@@ -41,7 +41,7 @@ const (
 	// RevisionAnnotation numbers the MachineSets of a MachineDeployment. Those below the highest number are old.
 	RevisionAnnotation = "machinedeployment.clusters.x-k8s.io/revision"
 	// DeploymentNameLabel, on a MachineSet, names its MachineDeployment.
-	DeploymentNameLabel = "cluster.x-k8s.io/deployment-name"
+	DeploymentNameLabel = contract.DeploymentNameLabel
 	// ReplicasManagedByAnnotation, on a MachinePool, says that somebody else than its controller decides about replicas.
 	// The autoscaler neither reads nor writes it; see ReplicasManagedElsewhere.
 	ReplicasManagedByAnnotation = "cluster.x-k8s.io/replicas-managed-by"

@@ -23,7 +23,7 @@ func read[T any](obj map[string]any, want string, segments ...string) (value T, 
 		}
 		inner, ok := next.(map[string]any)
 		if !ok {
-			return value, false, &contract.FieldError{Path: contract.NewPath(segments[:i+1]...), Want: "object", Got: typeName(next)}
+			return value, false, &contract.FieldError{Path: contract.NewPath(segments[:i+1]...), Want: "object", Got: contract.TypeName(next)}
 		}
 		obj = inner
 	}
@@ -32,7 +32,7 @@ func read[T any](obj map[string]any, want string, segments ...string) (value T, 
 		return value, false, nil
 	}
 	if value, found = raw.(T); !found {
-		return value, false, &contract.FieldError{Path: contract.NewPath(segments...), Want: want, Got: typeName(raw)}
+		return value, false, &contract.FieldError{Path: contract.NewPath(segments...), Want: want, Got: contract.TypeName(raw)}
 	}
 	return value, true, nil
 }
@@ -49,7 +49,7 @@ func readTexts(obj map[string]any, segments ...string) (map[string]string, error
 		text, ok := raw[key].(string)
 		if !ok {
 			return nil, &contract.FieldError{Path: contract.NewPath(append(slices.Clone(segments), key)...), Want: "string",
-				Got: typeName(raw[key])}
+				Got: contract.TypeName(raw[key])}
 		}
 		texts[key] = text
 	}
@@ -64,7 +64,7 @@ func textOf(list contract.Path, i int, entry map[string]any, key string) (string
 	}
 	text, ok := raw.(string)
 	if !ok {
-		return "", &contract.FieldError{Path: at(list, i, key), Want: "string", Got: typeName(raw)}
+		return "", &contract.FieldError{Path: at(list, i, key), Want: "string", Got: contract.TypeName(raw)}
 	}
 	return text, nil
 }
@@ -74,28 +74,6 @@ func at(list contract.Path, i int, key ...string) contract.Path {
 	segments := list.Segments()
 	segments[len(segments)-1] += "[" + strconv.Itoa(i) + "]"
 	return contract.NewPath(append(segments, key...)...)
-}
-
-// typeName names a JSON type, or the Go type of a value that JSON content cannot hold.
-func typeName(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "string"
-	case bool:
-		return "bool"
-	case int64:
-		return "integer"
-	case float64:
-		return "number"
-	case map[string]any:
-		return "object"
-	case []any:
-		return "list"
-	default:
-		return fmt.Sprintf("%T", v)
-	}
 }
 
 // name says which object is meant: "Machine default/worker-1".

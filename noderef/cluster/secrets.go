@@ -18,13 +18,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // What Cluster API's kubeconfig Secrets look like (contract of control plane providers).
 const (
 	// LabelClusterName is the label that such a Secret must have to be seen by a cache of [SecretsFromManager]; its value
 	// is the name of the cluster.
-	LabelClusterName = "cluster.x-k8s.io/cluster-name"
+	LabelClusterName = contract.ClusterNameLabel
 	// KubeconfigKey is the key of the Secret's data.
 	KubeconfigKey = "value"
 

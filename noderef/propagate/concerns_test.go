@@ -45,7 +45,7 @@ func TestConcerns(t *testing.T) {
 			old, updated := node(), node()
 			tc.change(updated)
 			require.Equal(t, tc.want, policy.Concerns(old, updated))
-			require.Zero(t, allocations(func() { policy.Concerns(old, updated) }))
+			require.Zero(t, testing.AllocsPerRun(100, func() { policy.Concerns(old, updated) }))
 			if tc.name != "the ledger changes" {
 				require.Equal(t, tc.want, policy.Concerns(updated, old), "and back")
 			}

@@ -203,7 +203,7 @@ func TestDiffFindsNothingToDo(t *testing.T) {
 			patch, changed := policy.Diff(tc.node, tc.desired)
 			require.False(t, changed, patch.String())
 			require.Equal(t, "[]", patch.String())
-			if n := allocations(func() { policy.Diff(tc.node, tc.desired) }); n != 0 {
+			if n := testing.AllocsPerRun(100, func() { policy.Diff(tc.node, tc.desired) }); n != 0 {
 				t.Errorf("%v allocations, want 0", n)
 			}
 		})
