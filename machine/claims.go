@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -26,62 +27,63 @@ func identityOf(state *contract.MachineState) noderef.Identity {
 	return id
 }
 
-// claimKeys are the keys of Nodes that a Machine may hold for its own.
-func claimKeys(id noderef.Identity, rules noderef.Rules) []string {
+// claimKeys are the keys of Nodes that a Machine of a cluster may hold for its own.
+func claimKeys(cluster types.NamespacedName, id noderef.Identity, rules noderef.Rules) []string {
 	var keys []string
 	if key := rules.Key(id.ProviderID); key != "" {
-		keys = append(keys, providerIDKey(key))
+		keys = append(keys, providerIDKey(cluster, key))
 	}
 	if id.Current.Name != "" {
-		keys = append(keys, nodeKey(id.Current.Name))
+		keys = append(keys, nodeKey(cluster, id.Current.Name))
 	}
 	if rules.ByName && id.NodeName != id.Current.Name {
-		keys = append(keys, nodeKey(id.NodeName))
+		keys = append(keys, nodeKey(cluster, id.NodeName))
 	}
 	if rules.ByAddress {
-		keys = append(keys, addressKeys(id.Addresses)...)
+		keys = append(keys, addressKeys(cluster, id.Addresses)...)
 	}
 	return keys
 }
 
 // nodeKeys are the same keys, as a Node has them. It has none when it is nil.
-func nodeKeys(node *corev1.Node, rules noderef.Rules) []string {
+func nodeKeys(cluster types.NamespacedName, node *corev1.Node, rules noderef.Rules) []string {
 	if node == nil {
 		return nil
 	}
-	keys := []string{nodeKey(node.Name)}
+	keys := []string{nodeKey(cluster, node.Name)}
 	if key := rules.Key(node.Spec.ProviderID); key != "" {
-		keys = append(keys, providerIDKey(key))
+		keys = append(keys, providerIDKey(cluster, key))
 	}
 	if rules.ByAddress {
-		keys = append(keys, addressKeys(node.Status.Addresses)...)
+		keys = append(keys, addressKeys(cluster, node.Status.Addresses)...)
 	}
 	return keys
 }
 
-func addressKeys(addresses []corev1.NodeAddress) []string {
+func addressKeys(cluster types.NamespacedName, addresses []corev1.NodeAddress) []string {
 	var keys []string
 	for _, a := range addresses {
 		if a.Type == corev1.NodeInternalIP {
-			keys = append(keys, addressKey(a.Address))
+			keys = append(keys, addressKey(cluster, a.Address))
 		}
 	}
 	return keys
 }
 
-// claims finds the other Machines that name a Node, for one look at one Machine. It implements noderef.Claims.
+// claims finds the other Machines of a cluster that name a Node, for one look at one Machine. It implements noderef.Claims.
 type claims struct {
-	ctx  context.Context //nolint:containedctx // noderef asks without a context; a claims value lives for one call
-	r    *Reconciler
-	self client.ObjectKey
-	err  error
+	ctx     context.Context //nolint:containedctx // noderef asks without a context; a claims value lives for one call
+	r       *Reconciler
+	cluster types.NamespacedName
+	self    client.ObjectKey
+	err     error
 }
 
 // ClaimsOn implements noderef.Claims. A Machine that cannot be read claims nothing: it reports that itself.
 func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 	var others []noderef.Identity
-	for _, key := range nodeKeys(node, c.r.options.Matching) {
-		err := c.r.eachMachine(c.ctx, "", key, func(obj client.Object) {
+	for _, key := range nodeKeys(c.cluster, node, c.r.options.Matching) {
+		err := c.r.eachMachine(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
 			var state contract.MachineState
 			if client.ObjectKeyFromObject(obj) != c.self && c.r.kind.Adapter.Read(obj, &state) == nil {
 				others = append(others, identityOf(&state))
@@ -101,8 +103,9 @@ func (r *Reconciler) rivalsOf(ctx context.Context, obj client.Object) []reconcil
 		return nil
 	}
 	var rivals []reconcile.Request
-	for _, key := range claimKeys(identityOf(&state), r.options.Matching) {
-		for _, request := range r.machinesByKey(ctx, "", key) {
+	cluster := r.clusterOf(&state)
+	for _, key := range claimKeys(cluster, identityOf(&state), r.options.Matching) {
+		for _, request := range r.machinesByKey(ctx, cluster.Namespace, key) {
 			if request.NamespacedName != state.Key {
 				rivals = append(rivals, request)
 			}

@@ -33,6 +33,7 @@ const (
 	ReasonDeleted            = "ObjectDeleted"
 	ReasonInternalError      = "InternalError"
 	ReasonInspectionFailed   = "InspectionFailed"
+	ReasonConnectionDown     = "ConnectionDown"
 	ReasonNodeReady          = "NodeReady"
 	ReasonNodeNotReady       = "NodeNotReady"
 	ReasonNodeReadyUnknown   = "NodeReadyUnknown"

@@ -125,19 +125,25 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 		s.wait(ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
 		return Result{Checkpoint: true}, nil
 	case nodeWait:
+		if !s.NodesSynced && s.isTold() {
+			return s.wait(ReasonDeletingNode, s.unread()), nil // an event tells when they can be read
+		}
 		s.wait(ReasonDeletingNode, "Waiting for the Node to be deleted")
 		return Result{Stop: true, RequeueAfter: time.Second}, nil
 	case nodeDelete:
 	}
 	node := s.Node.Node
 	uid := node.UID
-	err := s.env.ports.NodeClient.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
+	err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
 	switch {
 	case err == nil:
 		s.wait(ReasonDeletingNode, "Waiting for Node "+node.Name+" to be deleted")
 		return Result{Stop: true, RequeueAfter: time.Second}, nil
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return Result{Stop: true, RequeueAfter: conflictRetry}, nil // its event is on the way
+	case isUnread(err):
+		s.wait(ReasonDeletingNode, err.Error())
+		return Result{Stop: true, RequeueAfter: conflictRetry}, nil
 	case facts.Timeout > 0 && facts.Elapsed >= facts.Timeout:
 		return Result{}, nil
 	}

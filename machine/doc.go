@@ -18,6 +18,15 @@
 // each other at once cost one write. What a step needs stored (a [Result] with Checkpoint) and the status of a ready Machine
 // are written at once.
 //
+// # Where Nodes are
+//
+// SetupWithManager looks for Nodes in the manager's own cluster. With [Ports].NodesOf, each Machine's Node is in the workload
+// cluster that the Machine names, and is found, watched, written and drained there alone: Nodes of two clusters may have the
+// same names and provider IDs. package noderef/cluster connects; [SetupWorkload] and [NodesOf] join the two. A cluster that is
+// not connected, or whose Nodes are not listed yet, is unread: NodeReady and NodeHealthy become Unknown (ConnectionDown,
+// InspectionFailed), those of a Machine with a Node only after Options.ConnectionGrace; bootstrap data and infrastructure go
+// on; in a deletion, drain and Node deletion wait, and say for what.
+//
 // # Guarantees
 //
 // Unread is not absent: no stage of a deletion is skipped because something could not be read, and before a deletion goes on
@@ -27,12 +36,14 @@
 // that a person can mend (a CRD that does not exist, a wrong type at a contract path, an empty provider ID) is a condition
 // and an event, makes no requests while it lasts, and ends by itself when it is mended.
 //
+// A Machine whose workload cluster cannot be reached costs no request and no pass until that changes, and holds up no other.
+//
 // A process never decides on a Machine older than its own last write of it, because that would repeat the write.
 //
 // # Limits
 //
-// Nodes of the manager's own cluster, or of one that Ports are filled for. No Cluster object is read: Machines count as
-// initialised, and only their own paused annotation stops them. Volumes are not waited for. The whole set of Cluster API's
+// No Cluster object is read: Machines count as initialised, and only their own paused annotation stops them. A deletion waits
+// for a workload cluster that is gone for good until the Machine's finalizer is removed by hand. Volumes are not waited for. The whole set of Cluster API's
 // conditions is not there yet: BootstrapConfigReady, InfrastructureReady, NodeReady, NodeHealthy, Deleting, Paused and Ready
 // are.
 //

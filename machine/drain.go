@@ -64,6 +64,7 @@ type drainFacts struct {
 	// InfrastructureGone: the API server said so itself.
 	InfrastructureGone bool
 	NodesSynced        bool
+	Unread             string // why the Nodes are not synced
 	Match              noderef.Match
 	State              *contract.MachineState
 	Now                time.Time
@@ -91,7 +92,7 @@ func decideDrain(f drainFacts) (drainAction, string) {
 	case f.InfrastructureGone || f.Infrastructure.Deleting():
 		return drainSkip, ""
 	case !f.NodesSynced:
-		return drainWait, "Waiting for the first list of Nodes"
+		return drainWait, f.Unread
 	}
 	switch f.Match.Outcome {
 	case noderef.NoProviderID, noderef.NotFound, noderef.Stale:
@@ -123,10 +124,10 @@ func decideDrainOf(f drainFacts) (drainAction, string) {
 
 func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	facts := drainFacts{
-		Infrastructure: s.Infrastructure, NodesSynced: s.NodesSynced, Match: s.Node, State: &s.State, Now: s.Now,
+		Infrastructure: s.Infrastructure, NodesSynced: s.NodesSynced, Unread: s.unread(), Match: s.Node, State: &s.State, Now: s.Now,
 	}
 	_, facts.Excluded = s.State.Annotations[contract.ExcludeDrain]
-	facts.Excluded = facts.Excluded || s.env.ports.Drainer == nil
+	facts.Excluded = facts.Excluded || (s.NodesErr == nil && s.Workload.Drainer == nil)
 	if !facts.Excluded && s.Infrastructure.Presence == Absent {
 		gone, err := s.env.confirmAbsent(ctx, s.Infrastructure.GVK, s.refKey(s.Infrastructure))
 		if err != nil {
@@ -155,9 +156,12 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 }
 
 func (s *Scope) drain(ctx context.Context) (Result, error) {
-	result, err := s.env.ports.Drainer.Step(ctx, runner.Request{Node: s.Node.Node, Owner: s.State.Key})
+	result, err := s.Workload.Drainer.Step(ctx, runner.Request{Node: s.Node.Node, Owner: s.State.Key})
 	if err != nil {
 		s.wait(ReasonDrainingNode, err.Error())
+		if isUnread(err) {
+			return Result{Stop: true, RequeueAfter: conflictRetry}, nil
+		}
 		return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
 	}
 	if !result.Done {
@@ -182,7 +186,7 @@ func (s *Scope) untilDrainTimeout(after time.Duration) time.Duration {
 }
 
 func (s *Scope) releaseNode() {
-	if s.env.ports.Drainer != nil && s.State.Node.Name != "" {
-		s.env.ports.Drainer.Release(s.State.Node.Name)
+	if s.Workload.Drainer != nil && s.State.Node.Name != "" {
+		s.Workload.Drainer.Release(s.State.Node.Name)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 func Example_embed() {
@@ -33,6 +34,32 @@ func Example_embed() {
 		log.Fatal(err)
 	}
 	log.Fatal(mgr.Start(ctx))
+}
+
+// The Nodes are in workload clusters, which Cluster API's kubeconfig Secrets lead to.
+func ExampleNodesOf() {
+	_ = func(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options machine.Options) error {
+		secrets, err := cluster.SecretsFromManager(mgr)
+		if err != nil {
+			return err
+		}
+		clusters, err := cluster.New(cluster.Options[machine.Workload]{Access: secrets, Setup: machine.SetupWorkload(options.Matching)})
+		if err != nil {
+			return err
+		}
+		if err := mgr.Add(clusters); err != nil {
+			return err
+		}
+		r, err := machine.New(kind, machine.Ports{
+			Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
+			NodesOf: machine.NodesOf(clusters), WorkloadEvents: clusters.Source,
+		}, options)
+		if err != nil {
+			return err
+		}
+		return r.AddToManager(ctx, mgr)
+	}
+	// Output:
 }
 
 func ExampleInsertAfter() {

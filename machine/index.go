@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -15,22 +16,35 @@ import (
 )
 
 // indexKeys are the keys under which a Machine is found from the events of others.
-func indexKeys(state *contract.MachineState, rules noderef.Rules) []string {
+func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	var keys []string
+	if cluster != (types.NamespacedName{}) {
+		keys = append(keys, clusterKey(cluster))
+	}
 	for _, ref := range []contract.Ref{state.Bootstrap, state.Infrastructure} {
 		if ref.Group != "" && ref.Kind != "" {
 			crd := contract.CRDName(ref.GroupKind())
 			keys = append(keys, crdKey(crd), refKey(crd, ref.Name))
 		}
 	}
-	return append(keys, claimKeys(identityOf(state), rules)...)
+	return append(keys, claimKeys(cluster, identityOf(state), rules)...)
 }
 
 func crdKey(crd string) string       { return "crd:" + crd }
 func refKey(crd, name string) string { return "ref:" + crd + "/" + name }
-func providerIDKey(id string) string { return "id:" + id }
-func nodeKey(name string) string     { return "node:" + name }
-func addressKey(ip string) string    { return "ip:" + ip }
+
+func clusterKey(cluster types.NamespacedName) string { return "cluster:" + cluster.String() }
+
+// What a Node is found by names the cluster too: other clusters have Nodes of the same name, and may have the same provider ID.
+func providerIDKey(cluster types.NamespacedName, id string) string {
+	return "id:" + cluster.String() + "/" + id
+}
+func nodeKey(cluster types.NamespacedName, name string) string {
+	return "node:" + cluster.String() + "/" + name
+}
+func addressKey(cluster types.NamespacedName, ip string) string {
+	return "ip:" + cluster.String() + "/" + ip
+}
 
 func (r *Reconciler) indexName() string { return "machinist." + r.options.Name }
 
@@ -43,7 +57,7 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 		if err := r.kind.Adapter.Read(obj, &state); err != nil {
 			return nil // the Machine itself reports what is wrong with it
 		}
-		return indexKeys(&state, r.options.Matching)
+		return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
 	})
 }
 
@@ -84,13 +98,14 @@ func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []
 	return r.machinesByKey(ctx, obj.GetNamespace(), refKey(contract.CRDName(gvk.GroupKind()), obj.GetName()))
 }
 
-// machinesOfNode maps an event about a Node to the Machines that carry its provider ID, or had it recorded by name.
-func (r *Reconciler) machinesOfNode(ctx context.Context, nodes ...*corev1.Node) []reconcile.Request {
+// machinesOfNode maps an event about a Node to the Machines of its cluster that carry its provider ID, or had it recorded by
+// name.
+func (r *Reconciler) machinesOfNode(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
 	var requests []reconcile.Request
 	seen := map[reconcile.Request]bool{}
 	for _, node := range nodes {
-		for _, key := range nodeKeys(node, r.options.Matching) {
-			for _, request := range r.machinesByKey(ctx, "", key) {
+		for _, key := range nodeKeys(cluster, node, r.options.Matching) {
+			for _, request := range r.machinesByKey(ctx, cluster.Namespace, key) {
 				if !seen[request] {
 					seen[request] = true
 					requests = append(requests, request)

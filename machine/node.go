@@ -19,7 +19,7 @@ import (
 // matchNode looks the Machine's Node up, and records it when it is a new one. A Machine whose infrastructure is another
 // controller's has no Node, whatever provider ID it names: that Node is the other's to label, to drain and to delete.
 func (s *Scope) matchNode(ctx context.Context) error {
-	s.NodesSynced = s.env.ports.Nodes.HasSynced()
+	s.NodesSynced = s.NodesErr == nil && s.Workload.Nodes.HasSynced()
 	if !s.NodesSynced {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (s *Scope) matchNode(ctx context.Context) error {
 		s.Node = noderef.Match{Outcome: noderef.NoProviderID}
 		return nil
 	}
-	match, err := s.env.matchOf(ctx, &s.State)
+	match, err := s.matchOf(ctx)
 	if err != nil {
 		s.NodesSynced = false // other Machines could not be read: this one must not take the Node
 		return err
@@ -40,17 +40,21 @@ func (s *Scope) matchNode(ctx context.Context) error {
 }
 
 // matchOf finds the Node of a Machine among those of the cluster, in the light of the other Machines.
-func (r *Reconciler) matchOf(ctx context.Context, state *contract.MachineState) (noderef.Match, error) {
-	if !r.indexed {
-		return r.options.Matching.Resolve(identityOf(state), r.ports.Nodes, nil), nil
+func (s *Scope) matchOf(ctx context.Context) (noderef.Match, error) {
+	rules, id := s.env.options.Matching, identityOf(&s.State)
+	if !s.env.indexed {
+		return rules.Resolve(id, s.Workload.Nodes, nil), nil
 	}
-	others := claims{ctx: ctx, r: r, self: state.Key}
-	return r.options.Matching.Resolve(identityOf(state), r.ports.Nodes, &others), others.err
+	others := claims{ctx: ctx, r: s.env, cluster: s.cluster, self: s.State.Key}
+	return rules.Resolve(id, s.Workload.Nodes, &others), others.err
 }
 
 func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.matchNode(ctx); err != nil {
 		return Result{}, err
+	}
+	if !s.NodesSynced {
+		return s.nodesUnread()
 	}
 	for _, c := range decideNode(nodeFacts{Synced: s.NodesSynced, Match: s.Node, State: &s.State}) {
 		s.Assert(c)
@@ -214,12 +218,12 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{}, nil
 	}
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	err := s.env.ports.NodeClient.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch.JSON()))
+	err := s.Workload.Client.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch.JSON()))
 	switch {
 	case err == nil:
 		s.env.memory.wrote(target)
 		return Result{}, nil
-	case propagate.Rejected(err), apierrors.IsConflict(err):
+	case propagate.Rejected(err), apierrors.IsConflict(err), isUnread(err):
 		return Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.IsNotFound(err):
 		return Result{}, nil // its event is on the way

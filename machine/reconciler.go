@@ -10,16 +10,19 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
@@ -38,7 +41,7 @@ type Drainer interface {
 	Release(node string)
 }
 
-// Ports are what a Reconciler acts through.
+// Ports are what a Reconciler acts through. Nodes or NodesOf is required, and so are Client, Cache and APIReader.
 type Ports struct {
 	// Client writes. Node writes go to NodeClient when it is set.
 	Client client.Client
@@ -46,11 +49,28 @@ type Ports struct {
 	Cache cache.Cache
 	// APIReader reads from the API server itself, to make sure that what the cache does not have is really gone.
 	APIReader client.Reader
-	// Nodes and NodeClient are those of the workload cluster. NodeClient defaults to Client.
+	// Nodes and NodeClient are those of one cluster for all Machines; where NodesOf is set, for those that name no cluster.
+	// NodeClient defaults to Client.
 	Nodes      Nodes
 	NodeClient client.Client
 	// Drainer drains Nodes; nil means that Nodes are not drained.
 	Drainer Drainer
+
+	// NodesOf says how the Nodes of a workload cluster are reached; nil means that all Nodes are those of Ports.Nodes. A
+	// Machine's cluster has the Machine's namespace and the name in its state's ClusterName. The function is called in every
+	// pass, from several goroutines, and must not wait for anything.
+	//
+	// An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means that the Nodes cannot be read now: a
+	// condition says so, with the error's text, which should stay the same while the state does, and the Machine waits for
+	// WorkloadEvents. What concerns no Node goes on meanwhile, and in a deletion, drain and Node deletion wait. Any other error is
+	// retried with back-off.
+	//
+	// Machines of different clusters are never taken for rivals for one Node, so two names must not stand for one cluster: where
+	// all Machines have their Nodes in one, leave NodesOf nil. The function NodesOf makes one from a cluster.Clusters.
+	NodesOf func(cluster types.NamespacedName) (Workload, error)
+	// WorkloadEvents returns a source that enqueues what the mapper names for a cluster whenever NodesOf has something new to
+	// say about it. cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
+	WorkloadEvents func(cluster.Mapper) source.Source
 }
 
 func (p Ports) validate() error {
@@ -64,14 +84,18 @@ func (p Ports) validate() error {
 	if p.APIReader == nil {
 		errs = append(errs, errors.New("Ports.APIReader is not set"))
 	}
-	if p.Nodes == nil {
-		errs = append(errs, errors.New("Ports.Nodes is not set"))
+	if p.Nodes == nil && p.NodesOf == nil {
+		errs = append(errs, errors.New("neither Ports.Nodes nor Ports.NodesOf is set"))
 	}
 	return errors.Join(errs...)
 }
 
 // DefaultStatusDelay is how long an intermediate status must last to be written, unless Options say otherwise.
 const DefaultStatusDelay = time.Second
+
+// DefaultConnectionGrace is how long the readiness of a Machine outlives the connection to its workload cluster, unless Options
+// say otherwise; the value is Cluster API's.
+const DefaultConnectionGrace = 5 * time.Minute
 
 // Options change how a Reconciler works. The zero value is ready for use.
 type Options struct {
@@ -89,6 +113,10 @@ type Options struct {
 	// which has joined and is not Ready yet, wait for five delays at most. Default DefaultStatusDelay; negative: write at
 	// once.
 	StatusDelay time.Duration
+	// ConnectionGrace is for how long NodeReady and NodeHealthy of a Machine that has a Node stay as they are when its workload
+	// cluster is not connected: an API server that restarts is no news of every Node. Then they become Unknown. Default
+	// DefaultConnectionGrace; negative: at once.
+	ConnectionGrace time.Duration
 	// Finalizer keeps a Machine until everything of it is gone. Default contract.MachineFinalizer.
 	Finalizer string
 	// Matching says what makes a Node a Machine's. Default: an equal provider ID, and nothing else. Ports.Nodes must be an
@@ -113,6 +141,9 @@ func (o Options) withDefaults(kind contract.Kind) Options {
 	if o.StatusDelay == 0 {
 		o.StatusDelay = DefaultStatusDelay
 	}
+	if o.ConnectionGrace == 0 {
+		o.ConnectionGrace = DefaultConnectionGrace
+	}
 	if o.Propagation == nil {
 		o.Propagation = propagate.ClusterAPI()
 	}
@@ -130,6 +161,8 @@ type Reconciler struct {
 	watches *watches
 	memory  *memory
 	indexed bool // the cache knows which Machines claim a Node
+
+	nodeEvents *nodeEvents
 }
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most
@@ -150,6 +183,7 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 	}
 	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock)}
 	r.watches = &watches{cache: ports.Cache, kinds: map[string]*watched{}, machines: r.machinesOf}
+	r.nodeEvents = &nodeEvents{mapper: r.wakenBy, machines: r.inCluster, followed: map[types.NamespacedName]followed{}}
 	return r, nil
 }
 
@@ -181,6 +215,8 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 		return reconcile.Result{RequeueAfter: behindRetry}, nil
 	}
 	s.stored = s.State.Conditions
+	s.cluster = r.clusterOf(&s.State)
+	s.Workload, s.NodesErr = r.workloadOf(s.cluster)
 	result, err := run(ctx, r.options.Steps, s)
 	again, flushErr := s.flush(ctx)
 	result.RequeueAfter = soonest(result.RequeueAfter, again)

@@ -23,6 +23,10 @@ type Scope struct {
 	// Node is what this pass knows of the Machine's Node; NodesSynced is false while the Nodes could not be read.
 	Node        noderef.Match
 	NodesSynced bool
+	// Workload is how the Machine's cluster is reached. Writes on Nodes go through its Client. NodesErr says why that cannot be
+	// used now; it is nil while nothing but the first list of Nodes is missing.
+	Workload Workload
+	NodesErr error
 	// Now is the time of the pass.
 	Now time.Time
 
@@ -32,6 +36,7 @@ type Scope struct {
 	urgent   bool               // something in status must be written in this pass
 	// generation is what the status says it was made of, zero when it cannot say.
 	generation int64
+	cluster    types.NamespacedName // of the Node; zero for that of Ports.Nodes
 	env        *Reconciler
 }
 

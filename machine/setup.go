@@ -2,11 +2,14 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -18,8 +21,8 @@ import (
 )
 
 // SetupWithManager adds a Reconciler for Machines of one kind to a manager, before the manager is started. Its Nodes are
-// those of the manager's own cluster; it drains them, and records events through the manager. Whoever wants other parts
-// fills Ports and calls New and AddToManager.
+// those of the manager's own cluster; it drains them, and records events through the manager. Whoever wants other parts, such
+// as Nodes in workload clusters, fills Ports and calls New and AddToManager.
 //
 // The error says what is missing. The rights that are needed are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options Options) (*Reconciler, error) {
@@ -48,6 +51,9 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules
 	if err != nil {
 		return Ports{}, fmt.Errorf("drain runner: %w", err)
 	}
+	if err := mgr.Add(drainer); err != nil {
+		return Ports{}, fmt.Errorf("drain runner: %w", err)
+	}
 	return Ports{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Nodes: nodes, Drainer: drainer,
 	}, nil
@@ -60,6 +66,9 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules
 // of a condition changes, and when something changes that Options.Propagation manages. A step that looks at other labels,
 // annotations or taints of Nodes needs a source of its own.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
+	if r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil {
+		return errors.New("Ports.WorkloadEvents is not set: nothing would wake Machines when their cluster is connected")
+	}
 	if err := r.IndexMachines(ctx); err != nil {
 		return fmt.Errorf("index %s: %w", r.kind.GVK.Kind, err)
 	}
@@ -68,12 +77,11 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if nodes, ok := r.ports.Nodes.(interface {
 		Source(nodeindex.Mapper) source.SyncingSource
 	}); ok {
-		builder = builder.WatchesRawSource(nodes.Source(func(e nodeindex.Event) []reconcile.Request {
-			if !noderef.SignificantTo(e.Old, e.New, r.options.Propagation.Concerns) {
-				return nil
-			}
-			return r.machinesOfNode(ctx, e.Old, e.New)
-		}))
+		builder = builder.WatchesRawSource(nodes.Source(r.wakenBy(ctx, types.NamespacedName{})))
+	}
+	if r.ports.NodesOf != nil {
+		events := r.ports.WorkloadEvents(func(cluster types.NamespacedName) []reconcile.Request { return r.inCluster(ctx, cluster) })
+		builder = builder.WatchesRawSource(r.nodeEvents).WatchesRawSource(events)
 	}
 	if drainer, ok := r.ports.Drainer.(interface{ Source() source.Source }); ok {
 		builder = builder.WatchesRawSource(drainer.Source())
@@ -81,8 +89,9 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	return builder.Complete(r)
 }
 
-func newDrainer(mgr ctrl.Manager) (*runner.Runner, error) {
-	clients, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+// newDrainer returns a drain runner for the Nodes of a cluster, such as a manager, that is yet to be started.
+func newDrainer(c ctrlcluster.Cluster) (*runner.Runner, error) {
+	clients, err := kubernetes.NewForConfigAndClient(c.GetConfig(), c.GetHTTPClient())
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +99,8 @@ func newDrainer(mgr ctrl.Manager) (*runner.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	live, err := client.NewWithWatch(mgr.GetConfig(), client.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	live, err := client.NewWithWatch(c.GetConfig(), client.Options{
+		HTTPClient: c.GetHTTPClient(), Scheme: c.GetScheme(), Mapper: c.GetRESTMapper(),
 	})
 	if err != nil {
 		return nil, err
@@ -100,11 +109,7 @@ func newDrainer(mgr ctrl.Manager) (*runner.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	drainer, err := runner.New(runner.Config{
-		Nodes: mgr.GetClient(), Pods: pods, Evictor: evictor, Budgets: mgr.GetCache(), Informers: mgr.GetCache(),
+	return runner.New(runner.Config{
+		Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Budgets: c.GetCache(), Informers: c.GetCache(),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return drainer, mgr.Add(drainer)
 }

@@ -37,6 +37,8 @@ type worldOptions struct {
 	bootstrap      fake.Bootstrap
 	noCRDs         bool
 	before         func(*world)
+	// ports changes the ports that the manager has by default.
+	ports func(ctrl.Manager, *machine.Ports)
 	// kind is the kind of Machine; by default that of cluster.x-k8s.io/v1beta2.
 	kind contract.Kind
 }
@@ -70,8 +72,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	if o.machine.StatusDelay == 0 {
 		o.machine.StatusDelay = 300 * time.Millisecond
 	}
-	_, err := machine.SetupWithManager(ctx, ours, o.kind, o.machine)
-	require.NoError(t, err)
+	o.setup(ctx, t, ours)
 	done := make(chan error, 2)
 	for _, mgr := range []ctrl.Manager{providers, ours} {
 		go func() { done <- mgr.Start(ctx) }()
@@ -86,6 +87,21 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		settled()
 	})
 	return w
+}
+
+func (o worldOptions) setup(ctx context.Context, t *testing.T, mgr ctrl.Manager) {
+	t.Helper()
+	if o.ports == nil {
+		_, err := machine.SetupWithManager(ctx, mgr, o.kind, o.machine)
+		require.NoError(t, err)
+		return
+	}
+	ports, err := machine.PortsFromManager(ctx, mgr, o.machine.Matching)
+	require.NoError(t, err)
+	o.ports(mgr, &ports)
+	r, err := machine.New(o.kind, ports, o.machine)
+	require.NoError(t, err)
+	require.NoError(t, r.AddToManager(ctx, mgr))
 }
 
 func (w *world) manager(agent string) ctrl.Manager {
