@@ -212,9 +212,12 @@ type nodePatches struct {
 	strange  cluster.AuditEvents
 }
 
-func patchesOf(events cluster.AuditEvents) nodePatches {
+func patchesOf(events cluster.AuditEvents) nodePatches { return patchesBy(events.From(managerAgent)) }
+
+// patchesBy sorts the writes to Nodes among the requests of one client.
+func patchesBy(events cluster.AuditEvents) nodePatches {
 	p := nodePatches{good: map[string]int{}}
-	for _, e := range events.From(managerAgent).To("", "nodes").Writes() {
+	for _, e := range events.To("", "nodes").Writes() {
 		switch {
 		case e.Verb != "patch" || e.Subresource != "":
 			p.strange = append(p.strange, e)

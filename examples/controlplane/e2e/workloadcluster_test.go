@@ -11,10 +11,12 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -37,7 +39,7 @@ type fleet struct {
 	sent []string
 }
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t *testing.T, o machine.Options) *fleet {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
 	plane := shared(t)
@@ -53,7 +55,7 @@ func newFleet(t *testing.T) *fleet {
 	require.NoError(t, err)
 	f.installCRDs("v1beta2")
 	f.startProviders(worldOptions{infrastructure: fake.Infrastructure{NoNode: true}})
-	f.startReconciler()
+	f.startReconciler(o)
 	f.secret = &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "far-kubeconfig", Labels: map[string]string{workloads.LabelClusterName: "far"}},
 		Type:       "cluster.x-k8s.io/secret", Data: f.kubeconfig("fleet"),
@@ -90,9 +92,14 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-func (f *fleet) startReconciler() {
+// fleetAgent is what the manager calls itself towards the cluster where the Machines are.
+const fleetAgent = "machinist-fleet-test"
+
+func (f *fleet) startReconciler(o machine.Options) {
 	f.t.Helper()
-	mgr, err := ctrl.NewManager(f.plane.Config(), ctrl.Options{
+	home := rest.CopyConfig(f.plane.Config())
+	home.UserAgent = fleetAgent
+	mgr, err := ctrl.NewManager(home, ctrl.Options{
 		Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)}, // kubernetes-sigs/controller-runtime#3538
 	})
@@ -109,7 +116,7 @@ func (f *fleet) startReconciler() {
 	r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), machine.Ports{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
 		NodesOf: machine.NodesOf(clusters), WorkloadEvents: clusters.Source,
-	}, machine.Options{ConnectionGrace: -1})
+	}, o)
 	require.NoError(f.t, err)
 	require.NoError(f.t, r.AddToManager(f.t.Context(), mgr))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
@@ -157,14 +164,26 @@ func (f *fleet) machineIn(cluster, name string) (*unstructured.Unstructured, str
 // joinsFar lets a Node join the far cluster, which has no kubelets.
 func (f *fleet) joinsFar(name, id string) {
 	f.t.Helper()
+	require.NoError(f.t, f.register(f.t.Context(), name, id))
+}
+
+// register does what a kubelet does, once.
+func (f *fleet) register(ctx context.Context, name, id string) error {
 	node := fake.Node(name, id)
-	require.NoError(f.t, f.nodes.Create(f.t.Context(), node))
+	if err := f.nodes.Create(ctx, node); apierrors.IsAlreadyExists(err) {
+		err = f.nodes.Get(ctx, clientKey("", name), node)
+		if err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
 	before := node.DeepCopy()
 	node.Status.Conditions = []corev1.NodeCondition{
 		{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
 		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse},
 	}
-	require.NoError(f.t, f.nodes.Status().Patch(f.t.Context(), node, client.MergeFrom(before)))
+	return f.nodes.Status().Patch(ctx, node, client.MergeFrom(before))
 }
 
 func (f *fleet) conditionSays(m *unstructured.Unstructured, kind, reason, text string) {
@@ -180,7 +199,7 @@ func (f *fleet) conditionSays(m *unstructured.Unstructured, kind, reason, text s
 }
 
 func TestAWorkloadClusterThatDiesHoldsItsOwnMachinesOnlyOnRealControlPlanes(t *testing.T) {
-	f := newFleet(t)
+	f := newFleet(t, machine.Options{ConnectionGrace: -1})
 	first, id := f.machineIn("far", "far-first")
 	f.joinsFar("far-first", id)
 	f.ready(first)
