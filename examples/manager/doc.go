@@ -9,5 +9,6 @@
 //
 // # Limits
 //
-// It acts on Machines only, and on Nodes of the cluster that it talks to. It reads no Cluster object and serves no webhooks.
+// It acts on Machines only, and on Nodes of the cluster that it talks to or, with --workload-clusters, of those that Machines
+// name. It reads no Cluster object and serves no webhooks.
 package main

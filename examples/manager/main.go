@@ -35,7 +35,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	if o.printRBAC {
-		err = printRBAC(stdout)
+		err = printRBAC(stdout, o)
 	} else {
 		err = serve(o, stderr)
 	}

@@ -44,12 +44,12 @@ func TestFlagsAreTaken(t *testing.T) {
 	got, err := parse([]string{
 		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
 		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--concurrency=3", "--kube-api-qps=20",
-		"--status-delay=0", "--log-format=json", "-v=2",
+		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters",
 	}, io.Discard)
 	require.NoError(t, err)
 	want := options{
 		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
-		metricsAddress: ":8080", concurrency: 3, qps: 20, logFormat: "json", verbosity: 2,
+		metricsAddress: ":8080", concurrency: 3, qps: 20, logFormat: "json", verbosity: 2, workloadClusters: true,
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
 	require.Negative(t, statusDelay(got), "0 means at once, which the library spells as a negative time")
@@ -132,11 +132,12 @@ func TestMissingCRDsAreExplained(t *testing.T) {
 	require.ErrorContains(t, err, "does not serve machines of cluster.x-k8s.io/v1beta2: install Cluster API's CRDs")
 }
 
+// With the flag, because everything on a real control plane runs without.
 func TestTheManagerBecomesReadyAndEndsCleanly(t *testing.T) {
 	t.Parallel()
 	store := fake.NewStore(fake.Options{})
 	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
-	o, err := parse([]string{"--health-probe-bind-address", freeAddress(t)}, io.Discard)
+	o, err := parse([]string{"--workload-clusters", "--health-probe-bind-address", freeAddress(t)}, io.Discard)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -185,8 +186,19 @@ func TestReadinessWaitsForTheCaches(t *testing.T) {
 
 func TestTheClusterRoleCanBeApplied(t *testing.T) {
 	t.Parallel()
+	rights := rightsOf(t, "--print-rbac")
+	require.Contains(t, rights["/pods/eviction"], "create")
+	require.Contains(t, rights["infrastructure.cluster.x-k8s.io/*"], "delete")
+	require.Contains(t, rights["coordination.k8s.io/leases"], "update")
+	require.NotContains(t, rights, "/secrets", "bootstrap data is the provider's business")
+	require.Equal(t, []string{"get", "list", "watch"}, rightsOf(t, "--print-rbac", "--workload-clusters")["/secrets"], "kubeconfigs")
+}
+
+// rightsOf returns the verbs that are printed, by group and resource.
+func rightsOf(t *testing.T, args ...string) map[string][]string {
+	t.Helper()
 	var out bytes.Buffer
-	require.Equal(t, exitDone, execute([]string{"--print-rbac"}, &out, io.Discard))
+	require.Equal(t, exitDone, execute(args, &out, io.Discard))
 	var role rbacv1.ClusterRole
 	require.NoError(t, yaml.UnmarshalStrict(out.Bytes(), &role))
 	require.Equal(t, "ClusterRole", role.Kind)
@@ -197,8 +209,5 @@ func TestTheClusterRoleCanBeApplied(t *testing.T) {
 			rights[rule.APIGroups[0]+"/"+resource] = rule.Verbs
 		}
 	}
-	require.Contains(t, rights["/pods/eviction"], "create")
-	require.Contains(t, rights["infrastructure.cluster.x-k8s.io/*"], "delete")
-	require.Contains(t, rights["coordination.k8s.io/leases"], "update")
-	require.NotContains(t, rights, "/secrets", "bootstrap data is the provider's business")
+	return rights
 }

@@ -31,9 +31,10 @@ type options struct {
 	leaderElectionNamespace      string
 	probeAddress, metricsAddress string
 
-	concurrency int
-	qps         float64
-	statusDelay time.Duration
+	concurrency      int
+	qps              float64
+	statusDelay      time.Duration
+	workloadClusters bool
 
 	logFormat string
 	verbosity int
@@ -47,6 +48,7 @@ drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must 
   go run ./examples/manager                                      KUBECONFIG, ~/.kube/config, or the pod's service account
   go run ./examples/manager --kubeconfig dev.yaml -v 1           more logs
   go run ./examples/manager --leader-elect                       several replicas, one of which acts
+  go run ./examples/manager --workload-clusters                  Nodes are in the clusters that Machines name, not in this one
 
 /healthz says that the process lives, /readyz that it has read the cluster once. SIGTERM ends it cleanly.
 Exit codes: 0 ended by a signal, 1 failed, 2 wrong flags.
@@ -71,6 +73,8 @@ func parse(args []string, out io.Writer) (options, error) {
 		"requests a second, with bursts of twice that; -1 leaves the limit to the API server's priority and fairness")
 	flags.DurationVar(&o.statusDelay, "status-delay", machine.DefaultStatusDelay,
 		"for how long a status on the way somewhere must last to be written; 0 writes every stage")
+	flags.BoolVar(&o.workloadClusters, "workload-clusters", false,
+		"find a Machine's Node in the cluster spec.clusterName, which Secret <cluster>-kubeconfig leads to; without it, in the cluster of the Machines")
 	flags.StringVar(&o.logFormat, "log-format", logText, "text or json, on stderr")
 	flags.IntVar(&o.verbosity, "v", 0, "log verbosity; 1 and more are for looking for trouble")
 	flags.BoolVar(&o.printRBAC, "print-rbac", false, "print the ClusterRole that is needed, and end")

@@ -16,13 +16,17 @@ func providerGroups() []string {
 	return []string{"infrastructure.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io"}
 }
 
-// clusterRole has the rights of the reconciler, and those of leader election.
-func clusterRole() *rbacv1.ClusterRole {
+// clusterRole has the rights of the reconciler, and those of leader election. Rights in workload clusters are those of the
+// kubeconfig's user.
+func clusterRole(o options) *rbacv1.ClusterRole {
 	rules := machine.PolicyRules(machineGVK().Group, machineResource, providerGroups()...)
 	rules = append(rules,
 		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	)
+	if o.workloadClusters {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch"}})
+	}
 	return &rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
 		ObjectMeta: metav1.ObjectMeta{Name: userAgent},
@@ -30,8 +34,8 @@ func clusterRole() *rbacv1.ClusterRole {
 	}
 }
 
-func printRBAC(out io.Writer) error {
-	data, err := yaml.Marshal(clusterRole())
+func printRBAC(out io.Writer, o options) error {
+	data, err := yaml.Marshal(clusterRole(o))
 	if err != nil {
 		return fmt.Errorf("print ClusterRole: %w", err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
@@ -55,11 +56,48 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 	options := machine.Options{
 		StatusDelay: statusDelay(o), Controller: controller.Options{MaxConcurrentReconciles: o.concurrency},
 	}
-	kind := contract.Unstructured(machineGVK(), contract.MachineV1Beta2())
-	if _, err := machine.SetupWithManager(ctx, mgr, kind, options); err != nil {
+	if err := addReconciler(ctx, mgr, o, options); err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
 	return mgr, nil
+}
+
+// addReconciler has the Nodes looked for where the flags say.
+func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, options machine.Options) error {
+	kind := contract.Unstructured(machineGVK(), contract.MachineV1Beta2())
+	if !o.workloadClusters {
+		_, err := machine.SetupWithManager(ctx, mgr, kind, options)
+		return err
+	}
+	secrets, err := cluster.SecretsFromManager(mgr)
+	if err != nil {
+		return err
+	}
+	clusters, err := cluster.New(cluster.Options[machine.Workload]{
+		Access: secrets, Setup: machine.SetupWorkload(options.Matching), UserAgent: userAgent, Cache: caches(),
+	})
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(clusters); err != nil {
+		return err
+	}
+	r, err := machine.New(kind, machine.Ports{
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
+		NodesOf: machine.NodesOf(clusters), WorkloadEvents: clusters.Source,
+	}, options)
+	if err != nil {
+		return err
+	}
+	return r.AddToManager(ctx, mgr)
+}
+
+// caches drop what is never read.
+func caches() cache.Options {
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(), // often half of an object
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: nodeindex.TrimNode}},
+	}
 }
 
 // statusDelay translates: for the library, zero is the default and a negative time writes at once.
@@ -130,9 +168,6 @@ func managerOptions(o options, log logr.Logger) ctrl.Options {
 		// The priority queue of v0.24 can hang when it is shut down (kubernetes-sigs/controller-runtime#3538), and SIGTERM
 		// is to end the process.
 		Controller: config.Controller{UsePriorityQueue: new(false)},
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(), // never read, and often half of an object
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: nodeindex.TrimNode}},
-		},
+		Cache:      caches(),
 	}
 }
