@@ -148,6 +148,7 @@ func (f *farWorld) joins(server *far, name, providerID string) {
 func (f *farWorld) ready(server *far, name string) {
 	f.t.Helper()
 	node := f.nodeIn(server, name)
+	base := client.MergeFrom(node.DeepCopy()) // the reconciler may be writing labels at the same time
 	for _, kind := range []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
 		status := corev1.ConditionFalse
 		if kind == corev1.NodeReady {
@@ -155,7 +156,7 @@ func (f *farWorld) ready(server *far, name string) {
 		}
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: kind, Status: status})
 	}
-	require.NoError(f.t, server.Client().Status().Update(f.t.Context(), node))
+	require.NoError(f.t, server.Client().Status().Patch(f.t.Context(), node, base))
 }
 
 func (f *farWorld) nodeIn(server *far, name string) *corev1.Node {
@@ -204,8 +205,9 @@ func (f *farWorld) wakesAgainAndAgain(server *far, node, machine string) {
 	f.t.Helper()
 	for i := range 10 {
 		before, n := f.passesOf(machine), f.nodeIn(server, node)
+		base := client.MergeFrom(n.DeepCopy())
 		n.Spec.Unschedulable = i%2 == 0
-		require.NoError(f.t, server.Client().Update(f.t.Context(), n))
+		require.NoError(f.t, server.Client().Patch(f.t.Context(), n, base))
 		f.eventually("a pass of "+machine, func() string {
 			if f.passesOf(machine) == before {
 				return "there is none"
