@@ -64,7 +64,7 @@ skew: ## Build and test a copy against the newest released Kubernetes and contro
 	cd "$$dir"; \
 	$(GO) get sigs.k8s.io/controller-runtime@latest; \
 	minor=$$($(GO) list -m -f '{{.Version}}' k8s.io/client-go | cut -d. -f1,2); \
-	$(GO) get "k8s.io/api@$$minor" "k8s.io/apimachinery@$$minor" "k8s.io/client-go@$$minor"; \
+	$(GO) get "k8s.io/api@$$minor" "k8s.io/apimachinery@$$minor" "k8s.io/client-go@$$minor" "k8s.io/kubectl@$$minor"; \
 	$(GO) mod tidy; \
 	echo "skew: against"; \
 	$(GO) list -m -f '{{.Path}} {{.Version}}' sigs.k8s.io/controller-runtime k8s.io/api k8s.io/apimachinery k8s.io/client-go; \

@@ -41,24 +41,39 @@ func (p Plan) Blockers(maxPods int) []Blocker {
 	if maxPods <= 0 {
 		maxPods = defaultNames
 	}
-	byKey := map[string]*Blocker{}
+	groups := blockerGroups{}
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
-		if group(d) != groupBlocked {
-			continue
+		if group(d) == groupBlocked {
+			groups.add(blockerOf(d), d)
 		}
-		b := Blocker{Node: d.Node, Reason: d.Reason, Message: d.Message}
-		if aboutBudgets(d.Reason) {
-			b.Budgets = d.Budgets
-		}
-		key := b.Key()
-		if byKey[key] == nil {
-			byKey[key] = &b
-		}
-		byKey[key].Pods = append(byKey[key].Pods, RefOf(d.Pod))
 	}
-	out := make([]Blocker, 0, len(byKey))
-	for _, b := range byKey {
+	return groups.sorted(maxPods)
+}
+
+// blockerOf returns the blocker of a pod that is blocked for its own reason, without the pod.
+func blockerOf(d *Decision) Blocker {
+	b := Blocker{Node: d.Node, Reason: d.Reason, Message: d.Message}
+	if aboutBudgets(d.Reason) {
+		b.Budgets = d.Budgets
+	}
+	return b
+}
+
+// blockerGroups collects pods by the key of their blocker.
+type blockerGroups map[string]*Blocker
+
+func (g blockerGroups) add(b Blocker, d *Decision) {
+	key := b.Key()
+	if g[key] == nil {
+		g[key] = &b
+	}
+	g[key].Pods = append(g[key].Pods, RefOf(d.Pod))
+}
+
+func (g blockerGroups) sorted(maxPods int) []Blocker {
+	out := make([]Blocker, 0, len(g))
+	for _, b := range g {
 		b.Count = len(b.Pods)
 		slices.SortFunc(b.Pods, comparePodRefs)
 		b.Pods = b.Pods[:min(maxPods, len(b.Pods)):min(maxPods, len(b.Pods))]

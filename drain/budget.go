@@ -62,9 +62,7 @@ func (l ledger) matching(pod *corev1.Pod) []*budget {
 // unhealthyPodEvictionPolicy (KEP-3017), everything else takes a token.
 func (l ledger) gate(d *Decision) {
 	budgets := l.matching(d.Pod)
-	for _, b := range budgets {
-		d.Budgets = append(d.Budgets, b.name)
-	}
+	d.Budgets = appendNames(d.Budgets, budgets)
 	switch {
 	case len(budgets) == 0 || outsideBudgets(d.Pod):
 		return
@@ -88,6 +86,13 @@ func (l ledger) gate(d *Decision) {
 		b.left--
 		d.TakesToken = true
 	}
+}
+
+func appendNames(names []types.NamespacedName, budgets []*budget) []types.NamespacedName {
+	for _, b := range budgets {
+		names = append(names, b.name)
+	}
+	return names
 }
 
 // outsideBudgets mirrors the API server: these pods are deleted without a look at budgets.
@@ -162,8 +167,22 @@ func neverAllowsMessage(b *budget) string {
 	if value = b.obj.Spec.MinAvailable; b.obj.Spec.MaxUnavailable != nil {
 		limit, value = "maxUnavailable", b.obj.Spec.MaxUnavailable
 	}
-	return fmt.Sprintf("%s The disruption budget %s with %s %s can never allow one while it covers %d pods; "+
-		"change the budget or add replicas", violation, b.name.Name, limit, value.String(), b.obj.Status.ExpectedPods)
+	return fmt.Sprintf("%s The disruption budget %s with %s %s can never allow one while it covers %d pods; %s",
+		violation, b.name.Name, limit, value.String(), b.obj.Status.ExpectedPods, openBudget(b.obj))
+}
+
+// openBudget says what opens a budget that can never allow an eviction.
+func openBudget(pdb *policyv1.PodDisruptionBudget) string {
+	switch least := pdb.Spec.MinAvailable; {
+	case pdb.Spec.MaxUnavailable != nil || least == nil:
+		return "set maxUnavailable to 1 or more"
+	case least.Type == intstr.Int:
+		return fmt.Sprintf("lower minAvailable or run more than %d replicas", least.IntVal)
+	case strings.TrimLeft(least.StrVal, "0") == "100%":
+		return "set minAvailable below 100%"
+	default:
+		return "lower minAvailable or add replicas"
+	}
 }
 
 func multipleBudgetsMessage(budgets []*budget) string {

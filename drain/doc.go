@@ -2,7 +2,21 @@
 //
 // A [Planner] folds its rules over every pod, counts the disruption budgets over all Nodes it is given and returns a
 // [Plan]. [Classify] turns an answer of the eviction endpoint into an [Outcome]. Nothing here talks to a cluster:
-// package drain/runner carries a plan out.
+// package drain/runner carries a plan out. [DefaultRules] decide where nothing else is said; [KubectlRules] have the verdicts
+// and the words of kubectl drain, flag by flag.
+//
+// # Usage
+//
+// Rules are a slice, asked one after the other: rules about orders first ([SetOrder], [OrderByPriority],
+// [SystemCriticalLast], ...), then rules that decide. [DefaultRules] follow kubectl drain, [ClusterAPIRules] Cluster API with its
+// drain label and its MachineDrainRules ([ReadMachineDrainRule], [NewMachineDrainRules]); [DaemonSetDrain] drains DaemonSet
+// pods as well. [When] limits a rule to some pods.
+//
+//	rules := append([]drain.Rule{drain.OrderByPriority(), drain.SystemCriticalLast}, drain.DefaultRules()...)
+//	plan := drain.Planner{Rules: rules}.Plan(nodes, facts)
+//
+// A plan can be asked before one eviction is sent: [Plan.Permanent] names what waiting does not remove and what a person
+// can do about it, [Plan.Warnings] what is lost, [Plan.LowerBound] what the drain takes at least.
 //
 // # Guarantees
 //
@@ -11,11 +25,20 @@
 //   - A rule that denies a pod or fails ends the fold: no later rule makes that pod evictable.
 //   - A plan never evicts more pods of a budget than its status allows, counted over all Nodes of the plan.
 //   - A pod of another Node never gets a verdict other than Ignore.
-//   - A rule set that has no opinion about a pod denies it; it is never evicted by omission.
+//   - A rule set that has no opinion about a pod denies it; it is never evicted by omission. Every pod has an action, an order
+//     and a reason.
+//   - A MachineDrainRule that is invalid, or that asks for labels nobody read, holds the pods it may mean and no others.
+//   - A completed pod never blocks a drain that waits for its completion.
 //
 // # Limits
 //
-// The budget count is advice drawn from a snapshot; the API server has the last word. Volumes, deadlines and unreachable
-// Nodes are not judged yet. The function that DESIGN calls Plan is [Planner.Plan], because Go has one name space for
-// functions and types and the result deserves the noun.
+// The budget count is advice drawn from a snapshot; the API server has the last word. What [Plan.Permanent] calls permanent is
+// so while pods, budgets and replicas stay as they are; of a finalizer it cannot know whether its controller lives. The bound
+// knows grace periods and budgets and not how long pods take to become ready elsewhere, and a runner may shorten grace
+// periods. Nodes whose pods wait for each other's budgets are not recognised. Owner references are trusted: a pod of a
+// DaemonSet that was deleted is taken for a DaemonSet pod. Of data that is lost, only emptyDir volumes are seen. Volumes,
+// deadlines and unreachable Nodes are not judged yet.
+//
+// The function that DESIGN calls Plan is [Planner.Plan], because Go has one name space for functions and types and the
+// result deserves the noun.
 package drain

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -23,6 +24,67 @@ func web(name string) *corev1.Pod {
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 		},
 	}
+}
+
+// Before anything is evicted, a plan says what will never go by itself, what is lost, and what the drain takes at least.
+func ExamplePlan_Permanent() {
+	all := intstr.FromString("100%")
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &all, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
+		Status: policyv1.PodDisruptionBudgetStatus{ExpectedPods: 2, DesiredHealthy: 2, CurrentHealthy: 2},
+	}
+	cache := web("cache-0")
+	cache.Labels = nil
+	cache.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	plan := drain.Planner{}.Plan(
+		[]drain.NodePods{{Node: "node-1", Pods: []*corev1.Pod{web("web-1"), web("web-2"), cache}}},
+		drain.Facts{Budgets: []*policyv1.PodDisruptionBudget{budget}},
+	)
+	for _, o := range plan.Permanent(0) {
+		fmt.Printf("%s %v, %d pods: %s\n", o.Reason, o.Budgets, o.Count, o.Remedy)
+	}
+	for _, w := range plan.Warnings(0) {
+		fmt.Println(w.Reason, w.Pods[0], w.Count)
+	}
+	bound := plan.LowerBound()
+	fmt.Println(bound.Waves, bound.Time, bound.Never)
+	// Output:
+	// BudgetNeverAllows [shop/web], 2 pods: set minAvailable below 100%
+	// LocalData shop/cache-0 1
+	// Unmanaged shop/cache-0 3
+	// 1 30s true
+}
+
+// A rule of Cluster API leaves the pods of one team alone; critical pods go last.
+func ExampleClusterAPIRules() {
+	rule, err := drain.ReadMachineDrainRule(&unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": "fleet", "name": "spare-web"},
+		"spec": map[string]any{
+			"drain": map[string]any{"behavior": "Skip"},
+			"pods":  []any{map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": "web"}}}},
+		},
+	}})
+	if err != nil {
+		fmt.Println(err) // and go on: a rule that cannot be read holds the pods it may mean
+	}
+	rules := drain.NewMachineDrainRules([]drain.MachineDrainRule{rule}).For(drain.DrainedMachine{Namespace: "fleet"})
+	namespaces := func(name string) (map[string]string, bool) {
+		labels, known := map[string]map[string]string{"shop": {"team": "web"}}[name]
+		return labels, known
+	}
+	elsewhere := web("api-1")
+	elsewhere.Namespace = "unread"
+	planner := drain.Planner{Rules: append([]drain.Rule{drain.SystemCriticalLast}, drain.ClusterAPIRules(rules, namespaces)...)}
+	plan := planner.Plan([]drain.NodePods{{Node: "node-1", Pods: []*corev1.Pod{web("web-1"), elsewhere}}}, drain.Facts{})
+	for _, d := range plan.Decisions {
+		fmt.Println(d.Pod.Name, d.Action, d.Reason)
+	}
+	// Output:
+	// web-1 Ignore Skipped
+	// api-1 Deny DrainRuleUnclear
 }
 
 func ExamplePlanner_Plan() {

@@ -3,6 +3,7 @@ package drain
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,8 @@ type Decision struct {
 	// Pod is the pod that was passed in: shared, read only.
 	Pod *corev1.Pod
 	Verdict
+	// Intended is what the rules decided; Action is what orders, holds and budgets leave of it for now.
+	Intended Action
 	// Budgets are the budgets that select the pod, by name.
 	Budgets []types.NamespacedName
 	// TakesToken says that the eviction lowers what its one budget allows.
@@ -34,13 +37,16 @@ func (d *Decision) hold(a Action, r Reason, message string) {
 type Plan struct {
 	// Decisions are grouped by Node in the order the Nodes were passed; within a Node by order, namespace, name and UID.
 	Decisions []Decision
+
+	budgets ledger
+	now     time.Time
 }
 
 // Plan decides about all pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are
 // kept by reference and not changed. Nil pods are skipped.
 func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
-	var plan Plan
 	budgets := newLedger(&facts)
+	plan := Plan{budgets: budgets, now: facts.Now}
 	for i := range nodes {
 		start := len(plan.Decisions)
 		plan.Decisions = p.judge(plan.Decisions, &nodes[i])
@@ -72,6 +78,7 @@ func (p Planner) judge(into []Decision, node *NodePods) []Decision {
 		} else {
 			d.Verdict = Decide(pod, rules)
 		}
+		d.Intended = d.Action
 		into = append(into, d)
 	}
 	return into
@@ -99,8 +106,14 @@ func applyOrder(ds []Decision) {
 	}
 	for i := range ds {
 		d := &ds[i]
-		if found && d.Order > first && (d.Action == Evict || d.Action == Delete) && !finished(d.Pod) {
+		if !found || d.Order <= first || finished(d.Pod) {
+			continue
+		}
+		switch {
+		case d.Action == Evict || d.Action == Delete:
 			d.hold(Wait, ReasonLowerOrder, "waiting until Pods with a lower drain order are gone")
+		case d.Reason == ReasonWaitCompleted:
+			d.Reason = ReasonWaitCompletedLater
 		}
 	}
 }
@@ -110,9 +123,7 @@ func settle(d *Decision, budgets ledger, facts *Facts) {
 		return
 	}
 	if hold, held := facts.Held[d.Pod.UID]; held {
-		for _, b := range budgets.matching(d.Pod) {
-			d.Budgets = append(d.Budgets, b.name)
-		}
+		d.Budgets = appendNames(d.Budgets, budgets.matching(d.Pod))
 		d.hold(Wait, hold.Reason, hold.Message)
 		return
 	}
@@ -185,6 +196,7 @@ const (
 	groupBlocked
 	groupCompleting
 	groupLater
+	groupCompletingLater
 )
 
 func group(d *Decision) podGroup {
@@ -208,6 +220,8 @@ func groupOfWait(r Reason) podGroup {
 		return groupEvicting
 	case ReasonLowerOrder:
 		return groupLater
+	case ReasonWaitCompletedLater:
+		return groupCompletingLater
 	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonMultipleBudgets, ReasonForbidden, ReasonNamespaceTerminating,
 		ReasonThrottled, ReasonServerError, ReasonUnknownOutcome, ReasonUnauthorized, ReasonInvalid,
 		ReasonEndpointMissing, ReasonConflict, ReasonUnsupported:

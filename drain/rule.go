@@ -1,10 +1,9 @@
 package drain
 
 import (
-	"strings"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Rule looks at a pod and at the verdict of the rules before it, and returns the verdict so far: prev when it has no
@@ -19,21 +18,31 @@ func DefaultRules() []Rule {
 }
 
 // Decide folds rules over one pod. The first error or Deny is final: a later rule never overwrites it. A pod without an
-// opinion at the end is denied with [ReasonNoVerdict].
+// opinion at the end is denied with [ReasonNoVerdict]; a verdict without a reason gets [ReasonUnexplained].
 func Decide(pod *corev1.Pod, rules []Rule) Verdict {
 	var v Verdict
-	for _, rule := range rules {
+	for i, rule := range rules {
+		if rule == nil {
+			return Verdict{Action: Deny, Order: v.Order, Reason: ReasonRuleFailed, Message: fmt.Sprintf("drain rule %d is nil", i)}
+		}
 		next, err := rule(pod, v)
 		if err != nil {
 			return Verdict{Action: Deny, Order: v.Order, Reason: ReasonRuleFailed, Message: err.Error()}
 		}
 		if next.Action == Deny {
-			return next
+			return explained(next)
 		}
 		v = next
 	}
 	if v.Action == Undecided || v.Action > Deny {
 		return Verdict{Action: Deny, Order: v.Order, Reason: ReasonNoVerdict, Message: "no drain rule decided about the pod"}
+	}
+	return explained(v)
+}
+
+func explained(v Verdict) Verdict {
+	if v.Reason == "" {
+		v.Reason = ReasonUnexplained
 	}
 	return v
 }
@@ -49,11 +58,7 @@ func IgnoreMirrorPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 // IgnoreDaemonSetPods is a [Rule]: pods controlled by an apps DaemonSet are ignored in any phase, finished and
 // terminating included. It trusts the owner reference and does not look for the DaemonSet.
 func IgnoreDaemonSetPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	if ref == nil || ref.Kind != "DaemonSet" || prev.Action != Undecided {
-		return prev, nil
-	}
-	if group, _, versioned := strings.Cut(ref.APIVersion, "/"); !versioned || group != "apps" {
+	if prev.Action != Undecided || !ofDaemonSet(pod) {
 		return prev, nil
 	}
 	return Verdict{
@@ -77,7 +82,9 @@ func EvictFinished(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if prev.Action != Undecided || !finished(pod) {
 		return prev, nil
 	}
-	return Verdict{Action: Evict, Order: prev.Order, Reason: ReasonFinished, Message: "evicting finished Pod"}, nil
+	return Verdict{
+		Action: Evict, Order: prev.Order, Reason: ReasonFinished, Message: "evicting finished Pod", Warnings: prev.Warnings,
+	}, nil
 }
 
 // EvictRest is a [Rule]: whatever no rule before it decided is evicted.
@@ -85,7 +92,7 @@ func EvictRest(_ *corev1.Pod, prev Verdict) (Verdict, error) {
 	if prev.Action != Undecided {
 		return prev, nil
 	}
-	return Verdict{Action: Evict, Order: prev.Order, Reason: ReasonEvictable}, nil
+	return Verdict{Action: Evict, Order: prev.Order, Reason: ReasonEvictable, Warnings: prev.Warnings}, nil
 }
 
 func finished(pod *corev1.Pod) bool {

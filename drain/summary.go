@@ -46,6 +46,10 @@ func (p Plan) Summary(maxPods int) string {
 		lines = append(lines, "After above Pods have been removed from the Node, the following Pods will be evicted: "+
 			names(later, maxPods))
 	}
+	if later := groups[groupCompletingLater]; len(later) > 0 {
+		lines = append(lines, "After above Pods have been removed from the Node, waiting for the following Pods to complete "+
+			"without eviction: "+names(later, maxPods))
+	}
 	return strings.Join(lines, "\n")
 }
 

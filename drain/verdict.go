@@ -54,6 +54,13 @@ const (
 	ReasonRuleFailed   Reason = "RuleFailed"   // a rule returned an error
 	ReasonNoVerdict    Reason = "NoVerdict"    // no rule had an opinion
 	ReasonLowerOrder   Reason = "LowerOrder"   // pods with a lower order are still there
+	ReasonUnexplained  Reason = "Unexplained"  // a rule decided without giving a reason
+
+	ReasonSkipped            Reason = "Skipped"            // a rule or a label leaves the pod alone
+	ReasonWaitCompleted      Reason = "WaitCompleted"      // left alone until it has completed
+	ReasonWaitCompletedLater Reason = "WaitCompletedLater" // the same, and pods with a lower order are still there
+	ReasonCompleted          Reason = "Completed"          // was to be left alone until completed, and has
+	ReasonDrainRuleUnclear   Reason = "DrainRuleUnclear"   // an invalid MachineDrainRule, or one whose facts are unread, may mean the pod
 
 	ReasonBudgetExhausted   Reason = "BudgetExhausted"   // the budget allows no further eviction now
 	ReasonBudgetStale       Reason = "BudgetStale"       // the budget's status is older than its spec
@@ -77,6 +84,15 @@ const (
 	ReasonUnsupported          Reason = "Unsupported"          // the runner cannot carry out this action
 )
 
+// Reasons that only [Plan.Permanent] and [Plan.Warnings] give.
+const (
+	ReasonFinalizer      Reason = "Finalizer"      // finalizers keep the object when the containers have ended
+	ReasonNeverCompletes Reason = "NeverCompletes" // waits for the completion of a pod that restarts for ever
+	ReasonLocalData      Reason = "LocalData"      // data in emptyDir volumes is lost
+	ReasonUnmanaged      Reason = "Unmanaged"      // no controller creates the pod again
+	ReasonRuleWarning    Reason = "RuleWarning"    // a rule warns
+)
+
 // Verdict is the decision about one pod.
 type Verdict struct {
 	Action Action
@@ -86,4 +102,7 @@ type Verdict struct {
 	Reason Reason
 	// Message is for people; it does not name the pod.
 	Message string
+	// Warnings are what rules want people to know although it changes nothing; see [Plan.Warnings]. Rules append to a
+	// clipped slice and never change it in place.
+	Warnings []string
 }

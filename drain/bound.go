@@ -1,0 +1,191 @@
+package drain
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Bound is what no drain of the plan's Nodes can stay below.
+type Bound struct {
+	// Waves is how many times evictions have to be sent, with a wait for pods to go or to be replaced in between. 0 means
+	// that nothing has to be evicted.
+	Waves int
+	// Time is how long pods take that use their whole grace period, one order after the other. A pod that ends sooner
+	// shortens it. How long budgets keep others waiting is not known and not in it.
+	Time time.Duration
+	// By is the budget that makes the waves so many, the first by name if there are several; empty when orders alone do.
+	By types.NamespacedName
+	// Never says that some pods cannot be evicted as things are (see [Plan.Permanent]). Waves and Time count the others.
+	Never bool
+}
+
+// LowerBound returns a lower bound for draining all Nodes of the plan at the same time. It follows from the orders, from the pods
+// that each budget covers on all of these Nodes, and from the most that the budget can allow at once while its pods stay as
+// many as they are: expectedPods, or currentHealthy where that is more, minus desiredHealthy. A budget whose status is stale,
+// empty or failed to sync bounds nothing, and neither do pods that need no budget: unready ones that may go, pending and
+// finished ones. A drain of one Node after the other takes at least as long.
+func (p Plan) LowerBound() Bound {
+	b := bounder{plan: &p, total: map[*budget]int32{}}
+	for start := 0; start < len(p.Decisions); {
+		end := start + 1
+		for end < len(p.Decisions) && p.Decisions[end].Node == p.Decisions[start].Node {
+			end++
+		}
+		b.node(p.Decisions[start:end])
+		start = end
+	}
+	for of, pods := range b.total {
+		b.raise(rounds(pods, of), of.name)
+	}
+	return b.bound
+}
+
+type bounder struct {
+	plan  *Plan
+	bound Bound
+	total map[*budget]int32
+}
+
+// raise takes more waves. Of equal bounds, one that needs no budget beats those that do, and the first by name the others.
+func (b *bounder) raise(waves int, by types.NamespacedName) {
+	if waves <= 1 {
+		by = types.NamespacedName{}
+	}
+	switch {
+	case waves > b.bound.Waves:
+		b.bound.Waves, b.bound.By = waves, by
+	case waves == b.bound.Waves && compareKeys(by, b.bound.By) < 0: // no name is less than any
+		b.bound.By = by
+	}
+}
+
+// tier is what is known of the pods of one order on one Node.
+type tier struct {
+	evicts  bool
+	time    time.Duration
+	covered map[*budget]int32
+}
+
+// waves returns the rounds of the tier and the budget that makes them, if one does.
+func (t *tier) waves() (int, types.NamespacedName) {
+	most, by := 0, types.NamespacedName{}
+	if t.evicts {
+		most = 1
+	}
+	for of, pods := range t.covered {
+		n := rounds(pods, of)
+		if n > most || n == most && n > 1 && compareKeys(of.name, by) < 0 {
+			most, by = n, of.name
+		}
+	}
+	return most, by
+}
+
+// node adds up the tiers of a Node, which is sorted by order. Finished pods are outside orders and only make a wave where
+// nothing else does.
+func (b *bounder) node(ds []Decision) {
+	sum, top, by, finishedOnly := 0, 1, types.NamespacedName{}, false
+	total := time.Duration(0)
+	for start := 0; start < len(ds); {
+		end := start + 1
+		for end < len(ds) && ds[end].Order == ds[start].Order {
+			end++
+		}
+		t := tier{covered: map[*budget]int32{}}
+		for i := start; i < end; i++ {
+			finishedOnly = finishedOnly || ds[i].Action == Evict && finished(ds[i].Pod)
+			b.count(&t, &ds[i])
+		}
+		waves, of := t.waves()
+		sum, total = sum+waves, total+t.time
+		if waves > top {
+			top, by = waves, of
+		}
+		start = end
+	}
+	if finishedOnly {
+		sum = max(sum, 1)
+	}
+	b.bound.Time = max(b.bound.Time, total)
+	b.raise(sum, by)
+}
+
+func (b *bounder) count(t *tier, d *Decision) {
+	switch {
+	case d.Action == Ignore || finished(d.Pod):
+		return
+	case d.Pod.DeletionTimestamp != nil:
+		t.time = max(t.time, b.left(d.Pod))
+		return
+	case onItsWay(d):
+		return
+	case d.Intended == Deny:
+		b.bound.Never = true
+		return
+	case d.Intended == Evict:
+		of, never := b.plan.budgets.covering(d.Pod)
+		if never {
+			b.bound.Never = true
+			return
+		}
+		if of != nil {
+			t.covered[of]++
+			b.total[of]++
+		}
+	case d.Intended != Delete:
+		return
+	}
+	t.evicts = true
+	t.time = max(t.time, grace(d.Pod))
+}
+
+// left is how long a terminating pod may still take; its deletionTimestamp is the end of its grace period.
+func (b *bounder) left(pod *corev1.Pod) time.Duration {
+	if b.plan.now.IsZero() {
+		return 0
+	}
+	return max(0, pod.DeletionTimestamp.Sub(b.plan.now))
+}
+
+func grace(pod *corev1.Pod) time.Duration {
+	if pod.Spec.TerminationGracePeriodSeconds == nil {
+		return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+	}
+	return max(0, time.Duration(*pod.Spec.TerminationGracePeriodSeconds)*time.Second)
+}
+
+// covering returns the one budget that counts the pod's eviction, nil when none does; never says that budgets refuse it for
+// good.
+func (l ledger) covering(pod *corev1.Pod) (of *budget, never bool) {
+	if _, _, never = l.obstacle(pod); never {
+		return nil, true
+	}
+	budgets := l.matching(pod)
+	if len(budgets) != 1 || outsideBudgets(pod) || !ready(pod) && unreadyMayGo(budgets[0].obj) {
+		return nil, false
+	}
+	if _, known := mostAtOnce(budgets[0].obj); !known {
+		return nil, false
+	}
+	return budgets[0], false
+}
+
+// mostAtOnce is how many pods a budget can ever allow to be disrupted at the same time; known is false when its status does
+// not tell.
+func mostAtOnce(pdb *policyv1.PodDisruptionBudget) (most int32, known bool) {
+	st := &pdb.Status
+	if stale(pdb) || syncFailed(pdb) != "" || st.ExpectedPods == 0 {
+		return 0, false
+	}
+	most = max(st.ExpectedPods-st.DesiredHealthy, st.CurrentHealthy-st.DesiredHealthy, st.DisruptionsAllowed)
+	return most, most > 0
+}
+
+func rounds(pods int32, of *budget) int {
+	most, _ := mostAtOnce(of.obj)
+	most = max(1, most) // covering returns no other
+	return int((int64(pods) + int64(most) - 1) / int64(most))
+}

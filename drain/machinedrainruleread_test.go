@@ -1,0 +1,223 @@
+package drain
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func ruleObject(t *testing.T, spec string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	require.NoError(t, obj.UnmarshalJSON([]byte(`{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"MachineDrainRule",
+		"metadata":{"namespace":"fleet","name":"r"},"spec":`+spec+`}`)))
+	return obj
+}
+
+// complete has every field that a rule may have.
+const complete = `{"drain":{"behavior":"Drain","order":-5},
+	"machines":[{"selector":{"matchLabels":{"os":"linux"}},"clusterSelector":{"matchExpressions":[{"key":"stage","operator":"In","values":["production"]}]}}],
+	"pods":[{"selector":{"matchExpressions":[{"key":"app","operator":"Exists"}]}},{"namespaceSelector":{"matchLabels":{"team":"web"}}}]}`
+
+func TestReadMachineDrainRule_ReadsEveryField(t *testing.T) {
+	obj := ruleObject(t, complete)
+	before := obj.DeepCopy()
+	got, err := ReadMachineDrainRule(obj)
+	require.NoError(t, err)
+	want := MachineDrainRule{
+		Namespace: "fleet", Name: "r", Behavior: BehaviorDrain, Order: ptr.To[int32](-5),
+		Machines: []MachineSelector{{
+			Selector: labelsAre("os", "linux"),
+			ClusterSelector: &metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "stage", Operator: "In", Values: []string{"production"}}},
+			},
+		}},
+		Pods: []PodSelector{
+			{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Exists"}}}},
+			{NamespaceSelector: labelsAre("team", "web")},
+		},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, obj); diff != "" {
+		t.Errorf("the object was changed (-before +after):\n%s", diff)
+	}
+	require.Empty(t, NewMachineDrainRules([]MachineDrainRule{got}).Problems())
+}
+
+func TestReadMachineDrainRule_WhatCannotBeReadIsNamedAndHeld(t *testing.T) {
+	cases := map[string]struct {
+		reason, spec string
+		problem      string // without the rule's name; of the first
+		typed        bool   // matches contract.ErrWrongType when it is read
+		web          Action // what happens to a pod app=web
+	}{
+		"an order of another type":       {spec: `{"drain":{"behavior":"Drain","order":"1"}}`, problem: "spec.drain.order: want 32-bit integer, found string", typed: true, web: Deny},
+		"an order that is too large":     {spec: `{"drain":{"behavior":"Drain","order":2147483648}}`, problem: "spec.drain.order: want 32-bit integer, found integer 2147483648", typed: true, web: Deny},
+		"a behavior of another type":     {spec: `{"drain":{"behavior":1}}`, problem: "spec.drain.behavior: want string, found integer", typed: true, web: Deny},
+		"no behavior":                    {spec: `{}`, problem: `spec.drain.behavior: unknown behavior ""`, web: Deny},
+		"null is absent":                 {reason: "as Cluster API decodes it", spec: `{"drain":{"behavior":"Skip","order":null},"machines":null,"pods":null}`, web: Ignore},
+		"a drain of another type":        {spec: `{"drain":[]}`, problem: "spec.drain: want object, found list", typed: true, web: Deny},
+		"a spec of another type":         {spec: `"x"`, problem: "spec: want object, found string", typed: true, web: Deny},
+		"pods of another type":           {spec: `{"drain":{"behavior":"Skip"},"pods":{}}`, problem: "spec.pods: want list, found object", typed: true, web: Deny},
+		"machines of another type":       {spec: `{"drain":{"behavior":"Skip"},"machines":{}}`, problem: "spec.machines: want list, found object", typed: true, web: Deny},
+		"an entry of another type":       {spec: `{"drain":{"behavior":"Skip"},"pods":[7]}`, problem: "spec.pods[0]: want object, found integer", typed: true, web: Deny},
+		"an entry that is null":          {spec: `{"drain":{"behavior":"Skip"},"pods":[null]}`, problem: "spec.pods[0]: want object, found null", typed: true, web: Deny},
+		"an unreadable entry, another":   {spec: `{"drain":{"behavior":"Skip"},"pods":[7,{"selector":{"matchLabels":{"app":"web"}}}]}`, problem: "spec.pods[0]: want object, found integer", typed: true, web: Ignore},
+		"a label of another type":        {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a":1}}}]}`, problem: "spec.pods[0].selector.matchLabels.a: want string, found integer", typed: true, web: Deny},
+		"an expression without operator": {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a"}]}}]}`, problem: "spec.pods[0].selector.matchExpressions.0.operator: want string, found nothing", typed: true, web: Deny},
+		"a namespace selector":           {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"app":"db"}},"namespaceSelector":1}]}`, problem: "spec.pods[0].namespaceSelector: want object, found integer", typed: true, web: Evict},
+		"an operator that nobody knows":  {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a","operator":"in"}]}}]}`, problem: `spec.pods[0].selector: "in" is not a valid label selector operator`, web: Deny},
+		"a key that nobody can have":     {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a b":"c"}}}]}`, problem: `spec.pods[0].selector: key: Invalid value: "a b"`, web: Deny},
+		"too many entries":               {spec: `{"drain":{"behavior":"Skip"},"pods":[` + strings.Repeat(`{},`, 1024) + `{}]}`, problem: "spec.pods: want at most 1024 entries, found 1025", web: Deny},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			rule, err := ReadMachineDrainRule(ruleObject(t, tc.spec))
+			rules := NewMachineDrainRules([]MachineDrainRule{rule})
+			problems := rules.Problems()
+			if tc.problem == "" {
+				require.NoError(t, err)
+				require.Empty(t, problems)
+			} else {
+				require.NotEmpty(t, problems)
+				require.Contains(t, problems[0].Error(), "MachineDrainRule fleet/r: "+tc.problem)
+			}
+			if tc.typed {
+				require.ErrorIs(t, err, contract.ErrWrongType)
+				require.ErrorIs(t, err, ErrInvalidDrainRule)
+			}
+			got := Decide(newPod("p"), ClusterAPIRules(rules.For(DrainedMachine{Namespace: "fleet"}), read))
+			if got.Action != tc.web {
+				t.Errorf("%s: want %s, got %+v", tc.reason, tc.web, got)
+			}
+		})
+	}
+	_, err := ReadMachineDrainRule(nil)
+	require.NoError(t, err, "an object without fields has no field of a wrong type")
+}
+
+func TestReadMachineDrainRule_SeveralErrorsAreJoined(t *testing.T) {
+	_, err := ReadMachineDrainRule(ruleObject(t, `{"drain":{"behavior":1,"order":"x"},"pods":7}`))
+	joined, ok := err.(interface{ Unwrap() []error })
+	require.True(t, ok)
+	require.Len(t, joined.Unwrap(), 3)
+	problem, ok := errors.AsType[*DrainRuleError](err)
+	require.True(t, ok)
+	require.Equal(t, "spec.drain.behavior", problem.Field)
+}
+
+func FuzzReadMachineDrainRule(f *testing.F) {
+	f.Add(complete)
+	f.Add(`{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a","operator":"in"}]}}]}`)
+	f.Fuzz(func(t *testing.T, spec string) {
+		var content any
+		if utiljson.Unmarshal([]byte(spec), &content) != nil { // integers stay integers
+			return
+		}
+		obj := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
+		rule, err := ReadMachineDrainRule(obj)
+		rules := NewMachineDrainRules([]MachineDrainRule{rule})
+		if err != nil && len(rules.Problems()) == 0 {
+			t.Errorf("an error that no problem tells of: %v", err)
+		}
+		got := Decide(newPod("p"), ClusterAPIRules(rules.For(DrainedMachine{}), nil))
+		if got.Action == Evict && err != nil && rule.Pods == nil && rule.Machines == nil {
+			t.Errorf("an unreadable rule for all pods of all Machines let one go: %v", err)
+		}
+	})
+}
+
+// TestReadMachineDrainRule_EveryPathIsInTheSchema guards against reading what the API server would prune.
+func TestReadMachineDrainRule_EveryPathIsInTheSchema(t *testing.T) {
+	for _, version := range []string{"v1beta1", "v1beta2"} {
+		root := drainRuleSchema(t, version)
+		for path, kind := range map[string]string{
+			"spec.drain.behavior": "string", "spec.drain.order": "integer", "spec.machines": "array", "spec.pods": "array",
+		} {
+			require.Equal(t, kind, root.at(t, path).Type, "%s %s", version, path)
+		}
+		for _, at := range []string{"spec.machines.selector", "spec.machines.clusterSelector", "spec.pods.selector", "spec.pods.namespaceSelector"} {
+			require.Equal(t, "object", root.at(t, at+".matchLabels").Type, "%s %s", version, at)
+			for field, kind := range map[string]string{"key": "string", "operator": "string", "values": "array"} {
+				require.Equal(t, kind, root.at(t, at+".matchExpressions."+field).Type, "%s %s %s", version, at, field)
+			}
+		}
+		var behaviors []string
+		for _, b := range []Behavior{BehaviorDrain, BehaviorSkip, BehaviorWaitCompleted} {
+			behaviors = append(behaviors, string(b))
+		}
+		require.Equal(t, behaviors, root.at(t, "spec.drain.behavior").Enum, version)
+	}
+}
+
+type schemaPart struct {
+	Type       string                 `json:"type"`
+	Enum       []string               `json:"enum"`
+	Properties map[string]*schemaPart `json:"properties"`
+	Items      *schemaPart            `json:"items"`
+}
+
+// at walks to a place; lists are walked through.
+func (s *schemaPart) at(t *testing.T, path string) *schemaPart {
+	t.Helper()
+	for key := range strings.SplitSeq(path, ".") {
+		if s.Items != nil {
+			s = s.Items
+		}
+		s = s.Properties[key]
+		require.NotNil(t, s, "the schema has no %s of %s", key, path)
+	}
+	return s
+}
+
+// drainRuleSchema reads Cluster API's own CRD. The module is not in go.mod, because it pins other versions of Kubernetes.
+func drainRuleSchema(t *testing.T, version string) *schemaPart {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "sigs.k8s.io/cluster-api@v1.13.6")
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s%s", out, stderr.String())
+	var module struct{ Dir string }
+	require.NoError(t, json.Unmarshal(out, &module))
+	content, err := os.ReadFile(filepath.Join(module.Dir, "config/crd/bases/cluster.x-k8s.io_machinedrainrules.yaml"))
+	require.NoError(t, err)
+	var crd struct {
+		Spec struct {
+			Versions []struct {
+				Name   string `json:"name"`
+				Schema struct {
+					OpenAPIV3Schema *schemaPart `json:"openAPIV3Schema"`
+				} `json:"schema"`
+			} `json:"versions"`
+		} `json:"spec"`
+	}
+	require.NoError(t, yaml.Unmarshal(content, &crd))
+	for _, v := range crd.Spec.Versions {
+		if v.Name == version {
+			return v.Schema.OpenAPIV3Schema
+		}
+	}
+	t.Fatalf("no version %s", version)
+	return nil
+}

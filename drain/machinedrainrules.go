@@ -1,0 +1,182 @@
+package drain
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// MachineDrainRules are MachineDrainRules made ready for use. They are immutable and safe for concurrent use; nil means no
+// rules.
+//
+// The first rule by name that means a pod decides about it, as in Cluster API. An invalid rule hurts only what it may
+// mean: a pod that its valid parts exclude, and a pod that a rule with an earlier name decides about, are drained as if it did
+// not exist. A pod that it may mean is held with [ReasonDrainRuleUnclear] until somebody corrects or deletes the rule, because
+// evicting what was to be left alone cannot be undone. (Cluster API stops every drain of the namespace instead.) Who prefers
+// the other risk uses [MachineDrainRules.WithoutInvalid].
+type MachineDrainRules struct {
+	rules    []*drainRule
+	problems []*DrainRuleError
+}
+
+// NewMachineDrainRules makes rules ready. Their order does not matter; they are neither changed nor kept.
+func NewMachineDrainRules(rules []MachineDrainRule) *MachineDrainRules {
+	s := &MachineDrainRules{rules: make([]*drainRule, 0, len(rules))}
+	for i := range rules {
+		s.rules = append(s.rules, newDrainRule(&rules[i]))
+	}
+	slices.SortStableFunc(s.rules, func(a, b *drainRule) int { return compareKeys(a.key, b.key) })
+	for _, r := range s.rules {
+		s.problems = append(s.problems, r.problems...)
+	}
+	return s
+}
+
+// Problems returns what is wrong with the rules, by rule. An order beside a behavior that takes none is a problem that holds
+// no pod.
+func (s *MachineDrainRules) Problems() []*DrainRuleError {
+	if s == nil {
+		return nil
+	}
+	return slices.Clone(s.problems)
+}
+
+// WithoutInvalid returns the rules without those that may hold pods for being invalid. Problems still names them.
+func (s *MachineDrainRules) WithoutInvalid() *MachineDrainRules {
+	if s == nil {
+		return nil
+	}
+	valid := &MachineDrainRules{problems: s.problems}
+	for _, r := range s.rules {
+		if r.holding == "" {
+			valid.rules = append(valid.rules, r)
+		}
+	}
+	return valid
+}
+
+// DrainedMachine is what rules ask about the Machine that is drained.
+type DrainedMachine struct {
+	// Namespace is the Machine's; rules of other namespaces do not apply.
+	Namespace string
+	// Labels are the Machine's.
+	Labels map[string]string
+	// ClusterLabels are its Cluster's; none for a Machine without a Cluster.
+	ClusterLabels map[string]string
+	// ClusterUnread says that there is a Cluster whose labels are not known. Rules that ask for them then hold the pods they
+	// mean.
+	ClusterUnread bool
+}
+
+// For returns the rules that apply, or may apply, to a Machine.
+func (s *MachineDrainRules) For(m DrainedMachine) *MachineDrainRules {
+	if s == nil {
+		return nil
+	}
+	of := &MachineDrainRules{}
+	for _, r := range s.rules {
+		if r.key.Namespace != m.Namespace {
+			continue
+		}
+		narrowed := *r
+		narrowed.machine = anyOf(r.machines, func(p pair) answer {
+			return p.own.matches(m.Labels, true).and(p.outer.matches(m.ClusterLabels, !m.ClusterUnread))
+		})
+		if narrowed.machine == no {
+			continue
+		}
+		of.rules = append(of.rules, &narrowed)
+		of.problems = append(of.problems, r.problems...)
+	}
+	return of
+}
+
+// Names returns the names of the rules in the order in which they are tried.
+func (s *MachineDrainRules) Names() []types.NamespacedName {
+	if s == nil {
+		return nil
+	}
+	names := make([]types.NamespacedName, 0, len(s.rules))
+	for _, r := range s.rules {
+		names = append(names, r.key)
+	}
+	return names
+}
+
+// NamespaceLabels returns the labels of a namespace of the workload cluster; known is false when they were not read. It must
+// not block and is called once per pod at most.
+type NamespaceLabels func(namespace string) (labels map[string]string, known bool)
+
+// Rule returns the [Rule] of the rules; call For before, or every rule that has machine selectors is unclear. A rule with
+// behavior Drain gives its order and leaves the decision to the rules after it; a pod that no rule means keeps its
+// order. Only a rule that asks for namespace labels needs them: where they are not known, what it may mean is held, because
+// unread is not absent. nil means that no namespace was read. A pod that is terminating already is never held.
+func (s *MachineDrainRules) Rule(namespaces NamespaceLabels) Rule {
+	if s == nil || len(s.rules) == 0 {
+		return func(_ *corev1.Pod, prev Verdict) (Verdict, error) { return prev, nil }
+	}
+	rules := s.rules
+	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
+		if prev.Action != Undecided {
+			return prev, nil
+		}
+		var of map[string]string
+		known := false
+		if namespaces != nil {
+			of, known = namespaces(pod.Namespace)
+		}
+		for _, r := range rules {
+			meant := r.machine.and(anyOf(r.pods, func(p pair) answer {
+				return p.own.matches(pod.Labels, true).and(p.outer.matches(of, known))
+			}))
+			if meant != no {
+				return r.decide(meant, pod, prev)
+			}
+		}
+		return prev, nil
+	}
+}
+
+func (c *drainRule) decide(meant answer, pod *corev1.Pod, prev Verdict) (Verdict, error) {
+	if meant == unclear {
+		return c.hold(pod, prev), nil
+	}
+	prev.Order = 0
+	switch c.behavior {
+	case BehaviorDrain:
+		prev.Order = c.order
+		return prev, nil
+	case BehaviorSkip:
+		return Skip(pod, prev)
+	case BehaviorWaitCompleted:
+		return WaitCompleted(pod, prev)
+	default:
+		return c.hold(pod, prev), nil
+	}
+}
+
+func (c *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
+	if pod.DeletionTimestamp != nil {
+		return prev
+	}
+	text := c.holding
+	if text == "" {
+		text = fmt.Sprintf("MachineDrainRule %s asks for labels of the Pod's Namespace or of the Cluster that were not read", c.key)
+	}
+	return Verdict{
+		Action: Deny, Order: prev.Order, Reason: ReasonDrainRuleUnclear,
+		Message: "it is not clear whether the Pod may go: " + text,
+	}
+}
+
+// ClusterAPIRules returns rules that decide as Cluster API's drain does (capi-machine 3.2), in its order: mirror and DaemonSet
+// pods are ignored, then the drain label decides, then the MachineDrainRules of the Machine, and the rest is evicted. They
+// differ where Cluster API has defects: see [WaitCompleted], [MachineDrainRules] and [IgnoreDaemonSetPods].
+func ClusterAPIRules(ofMachine *MachineDrainRules, namespaces NamespaceLabels) []Rule {
+	return []Rule{
+		IgnoreMirrorPods, IgnoreDaemonSetPods, ClusterAPIDrainLabel().Rule(), ofMachine.Rule(namespaces),
+		WaitForTerminating, EvictFinished, EvictRest,
+	}
+}

@@ -1,0 +1,207 @@
+package drain
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func labelsAre(key, value string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
+// typo is a selector that the API server stores and nobody understands.
+func typo(and ...string) *metav1.LabelSelector {
+	s := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "in", Values: []string{"db"}}}}
+	if len(and) == 2 {
+		s.MatchLabels = map[string]string{and[0]: and[1]}
+	}
+	return s
+}
+
+func drainRuleFor(name string, behavior Behavior, pods ...PodSelector) MachineDrainRule {
+	return MachineDrainRule{Namespace: "fleet", Name: name, Behavior: behavior, Pods: pods}
+}
+
+// read knows the namespaces default (team=web) and other (no labels).
+func read(namespace string) (map[string]string, bool) {
+	known := map[string]map[string]string{"default": {"team": "web"}, "other": nil}
+	of, found := known[namespace]
+	return of, found
+}
+
+func TestMachineDrainRules_OnePodOneDecision(t *testing.T) {
+	web := PodSelector{Selector: labelsAre("app", "web")}
+	db := PodSelector{Selector: labelsAre("app", "db")}
+	inTeam := func(team string) PodSelector {
+		return PodSelector{Selector: labelsAre("app", "web"), NamespaceSelector: labelsAre("team", team)}
+	}
+	ordered := func(r MachineDrainRule, order int32) MachineDrainRule { r.Order = &order; return r }
+	elsewhere := func(p *corev1.Pod) { p.Namespace = "unread" }
+	cases := map[string]struct {
+		reason string
+		rules  []MachineDrainRule
+		pod    *corev1.Pod
+		want   Action
+		order  int32
+		why    Reason
+	}{
+		"no rule drains":                       {pod: newPod("p"), want: Evict, why: ReasonEvictable},
+		"a rule that means nothing else":       {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, db)}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
+		"Skip":                                 {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, web)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
+		"no pod selectors mean all pods":       {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
+		"an empty entry means all pods":        {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: &metav1.LabelSelector{}})}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
+		"entries are alternatives":             {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, db, web)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
+		"Drain gives its order":                {rules: []MachineDrainRule{ordered(drainRuleFor("a", BehaviorDrain, web), -3)}, pod: newPod("p"), want: Evict, order: -3, why: ReasonEvictable},
+		"Drain without an order is 0":          {rules: []MachineDrainRule{drainRuleFor("a", BehaviorDrain, web)}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
+		"WaitCompleted":                        {rules: []MachineDrainRule{drainRuleFor("a", BehaviorWaitCompleted, web)}, pod: newPod("p"), want: Wait, why: ReasonWaitCompleted},
+		"WaitCompleted of a completed pod":     {rules: []MachineDrainRule{drainRuleFor("a", BehaviorWaitCompleted)}, pod: newPod("p", inPhase(corev1.PodFailed)), want: Ignore, why: ReasonCompleted},
+		"the first by name decides":            {rules: []MachineDrainRule{drainRuleFor("b", BehaviorSkip), ordered(drainRuleFor("a", BehaviorDrain), 9)}, pod: newPod("p"), want: Evict, order: 9, why: ReasonEvictable},
+		"names are compared as bytes":          {reason: "capi sorts with <", rules: []MachineDrainRule{drainRuleFor("r2", BehaviorSkip), ordered(drainRuleFor("r10", BehaviorDrain), 9)}, pod: newPod("p"), want: Evict, order: 9, why: ReasonEvictable},
+		"the pod's label comes before":         {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip)}, pod: newPod("p", labeled("cluster.x-k8s.io/drain", "wait-completed")), want: Wait, why: ReasonWaitCompleted},
+		"DaemonSet pods come before":           {rules: []MachineDrainRule{drainRuleFor("a", BehaviorDrain)}, pod: newPod("p", ownedBy("apps/v1", "DaemonSet")), want: Ignore, why: ReasonDaemonSetPod},
+		"both selectors of an entry count":     {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("db"))}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
+		"a namespace selector that matches":    {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("web"))}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
+		"an unread namespace holds":            {reason: "unread is not absent", rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("web"))}, pod: newPod("p", elsewhere), want: Deny, why: ReasonDrainRuleUnclear},
+		"an unread namespace nobody asks for":  {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, web)}, pod: newPod("p", elsewhere), want: Ignore, why: ReasonSkipped},
+		"an unread namespace, other pods":      {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("web"))}, pod: newPod("p", elsewhere, labeled("app", "db")), want: Evict, why: ReasonEvictable},
+		"a broken selector holds":              {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo()})}, pod: newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
+		"but not what its valid part excludes": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo("tier", "db")})}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
+		"nor another namespace":                {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo(), NamespaceSelector: labelsAre("team", "db")})}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
+		"nor what another entry decides":       {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo()}, web)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
+		"nor what an earlier rule decides":     {rules: []MachineDrainRule{drainRuleFor("b", BehaviorSkip, PodSelector{Selector: typo()}), drainRuleFor("a", BehaviorDrain, web)}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
+		"a later rule does not free the pod":   {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo()}), drainRuleFor("b", BehaviorDrain, web)}, pod: newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
+		"an unknown behavior holds its pods":   {rules: []MachineDrainRule{drainRuleFor("a", "Spare", web)}, pod: newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
+		"and no others":                        {rules: []MachineDrainRule{drainRuleFor("a", "Spare", db)}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
+		"a terminating pod is not held":        {rules: []MachineDrainRule{drainRuleFor("a", "Spare", web)}, pod: newPod("p", terminating), want: Wait, why: ReasonTerminating},
+		"an order beside Skip holds nobody":    {reason: "the webhook refuses it, the drain ignores it", rules: []MachineDrainRule{ordered(drainRuleFor("a", BehaviorSkip, web), 5)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			rules := NewMachineDrainRules(tc.rules).For(DrainedMachine{Namespace: "fleet"})
+			got := Decide(tc.pod, ClusterAPIRules(rules, read))
+			if got.Action != tc.want || got.Reason != tc.why || got.Order != tc.order {
+				t.Errorf("%s: want %s/%s order %d, got %+v", tc.reason, tc.want, tc.why, tc.order, got)
+			}
+		})
+	}
+}
+
+func TestMachineDrainRules_For(t *testing.T) {
+	of := func(name string, machines ...MachineSelector) MachineDrainRule {
+		return MachineDrainRule{Namespace: "fleet", Name: name, Behavior: BehaviorSkip, Machines: machines}
+	}
+	linux := MachineSelector{Selector: labelsAre("os", "linux")}
+	production := MachineSelector{ClusterSelector: labelsAre("stage", "production")}
+	all := NewMachineDrainRules([]MachineDrainRule{
+		of("g-typo", MachineSelector{Selector: typo("os", "linux")}), of("a-all"), of("b-linux", linux), of("c-production", production),
+		of("d-either", linux, production), of("e-both", MachineSelector{linux.Selector, production.ClusterSelector}),
+		of("f-not-production", MachineSelector{ClusterSelector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "stage", Operator: "NotIn", Values: []string{"production"}}},
+		}}),
+		{Namespace: "other", Name: "elsewhere", Behavior: BehaviorSkip},
+	})
+	cases := map[string]struct {
+		machine DrainedMachine
+		want    string
+	}{
+		"a Machine without anything":         {DrainedMachine{Namespace: "fleet"}, "a-all f-not-production"},
+		"labels of the Machine":              {DrainedMachine{Namespace: "fleet", Labels: map[string]string{"os": "linux"}}, "a-all b-linux d-either f-not-production g-typo"},
+		"labels of the Cluster":              {DrainedMachine{Namespace: "fleet", ClusterLabels: map[string]string{"stage": "production"}}, "a-all c-production d-either"},
+		"an unread Cluster may be meant":     {DrainedMachine{Namespace: "fleet", ClusterUnread: true}, "a-all c-production d-either f-not-production"},
+		"rules of other namespaces are out":  {DrainedMachine{Namespace: "other"}, "elsewhere"},
+		"a namespace without rules has none": {DrainedMachine{Namespace: "third"}, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, key := range all.For(tc.machine).Names() {
+				got = append(got, key.Name)
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+
+	verdict := func(rules ...MachineDrainRule) func(DrainedMachine) Action {
+		return func(m DrainedMachine) Action {
+			return Decide(newPod("p"), ClusterAPIRules(NewMachineDrainRules(rules).For(m), read)).Action
+		}
+	}
+	require.Equal(t, Deny, verdict(of("a", production))(DrainedMachine{Namespace: "fleet", ClusterUnread: true}))
+	require.Equal(t, Deny, verdict(of("a", MachineSelector{Selector: typo("os", "linux")}))(DrainedMachine{Namespace: "fleet", Labels: map[string]string{"os": "linux"}}))
+	require.Equal(t, Evict, verdict(of("a", MachineSelector{Selector: typo("os", "linux")}))(DrainedMachine{Namespace: "fleet"}))
+	require.Equal(t, Ignore, verdict(of("a", production))(DrainedMachine{Namespace: "fleet", ClusterLabels: map[string]string{"stage": "production"}}))
+	require.Equal(t, Deny, Decide(newPod("p"), ClusterAPIRules(NewMachineDrainRules([]MachineDrainRule{of("a", linux)}), read)).Action,
+		"without a Machine it is not clear whether the rule applies")
+}
+
+func TestMachineDrainRules_AnInvalidRuleIsNamedAndHurtsOnlyItself(t *testing.T) {
+	rules := NewMachineDrainRules([]MachineDrainRule{
+		drainRuleFor("b-good", BehaviorSkip, PodSelector{Selector: labelsAre("app", "web")}),
+		drainRuleFor("a-bad", BehaviorWaitCompleted, PodSelector{Selector: typo("tier", "db")}),
+		{Namespace: "fleet", Name: "c-odd", Behavior: BehaviorSkip, Order: ptr.To[int32](1), Pods: []PodSelector{{Selector: labelsAre("app", "odd")}}},
+	})
+	var problems []string
+	for _, problem := range rules.Problems() {
+		require.ErrorIs(t, problem, ErrInvalidDrainRule)
+		problems = append(problems, problem.Error())
+	}
+	want := []string{
+		`MachineDrainRule fleet/a-bad: spec.pods[0].selector: "in" is not a valid label selector operator; correct or delete the rule`,
+		`MachineDrainRule fleet/c-odd: spec.drain.order: not allowed with behavior Skip; correct or delete the rule`,
+	}
+	if diff := cmp.Diff(want, problems); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	pods := []*corev1.Pod{newPod("web"), newPod("db", labeled("tier", "db")), newPod("rest", labeled("app", "rest")), newPod("odd", labeled("app", "odd"))}
+	plan := func(rules *MachineDrainRules) []string {
+		rules = rules.For(DrainedMachine{Namespace: "fleet"})
+		return lines(Planner{Rules: ClusterAPIRules(rules, nil)}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{}))
+	}
+	held := []string{
+		"node-a db Deny DrainRuleUnclear", "node-a odd Ignore Skipped", "node-a rest Evict Evictable", "node-a web Ignore Skipped",
+	}
+	if diff := cmp.Diff(held, plan(rules)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	held[0] = "node-a db Evict Evictable"
+	if diff := cmp.Diff(held, plan(rules.WithoutInvalid())); diff != "" {
+		t.Errorf("without invalid rules (-want +got):\n%s", diff)
+	}
+	require.Len(t, rules.WithoutInvalid().Problems(), 2, "what is left out is still named")
+	got := Decide(pods[1], ClusterAPIRules(rules.For(DrainedMachine{Namespace: "fleet"}), nil)).Message
+	require.Equal(t, "it is not clear whether the Pod may go: "+want[0], got)
+}
+
+func TestMachineDrainRules_NilMeansNoRules(t *testing.T) {
+	var none *MachineDrainRules
+	require.Empty(t, none.Problems())
+	require.Empty(t, none.Names())
+	require.Equal(t, Evict, Decide(newPod("p"), ClusterAPIRules(none.WithoutInvalid().For(DrainedMachine{}), nil)).Action)
+	require.Equal(t, Deny, Decide(newPod("p"), ClusterAPIRules(NewMachineDrainRules([]MachineDrainRule{
+		drainRuleFor("a", BehaviorSkip, PodSelector{NamespaceSelector: labelsAre("team", "web")}),
+	}).For(DrainedMachine{Namespace: "fleet"}), nil)).Action, "nobody read the namespaces")
+}
+
+func TestMachineDrainRules_TheOrderOfTheListDoesNotMatter(t *testing.T) {
+	rules := []MachineDrainRule{
+		drainRuleFor("c", BehaviorSkip), drainRuleFor("a", BehaviorWaitCompleted, PodSelector{Selector: typo("x", "y")}),
+		drainRuleFor("b", BehaviorDrain, PodSelector{Selector: labelsAre("app", "web")}), drainRuleFor("d", ""),
+	}
+	want := NewMachineDrainRules(rules)
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 10 {
+		random.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
+		got := NewMachineDrainRules(rules)
+		require.Equal(t, want.Names(), got.Names())
+		require.Equal(t, want.Problems(), got.Problems())
+	}
+}

@@ -1,0 +1,53 @@
+package drain
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+)
+
+func TestWaitCompleted_FinishedPodsDoNotBlock(t *testing.T) {
+	jobs := When(Selecting(labels.SelectorFromSet(labels.Set{"job": "yes"})), WaitCompleted)
+	job := labeled("job", "yes")
+	pods := []*corev1.Pod{
+		newPod("done", job, inPhase(corev1.PodSucceeded)), newPod("failed", job, inPhase(corev1.PodFailed)),
+		newPod("leaving", job, inPhase(corev1.PodSucceeded), terminating), // Cluster API #12920 waits for these three
+		newPod("daemon", job, ownedBy("apps/v1", "DaemonSet")),
+		newPod("running", job), newPod("deleted", job, terminating), newPod("later", func(p *corev1.Pod) { p.Spec.Priority = ptr.To[int32](1) }),
+	}
+	rules := []Rule{OrderByPriority(), IgnoreMirrorPods, IgnoreDaemonSetPods, jobs, WaitForTerminating, EvictFinished, EvictRest}
+	plan := Planner{Rules: rules}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{})
+	want := []string{
+		"node-a daemon Ignore DaemonSetPod", "node-a deleted Wait Terminating", "node-a done Ignore Completed",
+		"node-a failed Ignore Completed", "node-a leaving Ignore Completed", "node-a running Wait WaitCompleted",
+		"node-a later Wait LowerOrder",
+	}
+	if diff := cmp.Diff(want, lines(plan)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if done := (Planner{Rules: rules}).Plan([]NodePods{{Node: testNode, Pods: pods[:4]}}, Facts{}); !done.Done() {
+		t.Errorf("want done, got %v", lines(done))
+	}
+}
+
+func TestSummary_NamesPodsWhoseCompletionIsWaitedForLater(t *testing.T) {
+	byName := func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
+		if pod.Name == "early" {
+			prev.Order = -1
+			return prev, nil
+		}
+		return WaitCompleted(pod, prev)
+	}
+	plan := Planner{Rules: with(byName)}.Plan([]NodePods{{Node: testNode, Pods: []*corev1.Pod{newPod("job"), newPod("early")}}}, Facts{})
+	want := "* Pod default/early: eviction requested\n" +
+		"After above Pods have been removed from the Node, waiting for the following Pods to complete without eviction: default/job"
+	if diff := cmp.Diff(want, plan.Summary(0)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(Counts{Total: 2, Evictable: 1, Waiting: 1}, plan.Counts()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
