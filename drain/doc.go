@@ -2,8 +2,9 @@
 //
 // A [Planner] folds its rules over every pod, counts the disruption budgets over all Nodes it is given and returns a
 // [Plan]. [Classify] turns an answer of the eviction endpoint into an [Outcome]. Nothing here talks to a cluster:
-// package drain/runner carries a plan out. [DefaultRules] decide where nothing else is said; [KubectlRules] have the verdicts
-// and the words of kubectl drain, flag by flag.
+// package drain/runner carries a plan out. A [VolumePlanner] says which volumes the deletion of the machine has to wait for
+// afterwards, and [SerialVolumes] lets pods with volumes leave one after the other. [DefaultRules] decide where nothing else
+// is said; [KubectlRules] have the verdicts and the words of kubectl drain, flag by flag.
 //
 // # Usage
 //
@@ -28,6 +29,9 @@
 //   - A rule set that has no opinion about a pod denies it; it is never evicted by omission. Every pod has an action, an order
 //     and a reason.
 //   - A MachineDrainRule that is invalid, or that asks for labels nobody read, holds the pods it may mean and no others.
+//   - A volume that was not read is an error, never detached. Inline, shared, orphaned and foreign volumes and those of
+//     ignored pods are never waited for, unless a [VolumePlanner] is told to wait for shared ones.
+//   - A limit of [SerialVolumes] ends a turn, never the drain or the wait for a volume.
 //   - A completed pod never blocks a drain that waits for its completion.
 //
 // # Limits
@@ -36,8 +40,8 @@
 // so while pods, budgets and replicas stay as they are; of a finalizer it cannot know whether its controller lives. The bound
 // knows grace periods and budgets and not how long pods take to become ready elsewhere, and a runner may shorten grace
 // periods. Nodes whose pods wait for each other's budgets are not recognised. Owner references are trusted: a pod of a
-// DaemonSet that was deleted is taken for a DaemonSet pod. Of data that is lost, only emptyDir volumes are seen. Volumes,
-// deadlines and unreachable Nodes are not judged yet.
+// DaemonSet that was deleted is taken for a DaemonSet pod. Of data that is lost, only emptyDir volumes are seen.
+// Which in-tree volume a pod uses is told by its plugin only. Deadlines and unreachable Nodes are not judged yet.
 //
 // The function that DESIGN calls Plan is [Planner.Plan], because Go has one name space for functions and types and the
 // result deserves the noun.

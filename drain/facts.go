@@ -49,4 +49,7 @@ type Facts struct {
 	Spent map[types.NamespacedName]int32
 	// Held is keyed by pod UID.
 	Held map[types.UID]Hold
+	// Turns, by Node, make pods with volumes leave one after the other; see [SerialVolumes]. Nodes without an entry drain as
+	// if there were no volumes.
+	Turns map[string]*VolumeTurns
 }

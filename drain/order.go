@@ -119,6 +119,7 @@ func IsSystemCritical(pod *corev1.Pod) bool {
 	}
 }
 
+// priority of a pod without one is 0, as in the scheduler.
 func priority(pod *corev1.Pod) int32 {
 	if pod.Spec.Priority == nil {
 		return 0

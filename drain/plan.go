@@ -53,8 +53,13 @@ func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
 		mine := plan.Decisions[start:]
 		sortDecisions(mine)
 		applyOrder(mine)
+		decide := func(d *Decision) { settle(d, budgets, &facts) }
+		if turns := facts.Turns[nodes[i].Node]; turns != nil {
+			turns.settleInTurn(mine, facts.Held, decide)
+			continue
+		}
 		for j := range mine {
-			settle(&mine[j], budgets, &facts)
+			decide(&mine[j])
 		}
 	}
 	return plan
@@ -162,7 +167,7 @@ type Counts struct {
 	Total       int
 	Evictable   int // can go now, or the request is on its way
 	Terminating int // accepted by the API server or being deleted, not gone yet
-	Waiting     int // for a lower order, or for completion
+	Waiting     int // for a lower order, the volumes of other pods, or completion
 	Blocked     int // refused, or held by a budget; see [Plan.Blockers]
 	Ignored     int
 }
@@ -218,7 +223,7 @@ func groupOfWait(r Reason) podGroup {
 		return groupTerminating
 	case ReasonEvictionRequested:
 		return groupEvicting
-	case ReasonLowerOrder:
+	case ReasonLowerOrder, ReasonVolumeTurn:
 		return groupLater
 	case ReasonWaitCompletedLater:
 		return groupCompletingLater

@@ -37,7 +37,7 @@ func (r *Runner) dispatch(ctx context.Context, sourceEnded <-chan error) error {
 		case <-ctx.Done():
 		case err := <-sourceEnded:
 			if err != nil {
-				return fmt.Errorf("drain runner: pod source: %w", err)
+				return fmt.Errorf("drain runner: source of pods or volumes: %w", err)
 			}
 			return nil
 		case <-r.kick:
@@ -128,6 +128,7 @@ func (r *Runner) shows(j job) bool {
 func (r *Runner) finish(j job, err error, stillThere, stopping bool) {
 	now := r.cfg.Clock.Now()
 	outcome := drain.Classify(err, stillThere)
+	r.cfg.Metrics.answered(outcome.Class)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inFlight--

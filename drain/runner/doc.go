@@ -2,7 +2,9 @@
 //
 // A reconciler calls [Runner.Step] in every pass. Step cordons the Node, looks at its pods in a [PodSource], makes a plan
 // with package drain, queues what may go now and reports. The queue is worked off by [Runner.Start], which a manager
-// runs only while it leads. [Runner.Source] wakes the reconciler when there is something new to see.
+// runs only while it leads. [Runner.Source] wakes the reconciler when there is something new to see. After the drain,
+// [Runner.StepVolumes] says in the same way whether volumes are still attached. [Result.Condition], Config.Events and
+// [Metrics] tell people about it.
 //
 // # Guarantees
 //
@@ -11,6 +13,8 @@
 //   - Done is said only when the passed Node is cordoned, the pods are completely known and none of them blocks.
 //   - No more evictions of one budget are under way, over all Nodes, than its status allows, and at most four at once.
 //   - Requests go out in turn over Nodes. Goroutines exist per request under way, not per pod, and end with the context.
+//   - StepVolumes sends no request, and says Done only when the VolumeAttachments are completely known.
+//   - Events are recorded on the Node, and only when something is new; a new process begins anew. No metric names an object.
 //   - The attempt table is a cache: losing it with the process costs at most one more request per pod.
 //
 // # Limits

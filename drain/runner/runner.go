@@ -43,6 +43,8 @@ type nodeState struct {
 	since      map[string]time.Time          // by blocker key
 	cordon     cordonMemo
 	cordonSeen time.Time // first look that showed the Node cordoned, without a break
+	turns      *drain.VolumeTurns
+	progress   progress
 }
 
 // pause keeps all requests back.
@@ -69,6 +71,9 @@ type Result struct {
 	Counts drain.Counts
 	// Blockers are sorted and say since when, as far as this process remembers.
 	Blockers []drain.Blocker
+	// Volumes are those that Config.SerialVolumes waits for before the next pod goes, sorted. Volumes that are waited for
+	// after the drain are in [VolumesResult].
+	Volumes []VolumeRef
 	// Message says what is left to do, in Cluster API's lines without their first one; empty when Done. Equal states
 	// give equal messages.
 	Message string
@@ -113,10 +118,15 @@ func (r *Runner) Start(ctx context.Context) error {
 		return fmt.Errorf("start drain runner: %w", err)
 	}
 	defer stopWatching()
+	defer r.cfg.Metrics.cover(r)()
 
 	var running sync.WaitGroup
 	defer running.Wait()
-	sourceEnded := make(chan error, 1)
+	defer cancel()
+	sourceEnded := make(chan error, 2)
+	if r.cfg.Volumes != nil {
+		running.Go(func() { sourceEnded <- r.cfg.Volumes.Run(ctx, r.volumeChanged) })
+	}
 	running.Go(func() { sourceEnded <- r.cfg.Pods.Run(ctx, r.wakeNode) })
 	return r.dispatch(ctx, sourceEnded)
 }
@@ -152,6 +162,9 @@ func (r *Runner) forgetLocked(node string) {
 	}
 	for _, a := range ns.attempts {
 		r.dropLocked(ns, a)
+	}
+	if p := &ns.progress; !p.begun.IsZero() && !p.done {
+		r.cfg.Metrics.drained(r.cfg.Clock.Since(p.begun), resultReleased)
 	}
 	delete(r.nodes, node)
 	r.ring = slices.DeleteFunc(r.ring, func(name string) bool { return name == node })

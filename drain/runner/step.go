@@ -50,7 +50,10 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	if !synced {
 		return Result{Message: "* waiting for the list of PodDisruptionBudgets", RequeueAfter: soon}, nil
 	}
-	return r.advance(req, pods, budgets, cordonedSince)
+	r.takeTurns(node, pods)
+	result, err := r.advance(req, pods, budgets, cordonedSince)
+	r.observe(node, &result)
+	return result, err
 }
 
 // enter registers the Node, or starts anew when its UID has changed.
@@ -129,7 +132,7 @@ func (r *Runner) advance(
 	r.refreshLocked(ns, pods, now)
 	plan := r.cfg.Planner.Plan(
 		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}},
-		drain.Facts{Now: now, Budgets: budgets, Spent: spent, Held: r.heldLocked(ns, now)},
+		drain.Facts{Now: now, Budgets: budgets, Spent: spent, Held: r.heldLocked(ns, now), Turns: ns.turnsOf(req.Node.Name)},
 	)
 	for i := range plan.Decisions {
 		r.carryOutLocked(ns, &plan.Decisions[i])
@@ -171,7 +174,7 @@ func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
 			ns.waits[name] = true
 		}
 		closed := d.Reason == drain.ReasonBudgetExhausted || d.Reason == drain.ReasonBudgetStale
-		if !closed || len(d.Budgets) != 1 {
+		if !closed || len(d.Budgets) != 1 || (ns.turns.Concerns(d.Pod) && ns.turns.Full(plan)) {
 			continue
 		}
 		b := r.budgetLocked(d.Budgets[0])
@@ -206,6 +209,7 @@ func (r *Runner) reportLocked(ns *nodeState, plan drain.Plan, now time.Time) Res
 			delete(ns.since, key)
 		}
 	}
+	ns.reportTurns(&result, now)
 	for _, a := range ns.attempts {
 		if a.state == resting {
 			result.RequeueAfter = min(result.RequeueAfter, max(a.retryAt.Sub(now), time.Millisecond))

@@ -44,13 +44,14 @@ type cluster struct {
 	mu      sync.Mutex
 	results map[string]runner.Result
 	errs    map[string]error
+	waits   map[string]runner.VolumesResult
 }
 
 func newCluster(t *testing.T, nodes ...string) *cluster {
 	t.Helper()
 	c := &cluster{
 		t: t, store: fake.NewStore(fake.Options{}),
-		results: map[string]runner.Result{}, errs: map[string]error{},
+		results: map[string]runner.Result{}, errs: map[string]error{}, waits: map[string]runner.VolumesResult{},
 	}
 	c.client = c.store.Client()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -73,8 +74,11 @@ func newCluster(t *testing.T, nodes ...string) *cluster {
 	require.NoError(t, err)
 	pods, err := runner.NewScopedPodSource(live, runner.ScopedOptions{MinBackoff: 10 * time.Millisecond})
 	require.NoError(t, err)
+	volumes, err := runner.NewCachedVolumes(mgr.GetCache())
+	require.NoError(t, err)
 	c.runner, err = runner.New(runner.Config{
 		Nodes: mgr.GetClient(), Pods: pods, Evictor: evictor, Budgets: mgr.GetClient(), Informers: mgr.GetCache(),
+		Volumes:  volumes,
 		Debounce: 5 * time.Millisecond, Settle: 50 * time.Millisecond,
 	})
 	require.NoError(t, err)
@@ -102,9 +106,14 @@ func (c *cluster) reconcile(ctx context.Context, nodes client.Client, req reconc
 		return reconcile.Result{}, nil
 	}
 	result, err := c.runner.Step(ctx, runner.Request{Node: &node, Owner: req.NamespacedName})
+	var volumes runner.VolumesResult
+	if err == nil && result.Done {
+		volumes, err = c.runner.StepVolumes(ctx, runner.VolumeRequest{Node: &node, Owner: req.NamespacedName})
+		result.RequeueAfter = volumes.RequeueAfter
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.results[node.Name], c.errs[node.Name] = result, err
+	c.results[node.Name], c.errs[node.Name], c.waits[node.Name] = result, err, volumes
 	return reconcile.Result{RequeueAfter: result.RequeueAfter}, err
 }
 
@@ -119,6 +128,12 @@ func (c *cluster) last(node string) (runner.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.results[node], c.errs[node]
+}
+
+func (c *cluster) volumes(node string) (runner.VolumesResult, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waits[node], c.errs[node]
 }
 
 func (c *cluster) eventually(what string, ok func() bool) {

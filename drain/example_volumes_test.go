@@ -1,0 +1,56 @@
+package drain_test
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+// oneVolume is a VolumeLookup that knows a single PersistentVolume.
+type oneVolume struct{ pv *corev1.PersistentVolume }
+
+func (o oneVolume) Volume(name string) (*corev1.PersistentVolume, error) {
+	if o.pv.Name != name {
+		return nil, nil //nolint:nilnil // known not to exist
+	}
+	return o.pv, nil
+}
+
+func (o oneVolume) VolumesOf(types.NamespacedName) ([]*corev1.PersistentVolume, error) {
+	return []*corev1.PersistentVolume{o.pv}, nil
+}
+
+func ExampleVolumePlanner_Plan() {
+	name := "pvc-1"
+	plan, err := drain.VolumePlanner{}.Plan(drain.VolumeFacts{
+		Now:  time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
+		Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},
+		Attachments: []*storagev1.VolumeAttachment{{
+			ObjectMeta: metav1.ObjectMeta{Name: "csi-1"},
+			Spec: storagev1.VolumeAttachmentSpec{
+				NodeName: "node-1", Attacher: "disk.example.com",
+				Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name},
+			},
+			Status: storagev1.VolumeAttachmentStatus{Attached: true},
+		}},
+		Lookup: oneVolume{&corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data"}},
+		}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(plan.Done(), plan.Volumes[0].Reason)
+	fmt.Println(plan.Summary(0))
+	// Output:
+	// false Attached
+	// * PersistentVolumeClaims: shop/data
+}

@@ -1,0 +1,146 @@
+package runner
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+const (
+	resultDrained  = "drained"
+	resultReleased = "released" // the Node was released, cancelled or replaced before it was drained
+	otherReason    = "Other"    // of rules' own reasons, which nobody can bound
+)
+
+// Metrics are the Prometheus metrics of Runners: machinist_drain_evictions_total{class}, machinist_drain_inflight,
+// machinist_drain_queue_depth, machinist_drain_duration_seconds{result} and machinist_drain_blocked_pods{reason}. No label
+// names an object, and every label has a bounded set of values. It implements prometheus.Collector; the caller registers it
+// where it likes. Several Runners, one per cluster, may share one; their figures are added. Gauges are computed when they
+// are scraped, and cover Runners between Start and its end. A nil Metrics counts nothing. It is safe for concurrent use.
+type Metrics struct {
+	evictions *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	inFlight  *prometheus.Desc
+	queue     *prometheus.Desc
+	blocked   *prometheus.Desc
+
+	mu      sync.Mutex
+	runners map[*Runner]struct{}
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// NewMetrics returns metrics without values for Config.Metrics.
+func NewMetrics() *Metrics {
+	const prefix = "machinist_drain_"
+	return &Metrics{
+		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "evictions_total", Help: "Eviction requests that were answered, by what the answer means.",
+		}, []string{"class"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: prefix + "duration_seconds", Help: "Time from the first look at a Node until it was drained or released.",
+			Buckets: []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400},
+		}, []string{"result"}),
+		inFlight: prometheus.NewDesc(prefix+"inflight", "Eviction requests under way.", nil, nil),
+		queue:    prometheus.NewDesc(prefix+"queue_depth", "Planned evictions that wait to be sent.", nil, nil),
+		blocked: prometheus.NewDesc(prefix+"blocked_pods",
+			"Pods of draining Nodes that cannot go, by the reason that keeps them.", []string{"reason"}, nil),
+		runners: map[*Runner]struct{}{},
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	m.evictions.Describe(to)
+	m.durations.Describe(to)
+	to <- m.inFlight
+	to <- m.queue
+	to <- m.blocked
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	m.evictions.Collect(to)
+	m.durations.Collect(to)
+	inFlight, queued, blocked := m.now()
+	gauge := func(desc *prometheus.Desc, value int, labels ...string) {
+		metric, err := prometheus.NewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
+		if err != nil {
+			metric = prometheus.NewInvalidMetric(desc, err)
+		}
+		to <- metric
+	}
+	gauge(m.inFlight, inFlight)
+	gauge(m.queue, queued)
+	for reason, pods := range blocked {
+		gauge(m.blocked, pods, reason)
+	}
+}
+
+// now adds up the state of all Runners.
+func (m *Metrics) now() (inFlight, queued int, blocked map[string]int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	blocked = map[string]int{}
+	for r := range m.runners {
+		r.mu.Lock()
+		inFlight += r.inFlight
+		for _, ns := range r.nodes {
+			queued += len(ns.queue)
+			for reason, pods := range ns.progress.blocked {
+				blocked[reasonLabel(reason)] += pods
+			}
+		}
+		r.mu.Unlock()
+	}
+	return inFlight, queued, blocked
+}
+
+// reasonLabel lets only reasons of package drain through.
+func reasonLabel(reason drain.Reason) string {
+	if slices.Contains(knownReasons(), reason) {
+		return string(reason)
+	}
+	return otherReason
+}
+
+// knownReasons are those that a blocked pod can have.
+func knownReasons() []drain.Reason {
+	return []drain.Reason{
+		drain.ReasonRuleFailed, drain.ReasonNoVerdict, drain.ReasonBudgetExhausted, drain.ReasonBudgetStale,
+		drain.ReasonBudgetNeverAllows, drain.ReasonMultipleBudgets, drain.ReasonForbidden, drain.ReasonNamespaceTerminating,
+		drain.ReasonThrottled, drain.ReasonServerError, drain.ReasonUnknownOutcome, drain.ReasonUnauthorized, drain.ReasonInvalid,
+		drain.ReasonEndpointMissing, drain.ReasonConflict, drain.ReasonUnsupported,
+	}
+}
+
+func (m *Metrics) answered(class drain.Class) {
+	if m != nil {
+		m.evictions.WithLabelValues(class.String()).Inc()
+	}
+}
+
+func (m *Metrics) drained(after time.Duration, result string) {
+	if m != nil {
+		m.durations.WithLabelValues(result).Observe(after.Seconds())
+	}
+}
+
+// cover adds a Runner to the gauges until the returned function is called.
+func (m *Metrics) cover(r *Runner) (end func()) {
+	if m == nil {
+		return func() {}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.runners[r] = struct{}{}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.runners, r)
+	}
+}

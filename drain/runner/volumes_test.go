@@ -1,0 +1,376 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+// memoryVolumes is a VolumeSource that tests fill by hand. Every volume is bound to a claim of its name.
+type memoryVolumes struct {
+	mu      sync.Mutex
+	list    []*storagev1.VolumeAttachment
+	lost    bool
+	err     error
+	changed func(node, volume string)
+}
+
+func (v *memoryVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
+	if v.err != nil {
+		return nil, v.err
+	}
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: name}},
+	}, nil
+}
+
+func (v *memoryVolumes) VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error) {
+	pv, err := v.Volume(claim.Name)
+	return []*corev1.PersistentVolume{pv}, err
+}
+
+func (v *memoryVolumes) Attachments(node string) ([]*storagev1.VolumeAttachment, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []*storagev1.VolumeAttachment
+	for _, a := range v.list {
+		if a.Spec.NodeName == node {
+			out = append(out, a)
+		}
+	}
+	return out, !v.lost
+}
+
+func (v *memoryVolumes) AttachmentsOf(volume string) []*storagev1.VolumeAttachment {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []*storagev1.VolumeAttachment
+	for _, a := range v.list {
+		if volumeOf(a) == volume {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (v *memoryVolumes) Run(ctx context.Context, changed func(node, volume string)) error {
+	v.mu.Lock()
+	v.changed = changed
+	v.mu.Unlock()
+	<-ctx.Done()
+	return nil
+}
+
+// attach replaces what is attached.
+func (v *memoryVolumes) attach(list ...*storagev1.VolumeAttachment) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.list = list
+}
+
+func attachment(node, volume string) *storagev1.VolumeAttachment {
+	return &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "va-" + volume + "-" + node},
+		Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: "disk.example.com", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
+		},
+		Status: storagev1.VolumeAttachmentStatus{Attached: true},
+	}
+}
+
+// podWith is a pod with a claim of its own name.
+func podWith(node, name string) *corev1.Pod {
+	p := pod(node, name)
+	p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+	}}}
+	return p
+}
+
+func newVolumeRig(t *testing.T, change func(*Config)) (*rig, *memoryVolumes) {
+	t.Helper()
+	volumes := &memoryVolumes{}
+	return newRig(t, func(c *Config) {
+		c.Volumes = volumes
+		if change != nil {
+			change(c)
+		}
+	}), volumes
+}
+
+func (g *rig) stepVolumes(change func(*VolumeRequest)) VolumesResult {
+	g.t.Helper()
+	req := VolumeRequest{Node: cordoned("n"), Owner: types.NamespacedName{Name: "machine"}, StartedAt: g.clock.Now()}
+	if change != nil {
+		change(&req)
+	}
+	result, err := g.runner.StepVolumes(g.t.Context(), req)
+	require.NoError(g.t, err)
+	return result
+}
+
+func TestStepVolumes_WaitsUntilNothingIsAttached(t *testing.T) {
+	g, volumes := newVolumeRig(t, nil)
+	g.pods.lost = true // nobody asks for pods while nothing is attached
+	if diff := cmp.Diff(VolumesResult{Done: true}, g.stepVolumes(nil)); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	g.pods.lost = false
+	volumes.attach(attachment("n", "b"), attachment("n", "a"), attachment("other", "c"))
+	want := VolumesResult{
+		Attached: []VolumeRef{
+			{Name: "va-a-n", PV: "a", Claim: types.NamespacedName{Namespace: "default", Name: "a"}, Driver: "disk.example.com",
+				Reason: drain.VolumeAttached, Since: g.clock.Now()},
+			{Name: "va-b-n", PV: "b", Claim: types.NamespacedName{Namespace: "default", Name: "b"}, Driver: "disk.example.com",
+				Reason: drain.VolumeAttached, Since: g.clock.Now()},
+		},
+		Message: "* PersistentVolumeClaims: default/a, default/b", RequeueAfter: 15 * time.Second,
+	}
+	got := g.stepVolumes(nil)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	volumes.attach(attachment("other", "a"))
+	if got := g.stepVolumes(nil); !got.Done {
+		t.Fatalf("want done, got %+v", got)
+	}
+	require.Empty(t, g.nodes.patches, "the wait sends nothing")
+	g.wantRequests()
+}
+
+func TestStepVolumes_UnreadIsNeverDone(t *testing.T) {
+	g, volumes := newVolumeRig(t, nil)
+	volumes.lost = true
+	long := func(req *VolumeRequest) {
+		req.StartedAt, req.Timeout, req.PoweredOff = g.clock.Now().Add(-time.Hour), time.Minute, true
+	}
+	for _, change := range []func(*VolumeRequest){nil, long} {
+		if got := g.stepVolumes(change); got.Done || got.Message == "" || got.RequeueAfter == 0 {
+			t.Errorf("want not done without the attachments, got %+v", got)
+		}
+	}
+	volumes.lost = false
+	volumes.attach(attachment("n", "a"))
+	g.pods.lost = true
+	if got := g.stepVolumes(nil); got.Done || got.Message == "" || got.RequeueAfter == 0 {
+		t.Errorf("want not done without the pods, got %+v", got)
+	}
+	g.pods.err = errors.New("watch refused")
+	_, err := g.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
+	require.ErrorContains(t, err, "watch refused")
+	volumes.err = errors.New("not synced")
+	_, err = g.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
+	require.ErrorContains(t, err, "persistent volume a: not synced")
+	_, err = g.runner.StepVolumes(t.Context(), VolumeRequest{})
+	require.Error(t, err)
+	without := newRig(t, nil)
+	_, err = without.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
+	require.ErrorContains(t, err, "Config.Volumes")
+}
+
+func TestStepVolumes_VolumesOfPodsThatStayDoNotCount(t *testing.T) {
+	g, volumes := newVolumeRig(t, nil)
+	volumes.attach(attachment("n", "ds"), attachment("n", "a"))
+	ds := podWith("n", "ds")
+	ds.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "ds", Controller: new(true)}}
+	g.pods.put(ds)
+	if got := g.stepVolumes(nil); len(got.Attached) != 1 || got.Attached[0].PV != "a" {
+		t.Errorf("want only a in the way, got %+v", got)
+	}
+	ignoreAll := func(*corev1.Pod, drain.Verdict) (drain.Verdict, error) {
+		return drain.Verdict{Action: drain.Ignore}, nil
+	}
+	g.pods.put(podWith("n", "a"))
+	if got := g.stepVolumes(func(req *VolumeRequest) { req.Rules = []drain.Rule{ignoreAll} }); !got.Done {
+		t.Errorf("want the request's rules to count, got %+v", got)
+	}
+}
+
+func TestStepVolumes_StopsAtItsLimits(t *testing.T) {
+	g, volumes := newVolumeRig(t, nil)
+	volumes.attach(attachment("n", "a"))
+	silent := func(for_ time.Duration, after time.Duration) func(*VolumeRequest) {
+		return func(req *VolumeRequest) {
+			req.UnreachableAfter = after
+			req.Node.Status.Conditions = []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(g.clock.Now().Add(-for_)),
+			}}
+		}
+	}
+	cases := map[string]struct {
+		change  func(*VolumeRequest)
+		stopped drain.VolumeStop
+		requeue time.Duration
+	}{
+		"no limit":                        {nil, drain.VolumesNotStopped, 15 * time.Second},
+		"shortly before the limit":        {func(r *VolumeRequest) { r.Timeout = 3 * time.Second }, drain.VolumesNotStopped, 3 * time.Second},
+		"at the limit":                    {func(r *VolumeRequest) { r.Timeout, r.StartedAt = time.Hour, g.clock.Now().Add(-time.Hour) }, drain.VolumesTimedOut, 0},
+		"off":                             {func(r *VolumeRequest) { r.PoweredOff = true }, drain.VolumesPoweredOff, 0},
+		"silent for a while":              {silent(299*time.Second, 0), drain.VolumesNotStopped, time.Second},
+		"silent for five minutes":         {silent(300*time.Second, 0), drain.VolumesUnreachable, 0},
+		"silent for longer than asked":    {silent(2*time.Second, time.Second), drain.VolumesUnreachable, 0},
+		"silent, which does not matter":   {silent(time.Hour, -1), drain.VolumesNotStopped, 15 * time.Second},
+		"not ready, but the kubelet says": {func(r *VolumeRequest) { r.Node.Status.Conditions = notReady(g.clock.Now().Add(-time.Hour)) }, drain.VolumesNotStopped, 15 * time.Second},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := g.stepVolumes(tc.change)
+			if got.Stopped != tc.stopped || got.Done != (tc.stopped != drain.VolumesNotStopped) || got.RequeueAfter != tc.requeue {
+				t.Errorf("want %s and %s, got %+v", tc.stopped, tc.requeue, got)
+			}
+			if len(got.Attached) != 1 || got.Message == "" {
+				t.Errorf("want the volume to be named in any case, got %+v", got)
+			}
+		})
+	}
+}
+
+func notReady(since time.Time) []corev1.NodeCondition {
+	return []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(since)}}
+}
+
+func TestVolumes_ChangesWakeWhoeverWaits(t *testing.T) {
+	g, volumes := newVolumeRig(t, func(c *Config) {
+		c.Debounce, c.SerialVolumes = time.Millisecond, &drain.SerialVolumes{ReattachTimeout: time.Hour}
+	})
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	require.NoError(t, g.runner.Source().Start(t.Context(), queue))
+	g.start()
+	defer g.stop()
+	g.eventually("the volume source runs", func() bool {
+		volumes.mu.Lock()
+		defer volumes.mu.Unlock()
+		return volumes.changed != nil
+	})
+	woken := func(what, want string) {
+		t.Helper()
+		g.eventually(what, func() bool { return queue.Len() == 1 })
+		request, _ := queue.Get()
+		queue.Done(request)
+		require.Equal(t, want, request.Name, what)
+	}
+	volumes.attach(attachment("n", "a"))
+	g.stepVolumes(nil)
+	volumes.changed("elsewhere", "a")
+	require.Zero(t, queue.Len())
+	volumes.changed("n", "a")
+	woken("the attachment of a waiting Node changes", "machine")
+	g.runner.Release("n")
+	volumes.changed("n", "a")
+	require.Zero(t, queue.Len())
+
+	volumes.attach(attachment("m", "b"))
+	g.pods.put(podWith("m", "b"))
+	g.step("m")
+	g.settled(1)
+	woken("its eviction is answered", "machine-of-m")
+	g.pods.remove("m", "uid-b")
+	woken("its pod goes", "machine-of-m")
+	volumes.attach()
+	g.step("m")
+	volumes.changed("somewhere", "b")
+	woken("the volume gets to another Node", "machine-of-m")
+}
+
+func TestStep_PodsWithVolumesLeaveOneAfterTheOther(t *testing.T) {
+	g, volumes := newVolumeRig(t, func(c *Config) {
+		c.SerialVolumes = &drain.SerialVolumes{DetachTimeout: time.Minute}
+	})
+	a, b, c := podWith("n", "a"), podWith("n", "b"), podWith("n", "c")
+	b.Spec.Priority = new(int32(5))
+	g.pods.put(a, b, c, pod("n", "plain"))
+	volumes.lost = true
+	g.start()
+	defer g.stop()
+	got := g.step("n")
+	g.settled(1)
+	g.wantRequests("plain") // nobody knows whose turn it is
+	require.Contains(t, got.Message, "After above Pods have been removed from the Node, the following Pods will be evicted: default/a, default/b")
+
+	volumes.lost = false
+	volumes.attach(attachment("n", "a"), attachment("n", "b"), attachment("n", "c"))
+	g.step("n")
+	g.settled(2)
+	g.wantRequests("b", "plain") // the highest priority first
+	g.step("n")
+	g.settled(2)
+	g.pods.remove("n", "uid-plain")
+	g.pods.remove("n", "uid-b")
+	got = g.step("n")
+	g.settled(2)
+	want := "* PersistentVolumeClaims default/b: waiting until detached from the Node\n" +
+		"After above Pods have been removed from the Node, the following Pods will be evicted: default/a, default/c"
+	if got.Message != want || len(got.Volumes) != 1 || got.Volumes[0].PV != "b" {
+		t.Fatalf("want %q and b, got %+v", want, got)
+	}
+	g.clock.Step(50 * time.Second)
+	if got = g.step("n"); got.RequeueAfter != 10*time.Second {
+		t.Fatalf("want another look at the limit, got %s", got.RequeueAfter)
+	}
+	volumes.attach(attachment("n", "a"), attachment("n", "c"))
+	g.step("n")
+	g.settled(3)
+	g.wantRequests("a", "b", "plain")
+	g.pods.remove("n", "uid-a")
+	g.step("n")
+	g.clock.Step(time.Minute) // a's volume hangs; the next pod goes, and the volume is still waited for
+	g.step("n")
+	g.settled(4)
+	g.pods.remove("n", "uid-c")
+	if got = g.step("n"); !got.Done {
+		t.Fatalf("want the drain done, got %+v", got)
+	}
+	if got := g.stepVolumes(nil); got.Done || len(got.Attached) != 2 {
+		t.Fatalf("want two volumes still in the way of the machine's deletion, got %+v", got)
+	}
+}
+
+func TestStep_AClosedBudgetIsNotProbedOutOfTurn(t *testing.T) {
+	g, volumes := newVolumeRig(t, func(c *Config) { c.SerialVolumes = &drain.SerialVolumes{} })
+	g.budgets.set(0, 10)
+	first, second := podWith("n", "a"), podWith("n", "b")
+	first.Spec.Priority = new(int32(5))
+	second.Labels = nil
+	g.pods.put(first, second)
+	volumes.attach(attachment("n", "a"), attachment("n", "b"))
+	g.start()
+	defer g.stop()
+	g.step("n")
+	g.settled(1)
+	for range 4 {
+		terminating := second.DeepCopy()
+		terminating.DeletionTimestamp = &metav1.Time{Time: g.clock.Now()}
+		g.pods.put(terminating)
+		g.clock.Step(15 * time.Second)
+		g.step("n")
+		g.settled(1)
+	}
+	g.wantRequests("b")
+	g.pods.remove("n", "uid-b")
+	volumes.attach(attachment("n", "a"))
+	g.step("n") // the budget is closed, as far as anybody knows
+	g.clock.Step(15 * time.Second)
+	g.step("n")
+	g.settled(2)
+	g.wantRequests("a", "b")
+}
+
+func TestNew_SerialVolumesNeedASource(t *testing.T) {
+	_, err := New(Config{SerialVolumes: &drain.SerialVolumes{}})
+	require.ErrorContains(t, err, "Volumes (for SerialVolumes) is required")
+}

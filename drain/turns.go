@@ -1,0 +1,247 @@
+package drain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ReasonVolumeTurn is the reason of a pod that waits because pods with volumes leave its Node one after the other.
+const ReasonVolumeTurn Reason = "VolumeTurn"
+
+// SerialVolumes lets pods with volumes leave a Node one after the other, those of a higher priority first: a driver that
+// attaches slowly then keeps few applications waiting at once. Gardener's machine-controller-manager drains so; here it is
+// opt-in. A pod's turn lasts until it is gone and its volumes are detached from the Node, and, if asked for, attached to
+// another. A volume that several pods of the Node use is waited for when the last of them has gone. A limit that passes
+// ends the turn and nothing else: the pod still blocks the drain, and the volume the wait for volumes.
+//
+// Pods that a budget or an error keeps back lose their turn to the next. Orders come first: turns are taken among pods of
+// the lowest order that is left.
+type SerialVolumes struct {
+	// MaxParallel is how many pods of a Node may have the turn; 0 or less means 1.
+	MaxParallel int
+	// TerminateTimeout ends the turn of a pod that is still there so long after its deletionTimestamp, which includes its
+	// grace period; 0 means 30 s.
+	TerminateTimeout time.Duration
+	// DetachTimeout ends the wait for a volume that is still attached so long after its last pod has gone; 0 means 2 min.
+	DetachTimeout time.Duration
+	// ReattachTimeout ends the wait for a detached volume to be attached to another Node. 0 means not to wait: a volume
+	// whose pod is not replaced costs the whole limit. Gardener waits 90 s.
+	ReattachTimeout time.Duration
+}
+
+// VolumeStage is what a turn waits for.
+type VolumeStage uint8
+
+// The zero value is not used.
+const (
+	// WaitDetach: the pods that used the volume are gone, and it is still attached to the Node.
+	WaitDetach VolumeStage = iota + 1
+	// WaitReattach: the volume is detached from the Node and not attached to another one yet.
+	WaitReattach
+)
+
+// String returns the name without its prefix, for example "Detach".
+func (s VolumeStage) String() string {
+	switch s {
+	case WaitDetach:
+		return "Detach"
+	case WaitReattach:
+		return "Reattach"
+	default:
+		return fmt.Sprintf("VolumeStage(%d)", uint8(s))
+	}
+}
+
+// VolumeWait is a volume that takes up a turn after its pod.
+type VolumeWait struct {
+	VolumeRef
+	// Pod used the volume last; empty when nobody saw it.
+	Pod   PodRef
+	Stage VolumeStage
+	// Deadline is when the wait ends without success.
+	Deadline time.Time
+	// Overdue says that it has. The volume takes up no turn any more and stays listed until it got where it should.
+	Overdue bool
+}
+
+// VolumeTurns says whose turn it is on one Node. It is made by [SerialVolumes.Next] and not changed afterwards. A nil one
+// means that pods with volumes go like any others.
+type VolumeTurns struct {
+	// Waits are sorted by PersistentVolume.
+	Waits []VolumeWait
+
+	policy  SerialVolumes
+	unknown string                        // why nobody's turn is known
+	claims  map[types.NamespacedName]bool // claims whose volumes are worth waiting for
+	users   map[string]volumeUse          // by PersistentVolume: who uses it, or did until lately
+	now     time.Time
+}
+
+type volumeUse struct {
+	ref VolumeRef
+	pod PodRef
+}
+
+// TurnFacts is what [SerialVolumes.Next] knows about one Node.
+type TurnFacts struct {
+	Now time.Time
+	// Volumes is a plan of the Node's volumes. It need not know decisions: a pod that stays keeps its volumes in use.
+	Volumes VolumePlan
+	// Pods are those of the Node. They are shared and not changed.
+	Pods []*corev1.Pod
+	// Elsewhere says whether a PersistentVolume is attached to another Node; nil means no.
+	Elsewhere func(pv string) bool
+}
+
+// UnknownVolumes returns turns that nobody gets: every pod with a claim waits, with a message that says why.
+func (s SerialVolumes) UnknownVolumes(prev *VolumeTurns, message string) *VolumeTurns {
+	t := &VolumeTurns{policy: s, unknown: message}
+	if prev != nil {
+		t.Waits, t.users = prev.Waits, prev.users
+	}
+	return t
+}
+
+// Next looks at the Node and returns whose turn it is. prev is what it returned before, or nil at first and after a
+// restart: waits for detachment are then found again and their limits begin anew, waits for attachment elsewhere are
+// forgotten. It depends on nothing else.
+func (s SerialVolumes) Next(prev *VolumeTurns, facts TurnFacts) *VolumeTurns {
+	t := &VolumeTurns{policy: s.complete(), claims: map[types.NamespacedName]bool{}, users: map[string]volumeUse{}, now: facts.Now}
+	if prev == nil {
+		prev = &VolumeTurns{}
+	}
+	waits := make(map[string]VolumeWait, len(prev.Waits))
+	for _, w := range prev.Waits {
+		waits[w.PV] = w
+	}
+	users, alive := usersOf(facts.Pods)
+	here := map[string]bool{}
+	for _, d := range facts.Volumes.Blocking() {
+		if d.PV == "" || d.Claim.Name == "" {
+			continue // nobody can tell whose it is
+		}
+		here[d.PV], t.claims[d.Claim] = true, true
+		if pod, used := users[d.Claim]; used {
+			t.users[d.PV] = volumeUse{ref: d.VolumeRef, pod: pod}
+			continue
+		}
+		t.wait(waits[d.PV], VolumeWait{VolumeRef: d.VolumeRef, Pod: prev.users[d.PV].pod, Stage: WaitDetach})
+	}
+	for pv, use := range prev.users {
+		switch {
+		case here[pv]:
+		case alive[use.pod.UID]: // detached before its pod is gone
+			t.users[pv], t.claims[use.ref.Claim] = use, true
+		default:
+			t.reattach(waits[pv], use, facts.Elsewhere)
+		}
+	}
+	for pv, w := range waits {
+		if _, used := prev.users[pv]; !used && !here[pv] {
+			t.reattach(w, volumeUse{ref: w.VolumeRef, pod: w.Pod}, facts.Elsewhere)
+		}
+	}
+	slices.SortFunc(t.Waits, func(a, b VolumeWait) int { return cmp.Compare(a.PV, b.PV) })
+	return t
+}
+
+func (s SerialVolumes) complete() SerialVolumes {
+	if s.MaxParallel <= 0 {
+		s.MaxParallel = 1
+	}
+	if s.TerminateTimeout <= 0 {
+		s.TerminateTimeout = 30 * time.Second
+	}
+	if s.DetachTimeout <= 0 {
+		s.DetachTimeout = 2 * time.Minute
+	}
+	return s
+}
+
+// usersOf returns the first pod by name that uses a claim, and all pods.
+func usersOf(pods []*corev1.Pod) (users map[types.NamespacedName]PodRef, alive map[types.UID]bool) {
+	users, alive = map[types.NamespacedName]PodRef{}, map[types.UID]bool{}
+	for _, pod := range pods {
+		if pod == nil || finished(pod) { // containers that have ended use nothing
+			continue
+		}
+		alive[pod.UID] = true
+		ref := RefOf(pod)
+		for _, claim := range claimsOf(pod) {
+			if known, found := users[claim]; !found || comparePodRefs(ref, known) < 0 {
+				users[claim] = ref
+			}
+		}
+	}
+	return users, alive
+}
+
+// wait adds a wait, with the deadline it has had since it began.
+func (t *VolumeTurns) wait(before, w VolumeWait) {
+	limit := t.policy.DetachTimeout
+	if w.Stage == WaitReattach {
+		limit = t.policy.ReattachTimeout
+	}
+	w.Since, w.Deadline = t.now, t.now.Add(limit)
+	if before.Stage == w.Stage {
+		w.Since, w.Deadline, w.Pod = before.Since, before.Deadline, before.Pod
+	}
+	w.Overdue = !t.now.Before(w.Deadline)
+	t.Waits = append(t.Waits, w)
+}
+
+func (t *VolumeTurns) reattach(before VolumeWait, use volumeUse, elsewhere func(string) bool) {
+	if t.policy.ReattachTimeout <= 0 || (elsewhere != nil && elsewhere(use.ref.PV)) {
+		return
+	}
+	ref := use.ref
+	ref.Reason = "" // no longer attached here
+	t.wait(before, VolumeWait{VolumeRef: ref, Pod: use.pod, Stage: WaitReattach})
+}
+
+// Deadline returns when the next limit of a volume passes; zero when none does.
+func (t *VolumeTurns) Deadline() time.Time {
+	var next time.Time
+	if t == nil {
+		return next
+	}
+	for i := range t.Waits {
+		if w := &t.Waits[i]; !w.Overdue && (next.IsZero() || w.Deadline.Before(next)) {
+			next = w.Deadline
+		}
+	}
+	return next
+}
+
+// Summary returns a line per stage about the volumes that turns wait for, in the shape of [Plan.Summary]. Each line names
+// at most maxNames claims; 0 or less means 5. It is empty when there are none.
+func (t *VolumeTurns) Summary(maxNames int) string {
+	if t == nil {
+		return ""
+	}
+	if maxNames <= 0 {
+		maxNames = maxVolumeNames
+	}
+	var lines []string
+	for _, stage := range []struct {
+		stage VolumeStage
+		text  string
+	}{{WaitDetach, "waiting until detached from the Node"}, {WaitReattach, "waiting until attached to another Node"}} {
+		var claims []string
+		for i := range t.Waits {
+			if w := &t.Waits[i]; w.Stage == stage.stage && !w.Overdue {
+				claims = append(claims, w.Claim.String())
+			}
+		}
+		if len(claims) > 0 {
+			lines = append(lines, "* PersistentVolumeClaims "+limited(claims, maxNames)+": "+stage.text)
+		}
+	}
+	return strings.Join(lines, "\n")
+}

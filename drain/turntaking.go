@@ -1,0 +1,116 @@
+package drain
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// settleInTurn settles all decisions of a Node. Pods outside turns are settled in the plan's order; then pods with volumes
+// by priority, and only while a turn is free.
+func (t *VolumeTurns) settleInTurn(ds []Decision, held map[types.UID]Hold, settle func(*Decision)) {
+	taken := t.busy()
+	var queue []*Decision
+	for i := range ds {
+		d := &ds[i]
+		switch {
+		case !t.Concerns(d.Pod):
+			settle(d)
+		case d.Action != Evict && d.Action != Delete:
+			settle(d)
+			taken += t.turns(d)
+		case underWay(held[d.Pod.UID].Reason): // was asked already: keeps the turn, whatever its priority
+			settle(d)
+			taken++
+		default:
+			queue = append(queue, d)
+		}
+	}
+	slices.SortStableFunc(queue, func(a, b *Decision) int { return cmp.Compare(priority(b.Pod), priority(a.Pod)) })
+	for _, d := range queue {
+		switch {
+		case t.unknown != "":
+			d.hold(Wait, ReasonVolumeTurn, t.unknown)
+		case taken >= t.policy.MaxParallel:
+			d.hold(Wait, ReasonVolumeTurn, "waiting until the volumes of other Pods have left the Node")
+		default:
+			settle(d)
+			taken += t.turns(d)
+		}
+	}
+}
+
+// underWay says that the eviction may happen, or may have happened, without another request being planned.
+func underWay(r Reason) bool {
+	switch r {
+	case ReasonEvictionRequested, ReasonEvictionAccepted, ReasonThrottled, ReasonUnauthorized, ReasonUnknownOutcome:
+		return true
+	default:
+		return false
+	}
+}
+
+// turns returns how many turns a decision takes up: 1 or 0.
+func (t *VolumeTurns) turns(d *Decision) int {
+	switch {
+	case d.Action == Ignore:
+		return 0
+	case d.Pod.DeletionTimestamp != nil:
+		if t.now.Before(d.Pod.DeletionTimestamp.Add(t.terminateTimeout())) {
+			return 1
+		}
+		return 0
+	case d.Action == Evict || d.Action == Delete || underWay(d.Reason):
+		return 1
+	default:
+		return 0
+	}
+}
+
+func (t *VolumeTurns) terminateTimeout() time.Duration { return t.policy.complete().TerminateTimeout }
+
+// busy counts the turns that volumes take up after their pods. The volumes of one pod take up one.
+func (t *VolumeTurns) busy() int {
+	pods, unseen := map[types.UID]bool{}, 0
+	for i := range t.Waits {
+		switch w := &t.Waits[i]; {
+		case w.Overdue:
+		case w.Pod.UID == "":
+			unseen++
+		default:
+			pods[w.Pod.UID] = true
+		}
+	}
+	return len(pods) + unseen
+}
+
+// Concerns says whether a pod goes in turn: it has a claim whose volume is attached to the Node and worth waiting for.
+// Finished pods use no volumes.
+func (t *VolumeTurns) Concerns(pod *corev1.Pod) bool {
+	if t == nil || finished(pod) {
+		return false
+	}
+	for _, claim := range claimsOf(pod) {
+		if t.unknown != "" || t.claims[claim] {
+			return true
+		}
+	}
+	return false
+}
+
+// Full says that no further pod may have a turn beside those that have one in a plan of the Node.
+func (t *VolumeTurns) Full(p Plan) bool {
+	if t == nil {
+		return false
+	}
+	taken := t.busy()
+	for i := range p.Decisions {
+		if d := &p.Decisions[i]; t.Concerns(d.Pod) {
+			taken += t.turns(d)
+		}
+	}
+	return t.unknown != "" || taken >= t.policy.complete().MaxParallel
+}

@@ -1,0 +1,248 @@
+package drain
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// csiPrefix begins the name of a CSI volume in a Node's status: prefix, driver, "^", handle.
+const csiPrefix = "kubernetes.io/csi/"
+
+// orphanedAfter is how old a VolumeAttachment must be before its PersistentVolume counts as gone. The two come from two
+// caches, and the one with the volumes may lag behind.
+const orphanedAfter = time.Minute
+
+// volumeView is what is known while one plan is made.
+type volumeView struct {
+	planner *VolumePlanner
+	facts   *VolumeFacts
+	mounted map[corev1.UniqueVolumeName]bool
+	ignored map[string]bool // PersistentVolumes of ignored pods
+	plugins map[string]bool // in-tree plugins that ignored pods use
+}
+
+// Plan decides about all volumes of a Node. VolumeAttachments are the truth; the Node's status counts only for volumes that
+// never have one. It returns an error when a PersistentVolume could not be read.
+func (p VolumePlanner) Plan(facts VolumeFacts) (VolumePlan, error) {
+	if facts.Node == nil {
+		return VolumePlan{}, errors.New("plan volumes: the Node is nil; pass it as read from the API server")
+	}
+	v := &volumeView{planner: &p, facts: &facts, mounted: map[corev1.UniqueVolumeName]bool{}}
+	var attachments []*storagev1.VolumeAttachment
+	for _, a := range facts.Attachments {
+		if a != nil && a.Spec.NodeName == facts.Node.Name {
+			attachments = append(attachments, a)
+		}
+	}
+	plan := VolumePlan{}
+	if len(attachments)+len(facts.Node.Status.VolumesAttached) == 0 {
+		return plan, nil
+	}
+	if facts.Lookup == nil {
+		return VolumePlan{}, fmt.Errorf("plan volumes of node %s: there are volumes and no Lookup", facts.Node.Name)
+	}
+	if err := v.look(); err != nil {
+		return VolumePlan{}, fmt.Errorf("plan volumes of node %s: %w", facts.Node.Name, err)
+	}
+	covered := map[corev1.UniqueVolumeName]bool{}
+	for _, a := range attachments {
+		d, name, err := v.attachment(a)
+		if err != nil {
+			return VolumePlan{}, fmt.Errorf("plan volumes of node %s: %w", facts.Node.Name, err)
+		}
+		covered[name] = true
+		plan.Volumes = append(plan.Volumes, d)
+	}
+	for i := range facts.Node.Status.VolumesAttached {
+		if name := facts.Node.Status.VolumesAttached[i].Name; !covered[name] {
+			covered[name] = true
+			plan.Volumes = append(plan.Volumes, v.status(name))
+		}
+	}
+	slices.SortFunc(plan.Volumes, func(a, b VolumeDecision) int {
+		return cmp.Or(cmp.Compare(a.PV, b.PV), cmp.Compare(a.Name, b.Name))
+	})
+	if len(plan.Blocking()) > 0 {
+		plan.Stopped = facts.stopped()
+	}
+	return plan, nil
+}
+
+func (f *VolumeFacts) stopped() VolumeStop {
+	switch {
+	case f.PoweredOff:
+		return VolumesPoweredOff
+	case f.Unreachable:
+		return VolumesUnreachable
+	case f.Timeout > 0 && !f.StartedAt.IsZero() && !f.Now.Before(f.StartedAt.Add(f.Timeout)):
+		return VolumesTimedOut
+	default:
+		return VolumesNotStopped
+	}
+}
+
+// look finds what ignored pods of this Node hold on to. A pod that moved to another Node holds nothing here.
+func (v *volumeView) look() error {
+	for _, name := range v.facts.Node.Status.VolumesInUse {
+		v.mounted[name] = true
+	}
+	v.ignored, v.plugins = map[string]bool{}, map[string]bool{}
+	for i := range v.facts.Decisions {
+		d := &v.facts.Decisions[i]
+		if d.Action != Ignore || d.Pod == nil || d.Pod.Spec.NodeName != v.facts.Node.Name {
+			continue
+		}
+		for j := range d.Pod.Spec.Volumes {
+			if plugin := inTreePlugin(&d.Pod.Spec.Volumes[j].VolumeSource); plugin != "" {
+				v.plugins[plugin] = true
+			}
+		}
+		for _, claim := range claimsOf(d.Pod) {
+			if err := v.keep(claim); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keep notes that an ignored pod uses a claim.
+func (v *volumeView) keep(claim types.NamespacedName) error {
+	volumes, err := v.facts.Lookup.VolumesOf(claim)
+	if err != nil {
+		return fmt.Errorf("persistent volumes of claim %s: %w", claim, err)
+	}
+	for _, pv := range volumes {
+		if pv.Status.Phase == corev1.VolumeReleased {
+			continue // its claim was deleted; another one has the name now
+		}
+		v.ignored[pv.Name] = true
+		if plugin := inTreePluginOfVolume(&pv.Spec.PersistentVolumeSource); plugin != "" {
+			v.plugins[plugin] = true
+		}
+	}
+	return nil
+}
+
+// attachment decides about a VolumeAttachment. name is what the Node's status calls the volume, if that is known.
+func (v *volumeView) attachment(a *storagev1.VolumeAttachment) (d VolumeDecision, name corev1.UniqueVolumeName, err error) {
+	d.VolumeRef = VolumeRef{Name: a.Name, Driver: a.Spec.Attacher, Since: v.since(a)}
+	if a.Spec.Source.PersistentVolumeName == nil || *a.Spec.Source.PersistentVolumeName == "" {
+		d.Reason, d.Message = VolumeInline, "volume of a pod's own spec"
+		return d, "", nil
+	}
+	d.PV = *a.Spec.Source.PersistentVolumeName
+	pv, err := v.facts.Lookup.Volume(d.PV)
+	if err != nil {
+		return d, "", fmt.Errorf("persistent volume %s: %w", d.PV, err)
+	}
+	if pv != nil {
+		if ref := pv.Spec.ClaimRef; ref != nil && ref.Name != "" {
+			d.Claim = types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+		}
+		if csi := pv.Spec.CSI; csi != nil {
+			name = corev1.UniqueVolumeName(csiPrefix + csi.Driver + "^" + csi.VolumeHandle)
+			d.Mounted = v.mounted[name]
+		}
+	}
+	switch {
+	case v.foreign(d.Driver):
+		d.Reason, d.Message = VolumeForeign, "its driver is not one that is waited for"
+	case v.ignored[d.PV]:
+		d.Reason, d.Message = VolumeOfIgnoredPod, "in use by a Pod that stays on the Node"
+	case pv == nil && v.facts.Now.Sub(a.CreationTimestamp.Time) >= orphanedAfter:
+		d.Reason, d.Message = VolumeOrphaned, "its PersistentVolume does not exist"
+	case pv != nil && shared(pv) && !v.planner.WaitForShared:
+		d.Reason, d.Message = VolumeShared, "may be attached to several Nodes at once"
+	default:
+		d.Blocks = true
+		d.Reason, d.Message, d.Failed = progress(a)
+	}
+	return d, name, nil
+}
+
+func progress(a *storagev1.VolumeAttachment) (reason VolumeReason, message string, failed bool) {
+	switch {
+	case a.DeletionTimestamp != nil && a.Status.DetachError != nil:
+		return VolumeDetaching, "detach failed, it is tried again: " + bounded(a.Status.DetachError.Message), true
+	case a.DeletionTimestamp != nil:
+		return VolumeDetaching, "being detached", false
+	case a.Status.Attached:
+		return VolumeAttached, "attached to the Node", false
+	case a.Status.AttachError != nil:
+		return VolumeAttaching, "attach failed: " + bounded(a.Status.AttachError.Message), true
+	default:
+		return VolumeAttaching, "being attached", false
+	}
+}
+
+func bounded(text string) string {
+	if len(text) > maxText {
+		return strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	return text
+}
+
+func (v *volumeView) since(a *storagev1.VolumeAttachment) time.Time {
+	if a.DeletionTimestamp != nil {
+		return a.DeletionTimestamp.Time
+	}
+	if a.CreationTimestamp.After(v.facts.StartedAt) {
+		return a.CreationTimestamp.Time
+	}
+	return v.facts.StartedAt
+}
+
+// status decides about a volume that only the Node's status names.
+func (v *volumeView) status(name corev1.UniqueVolumeName) VolumeDecision {
+	d := VolumeDecision{
+		VolumeRef: VolumeRef{Name: string(name), Driver: pluginOf(string(name)), Since: v.facts.StartedAt},
+		Mounted:   v.mounted[name],
+	}
+	switch {
+	case strings.HasPrefix(string(name), csiPrefix):
+		d.Reason, d.Message = VolumeUnattached, "has no VolumeAttachment"
+	case v.foreign(d.Driver):
+		d.Reason, d.Message = VolumeForeign, "its plugin is not one that is waited for"
+	case v.plugins[d.Driver]:
+		// Which in-tree volume a pod uses can be told only by its plugin: rather too short a wait than one without end.
+		d.Reason, d.Message = VolumeOfIgnoredPod, "a Pod that stays on the Node uses a volume of this plugin"
+	default:
+		d.Blocks, d.Reason, d.Message = true, VolumeAttached, "attached to the Node"
+	}
+	return d
+}
+
+func (v *volumeView) foreign(driver string) bool {
+	return len(v.planner.Drivers) > 0 && !slices.Contains(v.planner.Drivers, driver)
+}
+
+// shared mirrors kube-controller-manager's rule for multi-attach, except that a volume without any mode is taken for
+// exclusive.
+func shared(pv *corev1.PersistentVolume) bool {
+	return slices.ContainsFunc(pv.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
+		return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany
+	})
+}
+
+// claimsOf returns the claims that a pod uses, those of its generic ephemeral volumes included.
+func claimsOf(pod *corev1.Pod) []types.NamespacedName {
+	var claims []types.NamespacedName
+	for i := range pod.Spec.Volumes {
+		switch volume := &pod.Spec.Volumes[i]; {
+		case volume.PersistentVolumeClaim != nil:
+			claims = append(claims, types.NamespacedName{Namespace: pod.Namespace, Name: volume.PersistentVolumeClaim.ClaimName})
+		case volume.Ephemeral != nil:
+			claims = append(claims, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name + "-" + volume.Name})
+		}
+	}
+	return claims
+}

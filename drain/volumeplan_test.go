@@ -1,0 +1,317 @@
+package drain
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func volumeLines(p VolumePlan) []string {
+	var out []string
+	for _, d := range p.Volumes {
+		verb := "leaves"
+		if d.Blocks {
+			verb = "waits for"
+		}
+		out = append(out, fmt.Sprintf("%s %s %s", verb, d.Name, d.Reason))
+	}
+	return out
+}
+
+func TestVolumePlan_OneVolume(t *testing.T) {
+	const (
+		inTree = corev1.UniqueVolumeName("kubernetes.io/iscsi/10.0.0.1:3260:iqn:0")
+		csi    = corev1.UniqueVolumeName("kubernetes.io/csi/disk.example.com^h-pv")
+	)
+	va := func(opts ...attachmentOption) []*storagev1.VolumeAttachment {
+		return []*storagev1.VolumeAttachment{attachment("pv", opts...)}
+	}
+	cases := map[string]struct {
+		reason      string
+		planner     VolumePlanner
+		node        *corev1.Node
+		attachments []*storagev1.VolumeAttachment
+		volumes     volumes
+		pods        []*corev1.Pod
+		want        []string
+	}{
+		"an attached volume is waited for": {
+			attachments: va(), volumes: volumes{volume("pv")}, want: []string{"waits for va-pv Attached"},
+		},
+		"a volume is waited for although the Node's status has forgotten it": {
+			reason: "Cluster API #8507: the infrastructure was deleted while volumes were being detached",
+			node:   nodeWith(), attachments: va(detaching), volumes: volumes{volume("pv")},
+			want: []string{"waits for va-pv Detaching"},
+		},
+		"a volume whose pods are all gone, although it is not said to be attached, may yet be attached": {
+			reason:      "an attach that is on its way reaches a machine that is being deleted",
+			attachments: va(notAttached), volumes: volumes{volume("pv")}, want: []string{"waits for va-pv Attaching"},
+		},
+		"one that the Node's status names too counts once": {
+			node: nodeWith(csi), attachments: va(), volumes: volumes{volume("pv")}, want: []string{"waits for va-pv Attached"},
+		},
+		"another Node's attachment does not matter": {
+			attachments: va(to("other")), volumes: volumes{volume("pv")},
+		},
+		"a volume of a DaemonSet's pod stays": {
+			reason:      "Cluster API #6285, #6158: the pod never goes, so its volume is never detached",
+			attachments: va(), volumes: volumes{volume("pv")}, pods: []*corev1.Pod{newPod("ds", byDaemonSet, claiming("pv"))},
+			want: []string{"leaves va-pv UsedByIgnoredPod"},
+		},
+		"an ephemeral volume of a DaemonSet's pod stays": {
+			attachments: []*storagev1.VolumeAttachment{attachment("ds-scratch")}, volumes: volumes{volume("ds-scratch")},
+			pods: []*corev1.Pod{newPod("ds", byDaemonSet, ephemeral("scratch"))}, want: []string{"leaves va-ds-scratch UsedByIgnoredPod"},
+		},
+		"a volume that an ignored pod shares with a drained one stays": {
+			attachments: va(), volumes: volumes{volume("pv")},
+			pods: []*corev1.Pod{newPod("ds", byDaemonSet, claiming("pv")), newPod("a", claiming("pv"))},
+			want: []string{"leaves va-pv UsedByIgnoredPod"},
+		},
+		"a pod that is still draining does not end the wait": {
+			attachments: va(), volumes: volumes{volume("pv")}, pods: []*corev1.Pod{newPod("a", claiming("pv"), terminating)},
+			want: []string{"waits for va-pv Attached"},
+		},
+		"a pod that is ignored because it runs on another Node holds nothing here": {
+			attachments: va(), volumes: volumes{volume("pv")}, pods: []*corev1.Pod{newPod("moved", onNode("other"), claiming("pv"))},
+			want: []string{"waits for va-pv Attached"},
+		},
+		"a claim made anew under the same name does not hold the released volume": {
+			attachments: va(), volumes: volumes{volume("pv", released)},
+			pods: []*corev1.Pod{newPod("ds", byDaemonSet, claiming("pv"))}, want: []string{"waits for va-pv Attached"},
+		},
+		"a volume of a pod's own spec is left": {
+			reason:      "Cluster API: such a VolumeAttachment was a hard error, and the deletion stuck",
+			attachments: va(inline, detaching), want: []string{"leaves va-pv InlineVolume"},
+		},
+		"an attachment whose PersistentVolume is gone is left": {
+			reason:      "nobody detaches it any more",
+			attachments: va(detaching), want: []string{"leaves va-pv Orphaned"},
+		},
+		"an attachment that is newer than what is known about PersistentVolumes is waited for": {
+			reason:      "the two come from two caches",
+			attachments: va(fresh), want: []string{"waits for va-pv Attached"},
+		},
+		"a volume for many Nodes is left": {
+			reason:      "Cluster API #6285: a CephFS volume stayed attached",
+			attachments: va(), volumes: volumes{volume("pv", modes(corev1.ReadWriteOnce, corev1.ReadWriteMany))},
+			want: []string{"leaves va-pv SharedVolume"},
+		},
+		"a volume for many readers is left": {
+			attachments: va(), volumes: volumes{volume("pv", modes(corev1.ReadOnlyMany))}, want: []string{"leaves va-pv SharedVolume"},
+		},
+		"a volume for many Nodes is waited for when asked to": {
+			planner: VolumePlanner{WaitForShared: true}, attachments: va(),
+			volumes: volumes{volume("pv", modes(corev1.ReadWriteMany))}, want: []string{"waits for va-pv Attached"},
+		},
+		"a volume without access modes is exclusive": {
+			attachments: va(), volumes: volumes{volume("pv", modes())}, want: []string{"waits for va-pv Attached"},
+		},
+		"a driver of somebody else is left": {
+			planner: VolumePlanner{Drivers: []string{testDriver}}, attachments: va(by("nfs.example.org"), detaching),
+			volumes: volumes{volume("pv")}, want: []string{"leaves va-pv ForeignDriver"},
+		},
+		"a driver that was named is waited for": {
+			planner: VolumePlanner{Drivers: []string{testDriver}}, attachments: va(), volumes: volumes{volume("pv")},
+			want: []string{"waits for va-pv Attached"},
+		},
+		"a CSI volume that only the Node's status names is left": {
+			reason: "Cluster API #11246: entries without an attachment were waited for",
+			node:   nodeWith(csi), want: []string{"leaves kubernetes.io/csi/disk.example.com^h-pv NoVolumeAttachment"},
+		},
+		"an in-tree volume is waited for by the Node's status": {
+			node: nodeWith(inTree), want: []string{"waits for " + string(inTree) + " Attached"},
+		},
+		"an in-tree volume of a plugin that was not named is left": {
+			planner: VolumePlanner{Drivers: []string{testDriver}}, node: nodeWith(inTree),
+			want: []string{"leaves " + string(inTree) + " ForeignDriver"},
+		},
+		"an in-tree volume stays when an ignored pod has one through a claim": {
+			node: nodeWith(inTree), volumes: volumes{volume("pv", iscsi)},
+			pods: []*corev1.Pod{newPod("ds", byDaemonSet, claiming("pv"))},
+			want: []string{"leaves " + string(inTree) + " UsedByIgnoredPod"},
+		},
+		"an in-tree volume stays when an ignored pod has one in its spec": {
+			node: nodeWith(inTree),
+			pods: []*corev1.Pod{newPod("ds", byDaemonSet, func(p *corev1.Pod) {
+				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}}}
+			})},
+			want: []string{"leaves " + string(inTree) + " UsedByIgnoredPod"},
+		},
+		"an in-tree volume is waited for when an ignored pod has one of another plugin": {
+			node: nodeWith("kubernetes.io/fc/50060e801049cfd1:0"), volumes: volumes{volume("pv", iscsi)},
+			pods: []*corev1.Pod{newPod("ds", byDaemonSet, claiming("pv"))},
+			want: []string{"waits for kubernetes.io/fc/50060e801049cfd1:0 Attached"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			node := tc.node
+			if node == nil {
+				node = nodeWith()
+			}
+			plan, err := tc.planner.Plan(VolumeFacts{
+				Now: noon, Node: node, Attachments: tc.attachments, Lookup: tc.volumes, Decisions: decisionsOf(tc.pods...),
+			})
+			require.NoError(t, err)
+			if diff := cmp.Diff(tc.want, volumeLines(plan)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			blocks := len(tc.want) > 0 && strings.HasPrefix(tc.want[0], "waits")
+			if plan.Done() == blocks {
+				t.Errorf("want done %v, got %v", !blocks, plan.Done())
+			}
+		})
+	}
+}
+
+func TestVolumePlan_StopsOnlyForAReasonThatItNames(t *testing.T) {
+	cases := map[string]struct {
+		facts VolumeFacts
+		want  VolumeStop
+	}{
+		"no limit":                                {VolumeFacts{StartedAt: noon.Add(-9 * time.Hour)}, VolumesNotStopped},
+		"before the limit":                        {VolumeFacts{StartedAt: noon.Add(-59 * time.Second), Timeout: time.Minute}, VolumesNotStopped},
+		"at the limit":                            {VolumeFacts{StartedAt: noon.Add(-time.Minute), Timeout: time.Minute}, VolumesTimedOut},
+		"a limit of a wait that has not begun":    {VolumeFacts{Timeout: time.Minute}, VolumesNotStopped},
+		"a negative limit is none":                {VolumeFacts{StartedAt: noon.Add(-time.Hour), Timeout: -1}, VolumesNotStopped},
+		"the kubelet does not answer":             {VolumeFacts{Unreachable: true}, VolumesUnreachable},
+		"the machine is off, whatever else is so": {VolumeFacts{Unreachable: true, PoweredOff: true}, VolumesPoweredOff},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := tc.facts
+			f.Now, f.Node, f.Lookup = noon, nodeWith(), volumes{volume("pv")}
+			f.Attachments = []*storagev1.VolumeAttachment{attachment("pv")}
+			plan, err := VolumePlanner{}.Plan(f)
+			require.NoError(t, err)
+			if plan.Stopped != tc.want || plan.Done() != (tc.want != VolumesNotStopped) || len(plan.Blocking()) != 1 {
+				t.Errorf("want %s with the volume still named, got %s done %v", tc.want, plan.Stopped, plan.Done())
+			}
+			f.Attachments = nil
+			plan, err = VolumePlanner{}.Plan(f)
+			require.NoError(t, err)
+			if plan.Stopped != VolumesNotStopped || !plan.Done() {
+				t.Errorf("want nothing to stop when nothing is attached, got %s", plan.Stopped)
+			}
+		})
+	}
+}
+
+type unreadVolumes struct{}
+
+func (unreadVolumes) Volume(string) (*corev1.PersistentVolume, error) {
+	return nil, errors.New("not synced")
+}
+func (unreadVolumes) VolumesOf(types.NamespacedName) ([]*corev1.PersistentVolume, error) {
+	return nil, errors.New("not synced")
+}
+
+func TestVolumePlan_UnreadIsNotAbsent(t *testing.T) {
+	f := VolumeFacts{Now: noon, Node: nodeWith(), Attachments: []*storagev1.VolumeAttachment{attachment("pv")}}
+	_, err := VolumePlanner{}.Plan(f)
+	require.ErrorContains(t, err, "no Lookup")
+	f.Lookup = unreadVolumes{}
+	_, err = VolumePlanner{}.Plan(f)
+	require.ErrorContains(t, err, "persistent volume pv: not synced")
+	f.Decisions = decisionsOf(newPod("ds", byDaemonSet, claiming("c")))
+	_, err = VolumePlanner{}.Plan(f)
+	require.ErrorContains(t, err, "claim default/c: not synced")
+	_, err = VolumePlanner{}.Plan(VolumeFacts{})
+	require.ErrorContains(t, err, "the Node is nil")
+}
+
+func TestVolumePlan_SaysSinceWhenAndWhatIsMounted(t *testing.T) {
+	node := nodeWith("kubernetes.io/fc/x:0")
+	node.Status.VolumesInUse = []corev1.UniqueVolumeName{"kubernetes.io/csi/disk.example.com^h-a"}
+	started := noon.Add(-10 * time.Minute)
+	plan, err := VolumePlanner{}.Plan(VolumeFacts{
+		Now: noon, Node: node, StartedAt: started, Lookup: volumes{volume("a"), volume("b"), volume("c", unclaimed)},
+		Attachments: []*storagev1.VolumeAttachment{attachment("c", detaching, detachFails), attachment("b", fresh), attachment("a"), nil},
+	})
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, d := range plan.Volumes {
+		got[d.Name] = fmt.Sprint(d.Claim, " ", d.Driver, " ", noon.Sub(d.Since), " ", d.Mounted, " ", d.Failed, " ", d.Message)
+	}
+	want := map[string]string{
+		"va-a":                 "default/a disk.example.com 10m0s true false attached to the Node",
+		"va-b":                 "default/b disk.example.com 1s false false attached to the Node",
+		"va-c":                 "/ disk.example.com 1m0s false true detach failed, it is tried again: request 4711: busy",
+		"kubernetes.io/fc/x:0": "/ kubernetes.io/fc 10m0s false false attached to the Node",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	wantText := "* PersistentVolumeClaims: default/a, default/b\n" +
+		"* PersistentVolumes without a .spec.claimRef to a PersistentVolumeClaim: c\n" +
+		"* Node with .status.volumesAttached entries not matching a PersistentVolume: kubernetes.io/fc/x:0\n" +
+		"* VolumeAttachment va-c: detach failed and is tried again, see its .status.detachError"
+	if diff := cmp.Diff(wantText, plan.Summary(0)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	plan.Stopped = VolumesTimedOut
+	require.Empty(t, plan.Summary(0))
+}
+
+func TestVolumePlan_ManyVolumesInAnyOrderGiveOneShortText(t *testing.T) {
+	var attachments []*storagev1.VolumeAttachment
+	var known volumes
+	for i := range 60 {
+		name := fmt.Sprintf("pv-%02d", i)
+		attachments = append(attachments, attachment(name, detaching, detachFails))
+		known = append(known, volume(name))
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	f := VolumeFacts{Now: noon, Node: nodeWith(), Lookup: known}
+	texts := map[string]bool{}
+	before := attachments[0].DeepCopy()
+	for range 10 {
+		random.Shuffle(len(attachments), func(i, j int) { attachments[i], attachments[j] = attachments[j], attachments[i] })
+		f.Attachments = attachments
+		plan, err := VolumePlanner{}.Plan(f)
+		require.NoError(t, err)
+		require.Len(t, plan.Blocking(), 60)
+		texts[plan.Summary(0)] = true
+	}
+	if len(texts) != 1 {
+		t.Fatalf("want one text, got %d", len(texts))
+	}
+	for text := range texts {
+		if !strings.Contains(text, "default/pv-04, ... (55 more)") || strings.Count(text, "\n") != 3 {
+			t.Errorf("want five names and three failures, got %s", text)
+		}
+	}
+	for _, a := range attachments {
+		if a.Name == before.Name {
+			if diff := cmp.Diff(before, a); diff != "" {
+				t.Errorf("an attachment was changed (-before +after):\n%s", diff)
+			}
+		}
+	}
+}
+
+func TestPluginOf_NamesInANodesStatus(t *testing.T) {
+	cases := map[string]string{
+		"kubernetes.io/csi/ebs.csi.aws.com^vol-1": "ebs.csi.aws.com",
+		"kubernetes.io/csi/odd":                   "odd",
+		"kubernetes.io/fc/wwn:0":                  "kubernetes.io/fc",
+		"flexvolume-example/disk/x":               "flexvolume",
+		"example.com/plugin/x":                    "example.com/plugin",
+		"odd":                                     "odd",
+		"":                                        "",
+	}
+	for name, want := range cases {
+		if got := pluginOf(name); got != want {
+			t.Errorf("%q: want %q, got %q", name, want, got)
+		}
+	}
+}
