@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -139,7 +140,7 @@ func (b *bounder) count(t *tier, d *Decision) {
 		return
 	}
 	t.evicts = true
-	t.time = max(t.time, grace(d.Pod))
+	t.time = max(t.time, graceFor(d))
 }
 
 // left is how long a terminating pod may still take; its deletionTimestamp is the end of its grace period.
@@ -150,11 +151,16 @@ func (b *bounder) left(pod *corev1.Pod) time.Duration {
 	return max(0, pod.DeletionTimestamp.Sub(b.plan.now))
 }
 
-func grace(pod *corev1.Pod) time.Duration {
-	if pod.Spec.TerminationGracePeriodSeconds == nil {
-		return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+// graceFor is how long the pod of a decision may take to end.
+func graceFor(d *Decision) time.Duration {
+	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
+	switch {
+	case d.GracePeriodSeconds != nil:
+		seconds = *d.GracePeriodSeconds
+	case d.Pod.Spec.TerminationGracePeriodSeconds != nil:
+		seconds = *d.Pod.Spec.TerminationGracePeriodSeconds
 	}
-	return max(0, time.Duration(*pod.Spec.TerminationGracePeriodSeconds)*time.Second)
+	return time.Duration(min(max(0, seconds), int64(math.MaxInt64/time.Second))) * time.Second
 }
 
 // covering returns the one budget that counts the pod's eviction, nil when none does; never says that budgets refuse it for

@@ -4,7 +4,9 @@
 // [Plan]. [Classify] turns an answer of the eviction endpoint into an [Outcome]. Nothing here talks to a cluster:
 // package drain/runner carries a plan out. A [VolumePlanner] says which volumes the deletion of the machine has to wait for
 // afterwards, and [SerialVolumes] lets pods with volumes leave one after the other. [DefaultRules] decide where nothing else
-// is said; [KubectlRules] have the verdicts and the words of kubectl drain, flag by flag.
+// is said; [KubectlRules] have the verdicts and the words of kubectl drain, flag by flag. A [Policy] says as data how long a
+// drain stays polite, what it does then, and what it does about a Node that does not answer; [Policy.Rule] is the last rule of
+// a fold.
 //
 // # Usage
 //
@@ -32,6 +34,8 @@
 //   - A volume that was not read is an error, never detached. Inline, shared, orphaned and foreign volumes and those of
 //     ignored pods are never waited for, unless a [VolumePlanner] is told to wait for shared ones.
 //   - A limit of [SerialVolumes] ends a turn, never the drain or the wait for a volume.
+//   - Nothing is forced unless a [Policy] says so: without one, pods are evicted for ever, with their own grace periods.
+//   - No policy sets a grace period of 0 without AllowImmediateKill, nor for a Node that is silent and not known to be off.
 //   - A completed pod never blocks a drain that waits for its completion.
 //
 // # Limits
@@ -41,7 +45,7 @@
 // knows grace periods and budgets and not how long pods take to become ready elsewhere, and a runner may shorten grace
 // periods. Nodes whose pods wait for each other's budgets are not recognised. Owner references are trusted: a pod of a
 // DaemonSet that was deleted is taken for a DaemonSet pod. Of data that is lost, only emptyDir volumes are seen.
-// Which in-tree volume a pod uses is told by its plugin only. Deadlines and unreachable Nodes are not judged yet.
+// Which in-tree volume a pod uses is told by its plugin only.
 //
 // The function that DESIGN calls Plan is [Planner.Plan], because Go has one name space for functions and types and the
 // result deserves the noun.

@@ -2,6 +2,7 @@ package drain_test
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -111,4 +112,26 @@ func ExamplePlanner_Plan() {
 	// web-1 Evict Evictable
 	// web-2 Wait BudgetExhausted
 	// false
+}
+
+// A policy as data: polite for ten minutes, then deletions with at most 30 s of grace, and pods of a Node that does not answer
+// get one second.
+func ExamplePolicy_Rule() {
+	policy := drain.Policy{
+		Stages:      []drain.Stage{{After: 10 * time.Minute, Mode: drain.ModeDelete, Grace: new(int64(30))}},
+		Unreachable: &drain.UnreachablePolicy{},
+	}
+	if err := policy.Validate(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for _, passed := range []time.Duration{time.Minute, 10 * time.Minute} {
+		rules := append(drain.DefaultRules(), policy.Rule(drain.Situation{Now: start.Add(passed), StartedAt: start}))
+		v := drain.Decide(web("web-1"), rules)
+		fmt.Printf("after %s: %s, %s\n", passed, v.Action, v.Reason)
+	}
+	// Output:
+	// after 1m0s: Evict, Evictable
+	// after 10m0s: Delete, Escalated
 }

@@ -36,6 +36,8 @@ type NodePods struct {
 type Hold struct {
 	Reason  Reason
 	Message string
+	// Only is the action that is held; a verdict with another one goes through. Undecided holds them all.
+	Only Action
 }
 
 // Facts is what a plan may know besides the pods. The zero value is valid and means no budgets and nothing under way.

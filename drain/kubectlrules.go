@@ -13,11 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Reasons of [KubectlRules], besides those of the default rules.
+// Reasons of [KubectlRules], besides those of the default rules and ReasonStuckTerminating.
 const (
-	ReasonNotSelected      Reason = "NotSelected"      // the pod selector leaves the pod out
-	ReasonStuckTerminating Reason = "StuckTerminating" // terminating for longer than anybody wants to wait
-	ReasonOrphaned         Reason = "Orphaned"         // the DaemonSet that the pod names does not exist
+	ReasonNotSelected Reason = "NotSelected" // the pod selector leaves the pod out
+	ReasonOrphaned    Reason = "Orphaned"    // the DaemonSet that the pod names does not exist
 )
 
 // What kubectl drain says, word for word: people search for these sentences. Errors begin as kubectl prints them; kubectl

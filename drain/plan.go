@@ -115,7 +115,7 @@ func applyOrder(ds []Decision) {
 			continue
 		}
 		switch {
-		case d.Action == Evict || d.Action == Delete:
+		case (d.Action == Evict || d.Action == Delete) && !outsideOrders(d):
 			d.hold(Wait, ReasonLowerOrder, "waiting until Pods with a lower drain order are gone")
 		case d.Reason == ReasonWaitCompleted:
 			d.Reason = ReasonWaitCompletedLater
@@ -127,7 +127,7 @@ func settle(d *Decision, budgets ledger, facts *Facts) {
 	if d.Action != Evict && d.Action != Delete {
 		return
 	}
-	if hold, held := facts.Held[d.Pod.UID]; held {
+	if hold, held := facts.Held[d.Pod.UID]; held && (hold.Only == Undecided || hold.Only == d.Action) {
 		d.Budgets = appendNames(d.Budgets, budgets.matching(d.Pod))
 		d.hold(Wait, hold.Reason, hold.Message)
 		return
@@ -229,7 +229,7 @@ func groupOfWait(r Reason) podGroup {
 		return groupCompletingLater
 	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonMultipleBudgets, ReasonForbidden, ReasonNamespaceTerminating,
 		ReasonThrottled, ReasonServerError, ReasonUnknownOutcome, ReasonUnauthorized, ReasonInvalid,
-		ReasonEndpointMissing, ReasonConflict, ReasonUnsupported:
+		ReasonEndpointMissing, ReasonConflict, ReasonUnsupported, ReasonAbandoned, ReasonRespawned:
 		return groupBlocked
 	default:
 		return groupCompleting

@@ -19,7 +19,7 @@ func (t *VolumeTurns) settleInTurn(ds []Decision, held map[types.UID]Hold, settl
 		switch {
 		case !t.Concerns(d.Pod):
 			settle(d)
-		case d.Action != Evict && d.Action != Delete:
+		case d.Action != Evict && d.Action != Delete, outsideOrders(d): // a deadline does not wait for volumes
 			settle(d)
 			taken += t.turns(d)
 		case underWay(held[d.Pod.UID].Reason): // was asked already: keeps the turn, whatever its priority

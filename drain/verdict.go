@@ -105,4 +105,6 @@ type Verdict struct {
 	// Warnings are what rules want people to know although it changes nothing; see [Plan.Warnings]. Rules append to a
 	// clipped slice and never change it in place.
 	Warnings []string
+	// GracePeriodSeconds replaces the pod's own grace period when it is not nil. Only Evict and Delete look at it.
+	GracePeriodSeconds *int64
 }

@@ -23,17 +23,21 @@ const (
 	resting                      // refused; may be asked for again at retryAt
 )
 
-// attempt is what is known about the eviction of one pod. It vanishes with the pod or the Node.
+// attempt is what is known about the eviction or deletion of one pod. It vanishes with the pod or the Node.
 type attempt struct {
-	ref      PodRef
-	node     string
-	state    attemptState
-	hold     drain.Hold // while resting
-	retryAt  time.Time  // while resting or accepted
-	failures int
-	budget   types.NamespacedName // the only budget that selects the pod; empty if there is none
-	token    bool                 // counts against the budget until its status shows the eviction
-	seenRV   string               // the budget's version known when the eviction was accepted
+	ref        PodRef
+	node       string
+	controller types.UID
+	action     drain.Action // Evict or Delete
+	grace      *int64
+	shortens   bool // the pod was terminating when it was asked for
+	state      attemptState
+	hold       drain.Hold // while resting
+	retryAt    time.Time  // while resting or accepted
+	failures   int
+	budget     types.NamespacedName // the only budget that selects the pod; empty if there is none
+	token      bool                 // counts against the budget until its status shows the eviction
+	seenRV     string               // the budget's version known when the eviction was accepted
 }
 
 // budgetState is shared by all Nodes.
@@ -124,11 +128,11 @@ func (r *Runner) refreshLocked(ns *nodeState, pods []*corev1.Pod, now time.Time)
 		switch {
 		case pod == nil:
 			r.dropLocked(ns, a)
-		case pod.DeletionTimestamp != nil && a.state != inFlight && a.state != accepted:
+		case pod.DeletionTimestamp != nil && a.state != inFlight && !a.shortens:
 			r.dropLocked(ns, a)
 		case a.state == resting && (!now.Before(a.retryAt) || r.reopenedLocked(a)):
 			a.state = idle
-		case a.state == accepted && !now.Before(a.retryAt) && pod.DeletionTimestamp == nil:
+		case a.state == accepted && !now.Before(a.retryAt):
 			r.releaseTokenLocked(a)
 			a.state = idle
 		}
@@ -150,9 +154,10 @@ func (r *Runner) heldLocked(ns *nodeState, now time.Time) map[types.UID]drain.Ho
 	for uid, a := range ns.attempts {
 		switch a.state {
 		case queued:
-			held[uid] = drain.Hold{Reason: drain.ReasonEvictionRequested}
 			if now.Before(r.paused.until) {
 				held[uid] = r.paused.hold
+			} else if a.action == drain.Evict { // a deletion is planned anew, because its grace period may have changed
+				held[uid] = drain.Hold{Reason: drain.ReasonEvictionRequested, Only: drain.Evict}
 			}
 		case inFlight:
 			held[uid] = drain.Hold{Reason: drain.ReasonEvictionRequested}
@@ -160,38 +165,60 @@ func (r *Runner) heldLocked(ns *nodeState, now time.Time) map[types.UID]drain.Ho
 			held[uid] = drain.Hold{Reason: drain.ReasonEvictionAccepted}
 		case resting:
 			held[uid] = a.hold
+			if a.action == drain.Evict { // what refuses an eviction does not hold a deletion
+				hold := a.hold
+				hold.Only = drain.Evict
+				held[uid] = hold
+			}
 		case idle:
 		}
 	}
 	return held
 }
 
-// enqueueLocked puts a planned eviction into its Node's queue.
+// enqueueLocked puts a planned eviction or deletion into its Node's queue. A queued eviction may become a deletion.
 func (r *Runner) enqueueLocked(ns *nodeState, d *drain.Decision, token bool) {
 	a := r.attempts[d.Pod.UID]
 	if a == nil {
-		a = &attempt{ref: drain.RefOf(d.Pod), node: d.Node}
+		a = &attempt{ref: drain.RefOf(d.Pod), node: d.Node, controller: controllerOf(d.Pod)}
 		r.attempts[a.ref.UID] = a
 		ns.attempts[a.ref.UID] = a
 	}
-	if a.state == queued || a.state == inFlight {
+	action := drain.Evict
+	if d.Action == drain.Delete {
+		action = drain.Delete
+	}
+	if a.state == inFlight || a.state == queued && a.action == action {
+		a.adjust(d)
 		return
 	}
+	inQueue := a.state == queued
+	r.releaseTokenLocked(a)
+	a.action, a.grace, a.shortens = action, d.GracePeriodSeconds, d.Pod.DeletionTimestamp != nil
 	a.state, a.budget, a.token = queued, types.NamespacedName{}, token
-	if len(d.Budgets) == 1 {
+	if action == drain.Evict && len(d.Budgets) == 1 {
 		a.budget = d.Budgets[0]
 		b := r.budgetLocked(a.budget)
 		if token {
 			b.tokens[a.ref.UID] = a
 		}
 	}
-	ns.queue = append(ns.queue, a.ref.UID)
+	if !inQueue {
+		ns.queue = append(ns.queue, a.ref.UID)
+	}
 }
 
-// dropLocked forgets an attempt. The token of an accepted eviction stays with the budget until its status shows it: a
-// pod may be gone before that.
+// adjust takes over a grace period that was planned anew while the request still waits.
+func (a *attempt) adjust(d *drain.Decision) {
+	if a.state == queued {
+		a.grace = d.GracePeriodSeconds
+	}
+}
+
+// dropLocked forgets an attempt. The token of an accepted eviction stays with the budget until its status shows it, and
+// that of one under way until its end: a pod may be gone before that.
 func (r *Runner) dropLocked(ns *nodeState, a *attempt) {
-	if a.state != accepted {
+	if a.state != accepted && a.state != inFlight {
 		r.releaseTokenLocked(a)
 	}
 	if a.state == queued {
@@ -206,7 +233,7 @@ func (r *Runner) releaseTokenLocked(a *attempt) {
 		return
 	}
 	a.token = false
-	if b := r.budgets[a.budget]; b != nil {
+	if b := r.budgets[a.budget]; b != nil && b.tokens[a.ref.UID] == a {
 		delete(b.tokens, a.ref.UID)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -26,6 +27,8 @@ type Config struct {
 	Pods PodSource
 	// Evictor asks for evictions. Required.
 	Evictor Evictor
+	// Deleter deletes pods where a rule or a policy says so. With nil such pods block with [drain.ReasonUnsupported].
+	Deleter Deleter
 	// Budgets reads PodDisruptionBudgets, from a cache: every Step lists those of the namespaces on its Node. With nil
 	// only the API server's answers count: each refused pod is asked for again after ProbeInterval.
 	Budgets client.Reader
@@ -46,10 +49,17 @@ type Config struct {
 	// Metrics count what happens; nil counts nothing. The caller registers them.
 	Metrics *Metrics
 
-	// Workers is how many evictions may be under way at once; 32.
+	// Workers is how many requests may be under way at once; 64, about a quarter of what the API server's priority and
+	// fairness gives one client. A throttled Runner halves it, and wins one back with every success.
 	Workers int
+	// MaxInFlightPerNode is how many of them may belong to one Node; 32.
+	MaxInFlightPerNode int
 	// MaxInFlightPerBudget is how many of them may belong to one budget; 4. More only conflict in the API server.
 	MaxInFlightPerBudget int
+	// QPS is how many requests may be sent per second, and Burst how many of them at once; 0 means no limit, and a Burst of
+	// one second. There is none by default: what is under way is bounded, and the server says when it has enough.
+	QPS   float64
+	Burst int
 	// CallTimeout ends a single API call; 10 s.
 	CallTimeout time.Duration
 	// ProbeInterval is how long a closed budget is left alone when no event comes; 15 s.
@@ -57,7 +67,8 @@ type Config struct {
 	// Debounce collects events before an owner is woken; 100 ms.
 	Debounce time.Duration
 	// Settle is how long a Node must have been seen cordoned before its drain can be Done, because the scheduler may
-	// bind one more pod right after the cordon; 2 s. Negative means none.
+	// bind one more pod right after the cordon; 2 s. Negative means none. It counts from the first Step that was shown the
+	// cordon, whoever cordoned the Node and when, and so once per process; it runs while pods go.
 	Settle time.Duration
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
@@ -68,6 +79,9 @@ var ErrNodeReplaced = errors.New("the node was replaced by another one of the sa
 
 // ErrStopped says that the Runner's context has ended, for example because leadership was lost.
 var ErrStopped = errors.New("the drain runner has stopped")
+
+// errInvalidRequest marks what Step refuses to begin.
+var errInvalidRequest = errors.New("invalid request")
 
 func (c *Config) complete() error {
 	var errs []error
@@ -80,12 +94,17 @@ func (c *Config) complete() error {
 	require(c.Pods == nil, "Pods")
 	require(c.Evictor == nil, "Evictor")
 	errs = append(errs,
-		defaultTo(&c.Workers, 32, "Workers"),
+		defaultTo(&c.Workers, 64, "Workers"),
+		defaultTo(&c.MaxInFlightPerNode, 32, "MaxInFlightPerNode"),
 		defaultTo(&c.MaxInFlightPerBudget, 4, "MaxInFlightPerBudget"),
 		defaultTo(&c.CallTimeout, 10*time.Second, "CallTimeout"),
 		defaultTo(&c.ProbeInterval, 15*time.Second, "ProbeInterval"),
 		defaultTo(&c.Debounce, 100*time.Millisecond, "Debounce"),
+		defaultTo(&c.Burst, max(1, int(math.Ceil(c.QPS))), "Burst"),
 	)
+	if c.QPS < 0 {
+		errs = append(errs, errors.New("QPS must not be negative"))
+	}
 	if c.Settle == 0 {
 		c.Settle = 2 * time.Second
 	}

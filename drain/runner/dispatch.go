@@ -19,7 +19,12 @@ const acceptedFor = 30 * time.Second
 type job struct {
 	ref    PodRef
 	node   string
-	budget types.NamespacedName
+	action drain.Action
+	grace  *int64
+	// What the request is booked on. The Node may be released, and even be drained again, before the request ends.
+	attempt *attempt
+	ns      *nodeState
+	budget  *budgetState // nil without a budget
 }
 
 // dispatch starts requests until ctx ends or the pod source fails, and returns when all of them have ended.
@@ -31,7 +36,7 @@ func (r *Runner) dispatch(ctx context.Context, sourceEnded <-chan error) error {
 	for ctx.Err() == nil {
 		jobs, wait := r.pick(r.cfg.Clock.Now())
 		for _, j := range jobs {
-			running.Go(func() { r.evict(ctx, j) })
+			running.Go(func() { r.send(ctx, j) })
 		}
 		select {
 		case <-ctx.Done():
@@ -66,8 +71,12 @@ func (r *Runner) pick(now time.Time) (jobs []job, wait time.Duration) {
 	for idleTurns := 0; r.inFlight < r.limit && idleTurns < len(r.ring); {
 		r.turn %= len(r.ring)
 		ns := r.nodes[r.ring[r.turn]]
+		if wait = r.rate.wait(now); wait > 0 {
+			return jobs, wait
+		}
 		r.turn++
 		if j, ok := r.takeLocked(ns, now); ok {
+			r.rate.take()
 			jobs, idleTurns = append(jobs, j), 0
 		} else {
 			idleTurns++
@@ -77,10 +86,14 @@ func (r *Runner) pick(now time.Time) (jobs []job, wait time.Duration) {
 }
 
 func (r *Runner) takeLocked(ns *nodeState, now time.Time) (job, bool) {
+	if ns.inFlight >= r.cfg.MaxInFlightPerNode {
+		return job{}, false
+	}
 	for i, uid := range ns.queue {
 		a := ns.attempts[uid]
+		var b *budgetState
 		if a.budget != (types.NamespacedName{}) {
-			b := r.budgetLocked(a.budget)
+			b = r.budgetLocked(a.budget)
 			if b.inFlight >= b.limit || now.Before(b.restUntil) {
 				continue
 			}
@@ -88,15 +101,23 @@ func (r *Runner) takeLocked(ns *nodeState, now time.Time) (job, bool) {
 		}
 		ns.queue = slices.Delete(ns.queue, i, i+1)
 		a.state = inFlight
+		ns.inFlight++
 		r.inFlight++
-		return job{ref: a.ref, node: a.node, budget: a.budget}, true
+		return job{ref: a.ref, node: a.node, action: a.action, grace: a.grace, attempt: a, ns: ns, budget: b}, true
 	}
 	return job{}, false
 }
 
-func (r *Runner) evict(ctx context.Context, j job) {
+func (r *Runner) send(ctx context.Context, j job) {
 	call, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
-	err := r.cfg.Evictor.Evict(call, j.ref, EvictOptions{})
+	err := ctx.Err() // it may have ended after the job was taken
+	switch {
+	case err != nil:
+	case j.action == drain.Delete:
+		err = r.cfg.Deleter.Delete(call, j.ref, DeleteOptions{GracePeriodSeconds: j.grace})
+	default:
+		err = r.cfg.Evictor.Evict(call, j.ref, EvictOptions{GracePeriodSeconds: j.grace})
+	}
 	cancel()
 	stillThere := err != nil && r.shows(j)
 	r.finish(j, err, stillThere, ctx.Err() != nil)
@@ -132,35 +153,35 @@ func (r *Runner) finish(j job, err error, stillThere, stopping bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inFlight--
-	b := r.budgets[j.budget]
-	if b != nil {
-		b.inFlight = max(0, b.inFlight-1)
+	j.ns.inFlight--
+	if j.budget != nil {
+		j.budget.inFlight--
 	}
-	a := r.attempts[j.ref.UID]
-	if a == nil || a.state != inFlight {
-		return
-	}
+	a := j.attempt
 	if stopping && err != nil {
 		r.releaseTokenLocked(a)
 		a.state = idle
 		return
 	}
-	r.adaptLocked(outcome, b, err, now)
-	switch outcome.Class {
-	case drain.Accepted, drain.Gone:
+	r.adaptLocked(outcome, j.budget, err, now)
+	dropped := r.attempts[j.ref.UID] != a // the pod is gone, or the Node was released
+	switch {
+	case outcome.Class == drain.Accepted || outcome.Class == drain.Gone:
 		a.state, a.failures, a.retryAt = accepted, 0, now.Add(max(acceptedFor, outcome.RetryAfter))
 		if outcome.Class == drain.Gone {
 			r.releaseTokenLocked(a)
 			a.retryAt = now.Add(r.cfg.ProbeInterval)
 		}
-		if b != nil {
-			a.seenRV = b.seenRV
+		if j.budget != nil {
+			a.seenRV = j.budget.seenRV
 		}
-	case drain.Throttled, drain.Unauthorized:
+		j.ns.respawns.evicted(a.ref.UID, a.controller, now)
+	case dropped:
+		r.releaseTokenLocked(a)
+		r.wakeWaitersLocked(a.budget)
+	case outcome.Class == drain.Throttled || outcome.Class == drain.Unauthorized:
 		a.state = queued // says nothing about the pod
-		if ns := r.nodes[j.node]; ns != nil {
-			ns.queue = slices.Insert(ns.queue, 0, a.ref.UID)
-		}
+		j.ns.queue = slices.Insert(j.ns.queue, 0, a.ref.UID)
 	default:
 		r.restLocked(a, outcome, now)
 	}
@@ -180,11 +201,7 @@ func (r *Runner) restLocked(a *attempt, o drain.Outcome, now time.Time) {
 func (r *Runner) adaptLocked(o drain.Outcome, b *budgetState, err error, now time.Time) {
 	switch o.Class {
 	case drain.Throttled, drain.Unauthorized:
-		r.limit = max(1, r.limit/2)
-		r.paused = pause{until: now.Add(o.RetryAfter), hold: drain.HoldFor(o)}
-		if o.Class == drain.Unauthorized {
-			r.paused.refused = err
-		}
+		r.pauseLocked(o, err, now)
 		return
 	case drain.Accepted:
 		r.limit = min(r.cfg.Workers, r.limit+1)
@@ -210,19 +227,39 @@ func (r *Runner) adaptLocked(o drain.Outcome, b *budgetState, err error, now tim
 	}
 }
 
+// pauseLocked stops everybody for a while. Requests that were under way together count as one: they all ran into the same
+// trouble.
+func (r *Runner) pauseLocked(o drain.Outcome, err error, now time.Time) {
+	if !now.Before(r.paused.until) {
+		r.limit = max(1, r.limit/2)
+	}
+	if until := now.Add(o.RetryAfter); until.After(r.paused.until) {
+		r.paused.until = until
+	}
+	r.paused.hold = drain.HoldFor(o)
+	if o.Class == drain.Unauthorized {
+		r.limit, r.paused.refused = 1, err // one request finds out whether the credentials are good again
+	}
+}
+
 // recallLocked takes back what waits in queues for a budget that has just refused: each would only earn the same answer.
 func (r *Runner) recallLocked(b *budgetState) {
 	for _, a := range b.tokens {
 		if a.state != queued {
 			continue
 		}
-		r.releaseTokenLocked(a)
-		a.state = idle
 		if ns := r.nodes[a.node]; ns != nil {
-			ns.queue = slices.DeleteFunc(ns.queue, func(uid types.UID) bool { return uid == a.ref.UID })
+			r.withdrawLocked(ns, a)
 		}
 		r.wakeLocked(a.node)
 	}
+}
+
+// withdrawLocked takes one pod back out of its Node's queue.
+func (r *Runner) withdrawLocked(ns *nodeState, a *attempt) {
+	r.releaseTokenLocked(a)
+	a.state = idle
+	ns.queue = slices.DeleteFunc(ns.queue, func(uid types.UID) bool { return uid == a.ref.UID })
 }
 
 // backoff returns how long one pod rests: the class's own time, doubled with every failure in a row up to a limit.

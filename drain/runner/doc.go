@@ -8,17 +8,40 @@
 //
 // # Guarantees
 //
-//   - Step never waits for a pod, an eviction or an informer. It makes at most one API call, the cordon patch.
-//   - Every eviction carries the UID of the pod that was planned; a pod re-created under the same name is not touched.
-//   - Done is said only when the passed Node is cordoned, the pods are completely known and none of them blocks.
+//   - Step never waits for a pod, an eviction or an informer. It makes at most one API call: the cordon patch, or, where
+//     the policy asks for it, the patch of the out-of-service taint.
+//   - Every eviction and deletion carries the UID of the pod that was planned; a pod re-created under the same name is not touched.
+//   - Done is said only when the passed Node is cordoned, the pods are completely known and none of them blocks; the one
+//     exception is a Node whose instance, so the caller says, is gone.
+//   - Without a Deleter and a policy that asks for it nothing is deleted, and no taint is set.
 //   - No more evictions of one budget are under way, over all Nodes, than its status allows, and at most four at once.
-//   - Requests go out in turn over Nodes. Goroutines exist per request under way, not per pod, and end with the context.
+//   - Requests go out in turn over Nodes, at most 64 at once and 32 per Node. A throttled answer halves the number and
+//     makes everybody pause; each success wins one back. Refused credentials stop everybody and are an error of every Step.
+//   - Goroutines exist per request under way, not per pod, and end with the context.
 //   - StepVolumes sends no request, and says Done only when the VolumeAttachments are completely known.
 //   - Events are recorded on the Node, and only when something is new; a new process begins anew. No metric names an object.
 //   - The attempt table is a cache: losing it with the process costs at most one more request per pod.
+//   - The settle time counts from the first Step that was shown the cordon. A new process waits it out once more.
 //
 // # Limits
 //
-// Evict is the only action carried out yet: a rule that says Delete gets a blocker with [drain.ReasonUnsupported].
 // One Runner serves one cluster and one set of owners. Who drained a Node calls [Runner.Release], or its watch stays.
+//
+// There is no limit of requests per second unless Config.QPS sets one: what is under way is bounded, and a fixed rate would
+// slow big drains down that the server has room for. Deletions take no token of a budget; they ignore budgets by their
+// nature, and the budget's status shows them soon after.
+//
+// A Request without StartedAt counts its stages from the first Step of the process, so a restart starts them anew.
+//
+// Pods of a controller that creates them again on the cordoned Node rest from 5 s to 5 min before each further request, and
+// are reported with [drain.ReasonRespawned]. What was evicted before a restart is forgotten for this.
+//
+// The out-of-service taint is taken away again, when this package has put it there, by a Step that is shown the Node Ready
+// and by [Runner.Cancel] with uncordon. An annotation on the Node, [OutOfServiceAnnotation], remembers whose it is. A Node
+// that comes back while nobody steps it keeps the taint.
+//
+// # Without a manager
+//
+// [Drain] runs a Runner for some Nodes and returns when they are drained or the time is used up; [Standalone] makes what it
+// needs from a rest.Config. [Runner.Wait] does the same for one Node of a Runner that runs already.
 package runner

@@ -111,3 +111,35 @@ func TestEvictors_NeedAClient(t *testing.T) {
 	require.NoError(t, f.Evict(t.Context(), somePod, runner.EvictOptions{}))
 	require.True(t, called)
 }
+
+func TestRESTDeleter_WorksOverAFakeClientset(t *testing.T) {
+	clientset := clientsetfake.NewClientset()
+	var got metav1.DeleteOptions
+	clientset.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		got = a.(clienttesting.DeleteActionImpl).DeleteOptions
+		return true, nil, nil
+	})
+	deleter, err := runner.NewRESTDeleter(clientset)
+	require.NoError(t, err)
+	require.NoError(t, deleter.Delete(t.Context(), somePod, runner.DeleteOptions{GracePeriodSeconds: new(int64(7))}))
+	if diff := cmp.Diff(*wantEviction(new(int64(7))).DeleteOptions, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRESTDeleter_AsksOnceAndHandsTheAnswerOver(t *testing.T) {
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "too many requests", http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	deleter, err := runner.NewRESTDeleter(clientset)
+	require.NoError(t, err)
+	err = deleter.Delete(t.Context(), somePod, runner.DeleteOptions{})
+	require.Equal(t, drain.Throttled, drain.Classify(err, true).Class)
+	require.Equal(t, int32(1), requests.Load())
+}

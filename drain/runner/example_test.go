@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
 )
@@ -62,4 +63,43 @@ func Example() {
 	err = c.Get(ctx, client.ObjectKeyFromObject(pod), pod)
 	fmt.Println("unschedulable:", node.Spec.Unschedulable, "pod gone:", client.IgnoreNotFound(err) == nil && err != nil)
 	// Output: unschedulable: true pod gone: true
+}
+
+// Drains two Nodes without a manager, as a command would, and prints how each of them ended.
+func ExampleDrain() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	store := fake.NewStore(fake.Options{})
+	store.Start(ctx, fake.AllLoops())
+	for _, name := range []string{"node-1", "node-2"} {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-on-" + name},
+			Spec:       corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+		}
+		for _, obj := range []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, pod} {
+			if err := store.Client().Create(ctx, obj); err != nil {
+				fmt.Println(err)
+				return
+			}
+		}
+	}
+
+	cfg, opts, err := runner.Standalone(store.RESTConfig()) // the rest.Config of any cluster
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cfg.Settle = 10 * time.Millisecond
+	opts.Timeout = 20 * time.Second
+	opts.Policy = &drain.Policy{Stages: []drain.Stage{{After: 10 * time.Minute, Mode: drain.ModeAbandon}}}
+	opts.Progress = func(r runner.NodeResult) { _ = r.Message } // say what is left to do
+	results, err := runner.Drain(ctx, cfg, opts, "node-1", "node-2")
+	for _, r := range results {
+		fmt.Println(r.Node, "done:", r.Done)
+	}
+	fmt.Println("error:", err)
+	// Output:
+	// node-1 done: true
+	// node-2 done: true
+	// error: <nil>
 }

@@ -114,7 +114,7 @@ func knownReasons() []drain.Reason {
 		drain.ReasonRuleFailed, drain.ReasonNoVerdict, drain.ReasonBudgetExhausted, drain.ReasonBudgetStale,
 		drain.ReasonBudgetNeverAllows, drain.ReasonMultipleBudgets, drain.ReasonForbidden, drain.ReasonNamespaceTerminating,
 		drain.ReasonThrottled, drain.ReasonServerError, drain.ReasonUnknownOutcome, drain.ReasonUnauthorized, drain.ReasonInvalid,
-		drain.ReasonEndpointMissing, drain.ReasonConflict, drain.ReasonUnsupported,
+		drain.ReasonEndpointMissing, drain.ReasonConflict, drain.ReasonUnsupported, drain.ReasonAbandoned, drain.ReasonRespawned,
 	}
 }
 

@@ -31,6 +31,7 @@ type Runner struct {
 	inFlight      int
 	limit         int // of requests under way: halved when throttled, grows again with success
 	paused        pause
+	rate          bucket
 }
 
 // nodeState is what the Runner remembers about a draining Node; all of it may be lost at any time.
@@ -45,6 +46,10 @@ type nodeState struct {
 	cordonSeen time.Time // first look that showed the Node cordoned, without a break
 	turns      *drain.VolumeTurns
 	progress   progress
+	startedAt  time.Time // first Step of this process
+	taintedAt  string    // resource version of the look that was answered with a taint patch
+	inFlight   int
+	respawns   respawns
 }
 
 // pause keeps all requests back.
@@ -62,13 +67,28 @@ type Request struct {
 	Owner types.NamespacedName
 	// Rules replaces the planner's rules for this Node when it is not nil.
 	Rules []drain.Rule
+	// Policy says how the drain escalates; nil is the zero policy, which evicts for ever.
+	Policy *drain.Policy
+	// StartedAt is when the drain began. Stages of the policy count from it, so an owner persists it. Zero means the first
+	// Step of this process.
+	StartedAt time.Time
+	// Deadline is when the Node goes away whatever is left on it, for [drain.ModeClamp]; zero means never.
+	Deadline time.Time
+	// PoweredOff: the provider confirms that the instance is off. It counts only where the policy has an
+	// [drain.UnreachablePolicy].
+	PoweredOff bool
+	// InstanceGone: the provider confirms that there is no instance. Nothing is sent and nothing waited for then: the drain
+	// is Done at once.
+	InstanceGone bool
 }
 
 // Result is where the drain of a Node stands.
 type Result struct {
-	// Done: the Node is cordoned, its pods are completely known and none of them blocks.
-	Done   bool
-	Counts drain.Counts
+	// Done: the Node is cordoned, its pods are completely known and none of them blocks; or its instance is gone.
+	Done bool
+	// Abandoned: the policy gave the drain up while pods were left. Nothing more is sent; Done is false.
+	Abandoned bool
+	Counts    drain.Counts
 	// Blockers are sorted and say since when, as far as this process remembers.
 	Blockers []drain.Blocker
 	// Volumes are those that Config.SerialVolumes waits for before the next pod goes, sorted. Volumes that are waited for
@@ -77,7 +97,7 @@ type Result struct {
 	// Message says what is left to do, in Cluster API's lines without their first one; empty when Done. Equal states
 	// give equal messages.
 	Message string
-	// RequeueAfter is when to call Step again even if nothing wakes the owner; 0 when Done.
+	// RequeueAfter is when to call Step again even if nothing wakes the owner; 0 when Done or Abandoned.
 	RequeueAfter time.Duration
 }
 
@@ -94,6 +114,7 @@ func New(cfg Config) (*Runner, error) {
 		budgets:  map[types.NamespacedName]*budgetState{},
 		sinks:    map[*sink]struct{}{},
 		limit:    cfg.Workers,
+		rate:     newBucket(cfg.QPS, cfg.Burst),
 	}, nil
 }
 
@@ -141,8 +162,9 @@ func (r *Runner) Release(node string) {
 }
 
 // Cancel ends the drain of a Node like [Runner.Release] and, if asked, makes it schedulable again. Evictions that the
-// API server has accepted cannot be taken back. It returns an error that matches [ErrNodeReplaced] when the Node at the
-// server has another UID.
+// API server has accepted cannot be taken back, and requests under way may still be accepted. The drain can be resumed by
+// the next [Runner.Step]. With uncordon, an out-of-service taint that this package has put on the Node goes too. It returns
+// an error that matches [ErrNodeReplaced] when the Node at the server has another UID.
 func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) error {
 	if node == nil || node.Name == "" {
 		return errors.New("cancel drain: the node is nil or has no name")
@@ -151,8 +173,10 @@ func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) e
 	if !uncordon {
 		return nil
 	}
-	_, err := r.patchUnschedulable(ctx, node, false)
-	return err
+	if _, err := r.patchUnschedulable(ctx, node, false); err != nil {
+		return err
+	}
+	return r.removeTaint(ctx, node)
 }
 
 func (r *Runner) forgetLocked(node string) {
@@ -168,7 +192,7 @@ func (r *Runner) forgetLocked(node string) {
 	}
 	delete(r.nodes, node)
 	r.ring = slices.DeleteFunc(r.ring, func(name string) bool { return name == node })
-	if len(r.nodes) == 0 {
+	if len(r.nodes) == 0 && r.inFlight == 0 {
 		clear(r.budgets)
 	}
 }

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,22 +17,29 @@ import (
 const (
 	namesPerLine = 3
 	// soon is when to look again while a cache fills that cannot wake anybody.
-	soon = time.Second
+	soon = 100 * time.Millisecond
 )
 
 // Step moves the drain of a Node on and says where it stands. It sends at most the cordon patch, queues evictions for
 // [Runner.Start] to carry out, and never waits for either of them. It can be called at any rate, again after Done, and
-// by another process after a crash.
+// by another process after a crash. Where the policy says so, a Step sends the out-of-service taint instead of the cordon,
+// which was observed by then.
 //
 // Errors: the pods or the budgets cannot be read, the cordon failed (among others [ErrNodeReplaced], and NotFound when
 // the Node is gone), the credentials were refused, or [ErrStopped]. Done is false then.
 func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
-	if err := r.enter(req); err != nil {
+	if err := r.enter(&req); err != nil {
 		return Result{}, err
+	}
+	if req.InstanceGone {
+		return Result{Done: true}, nil
 	}
 	node := req.Node
 	cordonedSince, err := r.cordon(ctx, node)
 	if err != nil {
+		return Result{}, err
+	}
+	if err := r.taint(ctx, &req); err != nil {
 		return Result{}, err
 	}
 	pods, synced, err := r.cfg.Pods.Pods(node.Name)
@@ -57,9 +63,13 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 }
 
 // enter registers the Node, or starts anew when its UID has changed.
-func (r *Runner) enter(req Request) error {
+func (r *Runner) enter(req *Request) error {
 	if req.Node == nil || req.Node.Name == "" || req.Node.UID == "" {
-		return errors.New("drain node: the Node is nil or has no name or no uid; pass it as read from the API server")
+		return fmt.Errorf("drain node: %w: the Node is nil or has no name or no uid; pass it as read from the API server",
+			errInvalidRequest)
+	}
+	if err := req.policy().Validate(); err != nil {
+		return fmt.Errorf("drain node %s: %w: %w", req.Node.Name, errInvalidRequest, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,13 +85,16 @@ func (r *Runner) enter(req Request) error {
 	}
 	if ns == nil {
 		ns = &nodeState{
-			uid: req.Node.UID, attempts: map[types.UID]*attempt{},
+			uid: req.Node.UID, attempts: map[types.UID]*attempt{}, startedAt: r.cfg.Clock.Now(),
 			waits: map[types.NamespacedName]bool{}, since: map[string]time.Time{},
 		}
 		r.nodes[req.Node.Name] = ns
 		r.ring = append(r.ring, req.Node.Name)
 	}
 	ns.owner = req.Owner
+	if req.StartedAt.IsZero() {
+		req.StartedAt = ns.startedAt
+	}
 	return nil
 }
 
@@ -130,18 +143,30 @@ func (r *Runner) advance(
 	}
 	spent := r.observeLocked(budgets, now)
 	r.refreshLocked(ns, pods, now)
+	if !cordonedSince.IsZero() {
+		ns.respawns.look(pods)
+	}
+	held := r.heldLocked(ns, now)
+	respawnAt := ns.respawns.hold(pods, held, now)
+	situation := r.situation(&req)
 	plan := r.cfg.Planner.Plan(
-		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}},
-		drain.Facts{Now: now, Budgets: budgets, Spent: spent, Held: r.heldLocked(ns, now), Turns: ns.turnsOf(req.Node.Name)},
+		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: r.rules(&req, situation)}},
+		drain.Facts{Now: now, Budgets: budgets, Spent: spent, Held: held, Turns: ns.turnsOf(req.Node.Name)},
 	)
 	for i := range plan.Decisions {
+		r.overcomeLocked(&plan.Decisions[i], &req, situation)
 		r.carryOutLocked(ns, &plan.Decisions[i])
 	}
 	r.probeLocked(ns, plan, now)
 	r.kickDispatcher()
 	result := r.reportLocked(ns, plan, now)
-	if plan.Done() {
+	sooner(&result, respawnAt, now)
+	sooner(&result, req.policy().Next(pods, situation), now)
+	switch {
+	case plan.Done():
 		r.settle(&result, cordonedSince, now)
+	case req.policy().Abandoned(situation):
+		result.Abandoned, result.RequeueAfter = true, 0
 	}
 	if refused := r.paused.refused; refused != nil && now.Before(r.paused.until) && !plan.Done() {
 		return result, fmt.Errorf("drain node %s: evictions are refused: %w", req.Node.Name, refused)
@@ -154,11 +179,24 @@ func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
 	case drain.Evict:
 		r.enqueueLocked(ns, d, d.TakesToken)
 	case drain.Delete:
+		if r.cfg.Deleter != nil {
+			r.enqueueLocked(ns, d, false)
+			return
+		}
+		if d.Pod.DeletionTimestamp != nil { // its grace period cannot be shortened
+			d.Action = drain.Wait
+			return
+		}
 		d.Verdict = drain.Verdict{
 			Action: drain.Deny, Order: d.Order, Reason: drain.ReasonUnsupported,
-			Message: "the drain runner evicts pods and cannot delete them",
+			Message: "the Pod is to be deleted, and the drain runner has no Deleter",
 		}
 	case drain.Wait, drain.Ignore, drain.Deny, drain.Undecided:
+		// A queued pod waits for its turn, unless something else holds it by now: a stage, an order, another rule.
+		a := r.attempts[d.Pod.UID]
+		if a != nil && a.state == queued && d.Reason != drain.ReasonEvictionRequested && d.Reason != r.paused.hold.Reason {
+			r.withdrawLocked(ns, a)
+		}
 	}
 }
 
@@ -173,8 +211,7 @@ func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
 		for _, name := range d.Budgets {
 			ns.waits[name] = true
 		}
-		closed := d.Reason == drain.ReasonBudgetExhausted || d.Reason == drain.ReasonBudgetStale
-		if !closed || len(d.Budgets) != 1 || (ns.turns.Concerns(d.Pod) && ns.turns.Full(plan)) {
+		if !r.worthAProbe(d) || (ns.turns.Concerns(d.Pod) && ns.turns.Full(plan)) {
 			continue
 		}
 		b := r.budgetLocked(d.Budgets[0])
@@ -186,6 +223,16 @@ func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
 			r.enqueueLocked(ns, d, true)
 		}
 	}
+}
+
+// worthAProbe says whether one budget, which may have opened unseen, is all that holds a pod. A pod that rests has a time of
+// its own.
+func (r *Runner) worthAProbe(d *drain.Decision) bool {
+	if d.Reason != drain.ReasonBudgetExhausted && d.Reason != drain.ReasonBudgetStale || len(d.Budgets) != 1 {
+		return false
+	}
+	a := r.attempts[d.Pod.UID]
+	return a == nil || a.state != resting
 }
 
 func (r *Runner) reportLocked(ns *nodeState, plan drain.Plan, now time.Time) Result {

@@ -60,7 +60,7 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 	if r.cfg.Volumes == nil {
 		return VolumesResult{}, errors.New("wait for volumes: set Config.Volumes")
 	}
-	if err := errors.Join(ctx.Err(), r.enter(Request{Node: req.Node, Owner: req.Owner})); err != nil {
+	if err := errors.Join(ctx.Err(), r.enter(&Request{Node: req.Node, Owner: req.Owner})); err != nil {
 		return VolumesResult{}, err
 	}
 	attachments, synced := r.cfg.Volumes.Attachments(req.Node.Name)

@@ -14,26 +14,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// sink is a controller's queue.
+// sink is told when there is something new about a Node. It must be quick.
 type sink struct {
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	wake func(node string, owner types.NamespacedName)
 }
 
 // Source returns an event source for a controller: it enqueues the Owner of a Node, after Config.Debounce, when the
 // Node's pods change, a budget that holds one of them changes, or a request has ended. Every source gets all owners.
 func (r *Runner) Source() source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		s := &sink{queue: queue}
-		r.mu.Lock()
-		r.sinks[s] = struct{}{}
-		r.mu.Unlock()
-		context.AfterFunc(ctx, func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			delete(r.sinks, s)
-		})
+		remove := r.addSink(&sink{wake: func(_ string, owner types.NamespacedName) {
+			if owner != (types.NamespacedName{}) {
+				queue.AddAfter(reconcile.Request{NamespacedName: owner}, r.cfg.Debounce)
+			}
+		}})
+		context.AfterFunc(ctx, remove)
 		return nil
 	})
+}
+
+func (r *Runner) addSink(s *sink) (remove func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sinks[s] = struct{}{}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.sinks, s)
+	}
 }
 
 func (r *Runner) wakeNode(node string) {
@@ -44,11 +52,11 @@ func (r *Runner) wakeNode(node string) {
 
 func (r *Runner) wakeLocked(node string) {
 	ns := r.nodes[node]
-	if ns == nil || ns.owner == (types.NamespacedName{}) {
+	if ns == nil {
 		return
 	}
 	for s := range r.sinks {
-		s.queue.AddAfter(reconcile.Request{NamespacedName: ns.owner}, r.cfg.Debounce)
+		s.wake(node, ns.owner)
 	}
 }
 

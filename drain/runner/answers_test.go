@@ -1,0 +1,230 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+var (
+	podsResource    = schema.GroupResource{Resource: "pods"}
+	budgetsResource = schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"}
+)
+
+func answerOf(code, retryAfter int) error {
+	return apierrors.NewGenericServerResponse(code, "POST", podsResource, "a", "text of the server", retryAfter, true)
+}
+
+func staleBudget() error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "still being processed"}}
+	return err
+}
+
+func terminatingNamespace() error {
+	err := apierrors.NewForbidden(podsResource, "a", errors.New("being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating"}}
+	return err
+}
+
+func twoBudgets() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 500,
+		Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+	}}
+}
+
+// The rows of drain-noderef 3.2: what the owner reads, and when the pod is asked for again while nothing else happens.
+func TestAnswers_EveryOneIsHandledAsItsMeaningAsks(t *testing.T) {
+	conflict := func() error { return apierrors.NewConflict(podsResource, "a", errors.New("modified")) }
+	internal := func() error { return apierrors.NewInternalError(errors.New("failed calling webhook")) }
+	cases := map[string]struct {
+		answer func() error
+		reason drain.Reason  // of the only blocker; empty when the pod counts as terminating
+		rests  time.Duration // before the second request
+		then   time.Duration // before the third one
+	}{
+		"201 accepted":                       {func() error { return nil }, "", 30 * time.Second, 30 * time.Second},
+		"404 while the cache shows the pod":  {func() error { return apierrors.NewNotFound(podsResource, "a") }, "", 15 * time.Second, 15 * time.Second},
+		"404 without the endpoint":           {func() error { return answerOf(404, 0) }, drain.ReasonEndpointMissing, time.Minute, 2 * time.Minute},
+		"409 while the cache shows the pod":  {conflict, drain.ReasonConflict, time.Second, 2 * time.Second},
+		"403 namespace is terminating":       {terminatingNamespace, drain.ReasonNamespaceTerminating, 30 * time.Second, 30 * time.Second},
+		"403 too many unconfirmed evictions": {func() error { return apierrors.NewForbidden(budgetsResource, "pdb", errors.New("too big")) }, drain.ReasonBudgetExhausted, 30 * time.Second, 30 * time.Second},
+		"403 by RBAC or admission":           {func() error { return apierrors.NewForbidden(podsResource, "a", errors.New("no")) }, drain.ReasonForbidden, 15 * time.Second, 30 * time.Second},
+		"429 budget is exhausted":            {func() error { return exhausted(t.Context(), PodRef{}) }, drain.ReasonBudgetExhausted, 15 * time.Second, 15 * time.Second},
+		"429 budget is stale":                {staleBudget, drain.ReasonBudgetStale, 15 * time.Second, 15 * time.Second},
+		"429 of priority and fairness":       {func() error { return answerOf(429, 7) }, drain.ReasonThrottled, 7 * time.Second, 7 * time.Second},
+		"500 more than one budget":           {twoBudgets, drain.ReasonMultipleBudgets, time.Minute, 2 * time.Minute},
+		"500 of a webhook":                   {internal, drain.ReasonServerError, time.Second, 2 * time.Second},
+		"504 our evictions fought":           {func() error { return apierrors.NewTimeoutError("couldn't update PodDisruptionBudget", 10) }, drain.ReasonBudgetExhausted, 10 * time.Second, 10 * time.Second},
+		"503 of a proxy":                     {func() error { return answerOf(503, 0) }, drain.ReasonUnknownOutcome, time.Second, 2 * time.Second},
+		"503 with a hint":                    {func() error { return answerOf(503, 5) }, drain.ReasonUnknownOutcome, 5 * time.Second, 10 * time.Second},
+		"connection reset":                   {func() error { return fmt.Errorf("read: %w", syscall.ECONNRESET) }, drain.ReasonUnknownOutcome, time.Second, 2 * time.Second},
+		"400":                                {func() error { return apierrors.NewBadRequest("name in URL does not match") }, drain.ReasonInvalid, time.Minute, 2 * time.Minute},
+		"422":                                {func() error { return answerOf(422, 0) }, drain.ReasonInvalid, time.Minute, 2 * time.Minute},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, nil)
+			g.budgets.set(5, 10)
+			g.evictor.answerWith(func(context.Context, PodRef) error { return tc.answer() })
+			g.pods.put(pod("n", "a"))
+			g.start()
+			defer g.stop()
+			g.step("n")
+			for sent, rest := range []time.Duration{tc.rests, tc.then} {
+				g.settled(sent + 1)
+				got := g.step("n")
+				switch {
+				case got.Done || got.RequeueAfter <= 0 || got.RequeueAfter > max(15*time.Second, rest):
+					t.Fatalf("want a look within the rest of %s, got %+v", rest, got)
+				case tc.reason == "" && (got.Counts.Terminating != 1 || len(got.Blockers) != 0):
+					t.Fatalf("want the pod to count as terminating, got %+v", got)
+				case tc.reason != "" && (len(got.Blockers) != 1 || got.Blockers[0].Reason != tc.reason):
+					t.Fatalf("want one blocker %s, got %+v", tc.reason, got.Blockers)
+				}
+				g.clock.Step(rest - time.Millisecond)
+				g.step("n")
+				g.settled(sent + 1)
+				g.tick(time.Millisecond)
+				g.step("n")
+				g.settled(sent + 2)
+			}
+		})
+	}
+}
+
+// tick moves the clock when somebody may wait for it.
+func (g *rig) tick(d time.Duration) {
+	g.clock.Step(d)
+	g.runner.kickDispatcher()
+}
+
+func TestAnswers_GoneIsGoneWhenTheCacheSaysSoToo(t *testing.T) {
+	for name, answer := range map[string]error{
+		"404 of the pod":          apierrors.NewNotFound(podsResource, "a"),
+		"404 of the namespace":    apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "default"),
+		"409 of another pod's ID": apierrors.NewConflict(podsResource, "a", errors.New("the UID does not match")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, nil)
+			g.pods.put(pod("n", "a"))
+			g.evictor.answerWith(func(_ context.Context, ref PodRef) error {
+				g.pods.remove("n", ref.UID)
+				return answer
+			})
+			g.start()
+			defer g.stop()
+			g.step("n")
+			g.settled(1)
+			if got := g.step("n"); !got.Done {
+				t.Errorf("want done, got %+v", got)
+			}
+		})
+	}
+}
+
+func TestAnswers_RefusedCredentialsStopAllNodes(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Workers = 2 })
+	refuse := make(chan struct{})
+	g.evictor.answerWith(func(context.Context, PodRef) error { <-refuse; return apierrors.NewUnauthorized("expired") })
+	for _, name := range []string{"a", "b", "c"} {
+		g.pods.put(pod("n1", name), pod("n2", name+"2"))
+	}
+	g.start()
+	defer g.stop()
+	g.step("n1")
+	g.step("n2")
+	g.eventually("two requests are under way", func() bool { return len(g.evictor.names()) == 2 })
+	close(refuse)
+	g.settled(2)
+	for _, node := range []string{"n1", "n2"} {
+		_, err := g.runner.Step(t.Context(), Request{Node: cordoned(node)})
+		require.True(t, apierrors.IsUnauthorized(err), "got %v", err)
+	}
+	g.clock.Step(14 * time.Second)
+	g.runner.kickDispatcher()
+	g.settled(2)
+	g.tick(time.Second) // one request tries whether the credentials are good again
+	g.settled(3)
+	g.evictor.answerWith(nil)
+	g.tick(15 * time.Second)
+	g.eventually("everything goes on", func() bool { return len(g.evictor.names()) == 9 })
+	g.step("n1")
+}
+
+func TestAnswers_AThrottleHalvesOncePerBurstAndSuccessRecovers(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Workers, c.Budgets = 8, nil })
+	busy := make(chan struct{})
+	g.evictor.answerWith(func(context.Context, PodRef) error { <-busy; return answerOf(429, 2) })
+	for i := range 30 {
+		g.pods.put(pod(fmt.Sprintf("n%d", i%3), fmt.Sprintf("p%02d", i)))
+	}
+	limit := func() int {
+		g.runner.mu.Lock()
+		defer g.runner.mu.Unlock()
+		return g.runner.limit
+	}
+	g.start()
+	defer g.stop()
+	for i := range 3 {
+		g.step(fmt.Sprintf("n%d", i))
+	}
+	g.eventually("eight requests are under way", func() bool { return len(g.evictor.names()) == 8 })
+	close(busy)
+	g.settled(8)
+	require.Equal(t, 4, limit(), "eight answers of one burst halve once")
+	g.clock.Step(1999 * time.Millisecond)
+	g.runner.kickDispatcher()
+	g.settled(8)
+	for i := range 3 {
+		got := g.step(fmt.Sprintf("n%d", i))
+		require.Len(t, got.Blockers, 1)
+		require.Equal(t, drain.ReasonThrottled, got.Blockers[0].Reason, "everybody waits, whoever was told")
+	}
+	g.tick(time.Millisecond)
+	g.settled(12)
+	require.Equal(t, 2, limit())
+	g.evictor.answerWith(nil)
+	g.tick(2 * time.Second)
+	g.settled(42)
+	require.Equal(t, 8, limit(), "each success wins one back")
+}
+
+func TestAnswers_ContentionHalvesTheBudgetsShareAndSuccessRecovers(t *testing.T) {
+	g := newRig(t, nil)
+	g.budgets.set(20, 10)
+	g.evictor.answerWith(func(context.Context, PodRef) error {
+		return apierrors.NewTimeoutError("couldn't update PodDisruptionBudget", 10)
+	})
+	g.pods.put(pod("n", "a"))
+	g.start()
+	defer g.stop()
+	share := func() int {
+		g.runner.mu.Lock()
+		defer g.runner.mu.Unlock()
+		for _, b := range g.runner.budgets {
+			return b.limit
+		}
+		return 0
+	}
+	g.step("n")
+	g.settled(1)
+	require.Equal(t, 2, share())
+	g.evictor.answerWith(nil)
+	g.pods.put(pod("n", "b"), pod("n", "c"))
+	g.step("n")
+	g.settled(3)
+	require.Equal(t, 4, share())
+}

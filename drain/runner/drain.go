@@ -1,0 +1,179 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+// DrainOptions say how [Drain] drains.
+type DrainOptions struct {
+	// Nodes reads Nodes from the API server, not from a cache. Required.
+	Nodes client.Reader
+	// Timeout is how long the whole call may take; 0 means until ctx ends.
+	Timeout time.Duration
+	// Parallel is how many Nodes are drained at once, in the order of their names in the call; 0 means all of them.
+	Parallel int
+	// Rules and Policy are those of every Node's [Request]; nil means the defaults.
+	Rules  []drain.Rule
+	Policy *drain.Policy
+	// StartedAt and Deadline are what the policy's stages and its clamp count from and to. A zero StartedAt is when a Node's
+	// turn came.
+	StartedAt time.Time
+	Deadline  time.Time
+	// Prepare may change a Node's Request before its drain, for example to say that its instance is off. May be nil.
+	Prepare func(*Request)
+	// Progress is told whenever there is something new about a Node, its end included. Calls never overlap. May be nil.
+	Progress func(NodeResult)
+	// Beside runs beside the drains until they have ended, such as the cache that Config.Budgets reads from; an error of it
+	// ends them all. May be nil.
+	Beside func(ctx context.Context) error
+}
+
+// NodeResult is where the drain of one Node of [Drain] stands.
+type NodeResult struct {
+	Node string
+	// Ended: this is the Node's last result. It is Done, Abandoned, or ended by Err.
+	Ended bool
+	Result
+	// Err is why the Node was not drained, or, while Ended is false, what is going to be tried again.
+	Err error
+}
+
+// Drain drains Nodes for a program without a manager and returns when each of them is done, abandoned or failed, with one
+// result per name in the order of the names. The error joins those of the Nodes that failed. All Nodes share one [Runner]
+// with cfg, so limits and budgets count over all of them.
+//
+// When ctx ends or the time is used up ([ErrOutOfTime]), Drain returns soon: requests under way are ended, Nodes stay
+// cordoned, and the next Drain, by whatever process, takes up where this one stopped. No goroutine outlives the call.
+func Drain(ctx context.Context, cfg Config, opts DrainOptions, nodes ...string) ([]NodeResult, error) {
+	if opts.Nodes == nil {
+		return nil, errors.New("drain nodes: DrainOptions.Nodes is required")
+	}
+	if opts.Policy != nil { // said once, before anything is cordoned
+		if err := opts.Policy.Validate(); err != nil {
+			return nil, fmt.Errorf("drain nodes: %w", err)
+		}
+	}
+	for i, name := range nodes {
+		if name == "" || slices.Contains(nodes[:i], name) {
+			return nil, fmt.Errorf("drain nodes: the name %q is empty or given twice", name)
+		}
+	}
+	r, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	d := &drains{runner: r, opts: opts}
+	if opts.Timeout > 0 {
+		d.until = r.cfg.Clock.Now().Add(opts.Timeout)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer cancel(nil)
+	if opts.Beside != nil {
+		beside.Go(func() {
+			if err := opts.Beside(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	beside.Go(func() { cancel(cmp.Or(r.Start(ctx), ErrStopped)) })
+	return d.all(ctx, nodes)
+}
+
+// drains is one call of Drain.
+type drains struct {
+	runner *Runner
+	opts   DrainOptions
+	until  time.Time // zero without a limit
+
+	mu sync.Mutex // held during Progress
+}
+
+func (d *drains) all(ctx context.Context, nodes []string) ([]NodeResult, error) {
+	results := make([]NodeResult, len(nodes))
+	turns := make(chan int)
+	var workers sync.WaitGroup
+	parallel := d.opts.Parallel
+	if parallel <= 0 {
+		parallel = len(nodes)
+	}
+	for range min(parallel, len(nodes)) {
+		workers.Go(func() {
+			for i := range turns {
+				results[i] = d.one(ctx, nodes[i])
+			}
+		})
+	}
+	for i := range nodes {
+		turns <- i
+	}
+	close(turns)
+	workers.Wait()
+	errs := make([]error, 0, len(results))
+	for i := range results {
+		errs = append(errs, results[i].Err)
+	}
+	return results, errors.Join(errs...)
+}
+
+func (d *drains) one(ctx context.Context, name string) NodeResult {
+	end := func(result Result, err error) NodeResult {
+		last := NodeResult{Node: name, Ended: true, Result: result, Err: err}
+		d.tell(last)
+		return last
+	}
+	wait := WaitOptions{
+		Node: func(ctx context.Context) (*corev1.Node, error) {
+			var node corev1.Node
+			return &node, d.opts.Nodes.Get(ctx, client.ObjectKey{Name: name}, &node)
+		},
+		Progress: func(result Result, err error) {
+			if !result.Done && !result.Abandoned {
+				d.tell(NodeResult{Node: name, Result: result, Err: err})
+			}
+		},
+	}
+	if !d.until.IsZero() {
+		if wait.Timeout = d.until.Sub(d.runner.cfg.Clock.Now()); wait.Timeout <= 0 {
+			return end(Result{}, fmt.Errorf("drain node %s: %w", name, ErrOutOfTime))
+		}
+	}
+	req := Request{
+		Rules: d.opts.Rules, Policy: d.opts.Policy, StartedAt: d.opts.StartedAt, Deadline: d.opts.Deadline,
+	}
+	if d.opts.Prepare != nil {
+		node, err := wait.Node(ctx)
+		if err != nil {
+			return end(Result{}, fmt.Errorf("drain node %s: %w", name, err))
+		}
+		req.Node = node
+		d.opts.Prepare(&req)
+	}
+	result, err := d.runner.Wait(ctx, req, wait)
+	if errors.Is(err, ErrStopped) {
+		<-ctx.Done() // the cause is on its way
+		err = fmt.Errorf("drain node %s: %w", name, context.Cause(ctx))
+	}
+	return end(result, err)
+}
+
+func (d *drains) tell(result NodeResult) {
+	if d.opts.Progress == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.opts.Progress(result)
+}

@@ -1,0 +1,352 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+// memoryDeleter records deletions as "name grace" and answers them with err.
+type memoryDeleter struct {
+	mu   sync.Mutex
+	got  []string
+	uids []types.UID
+	err  error
+}
+
+func (d *memoryDeleter) Delete(_ context.Context, ref PodRef, o DeleteOptions) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	grace := "own"
+	if o.GracePeriodSeconds != nil {
+		grace = (time.Duration(*o.GracePeriodSeconds) * time.Second).String()
+	}
+	d.got, d.uids = append(d.got, ref.Name+" "+grace), append(d.uids, ref.UID)
+	return d.err
+}
+
+func (d *memoryDeleter) deletions() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.got)
+}
+
+func (d *memoryDeleter) answerWith(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
+}
+
+func newDeletingRig(t *testing.T, change func(*Config)) (*rig, *memoryDeleter) {
+	t.Helper()
+	d := &memoryDeleter{}
+	return newRig(t, func(c *Config) {
+		c.Deleter = d
+		if change != nil {
+			change(c)
+		}
+	}), d
+}
+
+func (g *rig) stepWith(req Request) Result {
+	g.t.Helper()
+	if req.Node == nil {
+		req.Node = cordoned("n")
+	}
+	result, err := g.runner.Step(g.t.Context(), req)
+	require.NoError(g.t, err)
+	return result
+}
+
+// deleted waits until exactly these deletions were sent and answered.
+func (g *rig) deleted(d *memoryDeleter, want ...string) {
+	g.t.Helper()
+	g.eventually(fmt.Sprintf("%d deletions have ended", len(want)), func() bool {
+		g.runner.mu.Lock()
+		defer g.runner.mu.Unlock()
+		return g.runner.inFlight == 0 && len(d.deletions()) >= len(want)
+	})
+	if diff := cmp.Diff(want, d.deletions()); diff != "" {
+		g.t.Fatalf("deletions (-want +got):\n%s", diff)
+	}
+}
+
+func TestStep_StagesEscalateFromTheStartOfTheDrain(t *testing.T) {
+	g, d := newDeletingRig(t, nil)
+	g.budgets.set(0, 10)
+	g.evictor.answerWith(exhausted)
+	g.pods.put(pod("n", "a"))
+	policy := &drain.Policy{Stages: []drain.Stage{
+		{After: 10 * time.Minute, Mode: drain.ModeDelete, Grace: new(int64(20))},
+		{After: 20 * time.Minute, Mode: drain.ModeAbandon},
+	}}
+	req := Request{Policy: policy, StartedAt: g.clock.Now().Add(-10*time.Minute + 5*time.Second)}
+	g.start()
+	defer g.stop()
+	if got := g.stepWith(req); got.RequeueAfter != 5*time.Second {
+		t.Fatalf("want another look when the stage begins, got %s", got.RequeueAfter)
+	}
+	g.deleted(d)
+	g.clock.Step(5 * time.Second)
+	g.stepWith(req)
+	g.deleted(d, "a 20s")
+	require.Equal(t, types.UID("uid-a"), d.uids[0])
+	if got := g.stepWith(req); got.Counts.Terminating != 1 {
+		t.Fatalf("want the pod to count as terminating, got %+v", got)
+	}
+	g.clock.Step(10 * time.Minute)
+	got := g.stepWith(req)
+	if got.Done || !got.Abandoned || got.RequeueAfter != 0 || got.Blockers[0].Reason != drain.ReasonAbandoned {
+		t.Fatalf("want the drain abandoned and not done, got %+v", got)
+	}
+	g.deleted(d, "a 20s")
+	g.pods.remove("n", "uid-a")
+	if got := g.stepWith(req); !got.Done || got.Abandoned {
+		t.Fatalf("want done when the pod went anyway, got %+v", got)
+	}
+}
+
+func TestStep_AStageTakesOverWhatWaitsRestsOrIsQueued(t *testing.T) {
+	g, d := newDeletingRig(t, nil)
+	g.budgets.set(1, 10)
+	g.evictor.answerWith(func(context.Context, PodRef) error { return apierrors.NewForbidden(podsResource, "a", nil) })
+	g.pods.put(pod("n", "rests"), pod("n", "waits"))
+	req := Request{StartedAt: g.clock.Now(), Policy: &drain.Policy{Stages: []drain.Stage{{After: time.Second, Mode: drain.ModeDelete}}}}
+	g.start()
+	defer g.stop()
+	g.stepWith(req)
+	g.settled(1)
+	g.stepWith(req)
+	g.settled(2) // the token of the refused pod serves the other one
+	g.runner.mu.Lock()
+	g.runner.limit = 0 // hold the queue
+	g.runner.mu.Unlock()
+	g.pods.put(pod("n", "queued"))
+	g.stepWith(req)
+	g.clock.Step(time.Second)
+	g.stepWith(req)
+	g.runner.mu.Lock()
+	require.Len(t, g.runner.nodes["n"].queue, 3)
+	for _, b := range g.runner.budgets {
+		require.Empty(t, b.tokens, "deletions take no tokens")
+	}
+	g.runner.limit = 8
+	g.runner.mu.Unlock()
+	g.stepWith(req)
+	g.eventually("all are deleted", func() bool { return len(d.deletions()) == 3 })
+	g.settled(2)
+}
+
+func TestStep_ARefusedDeletionRests(t *testing.T) {
+	g, d := newDeletingRig(t, nil)
+	d.answerWith(apierrors.NewForbidden(podsResource, "a", nil))
+	g.pods.put(pod("n", "a"))
+	req := Request{Policy: &drain.Policy{Stages: []drain.Stage{{Mode: drain.ModeDelete}}}}
+	g.start()
+	defer g.stop()
+	g.stepWith(req)
+	g.deleted(d, "a own")
+	for range 3 {
+		if got := g.stepWith(req); len(got.Blockers) != 1 || got.Blockers[0].Reason != drain.ReasonForbidden {
+			t.Fatalf("want the refusal reported, got %+v", got.Blockers)
+		}
+	}
+	g.deleted(d, "a own")
+	g.clock.Step(15 * time.Second)
+	d.answerWith(nil)
+	g.stepWith(req)
+	g.deleted(d, "a own", "a own")
+}
+
+func TestStep_TheDeadlineClampsEachPodsGrace(t *testing.T) {
+	g, d := newDeletingRig(t, nil)
+	g.budgets.set(0, 10)
+	g.evictor.answerWith(exhausted)
+	long, short := pod("n", "long"), pod("n", "short")
+	long.Spec.TerminationGracePeriodSeconds = new(int64(600))
+	g.pods.put(long, short)
+	req := Request{
+		Deadline: g.clock.Now().Add(10*time.Minute + 3*time.Second),
+		Policy:   &drain.Policy{Stages: []drain.Stage{{Mode: drain.ModeClamp}}},
+	}
+	g.start()
+	defer g.stop()
+	if got := g.stepWith(req); got.RequeueAfter != 3*time.Second {
+		t.Fatalf("want another look at the first pod's moment, got %s", got.RequeueAfter)
+	}
+	g.clock.Step(3 * time.Second)
+	g.stepWith(req)
+	g.deleted(d, "long 10m0s")
+	long = long.DeepCopy()
+	long.DeletionTimestamp, long.DeletionGracePeriodSeconds = &metav1.Time{Time: req.Deadline}, new(int64(600))
+	g.pods.put(long)
+	g.clock.Step(570 * time.Second)
+	g.stepWith(req)
+	g.deleted(d, "long 10m0s", "short 30s")
+}
+
+func TestStep_ShorteningIsSentOnceAndOnlyWhereItShortens(t *testing.T) {
+	g, d := newDeletingRig(t, nil)
+	silent := cordoned("n")
+	silent.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.Time{Time: g.clock.Now().Add(-time.Hour)},
+	}}
+	going := func(name string, grace int64) *corev1.Pod {
+		p := pod("n", name)
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: g.clock.Now().Add(time.Hour)}, &grace
+		return p
+	}
+	g.pods.put(going("long", 7*24*3600), going("short", 1))
+	req := Request{Node: silent, Policy: &drain.Policy{Unreachable: &drain.UnreachablePolicy{}}}
+	g.start()
+	defer g.stop()
+	g.stepWith(req)
+	g.deleted(d, "long 1s")
+	g.stepWith(req) // the cache does not show it yet
+	g.deleted(d, "long 1s")
+	cut := going("long", 1)
+	cut.DeletionTimestamp = &metav1.Time{Time: g.clock.Now()}
+	g.pods.put(cut)
+	g.pods.remove("n", "uid-short")
+	if got := g.stepWith(req); got.Done || got.Counts.Terminating != 1 {
+		t.Fatalf("want to wait for the pod a while, got %+v", got)
+	}
+	g.clock.Step(61 * time.Second)
+	if got := g.stepWith(req); !got.Done {
+		t.Fatalf("want done without the pod that should be gone, got %+v", got)
+	}
+	g.deleted(d, "long 1s")
+	require.Empty(t, g.evictor.names())
+}
+
+func TestStep_WithoutADeleterATerminatingPodIsWaitedFor(t *testing.T) {
+	g := newRig(t, nil)
+	going := pod("n", "a")
+	going.DeletionTimestamp, going.DeletionGracePeriodSeconds = &metav1.Time{Time: g.clock.Now()}, new(int64(600))
+	g.pods.put(going)
+	got := g.stepWith(Request{Policy: &drain.Policy{Stages: []drain.Stage{{Mode: drain.ModeDelete, Grace: new(int64(1))}}}})
+	if got.Counts.Terminating != 1 || len(got.Blockers) != 0 {
+		t.Errorf("want the pod to count as terminating, got %+v", got)
+	}
+}
+
+func TestStep_TheAnswersOfHopelessEvictionsMayBeOvercome(t *testing.T) {
+	cases := map[string]struct {
+		answer func() error
+		policy drain.Policy
+		rests  time.Duration
+	}{
+		"two budgets, found by the server": {twoBudgets, drain.Policy{MultipleBudgets: drain.MultipleBudgetsPolicy{DeleteAfter: 10 * time.Second}}, 10 * time.Second},
+		"a namespace that is terminating":  {terminatingNamespace, drain.Policy{DeleteInTerminatingNamespaces: true}, 30 * time.Second},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g, d := newDeletingRig(t, func(c *Config) { c.Budgets = nil })
+			g.evictor.answerWith(func(context.Context, PodRef) error { return tc.answer() })
+			g.pods.put(pod("n", "a"))
+			req := Request{Policy: &tc.policy, StartedAt: g.clock.Now()}
+			g.start()
+			defer g.stop()
+			g.stepWith(req)
+			g.settled(1)
+			g.clock.Step(tc.rests - time.Millisecond)
+			g.stepWith(req)
+			g.deleted(d)
+			g.clock.Step(time.Millisecond)
+			g.stepWith(req)
+			g.deleted(d, "a own")
+			g.stepWith(req)
+			g.settled(1)
+			g.deleted(d, "a own")
+		})
+	}
+}
+
+func TestStep_TwoBudgetsSeenInTheCacheAreDeletedWithoutAnEviction(t *testing.T) {
+	g, d := newDeletingRig(t, nil)
+	g.budgets.set(5, 10)
+	second := g.budgets.list[0].DeepCopy()
+	second.Name = "second"
+	g.budgets.list = append(g.budgets.list, *second)
+	g.pods.put(pod("n", "a"))
+	req := Request{
+		StartedAt: g.clock.Now(),
+		Policy:    &drain.Policy{MultipleBudgets: drain.MultipleBudgetsPolicy{DeleteAfter: time.Minute}},
+	}
+	g.start()
+	defer g.stop()
+	if got := g.stepWith(req); len(got.Blockers) != 1 || got.Blockers[0].Reason != drain.ReasonMultipleBudgets {
+		t.Fatalf("want the two budgets named, got %+v", got)
+	}
+	g.clock.Step(time.Minute)
+	g.stepWith(req)
+	g.deleted(d, "a own")
+	g.stepWith(req)
+	g.deleted(d, "a own")
+	require.Empty(t, g.evictor.names())
+}
+
+func TestStep_AQueuedPodThatIsHeldNowIsTakenBack(t *testing.T) {
+	g, _ := newDeletingRig(t, nil)
+	g.budgets.set(1, 10)
+	g.pods.put(pod("n", "a"))
+	req := Request{StartedAt: g.clock.Now(), Policy: &drain.Policy{Stages: []drain.Stage{{After: time.Minute, Mode: drain.ModeAbandon}}}}
+	g.stepWith(req) // queued, not sent: nothing runs yet
+	g.clock.Step(time.Minute)
+	if got := g.stepWith(req); !got.Abandoned {
+		t.Fatalf("want the drain abandoned, got %+v", got)
+	}
+	require.Empty(t, g.runner.nodes["n"].queue)
+	for _, b := range g.runner.budgets {
+		require.Empty(t, b.tokens)
+	}
+	g.start()
+	defer g.stop()
+	g.settled(0)
+}
+
+func TestStep_TheGracePeriodOfThePolicyIsPassedOn(t *testing.T) {
+	var got *int64
+	g := newRig(t, func(c *Config) {
+		c.Evictor = EvictorFunc(func(_ context.Context, _ PodRef, o EvictOptions) error { got = o.GracePeriodSeconds; return nil })
+	})
+	g.pods.put(pod("n", "a"))
+	g.start()
+	defer g.stop()
+	g.stepWith(Request{Policy: &drain.Policy{GracePeriod: new(int64(7))}})
+	g.eventually("the pod is accepted", func() bool {
+		g.runner.mu.Lock()
+		defer g.runner.mu.Unlock()
+		return g.runner.inFlight == 0 && g.runner.attempts["uid-a"].state == accepted
+	})
+	require.Equal(t, int64(7), *got)
+}
+
+func TestStep_AnInvalidPolicyIsRefusedBeforeTheCordon(t *testing.T) {
+	g := newRig(t, nil)
+	_, err := g.runner.Step(t.Context(), Request{Node: schedulable("n", "1"), Policy: &drain.Policy{GracePeriod: new(int64(0))}})
+	require.ErrorContains(t, err, "AllowImmediateKill")
+	require.Empty(t, g.nodes.patches)
+}
+
+func TestStep_WithoutAnInstanceThereIsNothingToDrain(t *testing.T) {
+	g := newRig(t, nil)
+	g.pods.lost = true
+	g.pods.put(pod("n", "a"))
+	if got := g.stepWith(Request{Node: schedulable("n", "1"), InstanceGone: true}); !got.Done {
+		t.Errorf("want done at once, got %+v", got)
+	}
+	require.Empty(t, g.nodes.patches)
+}
