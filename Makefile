@@ -18,6 +18,9 @@ NESTED := $(patsubst %/go.mod,%,$(shell find examples -name go.mod))
 
 FUZZTIME ?= 10s
 BENCH ?= .
+ROUNDS ?= 1
+SCENARIO ?=
+ARMS ?=
 
 # Everything is pure Go. Only the race detector needs cgo.
 export CGO_ENABLED := 0
@@ -48,6 +51,10 @@ race: ## Everything that make test runs, under the race detector, where there is
 .PHONY: bench
 bench: ## Benchmarks with allocations (BENCH=regexp picks some)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m ./...
+
+.PHONY: bench-drain
+bench-drain: control-plane ## Drains side by side with kubectl and Cluster API on a real control plane (ROUNDS=3 prints medians; SCENARIO=1,4, ARMS=ours,kubectl)
+	$(GO) run ./examples/controlplane/drainbench --rounds $(ROUNDS) --scenario '$(SCENARIO)' --arms '$(ARMS)'
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
