@@ -135,7 +135,8 @@ func asPod(obj any) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// nodeListWatch lists and watches the pods of one Node through a controller-runtime client.
+// nodeListWatch watches the pods of one Node through a controller-runtime client. Servers that stream lists send what is
+// there through the watch, which is one request; of others it asks for a list first, which is client-go's own fallback.
 type nodeListWatch struct {
 	*cache.ListWatch
 	client client.WithWatch
@@ -150,10 +151,6 @@ func newNodeListWatch(c client.WithWatch, w *nodeWatch) *nodeListWatch {
 	return l
 }
 
-// IsWatchListSemanticsUnSupported keeps reflectors on list and watch: in-memory stores do not stream lists, and for the
-// pods of one Node a plain list is as cheap.
-func (l *nodeListWatch) IsWatchListSemanticsUnSupported() bool { return true }
-
 // list always asks for a consistent read: resource version 0, the reflector's first choice, may be answered from a cache
 // that has not seen the newest pods.
 func (l *nodeListWatch) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
@@ -167,6 +164,9 @@ func (l *nodeListWatch) list(ctx context.Context, opts metav1.ListOptions) (runt
 }
 
 func (l *nodeListWatch) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
+		opts.ResourceVersion = "" // as consistent as a list
+	}
 	w, err := l.client.Watch(ctx, &corev1.PodList{}, l.options(&opts))
 	if err != nil {
 		l.report(ctx, fmt.Errorf("watch: %w", err))

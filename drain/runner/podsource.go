@@ -35,8 +35,9 @@ type ScopedOptions struct {
 	MaxBackoff time.Duration
 }
 
-// ScopedPodSource is a [PodSource] with one list and one watch per Node, by the field selector spec.nodeName, from the
-// first look at the Node until Release. Lists are consistent reads, never served from an old cache.
+// ScopedPodSource is a [PodSource] with one watch per Node, by the field selector spec.nodeName, from the first look at the
+// Node until Release. The watch brings the pods that are there; where the server does not stream lists, a list comes before
+// it. Both are consistent reads, never served from an old cache.
 type ScopedPodSource struct {
 	client client.WithWatch
 	opts   ScopedOptions

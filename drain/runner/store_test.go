@@ -280,9 +280,9 @@ func TestStore_ABudgetThatCanNeverOpenIsNamed(t *testing.T) {
 
 func TestStore_ASourceThatCannotListIsAnErrorAndNeverDone(t *testing.T) {
 	c := newCluster(t, "n1")
-	podLists := func(r fake.Request) bool { return r.Verb == "list" && r.GVK.Kind == "Pod" }
+	podReads := func(r fake.Request) bool { return (r.Verb == "list" || r.Verb == "watch") && r.GVK.Kind == "Pod" }
 	mend := c.store.Inject(fake.Fault{
-		Match: podLists, Times: -1, Err: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no access")),
+		Match: podReads, Times: -1, Err: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no access")),
 	})
 	c.drain("n1")
 	c.eventually("the failure is reported", func() bool {
