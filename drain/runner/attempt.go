@@ -37,7 +37,7 @@ type attempt struct {
 	failures   int
 	budget     types.NamespacedName // the only budget that selects the pod; empty if there is none
 	token      bool                 // counts against the budget until its status shows the eviction
-	seenRV     string               // the budget's version known when the eviction was accepted
+	seenRV     string               // the budget's version known when the eviction was accepted, or refused for the budget
 }
 
 // budgetState is shared by all Nodes.
@@ -47,7 +47,7 @@ type budgetState struct {
 	inFlight    int
 	limit       int       // of requests under way, halved by contention
 	closedRV    string    // version at which the server refused
-	closedUntil time.Time // when to trust the cached status again, unless a newer version comes
+	closedUntil time.Time // acceptances before are of requests sent before the refusal
 	restUntil   time.Time // no request at all before
 	probeAt     time.Time // when to try one pod although the cached status says no
 }
@@ -86,11 +86,30 @@ func (r *Runner) observeLocked(budgets []*policyv1.PodDisruptionBudget, now time
 	return spent
 }
 
-func (b *budgetState) closed(now time.Time) bool {
-	if now.Before(b.restUntil) {
-		return true
+// asked says whether a request that counts against the budget is queued or under way.
+func (b *budgetState) asked() bool {
+	for _, a := range b.tokens {
+		if a.state == queued || a.state == inFlight {
+			return true
+		}
 	}
-	return now.Before(b.closedUntil) && b.seenRV == b.closedRV
+	return false
+}
+
+// over says whether nothing is left that a Node drained later would have to know.
+func (b *budgetState) over(now time.Time) bool {
+	for _, a := range b.tokens {
+		if a.state != accepted || now.Before(a.retryAt) {
+			return false
+		}
+	}
+	return b.inFlight == 0 && !now.Before(b.closedUntil) && !now.Before(b.restUntil)
+}
+
+// closed says that the cached status is not to be trusted: the server has just refused what this version of it promises.
+// Only probes go out then, until a newer version comes or the server accepts one of them.
+func (b *budgetState) closed(now time.Time) bool {
+	return now.Before(b.restUntil) || b.closedRV != "" && b.seenRV == b.closedRV
 }
 
 // shownBy says whether the budget's status accounts for the eviction. The server records the pod's name there until the
@@ -141,11 +160,8 @@ func (r *Runner) refreshLocked(ns *nodeState, pods []*corev1.Pod, now time.Time)
 
 // reopenedLocked says whether the budget that refused the pod has changed since.
 func (r *Runner) reopenedLocked(a *attempt) bool {
-	if a.hold.Reason != drain.ReasonBudgetExhausted && a.hold.Reason != drain.ReasonBudgetStale {
-		return false
-	}
 	b := r.budgets[a.budget]
-	return b != nil && b.closedRV != "" && b.seenRV != b.closedRV
+	return b != nil && a.seenRV != "" && a.seenRV != b.seenRV
 }
 
 // heldLocked tells the planner which pods to leave alone.

@@ -41,8 +41,8 @@ func (r *Runner) cordon(ctx context.Context, node *corev1.Node) (time.Time, erro
 		return time.Time{}, nil
 	}
 	if node.Spec.Unschedulable {
-		if ns.cordonSeen.IsZero() {
-			ns.cordonSeen = r.cfg.Clock.Now()
+		if now := r.cfg.Clock.Now(); ns.cordonSeen.IsZero() || ns.cordonSeen.After(now) { // or the clock was set back
+			ns.cordonSeen = now
 		}
 		seen := ns.cordonSeen
 		r.mu.Unlock()

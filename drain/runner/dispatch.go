@@ -15,7 +15,7 @@ import (
 // acceptedFor is how long a pod may look alive after the server accepted its eviction before it is asked for again.
 const acceptedFor = 30 * time.Second
 
-// job is one request under way. It carries what the end has to undo, because the attempt may vanish meanwhile.
+// job is one request under way. It carries what the end has to undo, because the attempt may be dropped meanwhile.
 type job struct {
 	ref    PodRef
 	node   string
@@ -168,6 +168,9 @@ func (r *Runner) finish(j job, err error, stillThere, stopping bool) {
 	switch {
 	case outcome.Class == drain.Accepted || outcome.Class == drain.Gone:
 		a.state, a.failures, a.retryAt = accepted, 0, now.Add(max(acceptedFor, outcome.RetryAfter))
+		if outcome.Class == drain.Accepted && a.token && j.budget != nil && !now.Before(j.budget.closedUntil) {
+			j.budget.closedRV = "" // a probe went through
+		}
 		if outcome.Class == drain.Gone {
 			r.releaseTokenLocked(a)
 			a.retryAt = now.Add(r.cfg.ProbeInterval)
@@ -191,6 +194,10 @@ func (r *Runner) restLocked(a *attempt, o drain.Outcome, now time.Time) {
 	a.failures++
 	a.state, a.hold = resting, drain.HoldFor(o)
 	a.retryAt = now.Add(backoff(o, a.failures, r.cfg.ProbeInterval))
+	a.seenRV = ""
+	if b := r.budgets[a.budget]; b != nil && (o.Class == drain.BudgetExhausted || o.Class == drain.BudgetStale) {
+		a.seenRV = b.seenRV
+	}
 	if a.token {
 		r.releaseTokenLocked(a)
 		r.wakeWaitersLocked(a.budget)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -192,8 +193,9 @@ func (r *Runner) forgetLocked(node string) {
 	}
 	delete(r.nodes, node)
 	r.ring = slices.DeleteFunc(r.ring, func(name string) bool { return name == node })
-	if len(r.nodes) == 0 && r.inFlight == 0 {
-		clear(r.budgets)
+	if len(r.nodes) == 0 {
+		now := r.cfg.Clock.Now()
+		maps.DeleteFunc(r.budgets, func(_ types.NamespacedName, b *budgetState) bool { return b.over(now) })
 	}
 }
 

@@ -218,7 +218,7 @@ func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
 		switch {
 		case b.probeAt.IsZero() || now.Sub(b.probeAt) > 4*r.cfg.ProbeInterval: // closed only now, or anew
 			b.probeAt = now.Add(r.cfg.ProbeInterval)
-		case !now.Before(b.probeAt) && !now.Before(b.restUntil):
+		case !now.Before(b.probeAt) && !now.Before(b.restUntil) && !b.asked():
 			b.probeAt = now.Add(r.cfg.ProbeInterval)
 			r.enqueueLocked(ns, d, true)
 		}

@@ -1,0 +1,285 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// simPods is a PodSource: per Node a list, then changes in the server's order, each somewhat late, until it loses touch.
+type simPods struct {
+	p *simProcess
+
+	mu      sync.Mutex
+	nodes   map[string]*simNodePods
+	changed func(node string)
+	wanted  []string // looked at for the first time; the test's goroutine lists them
+}
+
+type simNodePods struct {
+	pods   map[types.NamespacedName]*corev1.Pod
+	synced bool
+	err    error
+	follow int       // counts the watches; what an older one still had to say is lost
+	open   bool      // a watch is open
+	last   time.Time // when the latest change comes in
+}
+
+func (c *simPods) Pods(node string) ([]*corev1.Pod, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.nodes[node]
+	if n == nil {
+		n = &simNodePods{}
+		c.nodes[node] = n
+		c.wanted = append(c.wanted, node)
+		c.p.s.notify()
+	}
+	pods := make([]*corev1.Pod, 0, len(n.pods))
+	for _, key := range inOrder(n.pods) {
+		pods = append(pods, n.pods[key])
+	}
+	return pods, n.synced && n.err == nil, n.err
+}
+
+func (c *simPods) Release(node string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.nodes, node)
+}
+
+func (c *simPods) Run(ctx context.Context, changed func(string)) error {
+	c.mu.Lock()
+	c.changed = changed
+	c.mu.Unlock()
+	<-ctx.Done()
+	return nil
+}
+
+// change applies f and tells the Runner, as long as the Node is looked at and f says that something happened.
+func (c *simPods) change(node string, n *simNodePods, f func() bool) {
+	c.mu.Lock()
+	same := c.nodes[node] == n && f()
+	changed := c.changed
+	c.mu.Unlock()
+	if same && changed != nil && !c.p.ended {
+		changed(node)
+	}
+}
+
+// openCaches lists Nodes that were looked at for the first time, after a while.
+func (p *simProcess) openCaches() {
+	c := p.pods
+	c.mu.Lock()
+	wanted := c.wanted
+	c.wanted = nil
+	c.mu.Unlock()
+	for _, node := range wanted {
+		c.mu.Lock()
+		n := c.nodes[node]
+		c.mu.Unlock()
+		if n != nil {
+			p.s.after(p.s.upTo(2*time.Second), func() { c.list(node, n) })
+		}
+	}
+}
+
+// list reads everything at once, as a reflector does at the start and after it lost touch.
+func (c *simPods) list(node string, n *simNodePods) {
+	c.change(node, n, func() bool {
+		n.pods = map[types.NamespacedName]*corev1.Pod{}
+		for key, p := range c.p.s.pods {
+			if p.obj.Spec.NodeName == node {
+				n.pods[key] = p.obj
+			}
+		}
+		n.synced, n.err, n.open, n.last = true, nil, true, time.Now()
+		n.follow++
+		return true
+	})
+}
+
+// changedAt delivers a change of a pod to the watch of its Node.
+func (c *simPods) changedAt(obj *corev1.Pod, gone bool) {
+	node := obj.Spec.NodeName
+	c.mu.Lock()
+	n := c.nodes[node]
+	c.mu.Unlock()
+	if n == nil || !n.open {
+		return
+	}
+	follow := n.follow
+	at := time.Now().Add(c.p.s.upTo(c.p.s.setup.podLag))
+	if at.Before(n.last) {
+		at = n.last
+	}
+	n.last = at
+	c.p.s.at(at, func() {
+		c.change(node, n, func() bool {
+			if n.follow != follow || !n.open {
+				return false
+			}
+			if key := nameOf(obj); !gone {
+				n.pods[key] = obj
+			} else if known := n.pods[key]; known != nil && known.UID == obj.UID {
+				delete(n.pods, key)
+			}
+			return true
+		})
+	})
+}
+
+// lose breaks the watch of a Node; with a reason when the server refuses to open another one.
+func (c *simPods) lose(node string, refused bool, again time.Duration) {
+	c.mu.Lock()
+	n := c.nodes[node]
+	c.mu.Unlock()
+	if n == nil || !n.open {
+		return
+	}
+	c.change(node, n, func() bool {
+		n.open, n.synced = false, false
+		if refused {
+			n.err = errors.New("watch: connection refused")
+		}
+		return true
+	})
+	c.p.s.after(again, func() { c.list(node, n) })
+}
+
+// simBudgets is the cache of budgets: a reader and its informer.
+type simBudgets struct {
+	client.Reader
+	p       *simProcess
+	last    time.Time
+	stalled time.Time // nothing comes in before
+
+	mu      sync.Mutex
+	synced  bool
+	items   map[types.NamespacedName]*policyv1.PodDisruptionBudget
+	handler toolscache.ResourceEventHandler
+}
+
+func (c *simBudgets) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	into, ok := list.(*policyv1.PodDisruptionBudgetList)
+	if !ok {
+		return errors.New("only budgets are cached")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.synced && !c.p.s.setup.informers {
+		return errors.New("the cache is not started")
+	}
+	for _, key := range inOrder(c.items) {
+		if key.Namespace == o.Namespace {
+			into.Items = append(into.Items, *c.items[key])
+		}
+	}
+	return nil
+}
+
+// fill is the first list.
+func (c *simBudgets) fill() {
+	c.mu.Lock()
+	c.synced, c.items = true, map[types.NamespacedName]*policyv1.PodDisruptionBudget{}
+	for key, b := range c.p.s.budgets {
+		c.items[key] = b.obj
+	}
+	c.mu.Unlock()
+	for _, key := range inOrder(c.items) {
+		c.tell(func(h toolscache.ResourceEventHandler) { h.OnAdd(c.items[key], true) })
+	}
+}
+
+func (c *simBudgets) tell(f func(toolscache.ResourceEventHandler)) {
+	c.mu.Lock()
+	h := c.handler
+	c.mu.Unlock()
+	if h != nil && !c.p.ended {
+		f(h)
+	}
+}
+
+func (c *simBudgets) changedAt(obj *policyv1.PodDisruptionBudget, gone bool) {
+	if c.p.s.setup.stuck {
+		return
+	}
+	at := time.Now().Add(c.p.s.upTo(c.p.s.setup.budgetLag))
+	for _, earliest := range []time.Time{c.last, c.stalled} {
+		if at.Before(earliest) {
+			at = earliest
+		}
+	}
+	c.last = at
+	c.p.s.at(at, func() { c.deliver(obj, gone) })
+}
+
+func (c *simBudgets) deliver(obj *policyv1.PodDisruptionBudget, gone bool) {
+	c.mu.Lock()
+	if !c.synced {
+		c.mu.Unlock()
+		return
+	}
+	key := nameOf(obj)
+	before := c.items[key]
+	if gone && before != nil && before.UID != obj.UID {
+		c.mu.Unlock()
+		return // of the one before
+	}
+	if gone {
+		delete(c.items, key)
+	} else if before == nil || laterThan(obj.ResourceVersion, before.ResourceVersion) {
+		c.items[key] = obj
+	}
+	c.mu.Unlock()
+	c.tell(func(h toolscache.ResourceEventHandler) {
+		switch {
+		case gone:
+			h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: obj})
+		case before == nil:
+			h.OnAdd(obj, false)
+		default:
+			h.OnUpdate(before, obj)
+		}
+	})
+}
+
+// simInformer is what the Runner sees of the informer.
+type simInformer struct {
+	cache.Informer
+	c *simBudgets
+}
+
+func (c *simBudgets) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return simInformer{c: c}, nil
+}
+
+func (i simInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.c.mu.Lock()
+	defer i.c.mu.Unlock()
+	i.c.handler = h
+	return nil, nil
+}
+
+func (i simInformer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error {
+	i.c.mu.Lock()
+	defer i.c.mu.Unlock()
+	i.c.handler = nil
+	return nil
+}
+
+func (i simInformer) HasSynced() bool {
+	i.c.mu.Lock()
+	defer i.c.mu.Unlock()
+	return i.c.synced
+}
