@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
+)
+
+// detachLook is how often volumes are looked at, in memory.
+const detachLook = 250 * time.Millisecond
+
+// detach waits until the volumes of the drained Nodes are detached.
+func (s *session) detach(ctx context.Context, rules []drain.Rule, nodes []*corev1.Node, f *follower) error {
+	cfg, opts, err := runner.Standalone(s.config)
+	if err != nil {
+		return err
+	}
+	if cfg.Volumes, err = runner.NewCachedVolumes(cfg.Informers); err != nil {
+		return err
+	}
+	r, err := runner.New(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer stop(nil)
+	for _, run := range []func(context.Context) error{opts.Beside, r.Start} {
+		beside.Go(func() {
+			if err := run(ctx); err != nil {
+				stop(err)
+			}
+		})
+	}
+	began := s.now()
+	for left := f.drained(nodes); len(left) > 0; {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(detachLook):
+		}
+		left = attached(ctx, r, f, left, runner.VolumeRequest{Rules: rules, StartedAt: began})
+	}
+	return nil
+}
+
+// attached returns those Nodes whose volumes have to be waited for.
+func attached(ctx context.Context, r *runner.Runner, f *follower, nodes []*corev1.Node, req runner.VolumeRequest) []*corev1.Node {
+	var still []*corev1.Node
+	for _, node := range nodes {
+		req.Node = node
+		result, err := r.StepVolumes(ctx, req)
+		if ctx.Err() != nil {
+			return nodes
+		}
+		if err != nil || !result.Done { // an error is passing: what is not all listed yet is unread
+			still = append(still, node)
+		}
+		f.volumes(node.Name, result, err)
+	}
+	return still
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitBlocked     = 3
+	exitOutOfTime   = 4
+	exitInterrupted = 130
+)
+
+func main() {
+	// What client-go has to say would spoil the picture; what matters of it comes back as errors.
+	ctrllog.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// execute is main without the process.
+func execute(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	p := &program{stdout: stdout, stderr: stderr, connect: connect, now: time.Now}
+	return p.execute(ctx, args)
+}
+
+// program is what commands have in common. Tests put another cluster behind it.
+type program struct {
+	stdout, stderr io.Writer
+	connect        func(options) (*rest.Config, error)
+	now            func() time.Time
+	quick          bool // tests wait for less
+}
+
+// execute runs one command. An ended ctx is a person's Ctrl-C.
+func (p *program) execute(ctx context.Context, args []string) int {
+	o, err := parse(args, p.stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case err != nil:
+		p.say(err)
+		fmt.Fprintln(p.stderr, "Run with --help for help.")
+		return exitUsage
+	case o.printRBAC:
+		return p.code(printRBAC(p.stdout, o))
+	}
+	s, err := p.open(o)
+	if err != nil {
+		p.say(err)
+		return exitFailed
+	}
+	switch {
+	case o.command == commandUncordon:
+		return s.uncordon(ctx)
+	case o.command == commandPlan || o.dryRun == dryRunClient:
+		return s.plan(ctx)
+	default:
+		return s.run(ctx)
+	}
+}
+
+// session is one command with a cluster.
+type session struct {
+	*program
+	options
+	config *rest.Config
+	client kubernetes.Interface
+}
+
+func (p *program) open(o options) (*session, error) {
+	cfg, err := p.connect(o)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
+	}
+	return &session{program: p, options: o, config: cfg, client: client}, nil
+}
+
+// say tells about an error. Several that were joined get a line each.
+func (p *program) say(err error) {
+	for line := range strings.Lines(printable(err.Error())) {
+		fmt.Fprintf(p.stderr, "drainctl: %s\n", strings.TrimRight(line, "\n"))
+	}
+}
+
+// code tells a person about an error and returns the exit code.
+func (p *program) code(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	p.say(err)
+	return exitFailed
+}

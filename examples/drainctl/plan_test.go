@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+var update = flag.Bool("update", false, "write testdata instead of comparing with it")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), -update writes it:\n%s", path, diff)
+	}
+}
+
+func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+
+// judged plans with the flags of a command and without a cluster.
+func judged(t *testing.T, snap *snapshot, args ...string) (*report, *session) {
+	t.Helper()
+	o, err := parse(args, io.Discard)
+	require.NoError(t, err)
+	s := &session{program: &program{now: noon}, options: o}
+	r, err := s.judge(snap)
+	require.NoError(t, err)
+	return r, s
+}
+
+// twoNodes have one of everything that a plan can say.
+func twoNodes() *snapshot {
+	silent := newNode("worker-2")
+	silent.Spec.Unschedulable = true
+	silent.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(noon().Add(-7 * time.Minute)),
+	}}
+	going := newPod("worker-2", "going", app("going"))
+	going.DeletionTimestamp = new(metav1.NewTime(noon().Add(10 * time.Second)))
+	going.Finalizers = []string{"example.com/goodbye"}
+	slow := newPod("worker-1", "dns", inNamespace("kube-system"), critical, app("dns"))
+	slow.Spec.TerminationGracePeriodSeconds = new(int64(60))
+	return &snapshot{
+		nodes: []*corev1.Node{newNode("worker-1"), silent},
+		pods: map[string][]*corev1.Pod{
+			"worker-1": append(numbered("worker-1", "web", 2), slow, newPod("worker-1", "cache", app("cache"), withScratch),
+				newPod("worker-1", "agent", inNamespace("kube-system"), owned("apps/v1", "DaemonSet", "agent"), app("agent")),
+				newPod("worker-1", "orphan", owned("apps/v1", "DaemonSet", "gone"), app("orphan")),
+				newPod("worker-1", "db-0", app("db"))),
+			"worker-2": {newPod("worker-2", "web-9"), going, newPod("worker-2", "debug", bare, app("debug"))},
+		},
+		budgets: []*policyv1.PodDisruptionBudget{newBudget("web", 2, 3), newBudget("db", 3, 3)},
+		orphans: map[types.NamespacedName]bool{{Namespace: "default", Name: "gone"}: true},
+	}
+}
+
+func TestPlan_AsATable(t *testing.T) {
+	t.Parallel()
+	r, s := judged(t, twoNodes(), "plan", "worker-1", "worker-2", "--order", "critical-last")
+	golden(t, "plan.txt", r.text(false, s.again(commandRun)))
+	require.True(t, r.Blocked)
+}
+
+func TestPlan_AsAWideTableWithEverythingLetGo(t *testing.T) {
+	t.Parallel()
+	r, s := judged(t, twoNodes(), "plan", "worker-1", "worker-2", "-o", "wide", "--force", "--delete-emptydir-data", "--disable-eviction",
+		"--grace-period", "15")
+	golden(t, "plan-wide.txt", r.text(true, s.again(commandRun)))
+	require.False(t, r.Blocked, "nothing is left that never goes")
+}
+
+func TestPlan_AsJSON(t *testing.T) {
+	t.Parallel()
+	r, _ := judged(t, twoNodes(), "plan", "worker-1", "worker-2", "-o", "json")
+	var out bytes.Buffer
+	require.NoError(t, printJSON(&out, r))
+	golden(t, "plan.json", out.String())
+}
+
+func TestPlan_WhatStandsInTheWayForGood(t *testing.T) {
+	t.Parallel()
+	closed := []*policyv1.PodDisruptionBudget{newBudget("web", 3, 3)}
+	finalized := newPod("n", "a")
+	finalized.Finalizers = []string{"example.com/x"}
+	for name, c := range map[string]struct {
+		reason  string
+		pod     *corev1.Pod
+		budgets []*policyv1.PodDisruptionBudget
+		flags   []string
+		when    string
+		remedy  string // empty: nothing stands in the way
+	}{
+		"a pod like any other":       {pod: newPod("n", "a"), when: whenNow},
+		"a closed budget":            {pod: newPod("n", "a"), budgets: []*policyv1.PodDisruptionBudget{newBudget("web", 2, 2)}, when: whenNever, remedy: "more than 2 replicas"},
+		"a budget that will open":    {reason: "one pod is not healthy yet", pod: newPod("n", "a"), budgets: closing(), when: whenLater},
+		"a budget without a way":     {pod: newPod("n", "a"), budgets: closed, when: whenNever, remedy: "--disable-eviction"},
+		"is overcome in time":        {pod: newPod("n", "a"), budgets: closed, flags: []string{"--delete-after=1m"}, when: whenLater},
+		"or at once":                 {pod: newPod("n", "a"), budgets: closed, flags: []string{"--disable-eviction"}, when: whenNow},
+		"local data":                 {pod: newPod("n", "a", withScratch), when: whenNever, remedy: "--delete-emptydir-data"},
+		"local data that may go":     {pod: newPod("n", "a", withScratch), flags: []string{"--delete-emptydir-data"}, when: whenNow},
+		"local data in Cluster API":  {pod: newPod("n", "a", withScratch), flags: []string{"--rules=capi"}, when: whenNow},
+		"no controller":              {pod: newPod("n", "a", bare), when: whenNever, remedy: "--force"},
+		"no controller, and force":   {pod: newPod("n", "a", bare), flags: []string{"--force"}, when: whenNow},
+		"a DaemonSet":                {pod: newPod("n", "a", owned("apps/v1", "DaemonSet", "d")), when: whenStays},
+		"a DaemonSet that may not":   {pod: newPod("n", "a", owned("apps/v1", "DaemonSet", "d")), flags: []string{"--ignore-daemonsets=false"}, when: whenNever, remedy: "leave --ignore-daemonsets on"},
+		"an orphan":                  {pod: newPod("n", "a", owned("apps/v1", "DaemonSet", "gone")), when: whenNever, remedy: "the DaemonSet is gone"},
+		"a pod that is not selected": {pod: newPod("n", "a"), flags: []string{"--pod-selector=app=db"}, when: whenStays},
+		"a finalizer":                {reason: "its controller may live", pod: finalized, when: whenNow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			snap := &snapshot{
+				nodes: []*corev1.Node{newNode("n")}, pods: map[string][]*corev1.Pod{"n": {c.pod}}, budgets: c.budgets,
+				orphans: map[types.NamespacedName]bool{{Namespace: "default", Name: "gone"}: true},
+			}
+			r, _ := judged(t, snap, append([]string{"plan", "n"}, c.flags...)...)
+			require.Equal(t, c.when, r.Nodes[0].Pods[0].When, c.reason)
+			require.Equal(t, c.remedy != "", r.Blocked, c.reason)
+			if c.remedy != "" {
+				require.Contains(t, r.Obstacles[0].Remedy, c.remedy)
+			}
+		})
+	}
+}
+
+// closing returns a budget that allows nothing at the moment.
+func closing() []*policyv1.PodDisruptionBudget {
+	pdb := newBudget("web", 2, 2)
+	pdb.Status.ExpectedPods = 3
+	return []*policyv1.PodDisruptionBudget{pdb}
+}
+
+func TestPlan_PassesGracePeriodsOn(t *testing.T) {
+	t.Parallel()
+	snap := &snapshot{nodes: []*corev1.Node{newNode("n")}, pods: map[string][]*corev1.Pod{"n": {newPod("n", "a")}}}
+	r, _ := judged(t, snap, "plan", "n", "--grace-period=5")
+	require.EqualValues(t, 5, r.Nodes[0].Pods[0].GracePeriodSeconds)
+	require.InDelta(t, 5, r.Bound.Seconds, 0)
+}
+
+func TestPlan_DoesNotWaitForPodsThatShouldBeGone(t *testing.T) {
+	t.Parallel()
+	stuck := newPod("n", "a")
+	stuck.DeletionTimestamp = new(metav1.NewTime(noon().Add(-2 * time.Minute)))
+	snap := &snapshot{nodes: []*corev1.Node{newNode("n")}, pods: map[string][]*corev1.Pod{"n": {stuck}}}
+	r, _ := judged(t, snap, "plan", "n")
+	require.Equal(t, whenGoing, r.Nodes[0].Pods[0].When)
+	r, _ = judged(t, snap, "plan", "n", "--skip-wait-for-delete-timeout=60")
+	require.Equal(t, whenStays, r.Nodes[0].Pods[0].When)
+	require.Equal(t, drain.ReasonStuckTerminating, r.Nodes[0].Pods[0].Reason)
+}
+
+func TestPlan_TextOfAClusterCannotSteerTheTerminal(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "a [2J b", oneLine("a\x1b [2J\n\tb\x07"))
+}
+
+func TestPlan_ChangesNothingAndReadsAsLittleAsItCan(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "a", "b")
+	s.create(newDaemonSet("default", "agent"))
+	s.pods(newPod("a", "web-0"), newPod("b", "web-1"), newPod("a", "agent-a", owned("apps/v1", "DaemonSet", "agent"), app("agent")))
+	s.store.ResetRequests()
+	got := s.do("plan", "-l", "pool=old", "-o", "json")
+	require.Equal(t, exitDone, got.code, got.stderr)
+	var r report
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &r))
+	require.Len(t, r.Nodes, 2)
+	require.Equal(t, whenReport{Pods: 2, Now: 1, Stay: 1}, r.Nodes[0].Counts)
+	require.Zero(t, s.writes())
+	require.Len(t, s.store.Requests(), 5, "Nodes, the pods of each, budgets, DaemonSets")
+}
+
+func TestPlan_ManyNodesAreReadWithOneListOfPods(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for i := range wholeCluster {
+		s.create(newNode(fmt.Sprintf("n%d", i)))
+	}
+	s.create(newNode("other"))
+	s.pods(newPod("n3", "a"), newPod("other", "b"))
+	s.store.ResetRequests()
+	args := []string{"plan", "-o=json"}
+	for i := range wholeCluster {
+		args = append(args, fmt.Sprintf("n%d", i))
+	}
+	got := s.do(args...)
+	require.Equal(t, exitDone, got.code, got.stderr)
+	require.Equal(t, 1, s.store.CountRequests(requests("list", "Pod")))
+	require.Contains(t, got.stdout, `"name": "a"`)
+	require.NotContains(t, got.stdout, `"name": "b"`)
+}
+
+func TestPlan_CountsBudgetsOverAllNodes(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "a", "b")
+	s.pods(newPod("a", "web-0"), newPod("b", "web-1"))
+	s.budget("web", 1)
+	got := s.do("plan", "a", "b")
+	require.Equal(t, exitDone, got.code, got.stderr)
+	require.Contains(t, got.stdout, "a: 1 pod, 1 go now")
+	require.Contains(t, got.stdout, "b: 1 pod, 1 go later")
+	require.Contains(t, got.stdout, "at least 2 waves of evictions because of budget default/web")
+	require.Contains(t, got.stdout, "To drain: drainctl run a b")
+}
+
+func TestPlan_ExitCodeTellsWhetherSomethingStandsInTheWay(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "a")
+	s.pods(newPod("a", "debug", bare))
+	require.Equal(t, exitBlocked, s.do("plan", "a").code)
+	require.Equal(t, exitBlocked, s.do("plan", "a", "-o=json").code)
+	require.Equal(t, exitBlocked, s.do("run", "a", "--dry-run=client").code)
+	require.Equal(t, exitDone, s.do("plan", "a", "--force").code)
+}
