@@ -108,7 +108,7 @@ func (b *simBook) show(node *corev1.Node, view simView, result runner.Result) {
 		most: map[types.NamespacedName]int32{}, under: map[types.UID]types.NamespacedName{},
 	}
 	b.seen[node.Name] = seen
-	b.showPods(seen)
+	b.showPods(seen, old)
 	for name, pdb := range view.budgets {
 		purse := b.budgets[name]
 		if purse == nil {
@@ -128,9 +128,12 @@ func (b *simBook) show(node *corev1.Node, view simView, result runner.Result) {
 	}
 }
 
-func (b *simBook) showPods(seen *simSeen) {
+func (b *simBook) showPods(seen, old *simSeen) {
 	for _, pod := range seen.pods {
 		_, count := selecting(seen.budgets, pod)
+		if old != nil && old.under[pod.UID] != (types.NamespacedName{}) {
+			count++ // it may be queued under a budget that is gone
+		}
 		if count == 0 && pod.DeletionTimestamp == nil && !ignoredPod(pod) && b.pods[pod.UID] == nil && !seen.before(pod) {
 			seen.waiting[pod.UID] = true
 		}

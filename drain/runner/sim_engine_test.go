@@ -25,6 +25,7 @@ import (
 
 // sim is one run.
 type sim struct {
+	t       *testing.T // of the bubble
 	rng     *rand.Rand
 	trouble simTrouble
 	agenda  simAgenda
@@ -76,12 +77,13 @@ func simulate(t *testing.T, seed uint64, trouble simTrouble, change ...func(*sim
 	synctest.Test(t, func(t *testing.T) {
 		s.signal, s.quit = make(chan struct{}, 1), make(chan struct{}) // channels belong to their bubble
 		s.began = time.Now()
+		s.t = t
 		s.build(t)
 		for _, f := range change {
 			f(&s.setup)
 		}
-		s.start(t)
-		s.planTrouble(t)
+		s.start()
+		s.planTrouble()
 		s.loop()
 		s.end()
 	})

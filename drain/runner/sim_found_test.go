@@ -32,10 +32,12 @@ func TestDispatch_TheLongestRetryAfterCounts(t *testing.T) {
 	g.eventually("a is answered", func() bool { return g.inFlight() == 1 })
 	close(hold)
 	g.settled(2)
-	g.evictor.answerWith(nil)
-	g.clock.Step(19 * time.Second)
-	g.step("n")
-	g.settled(2)
+	earliest, sentAt := g.clock.Now().Add(20*time.Second), make(chan time.Time, 2)
+	g.evictor.answerWith(func(context.Context, PodRef) error { sentAt <- g.clock.Now(); return nil })
+	g.eventually("both are sent again", func() bool { g.clock.Step(time.Second); return len(g.evictor.names()) == 4 })
+	if at := <-sentAt; at.Before(earliest) {
+		t.Errorf("want no request before %s, got one at %s", earliest, at)
+	}
 }
 
 func TestStep_AClockSetBackDoesNotStretchTheSettleTime(t *testing.T) {
@@ -122,8 +124,9 @@ func TestStep_AnOldRefusalDoesNotCutAContentionsRestShort(t *testing.T) {
 	})
 	g.step("n")
 	g.settled(2)
-	g.step("n")
-	g.settled(2)
+	if got := g.step("n"); got.Counts.Blocked != 1 || got.RequeueAfter != 10*time.Second {
+		t.Fatalf("want a to rest for 10s, got %+v", got)
+	}
 }
 
 func TestStep_ARefusedVersionIsNotTrustedAgainAfterAWhile(t *testing.T) {
@@ -138,7 +141,9 @@ func TestStep_ARefusedVersionIsNotTrustedAgainAfterAWhile(t *testing.T) {
 	for probes := 2; probes <= 5; probes++ {
 		g.clock.Step(15 * time.Second)
 		for range 3 {
-			g.step("n")
+			if got := g.step("n"); got.Counts.Blocked != 3 {
+				t.Fatalf("want only a probe to be sent, got %+v", got.Counts)
+			}
 			g.settled(probes)
 		}
 	}
@@ -153,6 +158,24 @@ func TestStep_ProbesDoNotPileUpWhileNothingIsSent(t *testing.T) {
 		g.clock.Step(15 * time.Second)
 	}
 	require.Equal(t, []types.UID{"uid-a"}, g.runner.nodes["n"].queue)
+}
+
+func TestRelease_AThrottledAnswerCountsForTheOtherNodes(t *testing.T) {
+	g := newRig(t, nil)
+	hold := make(chan struct{})
+	g.evictor.answerWith(func(ctx context.Context, ref PodRef) error { <-hold; return throttled(ctx, ref) })
+	g.pods.put(pod("n", "a"), pod("n2", "b"))
+	g.start()
+	defer g.stop()
+	g.step("n")
+	g.eventually("a is asked to go", func() bool { return g.inFlight() == 1 })
+	g.runner.Release("n")
+	close(hold)
+	g.settled(1)
+	g.step("n2")
+	if got := g.step("n2"); len(got.Blockers) != 1 || got.Blockers[0].Reason != drain.ReasonThrottled {
+		t.Errorf("want b to wait, got %+v", got)
+	}
 }
 
 func (g *rig) inFlight() int {

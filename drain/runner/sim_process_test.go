@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"testing"
 	"testing/synctest"
 	"time"
 
@@ -62,7 +61,7 @@ type simProcess struct {
 }
 
 // start begins a new process over the same cluster.
-func (s *sim) start(t *testing.T) {
+func (s *sim) start() {
 	s.procs++
 	p := &simProcess{
 		s: s, id: s.procs, clock: &simClock{}, nodes: maps.Clone(s.nodes), exited: make(chan error, 1),
@@ -70,9 +69,9 @@ func (s *sim) start(t *testing.T) {
 	}
 	p.pods = &simPods{p: p, nodes: map[string]*simNodePods{}}
 	clients, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://simulated", QPS: -1}, &http.Client{Transport: p})
-	require.NoError(t, err)
+	require.NoError(s.t, err)
 	evictor, err := runner.NewRESTEvictor(clients)
-	require.NoError(t, err)
+	require.NoError(s.t, err)
 	cfg := runner.Config{
 		Nodes: p, Pods: p.pods, Evictor: s.setup.breakEvictor(evictor), Clock: p.clock,
 		Workers: s.setup.workers, MaxInFlightPerBudget: s.setup.perBudget, ProbeInterval: s.setup.probe,
@@ -86,11 +85,11 @@ func (s *sim) start(t *testing.T) {
 		cfg.Informers = p.budgets
 	}
 	p.runner, err = runner.New(cfg)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(s.t, err)
+	ctx, cancel := context.WithCancel(s.t.Context())
 	p.cancel = cancel
 	if s.setup.wakes {
-		require.NoError(t, p.runner.Source().Start(ctx, p))
+		require.NoError(s.t, p.runner.Source().Start(ctx, p))
 	}
 	go func() { p.exited <- p.runner.Start(ctx) }()
 	s.proc = p

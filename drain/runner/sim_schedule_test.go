@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +17,9 @@ import (
 const endsWithin = 25 * time.Minute
 
 // planTrouble lets each kind of trouble come up at random times.
-func (s *sim) planTrouble(t *testing.T) {
+func (s *sim) planTrouble() {
 	for i, do := range []func(){
-		func() { s.crash(t) }, s.jump, s.loseTouch, s.stallBudgets, nil, s.meddle, s.hurtPods, s.uncordon, s.cancelDrain, s.replaceNode, s.closeSpace,
+		s.crash, s.jump, s.loseTouch, s.stallBudgets, nil, s.meddle, s.hurtPods, s.uncordon, s.cancelDrain, s.replaceNode, s.closeSpace,
 		nil,
 		func() { s.faults.throttled = time.Now().Add(s.upTo(8 * time.Second)) },
 		func() { s.faults.refused = time.Now().Add(s.upTo(40 * time.Second)) },
@@ -54,8 +53,8 @@ func (s *sim) recur(every time.Duration, do func()) {
 	})
 }
 
-func (s *sim) crash(t *testing.T) {
-	if s.proc == nil {
+func (s *sim) crash() {
+	if s.proc == nil || s.calm {
 		return
 	}
 	s.count.crashes++
@@ -63,7 +62,7 @@ func (s *sim) crash(t *testing.T) {
 	s.proc.stop()
 	s.after(s.upTo(20*time.Second), func() {
 		if s.proc == nil {
-			s.start(t)
+			s.start()
 		}
 	})
 }

@@ -113,6 +113,9 @@ func (p *simProcess) parse(req *http.Request) (*simRequest, error) {
 func (s *sim) arrived(q *simRequest) {
 	s.count.requests++
 	s.checkRequest(q)
+	if s.trouble.has(troubleCrash) && !s.calm && s.chance(40) {
+		s.after(s.upTo(s.setup.latency), s.crash) // while others still queue
+	}
 	s.after(s.upTo(s.setup.latency), func() { s.serve(q) })
 }
 

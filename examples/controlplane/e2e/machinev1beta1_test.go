@@ -148,9 +148,15 @@ func (w *world) conditionsV1Beta1(m *unstructured.Unstructured) []string {
 	now, _, err := unstructured.NestedSlice(m.Object, "status", "v1beta2", "conditions")
 	require.NoError(w.t, err)
 	require.Len(w.t, old, len(now))
+	byType := map[any]map[string]any{} // each list has an order of its own
+	for _, c := range old {
+		byType[c.(map[string]any)["type"]] = c.(map[string]any)
+	}
 	var kinds []string
-	for i := range old {
-		before, after := old[i].(map[string]any), now[i].(map[string]any)
+	for i := range now {
+		after := now[i].(map[string]any)
+		before := byType[after["type"]]
+		require.NotNil(w.t, before, "%v is in one list only", after)
 		kinds = append(kinds, fmt.Sprint(after["type"]))
 		wantSeverity := any(nil)
 		if after["status"] == "False" {
