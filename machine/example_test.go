@@ -77,8 +77,8 @@ func ExampleInsertAfter() {
 		}
 	}
 	// Output:
-	// finalizer
 	// paused
+	// finalizer
 	// owners
 	// bootstrap
 	// infrastructure

@@ -44,18 +44,16 @@ type Step struct {
 
 // Names of the steps that Steps returns.
 const (
-	StepFinalizer            = "finalizer"
 	StepPaused               = "paused"
+	StepFinalizer            = "finalizer"
 	StepOwners               = "owners"
 	StepBootstrap            = "bootstrap"
 	StepInfrastructure       = "infrastructure"
 	StepNode                 = "node"
 	StepPropagate            = "propagate"
-	StepCertificates         = "certificates"
 	StepObserve              = "observe"
 	StepPreDrainHooks        = "pre-drain-hooks"
 	StepDrain                = "drain"
-	StepVolumes              = "volumes"
 	StepPreTerminateHooks    = "pre-terminate-hooks"
 	StepDeleteInfrastructure = "delete-infrastructure"
 	StepDeleteBootstrap      = "delete-bootstrap"
@@ -69,8 +67,8 @@ const (
 // being deleted, and the closing ones. Change it with InsertBefore, InsertAfter and Replace and hand it to Options.Steps.
 func Steps() []Step {
 	return []Step{
-		{Name: StepFinalizer, On: InRunning, Run: finalizerStep},
 		{Name: StepPaused, On: InBoth, Run: pauseStep},
+		{Name: StepFinalizer, On: InRunning, Run: finalizerStep},
 		{Name: StepOwners, On: InRunning, Run: ownersStep},
 		{Name: StepBootstrap, On: InRunning, Run: bootstrapStep},
 		{Name: StepInfrastructure, On: InRunning, Run: infrastructureStep},
