@@ -218,6 +218,8 @@
 //	    metadata.annotations.machinist.dev/pre-terminate-hooks-started (time)
 //	DrainedNodeUID, by the controller; absent: no Node was drained to the end
 //	    metadata.annotations.machinist.dev/drained-node-uid (string)
+//	VolumesDetachedNodeUID, by the controller; absent: volumes of no Node were waited for to the end
+//	    metadata.annotations.machinist.dev/volumes-detached-node-uid (string)
 //	FailureReason, by the controller; absent: no failure
 //	    v1beta1: status.failureReason (string)
 //	    v1beta2: status.deprecated.v1beta1.failureReason (string)

@@ -25,6 +25,10 @@ const (
 	TemplateHashLabel = "machine-template-hash"
 )
 
+// WatchFilterLabel says which of several controllers of one kind looks after an object: the one that was started with this value
+// as its filter. Rule: Cluster API's predicates.ResourceHasFilterLabel.
+const WatchFilterLabel = "cluster.x-k8s.io/watch-filter"
+
 // Annotations that say which template an object was cloned from.
 const (
 	// ClonedFromNameAnnotation holds the name of the template.

@@ -18,6 +18,13 @@ const (
 	MachineFinalizer = "machine.cluster.x-k8s.io"
 	// ExcludeDrain, an annotation with any value, has a Machine deleted without draining its Node.
 	ExcludeDrain = "machine.cluster.x-k8s.io/exclude-node-draining"
+	// ExcludeVolumeDetach, an annotation with any value, has a Machine deleted without waiting for its Node's volumes.
+	ExcludeVolumeDetach = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach"
+	// InPlaceUpdateAnnotation, with any value, says that a Machine is being updated in place.
+	InPlaceUpdateAnnotation = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress"
+	// PendingHooksAnnotation holds the names of the runtime hooks that are still to be called for an object, separated by commas;
+	// UpdateMachine among them says that a Machine is being updated in place.
+	PendingHooksAnnotation = "runtime.cluster.x-k8s.io/pending-hooks"
 	// PreDrainHook and PreTerminateHook are prefixes of annotations that hold deletion up before drain, and before the
 	// infrastructure is deleted. Rule: Cluster API proposal "machine deletion phase hooks".
 	PreDrainHook     = "pre-drain.delete.hook.machine.cluster.x-k8s.io"
@@ -31,6 +38,8 @@ const (
 	NodeUIDAnnotation  = "machinist.dev/node-uid"
 	// DrainedAnnotation holds the UID of the Node whose drain was finished.
 	DrainedAnnotation = "machinist.dev/drained-node-uid"
+	// VolumesDetachedAnnotation holds the UID of the Node whose volumes were waited for to the end.
+	VolumesDetachedAnnotation = "machinist.dev/volumes-detached-node-uid"
 	// DataSecretAnnotation names the Secret with the bootstrap data.
 	DataSecretAnnotation = "machinist.dev/bootstrap-data-secret"
 	// BootstrapReadyAnnotation and InfrastructureReadyAnnotation say that the data exists, and the machine.
@@ -118,6 +127,8 @@ type MachineState struct {
 	PreDrainStarted, DrainStarted, VolumeDetachStarted, PreTerminateStarted time.Time
 	// DrainedNode is the UID of the Node whose drain was finished.
 	DrainedNode types.UID
+	// VolumesDetachedNode is the UID of the Node whose volumes were waited for to the end.
+	VolumesDetachedNode types.UID
 	// FailureReason and FailureMessage are a failure that does not go away by itself. Cluster API has deprecated both.
 	FailureReason, FailureMessage string
 	// CertificatesExpire is when the certificates of a control plane machine end, zero when unknown.
@@ -141,7 +152,7 @@ type MachineUpdate struct {
 	ObservedGeneration                                                      Change[int64]
 	LastUpdated                                                             Change[time.Time]
 	PreDrainStarted, DrainStarted, VolumeDetachStarted, PreTerminateStarted Change[time.Time]
-	DrainedNode                                                             Change[types.UID]
+	DrainedNode, VolumesDetachedNode                                        Change[types.UID]
 	FailureReason, FailureMessage                                           Change[string]
 	CertificatesExpire                                                      Change[time.Time]
 

@@ -14,26 +14,27 @@ import (
 type MachineLayout struct {
 	MachineSpecLayout
 
-	Phase               Field[string]   `by:"controller" absent:"no phase yet"`
-	NodeName            Field[string]   `by:"controller" absent:"no Node was matched"`
-	NodeUID             Field[string]   `by:"controller" absent:"the Node was matched by somebody who does not keep it"`
-	NodeKind            Field[string]   `by:"controller" absent:"no Node was matched"`
-	NodeAPIVersion      Field[string]   `by:"controller" absent:"no Node was matched"`
-	BootstrapReady      Field[bool]     `by:"controller" absent:"not yet"`
-	InfrastructureReady Field[bool]     `by:"controller" absent:"not yet"`
-	Addresses           AddressesField  `by:"controller" absent:"none known"`
-	FailureDomain       Field[string]   `by:"controller" absent:"unknown"`
-	Conditions          ConditionsField `by:"controller" absent:"none"`
-	ObservedGeneration  Field[int64]    `by:"controller" absent:"0: never looked at"`
-	LastUpdated         TimeField       `by:"controller" absent:"the phase never changed"`
-	PreDrainStarted     TimeField       `by:"controller" absent:"not begun"`
-	DrainStarted        TimeField       `by:"controller" absent:"not begun"`
-	VolumeDetachStarted TimeField       `by:"controller" absent:"not begun"`
-	PreTerminateStarted TimeField       `by:"controller" absent:"not begun"`
-	DrainedNodeUID      Field[string]   `by:"controller" absent:"no Node was drained to the end"`
-	FailureReason       Field[string]   `by:"controller" absent:"no failure"`
-	FailureMessage      Field[string]   `by:"controller" absent:"no failure"`
-	CertificatesExpire  TimeField       `by:"controller" absent:"unknown"`
+	Phase                  Field[string]   `by:"controller" absent:"no phase yet"`
+	NodeName               Field[string]   `by:"controller" absent:"no Node was matched"`
+	NodeUID                Field[string]   `by:"controller" absent:"the Node was matched by somebody who does not keep it"`
+	NodeKind               Field[string]   `by:"controller" absent:"no Node was matched"`
+	NodeAPIVersion         Field[string]   `by:"controller" absent:"no Node was matched"`
+	BootstrapReady         Field[bool]     `by:"controller" absent:"not yet"`
+	InfrastructureReady    Field[bool]     `by:"controller" absent:"not yet"`
+	Addresses              AddressesField  `by:"controller" absent:"none known"`
+	FailureDomain          Field[string]   `by:"controller" absent:"unknown"`
+	Conditions             ConditionsField `by:"controller" absent:"none"`
+	ObservedGeneration     Field[int64]    `by:"controller" absent:"0: never looked at"`
+	LastUpdated            TimeField       `by:"controller" absent:"the phase never changed"`
+	PreDrainStarted        TimeField       `by:"controller" absent:"not begun"`
+	DrainStarted           TimeField       `by:"controller" absent:"not begun"`
+	VolumeDetachStarted    TimeField       `by:"controller" absent:"not begun"`
+	PreTerminateStarted    TimeField       `by:"controller" absent:"not begun"`
+	DrainedNodeUID         Field[string]   `by:"controller" absent:"no Node was drained to the end"`
+	VolumesDetachedNodeUID Field[string]   `by:"controller" absent:"volumes of no Node were waited for to the end"`
+	FailureReason          Field[string]   `by:"controller" absent:"no failure"`
+	FailureMessage         Field[string]   `by:"controller" absent:"no failure"`
+	CertificatesExpire     TimeField       `by:"controller" absent:"unknown"`
 }
 
 func (l *MachineLayout) missing() bool { return l == nil }
@@ -56,6 +57,7 @@ func (l *MachineLayout) read(obj map[string]any, into *MachineState) error {
 	into.VolumeDetachStarted = r.time(l.VolumeDetachStarted)
 	into.PreTerminateStarted = r.time(l.PreTerminateStarted)
 	into.DrainedNode = types.UID(text(r, l.DrainedNodeUID))
+	into.VolumesDetachedNode = types.UID(text(r, l.VolumesDetachedNodeUID))
 	into.FailureReason = text(r, l.FailureReason)
 	into.FailureMessage = text(r, l.FailureMessage)
 	into.CertificatesExpire = r.time(l.CertificatesExpire)
@@ -81,6 +83,7 @@ func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
 	w.time(l.VolumeDetachStarted, orClear(u.VolumeDetachStarted))
 	w.time(l.PreTerminateStarted, orClear(u.PreTerminateStarted))
 	put(w, l.DrainedNodeUID, orClear(mapped(u.DrainedNode, func(uid types.UID) string { return string(uid) })))
+	put(w, l.VolumesDetachedNodeUID, orClear(mapped(u.VolumesDetachedNode, func(uid types.UID) string { return string(uid) })))
 	put(w, l.FailureReason, orClear(u.FailureReason))
 	put(w, l.FailureMessage, orClear(u.FailureMessage))
 	w.time(l.CertificatesExpire, orClear(u.CertificatesExpire))

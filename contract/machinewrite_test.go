@@ -34,7 +34,7 @@ func fullUpdate() contract.MachineUpdate {
 		PreDrainStarted:    contract.SetTo(noon.Add(time.Minute)), DrainStarted: contract.SetTo(noon.Add(2 * time.Minute)),
 		VolumeDetachStarted: contract.SetTo(noon.Add(3 * time.Minute)), PreTerminateStarted: contract.SetTo(noon.Add(4 * time.Minute)),
 		FailureReason: contract.SetTo("FR2"), FailureMessage: contract.SetTo("FM2"), CertificatesExpire: contract.SetTo(noon.Add(5 * time.Minute)),
-		DrainedNode: contract.SetTo(types.UID("n2-uid")),
+		DrainedNode: contract.SetTo(types.UID("n2-uid")), VolumesDetachedNode: contract.SetTo(types.UID("v2-uid")),
 		Conditions: []metav1.Condition{
 			{Type: "Ready", Status: "True", Reason: "Up", LastTransitionTime: metav1.NewTime(noon.Add(time.Hour))},
 			{Type: "New", Status: "Unknown", Reason: "N", Message: "m", ObservedGeneration: 8, LastTransitionTime: metav1.NewTime(noon)},
@@ -77,13 +77,14 @@ func applyUpdate(s *contract.MachineState) {
 	delete(s.Labels, "x")
 	s.Annotations["note"] = ""
 	s.Annotations["machinist.dev/node-uid"], s.Annotations["machinist.dev/drained-node-uid"] = "n2-uid", "n2-uid"
+	s.Annotations["machinist.dev/volumes-detached-node-uid"] = "v2-uid"
 	s.Annotations["machinist.dev/pre-drain-hooks-started"], s.Annotations["machinist.dev/pre-terminate-hooks-started"] = "2026-03-01T12:01:00Z", "2026-03-01T12:04:00Z"
 	s.ProviderID, s.DataSecretName = "p://2", contract.Some("secret")
 	s.Phase, s.Node = "Running", contract.NodeRef{Name: "n2", UID: "n2-uid"}
 	s.BootstrapReady, s.InfrastructureReady = contract.Some(false), contract.Some(true)
 	s.Addresses = []contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "Hostname", Address: "h2"}}
 	s.FailureDomain, s.ObservedGeneration = "b", 8
-	s.LastUpdated, s.DrainedNode = noon.Add(time.Minute), "n2-uid"
+	s.LastUpdated, s.DrainedNode, s.VolumesDetachedNode = noon.Add(time.Minute), "n2-uid", "v2-uid"
 	s.PreDrainStarted, s.DrainStarted = noon.Add(time.Minute), noon.Add(2*time.Minute)
 	s.VolumeDetachStarted, s.PreTerminateStarted = noon.Add(3*time.Minute), noon.Add(4*time.Minute)
 	s.FailureReason, s.FailureMessage, s.CertificatesExpire = "FR2", "FM2", noon.Add(5*time.Minute)

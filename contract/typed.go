@@ -78,7 +78,7 @@ func (a typedAdapter[T, S, U]) named(obj Object, err error) error {
 }
 
 // UpdatedConditions returns a list of conditions as the Conditions and RemoveConditions of an update leave it: upserted and
-// removed by type, in the order of the list with new ones behind it. An empty reason becomes ReasonNotReported, because
+// removed by type, in the order of the list, with new ones where Cluster API would sort them. An empty reason becomes ReasonNotReported, because
 // the API server refuses it. The lists that are passed in do not change and are not kept; without conditions it is nil.
 func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav1.Condition {
 	var updated []metav1.Condition
@@ -95,11 +95,15 @@ func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav
 			c.Reason = ReasonNotReported
 		}
 		at := slices.IndexFunc(updated, func(old metav1.Condition) bool { return old.Type == c.Type })
-		if at < 0 {
-			updated = append(updated, c)
+		if at >= 0 {
+			updated[at] = c
 			continue
 		}
-		updated[at] = c
+		at = slices.IndexFunc(updated, func(old metav1.Condition) bool { return ShapeMetaV1.compareConditions(c.Type, old.Type) < 0 })
+		if at < 0 {
+			at = len(updated)
+		}
+		updated = slices.Insert(updated, at, c)
 	}
 	return updated
 }

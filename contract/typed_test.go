@@ -165,6 +165,7 @@ func TestUpdatedConditions_UpsertsAndRemovesByType(t *testing.T) {
 	}{
 		"nothing of nothing":        {},
 		"order is kept":             {have: []metav1.Condition{condition("A", "1"), condition("B", "1")}, upsert: []metav1.Condition{condition("C", "2"), condition("A", "2")}, want: []metav1.Condition{condition("A", "2"), condition("B", "1"), condition("C", "2")}},
+		"new ones are sorted in":    {have: []metav1.Condition{condition("Deleting", "1")}, upsert: []metav1.Condition{condition("Z", "1"), condition("Ready", "1")}, want: []metav1.Condition{condition("Ready", "1"), condition("Z", "1"), condition("Deleting", "1")}},
 		"removed, and never there":  {have: []metav1.Condition{condition("A", "1"), condition("B", "1"), condition("A", "2")}, remove: []string{"A", "X"}, want: []metav1.Condition{condition("B", "1")}},
 		"removing wins":             {upsert: []metav1.Condition{condition("A", "1")}, remove: []string{"A"}},
 		"an empty reason is spoken": {upsert: []metav1.Condition{condition("A", "")}, want: []metav1.Condition{condition("A", contract.ReasonNotReported)}},

@@ -14,13 +14,18 @@ import (
 
 // Condition types of a Machine. They are Cluster API's, so that its dashboards work.
 const (
+	ConditionAvailable            = "Available"
 	ConditionReady                = "Ready"
+	ConditionUpToDate             = "UpToDate"
 	ConditionBootstrapConfigReady = "BootstrapConfigReady"
 	ConditionInfrastructureReady  = "InfrastructureReady"
-	ConditionNodeReady            = "NodeReady"
 	ConditionNodeHealthy          = "NodeHealthy"
-	ConditionDeleting             = "Deleting"
+	ConditionNodeReady            = "NodeReady"
+	// ConditionHealthCheckSucceeded is written by a MachineHealthCheck and only read here.
+	ConditionHealthCheckSucceeded = "HealthCheckSucceeded"
+	ConditionUpdating             = "Updating"
 	ConditionPaused               = "Paused"
+	ConditionDeleting             = "Deleting"
 )
 
 // Reasons of conditions that Cluster API uses too.
@@ -43,11 +48,22 @@ const (
 	ReasonNodeDeleted        = "NodeDeleted"
 	ReasonNodeDoesNotExist   = "NodeDoesNotExist"
 	ReasonNotDeleting        = "NotDeleting"
+	ReasonDeleting           = "Deleting"
 	ReasonPaused             = "Paused"
 	ReasonNotPaused          = "NotPaused"
 
+	ReasonAvailable                 = "Available"
+	ReasonWaitingForMinReadySeconds = "WaitingForMinReadySeconds"
+	ReasonUpToDate                  = "UpToDate"
+	ReasonNotUpToDate               = "NotUpToDate"
+	ReasonUpdating                  = "Updating"
+	ReasonNotUpdating               = "NotUpdating"
+	ReasonInPlaceUpdating           = "InPlaceUpdating"
+	ReasonInPlaceUpdateFailed       = "InPlaceUpdateFailed"
+
 	ReasonWaitingForPreDrainHook           = "WaitingForPreDrainHook"
 	ReasonDrainingNode                     = "DrainingNode"
+	ReasonWaitingForVolumeDetach           = "WaitingForVolumeDetach"
 	ReasonWaitingForPreTerminateHook       = "WaitingForPreTerminateHook"
 	ReasonWaitingForInfrastructureDeletion = "WaitingForInfrastructureDeletion"
 	ReasonWaitingForBootstrapDeletion      = "WaitingForBootstrapDeletion"
@@ -109,6 +125,7 @@ func mirror(kind string, ready contract.Opt[metav1.Condition], fallback metav1.C
 		return fallback
 	}
 	mirrored := condition(kind, said.Status, said.Reason, said.Message)
+	mirrored.LastTransitionTime = said.LastTransitionTime
 	if mirrored.Status == metav1.ConditionTrue && mirrored.Reason == contract.ReasonNotReported {
 		mirrored.Reason = ReasonReady
 	}
@@ -136,43 +153,4 @@ func bounded(text string, limit int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:limit], "") + " ..."
-}
-
-// summarise computes Ready from the other conditions: bad news first, then unknown, else true. Its message has a line for
-// each condition that stands in the way.
-func summarise(all []metav1.Condition) metav1.Condition {
-	var bad, unknown []string
-	for _, kind := range []string{ConditionDeleting, ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeHealthy} {
-		c, found := findCondition(all, kind)
-		switch {
-		case kind == ConditionDeleting && found && c.Status == metav1.ConditionTrue:
-			bad = append(bad, "* Deleting: Machine deletion in progress, stage: "+c.Reason)
-		case kind == ConditionDeleting:
-		case !found:
-			unknown = append(unknown, "* "+kind+": Condition not yet reported")
-		case c.Status == metav1.ConditionFalse:
-			bad = append(bad, bullet(c))
-		case c.Status != metav1.ConditionTrue:
-			unknown = append(unknown, bullet(c))
-		}
-	}
-	switch {
-	case len(bad) > 0:
-		return condition(ConditionReady, metav1.ConditionFalse, ReasonNotReady, strings.Join(append(bad, unknown...), "\n"))
-	case len(unknown) > 0:
-		return condition(ConditionReady, metav1.ConditionUnknown, ReasonReadyUnknown, strings.Join(unknown, "\n"))
-	default:
-		return condition(ConditionReady, metav1.ConditionTrue, ReasonReady, "")
-	}
-}
-
-func bullet(c metav1.Condition) string {
-	message := c.Message
-	if message == "" {
-		message = c.Reason
-	}
-	if strings.HasPrefix(message, "* ") || strings.Contains(message, "\n") {
-		return "* " + c.Type + ":\n  " + strings.ReplaceAll(message, "\n", "\n  ")
-	}
-	return "* " + c.Type + ": " + message
 }

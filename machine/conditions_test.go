@@ -3,6 +3,7 @@ package machine
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,38 @@ func TestAProviderConditionIsMirroredSoThatTheServerAcceptsIt(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestTheTimeOfAMirroredConditionIsItsOwnAndMovesWithTheStatusOnly(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 700_000_000, time.UTC)
+	at := func(ago time.Duration) metav1.Time { return metav1.NewTime(now.Add(-ago).Truncate(time.Second)) }
+	said := metav1.Condition{Type: "Ready", Status: "True", Reason: "R", LastTransitionTime: at(time.Hour)}
+	mirrored := mirror("X", contract.Some(said), metav1.Condition{})
+	own := condition("X", metav1.ConditionTrue, "R", "")
+	stored := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: "X", Status: status, Reason: reason, LastTransitionTime: at(time.Minute)}}
+	}
+	for name, tc := range map[string]struct {
+		have []metav1.Condition
+		want metav1.Condition
+		when metav1.Time
+	}{
+		"a new one that is mirrored":         {want: mirrored, when: at(time.Hour)},
+		"a new one of our own":               {want: own, when: at(0)},
+		"the status changes":                 {have: stored("False", "R"), want: mirrored, when: at(time.Hour)},
+		"the status changes, of our own":     {have: stored("False", "R"), want: own, when: at(0)},
+		"the reason changes, not the status": {have: stored("True", "Other"), want: mirrored, when: at(time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := changedConditions(tc.have, []metav1.Condition{tc.want}, 0, now)
+			if len(got) != 1 || !got[0].LastTransitionTime.Equal(&tc.when) {
+				t.Errorf("want the time %s, got %+v", tc.when, got)
+			}
+		})
+	}
+	if got := changedConditions(stored("True", "R"), []metav1.Condition{mirrored}, 0, now); len(got) > 0 {
+		t.Errorf("a time alone is no news, got %+v", got)
 	}
 }
 

@@ -53,7 +53,7 @@ func (s *Scope) deleteReferenced(ctx context.Context, e External, mattered bool,
 		return s.continueWhenGone(ctx, crdGVK, crd, reason, message)
 	case removalWait:
 	}
-	return s.wait(reason, message), nil
+	return s.Wait(reason, message), nil
 }
 
 // continueWhenGone goes on when the API server itself says that an object is gone, and looks again soon when it does not.
@@ -64,7 +64,7 @@ func (s *Scope) continueWhenGone(
 	if err != nil || gone {
 		return Result{}, err
 	}
-	s.wait(reason, message)
+	s.Wait(reason, message)
 	return Result{Stop: true, RequeueAfter: absenceRetry}, nil
 }
 
@@ -122,13 +122,13 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{}, nil
 	case nodeRecord:
 		s.urgent = true
-		s.wait(ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
+		s.Wait(ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
 		return Result{Checkpoint: true}, nil
 	case nodeWait:
 		if !s.NodesSynced && s.isTold() {
-			return s.wait(ReasonDeletingNode, s.unread()), nil // an event tells when they can be read
+			return s.Wait(ReasonDeletingNode, s.unread()), nil // an event tells when they can be read
 		}
-		s.wait(ReasonDeletingNode, "Waiting for the Node to be deleted")
+		s.Wait(ReasonDeletingNode, "Waiting for the Node to be deleted")
 		return Result{Stop: true, RequeueAfter: time.Second}, nil
 	case nodeDelete:
 	}
@@ -137,17 +137,17 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
 	switch {
 	case err == nil:
-		s.wait(ReasonDeletingNode, "Waiting for Node "+node.Name+" to be deleted")
+		s.Wait(ReasonDeletingNode, "Waiting for Node "+node.Name+" to be deleted")
 		return Result{Stop: true, RequeueAfter: time.Second}, nil
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return Result{Stop: true, RequeueAfter: conflictRetry}, nil // its event is on the way
 	case isUnread(err):
-		s.wait(ReasonDeletingNode, err.Error())
+		s.Wait(ReasonDeletingNode, err.Error())
 		return Result{Stop: true, RequeueAfter: conflictRetry}, nil
 	case facts.Timeout > 0 && facts.Elapsed >= facts.Timeout:
 		return Result{}, nil
 	}
-	s.wait(ReasonDeletingNode, err.Error())
+	s.Wait(ReasonDeletingNode, err.Error())
 	return Result{}, fmt.Errorf("delete Node %s: %w", node.Name, err)
 }
 

@@ -41,12 +41,17 @@ func eventsOf(stored []metav1.Condition, update contract.MachineUpdate) []event 
 	return all
 }
 
+// tell adds an event of this pass. It is recorded when the status of the pass was written.
+func (s *Scope) tell(kind, reason, action, note string) {
+	s.told = append(s.told, event{kind, reason, action, note})
+}
+
 func (s *Scope) announce(update contract.MachineUpdate) {
 	recorder := s.env.options.Recorder
 	if recorder == nil {
 		return
 	}
-	for _, e := range eventsOf(s.stored, update) {
+	for _, e := range append(eventsOf(s.stored, update), s.told...) {
 		recorder.Eventf(s.Object, nil, e.kind, e.reason, e.action, "%s", bounded(e.note, maxEventNoteLength))
 	}
 }

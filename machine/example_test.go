@@ -77,8 +77,8 @@ func ExampleInsertAfter() {
 		}
 	}
 	// Output:
-	// paused
 	// finalizer
+	// paused
 	// owners
 	// bootstrap
 	// infrastructure

@@ -144,8 +144,14 @@ func TestAPausedMachineIsLeftAlone(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
 	w.conditionIs(m, machine.ConditionPaused, machine.ReasonPaused)
-	if len(w.get(m).GetFinalizers()) > 0 {
-		t.Error("a paused Machine got a finalizer")
+	if diff := cmp.Diff([]string{contract.MachineFinalizer}, w.get(m).GetFinalizers()); diff != "" {
+		t.Errorf("without a finalizer it could vanish while it is paused (-want +got):\n%s", diff)
+	}
+	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); len(infra.GetOwnerReferences()) > 0 {
+		t.Error("a paused Machine took its infrastructure on")
+	}
+	if generation, found, _ := unstructured.NestedInt64(w.get(m).Object, "status", "observedGeneration"); found {
+		t.Errorf("a paused Machine was not looked at, and says that generation %d was", generation)
 	}
 	fresh := w.get(m)
 	base := fresh.DeepCopy()
@@ -153,6 +159,20 @@ func TestAPausedMachineIsLeftAlone(t *testing.T) {
 	require.NoError(t, w.client.Patch(t.Context(), fresh, client.MergeFrom(base)))
 	w.reaches(m, "Running")
 	w.conditionIs(m, machine.ConditionPaused, machine.ReasonNotPaused)
+}
+
+func TestAMachineThatWasPausedFromBirthDoesNotVanish(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
+	w.conditionIs(m, machine.ConditionPaused, machine.ReasonPaused)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.isQuiet()
+	fresh := w.get(m)
+	require.NotNil(t, fresh, "it was deleted while it was paused")
+	base := fresh.DeepCopy()
+	fresh.SetAnnotations(nil)
+	require.NoError(t, w.client.Patch(t.Context(), fresh, client.MergeFrom(base)))
+	w.goes(m)
 }
 
 func TestAnObjectOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {

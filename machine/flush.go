@@ -53,7 +53,8 @@ func split(u contract.MachineUpdate) (main, status contract.MachineUpdate) {
 // urgent reports whether somebody else waits for what an update holds. A Node's UID alone rides along with the status.
 func urgent(u contract.MachineUpdate) bool {
 	return !u.Finalizers.Keeps() || !u.OwnerReferences.Keeps() || len(u.Labels) > 0 || len(u.Annotations) > 0 ||
-		!u.ProviderID.Keeps() || !u.DataSecretName.Keeps() || !u.DrainedNode.Keeps() || stageStarted(u)
+		!u.ProviderID.Keeps() || !u.DataSecretName.Keeps() || !u.DrainedNode.Keeps() ||
+		!u.VolumesDetachedNode.Keeps() || stageStarted(u)
 }
 
 // stageStarted reports whether a stage of deletion began: its limit counts from what is written.
@@ -91,7 +92,7 @@ func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
 	return !u.Phase.Keeps() || !u.Node.Keeps() || !u.BootstrapReady.Keeps() || !u.InfrastructureReady.Keeps() ||
 		!u.Addresses.Keeps() || !u.FailureDomain.Keeps() || !u.FailureReason.Keeps() || !u.FailureMessage.Keeps() ||
 		!u.CertificatesExpire.Keeps() || stageStarted(u) || len(u.RemoveConditions) > 0 ||
-		s.State.ObservedGeneration != s.generation ||
+		(s.observes() && s.State.ObservedGeneration != s.generation) ||
 		len(changedConditions(s.stored, s.asserted, s.generation, s.Now)) > 0
 }
 
@@ -99,13 +100,25 @@ func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
 // without a place for the generation, for example, would be dirty for ever.
 func (s *Scope) changes(u contract.MachineUpdate) (bool, error) {
 	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
-	u.ObservedGeneration = contract.SetTo(s.generation)
+	u.ObservedGeneration = s.observed()
 	before, after, err := s.apply(s.Object, u)
 	if err != nil {
 		return false, err
 	}
 	patch, _ := contract.MergePatch(before, after)
 	return patch != nil, nil
+}
+
+// observes reports whether this pass has looked at the whole Machine: one that failed has not, and a paused Machine is left
+// alone. Each condition still says which generation it was made of. Rule: Cluster API's Machine controller.
+func (s *Scope) observes() bool { return !s.failed && !s.paused }
+
+// observed is the observed generation to write.
+func (s *Scope) observed() contract.Change[int64] {
+	if !s.observes() {
+		return contract.Change[int64]{}
+	}
+	return contract.SetTo(s.generation)
 }
 
 // generationOf is the generation that a status says it was made of. Where status has no endpoint of its own, generations
@@ -121,7 +134,7 @@ func (r *Reconciler) generationOf(obj contract.Object) int64 {
 func (s *Scope) writeWhole(ctx context.Context) error {
 	u := s.update
 	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
-	u.ObservedGeneration = contract.SetTo(s.generation)
+	u.ObservedGeneration = s.observed()
 	before, after, err := s.apply(s.Object, u)
 	if err != nil {
 		return err
@@ -137,12 +150,16 @@ func (s *Scope) writeWhole(ctx context.Context) error {
 	return nil
 }
 
-// changedConditions returns those of want that differ from have, ready to be written.
+// changedConditions returns those of want that differ from have, ready to be written. A time of transition moves only with the
+// status; it is the one that a condition brings along, say from the object that it mirrors, or else now.
 func changedConditions(have, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	var changed []metav1.Condition
 	for _, c := range want {
 		c.ObservedGeneration = generation
-		c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+		if c.LastTransitionTime.IsZero() {
+			c.LastTransitionTime = metav1.NewTime(now)
+		}
+		c.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.UTC().Truncate(time.Second))
 		if old, found := findCondition(have, c.Type); found {
 			if old.Status == c.Status {
 				c.LastTransitionTime = old.LastTransitionTime
@@ -157,7 +174,7 @@ func changedConditions(have, want []metav1.Condition, generation int64, now time
 }
 
 func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contract.Object, error) {
-	u.ObservedGeneration = contract.SetTo(s.generation) // for a layout that keeps it in an annotation
+	u.ObservedGeneration = s.observed() // for a layout that keeps it in an annotation
 	before, after, err := s.apply(s.Object, u)
 	if err != nil {
 		return nil, err
@@ -175,7 +192,7 @@ func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contra
 
 func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u contract.MachineUpdate) error {
 	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
-	u.ObservedGeneration = contract.SetTo(s.generation)
+	u.ObservedGeneration = s.observed()
 	before, after, err := s.apply(current, u)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func everything() contract.MachineUpdate {
 		FailureDomain: contract.SetTo("z"), ObservedGeneration: contract.SetTo[int64](1), LastUpdated: contract.SetTo(time.Unix(1, 0)),
 		PreDrainStarted: contract.SetTo(time.Unix(1, 0)), DrainStarted: contract.SetTo(time.Unix(1, 0)),
 		VolumeDetachStarted: contract.SetTo(time.Unix(1, 0)), PreTerminateStarted: contract.SetTo(time.Unix(1, 0)),
-		DrainedNode: contract.SetTo(types.UID("u")), FailureReason: contract.SetTo("r"), FailureMessage: contract.SetTo("m"),
+		DrainedNode: contract.SetTo(types.UID("u")), VolumesDetachedNode: contract.SetTo(types.UID("u")), FailureReason: contract.SetTo("r"), FailureMessage: contract.SetTo("m"),
 		CertificatesExpire: contract.SetTo(time.Unix(1, 0)),
 		Conditions:         []metav1.Condition{{Type: "X"}}, RemoveConditions: []string{"Y"},
 	}
@@ -100,6 +100,30 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 			}
 			if dirty() {
 				t.Error("it would be looked at again and again")
+			}
+		})
+	}
+}
+
+func TestOnlyAWholePassSaysThatAGenerationWasObserved(t *testing.T) {
+	for name, tc := range map[string]struct {
+		scope Scope
+		want  bool
+	}{
+		"a whole pass":    {want: true},
+		"a step failed":   {scope: Scope{failed: true}},
+		"it is paused":    {scope: Scope{paused: true}},
+		"nothing is new":  {scope: Scope{State: contract.MachineState{ObservedGeneration: 7}}},
+		"failed and old ": {scope: Scope{failed: true, State: contract.MachineState{ObservedGeneration: 6}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.scope.generation = 7
+			if got := tc.scope.statusDirty(contract.MachineUpdate{}); got != tc.want {
+				t.Errorf("dirty: want %v, got %v", tc.want, got)
+			}
+			_, set := tc.scope.observed().Value()
+			if whole := !tc.scope.failed && !tc.scope.paused; set != whole {
+				t.Errorf("observed: want %v, got %v", whole, set)
 			}
 		})
 	}

@@ -18,8 +18,11 @@ import (
 // indexKeys are the keys under which a Machine is found from the events of others.
 func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	var keys []string
-	if cluster != (types.NamespacedName{}) {
-		keys = append(keys, clusterKey(cluster))
+	if state.ClusterName != "" {
+		keys = append(keys, clusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
+	}
+	if deployment := state.Labels[contract.DeploymentNameLabel]; deployment != "" {
+		keys = append(keys, deploymentKey(deployment))
 	}
 	for _, ref := range []contract.Ref{state.Bootstrap, state.Infrastructure} {
 		if ref.Group != "" && ref.Kind != "" {
@@ -34,6 +37,9 @@ func crdKey(crd string) string       { return "crd:" + crd }
 func refKey(crd, name string) string { return "ref:" + crd + "/" + name }
 
 func clusterKey(cluster types.NamespacedName) string { return "cluster:" + cluster.String() }
+
+// deploymentKey names no namespace: a MachineDeployment lives beside its Machines, and they are listed in its namespace.
+func deploymentKey(deployment string) string { return "deployment:" + deployment }
 
 // What a Node is found by names the cluster too: other clusters have Nodes of the same name, and may have the same provider ID.
 func providerIDKey(cluster types.NamespacedName, id string) string {

@@ -15,6 +15,7 @@ func pauseStep(_ context.Context, s *Scope) (Result, error) {
 		s.Assert(condition(ConditionPaused, metav1.ConditionFalse, ReasonNotPaused, ""))
 		return Result{}, nil
 	}
+	s.paused = true
 	s.Assert(condition(ConditionPaused, metav1.ConditionTrue, ReasonPaused,
 		s.env.kind.GVK.Kind+" has the "+contract.PausedAnnotation+" annotation"))
 	return Result{Stop: true}, nil

@@ -17,10 +17,15 @@ func PolicyRules(machineGroup, machineResource string, providerGroups ...string)
 		rule(machineGroup, []string{machineResource}, "get", "list", "watch", "patch"),
 		rule(machineGroup, []string{machineResource + "/status"}, "patch"),
 		rule(machineGroup, []string{machineResource + "/finalizers"}, "update"), // for blockOwnerDeletion
+		rule(machineGroup, []string{"clusters", "machinesets", "machinedeployments", "machinedrainrules"}, "get", "list", "watch"),
+		rule("controlplane.cluster.x-k8s.io", []string{"*"}, "get", "list", "watch"), // what a Cluster names as its control plane
 		rule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, "get", "list", "watch"),
 		rule("", []string{"nodes"}, "get", "list", "watch", "patch", "delete"),
 		rule("", []string{"pods"}, "get", "list", "watch"),
 		rule("", []string{"pods/eviction"}, "create"),
+		rule("", []string{"namespaces"}, "get", "list", "watch"), // drain rules select by their labels
+		rule("", []string{"persistentvolumes"}, "get", "list", "watch"),
+		rule("storage.k8s.io", []string{"volumeattachments"}, "get", "list", "watch"),
 		rule("policy", []string{"poddisruptionbudgets"}, "get", "list", "watch"),
 		rule("events.k8s.io", []string{"events"}, "create", "patch"),
 	}, len(providerGroups))

@@ -41,6 +41,14 @@ type Drainer interface {
 	Release(node string)
 }
 
+// Volumes says whether a Node's volumes are detached. runner.Runner implements it.
+type Volumes interface {
+	// StepVolumes says where the wait for the volumes of one Node stands, without waiting.
+	StepVolumes(context.Context, runner.VolumeRequest) (runner.VolumesResult, error)
+	// Release ends the interest in a Node.
+	Release(node string)
+}
+
 // Ports are what a Reconciler acts through. Nodes or NodesOf is required, and so are Client, Cache and APIReader.
 type Ports struct {
 	// Client writes. Node writes go to NodeClient when it is set.
@@ -55,6 +63,9 @@ type Ports struct {
 	NodeClient client.Client
 	// Drainer drains Nodes; nil means that Nodes are not drained.
 	Drainer Drainer
+	// Volumes is asked after the drain whether volumes are still attached; nil means that they are not waited for. It is usually
+	// the Drainer, whose events then tell of volumes too.
+	Volumes Volumes
 
 	// NodesOf says how the Nodes of a workload cluster are reached; nil means that all Nodes are those of Ports.Nodes. A
 	// Machine's cluster has the Machine's namespace and the name in its state's ClusterName. The function is called in every
@@ -71,6 +82,23 @@ type Ports struct {
 	// WorkloadEvents returns a source that enqueues what the mapper names for a cluster whenever NodesOf has something new to
 	// say about it. cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
 	WorkloadEvents func(cluster.Mapper) source.Source
+
+	// ClusterOf says what is known of a Machine's Cluster, by the Machine's namespace and its state's ClusterName; nil means that
+	// there are no Clusters: no Machine is paused by one, and all count as initialised. It is called in every pass of a Machine
+	// that names a cluster, from several goroutines, and must not wait for anything. What could not be read is a view whose
+	// Presence is Unread and no error; an error is retried with back-off.
+	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (ClusterView, error)
+	// ClusterEvents returns a source that enqueues what the mapper names for a Cluster whenever ClusterOf has something new to
+	// say about it. AddToManager requires it with ClusterOf.
+	ClusterEvents func(cluster.Mapper) source.Source
+
+	// RolloutOf says which MachineSet and which MachineDeployment a Machine belongs to, for the condition UpToDate; nil means that
+	// nobody asks, and leaves the condition away. It is called in every pass of a Machine that lives, from several goroutines,
+	// must not wait for anything, and neither keeps nor changes the state. An error is retried with back-off.
+	RolloutOf func(context.Context, *contract.MachineState) (Rollout, error)
+	// RolloutEvents returns a source that enqueues what the mapper names for a MachineDeployment, by namespace and name, whenever
+	// RolloutOf has something new to say about its Machines. AddToManager requires it with RolloutOf.
+	RolloutEvents func(RolloutMapper) source.Source
 }
 
 func (p Ports) validate() error {
@@ -86,6 +114,21 @@ func (p Ports) validate() error {
 	}
 	if p.Nodes == nil && p.NodesOf == nil {
 		errs = append(errs, errors.New("neither Ports.Nodes nor Ports.NodesOf is set"))
+	}
+	return errors.Join(errs...)
+}
+
+// validateEvents reports what AddToManager needs beside what New does: without events nobody would wake Machines.
+func (p Ports) validateEvents() error {
+	var errs []error
+	if p.NodesOf != nil && p.WorkloadEvents == nil {
+		errs = append(errs, errors.New("Ports.WorkloadEvents is not set: nothing would wake Machines when their cluster is connected"))
+	}
+	if p.ClusterOf != nil && p.ClusterEvents == nil {
+		errs = append(errs, errors.New("Ports.ClusterEvents is not set: nothing would wake Machines when their Cluster is paused or initialised"))
+	}
+	if p.RolloutOf != nil && p.RolloutEvents == nil {
+		errs = append(errs, errors.New("Ports.RolloutEvents is not set: nothing would wake Machines when their MachineDeployment changes"))
 	}
 	return errors.Join(errs...)
 }
@@ -119,6 +162,11 @@ type Options struct {
 	ConnectionGrace time.Duration
 	// Finalizer keeps a Machine until everything of it is gone. Default contract.MachineFinalizer.
 	Finalizer string
+	// Policy says how decisions are made about which people disagree. The zero value decides as Cluster API does.
+	Policy Policy
+	// WatchFilter, when it is not empty, has the Reconciler leave every Machine alone whose label contract.WatchFilterLabel has
+	// another value or is missing.
+	WatchFilter string
 	// Matching says what makes a Node a Machine's. Default: an equal provider ID, and nothing else. Ports.Nodes must be an
 	// index for the same rules.
 	Matching noderef.Rules
@@ -217,7 +265,9 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	s.stored = s.State.Conditions
 	s.cluster = r.clusterOf(&s.State)
 	s.Workload, s.NodesErr = r.workloadOf(s.cluster)
+	s.Cluster, s.ClusterErr = r.clusterView(ctx, &s.State)
 	result, err := run(ctx, r.options.Steps, s)
+	s.failed = err != nil
 	again, flushErr := s.flush(ctx)
 	result.RequeueAfter = soonest(result.RequeueAfter, again)
 	err = errors.Join(err, flushErr)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -27,13 +28,24 @@ type Scope struct {
 	// used now; it is nil while nothing but the first list of Nodes is missing.
 	Workload Workload
 	NodesErr error
+	// Cluster is what Ports.ClusterOf says of the Machine's Cluster, and ClusterErr why it could not say anything. Both are zero
+	// where Machines have no Clusters; then nothing is waited for and nothing is paused on their account.
+	Cluster    ClusterView
+	ClusterErr error
+	// Care is what this pass decided to do about the Node of a Machine in deletion; CareUnknown before it decided.
+	Care NodeCare
+	// Blockers are the pods that the drain waits for in this pass; nil while it does not drain. Shared, not to be changed.
+	Blockers []drain.Blocker
 	// Now is the time of the pass.
 	Now time.Time
 
 	update   contract.MachineUpdate
 	stored   []metav1.Condition // as read
 	asserted []metav1.Condition // of this pass, in order of first assertion
+	told     []event            // of this pass
 	urgent   bool               // something in status must be written in this pass
+	paused   bool               // somebody asked to leave the Machine alone
+	failed   bool               // a step returned an error
 	// generation is what the status says it was made of, zero when it cannot say.
 	generation int64
 	cluster    types.NamespacedName // of the Node; zero for that of Ports.Nodes
@@ -47,8 +59,9 @@ func ObjectAs[T contract.Object](s *Scope) (T, bool) {
 	return obj, ok
 }
 
-// Assert sets a condition of the Machine, with its message cut to 8 KiB. Its transition time and observed generation are filled in when it is written;
-// a condition that says what it said before is not written at all.
+// Assert sets a condition of the Machine, with its message cut to 8 KiB. Its observed generation is filled in when it is
+// written, and its transition time too unless it brings one along; that one counts only when the status is another than
+// before. A condition that says what it said before is not written at all.
 func (s *Scope) Assert(c metav1.Condition) {
 	c.Message = bounded(c.Message, maxMessageLength)
 	at := slices.IndexFunc(s.asserted, func(have metav1.Condition) bool { return have.Type == c.Type })
@@ -65,6 +78,13 @@ func (s *Scope) Condition(kind string) (metav1.Condition, bool) {
 		return c, true
 	}
 	return findCondition(s.stored, kind)
+}
+
+// Wait asserts the stage that a deletion is in, as the reason and message of Deleting, and returns a Result that stops the pass.
+// It asks for no other pass: set RequeueAfter where no event will come.
+func (s *Scope) Wait(reason, message string) Result {
+	s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, reason, message))
+	return Result{Stop: true}
 }
 
 // SetDataSecretName records the name of the bootstrap data Secret.
@@ -113,14 +133,52 @@ func (s *Scope) SetInfrastructureReady() {
 	reached(&s.State.InfrastructureReady, &s.update.InfrastructureReady)
 }
 
+// SetCertificatesExpire records when the certificates of a control plane machine end; the zero time clears it.
+func (s *Scope) SetCertificatesExpire(at time.Time) {
+	change(&s.State.CertificatesExpire, at, &s.update.CertificatesExpire)
+}
+
+// SetFailure records a failure that does not go away by itself; empty texts clear it.
+func (s *Scope) SetFailure(reason, message string) {
+	change(&s.State.FailureReason, reason, &s.update.FailureReason)
+	change(&s.State.FailureMessage, message, &s.update.FailureMessage)
+}
+
+// SetPreDrainStarted records when pre-drain hooks began to be waited for, and has it written in this pass.
+func (s *Scope) SetPreDrainStarted(at time.Time) {
+	s.began(&s.State.PreDrainStarted, at, &s.update.PreDrainStarted)
+}
+
 // SetDrainStarted records when draining began and has it written in this pass.
 func (s *Scope) SetDrainStarted(at time.Time) {
-	change(&s.State.DrainStarted, at, &s.update.DrainStarted)
+	s.began(&s.State.DrainStarted, at, &s.update.DrainStarted)
+}
+
+// SetVolumeDetachStarted records when volumes began to be waited for, and has it written in this pass.
+func (s *Scope) SetVolumeDetachStarted(at time.Time) {
+	s.began(&s.State.VolumeDetachStarted, at, &s.update.VolumeDetachStarted)
+}
+
+// SetPreTerminateStarted records when pre-terminate hooks began to be waited for, and has it written in this pass.
+func (s *Scope) SetPreTerminateStarted(at time.Time) {
+	s.began(&s.State.PreTerminateStarted, at, &s.update.PreTerminateStarted)
+}
+
+// began records the start of a stage. Its limit counts from there, so it is written before the stage goes on. Objects hold
+// whole seconds.
+func (s *Scope) began(have *time.Time, at time.Time, into *contract.Change[time.Time]) {
+	change(have, at.Truncate(time.Second), into)
 	s.urgent = true
 }
 
 // SetDrained records that the Node with this UID was drained.
 func (s *Scope) SetDrained(node types.UID) { change(&s.State.DrainedNode, node, &s.update.DrainedNode) }
+
+// SetVolumesDetached records that nothing has to wait any more for the volumes of the Node with this UID. In a pass that also
+// calls SetDrained both are one write.
+func (s *Scope) SetVolumesDetached(node types.UID) {
+	change(&s.State.VolumesDetachedNode, node, &s.update.VolumesDetachedNode)
+}
 
 // SetFinalizers replaces the finalizers.
 func (s *Scope) SetFinalizers(names []string) {
@@ -129,6 +187,16 @@ func (s *Scope) SetFinalizers(names []string) {
 	}
 	s.State.Finalizers = names
 	s.update.Finalizers = contract.SetTo(names)
+}
+
+// SetOwnerReferences replaces the owner references, which the Scope keeps. The write only applies to the Machine that was read, so
+// that no owner whom somebody else added meanwhile is lost.
+func (s *Scope) SetOwnerReferences(owners []metav1.OwnerReference) {
+	if sameOwners(s.State.OwnerReferences, owners) {
+		return
+	}
+	s.State.OwnerReferences = owners
+	s.update.OwnerReferences = contract.SetTo(owners)
 }
 
 // SetLabel sets a label of the Machine.

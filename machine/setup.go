@@ -2,20 +2,15 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
@@ -56,6 +51,7 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules
 	}
 	return Ports{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Nodes: nodes, Drainer: drainer,
+		Volumes: drainer,
 	}, nil
 }
 
@@ -66,8 +62,8 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules
 // of a condition changes, and when something changes that Options.Propagation manages. A step that looks at other labels,
 // annotations or taints of Nodes needs a source of its own.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
-	if r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil {
-		return errors.New("Ports.WorkloadEvents is not set: nothing would wake Machines when their cluster is connected")
+	if err := r.ports.validateEvents(); err != nil {
+		return err
 	}
 	if err := r.IndexMachines(ctx); err != nil {
 		return fmt.Errorf("index %s: %w", r.kind.GVK.Kind, err)
@@ -86,30 +82,15 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if drainer, ok := r.ports.Drainer.(interface{ Source() source.Source }); ok {
 		builder = builder.WatchesRawSource(drainer.Source())
 	}
+	if r.ports.ClusterOf != nil {
+		builder = builder.WatchesRawSource(r.ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
+			return r.ofCluster(ctx, key)
+		}))
+	}
+	if r.ports.RolloutOf != nil {
+		builder = builder.WatchesRawSource(r.ports.RolloutEvents(func(deployment types.NamespacedName) []reconcile.Request {
+			return r.inDeployment(ctx, deployment)
+		}))
+	}
 	return builder.Complete(r)
-}
-
-// newDrainer returns a drain runner for the Nodes of a cluster, such as a manager, that is yet to be started.
-func newDrainer(c ctrlcluster.Cluster) (*runner.Runner, error) {
-	clients, err := kubernetes.NewForConfigAndClient(c.GetConfig(), c.GetHTTPClient())
-	if err != nil {
-		return nil, err
-	}
-	evictor, err := runner.NewRESTEvictor(clients)
-	if err != nil {
-		return nil, err
-	}
-	live, err := client.NewWithWatch(c.GetConfig(), client.Options{
-		HTTPClient: c.GetHTTPClient(), Scheme: c.GetScheme(), Mapper: c.GetRESTMapper(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	pods, err := runner.NewScopedPodSource(live, runner.ScopedOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return runner.New(runner.Config{
-		Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Budgets: c.GetCache(), Informers: c.GetCache(),
-	})
 }

@@ -11,7 +11,7 @@ import (
 
 // conditionsStep derives what summarises the rest. It leaves a paused Machine's conditions as they are.
 func conditionsStep(_ context.Context, s *Scope) (Result, error) {
-	if s.State.Paused() {
+	if s.paused {
 		return Result{}, nil
 	}
 	if s.State.Deleting.IsZero() {
@@ -25,7 +25,7 @@ func conditionsStep(_ context.Context, s *Scope) (Result, error) {
 
 // phaseStep computes the phase.
 func phaseStep(_ context.Context, s *Scope) (Result, error) {
-	if s.State.Paused() {
+	if s.paused {
 		return Result{}, nil
 	}
 	s.SetPhase(string(phases.Compute(phases.Facts{

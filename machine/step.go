@@ -44,16 +44,18 @@ type Step struct {
 
 // Names of the steps that Steps returns.
 const (
-	StepPaused               = "paused"
 	StepFinalizer            = "finalizer"
+	StepPaused               = "paused"
 	StepOwners               = "owners"
 	StepBootstrap            = "bootstrap"
 	StepInfrastructure       = "infrastructure"
 	StepNode                 = "node"
 	StepPropagate            = "propagate"
+	StepCertificates         = "certificates"
 	StepObserve              = "observe"
 	StepPreDrainHooks        = "pre-drain-hooks"
 	StepDrain                = "drain"
+	StepVolumes              = "volumes"
 	StepPreTerminateHooks    = "pre-terminate-hooks"
 	StepDeleteInfrastructure = "delete-infrastructure"
 	StepDeleteBootstrap      = "delete-bootstrap"
@@ -67,8 +69,8 @@ const (
 // being deleted, and the closing ones. Change it with InsertBefore, InsertAfter and Replace and hand it to Options.Steps.
 func Steps() []Step {
 	return []Step{
-		{Name: StepPaused, On: InBoth, Run: pauseStep},
 		{Name: StepFinalizer, On: InRunning, Run: finalizerStep},
+		{Name: StepPaused, On: InBoth, Run: pauseStep},
 		{Name: StepOwners, On: InRunning, Run: ownersStep},
 		{Name: StepBootstrap, On: InRunning, Run: bootstrapStep},
 		{Name: StepInfrastructure, On: InRunning, Run: infrastructureStep},

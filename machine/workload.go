@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +24,8 @@ type Workload struct {
 	Client client.Client
 	// Drainer drains Nodes; nil means that Nodes are not drained.
 	Drainer Drainer
+	// Volumes is asked whether volumes are still attached to a Node; nil means that they are not waited for.
+	Volumes Volumes
 	// LastSeen is when the cluster last gave a sign of life; zero for never, or when that is not known.
 	LastSeen time.Time
 	// Since is when the cluster became connected, or not connected; zero when that is not known.
@@ -64,7 +65,7 @@ func SetupWorkload(rules noderef.Rules) func(context.Context, *cluster.Connectio
 			return Workload{}, fmt.Errorf("drain runner: %w", err)
 		}
 		c.Go(func(ctx context.Context) { _ = drainer.Start(ctx) }) // when it has ended, its Step says so
-		return Workload{Nodes: nodes, Client: c.GetClient(), Drainer: drainer}, nil
+		return Workload{Nodes: nodes, Client: c.GetClient(), Drainer: drainer, Volumes: drainer}, nil
 	}
 }
 
@@ -89,94 +90,5 @@ func (r *Reconciler) workloadOf(key types.NamespacedName) (Workload, error) {
 	case r.ports.Nodes == nil:
 		return Workload{}, errNoCluster
 	}
-	return Workload{Nodes: r.ports.Nodes, Client: r.ports.NodeClient, Drainer: r.ports.Drainer}, nil
-}
-
-// isUnread reports whether an error says only that a cluster cannot be read now, which ends with an event.
-func isUnread(err error) bool {
-	return errors.Is(err, cluster.ErrNotConnected) || errors.Is(err, cluster.ErrNotSynced) || errors.Is(err, errNoCluster)
-}
-
-// unread says why the Nodes are not known.
-func (s *Scope) unread() string {
-	switch {
-	case s.NodesErr != nil:
-		return s.NodesErr.Error()
-	case s.cluster != types.NamespacedName{}:
-		return "Waiting for the first list of Nodes of cluster " + s.cluster.String()
-	default:
-		return "Waiting for the first list of Nodes"
-	}
-}
-
-// isTold reports whether an event wakes the Machine when its Nodes, which are unread, can be read.
-func (s *Scope) isTold() bool { return s.NodesErr != nil || s.cluster != types.NamespacedName{} }
-
-// nodesUnread says of a Machine that its Node could not be looked for. Its events wake the Machine when that changes: nothing
-// is tried again here.
-func (s *Scope) nodesUnread() (Result, error) {
-	if !s.isTold() {
-		return Result{}, nil // for a moment, at the start
-	}
-	var down *cluster.NotConnectedError
-	said, found := s.Condition(ConditionNodeReady)
-	d := decideUnread(unreadFacts{
-		Down: errors.Is(s.NodesErr, cluster.ErrNotConnected), Failed: s.NodesErr != nil && !isUnread(s.NodesErr), Message: s.unread(),
-		Early:   errors.As(s.NodesErr, &down) && down.Reason == cluster.ReasonConnecting,
-		HasNode: s.State.Node.Name != "", Said: said.Reason, Found: found,
-		Since: s.Workload.Since, Now: s.Now, Grace: s.env.options.ConnectionGrace,
-	})
-	for _, c := range d.Conditions {
-		s.Assert(c)
-	}
-	if s.NodesErr != nil && !isUnread(s.NodesErr) {
-		return Result{}, s.NodesErr
-	}
-	return Result{RequeueAfter: d.Again}, nil
-}
-
-// unreadFacts are what is said about a Machine whose Node could not be looked for depends on.
-type unreadFacts struct {
-	// Down: the cluster is not connected. Failed: it is not known why the Nodes are unread. Otherwise their first list has
-	// not come.
-	Down, Failed bool
-	// Early: the first attempt to connect since this process began is still under way.
-	Early   bool
-	Message string
-	// HasNode: a Node was recorded.
-	HasNode bool
-	// Said is the reason of the NodeReady condition that is there, if it was Found.
-	Said  string
-	Found bool
-	// Since is when the cluster came to be as it is; for Grace from then on, readiness of Machines with a Node stays.
-	Since, Now time.Time
-	Grace      time.Duration
-}
-
-type unreadDecision struct {
-	Conditions []metav1.Condition // none: what is there stays
-	Again      time.Duration      // when the conditions have to be said at the latest
-}
-
-// decideUnread: a server that restarts, or a process that does, must not change the readiness of every Machine twice, so that
-// of Machines with a Node stays for a while. Machines that wait for their Node say at once what for.
-func decideUnread(f unreadFacts) unreadDecision {
-	if f.Early && f.Found {
-		return unreadDecision{}
-	}
-	reason := ReasonInspectionFailed
-	switch {
-	case f.Down:
-		reason = ReasonConnectionDown
-	case f.Failed:
-		reason = ReasonInternalError
-	}
-	keeps := f.HasNode && f.Found && f.Said != ReasonConnectionDown && f.Said != reason
-	if left := f.Since.Add(f.Grace).Sub(f.Now); keeps && left > 0 {
-		return unreadDecision{Again: left}
-	}
-	return unreadDecision{Conditions: []metav1.Condition{
-		condition(ConditionNodeReady, metav1.ConditionUnknown, reason, f.Message),
-		condition(ConditionNodeHealthy, metav1.ConditionUnknown, reason, f.Message),
-	}}
+	return Workload{Nodes: r.ports.Nodes, Client: r.ports.NodeClient, Drainer: r.ports.Drainer, Volumes: r.ports.Volumes}, nil
 }

@@ -1,0 +1,159 @@
+package machine
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// nodeFacts are what a pass knows of a Machine's Node.
+type nodeFacts struct {
+	Synced bool
+	Match  noderef.Match
+	State  *contract.MachineState
+}
+
+// decideNode returns NodeReady and NodeHealthy, or nothing when the Nodes could not be read: then what was said before
+// stays.
+func decideNode(f nodeFacts) []metav1.Condition {
+	if !f.Synced {
+		return nil
+	}
+	if f.Match.Node != nil {
+		return []metav1.Condition{nodeReady(f.Match.Node), nodeHealthy(f.Match.Node)}
+	}
+	status, reason, message := withoutNode(f)
+	return []metav1.Condition{
+		condition(ConditionNodeReady, status, reason, message),
+		condition(ConditionNodeHealthy, status, reason, message),
+	}
+}
+
+const maxNodeNames = 5
+
+func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
+	id, node := f.State.ProviderID, f.State.Node.Name
+	switch {
+	case f.Match.Outcome == noderef.NoProviderID:
+		return metav1.ConditionUnknown, ReasonInspectionFailed,
+			fmt.Sprintf("Waiting for %s to report spec.providerID", f.State.Infrastructure.Kind) + refused(f.Match)
+	case f.Match.Outcome == noderef.Ambiguous:
+		return metav1.ConditionUnknown, ReasonAmbiguousNode, ambiguous(f.Match, id)
+	case f.Match.Outcome == noderef.Claimed:
+		return metav1.ConditionUnknown, ReasonNodeClaimed, claimed(f.Match, f.State)
+	case f.Match.Outcome == noderef.Stale:
+		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf(
+			"Node %s is another machine's and is left alone: its spec.providerID is %q, this Machine's is %q: correct %s %s if that is wrong, or wait for a Node that has it",
+			node, f.Match.Other.Spec.ProviderID, id, f.State.Infrastructure.Kind, f.State.Infrastructure.Name)
+	case !f.State.Deleting.IsZero() && node != "":
+		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted", node)
+	case !f.State.Deleting.IsZero():
+		return metav1.ConditionUnknown, ReasonNodeDoesNotExist, "Node does not exist"
+	case node != "":
+		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted while the Machine still exists", node)
+	default:
+		return metav1.ConditionUnknown, ReasonInspectionFailed, fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id) + refused(f.Match)
+	}
+}
+
+// refused says why a Node that looks like the Machine's is not taken for it, where Options.Matching has fallbacks.
+func refused(m noderef.Match) string {
+	if m.Refused == noderef.NotRefused {
+		return ""
+	}
+	return fmt.Sprintf("; Node %s looks like it, but %s", m.Other.Name, m.Refused)
+}
+
+// claimed says which Machines name one Node, and what to do.
+func claimed(m noderef.Match, state *contract.MachineState) string {
+	others, holder := make([]string, 0, len(m.Rivals)), ""
+	for _, c := range m.Rivals {
+		others = append(others, c.Machine.String())
+		if c.Recorded {
+			holder = c.Machine.String()
+		}
+	}
+	node, this := m.Other.Name, state.Key.String()
+	why := fmt.Sprintf("have spec.providerID %q", m.Other.Spec.ProviderID)
+	if !noderef.ValidProviderID(m.Other.Spec.ProviderID) {
+		why = "have its name or address"
+	}
+	if len(others) == 1 && holder != "" && state.Node.UID != m.Other.UID {
+		return fmt.Sprintf("Node %s belongs to Machine %s; that one and this Machine %s both %s: correct or delete the one that is wrong",
+			node, holder, this, why)
+	}
+	return fmt.Sprintf("Node %s is left alone until it is clear whose it is: Machine %s and this Machine %s both %s: correct or delete those that are wrong",
+		node, firstOf(others), this, why)
+}
+
+// firstOf lists the first few of many names.
+func firstOf(names []string) string {
+	list := strings.Join(names[:min(len(names), maxNodeNames)], ", ")
+	if more := len(names) - maxNodeNames; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return list
+}
+
+// ambiguous says which Nodes carry one provider ID and what to do.
+func ambiguous(m noderef.Match, id string) string {
+	names, _ := m.CandidateNames(len(m.Candidates))
+	what := "spec.providerID " + id
+	if len(m.Candidates) > 0 && !noderef.ValidProviderID(m.Candidates[0].Spec.ProviderID) {
+		what = "an address of this Machine"
+	}
+	return fmt.Sprintf("several Nodes have %s: %s; delete those that are not this machine's", what, firstOf(names))
+}
+
+func nodeReady(node *corev1.Node) metav1.Condition {
+	for i := range node.Status.Conditions {
+		c := &node.Status.Conditions[i]
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		ready := condition(ConditionNodeReady, metav1.ConditionStatus(c.Status), ReasonNodeReady, "* Node.Ready: "+c.Message)
+		ready.LastTransitionTime = c.LastTransitionTime
+		switch c.Status {
+		case corev1.ConditionTrue:
+			ready.Message = ""
+			return ready
+		case corev1.ConditionFalse:
+			ready.Reason = ReasonNodeNotReady
+			return ready
+		case corev1.ConditionUnknown:
+			ready.Reason = ReasonNodeReadyUnknown
+			return ready
+		}
+	}
+	return condition(ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: Condition not yet reported")
+}
+
+// nodeHealthy sums up the conditions of a Node that Cluster API looks at.
+func nodeHealthy(node *corev1.Node) metav1.Condition {
+	var bad, unknown []string
+	for _, f := range noderef.ClusterAPIHealth().Judge(node).Findings {
+		message := f.Message
+		if f.Status == "" {
+			message = "Condition not yet reported"
+		}
+		line := fmt.Sprintf("* Node.%s: %s", f.Type, message)
+		if f.Health == noderef.Unhealthy {
+			bad = append(bad, line)
+		} else {
+			unknown = append(unknown, line)
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		return condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, strings.Join(append(bad, unknown...), "\n"))
+	case len(unknown) > 0:
+		return condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, strings.Join(unknown, "\n"))
+	default:
+		return condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, "")
+	}
+}

@@ -1,0 +1,31 @@
+package machine
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// Policy holds the decisions that an embedder can replace one by one. A nil member decides as Cluster API does, unless it says
+// something else. The functions are called in every pass that needs them, from several goroutines, and must not wait for
+// anything; they neither keep nor change what they are given. The Policy must not be changed after New.
+type Policy struct {
+	// NodeCare says what to do about the Node of a Machine that is being deleted, and why, for people. It is asked in every pass
+	// before the drain.
+	NodeCare func(NodeCareFacts) (NodeCare, string)
+	// Limits says how long each stage of a deletion may take.
+	Limits func(*contract.MachineState) Limits
+	// Unreachable says whether a stage of a deletion that cannot read the Nodes is waited for or left out, and why, for people.
+	Unreachable func(UnreachableFacts) (Unreachable, string)
+	// Updating computes the condition Updating; its type is filled in.
+	Updating func(*contract.MachineState) metav1.Condition
+	// Health says what makes a Node healthy, for the condition NodeHealthy. The zero HealthRules ask for nothing.
+	Health *noderef.HealthRules
+	// DrainRules are the rules by which the Node of a Machine is drained and its volumes are waited for; nil, and a nil result, mean
+	// those of the Drainer. An error holds the drain up and is retried with back-off. A result must not be changed later.
+	DrainRules func(context.Context, *Scope) ([]drain.Rule, error)
+}
