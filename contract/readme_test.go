@@ -81,7 +81,7 @@ func generate(t *testing.T, name, arg string) string {
 		return fenced("go", snippet(t, arg))
 	case "diagram":
 		var out strings.Builder
-		require.NoError(t, phases.ClusterAPI().WriteMermaid(&out))
+		require.NoError(t, phases.ClusterAPI().WriteMermaid(&out, phases.ClusterAPILife()))
 		return fenced("mermaid", out.String())
 	case "packages":
 		return packageTable(t)

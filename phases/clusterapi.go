@@ -1,24 +1,110 @@
 package phases
 
-var clusterAPI = Table{rules: []Rule{
-	{Decision{Deleting, "DeletionRequested", GateDeletion}, func(f Facts) bool { return f.Deleting }},
-	{Decision{Running, "NodeJoined", GateNone}, func(f Facts) bool { return f.HasNode && f.InfrastructureReady }},
-	{Decision{Provisioned, "InfrastructureProvisioned", GateNode}, func(f Facts) bool { return f.HasProviderID }},
-	{Decision{Provisioning, "BootstrapDataCreated", GateInfrastructure}, func(f Facts) bool {
-		return f.BootstrapReady && !f.InfrastructureReady
-	}},
-	{Decision{Provisioned, "InfrastructureProvisioned", GateNode}, func(f Facts) bool { return f.InfrastructureReady }},
-	{Decision{Pending, "WaitingForBootstrapData", GateBootstrapData}, nil},
-}}
+// Cluster API's phases. Rule: Machine status.phase in cluster.x-k8s.io/v1beta2.
+const (
+	Pending      Phase = "Pending"
+	Provisioning Phase = "Provisioning"
+	Provisioned  Phase = "Provisioned"
+	Running      Phase = "Running"
+	Updating     Phase = "Updating"
+	Deleting     Phase = "Deleting"
+	// Deleted is never set by a controller of Cluster API; Kubermatic's life ends in it.
+	Deleted Phase = "Deleted"
+	// Failed is not set by Cluster API since v1.11.
+	Failed Phase = "Failed"
+	// Unknown is never set by Cluster API: it stands for a word that is no phase. Gardener sets it.
+	Unknown Phase = "Unknown"
+)
 
-// ClusterAPI returns Cluster API's phases. The table is shared and immutable.
+func deleting(f Facts) bool { return f.Deleting }
+
+// begun are the rules of a Machine whose Node has not joined, which no dialect but the oldest has changed.
+func begun() []Rule[Facts] {
+	return []Rule[Facts]{
+		{Decision{Provisioned, "InfrastructureProvisioned", GateNode}, func(f Facts) bool { return f.HasProviderID }},
+		{Decision{Provisioning, "BootstrapDataCreated", GateInfrastructure}, func(f Facts) bool { return f.BootstrapReady && !f.InfrastructureReady }},
+		{Decision{Provisioned, "InfrastructureProvisioned", GateNode}, func(f Facts) bool { return f.InfrastructureReady }},
+		{Decision{Pending, "WaitingForBootstrapData", GateBootstrapData}, nil},
+	}
+}
+
+func deletionRequested() Rule[Facts] {
+	return Rule[Facts]{Decision{Deleting, "DeletionRequested", GateDeletion}, deleting}
+}
+
+func failureReported() Rule[Facts] {
+	return Rule[Facts]{Decision{Failed, "FailureReported", GateRepair}, func(f Facts) bool { return f.Failed }}
+}
+
+func nodeJoined() Rule[Facts] {
+	return Rule[Facts]{Decision{Running, "NodeJoined", GateNone}, func(f Facts) bool { return f.HasNode && f.InfrastructureReady }}
+}
+
+var (
+	clusterAPI = Table[Facts]{rules: append([]Rule[Facts]{
+		deletionRequested(),
+		{Decision{Updating, "UpdatingInPlace", GateUpdate}, func(f Facts) bool { return f.Updating }},
+		nodeJoined(),
+	}, begun()...)}
+	clusterAPIV1Beta1  = Table[Facts]{rules: append([]Rule[Facts]{deletionRequested(), failureReported(), nodeJoined()}, begun()...)}
+	clusterAPIV1Alpha3 = Table[Facts]{rules: []Rule[Facts]{
+		deletionRequested(), failureReported(), nodeJoined(),
+		{Decision{Provisioned, "NodeAppeared", GateInfrastructure}, func(f Facts) bool { return f.HasNode }},
+		{Decision{Provisioning, "InfrastructureReady", GateNode}, func(f Facts) bool { return f.InfrastructureReady }},
+		{Decision{Provisioning, "BootstrapDataCreated", GateInfrastructure}, func(f Facts) bool { return f.BootstrapReady }},
+		{Decision{Pending, "WaitingForBootstrapData", GateBootstrapData}, nil},
+	}}
+)
+
+// ClusterAPI returns the phases of current Cluster API. The table is shared and immutable.
 //
 // Cluster API computes them by letting later rules override earlier ones over the stored phase (setMachinePhase in its
 // Machine controller, v1.13); this table asks the same questions in the opposite order. The two differ only where none of
 // Cluster API's rules holds and it keeps the stored phase. Here such a Machine is Provisioned when its infrastructure was
-// reported as provisioned without a provider ID, and Pending otherwise. Cluster API's Updating, of its in-place updates, is
-// not part of the table; Failed and Deleted are not set by current versions.
-func ClusterAPI() *Table { return &clusterAPI }
+// reported as provisioned without a provider ID, and Pending otherwise.
+func ClusterAPI() *Table[Facts] { return &clusterAPI }
+
+// ClusterAPIV1Beta1 returns the phases of Cluster API up to v1.10, where a reported failure is a phase and an update in place is
+// none. The table is shared and immutable.
+func ClusterAPIV1Beta1() *Table[Facts] { return &clusterAPIV1Beta1 }
+
+// ClusterAPIV1Alpha3 returns the phases of Cluster API v0.3, which Cluster API's page on the Machine controller still describes: a
+// Machine is Provisioned when its Node appears, and Running when its infrastructure is ready as well. One whose infrastructure is
+// ready and whose Node is awaited is Provisioning still. The table is shared and immutable.
+func ClusterAPIV1Alpha3() *Table[Facts] { return &clusterAPIV1Alpha3 }
 
 // Compute returns the phase in Cluster API's dialect. It allocates nothing and is safe for concurrent use.
 func Compute(f Facts) Decision { return clusterAPI.Compute(f) }
+
+// ClusterAPILife is the life of a Machine with bootstrap data of a provider: its Node joins once the infrastructure is there, and
+// nothing follows deletion.
+func ClusterAPILife() Life[Facts] {
+	alive := func(f Facts) bool { return !f.Deleting }
+	return Life[Facts]{
+		Events: []Event[Facts]{
+			{"bootstrap data created", func(f *Facts) { f.BootstrapReady = true }, alive},
+			{"infrastructure provisioned", func(f *Facts) { f.InfrastructureReady, f.HasProviderID = true, true }, alive},
+			{"Node joined", func(f *Facts) { f.HasNode = true }, func(f Facts) bool { return alive(f) && f.InfrastructureReady }},
+			{"update in place begun", func(f *Facts) { f.Updating = true }, func(f Facts) bool { return alive(f) && f.HasNode }},
+			{"update in place done", func(f *Facts) { f.Updating = false }, alive},
+			{"deletion requested", func(f *Facts) { f.Deleting = true }, alive},
+		},
+		Over: deleting, End: "everything cleaned up",
+	}
+}
+
+// ClusterAPIV1Alpha3Life is the life of a Machine of ClusterAPIV1Alpha3, whose Node may join before the infrastructure is reported
+// as ready.
+func ClusterAPIV1Alpha3Life() Life[Facts] {
+	alive := func(f Facts) bool { return !f.Deleting }
+	return Life[Facts]{
+		Events: []Event[Facts]{
+			{"bootstrap data created", func(f *Facts) { f.BootstrapReady = true }, alive},
+			{"Node appeared", func(f *Facts) { f.HasNode = true }, func(f Facts) bool { return alive(f) && f.BootstrapReady }},
+			{"infrastructure ready", func(f *Facts) { f.InfrastructureReady = true }, func(f Facts) bool { return alive(f) && f.BootstrapReady }},
+			{"failure reported", func(f *Facts) { f.Failed = true }, alive},
+			{"deletion requested", func(f *Facts) { f.Deleting = true }, alive},
+		},
+		Over: deleting, End: "everything cleaned up",
+	}
+}

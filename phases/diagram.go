@@ -3,53 +3,39 @@ package phases
 import (
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 )
 
-// step is one thing that can happen to a Machine.
-type step struct {
-	name  string
-	apply func(*Facts)
-}
-
-func life() []step {
-	return []step{
-		{"bootstrap data created", func(f *Facts) { f.BootstrapReady = true }},
-		{"infrastructure provisioned", func(f *Facts) { f.InfrastructureReady, f.HasProviderID = true, true }},
-		{"Node joined", func(f *Facts) { f.HasNode = true }},
-		{"deletion requested", func(f *Facts) { f.Deleting = true }},
-	}
-}
-
-// WriteMermaid writes the state diagram of a table for a Machine with bootstrap data of a provider. It is not drawn by
-// hand: every order in which the facts of a life can become true is walked (a Node joins only once the infrastructure is
-// there, and nothing follows deletion), and each change of phase is an arrow. Output is sorted and stable. The only
-// errors are those of w.
-func (t *Table) WriteMermaid(w io.Writer) error {
-	edges := map[string]bool{}
-	var walk func(Facts)
-	walk = func(f Facts) {
-		from := t.Compute(f).Phase
-		for _, s := range life() {
-			next := f
-			s.apply(&next)
-			if next == f || f.Deleting || (next.HasNode && !next.InfrastructureReady) {
-				continue
-			}
-			if to := t.Compute(next).Phase; to != from {
-				edges[fmt.Sprintf("    %s --> %s: %s", from, to, s.name)] = true
-			}
-			walk(next)
+// WriteMermaid writes the state diagram of a table for a life: each change of phase is an arrow with what brought it about. It is
+// not drawn by hand: every order in which the events can happen is walked. Output is sorted and stable. The only errors are
+// those of w.
+func (t *Table[F]) WriteMermaid(w io.Writer, life Life[F]) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "stateDiagram-v2\n    [*] --> %s\n", t.Compute(life.Start).Phase)
+	for _, a := range t.arrows(life) {
+		to := a.To
+		if to == "" {
+			to = "[*]"
 		}
+		fmt.Fprintf(&out, "    %s --> %s: %s\n", a.From, to, a.Name)
 	}
-	walk(Facts{})
-	lines := slices.Concat(
-		[]string{"stateDiagram-v2", fmt.Sprintf("    [*] --> %s", t.Compute(Facts{}).Phase)},
-		slices.Sorted(maps.Keys(edges)),
-		[]string{fmt.Sprintf("    %s --> [*]: everything cleaned up", t.Compute(Facts{Deleting: true}).Phase)},
-	)
-	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// WriteDOT writes the same diagram for Graphviz.
+func (t *Table[F]) WriteDOT(w io.Writer, life Life[F]) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "digraph phases {\n    start [shape=point]\n    end [shape=doublecircle label=\"\"]\n    start -> %q\n",
+		string(t.Compute(life.Start).Phase))
+	for _, a := range t.arrows(life) {
+		to := "end"
+		if a.To != "" {
+			to = fmt.Sprintf("%q", a.To)
+		}
+		fmt.Fprintf(&out, "    %q -> %s [label=%q]\n", a.From, to, a.Name)
+	}
+	out.WriteString("}\n")
+	_, err := io.WriteString(w, out.String())
 	return err
 }

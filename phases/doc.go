@@ -1,15 +1,20 @@
 // Package phases decides in which phase of its life a Machine is, and why.
 //
-// A [Table] is an ordered list of rules from [Facts] to a [Decision]; the first rule that holds wins. [Compute] uses
-// Cluster API's phases. The phase is derived afresh each time: nothing depends on the phase that was stored before, so a
-// lost or late write cannot lead a Machine astray.
+// A [Table] is an ordered list of rules from facts to a [Decision]; the first rule that holds wins. [ClusterAPI],
+// [ClusterAPIV1Beta1], [ClusterAPIV1Alpha3], [Kubermatic] and [Gardener] are the dialects of the field; [New] makes one of your
+// own, over facts of your own or over [Facts] with some added. [Compute] uses Cluster API's phases. The phase is derived afresh
+// each time: nothing depends on the phase that was stored before, so a lost or late write cannot lead a Machine astray.
+//
+// [Table.WriteMermaid] and [Table.WriteDOT] draw what a table does in the course of a [Life], so that no diagram is drawn by hand.
 //
 // # Guarantees
 //
-// Computing is total, deterministic, allocates nothing, and is safe for concurrent use. A table without a last rule that
-// always holds is refused by [New].
+// Computing is total, deterministic, allocates nothing, and is safe for concurrent use. [New] looks at every combination of the
+// facts: it refuses a table that leaves one without a phase, and one with a rule that decides nothing.
 //
 // # Limits
 //
-// The phase is for people and dashboards. Decide on facts and conditions, as Cluster API's contract asks too.
+// Facts are yes or no, at most 16 of them: a rule that depends on a number or a time asks for a fact that says so, and whoever
+// makes the facts looks at the clock. The phase is for people and dashboards. Decide on facts and conditions, as Cluster API's
+// contract asks too.
 package phases

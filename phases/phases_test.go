@@ -1,9 +1,6 @@
 package phases_test
 
 import (
-	"errors"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,10 +69,11 @@ func TestCompute_FollowsClusterAPIsRules(t *testing.T) {
 // everyFacts returns all combinations.
 func everyFacts() []phases.Facts {
 	var all []phases.Facts
-	for bits := range 32 {
+	for bits := range 128 {
 		on := func(i int) bool { return bits>>i&1 == 1 }
 		all = append(all, phases.Facts{
 			Deleting: on(0), BootstrapReady: on(1), InfrastructureReady: on(2), HasProviderID: on(3), HasNode: on(4),
+			Updating: on(5), Failed: on(6),
 		})
 	}
 	return all
@@ -95,6 +93,7 @@ func clusterAPI(stored phases.Phase, f phases.Facts) (phase phases.Phase, decide
 		{f.BootstrapReady && !f.InfrastructureReady, phases.Provisioning},
 		{f.HasProviderID, phases.Provisioned},
 		{f.HasNode && f.InfrastructureReady, phases.Running},
+		{f.Updating, phases.Updating},
 		{f.Deleting, phases.Deleting},
 	} {
 		if rule.holds {
@@ -123,7 +122,7 @@ func TestCompute_IsClusterAPIsPhaseForEveryCombinationThatDecidesOne(t *testing.
 func TestCompute_IsTotal(t *testing.T) {
 	waits := map[phases.Phase]phases.Gate{
 		phases.Pending: phases.GateBootstrapData, phases.Provisioning: phases.GateInfrastructure, phases.Provisioned: phases.GateNode,
-		phases.Running: phases.GateNone, phases.Deleting: phases.GateDeletion,
+		phases.Running: phases.GateNone, phases.Updating: phases.GateUpdate, phases.Deleting: phases.GateDeletion,
 	}
 	seen := map[phases.Phase]bool{}
 	for _, f := range everyFacts() {
@@ -137,38 +136,8 @@ func TestCompute_IsTotal(t *testing.T) {
 	require.Len(t, seen, len(waits), "every phase can be reached")
 }
 
-func TestNew_RefusesTablesWithHolesOrShadows(t *testing.T) {
-	never := func(phases.Facts) bool { return false }
-	rule := func(phase phases.Phase, when func(phases.Facts) bool) phases.Rule {
-		return phases.Rule{Decision: phases.Decision{Phase: phase}, When: when}
-	}
-	for name, c := range map[string]struct {
-		rules []phases.Rule
-		match error
-		want  string
-	}{
-		"no rules":        {match: phases.ErrNoDefault, want: "the last rule must always hold (When nil)"},
-		"no default":      {rules: []phases.Rule{rule("A", never)}, match: phases.ErrNoDefault, want: "the last rule must always hold (When nil)"},
-		"a shadowed rule": {rules: []phases.Rule{rule("A", nil), rule("B", nil)}, match: phases.ErrShadowed, want: "rule 0 (A) always holds, so the rules behind it can never be reached"},
-		"everything wrong at once": {
-			rules: []phases.Rule{rule("A", nil), rule("", never)}, match: phases.ErrShadowed,
-			want: "rule 0 (A) always holds, so the rules behind it can never be reached\nrule 1 has no phase\nthe last rule must always hold (When nil)",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			table, err := phases.New(c.rules...)
-			require.Nil(t, table)
-			require.ErrorIs(t, err, c.match)
-			require.EqualError(t, err, c.want)
-		})
-	}
-	table, err := phases.New(rule("A", never), rule("B", nil))
-	require.NoError(t, err)
-	require.Equal(t, phases.Phase("B"), table.Compute(phases.Facts{}).Phase)
-}
-
 func TestTable_KeepsAndGivesCopies(t *testing.T) {
-	rules := []phases.Rule{{Decision: phases.Decision{Phase: "A"}}}
+	rules := []phases.Rule[phases.Facts]{{Decision: phases.Decision{Phase: "A"}}}
 	table, err := phases.New(rules...)
 	require.NoError(t, err)
 	rules[0].Phase = "changed"
@@ -183,35 +152,7 @@ func TestTable_KeepsAndGivesCopies(t *testing.T) {
 }
 
 func TestTable_TheZeroTableHasNoPhase(t *testing.T) {
-	require.Equal(t, phases.Decision{}, new(phases.Table).Compute(phases.Facts{Deleting: true}))
-}
-
-func TestWriteMermaid_DrawsClusterAPIsPhases(t *testing.T) {
-	want, err := os.ReadFile("testdata/clusterapi.mermaid")
-	require.NoError(t, err)
-	for range 20 {
-		var got strings.Builder
-		require.NoError(t, phases.ClusterAPI().WriteMermaid(&got))
-		require.Equal(t, string(want), got.String())
-	}
-}
-
-func TestWriteMermaid_ATableOfOneRuleHasNoBlankLine(t *testing.T) {
-	table, err := phases.New(phases.Rule{Decision: phases.Decision{Phase: "Only"}})
-	require.NoError(t, err)
-	var got strings.Builder
-	require.NoError(t, table.WriteMermaid(&got))
-	require.Equal(t, "stateDiagram-v2\n    [*] --> Only\n    Only --> [*]: everything cleaned up\n", got.String())
-}
-
-var errFull = errors.New("disk full")
-
-type fullDisk struct{}
-
-func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
-
-func TestWriteMermaid_ReturnsTheErrorOfTheWriter(t *testing.T) {
-	require.ErrorIs(t, phases.ClusterAPI().WriteMermaid(fullDisk{}), errFull)
+	require.Equal(t, phases.Decision{}, new(phases.Table[phases.Facts]).Compute(phases.Facts{Deleting: true}))
 }
 
 func TestCompute_AllocatesNothing(t *testing.T) {

@@ -1,0 +1,113 @@
+package phases_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/phases"
+)
+
+// v1alpha3 says what Cluster API v0.3 makes of a new Machine: later rules override earlier ones.
+func v1alpha3(f phases.Facts) phases.Phase {
+	phase := phases.Pending
+	for _, rule := range []struct {
+		holds bool
+		phase phases.Phase
+	}{
+		{f.BootstrapReady || f.InfrastructureReady, phases.Provisioning},
+		{f.HasNode, phases.Provisioned},
+		{f.HasNode && f.InfrastructureReady, phases.Running},
+		{f.Failed, phases.Failed},
+		{f.Deleting, phases.Deleting},
+	} {
+		if rule.holds {
+			phase = rule.phase
+		}
+	}
+	return phase
+}
+
+func TestV1Alpha3_ProvisionedWhenTheNodeAppearsAndRunningWhenTheInfrastructureIsReadyAsWell(t *testing.T) {
+	for _, f := range everyFacts() {
+		require.Equal(t, v1alpha3(f), phases.ClusterAPIV1Alpha3().Compute(f).Phase, "%+v", f)
+	}
+}
+
+func TestV1Beta1_AFailureIsAPhaseAndAnUpdateIsNone(t *testing.T) {
+	for _, f := range everyFacts() {
+		want := phases.Compute(phases.Facts{Deleting: f.Deleting, BootstrapReady: f.BootstrapReady,
+			InfrastructureReady: f.InfrastructureReady, HasProviderID: f.HasProviderID, HasNode: f.HasNode}).Phase
+		if f.Failed && !f.Deleting {
+			want = phases.Failed
+		}
+		require.Equal(t, want, phases.ClusterAPIV1Beta1().Compute(f).Phase, "%+v", f)
+	}
+}
+
+func TestKubermatic_FollowsTheStatesOfItsPage(t *testing.T) {
+	type facts = phases.KubermaticFacts
+	for name, c := range map[string]struct {
+		facts facts
+		want  phases.Decision
+	}{
+		"new":                           {facts{}, phases.Decision{Phase: "Validating", Reason: "WaitingForValidation", Waiting: phases.GateValidation}},
+		"refused":                       {facts{Failed: true}, phases.Decision{Phase: "Failed", Reason: "FailureReported", Waiting: phases.GateRepair}},
+		"held by an initializer":        {facts{Held: true, Valid: true}, phases.Decision{Phase: "Pending", Reason: "Held", Waiting: phases.GateRepair}},
+		"accepted":                      {facts{Valid: true}, phases.Decision{Phase: "Provisioning", Reason: "CreatingInstance", Waiting: phases.GateInfrastructure}},
+		"an instance without addresses": {facts{Valid: true, HasInstance: true}, phases.Decision{Phase: "Provisioning", Reason: "WaitingForAddresses", Waiting: phases.GateInfrastructure}},
+		"an instance with addresses":    {facts{Valid: true, HasInstance: true, HasAddresses: true}, phases.Decision{Phase: "Joining", Reason: "WaitingForNode", Waiting: phases.GateNode}},
+		"a Node that was never ready":   {facts{Valid: true, HasInstance: true, HasAddresses: true, HasNode: true}, phases.Decision{Phase: "Joining", Reason: "WaitingForNodeToBeReady", Waiting: phases.GateHealth}},
+		"a Node that was ready":         {facts{Valid: true, HasInstance: true, HasAddresses: true, HasNode: true, NodeWasReady: true}, phases.Decision{Phase: "Running", Reason: "NodeReady"}},
+		"an adopted instance that nobody validated": {facts{HasInstance: true, HasAddresses: true}, phases.Decision{Phase: "Joining", Reason: "WaitingForNode", Waiting: phases.GateNode}},
+		"paused while it runs":                      {facts{Held: true, HasNode: true, NodeWasReady: true}, phases.Decision{Phase: "Running", Reason: "NodeReady"}},
+		"failed after it ran":                       {facts{Failed: true, HasNode: true, NodeWasReady: true}, phases.Decision{Phase: "Failed", Reason: "FailureReported", Waiting: phases.GateRepair}},
+		"deleted":                                   {facts{Deleting: true, Failed: true, HasNode: true}, phases.Decision{Phase: "Deleting", Reason: "DeletionRequested", Waiting: phases.GateDeletion}},
+		"cleaned up":                                {facts{Deleting: true, Gone: true}, phases.Decision{Phase: "Deleted", Reason: "CleanedUp"}},
+		"gone, but nobody asked for it":             {facts{Gone: true, Valid: true}, phases.Decision{Phase: "Provisioning", Reason: "CreatingInstance", Waiting: phases.GateInfrastructure}},
+	} {
+		require.Equal(t, c.want, phases.Kubermatic().Compute(c.facts), name)
+	}
+}
+
+func TestGardener_FollowsItsTransitions(t *testing.T) {
+	type facts = phases.GardenerFacts
+	joined := facts{HasInstance: true, Joined: true}
+	with := func(change func(*facts)) facts {
+		f := joined
+		change(&f)
+		return f
+	}
+	for name, c := range map[string]struct {
+		facts  facts
+		want   phases.Phase
+		reason string
+	}{
+		"new":                                 {facts{}, "Pending", "CreatingInstance"},
+		"a VM":                                {facts{HasInstance: true}, "Pending", "WaitingForNode"},
+		"a VM without a cluster to join":      {facts{HasInstance: true, NoTarget: true}, "Available", "InstanceCreated"},
+		"creation failed":                     {facts{CreateFailed: true}, "CrashLoopBackOff", "CreateFailed"},
+		"creation failed for too long":        {facts{CreateFailed: true, CreationTimedOut: true}, "Failed", "CreationTimeout"},
+		"the Node never came":                 {facts{HasInstance: true, CreationTimedOut: true}, "Failed", "CreationTimeout"},
+		"a Node of that name was there":       {facts{HasInstance: true, StaleNode: true, Healthy: true}, "Failed", "NodeNameTaken"},
+		"healthy with the taint":              {facts{HasInstance: true, Healthy: true, Blocked: true}, "Pending", "WaitingForCriticalComponents"},
+		"healthy":                             {facts{HasInstance: true, Healthy: true}, "Running", "NodeHealthy"},
+		"healthy again asks for no taint":     {with(func(f *facts) { f.Healthy, f.Blocked = true, true }), "Running", "NodeHealthy"},
+		"late but healthy":                    {facts{HasInstance: true, Healthy: true, CreationTimedOut: true}, "Running", "NodeHealthy"},
+		"unhealthy":                           {joined, "Unknown", "NodeUnhealthy"},
+		"unhealthy beyond the creation limit": {with(func(f *facts) { f.CreationTimedOut = true }), "Unknown", "NodeUnhealthy"},
+		"unhealthy for too long":              {with(func(f *facts) { f.HealthTimedOut = true }), "Failed", "HealthTimeout"},
+		"recovered while it was kept":         {with(func(f *facts) { f.HealthTimedOut, f.Healthy = true, true }), "Running", "NodeHealthy"},
+		"update":                              {with(func(f *facts) { f.UpdateStarted = true }), "InPlaceUpdating", "UpdateStarted"},
+		"health is not looked at meanwhile":   {with(func(f *facts) { f.UpdateStarted, f.Healthy, f.HealthTimedOut = true, true, true }), "InPlaceUpdating", "UpdateStarted"},
+		"update done":                         {with(func(f *facts) { f.UpdateStarted, f.UpdateSucceeded = true, true }), "InPlaceUpdateSuccessful", "UpdateSucceeded"},
+		"update done and healthy":             {with(func(f *facts) { f.UpdateStarted, f.UpdateSucceeded, f.Healthy = true, true, true }), "Running", "NodeHealthy"},
+		"update failed":                       {with(func(f *facts) { f.UpdateStarted, f.UpdateFailed, f.Healthy = true, true, true }), "InPlaceUpdateFailed", "UpdateFailed"},
+		"update failed for too long":          {with(func(f *facts) { f.UpdateStarted, f.UpdateFailed, f.HealthTimedOut = true, true, true }), "Failed", "HealthTimeout"},
+		"deletion":                            {with(func(f *facts) { f.Deleting, f.NoTarget, f.Healthy = true, true, true }), "Terminating", "DeletionRequested"},
+	} {
+		got := phases.Gardener().Compute(c.facts)
+		require.Equal(t, c.want, got.Phase, name)
+		require.Equal(t, c.reason, got.Reason, name)
+	}
+}

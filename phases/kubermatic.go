@@ -1,0 +1,59 @@
+package phases
+
+// Phases of Kubermatic's machine-controller that Cluster API does not have. Rule: the states of its architecture page.
+const (
+	Validating Phase = "Validating"
+	Joining    Phase = "Joining"
+)
+
+// KubermaticFacts are what a phase depends on in Kubermatic's dialect.
+type KubermaticFacts struct {
+	// Deleting: deletion was asked for. Gone: instance and Node no longer exist.
+	Deleting, Gone bool
+	// Failed: a terminal error was reported, such as a configuration that is not valid (status.errorReason).
+	Failed bool
+	// Held: the Machine is paused, or its initializers annotation is not empty.
+	Held bool
+	// Valid: defaults were applied and the provider accepted the spec.
+	Valid bool
+	// HasInstance: an instance was created. HasAddresses: it reports at least one usable address.
+	HasInstance, HasAddresses bool
+	// HasNode: status.nodeRef is set. NodeWasReady: that Node was Ready at least once.
+	HasNode, NodeWasReady bool
+}
+
+var kubermatic = Table[KubermaticFacts]{rules: []Rule[KubermaticFacts]{
+	{Decision{Deleted, "CleanedUp", GateNone}, func(f KubermaticFacts) bool { return f.Deleting && f.Gone }},
+	{Decision{Deleting, "DeletionRequested", GateDeletion}, func(f KubermaticFacts) bool { return f.Deleting }},
+	{Decision{Failed, "FailureReported", GateRepair}, func(f KubermaticFacts) bool { return f.Failed }},
+	{Decision{Running, "NodeReady", GateNone}, func(f KubermaticFacts) bool { return f.HasNode && f.NodeWasReady }},
+	{Decision{Pending, "Held", GateRepair}, func(f KubermaticFacts) bool { return f.Held }},
+	{Decision{Joining, "WaitingForNodeToBeReady", GateHealth}, func(f KubermaticFacts) bool { return f.HasNode }},
+	{Decision{Joining, "WaitingForNode", GateNode}, func(f KubermaticFacts) bool { return f.HasInstance && f.HasAddresses }},
+	{Decision{Provisioning, "WaitingForAddresses", GateInfrastructure}, func(f KubermaticFacts) bool { return f.HasInstance }},
+	{Decision{Provisioning, "CreatingInstance", GateInfrastructure}, func(f KubermaticFacts) bool { return f.Valid }},
+	{Decision{Validating, "WaitingForValidation", GateValidation}, nil},
+}}
+
+// Kubermatic returns the phases of Kubermatic's machine-controller: the six states of its architecture page, which its code does
+// not compute, and the two that their users need besides: Failed, which cluster-autoscaler acts on, and Pending. A Running Machine
+// whose Node is no longer Ready stays Running: a condition tells. The table is shared and immutable.
+func Kubermatic() *Table[KubermaticFacts] { return &kubermatic }
+
+// KubermaticLife is the life of a Machine of Kubermatic's.
+func KubermaticLife() Life[KubermaticFacts] {
+	alive := func(f KubermaticFacts) bool { return !f.Deleting && !f.Failed }
+	return Life[KubermaticFacts]{
+		Events: []Event[KubermaticFacts]{
+			{"spec accepted", func(f *KubermaticFacts) { f.Valid = true }, alive},
+			{"spec rejected", func(f *KubermaticFacts) { f.Failed = true }, func(f KubermaticFacts) bool { return alive(f) && !f.Valid }},
+			{"instance created", func(f *KubermaticFacts) { f.HasInstance = true }, func(f KubermaticFacts) bool { return alive(f) && f.Valid }},
+			{"addresses reported", func(f *KubermaticFacts) { f.HasAddresses = true }, func(f KubermaticFacts) bool { return alive(f) && f.HasInstance }},
+			{"Node joined", func(f *KubermaticFacts) { f.HasNode = true }, func(f KubermaticFacts) bool { return alive(f) && f.HasAddresses }},
+			{"Node ready", func(f *KubermaticFacts) { f.NodeWasReady = true }, func(f KubermaticFacts) bool { return alive(f) && f.HasNode }},
+			{"deletion requested", func(f *KubermaticFacts) { f.Deleting = true }, func(f KubermaticFacts) bool { return !f.Deleting }},
+			{"instance and Node gone", func(f *KubermaticFacts) { f.Gone = true }, func(f KubermaticFacts) bool { return f.Deleting }},
+		},
+		Over: func(f KubermaticFacts) bool { return f.Gone }, End: "finalizer removed",
+	}
+}
