@@ -1,0 +1,88 @@
+package scale_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Decide what a set does next.
+func ExamplePlan() {
+	machines := []scale.Machine{
+		{Name: "old", UID: "1", Created: time.Unix(100, 0), Ready: true, Available: true},
+		{Name: "young", UID: "2", Created: time.Unix(200, 0), Ready: true, Available: true},
+		{Name: "marked", UID: "3", Created: time.Unix(300, 0), Marked: true, Ready: true},
+	}
+	for _, desired := range []int{5, 3, 1} {
+		d := scale.Plan(scale.Facts{Desired: contract.Some(desired), Machines: machines, Policy: scale.Policy{Order: scale.Oldest}})
+		fmt.Printf("%d wanted: create %d, delete %v\n", desired, d.Create, d.Delete)
+	}
+	// Output:
+	// 5 wanted: create 2, delete []
+	// 3 wanted: create 0, delete []
+	// 1 wanted: create 0, delete [{marked 3} {old 1}]
+}
+
+// Say why nothing is created.
+func ExampleDecision_Message() {
+	d := scale.Plan(scale.Facts{Desired: contract.Some(3), Holds: []scale.Hold{
+		{Reason: "ControlPlaneIsStable", Message: "the control plane is upgrading to v1.36.3"},
+	}})
+	fmt.Println(d.Create, d.Missing)
+	fmt.Println(d.Message())
+	// Output:
+	// 0 3
+	// * the control plane is upgrading to v1.36.3
+}
+
+// Put Machines into the order in which they go.
+func ExampleOrder_Compare() {
+	machines := []scale.Machine{{Name: "healthy", Ready: true}, {Name: "sick", Unhealthy: true}, {Name: "leaving", Deleting: true}}
+	slices.SortFunc(machines, scale.Newest.Compare)
+	for _, m := range machines {
+		fmt.Println(m.Name)
+	}
+	// Output:
+	// leaving
+	// sick
+	// healthy
+}
+
+// Take names before anything is created, and forget them when it is.
+func ExampleLedger() {
+	naming, err := scale.NewNaming("5d1c", "workers", "demo", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ledger, entries := scale.NewLedger().Reserve(2, naming, nil)
+	fmt.Println(strings.Count(ledger.String(), "workers-"), "names are taken") // written with the resource version that was read
+	for _, e := range entries {                                                // then created, each with its Stamp
+		ledger, err = ledger.Created(e.Slot, fmt.Sprint(100+e.Slot))
+		if err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(ledger)
+	covers, err := ledger.Covers("101")
+	fmt.Println("a cache at 101 may be decided on:", covers, err)
+	// Output:
+	// 2 names are taken
+	// {"next":3,"through":"102"}
+	// a cache at 101 may be decided on: false <nil>
+}
+
+// Run creations in batches that grow while nothing goes wrong.
+func ExampleBatches() {
+	b := scale.Batches{Ceiling: 8}
+	for left := 20; left > 0; {
+		n := b.Next(left)
+		fmt.Print(n, " ")
+		left -= n
+	}
+	// Output: 1 2 4 8 5
+}

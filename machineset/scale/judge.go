@@ -1,0 +1,58 @@
+package scale
+
+import (
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// SetUIDAnnotation and SlotAnnotation of everything that a set creates say for which slot of which set it was created.
+const (
+	SetUIDAnnotation = "machinist.dev/set-uid"
+	SlotAnnotation   = "machinist.dev/slot"
+)
+
+// Stamp returns the annotations of what is created for a slot.
+func Stamp(set types.UID, slot int64) map[string]string {
+	return map[string]string{SetUIDAnnotation: string(set), SlotAnnotation: strconv.FormatInt(slot, 10)}
+}
+
+// Verdict says what an object is that stands where one was to be created.
+type Verdict uint8
+
+// What an object can be.
+const (
+	// Foreign: it is somebody else's, or of another slot, or is being deleted. The slot is burnt; nothing is waited for.
+	Foreign Verdict = iota
+	// Own: it is what was to be created.
+	Own
+)
+
+// String returns the name of the constant.
+func (v Verdict) String() string {
+	if v == Own {
+		return "Own"
+	}
+	return "Foreign"
+}
+
+// JudgeMachine says whether a Machine that exists under the name of a slot is the one of this slot: the set controls it, and its
+// stamp names the slot.
+func JudgeMachine(obj metav1.Object, set types.UID, slot int64) Verdict {
+	controller := metav1.GetControllerOf(obj)
+	if controller == nil || controller.UID != set {
+		return Foreign
+	}
+	return JudgePart(obj, set, slot)
+}
+
+// JudgePart says the same of what a Machine refers to. The Machine may have taken the ownership over from the set already, so the
+// stamp alone tells.
+func JudgePart(obj metav1.Object, set types.UID, slot int64) Verdict {
+	stamp, found := obj.GetAnnotations(), Stamp(set, slot)
+	if obj.GetDeletionTimestamp() != nil || stamp[SetUIDAnnotation] != found[SetUIDAnnotation] || stamp[SlotAnnotation] != found[SlotAnnotation] {
+		return Foreign
+	}
+	return Own
+}

@@ -1,0 +1,179 @@
+package scale
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// LedgerAnnotation of a set holds its Ledger.
+const LedgerAnnotation = "machinist.dev/creations"
+
+// Entry is a name that was taken for a slot.
+type Entry struct {
+	Slot int64  `json:"slot"`
+	Name string `json:"name"`
+}
+
+// Ledger is what a set remembers of its creations. It is written before anything is created under the names that it takes, with the
+// resource version that it was read at, so that of two writers only one takes a slot. It is a value: its methods return another
+// one.
+type Ledger struct {
+	// Next is the first slot that was never taken. Slots count from 1.
+	Next int64 `json:"next"`
+	// Through is the resource version of the youngest Machine that was created. What a cache shows counts from there on.
+	Through string `json:"through,omitempty"`
+	// Resumed counts how often a later pass went on with slots that an earlier one had taken.
+	Resumed int64 `json:"resumed,omitempty"`
+	// Pending are the slots that were taken and whose Machines nobody has seen, in order.
+	Pending []Entry `json:"pending,omitempty"`
+}
+
+// ErrLedger matches the error of ParseLedger. A ledger that cannot be read is not an empty one: nothing may be created.
+var ErrLedger = errors.New("the creation ledger cannot be read")
+
+// ParseLedger reads a ledger. It accepts what String returns.
+func ParseLedger(text string) (Ledger, error) {
+	var l Ledger
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		return Ledger{}, fmt.Errorf("%w: %w", ErrLedger, err)
+	}
+	last := int64(0)
+	for _, e := range l.Pending {
+		if e.Name == "" || e.Slot <= last || e.Slot >= l.Next {
+			return Ledger{}, fmt.Errorf("%w: slot %d named %q does not fit next %d", ErrLedger, e.Slot, e.Name, l.Next)
+		}
+		last = e.Slot
+	}
+	if l.Next < 1 {
+		return Ledger{}, fmt.Errorf("%w: next is %d", ErrLedger, l.Next)
+	}
+	return l, nil
+}
+
+// NewLedger returns the ledger of a set that never created anything.
+func NewLedger() Ledger { return Ledger{Next: 1} }
+
+// String returns the ledger as text for LedgerAnnotation. Equal ledgers give equal texts.
+func (l Ledger) String() string {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return "" // numbers and strings always have a text
+	}
+	return string(text)
+}
+
+// Reserve takes n slots, and returns the ledger to write and what was taken. A slot whose name is taken, by whatever object or by
+// another slot, is left out for ever. taken may be nil.
+func (l Ledger) Reserve(n int, naming Naming, taken func(name string) bool) (Ledger, []Entry) {
+	names := map[string]bool{}
+	for _, e := range l.Pending {
+		names[e.Name] = true
+	}
+	next := l
+	next.Pending = slices.Clone(l.Pending)
+	var reserved []Entry
+	for len(reserved) < n {
+		e := Entry{Slot: next.Next, Name: naming.Name(next.Next)}
+		next.Next++
+		if names[e.Name] || (taken != nil && taken(e.Name)) {
+			continue
+		}
+		names[e.Name] = true
+		reserved = append(reserved, e)
+	}
+	next.Pending = append(next.Pending, reserved...)
+	return next, reserved
+}
+
+// Created forgets a slot whose Machine exists, and remembers the resource version of its creation, or whatever later one it was
+// seen at. The error says that the resource versions cannot be compared; the ledger then takes the new one.
+func (l Ledger) Created(slot int64, resourceVersion string) (Ledger, error) {
+	return l.Burn(slot).through(resourceVersion)
+}
+
+// Settle forgets the slots whose Machines are among those observed, in a cache that has seen everything up to a resource version.
+// It has to be written before one of these Machines is deleted: a slot that is still reserved when its Machine is gone would be
+// created again. The error is that of Created.
+func (l Ledger) Settle(machines []Machine, resourceVersion string) (Ledger, error) {
+	unseen := l.Unseen(machines)
+	if len(unseen) == len(l.Pending) {
+		return l, nil
+	}
+	l.Pending = unseen
+	return l.through(resourceVersion)
+}
+
+// through takes the later of two resource versions.
+func (l Ledger) through(resourceVersion string) (Ledger, error) {
+	if l.Through == "" {
+		l.Through = resourceVersion
+		return l, nil
+	}
+	order, err := resourceversion.CompareResourceVersion(resourceVersion, l.Through)
+	if err != nil {
+		l.Through = resourceVersion
+		return l, fmt.Errorf("compare resource versions: %w", err)
+	}
+	if order > 0 {
+		l.Through = resourceVersion
+	}
+	return l, nil
+}
+
+// Burn forgets a slot that is never to be used: its name was somebody else's.
+func (l Ledger) Burn(slot int64) Ledger {
+	l.Pending = slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return e.Slot == slot })
+	return l
+}
+
+// Abandon forgets the n slots that were taken last. A Machine that is created under one of them all the same, by a process that has
+// not seen this, is one too many and is deleted like any other.
+func (l Ledger) Abandon(n int) Ledger {
+	keep := len(l.Pending) - min(max(n, 0), len(l.Pending))
+	l.Pending = slices.Clone(l.Pending[:keep])
+	return l
+}
+
+// Resume returns the ledger to write before a pass creates what an earlier one had reserved. It always differs, so that it has to be
+// written: a process whose read of the set is old would otherwise create a Machine again that was created, deleted and forgotten
+// meanwhile.
+func (l Ledger) Resume() Ledger {
+	l.Resumed++
+	l.Pending = slices.Clone(l.Pending)
+	return l
+}
+
+// Unseen returns the slots whose Machines are not among those observed.
+func (l Ledger) Unseen(machines []Machine) []Entry {
+	if len(l.Pending) == 0 {
+		return nil
+	}
+	seen := make(map[string]bool, len(machines))
+	for i := range machines {
+		seen[machines[i].Name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return seen[e.Name] })
+}
+
+// Behind reports whether a Machine was observed whose slot the ledger does not know: then the read of the set is older than that of the
+// Machines, and nothing may be decided on it.
+func (l Ledger) Behind(machines []Machine) bool {
+	return slices.ContainsFunc(machines, func(m Machine) bool { return m.Slot >= l.Next })
+}
+
+// Covers reports whether a cache that has seen everything up to a resource version has seen every Machine that was created. The
+// error says that the two cannot be compared: then one consistent list has to tell.
+func (l Ledger) Covers(resourceVersion string) (bool, error) {
+	if l.Through == "" {
+		return true, nil
+	}
+	order, err := resourceversion.CompareResourceVersion(resourceVersion, l.Through)
+	if err != nil {
+		return false, fmt.Errorf("compare resource versions: %w", err)
+	}
+	return order >= 0, nil
+}

@@ -1,0 +1,191 @@
+package scale_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+func naming(t *testing.T, text string) scale.Naming {
+	t.Helper()
+	n, err := scale.NewNaming("set-uid", "workers", "demo", text)
+	require.NoError(t, err)
+	return n
+}
+
+func TestNaming_NamesFollowFromTheSetAndTheSlotAlone(t *testing.T) {
+	t.Parallel()
+	n := naming(t, "")
+	require.Equal(t, n.Name(1), naming(t, "").Name(1))
+	require.Regexp(t, `^workers-[b-z2-9]{10}$`, n.Name(1))
+	require.NotEqual(t, n.Name(1), n.Name(2))
+	again, err := scale.NewNaming("another-uid", "workers", "demo", "")
+	require.NoError(t, err)
+	require.NotEqual(t, n.Name(1), again.Name(1), "the Machines of a set that was made again are others")
+	require.Regexp(t, `^demo-workers-[b-z2-9]{5}-x$`, naming(t, "{{ .cluster.name }}-{{ .machineSet.name }}-{{ .random }}-x").Name(7))
+}
+
+func TestNaming_NamesFitHoweverLongTheSetIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, set := range []string{"a", strings.Repeat("a", 63), strings.Repeat("a", 253), strings.Repeat("a", 51) + ".b", strings.Repeat("a", 50) + "--b"} {
+		for _, text := range []string{"", "{{ .machineSet.name }}-{{ .random }}", "{{ .random }}-{{ .machineSet.name }}"} {
+			n, err := scale.NewNaming("uid", set, "c", text)
+			require.NoError(t, err)
+			one, other := n.Name(1), n.Name(2)
+			require.LessOrEqual(t, len(one), 63)
+			require.Empty(t, validation.IsDNS1123Subdomain(one), one)
+			require.NotEqual(t, one, other)
+		}
+	}
+}
+
+func TestNaming_TemplatesThatCannotWorkAreExplained(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{{ .machineSet.name }}":   "it must contain {{ .random }}",
+		"{{ .random":               "unclosed action",
+		"{{ .random }}-{{ .who }}": `no entry for key "who"`,
+		"X_{{ .random }}":          "lowercase RFC 1123 subdomain",
+	} {
+		_, err := scale.NewNaming("uid", "workers", "demo", text)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, text)
+	}
+}
+
+func TestLedger_ReservesSlotsOnceAndSurvivesBeingStored(t *testing.T) {
+	t.Parallel()
+	n := naming(t, "")
+	l, first := scale.NewLedger().Reserve(2, n, nil)
+	require.Len(t, first, 2)
+	stored, err := scale.ParseLedger(l.String())
+	require.NoError(t, err)
+	if diff := cmp.Diff(l, stored); diff != "" {
+		t.Error(diff)
+	}
+	l, second := stored.Reserve(1, n, func(name string) bool { return name == n.Name(3) })
+	if diff := cmp.Diff([]scale.Entry{{Slot: 4, Name: n.Name(4)}}, second); diff != "" {
+		t.Errorf("a slot whose name is taken is left out (-want +got):\n%s", diff)
+	}
+	l = l.Burn(4)
+	l, err = l.Created(1, "100")
+	require.NoError(t, err)
+	l, err = l.Created(2, "90")
+	require.NoError(t, err)
+	if diff := cmp.Diff(scale.Ledger{Next: 5, Through: "100", Pending: []scale.Entry{}}, l); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	_, third := l.Reserve(1, n, nil)
+	require.Equal(t, int64(5), third[0].Slot, "slots are never taken twice")
+	for at, want := range map[string]bool{"99": false, "100": true, "101": true} {
+		got, err := l.Covers(at)
+		require.NoError(t, err)
+		require.Equal(t, want, got, at)
+	}
+	_, err = l.Covers("opaque")
+	require.Error(t, err)
+	covers, err := scale.NewLedger().Covers("opaque")
+	require.NoError(t, err)
+	require.True(t, covers, "a set that never created anything waits for nothing")
+}
+
+func TestLedger_TenThousandSlotsUnderFiveCharactersHaveTenThousandNames(t *testing.T) {
+	t.Parallel()
+	n := naming(t, "{{ .machineSet.name }}-{{ .random }}")
+	names, l := map[string]bool{}, scale.NewLedger()
+	for len(names) < 10_000 {
+		var reserved []scale.Entry
+		l, reserved = l.Reserve(100, n, func(name string) bool { return names[name] })
+		for _, e := range reserved {
+			require.False(t, names[e.Name], e.Name)
+			names[e.Name] = true
+			l = l.Burn(e.Slot)
+		}
+	}
+	t.Logf("%d slots burnt", l.Next-1-10_000)
+}
+
+func TestLedger_WhatCannotBeReadIsNoEmptyLedger(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"", "{}", "null", `{"next":0}`, `{"next":2,"pending":[{"slot":2,"name":"a"}]}`, `{"next":3,"pending":[{"slot":1}]}`,
+		`{"next":5,"pending":[{"slot":2,"name":"a"},{"slot":1,"name":"b"}]}`, `{"next":"one"}`, `[]`,
+	} {
+		_, err := scale.ParseLedger(text)
+		require.ErrorIs(t, err, scale.ErrLedger, text)
+	}
+}
+
+func TestLedger_AbandonsTheYoungestAndKnowsWhomNobodyHasSeen(t *testing.T) {
+	t.Parallel()
+	l, taken := scale.NewLedger().Reserve(3, naming(t, ""), nil)
+	if diff := cmp.Diff(taken[:2], l.Abandon(1).Pending); diff != "" {
+		t.Error(diff)
+	}
+	require.Empty(t, l.Abandon(7).Pending)
+	require.Len(t, l.Abandon(-1).Pending, 3)
+	if diff := cmp.Diff(taken[1:], l.Unseen([]scale.Machine{{Name: taken[0].Name}, {Name: "other"}})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLedger_SettlesWhatWasSeenAndNoticesThatItIsOld(t *testing.T) {
+	t.Parallel()
+	l, taken := scale.NewLedger().Reserve(2, naming(t, ""), nil)
+	same, err := l.Settle([]scale.Machine{{Name: "other"}}, "50")
+	require.NoError(t, err)
+	require.Equal(t, l.String(), same.String(), "what changes nothing is not written")
+	settled, err := l.Settle([]scale.Machine{{Name: taken[1].Name}}, "50")
+	require.NoError(t, err)
+	if diff := cmp.Diff(scale.Ledger{Next: 3, Through: "50", Pending: taken[:1]}, settled); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	require.NotEqual(t, l.String(), l.Resume().String())
+	require.False(t, l.Behind([]scale.Machine{{Name: "adopted"}, {Slot: 2}}))
+	require.True(t, l.Behind([]scale.Machine{{Slot: 3}}))
+}
+
+func TestJudge_OnlyWhatWasMadeForTheSlotIsOwn(t *testing.T) {
+	t.Parallel()
+	object := func(change func(*metav1.ObjectMeta)) *metav1.ObjectMeta {
+		o := &metav1.ObjectMeta{Annotations: scale.Stamp("set", 4), OwnerReferences: []metav1.OwnerReference{{UID: "set", Controller: new(true)}}}
+		change(o)
+		return o
+	}
+	for name, c := range map[string]struct {
+		change        func(*metav1.ObjectMeta)
+		machine, part scale.Verdict
+	}{
+		"made for it":          {func(*metav1.ObjectMeta) {}, scale.Own, scale.Own},
+		"of another slot":      {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("set", 5) }, scale.Foreign, scale.Foreign},
+		"of another set":       {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("other", 4) }, scale.Foreign, scale.Foreign},
+		"made by a person":     {func(o *metav1.ObjectMeta) { o.Annotations, o.OwnerReferences = nil, nil }, scale.Foreign, scale.Foreign},
+		"being deleted":        {func(o *metav1.ObjectMeta) { o.DeletionTimestamp = new(metav1.Now()) }, scale.Foreign, scale.Foreign},
+		"controlled by others": {func(o *metav1.ObjectMeta) { o.OwnerReferences[0].UID = "machine" }, scale.Foreign, scale.Own},
+		"released":             {func(o *metav1.ObjectMeta) { o.OwnerReferences = nil }, scale.Foreign, scale.Own},
+	} {
+		require.Equal(t, c.machine, scale.JudgeMachine(object(c.change), "set", 4), name)
+		require.Equal(t, c.part, scale.JudgePart(object(c.change), "set", 4), name)
+	}
+	require.Equal(t, "Own Foreign", fmt.Sprint(scale.Own, scale.Foreign))
+}
+
+func TestBatches_DoubleUntilTheCeiling(t *testing.T) {
+	t.Parallel()
+	b, left := scale.Batches{Ceiling: 10}, 40
+	var sizes []int
+	for n := b.Next(left); n > 0; n = b.Next(left) {
+		sizes = append(sizes, n)
+		left -= n
+	}
+	require.Equal(t, []int{1, 2, 4, 8, 10, 10, 5}, sizes)
+	require.Equal(t, 1, (&scale.Batches{}).Next(1000))
+	require.Zero(t, (&scale.Batches{}).Next(-1))
+}

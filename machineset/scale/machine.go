@@ -1,0 +1,106 @@
+package scale
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+const (
+	// DeleteAnnotation asks, with any value, for a Machine to go first. Rule: Cluster API's scaling page; cluster-autoscaler sets it.
+	DeleteAnnotation = "cluster.x-k8s.io/delete-machine"
+	// PriorityAnnotation is a whole number: Machines with a lower one go first. Absent and unreadable count as DefaultPriority. Rule:
+	// Gardener's machine-controller-manager.
+	PriorityAnnotation = "machinepriority.machine.sapcloud.io"
+	// MarkedAtAnnotation is when a Machine was marked for deletion, RFC 3339; among marked Machines the one marked first goes first.
+	// Rule: Gardener's machine-controller-manager.
+	MarkedAtAnnotation = "machine.sapcloud.io/marked-for-deletion-time"
+	// DefaultPriority is the priority of a Machine that names none.
+	DefaultPriority = 3
+)
+
+// Machine is what a plan needs to know of one Machine.
+type Machine struct {
+	Name    string
+	UID     types.UID
+	Created time.Time
+	// Slot is that of the Ledger which the Machine was created for, 0 for one that was adopted.
+	Slot int64
+	// Deleting: deletion was asked for.
+	Deleting bool
+	// Marked: somebody asked for this Machine to go first. MarkedAt is when, zero when that is not known.
+	Marked   bool
+	MarkedAt time.Time
+	// Priority is Gardener's: lower goes first. See DefaultPriority.
+	Priority int
+	// Updating: it is being changed in place.
+	Updating bool
+	// Unhealthy: it has no Node, or its Node or its health check says that something is wrong. Unknown is healthy.
+	Unhealthy bool
+	// Ready and Available are what its conditions say.
+	Ready, Available bool
+}
+
+// Of reads what a plan of a set needs from a Machine. It keeps nothing of the state.
+func Of(state *contract.MachineState, set types.UID) Machine {
+	m := Machine{
+		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Priority: DefaultPriority,
+		Updating:  updating(state),
+		Unhealthy: state.Node.Name == "" || says(state, "NodeHealthy", metav1.ConditionFalse) || says(state, "HealthCheckSucceeded", metav1.ConditionFalse),
+		Ready:     says(state, contract.ConditionReady, metav1.ConditionTrue),
+		Available: says(state, contract.ConditionAvailable, metav1.ConditionTrue),
+	}
+	if state.Annotations[SetUIDAnnotation] == string(set) {
+		if slot, err := strconv.ParseInt(state.Annotations[SlotAnnotation], 10, 64); err == nil {
+			m.Slot = slot
+		}
+	}
+	_, m.Marked = state.Annotations[DeleteAnnotation]
+	if text, found := state.Annotations[MarkedAtAnnotation]; found {
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			m.Marked, m.MarkedAt = true, at
+		}
+	}
+	if n, err := strconv.Atoi(state.Annotations[PriorityAnnotation]); err == nil {
+		m.Priority = n
+	}
+	return m
+}
+
+func updating(state *contract.MachineState) bool {
+	_, inProgress := state.Annotations[contract.InPlaceUpdateAnnotation]
+	return inProgress || slices.Contains(strings.Split(state.Annotations[contract.PendingHooksAnnotation], ","), "UpdateMachine")
+}
+
+func says(state *contract.MachineState, kind string, status metav1.ConditionStatus) bool {
+	for i := range state.Conditions {
+		if state.Conditions[i].Type == kind {
+			return state.Conditions[i].Status == status
+		}
+	}
+	return false
+}
+
+// trueFirst orders by a property: those that have it go first.
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// before orders two times, the earlier first; the zero time is later than every other.
+func before(a, b time.Time) int {
+	return cmp.Or(trueFirst(!a.IsZero(), !b.IsZero()), a.Compare(b))
+}

@@ -1,0 +1,71 @@
+package scale
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Order says which of equally dispensable Machines go first.
+type Order string
+
+// The orders of Cluster API. Rule: MachineSet spec.deletion.order.
+const (
+	// Random goes by a hash of the UID: without preference, and the same in every pass.
+	Random Order = "Random"
+	// Newest and Oldest go by the time of creation.
+	Newest Order = "Newest"
+	Oldest Order = "Oldest"
+)
+
+// ParseOrder returns the order that a set names; empty means Random. The error names the orders there are.
+func ParseOrder(text string) (Order, error) {
+	switch o := Order(text); o {
+	case "":
+		return Random, nil
+	case Random, Newest, Oldest:
+		return o, nil
+	}
+	return "", fmt.Errorf("deletion order %q: want Random, Newest or Oldest", text)
+}
+
+// Compare returns a negative number when a goes before b, and never 0 for Machines of different names. It is a total order.
+//
+// Machines in deletion come first, then marked ones, those with a lower priority, those being changed in place, unhealthy ones,
+// those that are not ready, and last, among equals, what the order says. Cluster API adds these up as weights, in which an old
+// healthy Machine weighs as much as an unhealthy one (capi-sets.md 2.4); here each decides alone.
+func (o Order) Compare(a, b Machine) int { return o.compare(&a, &b) }
+
+func (o Order) compare(a, b *Machine) int {
+	if c := cmp.Or(trueFirst(a.Deleting, b.Deleting), trueFirst(a.Marked, b.Marked)); c != 0 {
+		return c
+	}
+	if c := cmp.Or(cmp.Compare(a.Priority, b.Priority), before(a.MarkedAt, b.MarkedAt), trueFirst(a.Updating, b.Updating),
+		trueFirst(a.Unhealthy, b.Unhealthy), trueFirst(!a.Ready, !b.Ready)); c != 0 {
+		return c
+	}
+	switch o {
+	case Newest:
+		if c := b.Created.Compare(a.Created); c != 0 {
+			return c
+		}
+	case Oldest:
+		if c := before(a.Created, b.Created); c != 0 {
+			return c
+		}
+	default:
+		if c := cmp.Compare(dice(a.UID), dice(b.UID)); c != 0 {
+			return c
+		}
+	}
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}
+
+// dice is a number that has nothing to do with what a Machine is like.
+func dice(uid types.UID) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(uid)) // a hash never fails
+	return h.Sum64()
+}
