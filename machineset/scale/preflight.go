@@ -1,0 +1,119 @@
+package scale
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// SkipPreflightAnnotation of a MachineSet, or else of its bootstrap template, names the checks to leave out, separated by commas, or
+// CheckAll. Rule: Cluster API's MachineSet preflight checks.
+const SkipPreflightAnnotation = "machineset.cluster.x-k8s.io/skip-preflight-checks"
+
+// Preflight checks, by the names that Cluster API gives them. They are the reasons of Holds.
+const (
+	CheckAll = "All"
+	// ControlPlaneIsStable: the control plane is neither being made nor upgraded.
+	ControlPlaneIsStable = "ControlPlaneIsStable"
+	// KubernetesVersionSkew: the Machines are no newer than the control plane, and at most three minor versions older.
+	KubernetesVersionSkew = "KubernetesVersionSkew"
+	// KubeadmVersionSkew: kubeadm joins a control plane of its own minor version only.
+	KubeadmVersionSkew = "KubeadmVersionSkew"
+	// ControlPlaneVersionSkew: where a topology manages the cluster, Machines wait for the control plane to have their version.
+	ControlPlaneVersionSkew = "ControlPlaneVersionSkew"
+)
+
+// maxVersionSkew is how many minor versions a kubelet may be older than the API server. Rule: Kubernetes' version skew policy.
+const maxVersionSkew = 3
+
+// PreflightFacts are what the checks before a creation look at. Versions have or lack their leading v.
+type PreflightFacts struct {
+	// HasControlPlane: the Cluster names an object as its control plane, and that object has a version. Without, nothing is checked.
+	HasControlPlane bool
+	// DesiredVersion and CurrentVersion are the control plane's; CurrentVersion, the lowest one of its machines, is empty while it is
+	// being made.
+	DesiredVersion, CurrentVersion string
+	// TopologyVersion is the version that the Cluster's topology asks for, empty without a topology. UpgradeStep is the one that a
+	// topology goes through on its way there, empty outside of an upgrade in steps.
+	TopologyVersion, UpgradeStep string
+	// Version is that of the Machines; empty leaves out the checks of versions.
+	Version string
+	// Kubeadm: the bootstrap data is kubeadm's.
+	Kubeadm bool
+	// Skip is the value of SkipPreflightAnnotation.
+	Skip string
+}
+
+// Preflight returns what speaks against creating a Machine now, sorted; nothing when all is well. The error says that a version cannot
+// be read: then it is not known, and nothing should be created either.
+func Preflight(f PreflightFacts) ([]Hold, error) {
+	skip := strings.Split(f.Skip, ",")
+	for i := range skip {
+		skip[i] = strings.TrimSpace(skip[i])
+	}
+	if !f.HasControlPlane || slices.Contains(skip, CheckAll) {
+		return nil, nil
+	}
+	desired, err := version.ParseSemantic(f.DesiredVersion)
+	if err != nil {
+		return nil, fmt.Errorf("version of the control plane: %w", err)
+	}
+	var holds []Hold
+	check := func(name, message string) {
+		if message != "" && !slices.Contains(skip, name) {
+			holds = append(holds, Hold{name, message})
+		}
+	}
+	stable, err := f.unstable(desired)
+	if err != nil {
+		return nil, err
+	}
+	check(ControlPlaneIsStable, stable)
+	if f.Version != "" {
+		own, err := version.ParseSemantic(f.Version)
+		if err != nil {
+			return nil, fmt.Errorf("version of the Machines: %w", err)
+		}
+		check(KubernetesVersionSkew, f.skewed(own, desired))
+		if f.Kubeadm && (own.Major() != desired.Major() || own.Minor() != desired.Minor()) {
+			check(KubeadmVersionSkew, fmt.Sprintf("kubeadm of version %s cannot join a control plane of version %s", f.Version, f.DesiredVersion))
+		}
+		if f.TopologyVersion != "" && f.Version != f.DesiredVersion {
+			check(ControlPlaneVersionSkew, fmt.Sprintf("the Machines have version %s and the control plane has %s: waiting for the topology to bring them together",
+				f.Version, f.DesiredVersion))
+		}
+	}
+	return sortedHolds(holds), nil
+}
+
+// unstable says why the control plane is not stable, empty when it is.
+func (f PreflightFacts) unstable(desired *version.Version) (string, error) {
+	if f.TopologyVersion != "" && f.TopologyVersion != f.DesiredVersion && f.UpgradeStep != f.DesiredVersion {
+		return fmt.Sprintf("the topology asks for version %s and the control plane still has %s", f.TopologyVersion, f.DesiredVersion), nil
+	}
+	if f.CurrentVersion == "" {
+		return "the control plane is being provisioned", nil
+	}
+	current, err := version.ParseSemantic(f.CurrentVersion)
+	if err != nil {
+		return "", fmt.Errorf("version that the control plane reports: %w", err)
+	}
+	if current.LessThan(desired) || (!desired.LessThan(current) && current.BuildMetadata() != desired.BuildMetadata()) {
+		return fmt.Sprintf("the control plane is being upgraded from version %s to %s", f.CurrentVersion, f.DesiredVersion), nil
+	}
+	return "", nil
+}
+
+// skewed says why Machines of a version cannot join, empty when they can.
+func (f PreflightFacts) skewed(own, desired *version.Version) string {
+	switch {
+	case own.Major() != desired.Major() || own.Minor() > desired.Minor():
+		return fmt.Sprintf("version %s of the Machines is newer than version %s of the control plane", f.Version, f.DesiredVersion)
+	case desired.Minor()-own.Minor() > maxVersionSkew:
+		return fmt.Sprintf("version %s of the Machines is more than %d minor versions older than version %s of the control plane",
+			f.Version, maxVersionSkew, f.DesiredVersion)
+	}
+	return ""
+}

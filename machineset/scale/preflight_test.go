@@ -1,0 +1,74 @@
+package scale_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+func TestPreflight_HoldsCreationWhileTheControlPlaneCannotTakeMachines(t *testing.T) {
+	t.Parallel()
+	type facts = scale.PreflightFacts
+	stable := facts{HasControlPlane: true, DesiredVersion: "v1.36.3", CurrentVersion: "v1.36.3", Version: "v1.36.3"}
+	with := func(change func(*facts)) facts {
+		f := stable
+		change(&f)
+		return f
+	}
+	for name, c := range map[string]struct {
+		facts facts
+		want  []string
+	}{
+		"stable":                       {stable, nil},
+		"no control plane to ask":      {facts{Version: "nonsense"}, nil},
+		"being provisioned":            {with(func(f *facts) { f.CurrentVersion = "" }), []string{"ControlPlaneIsStable"}},
+		"being upgraded":               {with(func(f *facts) { f.CurrentVersion = "v1.35.9" }), []string{"ControlPlaneIsStable"}},
+		"rebuilt":                      {with(func(f *facts) { f.CurrentVersion = "v1.36.3+k1"; f.DesiredVersion = "v1.36.3+k2" }), []string{"ControlPlaneIsStable"}},
+		"some machines are ahead":      {with(func(f *facts) { f.CurrentVersion = "v1.37.0" }), nil},
+		"the topology wants another":   {with(func(f *facts) { f.TopologyVersion = "v1.37.0" }), []string{"ControlPlaneIsStable"}},
+		"a step on the topology's way": {with(func(f *facts) { f.TopologyVersion, f.UpgradeStep = "v1.37.0", "v1.36.3" }), nil},
+		"Machines too new":             {with(func(f *facts) { f.Version = "v1.37.0" }), []string{"KubernetesVersionSkew"}},
+		"three minors older":           {with(func(f *facts) { f.Version = "v1.33.0" }), nil},
+		"four minors older":            {with(func(f *facts) { f.Version = "v1.32.9" }), []string{"KubernetesVersionSkew"}},
+		"another major":                {with(func(f *facts) { f.Version = "v2.36.3" }), []string{"KubernetesVersionSkew"}},
+		"kubeadm of another minor":     {with(func(f *facts) { f.Version, f.Kubeadm = "v1.35.0", true }), []string{"KubeadmVersionSkew"}},
+		"kubeadm of another patch":     {with(func(f *facts) { f.Version, f.Kubeadm = "v1.36.0", true }), nil},
+		"a topology of equal versions": {with(func(f *facts) { f.TopologyVersion = "v1.36.3" }), nil},
+		"a topology that lags behind":  {with(func(f *facts) { f.TopologyVersion, f.Version = "v1.36.3", "v1.36.2" }), []string{"ControlPlaneVersionSkew"}},
+		"Machines without a version":   {with(func(f *facts) { f.Version = "" }), nil},
+		"everything at once": {facts{HasControlPlane: true, DesiredVersion: "v1.36.3", Version: "v1.30.0", Kubeadm: true, TopologyVersion: "v1.36.3"},
+			[]string{"ControlPlaneIsStable", "ControlPlaneVersionSkew", "KubeadmVersionSkew", "KubernetesVersionSkew"}},
+		"all left out": {facts{HasControlPlane: true, Skip: "X, All"}, nil},
+		"some left out": {with(func(f *facts) {
+			f.CurrentVersion, f.Version, f.Skip = "", "v1.37.0", "ControlPlaneIsStable , KubeadmVersionSkew"
+		}),
+			[]string{"KubernetesVersionSkew"}},
+	} {
+		holds, err := scale.Preflight(c.facts)
+		require.NoError(t, err, name)
+		var got []string
+		for _, h := range holds {
+			require.NotEmpty(t, h.Message)
+			got = append(got, h.Reason)
+		}
+		require.Equal(t, c.want, got, name)
+	}
+}
+
+func TestPreflight_AVersionThatCannotBeReadIsAnError(t *testing.T) {
+	t.Parallel()
+	f := scale.PreflightFacts{HasControlPlane: true, DesiredVersion: "v1.36.3", CurrentVersion: "v1.36.3", Version: "v1.36.3"}
+	for want, change := range map[string]func(*scale.PreflightFacts){
+		"version of the control plane":           func(f *scale.PreflightFacts) { f.DesiredVersion = "latest" },
+		"version that the control plane reports": func(f *scale.PreflightFacts) { f.CurrentVersion = "latest" },
+		"version of the Machines":                func(f *scale.PreflightFacts) { f.Version = "latest" },
+	} {
+		broken := f
+		change(&broken)
+		holds, err := scale.Preflight(broken)
+		require.ErrorContains(t, err, want)
+		require.Empty(t, holds)
+	}
+}
