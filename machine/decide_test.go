@@ -128,7 +128,6 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
 	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	minute := contract.Some(time.Minute)
 	for name, tc := range map[string]struct {
 		facts drainFacts
 		state contract.MachineState
@@ -138,7 +137,15 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		"the machine is gone":                 {facts: drainFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: drainSkip},
 		"the machine is going":                {facts: drainFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}, want: drainSkip},
 		"an unread machine is not a gone one": {facts: drainFacts{Infrastructure: External{Presence: Unread}, NodesSynced: true, Match: matched}, want: drainStart},
-		"unread Nodes are not missing":        {facts: drainFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainWait},
+		"unread Nodes are not missing":        {facts: drainFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainUnread},
+		"nothing is done about the Node":      {facts: drainFacts{Care: CareNone, NodesSynced: true, Match: matched}, want: drainSkip},
+		"unread Nodes of no interest":         {facts: drainFacts{Care: CareNone}, want: drainSkip},
+		"unread Nodes that are left out":      {facts: drainFacts{LeftOut: true}, want: drainOverdue},
+		"the hooks that come after it began":  {facts: drainFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{PreTerminateStarted: now}, want: drainSkip},
+		"drained before, and unread now":      {facts: drainFacts{}, state: contract.MachineState{DrainedNode: "n-uid", Node: contract.NodeRef{UID: "n-uid"}}, want: drainSkip},
+		"another was drained, and unread now": {facts: drainFacts{}, state: contract.MachineState{DrainedNode: "old-uid", Node: contract.NodeRef{UID: "n-uid"}}, want: drainUnread},
+		"excluded while it is under way":      {facts: drainFacts{Excluded: true, NodesSynced: true, Match: matched}, state: contract.MachineState{DrainStarted: now}, want: drainSkip},
+		"contested for too long":              {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}, Limit: time.Minute, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Minute)}, want: drainOverdue},
 		"there is no Node":                    {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainSkip},
 		"the Node is another machine's":       {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale}}, want: drainSkip},
 		"two Nodes claim the ID":              {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}, want: drainWait},
@@ -146,9 +153,8 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		"a new Node is recorded first":        {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Readopted, Node: node, Record: true}}, want: drainRecord},
 		"the start is recorded first":         {facts: drainFacts{NodesSynced: true, Match: matched}, want: drainStart},
 		"under way":                           {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Hour)}, want: drainGo},
-		"within its limit":                    {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-30 * time.Second), MachineSpec: contract.MachineSpec{NodeDrainTimeout: minute}}, want: drainGo},
-		"over its limit":                      {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Minute), MachineSpec: contract.MachineSpec{NodeDrainTimeout: minute}}, want: drainSkip},
-		"a limit of zero is none":             {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Hour), MachineSpec: contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Duration(0))}}, want: drainGo},
+		"within its limit":                    {facts: drainFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-30 * time.Second)}, want: drainGo},
+		"over its limit":                      {facts: drainFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Minute)}, want: drainOverdue},
 		"drained before":                      {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now, DrainedNode: "n-uid"}, want: drainSkip},
 		"another Node was drained before":     {facts: drainFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now, DrainedNode: "old-uid"}, want: drainGo},
 	} {
@@ -171,15 +177,19 @@ func TestOnlyTheRecordedNodeIsDeletedAndTheWaitHasALimit(t *testing.T) {
 		facts nodeDeletionFacts
 		want  nodeDeletion
 	}{
-		"unread Nodes are not gone": {facts: nodeDeletionFacts{}, want: nodeWait},
-		"no Node":                   {facts: nodeDeletionFacts{Synced: true}, want: nodeLeave},
-		"the recorded Node":         {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeDelete},
-		"another UID":               {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: noderef.Ref{Name: "n", UID: "old"}, ProviderID: "a://b"}, want: nodeLeave},
-		"another provider ID":       {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"}, want: nodeLeave},
-		"matched just now":          {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine, Record: true}, Current: recorded, ProviderID: "a://b"}, want: nodeRecord},
-		"on its way out":            {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Timeout: 10 * time.Second}, want: nodeWait},
-		"stuck on its way out":      {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Timeout: 5 * time.Second}, want: nodeLeave},
-		"no limit was set":          {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now}, want: nodeWait},
+		"unread Nodes are not gone":      {facts: nodeDeletionFacts{}, want: nodeUnread},
+		"unread Nodes that are left out": {facts: nodeDeletionFacts{LeftOut: true}, want: nodeGiveUp},
+		"nothing is done about the Node": {facts: nodeDeletionFacts{Care: CareNone, Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeLeave},
+		"no Node":                        {facts: nodeDeletionFacts{Synced: true}, want: nodeLeave},
+		"the recorded Node":              {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeDelete},
+		"another UID":                    {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: noderef.Ref{Name: "n", UID: "old"}, ProviderID: "a://b"}, want: nodeLeave},
+		"another provider ID":            {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"}, want: nodeLeave},
+		"matched just now":               {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine, Record: true}, Current: recorded, ProviderID: "a://b"}, want: nodeRecord},
+		"on its way out":                 {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Limit: 10 * time.Second}, want: nodeWait},
+		"stuck on its way out":           {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Limit: 5 * time.Second}, want: nodeGiveUp},
+		"no limit was set":               {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Hour)}, want: nodeWait},
+		"tried within the limit":         {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeDelete},
+		"tried for too long":             {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeGiveUp},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := decideNodeDeletion(tc.facts); got != tc.want {

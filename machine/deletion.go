@@ -2,19 +2,14 @@ package machine
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/noderef"
 )
 
 // DefaultNodeDeletionTimeout limits how long a Machine waits for its Node to go, unless the Machine says otherwise; the
@@ -30,7 +25,38 @@ func (s *Scope) refKey(e External) types.NamespacedName {
 
 func deleteInfrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	mattered := s.State.InfrastructureReady.Or(false) || s.State.ProviderID != ""
-	return s.deleteReferenced(ctx, s.Infrastructure, mattered, ReasonWaitingForInfrastructureDeletion)
+	going := s.isGoing(s.Infrastructure)
+	result, err := s.deleteReferenced(ctx, s.Infrastructure, mattered, ReasonWaitingForInfrastructureDeletion)
+	if !going && s.isGoing(s.Infrastructure) {
+		s.deferDrained()
+	}
+	return result, err
+}
+
+// deferDrained lets the record of what this very pass has finished, drain and volumes, wait for the next write: the machine is
+// going, which says enough to do neither again. The events are for now.
+func (s *Scope) deferDrained() {
+	done := contract.MachineUpdate{DrainedNode: s.update.DrainedNode, VolumesDetachedNode: s.update.VolumesDetachedNode}
+	drained, _ := done.DrainedNode.Value()
+	detached, _ := done.VolumesDetachedNode.Value()
+	if drained == "" && detached == "" {
+		return
+	}
+	s.env.memory.doneWith(&s.State, drained, detached)
+	s.update.DrainedNode, s.update.VolumesDetachedNode = contract.Change[types.UID]{}, contract.Change[types.UID]{}
+	s.record(eventsOf(nil, done))
+}
+
+// recordDeferred has what was deferred written with the finalizer, for whoever holds the Machine longer.
+func (s *Scope) recordDeferred() {
+	drained, detached := s.env.memory.doneBefore(&s.State)
+	if drained != "" {
+		s.SetDrained(drained)
+	}
+	if detached != "" {
+		s.SetVolumesDetached(detached)
+	}
+	s.recorded = drained != "" || detached != ""
 }
 
 func deleteBootstrapStep(ctx context.Context, s *Scope) (Result, error) {
@@ -43,8 +69,11 @@ func (s *Scope) deleteReferenced(ctx context.Context, e External, mattered bool,
 	case removalDone:
 		return Result{}, nil
 	case removalDelete:
-		if err := s.deleteExternal(ctx, e); err != nil {
-			return Result{}, err
+		switch err := s.deleteExternal(ctx, e); {
+		case err != nil && retryable(err):
+			return s.Wait(reason, message), err
+		case err != nil:
+			return s.Wait(reason, err.Error()), err
 		}
 	case removalConfirm:
 		return s.continueWhenGone(ctx, e.GVK, s.refKey(e), reason, message)
@@ -60,100 +89,44 @@ func (s *Scope) deleteReferenced(ctx context.Context, e External, mattered bool,
 func (s *Scope) continueWhenGone(
 	ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, reason, message string,
 ) (Result, error) {
-	gone, err := s.env.confirmAbsent(ctx, gvk, key)
-	if err != nil || gone {
-		return Result{}, err
+	gone, err := s.confirmGone(ctx, gvk, key)
+	if err != nil {
+		return s.Wait(reason, err.Error()), err
+	}
+	if gone {
+		return Result{}, nil
 	}
 	s.Wait(reason, message)
 	return Result{Stop: true, RequeueAfter: absenceRetry}, nil
 }
 
-// nodeDeletion is what to do about the Node of a Machine whose machine is gone.
-type nodeDeletion uint8
-
-const (
-	nodeLeave nodeDeletion = iota
-	nodeDelete
-	nodeRecord
-	nodeWait
-)
-
-type nodeDeletionFacts struct {
-	Synced  bool
-	Match   noderef.Match
-	Current noderef.Ref
-	Rules   noderef.Rules
-	// ProviderID is the Machine's.
-	ProviderID string
-	// Timeout is the limit, zero for none; Elapsed is the time since the deletion of the Machine was asked for.
-	Timeout, Elapsed time.Duration
-	Now              time.Time
+// confirmGone is confirmAbsent with a memory: an object that was gone stays gone, so each is asked about once.
+func (s *Scope) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
+	object := goneObject{gvk: gvk, name: key}
+	if s.env.memory.isGone(&s.State, object) {
+		return true, nil
+	}
+	gone, err := s.env.confirmAbsent(ctx, gvk, key)
+	if gone {
+		s.env.memory.setGone(&s.State, object)
+	}
+	return gone, err
 }
 
-// decideNodeDeletion: only the very Node that was recorded is deleted, and the wait for it has a limit.
-func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
-	node := f.Match.Node
-	switch {
-	case !f.Synced:
-		return nodeWait
-	case node == nil:
-		return nodeLeave
-	case f.Match.Record:
-		return nodeRecord
-	case !f.Rules.MayTouch(node, f.Current, f.ProviderID):
-		return nodeLeave
-	case node.DeletionTimestamp == nil:
-		return nodeDelete
-	case f.Timeout > 0 && f.Now.Sub(node.DeletionTimestamp.Time) >= f.Timeout:
-		return nodeLeave
-	default:
-		return nodeWait
+// confirmInfrastructureGone reports whether the infrastructure object is gone. What could not be read is not.
+func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
+	if s.Infrastructure.Presence != Absent {
+		return false, nil
 	}
-}
-
-func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
-	facts := nodeDeletionFacts{
-		Synced: s.NodesSynced, Match: s.Node, ProviderID: s.State.ProviderID, Now: s.Now,
-		Current: noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}, Rules: s.env.options.Matching,
-		Timeout: s.State.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout), Elapsed: s.Now.Sub(s.State.Deleting),
-	}
-	switch decideNodeDeletion(facts) {
-	case nodeLeave:
-		return Result{}, nil
-	case nodeRecord:
-		s.urgent = true
-		s.Wait(ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
-		return Result{Checkpoint: true}, nil
-	case nodeWait:
-		if !s.NodesSynced && s.isTold() {
-			return s.Wait(ReasonDeletingNode, s.unread()), nil // an event tells when they can be read
-		}
-		s.Wait(ReasonDeletingNode, "Waiting for the Node to be deleted")
-		return Result{Stop: true, RequeueAfter: time.Second}, nil
-	case nodeDelete:
-	}
-	node := s.Node.Node
-	uid := node.UID
-	err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
-	switch {
-	case err == nil:
-		s.Wait(ReasonDeletingNode, "Waiting for Node "+node.Name+" to be deleted")
-		return Result{Stop: true, RequeueAfter: time.Second}, nil
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return Result{Stop: true, RequeueAfter: conflictRetry}, nil // its event is on the way
-	case isUnread(err):
-		s.Wait(ReasonDeletingNode, err.Error())
-		return Result{Stop: true, RequeueAfter: conflictRetry}, nil
-	case facts.Timeout > 0 && facts.Elapsed >= facts.Timeout:
-		return Result{}, nil
-	}
-	s.Wait(ReasonDeletingNode, err.Error())
-	return Result{}, fmt.Errorf("delete Node %s: %w", node.Name, err)
+	gone, err := s.confirmGone(ctx, s.Infrastructure.GVK, s.refKey(s.Infrastructure))
+	s.infrastructureGone = gone
+	return gone, err
 }
 
 // removeFinalizerStep lets the Machine go: everything of it is gone.
 func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
 	s.releaseNode()
+	s.recordDeferred()
 	s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeletionCompleted, "Deletion completed"))
 	s.SetFinalizers(slices.DeleteFunc(slices.Clone(s.State.Finalizers), func(name string) bool {
 		return name == s.env.options.Finalizer

@@ -27,6 +27,27 @@
 // InspectionFailed), those of a Machine with a Node only after Options.ConnectionGrace; bootstrap data and infrastructure go
 // on; in a deletion, drain and Node deletion wait, and say for what.
 //
+// # Deletion
+//
+// A Machine in deletion goes through these stages, and says in the condition Deleting which one it is in: pre-drain hooks, drain,
+// volumes, pre-terminate hooks, infrastructure, bootstrap data, Node, finalizer. Stages that follow each other at once cost one
+// pass and one write. Hooks are looked at in every pass; drain and volumes are done once, recorded by the Node's UID, and not
+// begun again when pre-terminate hooks were waited for, because those may take the cluster's API server away.
+//
+// What people disagree about is a value each in [Policy], with the default beside it:
+//
+//   - [Policy].NodeCare ([DefaultNodeCare]): whether the Node is drained and deleted at all. It is left as it is when its Cluster
+//     or its control plane goes too, or has no other control plane Machine; then pre-drain hooks, drain, volumes and the Node's deletion
+//     are left out, and everything else is done. What could not be read is waited for, and is not "no".
+//   - [Policy].Limits ([DefaultLimits]): how long a stage may take. Starts are recorded when a stage begins, also while its Nodes
+//     cannot be read, and a limit that is set or changed later counts from there. What is left out is told in an event, once.
+//   - [Policy].Unreachable ([DefaultUnreachable]): whether a stage whose Nodes cannot be read is waited for. By default it is,
+//     unless the Cluster is gone or going, the machine is gone or off, or a limit that somebody set is reached.
+//
+// A Machine whose Cluster object no longer exists can be deleted: infrastructure, bootstrap data and finalizer go, the Node stays
+// with its cluster. A Node that became known only when its machine was going, by its provider ID, is recorded and then deleted
+// like any other. A Node gets one delete request, and nobody waits for it in a worker.
+//
 // # Guarantees
 //
 // Unread is not absent: no stage of a deletion is skipped because something could not be read, and before a deletion goes on
@@ -42,10 +63,10 @@
 //
 // # Limits
 //
-// No Cluster object is read: Machines count as initialised, and only their own paused annotation stops them. A deletion waits
-// for a workload cluster that is gone for good until the Machine's finalizer is removed by hand. Volumes are not waited for. The whole set of Cluster API's
-// conditions is not there yet: BootstrapConfigReady, InfrastructureReady, NodeReady, NodeHealthy, Deleting, Paused and Ready
-// are.
+// No Cluster object is read: Machines count as initialised, and only their own paused annotation stops them. Volumes are not waited
+// for. A Machine that has or may have a Node in a workload cluster that is gone for good waits in its deletion until its Cluster is
+// deleted too, or limits are set for the stages that need the Node. The whole set of Cluster API's conditions is not there yet:
+// BootstrapConfigReady, InfrastructureReady, NodeReady, NodeHealthy, Deleting, Paused and Ready are.
 //
 // Queues are the manager's. The priority queue of controller-runtime v0.24 can hang when its manager stops
 // (kubernetes-sigs/controller-runtime#3538): set Controller.UsePriorityQueue to false in the options of a manager that has to

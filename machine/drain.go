@@ -11,15 +11,20 @@ import (
 
 // drainFacts are what the decision to drain depends on.
 type drainFacts struct {
+	Care           NodeCare
 	Excluded       bool // by annotation, or because there is no Drainer
 	Infrastructure External
-	// InfrastructureGone: the API server said so itself.
+	// InfrastructureGone: the API server said so itself, or has accepted its deletion.
 	InfrastructureGone bool
 	NodesSynced        bool
-	Unread             string // why the Nodes are not synced
-	Match              noderef.Match
-	State              *contract.MachineState
-	Now                time.Time
+	// LeftOut: the Nodes are unread, and the deletion goes on all the same. Unread says why it does, or what it waits for.
+	LeftOut bool
+	Unread  string
+	Match   noderef.Match
+	State   *contract.MachineState
+	// Limit is how long the drain may take, zero for ever.
+	Limit time.Duration
+	Now   time.Time
 }
 
 // orExclude is what a person can do about a Node that must not be drained as things are.
@@ -30,21 +35,31 @@ type drainAction uint8
 const (
 	drainSkip drainAction = iota
 	drainWait
+	// drainUnread: wait for the Nodes, and record that the stage began.
+	drainUnread
 	drainRecord
 	drainStart
 	drainGo
+	// drainOverdue: the drain was not completed, and the deletion goes on.
+	drainOverdue
 )
 
 // decideDrain says what to do about the Node of a Machine that is being deleted. A Node is drained once; a machine that is
-// gone or going cannot be drained any more; and a Node that was not read is not a Node that does not exist.
+// gone or going cannot be drained any more; and a Node that was not read is not a Node that does not exist. When pre-terminate
+// hooks began to be waited for, the drain was over, however it ended: the hooks may have taken the cluster's API server away
+// (kubernetes-sigs/cluster-api#11591).
 func decideDrain(f drainFacts) (drainAction, string) {
 	switch {
-	case f.Excluded:
+	case f.Care == CareNone, f.Excluded, !f.State.PreTerminateStarted.IsZero():
 		return drainSkip, ""
 	case f.InfrastructureGone || f.Infrastructure.Deleting():
 		return drainSkip, ""
+	case f.State.DrainedNode != "" && f.State.DrainedNode == f.State.Node.UID && !f.NodesSynced:
+		return drainSkip, ""
+	case !f.NodesSynced && f.LeftOut:
+		return drainOverdue, f.Unread
 	case !f.NodesSynced:
-		return drainWait, f.Unread
+		return drainUnread, f.Unread
 	}
 	switch f.Match.Outcome {
 	case noderef.NoProviderID, noderef.NotFound, noderef.Stale:
@@ -52,57 +67,95 @@ func decideDrain(f drainFacts) (drainAction, string) {
 	case noderef.Matched, noderef.Readopted:
 		return decideDrainOf(f)
 	case noderef.Claimed:
-		return drainWait, claimed(f.Match, f.State) + orExclude
+		return contestedDrain(f, claimed(f.Match, f.State))
 	case noderef.Ambiguous, noderef.Unknown:
 	}
-	return drainWait, ambiguous(f.Match, f.State.ProviderID) + orExclude
+	return contestedDrain(f, ambiguous(f.Match, f.State.ProviderID))
+}
+
+// contestedDrain: while it is not clear whose the Node is it is left alone, for as long as a drain may take.
+func contestedDrain(f drainFacts, why string) (drainAction, string) {
+	if limitReached(f.State.DrainStarted, f.Limit, f.Now) {
+		return drainOverdue, notWithin(f.Limit) + ": " + why
+	}
+	return drainWait, why + orExclude
 }
 
 func decideDrainOf(f drainFacts) (drainAction, string) {
-	timeout, limited := f.State.NodeDrainTimeout.Get()
-	started := f.State.DrainStarted
 	switch {
 	case f.State.DrainedNode == f.Match.Node.UID:
 		return drainSkip, ""
 	case f.Match.Record:
 		return drainRecord, "Node " + f.Match.Node.Name + " was matched: recording it first"
-	case started.IsZero():
+	case f.State.DrainStarted.IsZero():
 		return drainStart, "Drain not completed yet"
-	case limited && timeout > 0 && !f.Now.Before(started.Add(timeout)):
-		return drainSkip, ""
+	case limitReached(f.State.DrainStarted, f.Limit, f.Now):
+		return drainOverdue, notWithin(f.Limit)
 	}
 	return drainGo, ""
 }
 
 func drainStep(ctx context.Context, s *Scope) (Result, error) {
-	facts := drainFacts{
-		Infrastructure: s.Infrastructure, NodesSynced: s.NodesSynced, Unread: s.unread(), Match: s.Node, State: &s.State, Now: s.Now,
+	if s.care() == CareUnknown {
+		return s.careUnknown()
 	}
-	_, facts.Excluded = s.State.Annotations[contract.ExcludeDrain]
-	facts.Excluded = facts.Excluded || (s.NodesErr == nil && s.Workload.Drainer == nil)
-	if !facts.Excluded && s.Infrastructure.Presence == Absent {
-		gone, err := s.env.confirmAbsent(ctx, s.Infrastructure.GVK, s.refKey(s.Infrastructure))
-		if err != nil {
-			return Result{}, err
-		}
-		facts.InfrastructureGone = gone
+	facts, err := s.drainFacts(ctx)
+	if err != nil {
+		return Result{}, err
 	}
 	action, message := decideDrain(facts)
 	switch action {
 	case drainWait:
-		return s.Wait(ReasonDrainingNode, message), nil
+		s.beginDrain()
+		wait := s.Wait(ReasonDrainingNode, message)
+		wait.RequeueAfter = s.until(0, s.State.DrainStarted, facts.Limit)
+		return wait, nil
+	case drainUnread:
+		s.beginDrain()
+		return s.waitUnread(ReasonDrainingNode, message, s.State.DrainStarted, facts.Limit)
 	case drainRecord:
 		s.urgent = true
 		s.Wait(ReasonDrainingNode, message)
 		return Result{Checkpoint: true}, nil
 	case drainStart:
-		s.SetDrainStarted(s.Now)
+		s.beginDrain()
 		s.Wait(ReasonDrainingNode, fmt.Sprintf("%s (started at %s)", message, s.State.DrainStarted.UTC().Format(time.RFC3339)))
 		return Result{Checkpoint: true}, nil
 	case drainGo:
 		return s.drain(ctx)
+	case drainOverdue:
+		s.abandon(ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
+			"error draining Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, message))
 	case drainSkip:
-		s.releaseNode()
 	}
+	s.releaseNode()
 	return Result{}, nil
+}
+
+// beginDrain records when the drain began, also while its Node cannot be read yet: the limit counts from there.
+func (s *Scope) beginDrain() {
+	if s.State.DrainStarted.IsZero() {
+		s.SetDrainStarted(s.Now)
+	}
+}
+
+func (s *Scope) drainFacts(ctx context.Context) (drainFacts, error) {
+	facts := drainFacts{
+		Care: s.care(), Infrastructure: s.Infrastructure, NodesSynced: s.NodesSynced, Match: s.Node, State: &s.State,
+		Limit: s.limits().Drain, Now: s.Now,
+	}
+	_, facts.Excluded = s.State.Annotations[contract.ExcludeDrain]
+	facts.Excluded = facts.Excluded || (s.NodesErr == nil && s.Workload.Drainer == nil)
+	if facts.Excluded || facts.Care == CareNone {
+		return facts, nil
+	}
+	var err error
+	if facts.InfrastructureGone, err = s.confirmInfrastructureGone(ctx); err != nil {
+		return facts, err
+	}
+	facts.InfrastructureGone = facts.InfrastructureGone || s.isGoing(s.Infrastructure)
+	if !facts.NodesSynced {
+		facts.LeftOut, facts.Unread = s.leavesOut(StepDrain, s.State.DrainStarted, facts.Limit)
+	}
+	return facts, nil
 }

@@ -21,22 +21,11 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	if !result.Done {
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", s.State.DrainStarted.UTC().Format(time.RFC3339), result.Message)
 		s.Wait(ReasonDrainingNode, strings.TrimSpace(message))
-		return Result{Stop: true, RequeueAfter: s.untilDrainTimeout(result.RequeueAfter)}, nil
+		return Result{Stop: true, RequeueAfter: s.until(result.RequeueAfter, s.State.DrainStarted, s.limits().Drain)}, nil
 	}
 	s.SetDrained(s.Node.Node.UID)
-	s.urgent = true
 	s.releaseNode()
-	s.Wait(ReasonDrainingNode, "Drain completed")
-	return Result{Checkpoint: true}, nil
-}
-
-// untilDrainTimeout makes sure that the limit of a drain is noticed when it is reached.
-func (s *Scope) untilDrainTimeout(after time.Duration) time.Duration {
-	timeout, limited := s.State.NodeDrainTimeout.Get()
-	if !limited || timeout <= 0 {
-		return after
-	}
-	return soonest(after, max(s.State.DrainStarted.Add(timeout).Sub(s.Now), time.Second))
+	return Result{}, nil
 }
 
 func (s *Scope) releaseNode() {

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -47,11 +48,18 @@ func (s *Scope) tell(kind, reason, action, note string) {
 }
 
 func (s *Scope) announce(update contract.MachineUpdate) {
+	if s.recorded {
+		update.DrainedNode, update.VolumesDetachedNode = contract.Change[types.UID]{}, contract.Change[types.UID]{}
+	}
+	s.record(append(eventsOf(s.stored, update), s.told...))
+}
+
+func (s *Scope) record(events []event) {
 	recorder := s.env.options.Recorder
 	if recorder == nil {
 		return
 	}
-	for _, e := range append(eventsOf(s.stored, update), s.told...) {
+	for _, e := range events {
 		recorder.Eventf(s.Object, nil, e.kind, e.reason, e.action, "%s", bounded(e.note, maxEventNoteLength))
 	}
 }

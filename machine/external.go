@@ -241,16 +241,28 @@ func (s *Scope) takeOwnership(ctx context.Context, external *External) error {
 	return nil
 }
 
-// deleteExternal asks for the deletion of a referenced object, once, by UID.
+// isGoing reports whether a referenced object is on its way out, as the cache or this process knows.
+func (s *Scope) isGoing(external External) bool {
+	return external.Deleting() || (external.Object != nil && !s.env.memory.asked(&s.State, external.Object.GetUID()).IsZero())
+}
+
+// deleteExternal asks for the deletion of a referenced object, once, by UID. An object that changed since it was read is a conflict
+// while the Machine has no provider ID: it is read again first.
 func (s *Scope) deleteExternal(ctx context.Context, external External) error {
-	obj := external.Object
-	if external.Deleting() {
+	if s.isGoing(external) {
 		return nil
 	}
+	obj := external.Object
 	uid := obj.GetUID()
-	err := s.env.ports.Client.Delete(ctx, obj.DeepCopy(), client.Preconditions{UID: &uid})
+	only := client.Preconditions{UID: &uid}
+	if s.State.ProviderID == "" {
+		// The provider may have made the machine since this was read, and nobody would know its ID once the object is gone.
+		only.ResourceVersion = new(obj.GetResourceVersion())
+	}
+	err := s.env.ports.Client.Delete(ctx, obj.DeepCopy(), only)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %s %s: %w", external.Ref.Kind, external.Ref.Name, err)
 	}
+	s.env.memory.setAsked(&s.State, uid)
 	return nil
 }

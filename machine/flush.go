@@ -30,11 +30,16 @@ func (s *Scope) flush(ctx context.Context) (time.Duration, error) {
 		return again, s.writeWhole(ctx)
 	}
 	current, err := s.writeMain(ctx, main)
-	if err != nil || !writeStatus {
+	if err != nil {
 		return again, err
 	}
 	if finalizers, set := main.Finalizers.Value(); set && len(finalizers) == 0 && !s.State.Deleting.IsZero() {
+		s.announce(contract.MachineUpdate{DrainedNode: main.DrainedNode, VolumesDetachedNode: main.VolumesDetachedNode})
+		s.env.memory.forget(s.State.Key)
 		return 0, nil // the object is gone: there is no status to write
+	}
+	if !writeStatus {
+		return again, nil
 	}
 	return again, s.writeStatus(ctx, current, status)
 }
@@ -75,7 +80,7 @@ func (s *Scope) settleStatus(status, main contract.MachineUpdate) (bool, time.Du
 	nodeReady, _ := findCondition(s.asserted, ConditionNodeReady)
 	write, again, pending := settle(settleFacts{
 		Dirty:       dirty,
-		Urgent:      s.urgent,
+		Urgent:      s.urgent || !main.DrainedNode.Keeps() || !main.VolumesDetachedNode.Keeps(),
 		Final:       ready.Status == metav1.ConditionTrue && main.ProviderID.Keeps() && main.DataSecretName.Keeps(),
 		Expecting:   !status.Node.Keeps() && nodeReady.Status != metav1.ConditionTrue,
 		Pending:     s.env.memory.settling(s.State.Key),

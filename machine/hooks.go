@@ -5,29 +5,117 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/machinist-dev/machinist/contract"
 )
 
-func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
-	return s.waitForHooks(contract.PreDrainHook, ReasonWaitingForPreDrainHook, "pre-drain")
+// hookFacts are what the wait for the hooks of one kind depends on.
+type hookFacts struct {
+	// Hooks are the annotations that ask to wait.
+	Hooks []string
+	// Started is when they began to be waited for, zero before; Limit is how long that may take, zero for ever.
+	Started time.Time
+	Limit   time.Duration
+	Now     time.Time
 }
 
-func preTerminateHooksStep(_ context.Context, s *Scope) (Result, error) {
-	return s.waitForHooks(contract.PreTerminateHook, ReasonWaitingForPreTerminateHook, "pre-terminate")
+type hookAction uint8
+
+const (
+	hooksDone hookAction = iota
+	// hooksBegin: wait, and record that the wait began.
+	hooksBegin
+	hooksWait
+	// hooksOverdue: go on although there are hooks.
+	hooksOverdue
+)
+
+// decideHooks: hooks are looked at in every pass, whatever was reached before, because others put them there at any time.
+func decideHooks(f hookFacts) hookAction {
+	switch {
+	case len(f.Hooks) == 0:
+		return hooksDone
+	case f.Started.IsZero():
+		return hooksBegin
+	case limitReached(f.Started, f.Limit, f.Now):
+		return hooksOverdue
+	}
+	return hooksWait
 }
 
-// waitForHooks stops the pass while an annotation asks for it. Hooks are looked at in every pass, and have no limit.
-func (s *Scope) waitForHooks(prefix, reason, name string) (Result, error) {
+// hooksOf returns the annotations with a prefix, sorted.
+func hooksOf(annotations map[string]string, prefix string) []string {
 	var hooks []string
-	for key := range s.State.Annotations {
+	for key := range annotations {
 		if strings.HasPrefix(key, prefix) {
 			hooks = append(hooks, key)
 		}
 	}
-	if len(hooks) == 0 {
-		return Result{}, nil
-	}
 	slices.Sort(hooks)
-	return s.Wait(reason, fmt.Sprintf("Waiting for %s hooks to succeed (hooks: %s)", name, strings.Join(hooks, ","))), nil
+	return hooks
+}
+
+// maxHookNames bounds how many hooks a message names.
+const maxHookNames = 10
+
+func waitingForHooks(name string, hooks []string) string {
+	list := strings.Join(hooks[:min(len(hooks), maxHookNames)], ",")
+	if more := len(hooks) - maxHookNames; more > 0 {
+		list += fmt.Sprintf(",... (%d more)", more)
+	}
+	return fmt.Sprintf("Waiting for %s hooks to succeed (hooks: %s)", name, list)
+}
+
+// preDrainHooksStep waits for whoever has something to do before the Node is drained. A Node that nothing is done about has no
+// drain to wait before. Rule: Cluster API proposal "machine deletion phase hooks".
+func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
+	switch s.care() {
+	case CareNone:
+		return Result{}, nil
+	case CareUnknown:
+		return s.careUnknown()
+	case CareDrainAndDelete:
+	}
+	return s.waitForHooks(hookKind{
+		prefix: contract.PreDrainHook, reason: ReasonWaitingForPreDrainHook, name: "pre-drain",
+		started: s.State.PreDrainStarted, begin: s.SetPreDrainStarted, limit: s.limits().PreDrainHooks,
+	}), nil
+}
+
+// preTerminateHooksStep waits for whoever has something to do before the machine goes, whatever is done about the Node.
+func preTerminateHooksStep(_ context.Context, s *Scope) (Result, error) {
+	return s.waitForHooks(hookKind{
+		prefix: contract.PreTerminateHook, reason: ReasonWaitingForPreTerminateHook, name: "pre-terminate",
+		started: s.State.PreTerminateStarted, begin: s.SetPreTerminateStarted, limit: s.limits().PreTerminateHooks,
+	}), nil
+}
+
+type hookKind struct {
+	prefix, reason, name string
+	started              time.Time
+	begin                func(time.Time)
+	limit                time.Duration
+}
+
+func (s *Scope) waitForHooks(k hookKind) Result {
+	hooks := hooksOf(s.State.Annotations, k.prefix)
+	switch decideHooks(hookFacts{Hooks: hooks, Started: k.started, Limit: k.limit, Now: s.Now}) {
+	case hooksDone:
+		return Result{}
+	case hooksOverdue:
+		s.abandon(k.reason, EventHooksFailed, actionWait, fmt.Sprintf(
+			"%s, %s: the deletion goes on without", waitingForHooks(k.name, hooks), notWithin(k.limit)))
+		return Result{}
+	case hooksBegin:
+		k.begin(s.Now)
+		k.started = s.Now
+	case hooksWait:
+	}
+	if !s.State.DrainStarted.IsZero() {
+		s.releaseNode() // a hook that came late holds a drain up too
+	}
+	wait := s.Wait(k.reason, waitingForHooks(k.name, hooks))
+	wait.RequeueAfter = s.until(0, k.started, k.limit)
+	return wait
 }

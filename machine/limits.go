@@ -1,9 +1,18 @@
 package machine
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
 
 // Limits are how long the stages of a deletion may take, from when the Machine records that the stage began; for NodeDeletion
-// from the first attempt to delete the Node. Zero means no limit. When a limit is reached the deletion goes on without the stage.
+// from the first attempt to delete the Node. Zero means no limit. When a limit is reached the deletion goes on without the stage,
+// and an event says so.
 type Limits struct {
 	// PreDrainHooks and PreTerminateHooks end the wait for annotations of others. Cluster API has no such limits.
 	PreDrainHooks, PreTerminateHooks time.Duration
@@ -13,13 +22,67 @@ type Limits struct {
 	NodeDeletion time.Duration
 }
 
+// DefaultLimits is what Policy.Limits says when it is nil: what the Machine itself says, and DefaultNodeDeletionTimeout where it
+// says nothing about its Node's deletion. Hooks have no limit.
+func DefaultLimits(state *contract.MachineState) Limits {
+	return Limits{
+		Drain: state.NodeDrainTimeout.Or(0), Volumes: state.NodeVolumeDetachTimeout.Or(0),
+		NodeDeletion: state.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout),
+	}
+}
+
 // limits are those of this Machine.
 func (s *Scope) limits() Limits {
 	if decide := s.env.options.Policy.Limits; decide != nil {
 		return decide(&s.State)
 	}
-	return Limits{
-		Drain: s.State.NodeDrainTimeout.Or(0), Volumes: s.State.NodeVolumeDetachTimeout.Or(0),
-		NodeDeletion: s.State.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout),
+	return DefaultLimits(&s.State)
+}
+
+// limitReached reports whether a stage that began has had its time.
+func limitReached(started time.Time, limit time.Duration, now time.Time) bool {
+	return limit > 0 && !started.IsZero() && !now.Before(started.Add(limit))
+}
+
+// until is when to look again: after so long (zero for not by itself), and at the latest when the limit of a stage is reached.
+// Starts are recorded in whole seconds, so that a limit may seem to end up to a second early.
+func (s *Scope) until(after time.Duration, started time.Time, limit time.Duration) time.Duration {
+	if limit <= 0 || started.IsZero() {
+		return after
 	}
+	return soonest(after, max(started.Add(limit).Sub(s.Now), time.Second))
+}
+
+func notWithin(limit time.Duration) string { return fmt.Sprintf("not completed within %s", limit) }
+
+// Reasons and actions of the events about stages of a deletion that were not completed.
+const (
+	// EventDrainFailed, EventVolumeDetachFailed and EventNodeDeletionFailed are Cluster API's.
+	EventDrainFailed        = "FailedDrainNode"
+	EventVolumeDetachFailed = "FailedWaitForVolumeDetach"
+	EventNodeDeletionFailed = "FailedDeleteNode"
+	// EventHooksFailed: a limit ended the wait for hooks.
+	EventHooksFailed = "FailedWaitForHooks"
+	actionWait       = "Wait"
+	actionDeleteNode = "DeleteNode"
+)
+
+// stages are the reasons of the condition Deleting in the order in which a deletion goes through them.
+func stages() []string {
+	return []string{
+		ReasonNotDeleting, ReasonDeleting, ReasonWaitingForPreDrainHook, ReasonDrainingNode, ReasonWaitingForVolumeDetach,
+		ReasonWaitingForPreTerminateHook, ReasonWaitingForInfrastructureDeletion, ReasonWaitingForBootstrapDeletion, ReasonDeletingNode,
+		ReasonDeletionCompleted,
+	}
+}
+
+// abandon tells once that the deletion goes on without a stage: in the pass that leaves it. The written condition says which stage
+// that was, so this status is written at once.
+func (s *Scope) abandon(stage, reason, action, note string) {
+	stored, _ := findCondition(s.stored, ConditionDeleting)
+	if slices.Index(stages(), stored.Reason) > slices.Index(stages(), stage) {
+		return
+	}
+	s.tell(corev1.EventTypeWarning, reason, action, note)
+	s.urgent = true
 }

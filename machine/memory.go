@@ -16,10 +16,11 @@ import (
 type memory struct {
 	clock clock.PassiveClock
 
-	mu      sync.Mutex
-	written map[types.UID]writeMark
-	swept   time.Time
-	pending map[types.NamespacedName]settling
+	mu        sync.Mutex
+	written   map[types.UID]writeMark
+	swept     time.Time
+	pending   map[types.NamespacedName]settling
+	farewells map[types.NamespacedName]farewell
 }
 
 // writeMark is our last write of an object, kept until the cache has caught up with it.
@@ -34,6 +35,7 @@ const maxBehind = 10 * time.Minute
 func newMemory(c clock.PassiveClock) *memory {
 	return &memory{
 		clock: c, written: map[types.UID]writeMark{}, swept: c.Now(), pending: map[types.NamespacedName]settling{},
+		farewells: map[types.NamespacedName]farewell{},
 	}
 }
 
@@ -88,4 +90,5 @@ func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.pending, key)
+	delete(m.farewells, key)
 }

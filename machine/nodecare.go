@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 // NodeCare is what to do about the Node of a Machine that is being deleted.
@@ -35,12 +36,102 @@ func (c NodeCare) String() string {
 
 // NodeCareFacts are what NodeCare depends on.
 type NodeCareFacts struct {
-	// Cluster is the Machine's; zero where there are no Clusters.
+	// Cluster is the Machine's; zero where there are no Clusters, and Unread also when Ports.ClusterOf failed.
 	Cluster ClusterView
 	// State is the Machine's. It is not to be changed.
 	State *contract.MachineState
 	// Infrastructure is what is known of the infrastructure object.
 	Infrastructure External
-	// HasNode: a Node was matched, now or before.
+	// HasNode: a Node was matched, now or before, or there may be one that could not be read.
 	HasNode bool
+}
+
+// DefaultNodeCare is what Policy.NodeCare decides when it is nil, and the reason in words. The rule is Cluster API's: a Node that
+// goes with its cluster, or whose cluster is left without a control plane by this deletion, is not taken care of. Unlike there,
+// nothing is decided on what could not be read. A Machine without a Cluster has its Node drained and deleted.
+func DefaultNodeCare(f NodeCareFacts) (NodeCare, string) {
+	switch {
+	case !f.HasNode:
+		return CareNone, "the Machine has no Node"
+	case f.Cluster.Presence == NotReferenced:
+		return CareDrainAndDelete, "the Machine belongs to no Cluster"
+	case f.Cluster.Presence == Absent:
+		return CareNone, "the Cluster no longer exists"
+	case f.Cluster.Presence != Present:
+		return CareUnknown, "the Cluster could not be read yet"
+	case !f.Cluster.State.Deleting.IsZero():
+		return CareNone, "the Cluster is being deleted"
+	}
+	return careBesideControlPlane(f.Cluster)
+}
+
+// careBesideControlPlane decides in a Cluster that stays. One whose control plane object does not exist may still have control
+// plane Machines, so those are counted then too.
+func careBesideControlPlane(view ClusterView) (NodeCare, string) {
+	plane := view.ControlPlane
+	switch {
+	case plane.Presence == Unread, plane.Presence == Present && plane.Problem != (Problem{}):
+		return CareUnknown, fmt.Sprintf("the control plane %s %s could not be read", plane.Ref.Kind, plane.Ref.Name) + because(plane.Problem)
+	case plane.Deleting(), plane.Presence == Present && !view.ControlPlaneState.Deleting.IsZero():
+		return CareNone, "the control plane is being deleted"
+	case plane.Presence == Present && view.ControlPlaneState.ExternalManagedControlPlane:
+		return CareDrainAndDelete, "the control plane is managed elsewhere"
+	}
+	members, known := view.ActiveControlPlaneMachines.Get()
+	switch {
+	case !known:
+		return CareUnknown, "the Machines of the control plane could not be counted yet"
+	case members == 0:
+		return CareNone, "no control plane members"
+	}
+	return CareDrainAndDelete, "the cluster stays"
+}
+
+func because(p Problem) string {
+	if p.Message == "" {
+		return ""
+	}
+	return ": " + p.Message
+}
+
+// care is what to do about the Node in this pass; it decides when nobody has.
+func (s *Scope) care() NodeCare {
+	if s.Care != CareUnknown {
+		return s.Care
+	}
+	facts := NodeCareFacts{Cluster: s.Cluster, State: &s.State, Infrastructure: s.Infrastructure, HasNode: s.mayHaveNode()}
+	if s.ClusterErr != nil {
+		facts.Cluster = ClusterView{Presence: Unread}
+	}
+	decide := s.env.options.Policy.NodeCare
+	if decide == nil {
+		decide = DefaultNodeCare
+	}
+	s.Care, s.CareReason = decide(facts)
+	if s.Care == CareUnknown && s.ClusterErr != nil {
+		s.CareReason += ": " + s.ClusterErr.Error()
+	}
+	return s.Care
+}
+
+// mayHaveNode reports whether there is a Node, or one may exist that nobody could look for. Where the control plane never came
+// up no Node can have joined, and a Machine whose infrastructure is another's has none.
+func (s *Scope) mayHaveNode() bool {
+	switch {
+	case s.Infrastructure.Foreign:
+		return false
+	case s.State.Node.Name != "":
+		return true
+	case s.NodesSynced:
+		return s.Node.Found() || s.Node.Outcome == noderef.Ambiguous || s.Node.Outcome == noderef.Claimed
+	}
+	uninitialized := s.Cluster.Presence == Present && !s.Cluster.State.ControlPlaneInitialized
+	return !uninitialized && (noderef.ValidProviderID(s.State.ProviderID) || s.env.options.Matching.ByName || s.env.options.Matching.ByAddress)
+}
+
+// careUnknown holds a deletion up until it is known what to do about the Node. The events of the Cluster end it.
+func (s *Scope) careUnknown() (Result, error) {
+	wait := s.Wait(ReasonDeleting, "Waiting to know whether the Node is to be drained: "+s.CareReason)
+	wait.RequeueAfter = s.Cluster.ControlPlane.RetryAfter
+	return wait, s.ClusterErr
 }

@@ -14,12 +14,15 @@ import (
 // something else. The functions are called in every pass that needs them, from several goroutines, and must not wait for
 // anything; they neither keep nor change what they are given. The Policy must not be changed after New.
 type Policy struct {
-	// NodeCare says what to do about the Node of a Machine that is being deleted, and why, for people. It is asked in every pass
-	// before the drain.
+	// NodeCare says what to do about the Node of a Machine that is being deleted, and why, for people. It is asked once in every pass
+	// of such a Machine, before any stage, also when the Nodes or the Cluster could not be read. Nil: DefaultNodeCare, which a
+	// function may call for the cases that it leaves as they are.
 	NodeCare func(NodeCareFacts) (NodeCare, string)
-	// Limits says how long each stage of a deletion may take.
+	// Limits says how long each stage of a deletion may take. It may be asked several times in a pass, and what it says counts at
+	// once. Nil: DefaultLimits.
 	Limits func(*contract.MachineState) Limits
-	// Unreachable says whether a stage of a deletion that cannot read the Nodes is waited for or left out, and why, for people.
+	// Unreachable says whether a stage of a deletion that cannot read the Nodes is waited for or left out, and why it is left out,
+	// for people. It is asked in every pass in which that is so, and never for a Machine with CareNone. Nil: DefaultUnreachable.
 	Unreachable func(UnreachableFacts) (Unreachable, string)
 	// Updating computes the condition Updating; its type is filled in.
 	Updating func(*contract.MachineState) metav1.Condition

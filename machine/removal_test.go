@@ -1,7 +1,16 @@
 package machine
 
 import (
+	"context"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -34,6 +43,41 @@ func TestOnlyWhatIsOursAndWasReadIsRemoved(t *testing.T) {
 			if got != tc.want || says != tc.says {
 				t.Errorf("want %d %q, got %d %q", tc.want, tc.says, got, says)
 			}
+		})
+	}
+}
+
+func TestAnObjectThatMayJustHaveGotItsMachineIsNotDeletedAsItWasReadBefore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		providerID, version string
+	}{
+		"nobody knows of a machine": {version: "7"},
+		"its machine is known":      {providerID: "a://b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			s := &Scope{
+				State: contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: tc.providerID}},
+				env: &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(time.Unix(1, 0))), ports: Ports{
+					Client: interceptor.NewClient(nil, interceptor.Funcs{
+						Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
+							var options client.DeleteOptions
+							options.ApplyOptions(opts)
+							only := options.Preconditions
+							asked++
+							require.Equal(t, types.UID("u"), *only.UID)
+							require.Equal(t, tc.version, ptr.Deref(only.ResourceVersion, ""))
+							return nil
+						},
+					}),
+				}},
+			}
+			e := present("Infra")
+			e.Object.SetUID("u")
+			e.Object.SetResourceVersion("7")
+			require.NoError(t, s.deleteExternal(t.Context(), e))
+			require.NoError(t, s.deleteExternal(t.Context(), e))
+			require.Equal(t, 1, asked, "once is enough, whatever the cache says")
 		})
 	}
 }

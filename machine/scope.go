@@ -32,8 +32,13 @@ type Scope struct {
 	// where Machines have no Clusters; then nothing is waited for and nothing is paused on their account.
 	Cluster    ClusterView
 	ClusterErr error
-	// Care is what this pass decided to do about the Node of a Machine in deletion; CareUnknown before it decided.
-	Care NodeCare
+	// Care is what this pass decided to do about the Node of a Machine in deletion, and CareReason why, for people; CareUnknown
+	// before it decided. A step that sets it decides in place of Policy.NodeCare.
+	Care       NodeCare
+	CareReason string
+	// InstanceGone and PoweredOff are for steps that ask a provider about the machine itself: that it no longer exists, and that
+	// it is off. What an unreachable cluster holds up may then be left out, see Policy.Unreachable.
+	InstanceGone, PoweredOff bool
 	// Blockers are the pods that the drain waits for in this pass; nil while it does not drain. Shared, not to be changed.
 	Blockers []drain.Blocker
 	// Now is the time of the pass.
@@ -44,8 +49,11 @@ type Scope struct {
 	asserted []metav1.Condition // of this pass, in order of first assertion
 	told     []event            // of this pass
 	urgent   bool               // something in status must be written in this pass
+	recorded bool               // events about drain and volumes were recorded in an earlier pass
 	paused   bool               // somebody asked to leave the Machine alone
 	failed   bool               // a step returned an error
+	// infrastructureGone: the API server itself said so of the infrastructure object.
+	infrastructureGone bool
 	// generation is what the status says it was made of, zero when it cannot say.
 	generation int64
 	cluster    types.NamespacedName // of the Node; zero for that of Ports.Nodes

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Life says in which part of a Machine's life a step runs.
@@ -165,6 +167,9 @@ func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 		result, err := step.Run(ctx, s)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("step %s: %w", step.Name, err))
+			if life == InDeletion {
+				s.sayFailed(err)
+			}
 		}
 		total = Result{
 			RequeueAfter: soonest(total.RequeueAfter, result.RequeueAfter),
@@ -173,6 +178,14 @@ func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 		}
 	}
 	return total, errors.Join(errs...)
+}
+
+// sayFailed has the condition Deleting name an error that no stage has put into words.
+func (s *Scope) sayFailed(err error) {
+	said, found := findCondition(s.asserted, ConditionDeleting)
+	if !retryable(err) && (!found || said.Reason == ReasonDeleting) {
+		s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonInternalError, err.Error()))
+	}
 }
 
 func soonest(a, b time.Duration) time.Duration {

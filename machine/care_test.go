@@ -1,0 +1,119 @@
+package machine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
+	at := time.Unix(1, 0)
+	stays := ClusterView{Presence: Present, ActiveControlPlaneMachines: contract.Some(3)}
+	with := func(change func(*ClusterView)) NodeCareFacts {
+		view := stays
+		change(&view)
+		return NodeCareFacts{Cluster: view, HasNode: true}
+	}
+	plane := present("Plane")
+	broken := plane
+	broken.Problem = Problem{Message: "it is broken"}
+	for name, tc := range map[string]struct {
+		facts NodeCareFacts
+		want  NodeCare
+		says  string
+	}{
+		"there are no Clusters":           {NodeCareFacts{HasNode: true}, CareDrainAndDelete, "the Machine belongs to no Cluster"},
+		"there is no Node":                {NodeCareFacts{Cluster: stays}, CareNone, "the Machine has no Node"},
+		"no Node, and an unread Cluster":  {NodeCareFacts{Cluster: ClusterView{Presence: Unread}}, CareNone, "the Machine has no Node"},
+		"the Cluster stays":               {with(func(*ClusterView) {}), CareDrainAndDelete, "the cluster stays"},
+		"the Cluster goes":                {with(func(v *ClusterView) { v.State.Deleting = at }), CareNone, "the Cluster is being deleted"},
+		"the Cluster is gone":             {with(func(v *ClusterView) { v.Presence = Absent }), CareNone, "the Cluster no longer exists"},
+		"the Cluster is unread":           {with(func(v *ClusterView) { v.Presence = Unread }), CareUnknown, "the Cluster could not be read yet"},
+		"nobody knows what a Cluster is":  {with(func(v *ClusterView) { v.Presence = KindMissing }), CareUnknown, "the Cluster could not be read yet"},
+		"the control plane is missing":    {with(func(v *ClusterView) { v.ControlPlane = External{Presence: Absent} }), CareDrainAndDelete, "the cluster stays"},
+		"the control plane's kind is too": {with(func(v *ClusterView) { v.ControlPlane = External{Presence: KindMissing} }), CareDrainAndDelete, "the cluster stays"},
+		"the control plane is unread": {with(func(v *ClusterView) { v.ControlPlane = External{Presence: Unread, Ref: plane.Ref} }),
+			CareUnknown, "the control plane Plane m could not be read"},
+		"the control plane is no use": {with(func(v *ClusterView) { v.ControlPlane = broken }),
+			CareUnknown, "the control plane Plane m could not be read: it is broken"},
+		"the control plane goes":      {with(func(v *ClusterView) { v.ControlPlane = leaving(plane) }), CareNone, "the control plane is being deleted"},
+		"the control plane says that": {with(func(v *ClusterView) { v.ControlPlane, v.ControlPlaneState.Deleting = plane, at }), CareNone, "the control plane is being deleted"},
+		"the control plane is elsewhere": {with(func(v *ClusterView) {
+			v.ControlPlane, v.ControlPlaneState.ExternalManagedControlPlane = plane, true
+			v.ActiveControlPlaneMachines = contract.Some(0)
+		}), CareDrainAndDelete, "the control plane is managed elsewhere"},
+		"its members are not counted": {with(func(v *ClusterView) { v.ActiveControlPlaneMachines = contract.Opt[int]{} }),
+			CareUnknown, "the Machines of the control plane could not be counted yet"},
+		"the last member goes": {with(func(v *ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }), CareNone, "no control plane members"},
+		"there is no member, and no object of a control plane": {with(func(v *ClusterView) {
+			v.ControlPlane, v.ActiveControlPlaneMachines = External{Presence: Absent}, contract.Some(0)
+		}), CareNone, "no control plane members"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, says := DefaultNodeCare(tc.facts)
+			if got != tc.want || says != tc.says {
+				t.Errorf("want %s (%s), got %s (%s)", tc.want, tc.says, got, says)
+			}
+		})
+	}
+}
+
+func TestANodeThatNobodyCouldLookForMayExist(t *testing.T) {
+	waiting := ClusterView{Presence: Present}
+	known := contract.MachineSpec{ProviderID: "a://b"}
+	foreign := present("Infra")
+	foreign.Foreign = true
+	for name, tc := range map[string]struct {
+		scope Scope
+		rules noderef.Rules
+		want  bool
+	}{
+		"it was recorded":                         {scope: Scope{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}, want: true},
+		"it was recorded, and is gone":            {scope: Scope{NodesSynced: true, State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}, want: true},
+		"it is there":                             {scope: Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Matched, Node: &corev1.Node{}}}, want: true},
+		"it may be one of two":                    {scope: Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Ambiguous}}, want: true},
+		"it may be another Machine's":             {scope: Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Claimed}}, want: true},
+		"it is not there":                         {scope: Scope{NodesSynced: true, State: contract.MachineState{MachineSpec: known}}},
+		"unread":                                  {scope: Scope{State: contract.MachineState{MachineSpec: known}}, want: true},
+		"unread, and nothing to go by":            {scope: Scope{}},
+		"unread, and its name to go by":           {scope: Scope{}, rules: noderef.Rules{ByName: true}, want: true},
+		"unread, in a cluster that never came up": {scope: Scope{Cluster: waiting, State: contract.MachineState{MachineSpec: known}}},
+		"the infrastructure is another's":         {scope: Scope{Infrastructure: foreign, State: contract.MachineState{MachineSpec: known}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.scope.env = &Reconciler{options: Options{Matching: tc.rules}}
+			if got := tc.scope.mayHaveNode(); got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestAPolicyAndAStepDecideInPlaceOfTheDefault(t *testing.T) {
+	var asked []NodeCareFacts
+	policy := Policy{NodeCare: func(f NodeCareFacts) (NodeCare, string) {
+		asked = append(asked, f)
+		return CareUnknown, "ask me later"
+	}}
+	s := &Scope{
+		State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}, ClusterErr: errors.New("no answer"),
+		env: &Reconciler{options: Options{Policy: policy}},
+	}
+	result, err := s.careUnknown()
+	require.ErrorIs(t, err, s.ClusterErr)
+	require.True(t, result.Stop)
+	require.Equal(t, CareUnknown, s.care())
+	require.Equal(t, "ask me later: no answer", s.CareReason)
+	require.Equal(t, Unread, asked[0].Cluster.Presence, "an error says nothing about a Cluster")
+	require.True(t, asked[0].HasNode)
+
+	s.Care = CareNone
+	require.Equal(t, CareNone, s.care())
+	require.Len(t, asked, 1)
+}

@@ -1,0 +1,167 @@
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+)
+
+// views are Clusters that say what a test has them say, by name. They wake their Machines when that changes.
+type views struct {
+	mu     sync.Mutex
+	of     map[string]machine.ClusterView
+	mapper cluster.Mapper
+	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// runningCluster is a Cluster with a control plane of three Machines.
+func runningCluster() machine.ClusterView {
+	return machine.ClusterView{
+		Presence:                   machine.Present,
+		State:                      contract.ClusterState{InfrastructureProvisioned: true, ControlPlaneInitialized: true},
+		ActiveControlPlaneMachines: contract.Some(3),
+	}
+}
+
+// ports is for worldOptions. All Machines have their Nodes in the manager's cluster, unless their Cluster is named in
+// unreachable.
+func (v *views) ports(unreachable ...string) func(ctrl.Manager, *machine.Ports) {
+	return func(_ ctrl.Manager, p *machine.Ports) {
+		p.ClusterOf = func(_ context.Context, key types.NamespacedName) (machine.ClusterView, error) {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			if view, found := v.of[key.Name]; found {
+				return view, nil
+			}
+			return runningCluster(), nil
+		}
+		p.ClusterEvents = func(mapper cluster.Mapper) source.Source { v.mapper = mapper; return v }
+		if len(unreachable) == 0 {
+			return
+		}
+		here := machine.Workload{Nodes: p.Nodes, Client: p.Client, Drainer: p.Drainer, Volumes: p.Volumes}
+		p.NodesOf = func(key types.NamespacedName) (machine.Workload, error) {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			for _, name := range unreachable {
+				if _, changed := v.of[key.Name]; changed && key.Name == name {
+					return machine.Workload{}, errors.New("nobody knows why")
+				}
+			}
+			return here, nil
+		}
+		p.WorkloadEvents = func(cluster.Mapper) source.Source {
+			return source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return nil })
+		}
+	}
+}
+
+// Start implements controller-runtime's Source.
+func (v *views) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.queue = queue
+	return nil
+}
+
+func (v *views) set(name string, change func(*machine.ClusterView)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	view := runningCluster()
+	change(&view)
+	if v.of == nil {
+		v.of = map[string]machine.ClusterView{}
+	}
+	v.of[name] = view
+	for _, request := range v.mapper(types.NamespacedName{Namespace: "default", Name: name}) {
+		v.queue.Add(request)
+	}
+}
+
+func inCluster(name string) fake.Option { return fake.WithField(name, "spec", "clusterName") }
+
+// annotate sets annotations of a Machine, and takes those off that are nil.
+func (w *world) annotate(m *unstructured.Unstructured, annotations map[string]any) {
+	w.t.Helper()
+	w.merge(m, map[string]any{"metadata": map[string]any{"annotations": annotations}})
+}
+
+func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
+	t.Parallel()
+	gone := "gone"
+	var v views
+	w := newWorld(t, worldOptions{machine: atOnce, ports: v.ports(gone)})
+	plane := machine.External{
+		Ref: contract.Ref{Group: "g", Kind: "Plane", Name: "p"}, Presence: machine.Present,
+		Object: &unstructured.Unstructured{Object: map[string]any{}},
+	}
+	cases := map[string]struct {
+		change func(*machine.ClusterView)
+		cared  bool
+	}{
+		"cluster-deleting": {change: func(v *machine.ClusterView) { v.State.Deleting = time.Unix(1, 0) }},
+		// The Cluster object was taken away by force, and nobody knows how its Nodes were reached.
+		gone:          {change: func(v *machine.ClusterView) { *v = machine.ClusterView{Presence: machine.Absent} }},
+		"last-member": {change: func(v *machine.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }},
+		"plane-deleting": {change: func(v *machine.ClusterView) {
+			v.ControlPlane, v.ControlPlaneState.Deleting = plane, time.Unix(1, 0)
+		}},
+		"plane-missing": {cared: true, change: func(v *machine.ClusterView) { v.ControlPlane = machine.External{Presence: machine.Absent} }},
+		// It was not known at first whether the control plane has Machines; the deletion waited until it was.
+		"unknown": {cared: true, change: func(*machine.ClusterView) {}},
+		"plane-elsewhere": {cared: true, change: func(v *machine.ClusterView) {
+			v.ControlPlane, v.ControlPlaneState.ExternalManagedControlPlane = plane, true
+			v.ActiveControlPlaneMachines = contract.Some(0)
+		}},
+	}
+	machines := map[string]*unstructured.Unstructured{}
+	preDrain, preTerminate := contract.PreDrainHook+"/x", contract.PreTerminateHook+"/x"
+	for name, tc := range cases {
+		hooks := map[string]string{preTerminate: ""}
+		if !tc.cared {
+			hooks[preDrain] = ""
+		}
+		machines[name] = w.machineWith(name, inCluster(name), fake.WithAnnotations(hooks))
+	}
+	for _, m := range machines {
+		w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	}
+	v.set("unknown", func(v *machine.ClusterView) { v.ActiveControlPlaneMachines = contract.Opt[int]{} })
+	require.NoError(t, w.client.Delete(t.Context(), machines["unknown"]))
+	message := w.conditionIs(machines["unknown"], machine.ConditionDeleting, machine.ReasonDeleting)
+	require.Contains(t, message, "the Machines of the control plane could not be counted yet")
+	require.False(t, w.node("unknown").Spec.Unschedulable)
+	for name, m := range machines {
+		v.set(name, cases[name].change)
+		require.NoError(t, client.IgnoreNotFound(w.client.Delete(t.Context(), m)))
+	}
+	for name, m := range machines {
+		w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+		if got := w.node(name).Spec.Unschedulable; got != cases[name].cared {
+			t.Errorf("%s: cordoned: want %v, got %v", name, cases[name].cared, got)
+		}
+		w.annotate(m, map[string]any{preTerminate: nil})
+	}
+	for name, m := range machines {
+		w.goes(m, fake.InfraMachine(contract.V1Beta2, name), fake.BootstrapConfig(contract.V1Beta2, name))
+		if left := w.node(name) != nil; left == cases[name].cared {
+			t.Errorf("%s: the Node is left: %v", name, left)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// NodeDeletionStartedAnnotation says when the deletion of a Machine's Node was first tried, or first could not be because the
+// Nodes were unread. It is written only when the Node did not go at once: what goes at once needs no limit.
+const NodeDeletionStartedAnnotation = "machinist.dev/node-deletion-started"
+
+// nodeDeletion is what to do about the Node of a Machine whose machine is gone.
+type nodeDeletion uint8
+
+const (
+	nodeLeave nodeDeletion = iota
+	nodeDelete
+	nodeRecord
+	nodeWait
+	// nodeUnread: wait for the Nodes, and record that the stage began.
+	nodeUnread
+	// nodeGiveUp: leave the Node as it is, and say so.
+	nodeGiveUp
+)
+
+type nodeDeletionFacts struct {
+	Care   NodeCare
+	Synced bool
+	// LeftOut: the Nodes are unread, and the deletion goes on all the same.
+	LeftOut bool
+	Match   noderef.Match
+	Current noderef.Ref
+	Rules   noderef.Rules
+	// ProviderID is the Machine's.
+	ProviderID string
+	// Started is when the first attempt was made that did not succeed at once, and Asked when the API server accepted one; zero
+	// before. Limit is how long attempts and the wait may take, zero for ever.
+	Started, Asked time.Time
+	Limit          time.Duration
+	Now            time.Time
+}
+
+// decideNodeDeletion: only the very Node that was recorded is deleted, and the wait for it has a limit. A Node that was deleted is
+// waited for from then on.
+func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
+	node := f.Match.Node
+	switch {
+	case f.Care == CareNone:
+		return nodeLeave
+	case !f.Synced && f.LeftOut:
+		return nodeGiveUp
+	case !f.Synced:
+		return nodeUnread
+	case node == nil:
+		return nodeLeave
+	case f.Match.Record:
+		return nodeRecord
+	case !f.Rules.MayTouch(node, f.Current, f.ProviderID):
+		return nodeLeave
+	case limitReached(f.Started, f.Limit, f.Now), limitReached(f.Asked, f.Limit, f.Now):
+		return nodeGiveUp
+	case node.DeletionTimestamp == nil && f.Asked.IsZero():
+		return nodeDelete
+	case node.DeletionTimestamp != nil && limitReached(node.DeletionTimestamp.Time, f.Limit, f.Now):
+		return nodeGiveUp
+	default:
+		return nodeWait
+	}
+}
+
+// deleteNodeStep deletes the Node when everything else is gone. A pass makes one attempt at most, and waits for nothing.
+func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
+	if s.care() == CareUnknown {
+		return s.careUnknown()
+	}
+	started, limit := s.nodeDeletionStarted(), s.limits().NodeDeletion
+	facts := nodeDeletionFacts{
+		Care: s.care(), Synced: s.NodesSynced, Match: s.Node, ProviderID: s.State.ProviderID, Rules: s.env.options.Matching,
+		Current: noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}, Started: started, Limit: limit, Now: s.Now,
+	}
+	if node := s.Node.Node; node != nil {
+		facts.Asked = s.env.memory.asked(&s.State, node.UID)
+	}
+	why := notWithin(limit)
+	if !facts.Synced {
+		facts.LeftOut, why = s.leavesOut(StepDeleteNode, started, s.setNodeDeletionLimit())
+	}
+	switch decideNodeDeletion(facts) {
+	case nodeLeave:
+	case nodeGiveUp:
+		if said, _ := findCondition(s.stored, ConditionDeleting); facts.Synced && said.Reason == ReasonDeletingNode {
+			why += ": " + said.Message // the last answer
+		}
+		s.abandon(ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
+			"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
+	case nodeRecord:
+		s.urgent = true
+		s.Wait(ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
+		return Result{Checkpoint: true}, nil
+	case nodeUnread:
+		s.beginNodeDeletion(started)
+		return s.waitUnread(ReasonDeletingNode, why, s.nodeDeletionStarted(), s.setNodeDeletionLimit())
+	case nodeWait:
+		since := facts.Asked
+		if gone := s.Node.Node.DeletionTimestamp; gone != nil {
+			since = gone.Time
+		}
+		return s.waitForNode(since, limit), nil
+	case nodeDelete:
+		return s.deleteNode(ctx, started, limit)
+	}
+	return Result{}, nil
+}
+
+// deleteNode makes one attempt. The Node's own event tells when it is gone.
+func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Duration) (Result, error) {
+	node := s.Node.Node
+	uid := node.UID
+	err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
+	switch {
+	case err == nil:
+		s.env.memory.setAsked(&s.State, uid)
+		return s.waitForNode(s.Now, limit), nil
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		s.Wait(ReasonDeletingNode, "Waiting for Node "+node.Name+" to be read again")
+		return Result{Stop: true, RequeueAfter: conflictRetry}, nil // its event is on the way
+	}
+	s.beginNodeDeletion(started)
+	wait := s.Wait(ReasonDeletingNode, err.Error())
+	if isUnread(err) {
+		wait.RequeueAfter = conflictRetry
+		return wait, nil
+	}
+	if limit <= 0 {
+		if started.IsZero() { // with a limit, its end tells
+			s.tell(corev1.EventTypeWarning, EventNodeDeletionFailed, actionDeleteNode, "error deleting Machine's Node: "+err.Error())
+		}
+		return wait, fmt.Errorf("delete Node %s: %w", node.Name, err)
+	}
+	wait.RequeueAfter = s.until(nodeDeletionRetry(s.Now.Sub(s.nodeDeletionStarted())), s.nodeDeletionStarted(), limit)
+	return wait, nil
+}
+
+// nodeDeletionRetry is when a failed attempt with a limit is made again: each time after twice as long, so that the limit is still
+// noticed in time.
+func nodeDeletionRetry(elapsed time.Duration) time.Duration {
+	return min(max(elapsed, time.Second), 30*time.Second)
+}
+
+func (s *Scope) waitForNode(since time.Time, limit time.Duration) Result {
+	wait := s.Wait(ReasonDeletingNode, "Waiting for Node "+s.Node.Node.Name+" to be deleted")
+	wait.RequeueAfter = s.until(0, since, limit)
+	return wait
+}
+
+// setNodeDeletionLimit is the limit that somebody set, zero when that is only this module's default: it is meant for a Node that
+// does not go, and not for a cluster that does not answer.
+func (s *Scope) setNodeDeletionLimit() time.Duration {
+	if s.env.options.Policy.Limits != nil {
+		return s.limits().NodeDeletion
+	}
+	return s.State.NodeDeletionTimeout.Or(0)
+}
+
+// nodeDeletionStarted is when the deletion of the Node was first tried in vain, zero before.
+func (s *Scope) nodeDeletionStarted() time.Time {
+	at, err := time.Parse(time.RFC3339, s.State.Annotations[NodeDeletionStartedAnnotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// beginNodeDeletion records it, once.
+func (s *Scope) beginNodeDeletion(started time.Time) {
+	if !started.IsZero() {
+		return
+	}
+	s.setAnnotation(NodeDeletionStartedAnnotation, s.Now.UTC().Format(time.RFC3339))
+	s.urgent = true
+}
+
+func (s *Scope) setAnnotation(key, value string) {
+	annotations := maps.Clone(s.State.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	s.State.Annotations = annotations
+	if s.update.Annotations == nil {
+		s.update.Annotations = map[string]contract.Change[string]{}
+	}
+	s.update.Annotations[key] = contract.SetTo(value)
+}

@@ -1,0 +1,209 @@
+package machine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// atOnce has statuses written at once, so that tests see each of them soon.
+var atOnce = machine.Options{StatusDelay: -1}
+
+// merge patches an object.
+func (w *world) merge(obj *unstructured.Unstructured, change map[string]any) {
+	w.t.Helper()
+	raw, err := json.Marshal(change)
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.client.Patch(w.t.Context(), obj.DeepCopy(), client.RawPatch(types.MergePatchType, raw)))
+}
+
+// blocked returns Machines in deletion whose drains wait for a budget that never opens.
+func (w *world) blocked(names ...string) map[string]*unstructured.Unstructured {
+	w.t.Helper()
+	all := map[string]*unstructured.Unstructured{}
+	for i, m := range w.running(names, int32(2*len(names)), 2*len(names)) { //nolint:gosec // a handful
+		require.NoError(w.t, w.client.Delete(w.t.Context(), m))
+		all[names[i]] = m
+	}
+	for _, m := range all {
+		w.conditionIs(m, machine.ConditionDeleting, machine.ReasonDrainingNode)
+	}
+	return all
+}
+
+// recorded waits until there are so many events with a reason: the recorder sends them when it suits it.
+func (w *world) recorded(reason string, n int) []eventsv1.Event {
+	w.t.Helper()
+	var found []eventsv1.Event
+	w.eventually("events with reason "+reason, func() string {
+		if found = w.events(reason); len(found) < n {
+			return fmt.Sprintf("there are %d", len(found))
+		}
+		return ""
+	})
+	require.Len(w.t, found, n)
+	return found
+}
+
+func startOf(m *unstructured.Unstructured, field string) string {
+	at, _, _ := unstructured.NestedString(m.Object, "status", "deletion", field)
+	return at
+}
+
+func TestADrainIsLookedAtAnewInEveryPass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{machine: atOnce})
+	all := w.blocked("excluded", "limited", "hooked")
+
+	t.Log("exclude-node-draining added mid-drain")
+	w.annotate(all["excluded"], map[string]any{contract.ExcludeDrain: ""})
+	w.goes(all["excluded"])
+
+	t.Log("nodeDrainTimeout added mid-drain counts from the original start")
+	started := startOf(w.get(all["limited"]), "nodeDrainStartTime")
+	require.NotEmpty(t, started)
+	w.merge(all["limited"], map[string]any{"spec": map[string]any{"deletion": map[string]any{"nodeDrainTimeoutSeconds": 3600}}})
+	hour := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	w.mergeStatus(all["limited"], map[string]any{"deletion": map[string]any{"nodeDrainStartTime": hour}})
+	w.goes(all["limited"])
+	events := w.recorded(machine.EventDrainFailed, 1)
+	require.Equal(t, "error draining Machine's node \"limited\": not completed within 1h0m0s: the deletion goes on without", events[0].Note)
+
+	t.Log("pre-drain hook added after drain started")
+	hook := contract.PreDrainHook + "/late"
+	hooked := all["hooked"]
+	w.annotate(hooked, map[string]any{hook: ""})
+	require.Equal(t, "Waiting for pre-drain hooks to succeed (hooks: "+hook+")",
+		w.conditionIs(hooked, machine.ConditionDeleting, machine.ReasonWaitingForPreDrainHook))
+	before := w.get(hooked).GetAnnotations()[contract.PreDrainStartedAnnotation]
+	require.NotEmpty(t, before)
+	w.merge(hooked, map[string]any{"spec": map[string]any{"deletion": map[string]any{"nodeDrainTimeoutSeconds": 1}}})
+	w.isQuiet()
+	require.Equal(t, before, w.get(hooked).GetAnnotations()[contract.PreDrainStartedAnnotation], "it is recorded once")
+	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "hooked")).GetDeletionTimestamp())
+	w.annotate(hooked, map[string]any{hook: nil})
+	w.goes(hooked)
+}
+
+func (w *world) mergeStatus(obj *unstructured.Unstructured, status map[string]any) {
+	w.t.Helper()
+	raw, err := json.Marshal(map[string]any{"status": status})
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), obj.DeepCopy(), client.RawPatch(types.MergePatchType, raw)))
+}
+
+func TestHooksThatTakeTooLongAreGoneOnWithoutAndAnEventSaysSo(t *testing.T) {
+	t.Parallel()
+	limits := func(*contract.MachineState) machine.Limits {
+		return machine.Limits{PreDrainHooks: time.Hour, PreTerminateHooks: time.Hour}
+	}
+	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: -1, Policy: machine.Policy{Limits: limits}}})
+	m := w.machineWith("m", fake.WithAnnotations(map[string]string{contract.PreDrainHook + "/a": "", contract.PreTerminateHook + "/b": ""}))
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	hour := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreDrainHook)
+	require.Contains(t, w.get(m).GetAnnotations(), contract.PreDrainStartedAnnotation)
+	w.annotate(m, map[string]any{contract.PreDrainStartedAnnotation: hour})
+	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	require.True(t, w.node("m").Spec.Unschedulable, "it was drained between the hooks")
+	require.Contains(t, w.get(m).GetAnnotations(), contract.PreTerminateStartedAnnotation)
+	w.annotate(m, map[string]any{contract.PreTerminateStartedAnnotation: hour})
+	w.goes(m)
+	var notes []string
+	for _, e := range w.recorded(machine.EventHooksFailed, 2) {
+		notes = append(notes, e.Note)
+	}
+	want := []string{
+		"Waiting for pre-drain hooks to succeed (hooks: " + contract.PreDrainHook + "/a), not completed within 1h0m0s: the deletion goes on without",
+		"Waiting for pre-terminate hooks to succeed (hooks: " + contract.PreTerminateHook + "/b), not completed within 1h0m0s: the deletion goes on without",
+	}
+	if len(notes) == 2 && notes[0] > notes[1] {
+		notes[0], notes[1] = notes[1], notes[0]
+	}
+	if diff := cmp.Diff(want, notes); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// faultyCache fails to read objects of a kind while it is told to, as a cache does that is being restarted.
+type faultyCache struct {
+	cache.Cache
+	kind    schema.GroupKind
+	failing atomic.Bool
+	failed  atomic.Int32
+}
+
+func (c *faultyCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if c.failing.Load() && obj.GetObjectKind().GroupVersionKind().GroupKind() == c.kind {
+		c.failed.Add(1)
+		return errors.New("injected")
+	}
+	return c.Cache.Get(ctx, key, obj, opts...)
+}
+
+func TestInfrastructureThatCouldNotBeReadIsNotGoneAndItsNodeIsDrained(t *testing.T) {
+	t.Parallel()
+	reads := &faultyCache{kind: fake.InfraMachineGVK(contract.V1Beta2).GroupKind()}
+	w := newWorld(t, worldOptions{machine: atOnce, ports: func(_ ctrl.Manager, p *machine.Ports) { reads.Cache, p.Cache = p.Cache, reads }})
+	hook := contract.PreTerminateHook + "/x"
+	m := w.machineWith("m", fake.WithAnnotations(map[string]string{hook: ""}))
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	reads.failing.Store(true)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	require.Contains(t, w.conditionIs(m, machine.ConditionDeleting, machine.ReasonInternalError), "injected")
+	require.NotContains(t, w.get(m).GetAnnotations(), contract.PreTerminateStartedAnnotation)
+	require.Positive(t, reads.failed.Load())
+	reads.failing.Store(false)
+	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	fresh, node := w.get(m), w.node("m")
+	require.True(t, node.Spec.Unschedulable)
+	require.Equal(t, string(node.UID), fresh.GetAnnotations()[contract.DrainedAnnotation])
+	require.Contains(t, fresh.GetAnnotations(), contract.PreTerminateStartedAnnotation)
+	w.annotate(m, map[string]any{hook: nil})
+	w.goes(m)
+}
+
+func TestInfrastructureThatGoesByItselfLeavesItsMachineAndIsNotDrained(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, atOnce)
+	m := w.provisioned("m", "fake://x/m")
+	w.create(fake.Node("m", "fake://x/m"))
+	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeReady)
+	infra := w.get(fake.InfraMachine(contract.V1Beta2, "m"))
+	w.merge(infra, map[string]any{"metadata": map[string]any{"finalizers": []string{"example.com/hold"}}})
+	require.NoError(t, w.client.Delete(t.Context(), infra))
+	w.mergeStatus(infra, map[string]any{"conditions": []any{map[string]any{
+		"type": "Ready", "status": "False", "reason": "Deleting", "message": "by hand", "lastTransitionTime": "2026-01-01T00:00:00Z"}}})
+	require.Equal(t, "by hand", w.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonDeleting))
+	fresh := w.get(m)
+	require.Nil(t, fresh.GetDeletionTimestamp(), "infra has deletionTimestamp, Machine does not: the Machine stays")
+	require.Equal(t, machine.ReasonNotDeleting, conditionOf(fresh, machine.ConditionDeleting).Reason)
+	require.Contains(t, fresh.GetFinalizers(), contract.MachineFinalizer)
+
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForInfrastructureDeletion)
+	require.False(t, w.node("m").Spec.Unschedulable, "the machine is going: there is nothing left to drain")
+	infra = w.get(infra)
+	w.merge(infra, map[string]any{"metadata": map[string]any{"finalizers": []string{}}})
+	w.goes(m)
+	require.Nil(t, w.node("m"))
+}
