@@ -48,6 +48,15 @@
 // with its cluster. A Node that became known only when its machine was going, by its provider ID, is recorded and then deleted
 // like any other. A Node gets one delete request, and nobody waits for it in a worker.
 //
+// # Volumes and drain rules
+//
+// After the drain, volumes that are still attached to the Node are waited for, as the VolumeAttachments of the Node's cluster and
+// the Node itself tell; which of them matter is said at package drain's VolumePlanner. They are listed when the first Node is
+// drained or its volumes are first asked for, in a cache of their own, and the wait ends with the limit in the Machine's spec, with
+// the annotation contract.ExcludeVolumeDetach, or when the kubelet has not answered for five minutes.
+//
+// [MachineDrainRules] is a Policy.DrainRules that has Nodes drained by Cluster API's MachineDrainRules.
+//
 // # Guarantees
 //
 // Unread is not absent: no stage of a deletion is skipped because something could not be read, and before a deletion goes on
@@ -63,9 +72,9 @@
 //
 // # Limits
 //
-// No Cluster object is read: Machines count as initialised, and only their own paused annotation stops them. Volumes are not waited
-// for. A Machine that has or may have a Node in a workload cluster that is gone for good waits in its deletion until its Cluster is
-// deleted too, or limits are set for the stages that need the Node. The whole set of Cluster API's conditions is not there yet:
+// No Cluster object is read: Machines count as initialised, and only their own paused annotation stops them. A Machine that has
+// or may have a Node in a workload cluster that is gone for good waits in its deletion until its Cluster is deleted too, or limits
+// are set for the stages that need the Node. The whole set of Cluster API's conditions is not there yet:
 // BootstrapConfigReady, InfrastructureReady, NodeReady, NodeHealthy, Deleting, Paused and Ready are.
 //
 // Queues are the manager's. The priority queue of controller-runtime v0.24 can hang when its manager stops

@@ -126,9 +126,8 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	case drainOverdue:
 		s.abandon(ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
 			"error draining Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, message))
-	case drainSkip:
+	case drainSkip: // volumesStep, which may need to know of the pods still, releases the Node
 	}
-	s.releaseNode()
 	return Result{}, nil
 }
 

@@ -6,30 +6,59 @@ import (
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 )
 
 func (s *Scope) drain(ctx context.Context) (Result, error) {
-	result, err := s.Workload.Drainer.Step(ctx, runner.Request{Node: s.Node.Node, Owner: s.State.Key})
+	rules, err := s.drainRules(ctx)
 	if err != nil {
-		s.Wait(ReasonDrainingNode, err.Error())
-		if isUnread(err) {
-			return Result{Stop: true, RequeueAfter: conflictRetry}, nil
-		}
-		return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
+		return s.drainFailed(err)
 	}
+	result, err := s.Workload.Drainer.Step(ctx, runner.Request{
+		Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.State.DrainStarted,
+	})
+	if err != nil {
+		return s.drainFailed(err)
+	}
+	s.Blockers = result.Blockers
 	if !result.Done {
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", s.State.DrainStarted.UTC().Format(time.RFC3339), result.Message)
 		s.Wait(ReasonDrainingNode, strings.TrimSpace(message))
 		return Result{Stop: true, RequeueAfter: s.until(result.RequeueAfter, s.State.DrainStarted, s.limits().Drain)}, nil
 	}
 	s.SetDrained(s.Node.Node.UID)
-	s.releaseNode()
 	return Result{}, nil
 }
 
+func (s *Scope) drainFailed(err error) (Result, error) {
+	s.Wait(ReasonDrainingNode, err.Error())
+	if isUnread(err) {
+		return Result{Stop: true, RequeueAfter: s.until(conflictRetry, s.State.DrainStarted, s.limits().Drain)}, nil
+	}
+	return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
+}
+
+// drainRules are the rules for the pods of this Machine's Node; nil means those of the Drainer.
+func (s *Scope) drainRules(ctx context.Context) ([]drain.Rule, error) {
+	rules := s.env.options.Policy.DrainRules
+	if rules == nil {
+		return nil, nil
+	}
+	return rules(ctx, s)
+}
+
+// releaseNode ends the interest in the pods and the volumes of the Node. It must not be called while either is waited for: what
+// is known of them would be read anew.
 func (s *Scope) releaseNode() {
-	if s.Workload.Drainer != nil && s.State.Node.Name != "" {
-		s.Workload.Drainer.Release(s.State.Node.Name)
+	name := s.State.Node.Name
+	if name == "" {
+		return
+	}
+	if s.Workload.Drainer != nil {
+		s.Workload.Drainer.Release(name)
+	}
+	if s.Workload.Volumes != nil {
+		s.Workload.Volumes.Release(name)
 	}
 }

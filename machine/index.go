@@ -101,6 +101,9 @@ func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []
 	if gvk == crdGVK {
 		return r.machinesByKey(ctx, "", crdKey(obj.GetName()))
 	}
+	if gvk.GroupKind() == drainRuleGVK.GroupKind() {
+		return r.drainedIn(ctx, obj.GetNamespace())
+	}
 	return r.machinesByKey(ctx, obj.GetNamespace(), refKey(contract.CRDName(gvk.GroupKind()), obj.GetName()))
 }
 

@@ -36,7 +36,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind,
 }
 
 // PortsFromManager returns ports for Machines and Nodes of the manager's own cluster. Its Nodes are looked up by rules, which
-// are Options.Matching. It adds the drain runner to the manager. Reconcilers in one manager should share the result.
+// are Options.Matching. It adds the drain runner to the manager, which knows of volumes too; that costs nothing before the first
+// drain. Reconcilers in one manager should share the result.
 func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules) (Ports, error) {
 	nodes, err := nodeindex.New(ctx, mgr.GetCache(), nodeindex.Options{Rules: rules})
 	if err != nil {

@@ -82,6 +82,7 @@ func Steps() []Step {
 		{Name: StepObserve, On: InDeletion, Run: observeStep},
 		{Name: StepPreDrainHooks, On: InDeletion, Run: preDrainHooksStep},
 		{Name: StepDrain, On: InDeletion, Run: drainStep},
+		{Name: StepVolumes, On: InDeletion, Run: volumesStep},
 		{Name: StepPreTerminateHooks, On: InDeletion, Run: preTerminateHooksStep},
 		{Name: StepDeleteInfrastructure, On: InDeletion, Run: deleteInfrastructureStep},
 		{Name: StepDeleteBootstrap, On: InDeletion, Run: deleteBootstrapStep},

@@ -337,11 +337,11 @@ func TestAClusterThatDiesHoldsItsOwnMachinesOnly(t *testing.T) {
 	t.Logf("the dead server was asked %d times", a.attempts())
 	require.Empty(t, a.Requests())
 
-	t.Log("also when the drain is excluded and the machine has gone")
-	base := f.get(ma).DeepCopy()
-	excluded := base.DeepCopy()
-	excluded.SetAnnotations(map[string]string{contract.ExcludeDrain: "", contract.NodeUIDAnnotation: base.GetAnnotations()[contract.NodeUIDAnnotation]})
-	require.NoError(t, f.client.Patch(t.Context(), excluded, client.MergeFrom(base)))
+	t.Log("also when the drain is excluded, and then the volumes are and the machine has gone")
+	f.change(ma, fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""}))
+	require.Contains(t, f.conditionIs(ma, machine.ConditionDeleting, machine.ReasonWaitingForVolumeDetach), "cluster default/a is not connected")
+	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "ma")).GetDeletionTimestamp())
+	f.change(ma, fake.WithAnnotations(map[string]string{contract.ExcludeVolumeDetach: ""}))
 	require.Contains(t, f.conditionIs(ma, machine.ConditionDeleting, machine.ReasonDeletingNode), "cluster default/a is not connected")
 	f.isLeftAlone("ma")
 

@@ -3,6 +3,7 @@ package machine_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,11 +44,14 @@ type worldOptions struct {
 	kind contract.Kind
 }
 
+// silence has what has no logger of its own say nothing. Worlds are made in parallel.
+var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) })
+
 const userAgent = "machinist-under-test"
 
 func newWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
-	ctrl.SetLogger(logr.Discard()) // what has no logger of its own says nothing
+	silence()
 	if o.kind.Adapter == nil {
 		o.kind = contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	}

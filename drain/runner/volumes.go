@@ -13,6 +13,9 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
+const volumesUnlisted = "* waiting for the lists of VolumeAttachments and PersistentVolumes; if this lasts, look for missing list " +
+	"and watch permissions"
+
 // VolumeRef names one volume that is still attached to a Node.
 type VolumeRef = drain.VolumeRef
 
@@ -65,7 +68,7 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 	}
 	attachments, synced := r.cfg.Volumes.Attachments(req.Node.Name)
 	if !synced {
-		return VolumesResult{Message: "* waiting for the list of VolumeAttachments", RequeueAfter: r.cfg.ProbeInterval}, nil
+		return VolumesResult{Message: volumesUnlisted, RequeueAfter: r.cfg.ProbeInterval}, nil
 	}
 	now := r.cfg.Clock.Now()
 	unreachable, wait := unreachable(req.Node, req.UnreachableAfter, now)

@@ -5,6 +5,9 @@
 //
 //	go run ./examples/manager --print-rbac
 //
+// Nodes are drained as Cluster API does it: pods may have its drain label, and MachineDrainRules count from when their
+// CustomResourceDefinition is there. Volumes are waited for after the drain.
+//
 // Its requests carry the user agent machinist-manager, so that an audit log can tell them from others.
 //
 // # Limits

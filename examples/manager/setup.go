@@ -55,6 +55,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 	}
 	options := machine.Options{
 		StatusDelay: statusDelay(o), Controller: controller.Options{MaxConcurrentReconciles: o.concurrency},
+		Policy: machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})},
 	}
 	if err := addReconciler(ctx, mgr, o, options); err != nil {
 		return nil, fmt.Errorf("set up: %w", err)

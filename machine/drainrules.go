@@ -1,0 +1,168 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+)
+
+// drainRuleGVK is what MachineDrainRules are unless Machines are of Cluster API too, in another version.
+var drainRuleGVK = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDrainRule"}
+
+// DrainRulesOptions change what MachineDrainRules returns. The zero value decides as Cluster API does.
+type DrainRulesOptions struct {
+	// Rules joins the MachineDrainRules of one Machine with other rules, such as those of drain.KubectlRules or of a filter of
+	// package drain/kubectl. namespaces is nil where no MachineDrainRule asks for labels of namespaces. Default
+	// drain.ClusterAPIRules.
+	Rules func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule
+}
+
+// MachineDrainRules returns a Policy.DrainRules that has Nodes drained by the MachineDrainRules of cluster.x-k8s.io in the Machine's
+// namespace: the first by name that means the Machine and the pod decides (see drain.MachineDrainRules). It reads them through
+// the Reconciler's own cache, in v1beta2 or in the version of Cluster API's Machines that are reconciled, watches them, and makes
+// no request in a pass. Where their CRD does not exist there are no rules; a CRD that comes later is noticed.
+//
+// Selectors of Clusters are held against what Ports.ClusterOf says, and those of namespaces against what the Drainer says, which
+// is asked only for rules that have any and has to be a NamespaceReader then. A pod that an invalid rule may mean, or one whose
+// labels were not read, is not evicted: the drain waits, and its message names the rule. What is not listed yet is an error that
+// matches cluster.ErrNotSynced.
+func MachineDrainRules(o DrainRulesOptions) func(context.Context, *Scope) ([]drain.Rule, error) {
+	if o.Rules == nil {
+		o.Rules = drain.ClusterAPIRules
+	}
+	return func(ctx context.Context, s *Scope) ([]drain.Rule, error) {
+		read, err := s.readDrainRules(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read MachineDrainRules: %w", err)
+		}
+		var namespaces drain.NamespaceLabels
+		if slices.ContainsFunc(read, asksForNamespaces) {
+			if namespaces, err = s.namespaceLabels(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return o.Rules(drain.NewMachineDrainRules(read).For(s.drainedMachine()), namespaces), nil
+	}
+}
+
+// drainedMachine is what rules ask about the Machine. A Cluster that nobody reads is unread.
+func (s *Scope) drainedMachine() drain.DrainedMachine {
+	m := drain.DrainedMachine{Namespace: s.State.Key.Namespace, Labels: s.State.Labels}
+	switch {
+	case s.Cluster.Presence == Present:
+		m.ClusterLabels = s.Cluster.State.Labels
+	case s.State.ClusterName != "" && s.Cluster.Presence != Absent:
+		m.ClusterUnread = true
+	}
+	return m
+}
+
+func asksForNamespaces(rule drain.MachineDrainRule) bool {
+	return slices.ContainsFunc(rule.Pods, func(p drain.PodSelector) bool {
+		return p.NamespaceSelector != nil && len(p.NamespaceSelector.MatchLabels)+len(p.NamespaceSelector.MatchExpressions) > 0
+	})
+}
+
+var errNoNamespaces = errors.New("a MachineDrainRule asks for labels of namespaces, which the Drainer does not know: let it be a NamespaceReader")
+
+func (s *Scope) namespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
+	reader, ok := s.Workload.Drainer.(NamespaceReader)
+	if !ok {
+		return nil, errNoNamespaces
+	}
+	return reader.NamespaceLabels(ctx)
+}
+
+// readDrainRules reads the rules of the Machine's namespace, the invalid ones too.
+func (s *Scope) readDrainRules(ctx context.Context) ([]drain.MachineDrainRule, error) {
+	gvk := s.env.drainRuleGVK()
+	served, err := s.env.watchDrainRules(ctx, gvk, s.State.Key)
+	if err != nil || !served {
+		return nil, err
+	}
+	var list unstructured.UnstructuredList
+	list.SetGroupVersionKind(gvk)
+	err = s.env.ports.Cache.List(ctx, &list, client.InNamespace(s.State.Key.Namespace), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, err
+	}
+	rules := make([]drain.MachineDrainRule, 0, len(list.Items))
+	for i := range list.Items {
+		rule, _ := drain.ReadMachineDrainRule(&list.Items[i]) // what could not be read is in the rule, which holds pods for it
+		rules = append(rules, rule)
+	}
+	return rules, nil
+}
+
+// watchDrainRules makes sure that rules are watched, and reports whether there can be any.
+func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersionKind, machine types.NamespacedName) (bool, error) {
+	synced, err := r.watches.ensure(ctx, crdMetadata(), machine)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
+	case !synced:
+		return false, notListed(crdGVK)
+	}
+	err = r.ports.Cache.Get(ctx, types.NamespacedName{Name: contract.CRDName(gvk.GroupKind())}, crdMetadata())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	kind := &unstructured.Unstructured{}
+	kind.SetGroupVersionKind(gvk)
+	synced, err = r.watches.ensure(ctx, kind, machine)
+	switch {
+	case meta.IsNoMatchError(err):
+		return false, fmt.Errorf("%w: they exist and are not served in version %s: serve it", err, gvk.Version)
+	case err != nil:
+		return false, err
+	case !synced:
+		return false, notListed(gvk)
+	}
+	return true, nil
+}
+
+func notListed(gvk schema.GroupVersionKind) error {
+	return fmt.Errorf("%w: %s; if this lasts, look for missing list and watch permissions", cluster.ErrNotSynced, gvk.GroupKind())
+}
+
+// drainRuleGVK is the kind of the rules for the Machines of this Reconciler.
+func (r *Reconciler) drainRuleGVK() schema.GroupVersionKind {
+	gvk := drainRuleGVK
+	if r.kind.GVK.Group == gvk.Group {
+		gvk.Version = r.kind.GVK.Version
+	}
+	return gvk
+}
+
+// drainedIn returns the Machines of a namespace that are being deleted.
+func (r *Reconciler) drainedIn(ctx context.Context, namespace string) []reconcile.Request {
+	list, ok := r.kind.NewList().(client.ObjectList)
+	if !ok || r.ports.Cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy) != nil {
+		return nil // it fails only when the cache is stopping
+	}
+	var requests []reconcile.Request
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // the function never fails
+		if obj, ok := item.(client.Object); ok && obj.GetDeletionTimestamp() != nil {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
+		return nil
+	})
+	return requests
+}

@@ -1,0 +1,23 @@
+package machine_test
+
+import (
+	"fmt"
+
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// MachineDrainRules can stand among the filters of kubectl drain, or any other rules.
+func ExampleMachineDrainRules() {
+	amongKubectls := func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule {
+		return drain.KubectlRules(drain.KubectlOptions{
+			Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, // a Machine that goes asks nobody
+			Additional: []drain.Rule{ofMachine.Rule(namespaces)},
+		})
+	}
+	options := machine.Options{Policy: machine.Policy{
+		DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{Rules: amongKubectls}),
+	}}
+	fmt.Println(options.Policy.DrainRules != nil)
+	// Output: true
+}

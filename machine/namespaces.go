@@ -1,0 +1,85 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+)
+
+// NamespaceReader knows the labels of the namespaces of the cluster that a Drainer drains Nodes of, for drain rules that ask for
+// them. The Drainers of this package are NamespaceReaders.
+type NamespaceReader interface {
+	// NamespaceLabels returns a function that looks labels up in memory, and must not be called after ctx has ended. It does not
+	// wait: the error matches cluster.ErrNotSynced until the namespaces are listed, which begins with the first call.
+	NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error)
+}
+
+// NamespaceLabels implements NamespaceReader.
+func (d *drainer) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
+	return d.namespaces.labels(ctx)
+}
+
+// lazyNamespaces are namespaces that nobody lists before a rule asks for their labels. Safe for concurrent use.
+type lazyNamespaces struct {
+	cache  cache.Cache
+	once   sync.Once
+	wanted chan struct{}
+
+	mu       sync.Mutex
+	informer cache.Informer // nil before it was wanted
+}
+
+func newLazyNamespaces(c cache.Cache) *lazyNamespaces {
+	return &lazyNamespaces{cache: c, wanted: make(chan struct{})}
+}
+
+func (l *lazyNamespaces) labels(ctx context.Context) (drain.NamespaceLabels, error) {
+	l.once.Do(func() { close(l.wanted) })
+	l.mu.Lock()
+	informer := l.informer
+	l.mu.Unlock()
+	if informer == nil || !informer.HasSynced() {
+		return nil, fmt.Errorf("%w: the Namespaces, whose labels drain rules ask for; if this lasts, look for missing list and watch permissions",
+			cluster.ErrNotSynced)
+	}
+	return func(namespace string) (map[string]string, bool) {
+		var found corev1.Namespace
+		err := l.cache.Get(ctx, types.NamespacedName{Name: namespace}, &found)
+		return found.Labels, err == nil // one that a pod is in and that is not there is one that is not here yet
+	}, nil
+}
+
+// run has the namespaces listed as soon as somebody wants them.
+func (l *lazyNamespaces) run(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-l.wanted:
+	}
+	untilDone(ctx, func(ctx context.Context) error {
+		informer, err := l.cache.GetInformer(ctx, &corev1.Namespace{}, cache.BlockUntilSynced(false))
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.informer = informer
+		return nil
+	})
+}
+
+// trimNamespace drops what nobody asks for. Objects from such a cache must not be written back.
+func trimNamespace(obj any) (any, error) {
+	if namespace, ok := obj.(*corev1.Namespace); ok {
+		namespace.ManagedFields, namespace.Annotations, namespace.OwnerReferences = nil, nil, nil
+		namespace.Spec, namespace.Status = corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
+	}
+	return obj, nil
+}

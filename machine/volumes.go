@@ -1,0 +1,196 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// Reasons of the events about the volumes of a Node. Neither is recorded when nothing had to be waited for.
+const (
+	EventVolumesDetached = "NodeVolumesDetached"
+	EventVolumesLeft     = "NodeVolumesLeftAttached"
+	actionDetachVolumes  = "WaitForVolumeDetach"
+)
+
+// volumesFacts are what the wait for the volumes of a Node depends on.
+type volumesFacts struct {
+	// Excluded: by annotation, because nobody cares for the Node, or because there is nobody to ask.
+	Excluded       bool
+	Infrastructure External
+	// InfrastructureGone: the API server said so itself.
+	InfrastructureGone bool
+	NodesSynced        bool
+	// LeftOut: the Nodes are unread, and the deletion goes on without them. Unread is why, or what is waited for.
+	LeftOut bool
+	Unread  string
+	Match   noderef.Match
+	State   *contract.MachineState
+	// Limit is how long the wait may take, zero for ever. It counts from the recorded start, also when it changes meanwhile.
+	Limit time.Duration
+	Now   time.Time
+}
+
+type volumesAction uint8
+
+const (
+	volumesSkip volumesAction = iota
+	volumesUnread
+	volumesAsk
+	volumesGiveUp
+)
+
+// decideVolumes says what to do about the volumes of the Node of a Machine that is being deleted, after its drain. They are
+// waited for once. Once the wait for pre-terminate hooks has begun, the Node may have lost its API server (Cluster API
+// #11590); and a machine that is gone or going unmounts nothing.
+func decideVolumes(f volumesFacts) (volumesAction, string) {
+	switch {
+	case f.Excluded || !f.State.PreTerminateStarted.IsZero():
+		return volumesSkip, ""
+	case f.InfrastructureGone || f.Infrastructure.Deleting():
+		return volumesSkip, ""
+	case !f.NodesSynced && f.LeftOut:
+		return volumesGiveUp, f.Unread
+	case !f.NodesSynced:
+		return volumesUnread, f.Unread
+	case f.Match.Outcome != noderef.Matched && f.Match.Outcome != noderef.Readopted: // whose volumes? the drain has asked already
+		return volumesSkip, ""
+	case f.State.VolumesDetachedNode == f.Match.Node.UID:
+		return volumesSkip, ""
+	case f.Limit > 0 && !f.State.VolumeDetachStarted.IsZero() && !f.Now.Before(f.State.VolumeDetachStarted.Add(f.Limit)):
+		return volumesGiveUp, notWithin(f.Limit)
+	}
+	return volumesAsk, ""
+}
+
+func volumesStep(ctx context.Context, s *Scope) (Result, error) {
+	facts, err := s.volumesFacts(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	switch action, message := decideVolumes(facts); action {
+	case volumesUnread:
+		if facts.Limit > 0 {
+			s.volumesBegin() // the limit counts from here, or it would never be reached
+		}
+		return s.waitUnread(ReasonWaitingForVolumeDetach, s.volumesMessage(message), s.State.VolumeDetachStarted, facts.Limit)
+	case volumesAsk:
+		return s.askForVolumes(ctx, facts.Limit)
+	case volumesGiveUp:
+		s.abandon(ReasonWaitingForVolumeDetach, EventVolumeDetachFailed, actionDetachVolumes, fmt.Sprintf(
+			"error waiting for node volumes detaching Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, message))
+	case volumesSkip:
+	}
+	s.releaseNode()
+	return Result{}, nil
+}
+
+func (s *Scope) volumesFacts(ctx context.Context) (volumesFacts, error) {
+	facts := volumesFacts{
+		Infrastructure: s.Infrastructure, NodesSynced: s.NodesSynced, Match: s.Node, State: &s.State,
+		Limit: s.limits().Volumes, Now: s.Now,
+	}
+	_, facts.Excluded = s.State.Annotations[contract.ExcludeVolumeDetach]
+	facts.Excluded = facts.Excluded || s.care() == CareNone || (s.NodesErr == nil && s.Workload.Volumes == nil)
+	if facts.Excluded {
+		return facts, nil
+	}
+	var err error
+	if facts.InfrastructureGone, err = s.confirmInfrastructureGone(ctx); err != nil {
+		return facts, err
+	}
+	facts.InfrastructureGone = facts.InfrastructureGone || s.isGoing(s.Infrastructure)
+	if !facts.NodesSynced {
+		facts.LeftOut, facts.Unread = s.leavesOut(StepVolumes, s.State.VolumeDetachStarted, facts.Limit)
+	}
+	return facts, nil
+}
+
+// askForVolumes asks which volumes are attached. The start of the wait is recorded when there are any: a Machine without
+// volumes costs no write.
+func (s *Scope) askForVolumes(ctx context.Context, limit time.Duration) (Result, error) {
+	rules, err := s.drainRules(ctx)
+	if err != nil {
+		return s.volumesFailed(err, limit)
+	}
+	result, err := s.Workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
+		Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.State.VolumeDetachStarted, Timeout: limit,
+	})
+	switch {
+	case err != nil:
+		return s.volumesFailed(err, limit)
+	case result.Done:
+		s.volumesEnded(result)
+		return Result{}, nil
+	case len(result.Attached) == 0: // it is not known yet whether there are any
+		return s.volumesUnknown(result.Message, limit, Result{Stop: true, RequeueAfter: result.RequeueAfter}), nil
+	}
+	checkpoint := s.volumesBegin()
+	s.waitForVolumes(result.Message)
+	return Result{Stop: true, Checkpoint: checkpoint, RequeueAfter: s.until(result.RequeueAfter, s.State.VolumeDetachStarted, limit)}, nil
+}
+
+func (s *Scope) volumesFailed(err error, limit time.Duration) (Result, error) {
+	if isUnread(err) {
+		return s.volumesUnknown(err.Error(), limit, Result{Stop: true, RequeueAfter: conflictRetry}), nil
+	}
+	s.volumesUnknown(err.Error(), limit, Result{})
+	return Result{}, fmt.Errorf("wait for the volumes of Node %s: %w", s.Node.Node.Name, err)
+}
+
+// volumesUnknown waits for what has to be read first. A limit counts from here, or it would never be reached.
+func (s *Scope) volumesUnknown(why string, limit time.Duration, result Result) Result {
+	if limit > 0 && (s.NodesSynced || s.isTold()) {
+		result.Checkpoint = s.volumesBegin()
+		result.RequeueAfter = s.until(result.RequeueAfter, s.State.VolumeDetachStarted, limit)
+	}
+	s.waitForVolumes(why)
+	return result
+}
+
+// volumesBegin records the start of the wait, and reports whether it had not been recorded before.
+func (s *Scope) volumesBegin() bool {
+	if !s.State.VolumeDetachStarted.IsZero() {
+		return false
+	}
+	s.SetVolumeDetachStarted(s.Now)
+	return true
+}
+
+func (s *Scope) waitForVolumes(why string) {
+	s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(why))
+}
+
+func (s *Scope) volumesMessage(why string) string {
+	first := "Waiting for Node volumes to be detached"
+	if started := s.State.VolumeDetachStarted; !started.IsZero() {
+		first += fmt.Sprintf(" (started at %s)", started.UTC().Format(time.RFC3339))
+	}
+	return first + "\n" + why
+}
+
+// volumesEnded goes on when nothing is waited for any more. That is recorded if a pass waited for it, or if the drain is recorded
+// in this pass, which then are one write; otherwise there is nothing to come back to.
+func (s *Scope) volumesEnded(result runner.VolumesResult) {
+	waited := !s.State.VolumeDetachStarted.IsZero()
+	switch {
+	case result.Stopped != drain.VolumesNotStopped:
+		s.tell(corev1.EventTypeWarning, EventVolumesLeft, actionDetachVolumes, result.Message)
+	case waited:
+		s.tell(corev1.EventTypeNormal, EventVolumesDetached, actionDetachVolumes,
+			fmt.Sprintf("success waiting for node volumes detaching Machine's node %q", s.State.Node.Name))
+	}
+	ended := waited || result.Stopped != drain.VolumesNotStopped
+	s.urgent = s.urgent || ended // the event waits for the write
+	if ended || !s.update.DrainedNode.Keeps() {
+		s.SetVolumesDetached(s.Node.Node.UID)
+	}
+	s.releaseNode()
+}

@@ -1,0 +1,204 @@
+package machine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+)
+
+func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
+	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
+	for name, tc := range map[string]struct {
+		facts volumesFacts
+		state contract.MachineState
+		want  volumesAction
+	}{
+		"after the drain":                     {facts: volumesFacts{NodesSynced: true, Match: matched}, want: volumesAsk},
+		"excluded":                            {facts: volumesFacts{Excluded: true, NodesSynced: true, Match: matched}},
+		"excluded while Nodes are unread":     {facts: volumesFacts{Excluded: true}},
+		"the machine is gone":                 {facts: volumesFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}},
+		"the machine is going":                {facts: volumesFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}},
+		"an unread machine is not a gone one": {facts: volumesFacts{Infrastructure: External{Presence: Unread}, NodesSynced: true, Match: matched}, want: volumesAsk},
+		"unread Nodes are not missing":        {facts: volumesFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: volumesUnread},
+		"unread Nodes that are given up":      {facts: volumesFacts{LeftOut: true}, want: volumesGiveUp},
+		"there is no Node":                    {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}},
+		"the Node is another machine's":       {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale, Node: node}}},
+		"another Machine names it too":        {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}},
+		"two Nodes claim the ID":              {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}},
+		"done before":                         {facts: volumesFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumesDetachedNode: "n-uid"}},
+		"done before, of another Node":        {facts: volumesFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumesDetachedNode: "old"}, want: volumesAsk},
+		"pre-terminate hooks have begun":      {facts: volumesFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{PreTerminateStarted: now}},
+		"without a limit":                     {facts: volumesFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Hour)}, want: volumesAsk},
+		"within its limit":                    {facts: volumesFacts{NodesSynced: true, Match: matched, Limit: time.Minute}, state: contract.MachineState{VolumeDetachStarted: now.Add(-59 * time.Second)}, want: volumesAsk},
+		"at its limit":                        {facts: volumesFacts{NodesSynced: true, Match: matched, Limit: time.Minute}, state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Minute)}, want: volumesGiveUp},
+		"a limit that has not begun":          {facts: volumesFacts{NodesSynced: true, Match: matched, Limit: time.Nanosecond}, want: volumesAsk},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.State, tc.facts.Now = &tc.state, now
+			if got, message := decideVolumes(tc.facts); got != tc.want {
+				t.Errorf("want %d, got %d: %s", tc.want, got, message)
+			}
+		})
+	}
+}
+
+// attachedTo answers what it is told to about volumes, and writes down what it was asked.
+type attachedTo struct {
+	result   runner.VolumesResult
+	err      error
+	asked    []runner.VolumeRequest
+	released int
+}
+
+func (a *attachedTo) StepVolumes(_ context.Context, req runner.VolumeRequest) (runner.VolumesResult, error) {
+	a.asked = append(a.asked, req)
+	return a.result, a.err
+}
+func (a *attachedTo) Release(string) { a.released++ }
+
+func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	began := now.Add(-time.Minute)
+	some := runner.VolumesResult{Attached: []drain.VolumeRef{{Name: "va"}}, Message: "* PersistentVolumeClaims: shop/data", RequeueAfter: 15 * time.Second}
+	unlisted := runner.VolumesResult{Message: "* waiting for lists", RequeueAfter: 15 * time.Second}
+	type outcome struct {
+		Result   Result
+		Began    contract.Change[time.Time]
+		Detached bool
+		Message  string
+		Told     []string
+		Released int
+	}
+	const waiting = "Waiting for Node volumes to be detached"
+	for name, tc := range map[string]struct {
+		volumes attachedTo
+		limit   time.Duration
+		began   time.Time
+		drained bool // in this pass
+		unread  bool
+		want    outcome
+	}{
+		"nothing is attached": {
+			volumes: attachedTo{result: runner.VolumesResult{Done: true}}, want: outcome{Released: 1}},
+		"nothing is attached right after the drain": {
+			volumes: attachedTo{result: runner.VolumesResult{Done: true}}, drained: true,
+			want: outcome{Detached: true, Released: 1}},
+		"something is attached": {
+			volumes: attachedTo{result: some},
+			want: outcome{Result: Result{Stop: true, Checkpoint: true, RequeueAfter: 15 * time.Second}, Began: contract.SetTo(now),
+				Message: waiting + " (started at 1970-01-01T02:46:40Z)\n* PersistentVolumeClaims: shop/data"}},
+		"it still is": {
+			volumes: attachedTo{result: some}, began: began,
+			want: outcome{Result: Result{Stop: true, RequeueAfter: 15 * time.Second},
+				Message: waiting + " (started at 1970-01-01T02:45:40Z)\n* PersistentVolumeClaims: shop/data"}},
+		"it still is, and the limit is near": {
+			volumes: attachedTo{result: some}, began: began, limit: 63 * time.Second,
+			want: outcome{Result: Result{Stop: true, RequeueAfter: 3 * time.Second},
+				Message: waiting + " (started at 1970-01-01T02:45:40Z)\n* PersistentVolumeClaims: shop/data"}},
+		"a limit that was shortened meanwhile has passed": {
+			volumes: attachedTo{result: some}, began: began, limit: time.Second,
+			want: outcome{Told: []string{`Warning FailedWaitForVolumeDetach error waiting for node volumes detaching Machine's node "n": ` +
+				"not completed within 1s: the deletion goes on without"}, Released: 1}},
+		"it was, and is not any more": {
+			volumes: attachedTo{result: runner.VolumesResult{Done: true}}, began: began,
+			want: outcome{Detached: true, Released: 1,
+				Told: []string{`Normal NodeVolumesDetached success waiting for node volumes detaching Machine's node "n"`}}},
+		"the Node does not answer any more": {
+			volumes: attachedTo{result: runner.VolumesResult{Done: true, Stopped: drain.VolumesUnreachable, Message: "* left"}},
+			want: outcome{Detached: true,
+				Told: []string{"Warning NodeVolumesLeftAttached * left"}, Released: 1}},
+		"it is not known yet": {
+			volumes: attachedTo{result: unlisted},
+			want:    outcome{Result: Result{Stop: true, RequeueAfter: 15 * time.Second}, Message: waiting + "\n* waiting for lists"}},
+		"it is not known yet, and there is a limit": {
+			volumes: attachedTo{result: unlisted}, limit: 5 * time.Second,
+			want: outcome{Result: Result{Stop: true, Checkpoint: true, RequeueAfter: 5 * time.Second}, Began: contract.SetTo(now),
+				Message: waiting + " (started at 1970-01-01T02:46:40Z)\n* waiting for lists"}},
+		"the cluster is lost while it is asked": {
+			volumes: attachedTo{err: cluster.ErrNotConnected},
+			want:    outcome{Result: Result{Stop: true, RequeueAfter: conflictRetry}, Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
+		"the Nodes are unread": {
+			unread: true, want: outcome{Result: Result{Stop: true}, Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
+		"the Nodes are unread, and there is a limit": {
+			unread: true, limit: 5 * time.Second,
+			want: outcome{Result: Result{Stop: true, RequeueAfter: 5 * time.Second}, Began: contract.SetTo(now),
+				Message: waiting + " (started at 1970-01-01T02:46:40Z)\n" + cluster.ErrNotConnected.Error()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scopeWithVolumes(&tc.volumes, now, tc.limit)
+			s.State.VolumeDetachStarted = tc.began
+			if tc.drained {
+				s.SetDrained("n-uid")
+			}
+			if tc.unread {
+				s.NodesSynced, s.NodesErr = false, cluster.ErrNotConnected
+			}
+			result, err := volumesStep(t.Context(), s)
+			require.NoError(t, err)
+			deleting, _ := findCondition(s.asserted, ConditionDeleting)
+			uid, detached := s.update.VolumesDetachedNode.Value()
+			got := outcome{Result: result, Began: s.update.VolumeDetachStarted, Detached: detached && uid == "n-uid", Message: deleting.Message, Released: tc.volumes.released}
+			for _, e := range s.told {
+				got.Told = append(got.Told, e.kind+" "+e.reason+" "+e.note)
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(contract.Change[time.Time]{})); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if (result.Checkpoint || len(got.Told) > 0) && !s.urgent {
+				t.Error("what was decided is not written in this pass")
+			}
+		})
+	}
+}
+
+func scopeWithVolumes(volumes Volumes, now time.Time, limit time.Duration) *Scope {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
+	return &Scope{
+		State: contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "n-uid"}},
+		Node:  noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true, Now: now,
+		Workload: Workload{Volumes: volumes},
+		env: &Reconciler{options: Options{Steps: Steps(), Policy: Policy{
+			Limits: func(*contract.MachineState) Limits { return Limits{Volumes: limit} },
+		}}},
+	}
+}
+
+// drainsAtOnce is a Drainer whose Nodes are drained.
+type drainsAtOnce struct{ released *int }
+
+func (drainsAtOnce) Step(context.Context, runner.Request) (runner.Result, error) {
+	return runner.Result{Done: true}, nil
+}
+func (d drainsAtOnce) Release(string) { *d.released++ }
+
+func TestTheEndOfADrainAndWhatItFindsOfVolumesAreOneCheckpoint(t *testing.T) {
+	now, released := time.Unix(10_000, 0), 0
+	attached := &attachedTo{result: runner.VolumesResult{Attached: []drain.VolumeRef{{Name: "va"}}}}
+	s := scopeWithVolumes(attached, now, 0)
+	s.State.Deleting = now
+	s.Workload.Drainer = drainsAtOnce{&released}
+	result, err := run(t.Context(), []Step{
+		{Name: StepDrain, On: InDeletion, Run: func(ctx context.Context, s *Scope) (Result, error) { return s.drain(ctx) }},
+		{Name: StepVolumes, On: InDeletion, Run: volumesStep},
+	}, s)
+	require.NoError(t, err)
+	if !result.Checkpoint || s.update.DrainedNode.Keeps() || s.update.VolumeDetachStarted.Keeps() || !s.urgent {
+		t.Errorf("want the drain and the start of the wait in one write, got %+v", s.update)
+	}
+	if released+attached.released != 0 {
+		t.Error("the Node was released although its pods say whose volumes stay")
+	}
+}

@@ -1,0 +1,153 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/machinist-dev/machinist/drain/runner"
+)
+
+// errVolumesUnread says that PersistentVolumes are not listed yet.
+var errVolumesUnread = errors.New("PersistentVolumes are not listed yet")
+
+// lazyVolumes are volumes that nobody lists before somebody wants to know of them. Safe for concurrent use.
+type lazyVolumes struct {
+	informers runner.Informers
+	once      sync.Once
+	wanted    chan struct{} // closed by the first who wants to know
+
+	mu      sync.Mutex
+	current *runner.CachedVolumes // nil while nothing runs
+	asked   map[string]struct{}   // Nodes that were asked about before everything was known
+}
+
+var _ runner.VolumeSource = (*lazyVolumes)(nil)
+
+func newLazyVolumes(informers runner.Informers) *lazyVolumes {
+	return &lazyVolumes{informers: informers, wanted: make(chan struct{}), asked: map[string]struct{}{}}
+}
+
+// want has the volumes listed. It does not wait for that.
+func (l *lazyVolumes) want() { l.once.Do(func() { close(l.wanted) }) }
+
+// Attachments implements runner.VolumeSource. They are not synced before the PersistentVolumes are: who knows the ones and not
+// the others cannot decide.
+func (l *lazyVolumes) Attachments(node string) ([]*storagev1.VolumeAttachment, bool) {
+	l.want()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.knownLocked() {
+		l.asked[node] = struct{}{}
+		return nil, false
+	}
+	return l.current.Attachments(node)
+}
+
+func (l *lazyVolumes) knownLocked() bool {
+	if l.current == nil {
+		return false
+	}
+	_, attachments := l.current.Attachments("")
+	_, err := l.current.Volume("")
+	return attachments && err == nil
+}
+
+func (l *lazyVolumes) known() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.knownLocked()
+}
+
+// AttachmentsOf implements runner.VolumeSource.
+func (l *lazyVolumes) AttachmentsOf(volume string) []*storagev1.VolumeAttachment {
+	if current := l.running(); current != nil {
+		return current.AttachmentsOf(volume)
+	}
+	return nil
+}
+
+// Volume implements drain.VolumeLookup.
+func (l *lazyVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
+	if current := l.running(); current != nil {
+		return current.Volume(name)
+	}
+	return nil, errVolumesUnread
+}
+
+// VolumesOf implements drain.VolumeLookup.
+func (l *lazyVolumes) VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error) {
+	if current := l.running(); current != nil {
+		return current.VolumesOf(claim)
+	}
+	return nil, errVolumesUnread
+}
+
+func (l *lazyVolumes) running() *runner.CachedVolumes {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current
+}
+
+// Run implements runner.VolumeSource. A server that cannot be asked which kinds it serves is asked again.
+func (l *lazyVolumes) Run(ctx context.Context, changed func(node, volume string)) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-l.wanted:
+	}
+	untilDone(ctx, func(ctx context.Context) error { return l.serve(ctx, changed) })
+	return nil
+}
+
+func (l *lazyVolumes) serve(ctx context.Context, changed func(node, volume string)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var waking sync.WaitGroup
+	defer waking.Wait()
+	defer cancel()
+	current, err := runner.NewCachedVolumes(l.informers)
+	if err != nil {
+		return err
+	}
+	l.set(current)
+	defer l.set(nil)
+	waking.Go(func() {
+		if !toolscache.WaitForCacheSync(ctx.Done(), l.known) {
+			return
+		}
+		for node := range l.takeAsked() {
+			changed(node, "")
+		}
+	})
+	return current.Run(ctx, changed)
+}
+
+func (l *lazyVolumes) set(current *runner.CachedVolumes) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current = current
+}
+
+// takeAsked returns the Nodes about which somebody waits to hear: where nothing is attached, no event tells of it.
+func (l *lazyVolumes) takeAsked() map[string]struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked := l.asked
+	l.asked = map[string]struct{}{}
+	return asked
+}
+
+// untilDone calls serve until it succeeds or ctx ends, with longer and longer pauses while it fails.
+func untilDone(ctx context.Context, serve func(context.Context) error) {
+	pauses := wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 * time.Second}
+	_ = pauses.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) { // fails only when ctx ends
+		return serve(ctx) == nil, nil
+	})
+}
