@@ -13,4 +13,7 @@ type ClusterState struct {
 	ControlPlaneInitializedAt time.Time
 	// ControlPlane names the object that runs the control plane, the zero Ref without.
 	ControlPlane Ref
+	// Unreadable says why the condition ControlPlaneInitialized could not be read, nil when it could; it holds nothing up, because
+	// a flag says the same. It matches ErrWrongType.
+	Unreadable error
 }

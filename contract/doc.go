@@ -3,7 +3,7 @@
 // Cluster API's provider contract fixes where an InfraMachine or a BootstrapConfig keeps each value, per contract version.
 // Here a version is a table of [Field] values ([InfraMachine], [BootstrapConfig], [InfraMachinePool],
 // [InfraMachineTemplate], [BootstrapConfigTemplate], [ControlPlane]), and a Machine or a set of any shape is a table too
-// ([MachineLayout], [MachineSetLayout], [MachineDeploymentLayout], [MachinePoolLayout], [HealthCheckLayout]): reconcilers see
+// ([MachineLayout], [MachineSetLayout], [MachineDeploymentLayout], [MachinePoolLayout], [HealthCheckLayout]), and so is a [Cluster]: reconcilers see
 // states and updates such as [MachineState] and [MachineUpdate], never an API type.
 //
 // # Usage
@@ -14,22 +14,17 @@
 //	var state contract.InfraMachineState
 //	err = contract.InfraMachine(resolved.Contract).Read(obj, &state)
 //
-// A kind of Machine is a [Kind]: [Unstructured] makes one of a table, [NewTyped] of a Go type. [FromTemplate] makes the
-// object that a template stands for.
+// A kind of Machine is a [Kind]: [Unstructured] makes one of a table, [NewTyped] of a Go type. [FromTemplate] makes an object.
 //
 // # Guarantees
 //
 // Everything is safe for concurrent use. Reading a scalar or a provider object into a reused state allocates nothing, keeps
 // nothing and changes nothing. Absent is a value and not an error; a value of another type is an error that matches
-// [ErrWrongType] and names the dotted path. What cannot be read and holds nothing up, because it is for people or not due
-// yet, is named in the Unreadable member of a state; a Ready condition that cannot be read is Unknown with
-// [ReasonInvalidCondition].
+// [ErrWrongType] and names the dotted path. What cannot be read and holds nothing up, because it is for people or not due yet,
+// is named in the Unreadable member of a state; a Ready condition like that is Unknown with [ReasonInvalidCondition].
 //
 // What an adapter writes it reads back equal, times to the second, and every other field stays as it was. State that the
 // served schema has no field for lives in machinist.dev annotations.
-//
-// Patches are the difference of two objects ([MergePatch]) rather than a second writer beside the adapter: an adapter says
-// once where a value goes, and the patch is minimal by construction, also when an update sets what is already there.
 //
 // # Fields
 //
@@ -385,8 +380,21 @@
 //	    status.targets (list of strings)
 //	as in MachineSet: ClusterName, Selector, Conditions, ObservedGeneration
 //
+// Cluster:
+//
+//	Paused, by the user; absent: not paused
+//	    spec.paused (bool)
+//	InfrastructureProvisioned, by the controller; absent: not yet
+//	    v1beta1: status.infrastructureReady (bool)
+//	    v1beta2: status.initialization.infrastructureProvisioned (bool)
+//	ControlPlaneInitialized, by the controller; absent: what the condition says
+//	    v1beta2: status.initialization.controlPlaneInitialized (bool)
+//	ControlPlane, by the user; absent: Machines that nobody leads, or none
+//	    spec.controlPlaneRef (reference)
+//	Conditions, by the controller; absent: none, and the flag counts
+//	    status.conditions (list of conditions)
+//
 // # Limits
 //
-// The package imports apimachinery and k8s.io/api only. Strings of more than 1 MiB and lists of more than 65,536 entries are
-// refused: no API server stores them.
+// Strings of more than 1 MiB and lists of more than 65,536 entries are refused: no API server stores them.
 package contract

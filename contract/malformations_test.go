@@ -210,12 +210,16 @@ func selectorMalformations(at []string) []malformation {
 	return append(wrong, list{at: expressions, valid: entry, entries: "object", members: members}.malformations()...)
 }
 
-// mirroredType is the type of the condition that is read of a provider object.
+// mirroredType is the type of the condition that is read of a provider object or a Cluster.
 func mirroredType(c malformedCase) string {
-	if _, ok := c.layout.(*contract.ControlPlaneLayout); ok {
+	switch c.layout.(type) {
+	case *contract.ControlPlaneLayout:
 		return contract.ConditionAvailable
+	case *contract.ClusterLayout:
+		return contract.ConditionControlPlaneInitialized
+	default:
+		return contract.ConditionReady
 	}
-	return contract.ConditionReady
 }
 
 // scalar knows that annotations hold text, which may not be readable as what is wanted.

@@ -66,6 +66,7 @@ func malformedCases() map[string]malformedCase {
 			}},
 	}
 	maps.Copy(cases, setMalformedCases())
+	maps.Copy(cases, clusterMalformedCases())
 	for _, v := range contractVersions() {
 		for role, c := range providerCases(v) {
 			c.base = `{"kind":"K","metadata":{"name":"n"},"status":{"ready":true,"initialized":true,

@@ -102,6 +102,8 @@ func placesOf(t *testing.T, name string, value reflect.Value) []place {
 		return places
 	}
 	switch field := value.Interface().(type) {
+	case contract.Version:
+		return nil
 	case contract.Field[string]:
 		return []place{{name, field.Path(), "string", ""}}
 	case contract.Field[bool]:
@@ -223,6 +225,10 @@ func layoutCases() map[string]layoutCase {
 			none: []string{"RemediationTemplate.Group", "RemediationTemplate.Namespace"}},
 		"HealthCheck v1beta1": {layout: *contract.HealthCheckV1Beta1(), kind: "machinehealthchecks", version: "v1beta1",
 			none: []string{"RemediationTemplate.Group"}},
+		"Cluster v1beta2": {layout: *contract.Cluster(contract.V1Beta2), kind: "clusters", version: "v1beta2",
+			none: []string{"ControlPlane.APIVersion", "ControlPlane.Namespace"}},
+		"Cluster v1beta1": {layout: *contract.Cluster(contract.V1Beta1), kind: "clusters", version: "v1beta1",
+			none: []string{"ControlPlaneInitialized", "ControlPlane.Group"}},
 	}
 }
 

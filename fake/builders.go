@@ -18,6 +18,11 @@ func MachineGVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
 }
 
+// ClusterGVK is Cluster API's Cluster.
+func ClusterGVK() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Cluster"}
+}
+
 // InfraMachineGVK is the kind that Infrastructure provides: FakeMachine, and LegacyFakeMachine for contract v1beta1, so that
 // both contracts can be spoken in one cluster. Its API version is named like the contract.
 func InfraMachineGVK(v contract.Version) schema.GroupVersionKind {
@@ -90,6 +95,21 @@ func Machine(name string, options ...Option) *unstructured.Unstructured {
 	u := object(MachineGVK(), name)
 	u.Object["spec"] = map[string]any{"clusterName": "demo"}
 	Speaking(contract.V1Beta2)(u)
+	return apply(u, options)
+}
+
+// Cluster returns a Cluster of cluster.x-k8s.io/v1beta2 whose infrastructure is provisioned and whose control plane is
+// initialized. A server that has the status subresource for Clusters drops the status on creation: write it once more.
+func Cluster(name string, options ...Option) *unstructured.Unstructured {
+	u := object(ClusterGVK(), name)
+	u.Object["spec"] = map[string]any{}
+	u.Object["status"] = map[string]any{
+		"initialization": map[string]any{"infrastructureProvisioned": true, "controlPlaneInitialized": true},
+		"conditions": []any{map[string]any{
+			"type": contract.ConditionControlPlaneInitialized, "status": "True", "reason": "Initialized", "message": "",
+			"lastTransitionTime": "2026-01-01T00:00:00Z",
+		}},
+	}
 	return apply(u, options)
 }
 

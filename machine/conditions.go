@@ -101,7 +101,7 @@ func troubles() []string {
 	return []string{
 		ReasonCRDNotFound, ReasonContractLabelMissing, ReasonContractViolation, ReasonVersionNotServed,
 		ReasonOwnedByAnother, ReasonProviderIDMissing, ReasonDataSecretNameMissing, ReasonAmbiguousNode, ReasonNodeClaimed,
-		ReasonDeleted, ReasonNodeDeleted,
+		ReasonDeleted, ReasonNodeDeleted, ReasonClusterDoesNotExist, ReasonInvalidAnnotation,
 	}
 }
 

@@ -27,6 +27,24 @@
 // InspectionFailed), those of a Machine with a Node only after Options.ConnectionGrace; bootstrap data and infrastructure go
 // on; in a deletion, drain and Node deletion wait, and say for what.
 //
+// # Clusters
+//
+// Machines have no Cluster objects unless Ports.ClusterOf says how they are read; [Clusters] reads those of Cluster API:
+//
+//	clusters, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{})
+//	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+//
+// A Machine of a paused Cluster gets its finalizer and is left alone otherwise, also while it is being deleted. A Cluster that was not
+// read may be paused, so until it is read a pass acts on nothing, and changes no condition. Trouble that a person can mend, and
+// a Cluster that does not exist, stand in the condition Paused, as Unknown: whether the Machine is to be left alone cannot be
+// known, so it is. A Machine in deletion goes on without its Cluster. A Machine that nobody controls, and that names no set,
+// pool or control plane, gets its Cluster as an owner. The Cluster's control plane, its object and how many of its Machines are
+// left, is looked at for Machines in deletion only, and wakes only them; other Machines wake when their Cluster is paused, is
+// deleted, is initialised or gets another control plane, and sleep through the rest.
+//
+// With Options.WatchFilter, Machines of other controllers cost nothing but their place in the cache; where that is too much, give
+// the cache a label selector. They still count as Machines of a control plane, and when they name the same Node.
+//
 // # Deletion
 //
 // A Machine in deletion goes through these stages, and says in the condition Deleting which one it is in: pre-drain hooks, drain,
@@ -72,9 +90,8 @@
 //
 // # Limits
 //
-// No Cluster object is read: Machines count as initialised, and only their own paused annotation stops them. A Machine that has
-// or may have a Node in a workload cluster that is gone for good waits in its deletion until its Cluster is deleted too, or limits
-// are set for the stages that need the Node. The whole set of Cluster API's conditions is not there yet:
+// A Machine that has or may have a Node in a workload cluster that is gone for good waits in its deletion until its Cluster is
+// deleted too, or limits are set for the stages that need the Node. The whole set of Cluster API's conditions is not there yet:
 // BootstrapConfigReady, InfrastructureReady, NodeReady, NodeHealthy, Deleting, Paused and Ready are.
 //
 // Queues are the manager's. The priority queue of controller-runtime v0.24 can hang when its manager stops

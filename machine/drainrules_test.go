@@ -112,7 +112,11 @@ func (w *world) stays(name, why string) {
 func (w *world) drainSays(m *unstructured.Unstructured, parts ...string) {
 	w.t.Helper()
 	w.eventually("the drain to say "+strings.Join(parts, ", "), func() string {
-		c := conditionOf(w.get(m), machine.ConditionDeleting)
+		fresh := w.get(m)
+		if fresh == nil {
+			return "the Machine is gone"
+		}
+		c := conditionOf(fresh, machine.ConditionDeleting)
 		for _, part := range parts {
 			if c.Reason != machine.ReasonDrainingNode || !strings.Contains(c.Message, part) {
 				return c.Reason + ": " + c.Message
@@ -222,6 +226,7 @@ func clusterLabelled(p *machine.Ports, labels map[string]string) {
 	p.ClusterOf = func(context.Context, types.NamespacedName) (machine.ClusterView, error) {
 		view := machine.ClusterView{Presence: machine.Present, State: contract.ClusterState{InfrastructureProvisioned: true, ControlPlaneInitialized: true}}
 		view.State.Labels = labels
+		view.ActiveControlPlaneMachines = contract.Some(1) // without one, Nodes go with their cluster
 		return view, nil
 	}
 	p.ClusterEvents = noClusterEvents

@@ -36,6 +36,26 @@ func Example_embed() {
 	log.Fatal(mgr.Start(ctx))
 }
 
+// Machines follow their Cluster objects.
+func ExampleClusters() {
+	_ = func(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options machine.Options) error {
+		ports, err := machine.PortsFromManager(ctx, mgr, options.Matching)
+		if err != nil {
+			return err
+		}
+		clusters, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{Version: contract.V1Beta2})
+		if err != nil {
+			return err
+		}
+		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+		r, err := machine.New(kind, ports, options)
+		if err != nil {
+			return err
+		}
+		return r.AddToManager(ctx, mgr)
+	}
+}
+
 // The Nodes are in workload clusters, which Cluster API's kubeconfig Secrets lead to.
 func ExampleNodesOf() {
 	_ = func(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options machine.Options) error {
@@ -85,6 +105,7 @@ func ExampleInsertAfter() {
 	// register-in-inventory
 	// node
 	// propagate
+	// certificates
 	// conditions
 	// phase
 }

@@ -192,9 +192,13 @@ const (
 // confirmAbsent asks the API server itself whether an object that the cache does not have is really gone. Deletion goes on
 // only after that, because a cache may be behind.
 func (r *Reconciler) confirmAbsent(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
+	return confirmAbsent(ctx, r.ports.APIReader, gvk, key)
+}
+
+func confirmAbsent(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(gvk)
-	err := r.ports.APIReader.Get(ctx, key, obj)
+	err := reader.Get(ctx, key, obj)
 	switch {
 	case saysGone(err):
 		return true, nil
@@ -216,7 +220,7 @@ func saysGone(err error) bool {
 // An object of another controller becomes a Problem, so that nothing is taken over from it.
 func (s *Scope) takeOwnership(ctx context.Context, external *External) error {
 	obj := external.Object
-	owners, changed, foreign := own(obj.GetOwnerReferences(), s.env.ownerReference(&s.State))
+	owners, changed, foreign := own(obj.GetOwnerReferences(), s.env.ownerReference(&s.State), s.controlPlaneKind())
 	if foreign != nil {
 		external.Foreign = true
 		external.Problem = Problem{ReasonOwnedByAnother, fmt.Sprintf(

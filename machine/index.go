@@ -21,6 +21,9 @@ func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules
 	if state.ClusterName != "" {
 		keys = append(keys, clusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
 	}
+	if _, member := state.Labels[contract.ControlPlaneLabel]; member && state.ClusterName != "" {
+		keys = append(keys, controlPlaneKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
+	}
 	if deployment := state.Labels[contract.DeploymentNameLabel]; deployment != "" {
 		keys = append(keys, deploymentKey(deployment))
 	}
@@ -37,6 +40,8 @@ func crdKey(crd string) string       { return "crd:" + crd }
 func refKey(crd, name string) string { return "ref:" + crd + "/" + name }
 
 func clusterKey(cluster types.NamespacedName) string { return "cluster:" + cluster.String() }
+
+func controlPlaneKey(cluster types.NamespacedName) string { return "controlplane:" + cluster.String() }
 
 // deploymentKey names no namespace: a MachineDeployment lives beside its Machines, and they are listed in its namespace.
 func deploymentKey(deployment string) string { return "deployment:" + deployment }
@@ -67,11 +72,13 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	})
 }
 
-// machinesByKey lists the Machines under a key, in one namespace or in all.
+// machinesByKey lists the Machines under a key, in one namespace or in all, without those that are others' to look after.
 func (r *Reconciler) machinesByKey(ctx context.Context, namespace, key string) []reconcile.Request {
 	var requests []reconcile.Request
 	_ = r.eachMachine(ctx, namespace, key, func(obj client.Object) { // fails only when the cache is stopping
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		if r.minds(obj) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
 	})
 	return requests
 }
@@ -99,12 +106,14 @@ func (r *Reconciler) eachMachine(ctx context.Context, namespace, key string, do 
 func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	gvk := kind.GetObjectKind().GroupVersionKind()
 	if gvk == crdGVK {
-		return r.machinesByKey(ctx, "", crdKey(obj.GetName()))
+		return append(r.machinesByKey(ctx, "", crdKey(obj.GetName())), r.onlookers.requests(crdKey(obj.GetName()))...)
 	}
 	if gvk.GroupKind() == drainRuleGVK.GroupKind() {
 		return r.drainedIn(ctx, obj.GetNamespace())
 	}
-	return r.machinesByKey(ctx, obj.GetNamespace(), refKey(contract.CRDName(gvk.GroupKind()), obj.GetName()))
+	crd := contract.CRDName(gvk.GroupKind())
+	return append(r.machinesByKey(ctx, obj.GetNamespace(), refKey(crd, obj.GetName())),
+		r.onlookers.requests(onlookerKey(crd, client.ObjectKeyFromObject(obj)))...)
 }
 
 // machinesOfNode maps an event about a Node to the Machines of its cluster that carry its provider ID, or had it recorded by

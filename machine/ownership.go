@@ -10,15 +10,17 @@ import (
 )
 
 // own returns the owner references of an object that this Machine is to control. Sets that created the object for the
-// Machine give it up; any other controller is a conflict, named by foreign, and nothing changes. References of other
-// owners that are not controllers stay. Rule: InfraMachine contract, "OwnerReferences".
-func own(have []metav1.OwnerReference, machine metav1.OwnerReference) (want []metav1.OwnerReference, changed bool, foreign *metav1.OwnerReference) {
+// Machine give it up, and so does the control plane of the given kind; any other controller is a conflict, named by foreign,
+// and nothing changes. References of other owners that are not controllers stay. Rule: InfraMachine contract, "OwnerReferences".
+func own(
+	have []metav1.OwnerReference, machine metav1.OwnerReference, controlPlane schema.GroupKind,
+) (want []metav1.OwnerReference, changed bool, foreign *metav1.OwnerReference) {
 	for i := range have {
 		ref := have[i]
 		switch {
 		case ref.UID == machine.UID:
 			continue
-		case createdForMachine(ref, machine):
+		case createdForMachine(ref, machine, controlPlane):
 			continue
 		case ref.Controller != nil && *ref.Controller:
 			return nil, false, &ref
@@ -47,9 +49,44 @@ func ownershipPatch(obj metav1.Object, owners []metav1.OwnerReference, changed b
 	return metadata
 }
 
-// createdForMachine recognises the MachineSet that made an object before its Machine existed.
-func createdForMachine(ref, machine metav1.OwnerReference) bool {
-	return ref.Kind == "MachineSet" && group(ref.APIVersion) == group(machine.APIVersion)
+// createdForMachine recognises the MachineSet, or the control plane, that made an object before its Machine existed.
+func createdForMachine(ref, machine metav1.OwnerReference, controlPlane schema.GroupKind) bool {
+	if ref.Kind == "MachineSet" && group(ref.APIVersion) == group(machine.APIVersion) {
+		return true
+	}
+	return !controlPlane.Empty() && ref.Kind == controlPlane.Kind && group(ref.APIVersion) == controlPlane.Group
+}
+
+// controlPlaneKind is the kind that may have made the objects of this Machine: that of its Cluster's control plane, if the
+// Machine belongs to it.
+func (s *Scope) controlPlaneKind() schema.GroupKind {
+	if _, member := s.State.Labels[contract.ControlPlaneLabel]; !member {
+		return schema.GroupKind{}
+	}
+	return s.Cluster.State.ControlPlane.GroupKind()
+}
+
+// adopted returns the owner references of a Machine that nobody else looks after, with the Cluster among them, and whether that
+// is a change. A Machine that names a set, a pool or a control plane is theirs to adopt, also while they have not: after a
+// restore from a backup their owner references come later (kubernetes-sigs/cluster-api#7529).
+func adopted(m *contract.Metadata, cluster metav1.OwnerReference) ([]metav1.OwnerReference, bool) {
+	for _, label := range []string{contract.SetNameLabel, contract.PoolNameLabel, contract.ControlPlaneNameLabel} {
+		if _, found := m.Labels[label]; found {
+			return m.OwnerReferences, false
+		}
+	}
+	var owners []metav1.OwnerReference
+	for _, ref := range m.OwnerReferences {
+		isCluster := ref.Kind == cluster.Kind && group(ref.APIVersion) == group(cluster.APIVersion)
+		switch {
+		case isTrue(ref.Controller), isCluster && (ref.Name != cluster.Name || ref.UID == cluster.UID):
+			return m.OwnerReferences, false
+		case isCluster: // one of that name which is gone: the garbage collector would take the Machine for its
+			continue
+		}
+		owners = append(owners, ref)
+	}
+	return append(owners, cluster), true
 }
 
 func group(apiVersion string) string {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -40,7 +41,7 @@ func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
 		"a set of another group is another's": {have: []metav1.OwnerReference{foreignSet}, foreign: "s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, changed, foreign := own(tc.have, me)
+			got, changed, foreign := own(tc.have, me, schema.GroupKind{})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("owners (-want +got):\n%s", diff)
 			}
@@ -74,6 +75,70 @@ func TestOwnershipIsOnePatchOrNone(t *testing.T) {
 			obj := &metav1.ObjectMeta{UID: "u", ResourceVersion: "7", Labels: tc.labels}
 			if diff := cmp.Diff(tc.want, ownershipPatch(obj, owners, tc.changed, tc.cluster)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestObjectsAreGivenUpByTheControlPlaneThatMadeThemForItsMachine(t *testing.T) {
+	t.Parallel()
+	me := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "m", UID: "m-uid",
+		Controller: new(true), BlockOwnerDeletion: new(true)}
+	plane := metav1.OwnerReference{APIVersion: "controlplane.cluster.x-k8s.io/v1beta1", Kind: "KubeadmControlPlane", Name: "cp", UID: "cp-uid", Controller: new(true)}
+	ref := contract.Ref{Group: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "cp"}
+	member, worker := map[string]string{contract.ControlPlaneLabel: ""}, map[string]string(nil)
+	for name, tc := range map[string]struct {
+		labels  map[string]string
+		plane   contract.Ref
+		want    []metav1.OwnerReference
+		foreign bool
+	}{
+		"a Machine of the control plane takes it":  {labels: member, plane: ref, want: []metav1.OwnerReference{me}},
+		"a worker does not":                        {labels: worker, plane: ref, foreign: true},
+		"another control plane does not let it go": {labels: member, plane: contract.Ref{Group: "g", Kind: "K", Name: "cp"}, foreign: true},
+		"without a Cluster nobody knows":           {labels: member, foreign: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Scope{}
+			s.State.Labels, s.Cluster.State.ControlPlane = tc.labels, tc.plane
+			got, _, foreign := own([]metav1.OwnerReference{plane}, me, s.controlPlaneKind())
+			if diff := cmp.Diff(tc.want, got); diff != "" || (foreign != nil) != tc.foreign {
+				t.Errorf("foreign: want %v, got %v; owners (-want +got):\n%s", tc.foreign, foreign, diff)
+			}
+		})
+	}
+}
+
+func TestAMachineIsAdoptedUnlessSomebodyLooksAfterItOrWill(t *testing.T) {
+	t.Parallel()
+	cluster := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "demo", UID: "u"}
+	older, restored, namesake := cluster, cluster, cluster
+	older.APIVersion, restored.UID, namesake.Name = "cluster.x-k8s.io/v1alpha4", "from-before", "another"
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "o", UID: "o"}
+	controller := other
+	controller.Controller = new(true)
+	type owners = []metav1.OwnerReference
+	label := func(key string) map[string]string { return map[string]string{key: "x"} }
+	for name, tc := range map[string]struct {
+		labels     map[string]string
+		have, want owners
+		changed    bool
+	}{
+		"nobody owns it":                           {want: owners{cluster}, changed: true},
+		"an owner that is no controller stays":     {have: owners{other}, want: owners{other, cluster}, changed: true},
+		"the Cluster owns it":                      {have: owners{cluster}, want: owners{cluster}},
+		"the Cluster owns it in an older version":  {have: owners{older}, want: owners{older}},
+		"a Cluster of that name which is gone did": {have: owners{restored, other}, want: owners{other, cluster}, changed: true},
+		"another Cluster owns it":                  {have: owners{namesake}, want: owners{namesake}},
+		"somebody controls it":                     {have: owners{controller}, want: owners{controller}},
+		"a set will":                               {labels: label(contract.SetNameLabel)},
+		"a pool will":                              {labels: label(contract.PoolNameLabel)},
+		"a control plane will":                     {labels: label(contract.ControlPlaneNameLabel)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, changed := adopted(&contract.Metadata{Labels: tc.labels, OwnerReferences: tc.have}, cluster)
+			if diff := cmp.Diff(tc.want, got); diff != "" || changed != tc.changed {
+				t.Errorf("changed: want %v, got %v; owners (-want +got):\n%s", tc.changed, changed, diff)
 			}
 		})
 	}

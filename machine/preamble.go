@@ -2,23 +2,78 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// pauseStep ends the pass of a Machine that asks to be left alone, also while it is being deleted.
-func pauseStep(_ context.Context, s *Scope) (Result, error) {
-	if !s.State.Paused() {
-		s.Assert(condition(ConditionPaused, metav1.ConditionFalse, ReasonNotPaused, ""))
-		return Result{}, nil
+// ReasonClusterDoesNotExist is the reason of the condition Paused of a Machine whose Cluster does not exist, so that nobody knows
+// what it is to do. The API server itself said so.
+const ReasonClusterDoesNotExist = "ClusterDoesNotExist"
+
+// pauseFacts are what decides whether a Machine is left alone.
+type pauseFacts struct {
+	Cluster    ClusterView
+	ClusterKey types.NamespacedName
+	// Failed: the Cluster could not be asked for, and the error is retried.
+	Failed bool
+	// Kind is that of the Machine, and Annotated says that it has the annotation.
+	Kind                string
+	Annotated, Deleting bool
+}
+
+// pauseDecision says whether the pass ends, and what the Machine says about it: nothing while that is not known for a moment.
+type pauseDecision struct {
+	LeaveAlone bool
+	Condition  contract.Opt[metav1.Condition]
+}
+
+// decidePause: a Machine is left alone while it, or its Cluster, asks for that, also while it is being deleted. A Cluster that was
+// not read may be paused. Without its Cluster a Machine does nothing, but can be deleted: nobody is left who could have paused
+// it.
+func decidePause(f pauseFacts) pauseDecision {
+	say := func(status metav1.ConditionStatus, reason, message string) contract.Opt[metav1.Condition] {
+		return contract.Some(condition(ConditionPaused, status, reason, message))
 	}
-	s.paused = true
-	s.Assert(condition(ConditionPaused, metav1.ConditionTrue, ReasonPaused,
-		s.env.kind.GVK.Kind+" has the "+contract.PausedAnnotation+" annotation"))
-	return Result{Stop: true}, nil
+	var causes []string
+	if f.Cluster.State.SpecPaused {
+		causes = append(causes, "Cluster spec.paused is set to true")
+	}
+	if f.Annotated {
+		causes = append(causes, f.Kind+" has the "+contract.PausedAnnotation+" annotation")
+	}
+	unread := f.Failed || f.Cluster.Presence == Unread || f.Cluster.Presence == KindMissing
+	switch {
+	case len(causes) > 0:
+		return pauseDecision{LeaveAlone: true, Condition: say(metav1.ConditionTrue, ReasonPaused, strings.Join(causes, ", "))}
+	case unread && !f.Failed && f.Cluster.Problem != (Problem{}):
+		return pauseDecision{LeaveAlone: true, Condition: say(metav1.ConditionUnknown, f.Cluster.Problem.Reason, f.Cluster.Problem.Message)}
+	case unread:
+		return pauseDecision{LeaveAlone: true}
+	case f.Cluster.Presence == Absent && !f.Deleting:
+		return pauseDecision{LeaveAlone: true, Condition: say(metav1.ConditionUnknown, ReasonClusterDoesNotExist, fmt.Sprintf(
+			"Cluster %s does not exist: create it, or delete the %s", f.ClusterKey, f.Kind))}
+	}
+	return pauseDecision{Condition: say(metav1.ConditionFalse, ReasonNotPaused, "")}
+}
+
+// pauseStep ends the pass of a Machine that is to be left alone.
+func pauseStep(_ context.Context, s *Scope) (Result, error) {
+	d := decidePause(pauseFacts{
+		Cluster: s.Cluster, Failed: s.ClusterErr != nil, Kind: s.env.kind.GVK.Kind, Annotated: s.State.Paused(),
+		ClusterKey: types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.ClusterName},
+		Deleting:   !s.State.Deleting.IsZero(),
+	})
+	if said, found := d.Condition.Get(); found {
+		s.Assert(said)
+	}
+	s.paused = d.LeaveAlone
+	return Result{Stop: d.LeaveAlone, RequeueAfter: soonest(s.Cluster.RetryAfter, s.Cluster.ControlPlane.RetryAfter)}, s.ClusterErr
 }
 
 // finalizerStep keeps the Machine until everything of it is gone.
@@ -29,11 +84,21 @@ func finalizerStep(_ context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-// ownersStep labels the Machine with its cluster. Before anything outside is touched, what was decided so far must be
-// stored: a Machine without a finalizer could vanish and leave a machine behind.
+// ownersStep labels the Machine with its cluster, and has the Cluster own it if nobody else looks after it. Before anything
+// outside is touched, what was decided so far must be stored: a Machine without a finalizer could vanish and leave a machine
+// behind.
 func ownersStep(_ context.Context, s *Scope) (Result, error) {
 	if s.State.ClusterName != "" {
 		s.SetLabel(contract.ClusterNameLabel, s.State.ClusterName)
+	}
+	if s.Cluster.Presence == Present && !s.Cluster.GVK.Empty() && s.Cluster.State.UID != "" {
+		version, kind := s.Cluster.GVK.ToAPIVersionAndKind()
+		owners, changed := adopted(&s.State.Metadata, metav1.OwnerReference{
+			APIVersion: version, Kind: kind, Name: s.Cluster.State.Key.Name, UID: s.Cluster.State.UID,
+		})
+		if changed {
+			s.SetOwnerReferences(owners)
+		}
 	}
 	return Result{Checkpoint: !s.update.Finalizers.Keeps()}, nil
 }

@@ -211,6 +211,7 @@ type Reconciler struct {
 	indexed bool // the cache knows which Machines claim a Node
 
 	nodeEvents *nodeEvents
+	onlookers  *onlookers
 }
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most
@@ -229,7 +230,7 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 	if ports.NodeClient == nil {
 		ports.NodeClient = ports.Client
 	}
-	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock)}
+	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock), onlookers: newOnlookers()}
 	r.watches = &watches{cache: ports.Cache, kinds: map[string]*watched{}, machines: r.machinesOf}
 	r.nodeEvents = &nodeEvents{mapper: r.wakenBy, machines: r.inCluster, followed: map[types.NamespacedName]followed{}}
 	return r, nil
@@ -241,6 +242,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	err := r.ports.Cache.Get(ctx, request.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
 		r.memory.forget(request.NamespacedName)
+		r.onlookers.forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -256,7 +258,11 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	if err := r.kind.Adapter.Read(obj, &s.State); err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
+	if !r.minds(obj) {
+		return reconcile.Result{}, nil // another controller's
+	}
 	if !s.State.Deleting.IsZero() && !slices.Contains(s.State.Finalizers, r.options.Finalizer) {
+		r.onlookers.forget(s.State.Key)
 		return reconcile.Result{}, nil // others may hold it; we are done with it, or never began
 	}
 	if r.memory.behind(obj) {
@@ -293,6 +299,11 @@ const (
 // gone reports whether all that went wrong is that a Machine in deletion no longer exists.
 func gone(err error, s *Scope) bool {
 	return !s.State.Deleting.IsZero() && len(s.State.Finalizers) == 0 && apierrors.IsNotFound(err)
+}
+
+// minds reports whether a Machine is this Reconciler's to look after.
+func (r *Reconciler) minds(obj metav1.Object) bool {
+	return r.options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == r.options.WatchFilter
 }
 
 func (r *Reconciler) newObject() client.Object {

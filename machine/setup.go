@@ -6,7 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -16,8 +19,8 @@ import (
 )
 
 // SetupWithManager adds a Reconciler for Machines of one kind to a manager, before the manager is started. Its Nodes are
-// those of the manager's own cluster; it drains them, and records events through the manager. Whoever wants other parts, such
-// as Nodes in workload clusters, fills Ports and calls New and AddToManager.
+// those of the manager's own cluster; it drains them, and records events through the manager. It reads no Clusters. Whoever wants
+// other parts, such as Clusters or Nodes in workload clusters, fills Ports and calls New and AddToManager.
 //
 // The error says what is missing. The rights that are needed are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options Options) (*Reconciler, error) {
@@ -70,7 +73,8 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		return fmt.Errorf("index %s: %w", r.kind.GVK.Kind, err)
 	}
 	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
-		For(r.newObject()).Watches(r.newObject(), handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).WatchesRawSource(r.watches)
+		For(r.newObject(), ctrlbuilder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.minds(obj) }))).
+		Watches(r.newObject(), handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).WatchesRawSource(r.watches)
 	if nodes, ok := r.ports.Nodes.(interface {
 		Source(nodeindex.Mapper) source.SyncingSource
 	}); ok {
@@ -84,7 +88,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		builder = builder.WatchesRawSource(drainer.Source())
 	}
 	if r.ports.ClusterOf != nil {
-		builder = builder.WatchesRawSource(r.ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
+		builder = builder.Watches(r.newObject(), r.controlPlaneEvents()).WatchesRawSource(r.ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
 			return r.ofCluster(ctx, key)
 		}))
 	}

@@ -78,6 +78,7 @@ func Steps() []Step {
 		{Name: StepInfrastructure, On: InRunning, Run: infrastructureStep},
 		{Name: StepNode, On: InRunning, Run: nodeStep},
 		{Name: StepPropagate, On: InRunning, Run: propagateStep},
+		{Name: StepCertificates, On: InRunning, Run: certificatesStep},
 
 		{Name: StepObserve, On: InDeletion, Run: observeStep},
 		{Name: StepPreDrainHooks, On: InDeletion, Run: preDrainHooksStep},

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -86,14 +85,6 @@ func (w *world) startedAt(m *unstructured.Unstructured) string {
 	w.t.Helper()
 	at, _, _ := unstructured.NestedString(w.get(m).Object, "status", "deletion", "waitForNodeVolumeDetachStartTime")
 	return at
-}
-
-func (w *world) change(m *unstructured.Unstructured, change func(*unstructured.Unstructured)) {
-	w.t.Helper()
-	fresh := w.get(m)
-	before := fresh.DeepCopy()
-	change(fresh)
-	require.NoError(w.t, w.client.Patch(w.t.Context(), fresh, client.MergeFrom(before)))
 }
 
 func TestAMachineWaitsForAttachedVolumesAndGoesOnWhenTheyAreDetached(t *testing.T) {

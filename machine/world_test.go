@@ -40,6 +40,8 @@ type worldOptions struct {
 	before         func(*world)
 	// ports changes the ports that the manager has by default.
 	ports func(ctrl.Manager, *machine.Ports)
+	// clusters has Clusters served and read.
+	clusters bool
 	// kind is the kind of Machine; by default that of cluster.x-k8s.io/v1beta2.
 	kind contract.Kind
 }
@@ -57,6 +59,9 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	}
 	o.infrastructure.Machine, o.bootstrap.Machine = o.kind.GVK, o.kind.GVK
 	o.store.Kinds = append(o.store.Kinds, fake.ServedKind{GVK: o.kind.GVK, Status: o.kind.StatusSubresource})
+	if o.clusters {
+		o.store.Kinds = append(o.store.Kinds, fake.ServedKind{GVK: fake.ClusterGVK(), Status: true})
+	}
 	store := fake.NewStore(o.store)
 	w := &world{t: t, store: store, client: store.Client()}
 	if !o.noCRDs {
@@ -95,14 +100,22 @@ func newWorld(t *testing.T, o worldOptions) *world {
 
 func (o worldOptions) setup(ctx context.Context, t *testing.T, mgr ctrl.Manager) {
 	t.Helper()
-	if o.ports == nil {
+	if o.ports == nil && !o.clusters {
 		_, err := machine.SetupWithManager(ctx, mgr, o.kind, o.machine)
 		require.NoError(t, err)
 		return
 	}
 	ports, err := machine.PortsFromManager(ctx, mgr, o.machine.Matching)
 	require.NoError(t, err)
-	o.ports(mgr, &ports)
+	if o.clusters {
+		o.machine.Recorder = mgr.GetEventRecorder("machine")
+		clusters, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{})
+		require.NoError(t, err)
+		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+	}
+	if o.ports != nil {
+		o.ports(mgr, &ports)
+	}
 	r, err := machine.New(o.kind, ports, o.machine)
 	require.NoError(t, err)
 	require.NoError(t, r.AddToManager(ctx, mgr))
@@ -126,6 +139,28 @@ func (w *world) create(objects ...client.Object) {
 	for _, obj := range objects {
 		require.NoError(w.t, w.client.Create(w.t.Context(), obj))
 	}
+}
+
+// cluster creates a Cluster with its status.
+func (w *world) cluster(name string, options ...fake.Option) *unstructured.Unstructured {
+	w.t.Helper()
+	c := fake.Cluster(name, options...)
+	status := c.Object["status"]
+	w.create(c)
+	w.change(c, func(u *unstructured.Unstructured) { u.Object["status"] = status })
+	return c
+}
+
+// change writes what a function does to an object, its status too.
+func (w *world) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) {
+	w.t.Helper()
+	fresh := w.get(obj)
+	require.NotNil(w.t, fresh)
+	base := fresh.DeepCopy()
+	do(fresh)
+	status := fresh.DeepCopy()
+	require.NoError(w.t, w.client.Patch(w.t.Context(), fresh, client.MergeFrom(base)))
+	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), status, client.MergeFrom(base)))
 }
 
 // machineWith creates a Machine with everything it refers to.

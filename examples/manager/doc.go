@@ -13,5 +13,6 @@
 // # Limits
 //
 // It acts on Machines only, and on Nodes of the cluster that it talks to or, with --workload-clusters, of those that Machines
-// name. It reads no Cluster object and serves no webhooks.
+// name. Clusters, if there are any, it only reads (--clusters): it does not
+// look after them or their control planes. It serves no webhooks.
 package main

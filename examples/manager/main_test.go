@@ -16,11 +16,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +39,7 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	require.NoError(t, err)
 	want := options{
 		leaderElectionID: "machinist-manager", probeAddress: ":8081", metricsAddress: "0", concurrency: 10, qps: -1,
-		statusDelay: time.Second, logFormat: "text",
+		statusDelay: time.Second, logFormat: "text", clusters: "auto",
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
 }
@@ -44,12 +49,13 @@ func TestFlagsAreTaken(t *testing.T) {
 	got, err := parse([]string{
 		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
 		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--concurrency=3", "--kube-api-qps=20",
-		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters",
+		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--clusters=never", "--watch-filter=ours",
 	}, io.Discard)
 	require.NoError(t, err)
 	want := options{
 		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
 		metricsAddress: ":8080", concurrency: 3, qps: 20, logFormat: "json", verbosity: 2, workloadClusters: true,
+		clusters: "never", watchFilter: "ours",
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
 	require.Negative(t, statusDelay(got), "0 means at once, which the library spells as a negative time")
@@ -71,6 +77,8 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		"a Lease without name": {[]string{"--leader-elect", "--leader-election-id="}, "--leader-election-id is empty"},
 		"log format":           {[]string{"--log-format=xml"}, `--log-format "xml"`},
 		"verbosity":            {[]string{"-v=11"}, "--v 11"},
+		"clusters":             {[]string{"--clusters=yes"}, `--clusters "yes": give auto, always or never`},
+		"no label value":       {[]string{"--watch-filter=a b"}, `--watch-filter "a b"`},
 		"unknown flag":         {[]string{"--frobnicate"}, "frobnicate"},
 		"an argument":          {[]string{"run"}, `unexpected argument "run"`},
 	} {
@@ -90,7 +98,7 @@ func TestHelpTeaches(t *testing.T) {
 	var out bytes.Buffer
 	_, err := parse([]string{"--help"}, &out)
 	require.ErrorIs(t, err, flag.ErrHelp)
-	for _, want := range []string{"--print-rbac | kubectl apply", "/readyz", "-leader-elect", "Exit codes"} {
+	for _, want := range []string{"--print-rbac | kubectl apply", "/readyz", "-leader-elect", "Exit codes", "--clusters=never", "watch-filter"} {
 		require.Contains(t, out.String(), want)
 	}
 }
@@ -132,12 +140,43 @@ func TestMissingCRDsAreExplained(t *testing.T) {
 	require.ErrorContains(t, err, "does not serve machines of cluster.x-k8s.io/v1beta2: install Cluster API's CRDs")
 }
 
+func TestClustersAreReadIfTheyAreServedOrAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		flag         string
+		served, want bool
+		err          string
+	}{
+		{flag: clustersAuto}, {flag: clustersAuto, served: true, want: true},
+		{flag: clustersAlways, err: "does not serve clusters of cluster.x-k8s.io/v1beta2"}, {flag: clustersAlways, served: true, want: true},
+		{flag: clustersNever}, {flag: clustersNever, served: true},
+	} {
+		store := fake.NewStore(fake.Options{})
+		require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
+		if c.served {
+			require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.ClusterGVK())))
+		}
+		served, err := lookAtServer(store.RESTConfig())
+		require.NoError(t, err)
+		require.Equal(t, c.served, served)
+		got, err := options{clusters: c.flag}.readsClusters(served)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, "%s, served: %v", c.flag, c.served)
+	}
+}
+
 // With the flag, because everything on a real control plane runs without.
-func TestTheManagerBecomesReadyAndEndsCleanly(t *testing.T) {
+func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 	t.Parallel()
 	store := fake.NewStore(fake.Options{})
-	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
-	o, err := parse([]string{"--workload-clusters", "--health-probe-bind-address", freeAddress(t)}, io.Discard)
+	for _, gvk := range []schema.GroupVersionKind{fake.MachineGVK(), fake.ClusterGVK()} {
+		require.NoError(t, store.Client().Create(t.Context(), fake.CRD(gvk)))
+	}
+	o, err := parse([]string{"--workload-clusters", "--watch-filter=ours", "--status-delay=0", "--health-probe-bind-address", freeAddress(t)}, io.Discard)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -151,8 +190,28 @@ func TestTheManagerBecomesReadyAndEndsCleanly(t *testing.T) {
 		})
 		require.NoError(t, err, path)
 	}
+	followsFlags(ctx, t, store)
 	cancel()
 	require.NoError(t, <-done)
+}
+
+// followsFlags: a Machine whose Cluster is paused says so, and one that is not to be looked after says nothing.
+func followsFlags(ctx context.Context, t *testing.T, store *fake.Store) {
+	t.Helper()
+	ours, theirs := fake.Machine("ours", fake.WithLabels(map[string]string{contract.WatchFilterLabel: "ours"})), fake.Machine("theirs")
+	for _, obj := range []client.Object{fake.Cluster("demo", fake.WithField(true, "spec", "paused")), theirs, ours} {
+		require.NoError(t, store.Client().Create(ctx, obj))
+	}
+	paused := metav1.Condition{}
+	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := store.Client().Get(ctx, client.ObjectKeyFromObject(ours), ours)
+		paused, _, _ = contract.ConditionsAt("status", "conditions").Find(ours.Object, machine.ConditionPaused)
+		return paused.Type != "", err
+	})
+	require.NoError(t, err)
+	require.Equal(t, "Cluster spec.paused is set to true", paused.Message)
+	require.NoError(t, store.Client().Get(ctx, client.ObjectKeyFromObject(theirs), theirs))
+	require.Empty(t, theirs.GetFinalizers())
 }
 
 func freeAddress(t *testing.T) string {
@@ -191,6 +250,8 @@ func TestTheClusterRoleCanBeApplied(t *testing.T) {
 	require.Contains(t, rights["infrastructure.cluster.x-k8s.io/*"], "delete")
 	require.Contains(t, rights["coordination.k8s.io/leases"], "update")
 	require.NotContains(t, rights, "/secrets", "bootstrap data is the provider's business")
+	require.Equal(t, []string{"get", "list", "watch"}, rights["cluster.x-k8s.io/clusters"], "they are somebody else's to look after")
+	require.Equal(t, []string{"get", "list", "watch"}, rights["controlplane.cluster.x-k8s.io/*"], "they are somebody else's to look after")
 	require.Equal(t, []string{"get", "list", "watch"}, rightsOf(t, "--print-rbac", "--workload-clusters")["/secrets"], "kubeconfigs")
 }
 

@@ -8,7 +8,11 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"slices"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -17,6 +21,13 @@ import (
 const (
 	logText = "text"
 	logJSON = "json"
+)
+
+// Values of --clusters.
+const (
+	clustersAuto   = "auto"
+	clustersAlways = "always"
+	clustersNever  = "never"
 )
 
 // disabled is the address of an endpoint that is not served.
@@ -35,6 +46,8 @@ type options struct {
 	qps              float64
 	statusDelay      time.Duration
 	workloadClusters bool
+	clusters         string
+	watchFilter      string
 
 	logFormat string
 	verbosity int
@@ -49,6 +62,7 @@ drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must 
   go run ./examples/manager --kubeconfig dev.yaml -v 1           more logs
   go run ./examples/manager --leader-elect                       several replicas, one of which acts
   go run ./examples/manager --workload-clusters                  Nodes are in the clusters that Machines name, not in this one
+  go run ./examples/manager --clusters=never                     Machines have no Cluster objects, although their CRD is installed
 
 /healthz says that the process lives, /readyz that it has read the cluster once. SIGTERM ends it cleanly.
 Exit codes: 0 ended by a signal, 1 failed, 2 wrong flags.
@@ -75,6 +89,11 @@ func parse(args []string, out io.Writer) (options, error) {
 		"for how long a status on the way somewhere must last to be written; 0 writes every stage")
 	flags.BoolVar(&o.workloadClusters, "workload-clusters", false,
 		"find a Machine's Node in the cluster spec.clusterName, which Secret <cluster>-kubeconfig leads to; without it, in the cluster of the Machines")
+	flags.StringVar(&o.clusters, "clusters", clustersAuto,
+		"whether Machines follow the Cluster object that spec.clusterName names: nothing is done while it is paused, and without it only deletion; "+
+			"auto: if its kind is served when the manager starts; always; never: Machines have no Cluster objects")
+	flags.StringVar(&o.watchFilter, "watch-filter", "",
+		"look only after Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: after all")
 	flags.StringVar(&o.logFormat, "log-format", logText, "text or json, on stderr")
 	flags.IntVar(&o.verbosity, "v", 0, "log verbosity; 1 and more are for looking for trouble")
 	flags.BoolVar(&o.printRBAC, "print-rbac", false, "print the ClusterRole that is needed, and end")
@@ -95,7 +114,7 @@ func parse(args []string, out io.Writer) (options, error) {
 // validate reports everything that is wrong at once.
 func (o options) validate() error {
 	errs := []error{
-		validAddress("health-probe-bind-address", o.probeAddress), validAddress("metrics-bind-address", o.metricsAddress),
+		validAddress("health-probe-bind-address", o.probeAddress), validAddress("metrics-bind-address", o.metricsAddress), o.validSelection(),
 	}
 	if o.concurrency < 1 {
 		errs = append(errs, fmt.Errorf("--concurrency %d: give at least 1", o.concurrency))
@@ -116,6 +135,17 @@ func (o options) validate() error {
 		errs = append(errs, fmt.Errorf("--v %d: give 0 to 10", o.verbosity))
 	}
 	return errors.Join(errs...)
+}
+
+// validSelection is about which Machines are looked after, and how.
+func (o options) validSelection() error {
+	if !slices.Contains([]string{clustersAuto, clustersAlways, clustersNever}, o.clusters) {
+		return fmt.Errorf("--clusters %q: give auto, always or never", o.clusters)
+	}
+	if wrong := validation.IsValidLabelValue(o.watchFilter); len(wrong) > 0 {
+		return fmt.Errorf("--watch-filter %q: give the value of a label: %s", o.watchFilter, strings.Join(wrong, "; "))
+	}
+	return nil
 }
 
 func validAddress(flag, address string) error {

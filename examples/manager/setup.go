@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -31,6 +33,7 @@ const (
 	lookTimeout = 10 * time.Second
 
 	machineResource = "machines"
+	clusterResource = "clusters"
 )
 
 // machineGVK is the kind that is managed.
@@ -40,7 +43,12 @@ func machineGVK() schema.GroupVersionKind {
 
 // newManager returns a manager that is ready to start. Trouble that a person must mend is found here.
 func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logger) (ctrl.Manager, error) {
-	if err := lookAtServer(cfg); err != nil {
+	hasClusters, err := lookAtServer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	readsClusters, err := o.readsClusters(hasClusters)
+	if err != nil {
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(cfg, managerOptions(o, log))
@@ -55,42 +63,63 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 	}
 	options := machine.Options{
 		StatusDelay: statusDelay(o), Controller: controller.Options{MaxConcurrentReconciles: o.concurrency},
-		Policy: machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})},
+		Policy:      machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})},
+		WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 	}
-	if err := addReconciler(ctx, mgr, o, options); err != nil {
+	log.Info("looking after Machines", "clusters", readsClusters, "watchFilter", o.watchFilter)
+	if err := addReconciler(ctx, mgr, o, readsClusters, options); err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
 	return mgr, nil
 }
 
-// addReconciler has the Nodes looked for where the flags say.
-func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, options machine.Options) error {
-	kind := contract.Unstructured(machineGVK(), contract.MachineV1Beta2())
-	if !o.workloadClusters {
-		_, err := machine.SetupWithManager(ctx, mgr, kind, options)
-		return err
-	}
-	secrets, err := cluster.SecretsFromManager(mgr)
+// addReconciler has Nodes and Clusters looked for where the flags say.
+func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, readsClusters bool, options machine.Options) error {
+	ports, err := portsFor(ctx, mgr, o, options)
 	if err != nil {
 		return err
 	}
-	clusters, err := cluster.New(cluster.Options[machine.Workload]{
-		Access: secrets, Setup: machine.SetupWorkload(options.Matching), UserAgent: userAgent, Cache: caches(),
-	})
-	if err != nil {
-		return err
+	if readsClusters {
+		clusters, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{})
+		if err != nil {
+			return err
+		}
+		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	}
-	if err := mgr.Add(clusters); err != nil {
-		return err
-	}
-	r, err := machine.New(kind, machine.Ports{
-		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
-		NodesOf: machine.NodesOf(clusters), WorkloadEvents: clusters.Source,
-	}, options)
+	r, err := machine.New(contract.Unstructured(machineGVK(), contract.MachineV1Beta2()), ports, options)
 	if err != nil {
 		return err
 	}
 	return r.AddToManager(ctx, mgr)
+}
+
+// portsFor are the ways to the Nodes: those of this cluster, or of the clusters that Machines name.
+func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.Options) (machine.Ports, error) {
+	if !o.workloadClusters {
+		return machine.PortsFromManager(ctx, mgr, options.Matching)
+	}
+	secrets, err := cluster.SecretsFromManager(mgr)
+	if err != nil {
+		return machine.Ports{}, err
+	}
+	workloads, err := cluster.New(cluster.Options[machine.Workload]{
+		Access: secrets, Setup: machine.SetupWorkload(options.Matching), UserAgent: userAgent, Cache: caches(),
+	})
+	if err != nil {
+		return machine.Ports{}, err
+	}
+	return machine.Ports{
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
+		NodesOf: machine.NodesOf(workloads), WorkloadEvents: workloads.Source,
+	}, mgr.Add(workloads)
+}
+
+// readsClusters says whether Machines follow Cluster objects.
+func (o options) readsClusters(served bool) (bool, error) {
+	if o.clusters == clustersAlways && !served {
+		return false, fmt.Errorf("--clusters=always: the API server does not serve %s of %s: install Cluster API's CRDs", clusterResource, machineGVK().GroupVersion())
+	}
+	return served && o.clusters != clustersNever, nil
 }
 
 // caches drop what is never read.
@@ -128,27 +157,29 @@ func restConfig(o options) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// lookAtServer asks once for what everything else depends on, so that the answer can be a sentence.
-func lookAtServer(cfg *rest.Config) error {
+// lookAtServer asks once for what everything else depends on, so that the answer can be a sentence, and whether there are
+// Clusters.
+func lookAtServer(cfg *rest.Config) (hasClusters bool, err error) {
 	quick := rest.CopyConfig(cfg)
 	quick.Timeout = lookTimeout
 	client, err := discovery.NewDiscoveryClientForConfig(quick)
 	if err != nil {
-		return fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
+		return false, fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
 	}
 	served, err := client.ServerResourcesForGroupVersion(machineGVK().GroupVersion().String())
 	switch {
 	case apierrors.IsNotFound(err):
-		return notServed(cfg)
+		return false, notServed(cfg)
 	case err != nil:
-		return fmt.Errorf("the API server at %s cannot be used: %w; check the kubeconfig, and that the server runs", cfg.Host, err)
+		return false, fmt.Errorf("the API server at %s cannot be used: %w; check the kubeconfig, and that the server runs", cfg.Host, err)
 	}
-	for i := range served.APIResources {
-		if served.APIResources[i].Name == machineResource {
-			return nil
-		}
+	has := func(resource string) bool {
+		return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 	}
-	return notServed(cfg)
+	if !has(machineResource) {
+		return false, notServed(cfg)
+	}
+	return has(clusterResource), nil
 }
 
 func notServed(cfg *rest.Config) error {

@@ -1,0 +1,126 @@
+package contract_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func clusterMalformedCases() map[string]malformedCase {
+	cases := map[string]malformedCase{}
+	for _, v := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
+		c := malformedCase{layout: contract.Cluster(v), base: `{}`, spared: []string{"Conditions"},
+			read: func(obj *unstructured.Unstructured) (error, error) {
+				var s contract.ClusterState
+				return contract.Cluster(v).Read(obj, &s), s.Unreadable
+			}}
+		if v == contract.V1Beta1 {
+			c.writeOnly = []string{"ControlPlane.Namespace"}
+		}
+		cases["Cluster "+string(v)] = c
+	}
+	return cases
+}
+
+const clusterMetadata = `"metadata":{"namespace":"default","name":"demo","uid":"u","deletionTimestamp":"2026-03-01T12:00:00Z",
+	"annotations":{"cluster.x-k8s.io/paused":""}}`
+
+func TestCluster_IsReadWithThePathsOfItsVersion(t *testing.T) {
+	for v, object := range map[contract.Version]string{
+		contract.V1Beta1: `{"kind":"Cluster",` + clusterMetadata + `,
+			"spec":{"paused":true,"controlPlaneRef":{"apiVersion":"controlplane.cluster.x-k8s.io/v1beta1","kind":"KubeadmControlPlane","namespace":"default","name":"cp"}},
+			"status":{"infrastructureReady":true,"controlPlaneReady":false,"conditions":[{"type":"Ready","status":"False","severity":"Info"},
+				{"type":"ControlPlaneInitialized","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z"}]}}`,
+		contract.V1Beta2: `{"kind":"Cluster",` + clusterMetadata + `,
+			"spec":{"paused":true,"controlPlaneRef":{"apiGroup":"controlplane.cluster.x-k8s.io","kind":"KubeadmControlPlane","name":"cp"}},
+			"status":{"initialization":{"infrastructureProvisioned":true,"controlPlaneInitialized":true},"conditions":[{"type":"Available","status":"False"},
+				{"type":"ControlPlaneInitialized","status":"True","reason":"Initialized","lastTransitionTime":"2026-03-01T12:00:00Z"}]}}`,
+	} {
+		obj, before := parseObject(t, object), parseObject(t, object)
+		state := contract.ClusterState{Unreadable: contract.ErrWrongType}
+		require.NoError(t, contract.Cluster(v).Read(obj, &state))
+		want := contract.ClusterState{
+			Metadata: contract.Metadata{
+				Key: types.NamespacedName{Namespace: "default", Name: "demo"}, UID: "u", Deleting: noon,
+				Annotations: map[string]string{"cluster.x-k8s.io/paused": ""},
+			},
+			SpecPaused: true, InfrastructureProvisioned: true, ControlPlaneInitialized: true, ControlPlaneInitializedAt: noon,
+			ControlPlane: contract.Ref{Group: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "cp"},
+		}
+		if diff := cmp.Diff(want, state, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", v, diff)
+		}
+		require.True(t, state.Paused(), "the annotation counts too")
+		require.Empty(t, cmp.Diff(before.Object, obj.Object), "reading changes nothing")
+
+		require.NoError(t, contract.Cluster(v).Read(parseObject(t, `{}`), &state))
+		if diff := cmp.Diff(contract.ClusterState{}, state, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: an empty object says nothing (-want +got):\n%s", v, diff)
+		}
+	}
+}
+
+func TestCluster_OnlyTheTwoVersionsHaveATable(t *testing.T) {
+	for _, v := range []contract.Version{contract.V1Alpha3, contract.V1Alpha4, "v1", ""} {
+		require.Nil(t, contract.Cluster(v))
+		require.ErrorIs(t, contract.Cluster(v).Read(parseObject(t, `{}`), &contract.ClusterState{}), contract.ErrUnknownVersion)
+	}
+}
+
+// The flag and the condition are written in two steps, and a Cluster that was restored from a backup may have only one of them.
+func TestCluster_TheFlagAndTheConditionEachSayThatTheControlPlaneIsInitialized(t *testing.T) {
+	for status, want := range map[string]struct {
+		initialized bool
+		at          time.Time
+	}{
+		`{"initialization":{"controlPlaneInitialized":true}}`:                                                              {initialized: true},
+		`{"conditions":[{"type":"ControlPlaneInitialized","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`:  {initialized: true, at: noon},
+		`{"conditions":[{"type":"ControlPlaneInitialized","status":"False","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`: {},
+		`{"conditions":[{"type":"ControlPlaneInitialized","status":"Unknown"}]}`:                                           {},
+		`{"initialization":{"controlPlaneInitialized":false}}`:                                                             {},
+	} {
+		var state contract.ClusterState
+		require.NoError(t, contract.Cluster(contract.V1Beta2).Read(parseObject(t, `{"status":`+status+`}`), &state))
+		require.Equal(t, want.initialized, state.ControlPlaneInitialized, status)
+		require.Equal(t, want.at, state.ControlPlaneInitializedAt, status)
+	}
+}
+
+// Whether anything is done at all depends on these: what cannot be read must not pass for "no".
+func TestCluster_APauseThatCannotBeReadIsAnError(t *testing.T) {
+	for content, want := range map[string]string{
+		`"metadata":{"name":"c"},"spec":{"paused":"true"}`:                                        "spec.paused: want bool, found string",
+		`"metadata":{"name":"c"},"spec":{"paused":null}`:                                          "spec.paused: want bool, found null",
+		`"metadata":{"name":"c","annotations":{"cluster.x-k8s.io/paused":true}}`:                  "metadata.annotations.cluster.x-k8s.io/paused: want string, found bool",
+		`"metadata":{"name":"c"},"status":{"initialization":{"controlPlaneInitialized":1}}`:       "status.initialization.controlPlaneInitialized: want bool, found integer",
+		`"metadata":{"name":"c"},"spec":{"controlPlaneRef":{"apiGroup":"g","kind":7}}`:            "spec.controlPlaneRef.kind: want string, found integer",
+		`"metadata":{"name":"c"},"spec":{"controlPlaneRef":"cp"}`:                                 "spec.controlPlaneRef: want object, found string",
+		`"metadata":{"name":"c"},"status":{"initialization":{"infrastructureProvisioned":"yes"}}`: "status.initialization.infrastructureProvisioned: want bool, found string",
+	} {
+		err := contract.Cluster(contract.V1Beta2).Read(parseObject(t, `{"kind":"Cluster",`+content+`}`), &contract.ClusterState{})
+		require.ErrorIs(t, err, contract.ErrWrongType)
+		require.EqualError(t, err, "Cluster c breaks contract v1beta2: "+want)
+	}
+}
+
+func FuzzClusterRead(f *testing.F) {
+	seeds(f)
+	f.Add([]byte(`{"spec":{"paused":"x","controlPlaneRef":[]},"status":{"conditions":[{"type":"ControlPlaneInitialized","status":3}]}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		obj := &unstructured.Unstructured{Object: anyObject(text)}
+		before := obj.DeepCopy()
+		for _, v := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
+			if err := contract.Cluster(v).Read(obj, &contract.ClusterState{}); err != nil {
+				require.ErrorIs(t, err, contract.ErrWrongType)
+			}
+		}
+		require.Empty(t, cmp.Diff(before.Object, obj.Object), "Read changed the object")
+	})
+}

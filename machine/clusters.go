@@ -1,0 +1,210 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// ClusterOptions say which Clusters are read. The zero value is ready for use.
+type ClusterOptions struct {
+	// Version is the API version of cluster.x-k8s.io, contract.V1Beta1 or contract.V1Beta2. Default: contract.V1Beta2.
+	Version contract.Version
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+}
+
+// Clusters reads the Cluster objects of Cluster API for a Reconciler:
+//
+//	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+//
+// It keeps one informer for Clusters, and wakes Machines only when something changes that they look at. Safe for concurrent use.
+type Clusters struct {
+	gvk    schema.GroupVersionKind
+	layout *contract.ClusterLayout
+	cache  cache.Cache
+	reader client.Reader
+	clock  clock.PassiveClock
+
+	mu       sync.Mutex
+	informer cache.Informer // nil until the kind was found
+	since    time.Time      // when the kind was first looked for
+	refused  error          // why the kind was not found, until lookAgain
+	again    time.Time
+	events   uint64 // how many Clusters came and went
+	absent   map[types.NamespacedName]struct{}
+	waiting  map[types.NamespacedName]struct{}
+	sinks    map[*clusterSink]struct{}
+}
+
+// ClustersFromManager returns Clusters that are read through the cache of a manager. The error says that there is no layout for
+// the version. It makes no request.
+func ClustersFromManager(mgr ctrl.Manager, options ClusterOptions) (*Clusters, error) {
+	return NewClusters(mgr.GetCache(), mgr.GetAPIReader(), options)
+}
+
+// NewClusters returns Clusters that are read through a cache. The reader reads from the API server itself, to make sure that a
+// Cluster which the cache does not have is really gone. It makes no request.
+func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*Clusters, error) {
+	if options.Version == "" {
+		options.Version = contract.V1Beta2
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	layout := contract.Cluster(options.Version)
+	if layout == nil {
+		return nil, fmt.Errorf("clusters: %w %q: want %s or %s", contract.ErrUnknownVersion, options.Version, contract.V1Beta1, contract.V1Beta2)
+	}
+	if c == nil || reader == nil {
+		return nil, errors.New("clusters: a cache and a reader are needed")
+	}
+	return &Clusters{
+		gvk:    schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(options.Version), Kind: "Cluster"},
+		layout: layout, cache: c, reader: reader, clock: options.Clock,
+		absent: map[types.NamespacedName]struct{}{}, waiting: map[types.NamespacedName]struct{}{}, sinks: map[*clusterSink]struct{}{},
+	}, nil
+}
+
+// unsyncedGrace is for how long the first list of Clusters may take before it is called trouble: at the start of a process it
+// takes a moment, which is no news of every Machine.
+const unsyncedGrace = 30 * time.Second
+
+// Of says what is known of a Cluster. It reads the cache and waits for nothing; only of a Cluster that the cache does not have is
+// the API server asked, once until Clusters come or go. What cannot be read is Unread, with a Problem when a person can do
+// something about it. An error is one of the API server or of the cache.
+func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterView, error) {
+	view := ClusterView{Presence: Unread, GVK: c.gvk}
+	synced, err := c.ensure(ctx, key)
+	switch {
+	case meta.IsNoMatchError(err):
+		view.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(
+			"%s of %s are not served: install its CustomResourceDefinition, or do not have Clusters read", c.gvk.Kind, c.gvk.GroupVersion())}
+		view.RetryAfter = notServedRetry
+		return view, nil
+	case err != nil:
+		return view, fmt.Errorf("watch Clusters: %w", err)
+	case !synced:
+		view.RetryAfter = unsyncedRetry
+		if c.clock.Since(c.lookedSince()) >= unsyncedGrace {
+			view.Problem = Problem{ReasonCacheNotSynced, "The first list of Clusters has not come back: look for missing list and watch permissions"}
+		}
+		return view, nil
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(c.gvk)
+	err = c.cache.Get(ctx, key, obj)
+	switch {
+	case apierrors.IsNotFound(err):
+		return c.missing(ctx, key, view)
+	case err != nil:
+		return view, fmt.Errorf("read Cluster %s: %w", key, err)
+	}
+	if view.Problem = c.read(obj, &view.State); view.Problem == (Problem{}) {
+		view.Presence = Present
+	}
+	return view, nil
+}
+
+// read fills a state, and leaves it empty when the object breaks its contract, which a person mends.
+func (c *Clusters) read(obj *unstructured.Unstructured, into *contract.ClusterState) Problem {
+	if err := c.layout.Read(obj, into); err != nil {
+		*into = contract.ClusterState{}
+		return Problem{ReasonContractViolation, err.Error()}
+	}
+	return Problem{}
+}
+
+// missing makes sure that a Cluster is gone, and remembers it until Clusters come or go.
+func (c *Clusters) missing(ctx context.Context, key types.NamespacedName, view ClusterView) (ClusterView, error) {
+	c.mu.Lock()
+	_, known := c.absent[key]
+	before := c.events
+	c.mu.Unlock()
+	if known {
+		view.Presence = Absent
+		return view, nil
+	}
+	gone, err := confirmAbsent(ctx, c.reader, c.gvk, key)
+	if err != nil || !gone {
+		view.RetryAfter = absenceRetry // its event is on the way
+		return view, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.events == before {
+		c.absent[key] = struct{}{}
+	}
+	view.Presence = Absent
+	return view, nil
+}
+
+// ensure watches Clusters and reports whether their first list is here. If it is not, whoever belongs to the Cluster is woken when
+// it comes. A kind that is not served is looked for again once in a while, however many ask.
+func (c *Clusters) ensure(ctx context.Context, key types.NamespacedName) (synced bool, err error) {
+	c.mu.Lock()
+	informer, refused, again := c.informer, c.refused, c.again
+	if c.since.IsZero() {
+		c.since = c.clock.Now()
+	}
+	c.mu.Unlock()
+	if informer == nil {
+		if refused != nil && c.clock.Now().Before(again) {
+			return false, refused
+		}
+		if informer, err = c.watch(ctx); err != nil {
+			return false, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if informer.HasSynced() {
+		return true, nil
+	}
+	c.waiting[key] = struct{}{}
+	return false, nil
+}
+
+func (c *Clusters) watch(ctx context.Context) (cache.Informer, error) {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(c.gvk)
+	informer, err := c.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false)) // may ask discovery: not under the lock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.informer != nil {
+		return c.informer, nil
+	}
+	if err == nil {
+		_, err = informer.AddEventHandler(c.handler())
+	}
+	c.refused = err
+	if err != nil {
+		c.again = c.clock.Now().Add(notServedRetry)
+		return nil, err
+	}
+	c.informer = informer
+	for s := range c.sinks {
+		go c.tellWhenSynced(s.ctx, informer)
+	}
+	return informer, nil
+}
+
+func (c *Clusters) lookedSince() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since
+}

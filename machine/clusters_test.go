@@ -1,0 +1,341 @@
+package machine_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// passes are what passes saw of the Clusters of their Machines.
+type passes struct {
+	mu    sync.Mutex
+	count int
+	last  map[string]machine.ClusterView
+}
+
+// watching inserts a step that writes down what a pass sees, at its very beginning.
+func watching(t *testing.T, p *passes) []machine.Step {
+	t.Helper()
+	p.last = map[string]machine.ClusterView{}
+	steps, err := machine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
+		Name: "watch", On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.count++
+			p.last[s.State.Key.Name] = s.Cluster
+			return machine.Result{}, nil
+		},
+	})
+	require.NoError(t, err)
+	return steps
+}
+
+func (p *passes) of(m *unstructured.Unstructured) machine.ClusterView {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last[m.GetName()]
+}
+
+func (p *passes) total() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
+}
+
+func setPaused(paused bool) func(*unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) { fake.WithField(paused, "spec", "paused")(u) }
+}
+
+func TestAMachineOfAPausedClusterIsLeftAloneUntilTheClusterGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{clusters: true})
+	cluster := w.cluster("demo", fake.WithField(true, "spec", "paused"))
+	m := w.machineWith("m1")
+	if got := w.conditionIs(m, machine.ConditionPaused, machine.ReasonPaused); got != "Cluster spec.paused is set to true" {
+		t.Errorf("message: %q", got)
+	}
+	if diff := cmp.Diff([]string{contract.MachineFinalizer}, w.get(m).GetFinalizers()); diff != "" {
+		t.Errorf("without a finalizer it could vanish while its Cluster is paused (-want +got):\n%s", diff)
+	}
+	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); len(infra.GetOwnerReferences()) > 0 {
+		t.Error("a Machine of a paused Cluster took its infrastructure on")
+	}
+	w.isQuiet()
+	w.change(cluster, setPaused(false))
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, machine.ConditionPaused, machine.ReasonNotPaused)
+}
+
+// Edge-case matrix: "Cluster paused during deletion".
+func TestADeletionIsFrozenWhileTheClusterIsPaused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{clusters: true})
+	cluster := w.cluster("demo")
+	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{"pre-terminate.delete.hook.machine.cluster.x-k8s.io/keep": "me"}))
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.change(cluster, setPaused(true))
+	w.conditionIs(m, machine.ConditionPaused, machine.ReasonPaused)
+	w.change(m, func(u *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(u.Object, "metadata", "annotations", "pre-terminate.delete.hook.machine.cluster.x-k8s.io/keep")
+	})
+	w.isQuiet()
+	fresh := w.get(m)
+	require.NotNil(t, fresh, "its Cluster is paused")
+	if got := conditionOf(fresh, machine.ConditionDeleting).Reason; got != machine.ReasonWaitingForPreTerminateHook {
+		t.Errorf("a frozen deletion went on to %s", got)
+	}
+	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); infra == nil || infra.GetDeletionTimestamp() != nil {
+		t.Error("the infrastructure was deleted while the Cluster is paused")
+	}
+	w.change(cluster, setPaused(false))
+	w.goes(m, fake.InfraMachine(contract.V1Beta2, "m1"))
+}
+
+// Defect 13 of Cluster API: a Machine whose Cluster is gone is an error for ever, and cannot be deleted.
+func TestAMachineWithoutItsClusterSaysSoDoesNothingAndCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{clusters: true})
+	m := w.machineWith("m1")
+	if got := w.conditionIs(m, machine.ConditionPaused, machine.ReasonClusterDoesNotExist); got != "Cluster default/demo does not exist: create it, or delete the Machine" {
+		t.Errorf("message: %q", got)
+	}
+	if got := conditionOf(w.get(m), machine.ConditionPaused).Status; got != metav1.ConditionUnknown {
+		t.Errorf("whether it is paused is not known, and it says %s", got)
+	}
+	w.eventually("an event", func() string {
+		if n := len(w.events(machine.ReasonClusterDoesNotExist)); n != 1 {
+			return "there is none"
+		}
+		return ""
+	})
+	w.isQuiet()
+	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); len(infra.GetOwnerReferences()) > 0 {
+		t.Error("a Machine without its Cluster took its infrastructure on")
+	}
+	w.cluster("demo")
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+
+	lost := w.machineWith("m2", fake.WithField("nowhere", "spec", "clusterName"))
+	w.conditionIs(lost, machine.ConditionPaused, machine.ReasonClusterDoesNotExist)
+	require.NoError(t, w.client.Delete(t.Context(), lost))
+	w.goes(lost)
+}
+
+func TestAClusterThatNobodyCanAskForIsNotCalledAbsent(t *testing.T) {
+	t.Parallel()
+	var mend func()
+	w := newWorld(t, worldOptions{clusters: true, before: func(w *world) {
+		mend = w.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewServiceUnavailable("not now"), Match: func(r fake.Request) bool {
+			return r.UserAgent == userAgent && r.GVK == fake.ClusterGVK() && r.Verb == "get"
+		}})
+	}})
+	m := w.machineWith("m1")
+	w.eventually("an attempt to ask", func() string {
+		for _, r := range w.store.Requests() {
+			if r.UserAgent == userAgent && r.GVK == fake.ClusterGVK() && r.Verb == "get" {
+				return ""
+			}
+		}
+		return "there was none"
+	})
+	if c := conditionOf(w.get(m), machine.ConditionPaused); c.Type != "" {
+		t.Errorf("nothing is known, and the Machine says %s", c.Message)
+	}
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.isQuietFor("a Cluster that was not read may be paused", 300*time.Millisecond)
+	require.NotNil(t, w.get(m))
+	mend()
+	w.goes(m)
+}
+
+func TestTheAbsenceOfAClusterIsAskedForOnceForAllItsMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{clusters: true})
+	for _, name := range []string{"m1", "m2", "m3", "m4"} {
+		m := w.machineWith(name)
+		w.conditionIs(m, machine.ConditionPaused, machine.ReasonClusterDoesNotExist)
+	}
+	asked := 0
+	for _, r := range w.store.Requests() {
+		if r.UserAgent == userAgent && r.GVK.Kind == "Cluster" && r.Verb == "get" {
+			asked++
+		}
+	}
+	if asked != 1 {
+		t.Errorf("want one request, got %d", asked)
+	}
+}
+
+func TestUntilClustersAreListedAMachineTouchesNothingAndChangesNoCondition(t *testing.T) {
+	t.Parallel()
+	var mend func()
+	w := newWorld(t, worldOptions{clusters: true, before: func(w *world) {
+		mend = w.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewServiceUnavailable("not now"), Match: func(r fake.Request) bool {
+			return r.UserAgent == userAgent && r.GVK == fake.ClusterGVK() && (r.Verb == "list" || r.Verb == "watch")
+		}})
+		w.cluster("demo")
+	}})
+	m := w.machineWith("m1")
+	w.eventually("the finalizer", func() string {
+		if len(w.get(m).GetFinalizers()) == 0 {
+			return "it is not there"
+		}
+		return ""
+	})
+	w.isQuietFor("a Cluster that was not read may be paused", 400*time.Millisecond)
+	if got := describe(w.get(m)); got != "" {
+		t.Errorf("it says %s", got)
+	}
+	mend()
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+}
+
+func TestMachinesSleepThroughWhatDoesNotConcernThemInTheirCluster(t *testing.T) {
+	t.Parallel()
+	var seen passes
+	w := newWorld(t, worldOptions{clusters: true, machine: machine.Options{Steps: watching(t, &seen)}})
+	cluster := w.cluster("demo")
+	m := w.machineWith("m1")
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.isQuiet()
+	before := seen.total()
+	for i := range int64(5) {
+		w.change(cluster, func(u *unstructured.Unstructured) {
+			fake.WithField(i, "status", "workers", "readyReplicas")(u)
+			u.SetAnnotations(map[string]string{"example.com/seen": time.Now().String()})
+		})
+	}
+	w.isQuiet()
+	if got := seen.total(); got != before {
+		t.Errorf("%d passes for news that concern no Machine", got-before)
+	}
+	w.change(cluster, func(u *unstructured.Unstructured) {
+		fake.WithField(map[string]any{"apiGroup": "g.example.com", "kind": "K", "name": "cp"}, "spec", "controlPlaneRef")(u)
+	})
+	w.eventually("a pass about the new control plane", func() string {
+		if seen.of(m).State.ControlPlane.Name != "cp" {
+			return "there was none"
+		}
+		return ""
+	})
+}
+
+func controlPlaneGVK() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "controlplane.cluster.x-k8s.io", Version: "v1beta2", Kind: "FakeControlPlane"}
+}
+
+func controlPlane(name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(controlPlaneGVK())
+	u.SetNamespace("default")
+	u.SetName(name)
+	return u
+}
+
+func withControlPlane() fake.Option {
+	return fake.WithField(map[string]any{"apiGroup": controlPlaneGVK().Group, "kind": controlPlaneGVK().Kind, "name": "cp"}, "spec", "controlPlaneRef")
+}
+
+// Edge-case matrix: "control plane object missing", the view of it.
+func TestAMachineInDeletionSeesTheControlPlaneOfItsClusterAndWakesWithIt(t *testing.T) {
+	t.Parallel()
+	var seen passes
+	w := newWorld(t, worldOptions{clusters: true, machine: machine.Options{Steps: watching(t, &seen)}, before: func(w *world) {
+		w.create(fake.CRD(controlPlaneGVK(), contract.V1Beta2))
+	}})
+	w.cluster("demo", withControlPlane())
+	hook := fake.WithAnnotations(map[string]string{"pre-terminate.delete.hook.machine.cluster.x-k8s.io/keep": "me"})
+	member := fake.WithLabels(map[string]string{contract.ControlPlaneLabel: ""})
+	m, first, second := w.machineWith("m1", hook), w.machineWith("cp1", member), w.machineWith("cp2", member)
+	for _, each := range []*unstructured.Unstructured{m, first, second} {
+		w.conditionIs(each, machine.ConditionReady, machine.ReasonReady)
+	}
+	if got := seen.of(m); got.ActiveControlPlaneMachines.Found() || got.ControlPlane.Presence != machine.NotReferenced {
+		t.Errorf("a Machine that is not being deleted looked at the control plane: %+v", got)
+	}
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	sees := func(what string, check func(machine.ClusterView) bool) {
+		w.eventually(what, func() string {
+			if got := seen.of(m); !check(got) {
+				return "it sees " + got.ControlPlane.Presence.String()
+			}
+			return ""
+		})
+	}
+	sees("that the control plane object is missing, and two Machines", func(v machine.ClusterView) bool {
+		return v.ControlPlane.Presence == machine.Absent && v.ActiveControlPlaneMachines == contract.Some(2)
+	})
+	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.isQuiet() // from here on nothing else wakes it
+	plane := controlPlane("cp")
+	w.create(plane)
+	sees("a control plane", func(v machine.ClusterView) bool {
+		return v.ControlPlane.Presence == machine.Present && !v.ControlPlaneState.ExternalManagedControlPlane
+	})
+	w.change(plane, func(u *unstructured.Unstructured) { fake.WithField(true, "status", "externalManagedControlPlane")(u) })
+	sees("that it is managed elsewhere", func(v machine.ClusterView) bool { return v.ControlPlaneState.ExternalManagedControlPlane })
+	w.change(plane, func(u *unstructured.Unstructured) { fake.WithField("yes", "status", "externalManagedControlPlane")(u) })
+	sees("what cannot be read as unread", func(v machine.ClusterView) bool {
+		return v.ControlPlane.Presence == machine.Unread && v.ControlPlane.Problem.Reason == machine.ReasonContractViolation &&
+			!v.ControlPlaneState.ExternalManagedControlPlane
+	})
+	require.NoError(t, w.client.Delete(t.Context(), first))
+	sees("one Machine less", func(v machine.ClusterView) bool { return v.ActiveControlPlaneMachines == contract.Some(1) })
+}
+
+func TestAClusterThatBreaksItsContractIsAConditionAndNoLoop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{clusters: true})
+	cluster := w.cluster("demo", fake.WithField("yes", "spec", "paused"))
+	m := w.machineWith("m1")
+	if got := w.conditionIs(m, machine.ConditionPaused, machine.ReasonContractViolation); got != "Cluster default/demo breaks contract v1beta2: spec.paused: want bool, found string" {
+		t.Errorf("message: %q", got)
+	}
+	w.isQuiet()
+	w.change(cluster, setPaused(false))
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+}
+
+func TestClustersThatAreNotServedOrNotListedAreTroubleThatAPersonSees(t *testing.T) {
+	t.Parallel()
+	store := fake.NewStore(fake.Options{})
+	w := &world{t: t, store: store, client: store.Client()}
+	mgr := w.manager("none")
+	_, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{Version: "v1alpha3"})
+	require.ErrorIs(t, err, contract.ErrUnknownVersion)
+
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0))
+	clusters, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{Clock: clock})
+	require.NoError(t, err)
+	says := func(what, reason string) {
+		t.Helper()
+		view, err := clusters.Of(t.Context(), types.NamespacedName{Namespace: "default", Name: "demo"})
+		require.NoError(t, err, what)
+		if view.Presence != machine.Unread || view.Problem.Reason != reason || view.RetryAfter <= 0 {
+			t.Errorf("%s: want %q and a time to look again, got %+v", what, reason, view)
+		}
+	}
+	says("there is no such kind", machine.ReasonVersionNotServed)
+	w.create(fake.CRD(fake.ClusterGVK()))
+	says("many Machines do not look more often than one", machine.ReasonVersionNotServed)
+	clock.SetTime(clock.Now().Add(10 * time.Second))
+	says("the kind is there, and its list may take a moment", "") // this manager is never started
+	clock.SetTime(clock.Now().Add(time.Minute))
+	says("its list takes too long", machine.ReasonCacheNotSynced)
+}

@@ -1,0 +1,127 @@
+package machine_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+func ownerNames(u *unstructured.Unstructured) []string {
+	names := []string{}
+	for _, ref := range u.GetOwnerReferences() {
+		names = append(names, ref.Kind+"/"+ref.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func withOwner(refs ...metav1.OwnerReference) fake.Option {
+	return func(u *unstructured.Unstructured) { u.SetOwnerReferences(append(u.GetOwnerReferences(), refs...)) }
+}
+
+// owner creates an object and returns a reference to it. The garbage collector takes what has made-up owners.
+func (w *world) owner(name string) metav1.OwnerReference {
+	w.t.Helper()
+	config := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+	config.SetNamespace("default")
+	config.SetName(name)
+	w.create(config)
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: config.GetUID()}
+}
+
+// Edge-case matrix: "owner refs". An owner that is no controller keeps nothing from being collected by itself.
+func TestAStandaloneMachineIsAdoptedByItsClusterAndOthersAreNot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{clusters: true})
+	cluster := w.cluster("demo")
+	other := w.owner("other")
+	controller := other
+	controller.Controller = new(true)
+	machines := map[string]*unstructured.Unstructured{
+		"alone":      w.machineWith("alone", withOwner(other)),
+		"of-a-set":   w.machineWith("of-a-set", fake.WithLabels(map[string]string{contract.SetNameLabel: "s"})),
+		"controlled": w.machineWith("controlled", withOwner(controller)),
+	}
+	for _, m := range machines {
+		w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	}
+	for name, want := range map[string][]string{
+		"alone": {"Cluster/demo", "ConfigMap/other"}, "of-a-set": {}, "controlled": {"ConfigMap/other"},
+	} {
+		fresh := w.get(machines[name])
+		if diff := cmp.Diff(want, ownerNames(fresh)); diff != "" {
+			t.Errorf("owners of %s (-want +got):\n%s", name, diff)
+		}
+		if got := fresh.GetLabels()[contract.ClusterNameLabel]; got != "demo" {
+			t.Errorf("%s has the cluster label %q", name, got)
+		}
+	}
+	want := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "demo", UID: cluster.GetUID()}
+	if refs := w.get(machines["alone"]).GetOwnerReferences(); !slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool {
+		return cmp.Equal(want, r)
+	}) {
+		t.Errorf("the Cluster owns the Machine, without controlling it; got %+v", refs)
+	}
+}
+
+// Defect 17 of Cluster API: a patch of a list without a lock takes away an owner whom somebody else added meanwhile.
+func TestAnOwnerThatSomebodyAddsMeanwhileIsKept(t *testing.T) {
+	t.Parallel()
+	var first, second sync.Once
+	var w *world
+	var meanwhile metav1.OwnerReference
+	// The cache is behind, so the pass that goes on does not know of the new owners.
+	steps, err := machine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
+		Name: "meanwhile", On: machine.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+			if s.State.Key.Name != "m1" {
+				return machine.Result{}, nil
+			}
+			first.Do(func() { w.change(fake.Machine("m1"), withOwner(meanwhile)) })
+			if len(s.State.Finalizers) > 0 { // from here on, this pass takes its objects on
+				second.Do(func() {
+					w.change(fake.InfraMachine(contract.V1Beta2, "m1"), withOwner(meanwhile))
+					w.change(fake.BootstrapConfig(contract.V1Beta2, "m1"), withOwner(meanwhile))
+				})
+			}
+			return machine.Result{}, nil
+		},
+	})
+	require.NoError(t, err)
+	w = newWorld(t, worldOptions{clusters: true, store: fake.Options{CacheLag: 150 * time.Millisecond}, machine: machine.Options{Steps: steps}})
+	w.cluster("demo")
+	w.conditionIs(w.machineWith("m0"), machine.ConditionReady, machine.ReasonReady) // by now the caches are there
+	keep := w.owner("already")
+	meanwhile = w.owner("meanwhile")
+	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1", withOwner(keep)), fake.InfraMachine(contract.V1Beta2, "m1", withOwner(keep)))
+	m := fake.Machine("m1", withOwner(keep))
+	w.create(m)
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	if diff := cmp.Diff([]string{"Cluster/demo", "ConfigMap/already", "ConfigMap/meanwhile"}, ownerNames(w.get(m))); diff != "" {
+		t.Errorf("owners of the Machine (-want +got):\n%s", diff)
+	}
+	for _, obj := range []*unstructured.Unstructured{fake.InfraMachine(contract.V1Beta2, "m1"), fake.BootstrapConfig(contract.V1Beta2, "m1")} {
+		if diff := cmp.Diff([]string{"ConfigMap/already", "ConfigMap/meanwhile", "Machine/m1"}, ownerNames(w.get(obj))); diff != "" {
+			t.Errorf("owners of the %s (-want +got):\n%s", obj.GetKind(), diff)
+		}
+	}
+	rejected := map[string]bool{}
+	for _, r := range w.store.Requests() {
+		if r.UserAgent == userAgent && r.Code == 409 {
+			rejected[r.GVK.Kind] = true
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"Machine": true, "FakeMachine": true, "FakeConfig": true}, rejected); diff != "" {
+		t.Errorf("writes that were refused, or else nothing was put to the test (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,67 @@
+package machine
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func TestAMachineIsLeftAloneWhileItOrItsClusterAsksForItOrThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	const annotated, clusterPaused = "Machine has the cluster.x-k8s.io/paused annotation", "Cluster spec.paused is set to true"
+	paused := ClusterView{Presence: Present, State: contract.ClusterState{SpecPaused: true}}
+	broken := ClusterView{Presence: Unread, Problem: Problem{ReasonContractViolation, "spec.paused: want bool"}}
+	says := func(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
+		return new(condition(ConditionPaused, status, reason, message))
+	}
+	active := says(metav1.ConditionFalse, ReasonNotPaused, "")
+	for name, tc := range map[string]struct {
+		facts      pauseFacts
+		leaveAlone bool
+		condition  *metav1.Condition
+	}{
+		"there are no Clusters":         {condition: active},
+		"nobody asks for it":            {facts: pauseFacts{Cluster: ClusterView{Presence: Present}}, condition: active},
+		"the Machine asks":              {facts: pauseFacts{Annotated: true}, leaveAlone: true, condition: says(metav1.ConditionTrue, ReasonPaused, annotated)},
+		"its Cluster asks":              {facts: pauseFacts{Cluster: paused}, leaveAlone: true, condition: says(metav1.ConditionTrue, ReasonPaused, clusterPaused)},
+		"its Cluster asks, in deletion": {facts: pauseFacts{Cluster: paused, Deleting: true}, leaveAlone: true, condition: says(metav1.ConditionTrue, ReasonPaused, clusterPaused)},
+		"both ask": {facts: pauseFacts{Cluster: paused, Annotated: true}, leaveAlone: true,
+			condition: says(metav1.ConditionTrue, ReasonPaused, clusterPaused+", "+annotated)},
+		"the Cluster's own annotation is about the Cluster object": {
+			facts: pauseFacts{Cluster: ClusterView{Presence: Present, State: contract.ClusterState{Metadata: contract.Metadata{
+				Annotations: map[string]string{contract.PausedAnnotation: ""}}}}}, condition: active},
+		"the Cluster was not read": {facts: pauseFacts{Cluster: ClusterView{Presence: Unread}}, leaveAlone: true},
+		"the Cluster was not read, and the Machine asks": {facts: pauseFacts{Cluster: ClusterView{Presence: Unread}, Annotated: true}, leaveAlone: true,
+			condition: says(metav1.ConditionTrue, ReasonPaused, annotated)},
+		"the Cluster was not read, in deletion": {facts: pauseFacts{Cluster: ClusterView{Presence: Unread}, Deleting: true}, leaveAlone: true},
+		"the Cluster could not be asked for":    {facts: pauseFacts{Failed: true}, leaveAlone: true},
+		"the Cluster breaks its contract": {facts: pauseFacts{Cluster: broken}, leaveAlone: true,
+			condition: says(metav1.ConditionUnknown, ReasonContractViolation, "spec.paused: want bool")},
+		"there is no such Cluster": {facts: pauseFacts{Cluster: ClusterView{Presence: Absent}}, leaveAlone: true,
+			condition: says(metav1.ConditionUnknown, ReasonClusterDoesNotExist, "Cluster ns/demo does not exist: create it, or delete the Machine")},
+		"there is no such Cluster any more, and the Machine is to go": {
+			facts: pauseFacts{Cluster: ClusterView{Presence: Absent}, Deleting: true}, condition: active},
+		"there is no such Cluster any more, and the Machine asks": {
+			facts: pauseFacts{Cluster: ClusterView{Presence: Absent}, Deleting: true, Annotated: true}, leaveAlone: true,
+			condition: says(metav1.ConditionTrue, ReasonPaused, annotated)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.Kind, tc.facts.ClusterKey = "Machine", types.NamespacedName{Namespace: "ns", Name: "demo"}
+			got := decidePause(tc.facts)
+			if got.LeaveAlone != tc.leaveAlone {
+				t.Errorf("left alone: want %v, got %v", tc.leaveAlone, got.LeaveAlone)
+			}
+			var said *metav1.Condition
+			if c, found := got.Condition.Get(); found {
+				said = &c
+			}
+			if diff := cmp.Diff(tc.condition, said); diff != "" {
+				t.Errorf("condition (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
