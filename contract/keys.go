@@ -29,6 +29,9 @@ const (
 // as its filter. Rule: Cluster API's predicates.ResourceHasFilterLabel.
 const WatchFilterLabel = "cluster.x-k8s.io/watch-filter"
 
+// RevisionAnnotation counts the rollouts of a MachineDeployment: a MachineSet with a lower number than its deployment is outdated.
+const RevisionAnnotation = "machinedeployment.clusters.x-k8s.io/revision"
+
 // Annotations that say which template an object was cloned from.
 const (
 	// ClonedFromNameAnnotation holds the name of the template.

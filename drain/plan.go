@@ -168,6 +168,7 @@ type Counts struct {
 	Evictable   int // can go now, or the request is on its way
 	Terminating int // accepted by the API server or being deleted, not gone yet
 	Waiting     int // for a lower order, the volumes of other pods, or completion
+	Completing  int // of those that are Waiting, how many for nothing but their own completion
 	Blocked     int // refused, or held by a budget; see [Plan.Blockers]
 	Ignored     int
 }
@@ -185,6 +186,9 @@ func (p Plan) Counts() Counts {
 			c.Terminating++
 		case groupBlocked:
 			c.Blocked++
+		case groupCompleting:
+			c.Waiting++
+			c.Completing++
 		default:
 			c.Waiting++
 		}

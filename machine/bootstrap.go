@@ -25,6 +25,8 @@ type bootstrapDecision struct {
 	// Created says that the data exists.
 	Created   bool
 	Condition metav1.Condition
+	// Failure is what the config reports as a failure for good.
+	Failure failure
 }
 
 // decideBootstrap reads the contract: the name is taken over once, when the provider says that the data was created, and
@@ -44,8 +46,9 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
+	d.Failure = failureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage)
 	d.Condition = mirror(ConditionBootstrapConfigReady, f.Config.Ready,
-		initialized(ConditionBootstrapConfigReady, ready, kind+" status.initialization.dataSecretCreated is false"))
+		initialized(ConditionBootstrapConfigReady, ready || d.Created, kind+" status.initialization.dataSecretCreated is false"))
 	if !ready || f.DataSecretName.Found() || f.Deleting || f.External.Deleting() {
 		return d
 	}
@@ -90,13 +93,14 @@ func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	external, err := s.env.external(ctx, s.State.Key, s.State.Bootstrap)
 	s.Bootstrap = external
 	if err != nil {
-		s.Assert(condition(ConditionBootstrapConfigReady, metav1.ConditionUnknown, ReasonInternalError, err.Error()))
+		s.Assert(condition(ConditionBootstrapConfigReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
 		return Result{}, err
 	}
 	facts := bootstrapFacts{DataSecretName: s.State.DataSecretName, Created: s.State.BootstrapReady.Or(false),
 		Deleting: !s.State.Deleting.IsZero()}
 	if external.Presence == Present {
 		if err := s.takeOwnership(ctx, &external); err != nil {
+			s.Assert(condition(ConditionBootstrapConfigReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
 			return Result{}, err
 		}
 		if err := contract.BootstrapConfig(external.Contract).Read(external.Object, &facts.Config); err != nil && !external.Foreign {
@@ -111,6 +115,7 @@ func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	if decision.Created {
 		s.SetBootstrapReady()
 	}
+	s.fails(decision.Failure)
 	s.Assert(decision.Condition)
 	return Result{RequeueAfter: external.RetryAfter}, nil
 }

@@ -123,7 +123,7 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 			v.ControlPlane, v.ControlPlaneState.Deleting = plane, time.Unix(1, 0)
 		}},
 		"plane-missing": {cared: true, change: func(v *machine.ClusterView) { v.ControlPlane = machine.External{Presence: machine.Absent} }},
-		// It was not known at first whether the control plane has Machines; the deletion waited until it was.
+		// It was not known at first what the control plane says; the deletion waited until it was.
 		"unknown": {cared: true, change: func(*machine.ClusterView) {}},
 		"plane-elsewhere": {cared: true, change: func(v *machine.ClusterView) {
 			v.ControlPlane, v.ControlPlaneState.ExternalManagedControlPlane = plane, true
@@ -142,10 +142,10 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 	for _, m := range machines {
 		w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
 	}
-	v.set("unknown", func(v *machine.ClusterView) { v.ActiveControlPlaneMachines = contract.Opt[int]{} })
+	v.set("unknown", func(v *machine.ClusterView) { v.ControlPlane = machine.External{Ref: plane.Ref, Presence: machine.Unread} })
 	require.NoError(t, w.client.Delete(t.Context(), machines["unknown"]))
 	message := w.conditionIs(machines["unknown"], machine.ConditionDeleting, machine.ReasonDeleting)
-	require.Contains(t, message, "the Machines of the control plane could not be counted yet")
+	require.Contains(t, message, "the control plane Plane p could not be read")
 	require.False(t, w.node("unknown").Spec.Unschedulable)
 	for name, m := range machines {
 		v.set(name, cases[name].change)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -37,6 +38,7 @@ const (
 	ReasonDoesNotExist       = "ObjectDoesNotExist"
 	ReasonDeleted            = "ObjectDeleted"
 	ReasonInternalError      = "InternalError"
+	ReasonNotYetReported     = "NotYetReported"
 	ReasonInspectionFailed   = "InspectionFailed"
 	ReasonConnectionDown     = "ConnectionDown"
 	ReasonNodeReady          = "NodeReady"
@@ -105,6 +107,13 @@ func troubles() []string {
 	}
 }
 
+// seeLogs is what a condition says about an error that no person can mend by changing an object. The error itself may be another
+// in every attempt, and would be written each time; it is in the log.
+const seeLogs = "Please check controller logs for errors"
+
+// notReported is what is said of a condition that nobody has set.
+const notReported = "Condition not yet reported"
+
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
@@ -134,6 +143,29 @@ func mirror(kind string, ready contract.Opt[metav1.Condition], fallback metav1.C
 		mirrored.Reason = contract.ReasonInvalidCondition
 	}
 	return mirrored
+}
+
+// changedConditions returns those of want that differ from have, ready to be written. A time of transition moves only with the
+// status; it is the one that a condition brings along, say from the object that it mirrors, or else now.
+func changedConditions(have, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	var changed []metav1.Condition
+	for _, c := range want {
+		c.ObservedGeneration = generation
+		if c.LastTransitionTime.IsZero() {
+			c.LastTransitionTime = metav1.NewTime(now)
+		}
+		c.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.UTC().Truncate(time.Second))
+		if old, found := findCondition(have, c.Type); found {
+			if old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+			if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message && old.ObservedGeneration == generation {
+				continue
+			}
+		}
+		changed = append(changed, c)
+	}
+	return changed
 }
 
 // maxMessageLength bounds messages; the schema allows 32768, but etcd and readers are spared.

@@ -80,3 +80,28 @@ func TestMessagesOfOthersAreBounded(t *testing.T) {
 		t.Errorf("a message of %d bytes, valid %v", n, utf8.ValidString(got.Message))
 	}
 }
+
+// Defect of Cluster API: conditions with values of another type panic.
+func TestAMalformedConditionOfAProviderIsSaidAndPanicsNowhere(t *testing.T) {
+	for name, ready := range map[string]any{
+		"a status that is no text":   map[string]any{"type": "Ready", "status": int64(5)},
+		"a status of no meaning":     map[string]any{"type": "Ready", "status": "Maybe"},
+		"a fraction of a generation": map[string]any{"type": "Ready", "status": "True", "observedGeneration": 1.5},
+		"a reason that is a list":    map[string]any{"type": "Ready", "status": "True", "reason": []any{}},
+		"a time that is none":        map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": "yesterday"},
+		"a message that is a number": map[string]any{"type": "Ready", "status": "False", "message": int64(1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			external := present("Infra")
+			external.Object.Object["status"] = map[string]any{"conditions": []any{ready}}
+			facts := infrastructureFacts{External: external}
+			if err := contract.InfraMachine(contract.V1Beta2).Read(external.Object, &facts.Machine); err != nil {
+				t.Fatal(err)
+			}
+			c := decideInfrastructure(facts).Condition
+			if c.Status != metav1.ConditionUnknown || c.Reason != contract.ReasonInvalidCondition || c.Message == "" {
+				t.Errorf("want Unknown, %s, got %+v", contract.ReasonInvalidCondition, c)
+			}
+		})
+	}
+}

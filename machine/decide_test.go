@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -194,32 +193,6 @@ func TestOnlyTheRecordedNodeIsDeletedAndTheWaitHasALimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := decideNodeDeletion(tc.facts); got != tc.want {
 				t.Errorf("want %d, got %d", tc.want, got)
-			}
-		})
-	}
-}
-
-func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
-	yes := func(kind string) metav1.Condition { return condition(kind, metav1.ConditionTrue, "Ready", "") }
-	good := []metav1.Condition{yes(ConditionBootstrapConfigReady), yes(ConditionInfrastructureReady), yes(ConditionNodeHealthy)}
-	for name, tc := range map[string]struct {
-		have []metav1.Condition
-		want metav1.Condition
-	}{
-		"all is well": {have: good, want: condition(ConditionReady, metav1.ConditionTrue, ReasonReady, "")},
-		"one is false": {
-			have: append([]metav1.Condition{condition(ConditionInfrastructureReady, metav1.ConditionFalse, "NotReady", "no quota")}, good...),
-			want: condition(ConditionReady, metav1.ConditionFalse, ReasonNotReady, "* InfrastructureReady: no quota")},
-		"one is missing": {
-			have: good[:2],
-			want: condition(ConditionReady, metav1.ConditionUnknown, ReasonReadyUnknown, "* NodeHealthy: Condition not yet reported")},
-		"deleting": {
-			have: append([]metav1.Condition{condition(ConditionDeleting, metav1.ConditionTrue, ReasonDrainingNode, "")}, good...),
-			want: condition(ConditionReady, metav1.ConditionFalse, ReasonNotReady, "* Deleting: Machine deletion in progress, stage: DrainingNode")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, summarise(tc.have)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func (s *Scope) deferDrained() {
 	}
 	s.env.memory.doneWith(&s.State, drained, detached)
 	s.update.DrainedNode, s.update.VolumesDetachedNode = contract.Change[types.UID]{}, contract.Change[types.UID]{}
-	s.record(eventsOf(nil, done))
+	s.record(drainEvents(done, s.State.Node.Name))
 }
 
 // recordDeferred has what was deferred written with the finalizer, for whoever holds the Machine longer.

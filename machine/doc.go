@@ -16,7 +16,8 @@
 //
 // A status on the way somewhere is written only when it has lasted for Options.StatusDelay, so that stages which follow
 // each other at once cost one write. What a step needs stored (a [Result] with Checkpoint) and the status of a ready Machine
-// are written at once.
+// are written at once. While more statuses wait than can be written, because the API server or the client's limits are slow, they
+// wait for up to a minute, so that they do not hold up the work that they tell of.
 //
 // # Where Nodes are
 //
@@ -75,6 +76,26 @@
 //
 // [MachineDrainRules] is a Policy.DrainRules that has Nodes drained by Cluster API's MachineDrainRules.
 //
+// # Conditions
+//
+// Types, reasons and messages are those of Cluster API's v1beta2 Machine, so that its dashboards and tools work; trouble that it
+// only logs has reasons of its own here (ReasonCRDNotFound and those beside it). From its first status on, a Machine that is not
+// paused has
+//
+//   - BootstrapConfigReady and InfrastructureReady, which mirror the Ready condition of the referenced objects;
+//   - NodeReady and NodeHealthy, of the Node and by [Policy].Health, or what is still waited for before there is one;
+//   - Updating, by [Policy].Updating; while it is True the phase is Updating too;
+//   - Deleting, which names the stage of a deletion, and Paused;
+//   - Ready, which sums up Deleting, Updating, BootstrapConfigReady, InfrastructureReady, NodeHealthy, HealthCheckSucceeded if
+//     there is one, and the readiness gates of the Machine: bad news first, then what is unknown. When a deletion lasts for more
+//     than 15 minutes it says so, and what holds the drain up after 5;
+//   - Available, when it has been ready for spec.minReadySeconds;
+//   - UpToDate, when [Ports].RolloutOf finds its MachineSet and its MachineDeployment ([RolloutFromManager] looks them up). That of
+//     other Machines is left to whoever sets it.
+//
+// An event of type Warning tells of trouble when it begins, and one of type Normal of what was done: once per transition, also when
+// two conditions tell of the same.
+//
 // # Guarantees
 //
 // Unread is not absent: no stage of a deletion is skipped because something could not be read, and before a deletion goes on
@@ -91,8 +112,7 @@
 // # Limits
 //
 // A Machine that has or may have a Node in a workload cluster that is gone for good waits in its deletion until its Cluster is
-// deleted too, or limits are set for the stages that need the Node. The whole set of Cluster API's conditions is not there yet:
-// BootstrapConfigReady, InfrastructureReady, NodeReady, NodeHealthy, Deleting, Paused and Ready are.
+// deleted too, or limits are set for the stages that need the Node. status.nodeInfo is not copied from the Node.
 //
 // Queues are the manager's. The priority queue of controller-runtime v0.24 can hang when its manager stops
 // (kubernetes-sigs/controller-runtime#3538): set Controller.UsePriorityQueue to false in the options of a manager that has to

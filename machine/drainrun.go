@@ -21,7 +21,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	if err != nil {
 		return s.drainFailed(err)
 	}
-	s.Blockers = result.Blockers
+	s.Blockers, s.waiting = result.Blockers, &result.Counts
 	if !result.Done {
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", s.State.DrainStarted.UTC().Format(time.RFC3339), result.Message)
 		s.Wait(ReasonDrainingNode, strings.TrimSpace(message))

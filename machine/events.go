@@ -1,65 +1,108 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Reasons and actions of the events that the reconciler records on a Machine. An event is recorded when the status that it
-// tells of was written, so that a pass which is repeated does not repeat it.
+// Reasons and actions of the events that the reconciler records on a Machine. An event is recorded when what it tells of was
+// written, so that a pass which is repeated does not repeat it.
 const (
 	EventNodeMatched   = "SuccessfulSetNodeRef"
 	EventNodeDrained   = "SuccessfulDrainNode"
+	EventInterruptible = "SuccessfulSetInterruptibleNodeLabel"
 	actionMatchNode    = "MatchNode"
 	actionDrainNode    = "DrainNode"
 	actionReconcile    = "Reconcile"
+	actionLabelNode    = "LabelNode"
 	maxEventNoteLength = 1000 // events.k8s.io/v1 allows 1,024 bytes
 )
 
 type event struct{ kind, reason, action, note string }
 
-// eventsOf are the events of a transition: of the conditions that came to say something bad, and of the stages that were
-// reached.
-func eventsOf(stored []metav1.Condition, update contract.MachineUpdate) []event {
+// conditionEvents are those of the conditions that come to say something bad. Two that say the same, as NodeReady and NodeHealthy
+// do when the Node is gone, are one event.
+func conditionEvents(stored, written []metav1.Condition) []event {
 	var all []event
-	for _, c := range update.Conditions {
+	told := map[string]bool{}
+	for _, c := range written {
 		old, found := findCondition(stored, c.Type)
-		if slices.Contains(troubles(), c.Reason) && (!found || old.Reason != c.Reason || old.Status != c.Status) {
-			all = append(all, event{corev1.EventTypeWarning, c.Reason, actionReconcile, c.Type + ": " + c.Message})
+		same := c.Reason + "\x00" + c.Message
+		if !slices.Contains(troubles(), c.Reason) || (found && old.Reason == c.Reason && old.Status == c.Status) || told[same] {
+			continue
 		}
-	}
-	if node, set := update.Node.Value(); set {
-		all = append(all, event{corev1.EventTypeNormal, EventNodeMatched, actionMatchNode, node.Name})
-	}
-	if node, set := update.DrainedNode.Value(); set && node != "" {
-		all = append(all, event{corev1.EventTypeNormal, EventNodeDrained, actionDrainNode, "every evictable pod has left the Node"})
+		told[same] = true
+		all = append(all, event{corev1.EventTypeWarning, c.Reason, actionReconcile, c.Type + ": " + c.Message})
 	}
 	return all
 }
 
-// tell adds an event of this pass. It is recorded when the status of the pass was written.
-func (s *Scope) tell(kind, reason, action, note string) {
-	s.told = append(s.told, event{kind, reason, action, note})
-}
-
-func (s *Scope) announce(update contract.MachineUpdate) {
-	if s.recorded {
-		update.DrainedNode, update.VolumesDetachedNode = contract.Change[types.UID]{}, contract.Change[types.UID]{}
+// matchEvents are those of a Node that is recorded as the Machine's.
+func matchEvents(u contract.MachineUpdate) []event {
+	if node, set := u.Node.Value(); set && node.Name != "" {
+		return []event{{corev1.EventTypeNormal, EventNodeMatched, actionMatchNode, node.Name}}
 	}
-	s.record(append(eventsOf(s.stored, update), s.told...))
+	return nil
 }
 
-func (s *Scope) record(events []event) {
+// drained are the events of a Node whose drain is written down as finished, unless they were recorded when it ended.
+func (s *Scope) drained(u contract.MachineUpdate) []event {
+	if s.recorded {
+		return nil
+	}
+	return drainEvents(u, s.State.Node.Name)
+}
+
+// drainEvents are those of a Node whose drain is finished.
+func drainEvents(u contract.MachineUpdate, node string) []event {
+	if uid, set := u.DrainedNode.Value(); set && uid != "" {
+		return []event{{corev1.EventTypeNormal, EventNodeDrained, actionDrainNode, fmt.Sprintf("success draining Machine's node %q", node)}}
+	}
+	return nil
+}
+
+// tell adds an event of this pass. Use it for what was done, and for what was decided for good: it is recorded when the Machine was
+// written, or at the end of a pass that has nothing to write. A pass whose status is not due yet keeps it for the next. An event
+// that every pass tells again is recorded when the first of them tells it.
+func (s *Scope) tell(kind, reason, action, note string) {
+	if e := (event{kind, reason, action, note}); !slices.Contains(s.told, e) {
+		s.told = append(s.told, e)
+	}
+}
+
+// telling are the events that passes have told of one Machine.
+type telling struct {
+	// last are those of the last pass, and due those that are yet to be recorded.
+	last, due []event
+}
+
+// tells adds the events of one pass, and returns those that are recorded now. recordable is false while the status of the pass
+// waits for its time.
+func (t telling) tells(told []event, recordable bool) (telling, []event) {
+	due := slices.Clone(t.due)
+	for _, e := range told {
+		if !slices.Contains(t.last, e) && !slices.Contains(due, e) {
+			due = append(due, e)
+		}
+	}
+	if recordable {
+		return telling{last: told}, due
+	}
+	return telling{last: told, due: due}, nil
+}
+
+// record records events now.
+func (s *Scope) record(all []event) {
 	recorder := s.env.options.Recorder
 	if recorder == nil {
 		return
 	}
-	for _, e := range events {
+	for _, e := range all {
 		recorder.Eventf(s.Object, nil, e.kind, e.reason, e.action, "%s", bounded(e.note, maxEventNoteLength))
 	}
 }

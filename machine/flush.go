@@ -21,9 +21,18 @@ import (
 // flush writes what the pass has decided: metadata and spec first, then status on top of what the server returned. It
 // writes nothing that is there already. The returned duration is when a status that was left to settle is due.
 func (s *Scope) flush(ctx context.Context) (time.Duration, error) {
+	before := s.env.memory.telling(s.State.Key)
+	again, err := s.write(ctx)
+	next, now := before.tells(s.told, err == nil && (again == 0 || s.written))
+	s.env.memory.setTelling(s.State.Key, next)
+	s.record(now)
+	return again, err
+}
+
+func (s *Scope) write(ctx context.Context) (time.Duration, error) {
 	main, status := split(s.update)
 	writeStatus, again, err := s.settleStatus(status, main)
-	if err != nil || (!urgent(main) && !writeStatus) {
+	if err != nil || (!urgent(main) && !s.urgent && !writeStatus) {
 		return again, err
 	}
 	if writeStatus && !s.env.kind.StatusSubresource {
@@ -34,7 +43,6 @@ func (s *Scope) flush(ctx context.Context) (time.Duration, error) {
 		return again, err
 	}
 	if finalizers, set := main.Finalizers.Value(); set && len(finalizers) == 0 && !s.State.Deleting.IsZero() {
-		s.announce(contract.MachineUpdate{DrainedNode: main.DrainedNode, VolumesDetachedNode: main.VolumesDetachedNode})
 		s.env.memory.forget(s.State.Key)
 		return 0, nil // the object is gone: there is no status to write
 	}
@@ -65,53 +73,6 @@ func urgent(u contract.MachineUpdate) bool {
 // stageStarted reports whether a stage of deletion began: its limit counts from what is written.
 func stageStarted(u contract.MachineUpdate) bool {
 	return !u.PreDrainStarted.Keeps() || !u.DrainStarted.Keeps() || !u.VolumeDetachStarted.Keeps() || !u.PreTerminateStarted.Keeps()
-}
-
-// settleStatus decides whether the status is written in this pass.
-func (s *Scope) settleStatus(status, main contract.MachineUpdate) (bool, time.Duration, error) {
-	dirty := s.statusDirty(status)
-	if dirty {
-		var err error
-		if dirty, err = s.changes(status); err != nil {
-			return false, 0, err
-		}
-	}
-	ready, _ := findCondition(s.asserted, ConditionReady)
-	nodeReady, _ := findCondition(s.asserted, ConditionNodeReady)
-	write, again, pending := settle(settleFacts{
-		Dirty:       dirty,
-		Urgent:      s.urgent || !main.DrainedNode.Keeps() || !main.VolumesDetachedNode.Keeps(),
-		Final:       ready.Status == metav1.ConditionTrue && main.ProviderID.Keeps() && main.DataSecretName.Keeps(),
-		Expecting:   !status.Node.Keeps() && nodeReady.Status != metav1.ConditionTrue,
-		Pending:     s.env.memory.settling(s.State.Key),
-		Fingerprint: fingerprint(s.State.Phase, s.asserted),
-		Now:         s.Now,
-		Delay:       s.env.options.StatusDelay,
-	})
-	s.env.memory.setSettling(s.State.Key, pending)
-	return write, again, nil
-}
-
-// statusDirty reports whether the state differs from the one that was read. It is cheap; changes has the last word.
-func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
-	return !u.Phase.Keeps() || !u.Node.Keeps() || !u.BootstrapReady.Keeps() || !u.InfrastructureReady.Keeps() ||
-		!u.Addresses.Keeps() || !u.FailureDomain.Keeps() || !u.FailureReason.Keeps() || !u.FailureMessage.Keeps() ||
-		!u.CertificatesExpire.Keeps() || stageStarted(u) || len(u.RemoveConditions) > 0 ||
-		(s.observes() && s.State.ObservedGeneration != s.generation) ||
-		len(changedConditions(s.stored, s.asserted, s.generation, s.Now)) > 0
-}
-
-// changes reports whether writing an update would change the object. Not every shape keeps all that an update says: one
-// without a place for the generation, for example, would be dirty for ever.
-func (s *Scope) changes(u contract.MachineUpdate) (bool, error) {
-	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
-	u.ObservedGeneration = s.observed()
-	before, after, err := s.apply(s.Object, u)
-	if err != nil {
-		return false, err
-	}
-	patch, _ := contract.MergePatch(before, after)
-	return patch != nil, nil
 }
 
 // observes reports whether this pass has looked at the whole Machine: one that failed has not, and a paused Machine is left
@@ -151,31 +112,8 @@ func (s *Scope) writeWhole(ctx context.Context) error {
 	if _, err := s.send(ctx, s.Object, patch, replacesList, false); err != nil {
 		return err
 	}
-	s.announce(u)
+	s.record(slices.Concat(conditionEvents(s.stored, u.Conditions), matchEvents(u), s.drained(u)))
 	return nil
-}
-
-// changedConditions returns those of want that differ from have, ready to be written. A time of transition moves only with the
-// status; it is the one that a condition brings along, say from the object that it mirrors, or else now.
-func changedConditions(have, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	var changed []metav1.Condition
-	for _, c := range want {
-		c.ObservedGeneration = generation
-		if c.LastTransitionTime.IsZero() {
-			c.LastTransitionTime = metav1.NewTime(now)
-		}
-		c.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.UTC().Truncate(time.Second))
-		if old, found := findCondition(have, c.Type); found {
-			if old.Status == c.Status {
-				c.LastTransitionTime = old.LastTransitionTime
-			}
-			if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message && old.ObservedGeneration == generation {
-				continue
-			}
-		}
-		changed = append(changed, c)
-	}
-	return changed
 }
 
 func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contract.Object, error) {
@@ -190,6 +128,7 @@ func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contra
 	}
 	current, err := s.send(ctx, s.Object, patch, replacesList, false)
 	if err == nil {
+		s.record(s.drained(u))
 		s.State.Generation, s.generation = current.GetGeneration(), s.env.generationOf(current)
 	}
 	return current, err
@@ -202,14 +141,18 @@ func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u cont
 	if err != nil {
 		return err
 	}
-	patch, _ := contract.MergePatch(only(before, "status"), only(after, "status"))
+	patch, _ := contract.MergePatch(statusOf(before), statusOf(after))
 	if patch == nil {
 		return nil
+	}
+	tells := append(conditionEvents(s.stored, u.Conditions), matchEvents(u)...)
+	if !s.written { // otherwise the write of the metadata has told
+		tells = append(tells, s.drained(u)...)
 	}
 	if _, err := s.send(ctx, current, patch, true, true); err != nil {
 		return err
 	}
-	s.announce(u)
+	s.record(tells)
 	return nil
 }
 
@@ -245,6 +188,7 @@ func (s *Scope) send(ctx context.Context, on contract.Object, patch map[string]a
 	if err := s.env.patch(ctx, target, patch, status && s.env.kind.StatusSubresource); err != nil {
 		return nil, fmt.Errorf("write %s %s: %w", s.env.kind.GVK.Kind, s.State.Key, err)
 	}
+	s.written = true
 	return target, nil
 }
 
@@ -255,12 +199,14 @@ func (r *Reconciler) patch(ctx context.Context, target client.Object, body map[s
 		return err
 	}
 	patch := client.RawPatch(types.MergePatchType, raw)
+	start := r.options.Clock.Now()
 	if status {
 		err = r.ports.Client.Status().Patch(ctx, target, patch)
 	} else {
 		err = r.ports.Client.Patch(ctx, target, patch)
 	}
 	if err == nil {
+		r.memory.took(r.options.Clock.Since(start))
 		r.memory.wrote(target)
 	}
 	return err
@@ -301,9 +247,9 @@ func without(obj map[string]any, key string) map[string]any {
 	return rest
 }
 
-func only(obj map[string]any, key string) map[string]any {
-	if v, found := obj[key]; found {
-		return map[string]any{key: v}
+func statusOf(obj map[string]any) map[string]any {
+	if status, found := obj["status"]; found {
+		return map[string]any{"status": status}
 	}
 	return map[string]any{}
 }

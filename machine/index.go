@@ -94,6 +94,11 @@ func (r *Reconciler) eachMachine(ctx context.Context, namespace, key string, do 
 	if err != nil {
 		return fmt.Errorf("list %s objects by %s: %w", r.kind.GVK.Kind, key, err)
 	}
+	return eachObject(list, do)
+}
+
+// eachObject hands over the objects of a list.
+func eachObject(list client.ObjectList, do func(client.Object)) error {
 	return meta.EachListItem(list, func(item runtime.Object) error {
 		if obj, ok := item.(client.Object); ok {
 			do(obj)

@@ -25,6 +25,8 @@ type infrastructureDecision struct {
 	// Provisioned says that the infrastructure was provisioned, now or before.
 	Provisioned bool
 	Condition   metav1.Condition
+	// Failure is what the InfraMachine reports as a failure for good.
+	Failure failure
 }
 
 // decideInfrastructure reads the contract: nothing is taken over before the provider says that the machine is provisioned;
@@ -41,6 +43,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	kind := f.External.Ref.Kind
 	ready := f.Machine.Provisioned || f.Provisioned
 	d := infrastructureDecision{Provisioned: f.Provisioned}
+	d.Failure = failureOf(f.External, f.Machine.FailureReason, f.Machine.FailureMessage)
 	d.Condition = mirror(ConditionInfrastructureReady, f.Machine.Ready,
 		initialized(ConditionInfrastructureReady, ready, kind+" status.initialization.provisioned is false"))
 	if !ready || f.External.Deleting() {
@@ -97,12 +100,13 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	external, err := s.env.external(ctx, s.State.Key, s.State.Infrastructure)
 	s.Infrastructure = external
 	if err != nil {
-		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInternalError, err.Error()))
+		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
 		return Result{}, err
 	}
 	facts := infrastructureFacts{Provisioned: s.State.InfrastructureReady.Or(false), Deleting: !s.State.Deleting.IsZero()}
 	if external.Presence == Present {
 		if err := s.takeOwnership(ctx, &external); err != nil {
+			s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
 			return Result{}, err
 		}
 		if err := contract.InfraMachine(external.Contract).Read(external.Object, &facts.Machine); err != nil && !external.Foreign {
@@ -123,6 +127,7 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	if decision.Provisioned {
 		s.SetInfrastructureReady()
 	}
+	s.fails(decision.Failure)
 	s.Assert(decision.Condition)
-	return Result{RequeueAfter: external.RetryAfter}, nil
+	return Result{RequeueAfter: external.RetryAfter}, s.failWithoutInfrastructure(ctx)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // memory is what a process remembers between passes: which writes its caches have yet to show, and which status is waiting
-// to be written. Losing it costs time or one rejected write, never correctness. Safe for concurrent use.
+// to be written, and which events were told. Losing it costs time or one rejected write, never correctness. Safe for concurrent use.
 type memory struct {
 	clock clock.PassiveClock
 
@@ -20,6 +20,9 @@ type memory struct {
 	written   map[types.UID]writeMark
 	swept     time.Time
 	pending   map[types.NamespacedName]settling
+	told      map[types.NamespacedName]telling
+	latency   time.Duration // of writes, averaged; worth something for as long as the last of them is not long ago
+	tookAt    time.Time
 	farewells map[types.NamespacedName]farewell
 }
 
@@ -36,6 +39,7 @@ func newMemory(c clock.PassiveClock) *memory {
 	return &memory{
 		clock: c, written: map[types.UID]writeMark{}, swept: c.Now(), pending: map[types.NamespacedName]settling{},
 		farewells: map[types.NamespacedName]farewell{},
+		told:      map[types.NamespacedName]telling{},
 	}
 }
 
@@ -91,4 +95,40 @@ func (m *memory) forget(key types.NamespacedName) {
 	defer m.mu.Unlock()
 	delete(m.pending, key)
 	delete(m.farewells, key)
+	delete(m.told, key)
+}
+
+func (m *memory) telling(key types.NamespacedName) telling {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.told[key]
+}
+
+func (m *memory) setTelling(key types.NamespacedName, t telling) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(t.last) == 0 && len(t.due) == 0 {
+		delete(m.told, key)
+		return
+	}
+	m.told[key] = t
+}
+
+// took remembers how long a write took, its wait for the client's own rate limit included.
+func (m *memory) took(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	const weight = 8 // of what was before
+	m.latency += (d - m.latency) / weight
+	m.tookAt = m.clock.Now()
+}
+
+// backlog is how long it would take to write, one after the other, all statuses that are waiting.
+func (m *memory) backlog() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.clock.Since(m.tookAt) > maxPatience {
+		m.latency = 0 // nothing is known any more
+	}
+	return time.Duration(len(m.pending)) * m.latency
 }

@@ -3,6 +3,8 @@ package machine
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/noderef"
 )
@@ -42,13 +44,21 @@ func (s *Scope) matchOf(ctx context.Context) (noderef.Match, error) {
 
 func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.matchNode(ctx); err != nil {
+		s.assertAll(bothOfNode(metav1.ConditionUnknown, ReasonInternalError, seeLogs))
 		return Result{}, err
 	}
+	conditions := decideNode(nodeFacts{
+		Synced: s.NodesSynced, Match: s.Node, State: &s.State, Cluster: s.Cluster, Health: s.env.options.Policy.Health,
+	})
+	s.assertAll(conditions)
 	if !s.NodesSynced {
-		return s.nodesUnread()
-	}
-	for _, c := range decideNode(nodeFacts{Synced: s.NodesSynced, Match: s.Node, State: &s.State}) {
-		s.Assert(c)
+		return s.nodesUnread(len(conditions) > 0)
 	}
 	return Result{}, nil
+}
+
+func (s *Scope) assertAll(conditions []metav1.Condition) {
+	for _, c := range conditions {
+		s.Assert(c)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -16,21 +15,53 @@ type nodeFacts struct {
 	Synced bool
 	Match  noderef.Match
 	State  *contract.MachineState
+	// Cluster is what is known of the Machine's Cluster; zero where there are none.
+	Cluster ClusterView
+	// Health says what a healthy Node is; nil asks for what Cluster API does.
+	Health *noderef.HealthRules
 }
 
 // decideNode returns NodeReady and NodeHealthy, or nothing when the Nodes could not be read: then what was said before
-// stays.
+// stays. Rule: Cluster API's setNodeHealthyAndReadyConditions.
 func decideNode(f nodeFacts) []metav1.Condition {
+	if message := f.waitsForCluster(); message != "" {
+		return bothOfNode(metav1.ConditionUnknown, ReasonInspectionFailed, message)
+	}
 	if !f.Synced {
 		return nil
 	}
 	if f.Match.Node != nil {
-		return []metav1.Condition{nodeReady(f.Match.Node), nodeHealthy(f.Match.Node)}
+		rules := noderef.ClusterAPIHealth()
+		if f.Health != nil {
+			rules = *f.Health
+		}
+		return []metav1.Condition{nodeReady(f.Match.Node), nodeHealthy(f.Match.Node, rules)}
 	}
-	status, reason, message := withoutNode(f)
+	return bothOfNode(withoutNode(f))
+}
+
+// waitsForCluster says what the Cluster still has to be before there is a Node to look at, empty when there is nothing. A Machine
+// in deletion whose Node is known tells of that one: the Cluster may be on its way out too.
+func (f nodeFacts) waitsForCluster() string {
+	if f.Cluster.Presence != Present {
+		return ""
+	}
+	if !f.State.Deleting.IsZero() && (f.Match.Node != nil || f.State.Node.Name != "") {
+		return ""
+	}
+	switch {
+	case !f.Cluster.State.InfrastructureProvisioned:
+		return "Waiting for Cluster status.initialization.infrastructureProvisioned to be true"
+	case !f.Cluster.State.ControlPlaneInitialized:
+		return "Waiting for Cluster control plane to be initialized"
+	}
+	return ""
+}
+
+// bothOfNode says the same in NodeReady and NodeHealthy.
+func bothOfNode(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
 	return []metav1.Condition{
-		condition(ConditionNodeReady, status, reason, message),
-		condition(ConditionNodeHealthy, status, reason, message),
+		condition(ConditionNodeReady, status, reason, message), condition(ConditionNodeHealthy, status, reason, message),
 	}
 }
 
@@ -108,52 +139,4 @@ func ambiguous(m noderef.Match, id string) string {
 		what = "an address of this Machine"
 	}
 	return fmt.Sprintf("several Nodes have %s: %s; delete those that are not this machine's", what, firstOf(names))
-}
-
-func nodeReady(node *corev1.Node) metav1.Condition {
-	for i := range node.Status.Conditions {
-		c := &node.Status.Conditions[i]
-		if c.Type != corev1.NodeReady {
-			continue
-		}
-		ready := condition(ConditionNodeReady, metav1.ConditionStatus(c.Status), ReasonNodeReady, "* Node.Ready: "+c.Message)
-		ready.LastTransitionTime = c.LastTransitionTime
-		switch c.Status {
-		case corev1.ConditionTrue:
-			ready.Message = ""
-			return ready
-		case corev1.ConditionFalse:
-			ready.Reason = ReasonNodeNotReady
-			return ready
-		case corev1.ConditionUnknown:
-			ready.Reason = ReasonNodeReadyUnknown
-			return ready
-		}
-	}
-	return condition(ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: Condition not yet reported")
-}
-
-// nodeHealthy sums up the conditions of a Node that Cluster API looks at.
-func nodeHealthy(node *corev1.Node) metav1.Condition {
-	var bad, unknown []string
-	for _, f := range noderef.ClusterAPIHealth().Judge(node).Findings {
-		message := f.Message
-		if f.Status == "" {
-			message = "Condition not yet reported"
-		}
-		line := fmt.Sprintf("* Node.%s: %s", f.Type, message)
-		if f.Health == noderef.Unhealthy {
-			bad = append(bad, line)
-		} else {
-			unknown = append(unknown, line)
-		}
-	}
-	switch {
-	case len(bad) > 0:
-		return condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, strings.Join(append(bad, unknown...), "\n"))
-	case len(unknown) > 0:
-		return condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, strings.Join(unknown, "\n"))
-	default:
-		return condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, "")
-	}
 }

@@ -23,7 +23,9 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.env.memory.behind(node) {
 		return Result{RequeueAfter: behindRetry}, nil
 	}
-	patch, changed := s.env.options.Propagation.Diff(node, s.desired())
+	desired := s.desired()
+	s.markOutdated(ctx, &desired)
+	patch, changed := s.env.options.Propagation.Diff(node, desired)
 	if !changed {
 		return Result{}, nil
 	}
@@ -32,6 +34,10 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	switch {
 	case err == nil:
 		s.env.memory.wrote(target)
+		_, labelled := node.Labels[propagate.InterruptibleLabel]
+		if _, labels := desired.AddLabels[propagate.InterruptibleLabel]; labels && !labelled {
+			s.tell(corev1.EventTypeNormal, EventInterruptible, actionLabelNode, node.Name)
+		}
 		return Result{}, nil
 	case propagate.Rejected(err), apierrors.IsConflict(err), isUnread(err):
 		return Result{RequeueAfter: conflictRetry}, nil

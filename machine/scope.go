@@ -51,7 +51,12 @@ type Scope struct {
 	urgent   bool               // something in status must be written in this pass
 	recorded bool               // events about drain and volumes were recorded in an earlier pass
 	paused   bool               // somebody asked to leave the Machine alone
-	failed   bool               // a step returned an error
+	waiting  *drain.Counts      // what the drain of this pass waits for; nil when it did not drain
+	// measure and measureErr are what RolloutOf said in this pass; both nil before it was asked.
+	measure    *Rollout
+	measureErr error
+	failed     bool // a step returned an error
+	written    bool // this pass wrote the Machine
 	// infrastructureGone: the API server itself said so of the infrastructure object.
 	infrastructureGone bool
 	// generation is what the status says it was made of, zero when it cannot say.

@@ -22,7 +22,8 @@ type settleFacts struct {
 	Urgent bool
 	// Final: nothing more is expected to change by itself.
 	Final bool
-	// Expecting: the next change is likely to follow, though not at once: a Node has joined and is about to become Ready.
+	// Expecting: the next change is likely to follow, though not at once: a Node has joined and is about to become Ready, or no
+	// pod is left on one that is drained.
 	Expecting bool
 	// Pending is what the last pass left unwritten.
 	Pending settling
@@ -35,6 +36,18 @@ type settleFacts struct {
 
 // maxDelays bounds for how many delays a status that keeps changing can stay unwritten.
 const maxDelays = 5
+
+// maxPatience bounds how long the delay becomes while writes are slow.
+const maxPatience = time.Minute
+
+// patience is how long a status must stay as it is before it is written. While more of them wait than can be written, they would
+// hold up the work that they tell of, and be old when they come: then it is twice as long as that would take.
+func patience(delay, backlog time.Duration) time.Duration {
+	if delay <= 0 {
+		return delay
+	}
+	return max(delay, min(2*backlog, maxPatience))
+}
 
 // settle decides whether the status is written now, and if not, when to look again. A Machine whose stages follow each
 // other at once is thereby written once and not once per stage, while one that stays in a stage shows it after Delay. What

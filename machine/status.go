@@ -2,25 +2,84 @@ package machine
 
 import (
 	"context"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
 )
 
 // conditionsStep derives what summarises the rest. It leaves a paused Machine's conditions as they are.
-func conditionsStep(_ context.Context, s *Scope) (Result, error) {
+func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.paused {
 		return Result{}, nil
 	}
+	s.assertDeleting()
+	s.Assert(s.updating())
+	s.assertMissing()
+	measured, err := s.assertUpToDate(ctx)
+	ready := s.assertReady()
+	available := s.assertAvailable()
+	return Result{RequeueAfter: soonest(measured, soonest(ready, available))}, err
+}
+
+// assertDeleting says that the Machine lives, or that its deletion has begun when no step has said yet how far it is.
+func (s *Scope) assertDeleting() {
 	if s.State.Deleting.IsZero() {
 		s.Assert(condition(ConditionDeleting, metav1.ConditionFalse, ReasonNotDeleting, ""))
+		return
 	}
+	if c, found := s.Condition(ConditionDeleting); !found || c.Status != metav1.ConditionTrue {
+		s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, "Deletion started"))
+	}
+}
+
+// assertMissing fills in what no step of this pass and of those before has said, so that nobody takes a condition that is missing
+// for one that does not matter.
+func (s *Scope) assertMissing() {
+	for _, kind := range []string{
+		ConditionPaused, ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeReady, ConditionNodeHealthy,
+	} {
+		if _, found := s.Condition(kind); !found {
+			s.Assert(condition(kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported))
+		}
+	}
+}
+
+// all are the conditions of the Machine as they will be; the first of a type counts.
+func (s *Scope) all() []metav1.Condition {
 	all := make([]metav1.Condition, 0, len(s.stored)+len(s.asserted))
-	all = append(append(all, s.asserted...), s.stored...) // the first of a type counts
-	s.Assert(summarise(all))
-	return Result{}, nil
+	return append(append(all, s.asserted...), s.stored...)
+}
+
+// assertReady returns when time alone changes what Ready says.
+func (s *Scope) assertReady() time.Duration {
+	facts := readyFacts{Conditions: s.all(), Gates: s.State.ReadinessGates, Deleting: !s.State.Deleting.IsZero()}
+	var again time.Duration
+	if facts.Deleting {
+		stage, _ := s.Condition(ConditionDeleting)
+		facts.Stage, again = decideStage(stageFacts{
+			Reason: stage.Reason, Deleting: s.State.Deleting, DrainStarted: s.State.DrainStarted,
+			Blockers: s.Blockers, Counts: ptr.Deref(s.waiting, drain.Counts{}), Now: s.Now,
+		})
+	}
+	s.Assert(summarise(facts))
+	return again
+}
+
+// assertAvailable returns when a Machine that is ready becomes available.
+func (s *Scope) assertAvailable() time.Duration {
+	ready, _ := findCondition(s.asserted, ConditionReady)
+	since := s.Now
+	if before, found := findCondition(s.stored, ConditionReady); found && before.Status == ready.Status {
+		since = before.LastTransitionTime.Time
+	}
+	c, again := decideAvailable(ready.Status, since, s.State.MinReady.Or(0), s.Now)
+	s.Assert(c)
+	return again
 }
 
 // phaseStep computes the phase.
@@ -28,11 +87,13 @@ func phaseStep(_ context.Context, s *Scope) (Result, error) {
 	if s.paused {
 		return Result{}, nil
 	}
+	updating, _ := s.Condition(ConditionUpdating)
 	s.SetPhase(string(phases.Compute(phases.Facts{
 		Deleting:            !s.State.Deleting.IsZero(),
 		BootstrapReady:      s.State.BootstrapReady.Or(false),
 		InfrastructureReady: s.State.InfrastructureReady.Or(false),
 		HasProviderID:       noderef.ValidProviderID(s.State.ProviderID),
+		Updating:            updating.Status == metav1.ConditionTrue,
 		HasNode:             s.State.Node.Name != "",
 	}).Phase))
 	return Result{}, nil

@@ -1,46 +1,204 @@
 package machine
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
-// summarise computes Ready from the other conditions: bad news first, then unknown, else true. Its message has a line for
-// each condition that stands in the way.
-func summarise(all []metav1.Condition) metav1.Condition {
-	var bad, unknown []string
-	for _, kind := range []string{ConditionDeleting, ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeHealthy} {
-		c, found := findCondition(all, kind)
-		switch {
-		case kind == ConditionDeleting && found && c.Status == metav1.ConditionTrue:
-			bad = append(bad, "* Deleting: Machine deletion in progress, stage: "+c.Reason)
-		case kind == ConditionDeleting:
-		case !found:
-			unknown = append(unknown, "* "+kind+": Condition not yet reported")
-		case c.Status == metav1.ConditionFalse:
-			bad = append(bad, bullet(c))
-		case c.Status != metav1.ConditionTrue:
-			unknown = append(unknown, bullet(c))
-		}
-	}
-	switch {
-	case len(bad) > 0:
-		return condition(ConditionReady, metav1.ConditionFalse, ReasonNotReady, strings.Join(append(bad, unknown...), "\n"))
-	case len(unknown) > 0:
-		return condition(ConditionReady, metav1.ConditionUnknown, ReasonReadyUnknown, strings.Join(unknown, "\n"))
-	default:
-		return condition(ConditionReady, metav1.ConditionTrue, ReasonReady, "")
-	}
+// readyFacts are what Ready sums up.
+type readyFacts struct {
+	// Conditions are those of the Machine; the first of a type counts.
+	Conditions []metav1.Condition
+	Gates      []contract.ReadinessGate
+	// Deleting: the Machine is being deleted; Stage is then said in place of what the condition Deleting says.
+	Deleting bool
+	Stage    string
 }
 
+// term is one condition of a summary.
+type term struct {
+	kind string
+	// negative: True is bad. optional: it does not count while it is missing.
+	negative, optional bool
+}
+
+// terms are the conditions that make a Machine ready, in the order in which they are told.
+func (f readyFacts) terms() []term {
+	terms := []term{
+		{kind: ConditionDeleting, negative: true}, {kind: ConditionUpdating, negative: true},
+		{kind: ConditionBootstrapConfigReady}, {kind: ConditionInfrastructureReady}, {kind: ConditionNodeHealthy},
+		{kind: ConditionHealthCheckSucceeded, optional: true},
+	}
+	for _, gate := range f.Gates {
+		at := slices.IndexFunc(terms, func(t term) bool { return t.kind == gate.ConditionType })
+		if at < 0 {
+			terms = append(terms, term{kind: gate.ConditionType, negative: gate.Negative})
+			continue
+		}
+		terms[at].negative = terms[at].negative || gate.Negative
+	}
+	return terms
+}
+
+// priority is how much a condition counts in a summary: the highest of all decides.
+type priority uint8
+
+const (
+	priorityInfo priority = iota
+	priorityUnknown
+	priorityIssue
+)
+
+// summarise computes Ready: bad news first, then what is unknown, else true. Its message has a line for each condition that
+// stands in the way, in the order of the terms. Rule: Cluster API's setReadyCondition and its default merge strategy.
+func summarise(f readyFacts) metav1.Condition {
+	if slices.ContainsFunc(f.Gates, func(g contract.ReadinessGate) bool { return g.ConditionType == ConditionReady }) {
+		return condition(ConditionReady, metav1.ConditionUnknown, ReasonInternalError,
+			"The readiness gate Ready is the condition itself: remove it from spec.readinessGates")
+	}
+	counted := f.counted()
+	worst := priorityInfo
+	for _, c := range counted {
+		worst = max(worst, c.priority)
+	}
+	var lines []string
+	for _, c := range counted {
+		if c.priority > priorityInfo || (worst == priorityInfo && c.Message != "") {
+			lines = append(lines, bullet(c.Condition))
+		}
+	}
+	message := strings.Join(joinComponents(lines), "\n")
+	switch worst {
+	case priorityIssue:
+		return condition(ConditionReady, metav1.ConditionFalse, ReasonNotReady, message)
+	case priorityUnknown:
+		return condition(ConditionReady, metav1.ConditionUnknown, ReasonReadyUnknown, message)
+	case priorityInfo:
+	}
+	return condition(ConditionReady, metav1.ConditionTrue, ReasonReady, message)
+}
+
+// counted is a condition that counts, and how much.
+type counted struct {
+	metav1.Condition
+
+	priority priority
+}
+
+func (f readyFacts) counted() []counted {
+	var all []counted
+	for _, t := range f.terms() {
+		c, found := findCondition(f.Conditions, t.kind)
+		if !found && t.optional {
+			continue
+		}
+		if !found {
+			c = condition(t.kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported)
+		}
+		if t.kind == ConditionDeleting && f.Deleting && f.Stage != "" {
+			c = condition(t.kind, metav1.ConditionTrue, ReasonDeleting, f.Stage)
+		}
+		all = append(all, counted{c, f.priorityOf(c, t.negative)})
+	}
+	return all
+}
+
+// priorityOf: in a deletion it is as it should be that objects of the Machine are gone.
+func (f readyFacts) priorityOf(c metav1.Condition, negative bool) priority {
+	if f.Deleting && missing(c) {
+		return priorityInfo
+	}
+	switch c.Status {
+	case metav1.ConditionTrue:
+		if negative {
+			return priorityIssue
+		}
+		return priorityInfo
+	case metav1.ConditionFalse:
+		if negative {
+			return priorityInfo
+		}
+		return priorityIssue
+	case metav1.ConditionUnknown:
+	}
+	return priorityUnknown
+}
+
+// missing reports whether a condition says that an object of the Machine is gone, or was never there.
+func missing(c metav1.Condition) bool {
+	switch c.Type {
+	case ConditionBootstrapConfigReady, ConditionInfrastructureReady:
+		return c.Reason == ReasonDeleted || c.Reason == ReasonDoesNotExist
+	case ConditionNodeHealthy:
+		return c.Reason == ReasonNodeDeleted || c.Reason == ReasonNodeDoesNotExist
+	}
+	return false
+}
+
+// bullet is the line of a condition. A message of several lines, or one that is a list, stands below it, indented; where only some
+// of its lines are bullets, the others become bullets of their own.
 func bullet(c metav1.Condition) string {
 	message := c.Message
 	if message == "" {
 		message = c.Reason
 	}
-	if strings.HasPrefix(message, "* ") || strings.Contains(message, "\n") {
-		return "* " + c.Type + ":\n  " + strings.ReplaceAll(message, "\n", "\n  ")
+	lines := strings.Split(message, "\n")
+	if len(lines) == 1 && !isBullet(message) {
+		return "* " + c.Type + ": " + message
 	}
-	return "* " + c.Type + ": " + message
+	mixed := slices.ContainsFunc(lines, func(line string) bool { return !isBullet(line) })
+	for i, line := range lines {
+		switch {
+		case mixed && !isBullet(line):
+			lines[i] = "  * " + line
+		case mixed:
+			lines[i] = "    " + line
+		default:
+			lines[i] = "  " + line
+		}
+	}
+	return "* " + c.Type + ":\n" + strings.Join(lines, "\n")
+}
+
+// isBullet reports whether a line is a bullet, at any depth.
+func isBullet(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), "* ") }
+
+// joinComponents makes one line of those about the components of a control plane, when there are several and all say the same.
+func joinComponents(lines []string) []string {
+	var joined []string
+	said, count := "", 0
+	for _, line := range lines {
+		kind, message, found := strings.Cut(line, ":")
+		if !found || !ofComponent(strings.TrimPrefix(kind, "* ")) {
+			joined = append(joined, line)
+			continue
+		}
+		if count++; count == 1 {
+			said = message
+			joined = append(joined, fmt.Sprintf("* Control plane components:%s", message))
+		}
+		if message != said {
+			return lines
+		}
+	}
+	if count < 2 {
+		return lines
+	}
+	return joined
+}
+
+// ofComponent reports whether a condition is about a component of a control plane. Rule: the names of Cluster API's
+// KubeadmControlPlane.
+func ofComponent(kind string) bool {
+	for _, prefix := range []string{"APIServer", "ControllerManager", "Scheduler"} {
+		if strings.HasPrefix(kind, prefix) {
+			return true
+		}
+	}
+	return kind == "EtcdPodHealthy"
 }

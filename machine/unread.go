@@ -30,27 +30,55 @@ func (s *Scope) unread() string {
 // isTold reports whether an event wakes the Machine when its Nodes, which are unread, can be read.
 func (s *Scope) isTold() bool { return s.NodesErr != nil || s.cluster != types.NamespacedName{} }
 
-// nodesUnread says of a Machine that its Node could not be looked for. Its events wake the Machine when that changes: nothing
-// is tried again here.
-func (s *Scope) nodesUnread() (Result, error) {
-	if !s.isTold() {
-		return Result{}, nil // for a moment, at the start
+// nodesUnread says of a Machine that its Node could not be looked for, unless something else is said of it already. Its events wake
+// the Machine when that changes: nothing is tried again here.
+func (s *Scope) nodesUnread(said bool) (Result, error) {
+	d := unreadDecision{}
+	if !said {
+		d = decideUnread(s.unreadFacts())
 	}
-	var down *cluster.NotConnectedError
-	said, found := s.Condition(ConditionNodeReady)
-	d := decideUnread(unreadFacts{
-		Down: errors.Is(s.NodesErr, cluster.ErrNotConnected), Failed: s.NodesErr != nil && !isUnread(s.NodesErr), Message: s.unread(),
-		Early:   errors.As(s.NodesErr, &down) && down.Reason == cluster.ReasonConnecting,
-		HasNode: s.State.Node.Name != "", Said: said.Reason, Found: found,
-		Since: s.Workload.Since, Now: s.Now, Grace: s.env.options.ConnectionGrace,
-	})
-	for _, c := range d.Conditions {
-		s.Assert(c)
-	}
+	s.assertAll(d.Conditions)
 	if s.NodesErr != nil && !isUnread(s.NodesErr) {
 		return Result{}, s.NodesErr
 	}
 	return Result{RequeueAfter: d.Again}, nil
+}
+
+func (s *Scope) unreadFacts() unreadFacts {
+	var down *cluster.NotConnectedError
+	said, found := s.Condition(ConditionNodeReady)
+	f := unreadFacts{
+		Down: errors.Is(s.NodesErr, cluster.ErrNotConnected), Failed: s.NodesErr != nil && !isUnread(s.NodesErr), Message: s.unread(),
+		Early:   !s.isTold() || (errors.As(s.NodesErr, &down) && down.Reason == cluster.ReasonConnecting),
+		HasNode: s.State.Node.Name != "", Said: said.Reason, Found: found,
+		Since: later(s.Workload.Since, s.Cluster.State.ControlPlaneInitializedAt), Now: s.Now, Grace: s.env.options.ConnectionGrace,
+	}
+	switch {
+	case f.Failed:
+		f.Message = seeLogs
+	case f.Down:
+		seen := s.Workload.LastSeen
+		if errors.As(s.NodesErr, &down) {
+			seen = down.LastSeen
+		}
+		f.Message = probed(seen) + "; " + f.Message
+	}
+	return f
+}
+
+// probed says in Cluster API's words when a cluster was last seen. What comes behind it says why it is not seen now.
+func probed(seen time.Time) string {
+	if seen.IsZero() {
+		return "Remote connection not established yet"
+	}
+	return "Last successful probe at " + seen.UTC().Format(time.RFC3339)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // unreadFacts are what is said about a Machine whose Node could not be looked for depends on.
@@ -58,7 +86,7 @@ type unreadFacts struct {
 	// Down: the cluster is not connected. Failed: it is not known why the Nodes are unread. Otherwise their first list has
 	// not come.
 	Down, Failed bool
-	// Early: the first attempt to connect since this process began is still under way.
+	// Early: the first attempt to connect, or the first list of Nodes, since this process began is still under way.
 	Early   bool
 	Message string
 	// HasNode: a Node was recorded.
@@ -93,8 +121,5 @@ func decideUnread(f unreadFacts) unreadDecision {
 	if left := f.Since.Add(f.Grace).Sub(f.Now); keeps && left > 0 {
 		return unreadDecision{Again: left}
 	}
-	return unreadDecision{Conditions: []metav1.Condition{
-		condition(ConditionNodeReady, metav1.ConditionUnknown, reason, f.Message),
-		condition(ConditionNodeHealthy, metav1.ConditionUnknown, reason, f.Message),
-	}}
+	return unreadDecision{Conditions: bothOfNode(metav1.ConditionUnknown, reason, f.Message)}
 }

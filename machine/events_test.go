@@ -1,0 +1,124 @@
+package machine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func reasonsOf(all []event) []string {
+	var reasons []string
+	for _, e := range all {
+		reasons = append(reasons, e.reason)
+	}
+	return reasons
+}
+
+func TestAnEventIsToldOncePerTransition(t *testing.T) {
+	deleted := bothOfNode(metav1.ConditionFalse, ReasonNodeDeleted, "Node n has been deleted while the Machine still exists")
+	for name, tc := range map[string]struct {
+		stored, written []metav1.Condition
+		want            []string
+	}{
+		"two conditions that say the same": {written: deleted, want: []string{ReasonNodeDeleted}},
+		"it was said before":               {stored: deleted, written: deleted},
+		"another message of the same":      {stored: deleted, written: bothOfNode(metav1.ConditionFalse, ReasonNodeDeleted, "Node n has been deleted")},
+		"nothing bad":                      {written: bothOfNode(metav1.ConditionTrue, ReasonNodeReady, "")},
+		"two that say different things": {
+			written: []metav1.Condition{
+				condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, ReasonCRDNotFound, "install A"),
+				condition(ConditionInfrastructureReady, metav1.ConditionFalse, ReasonCRDNotFound, "install B")},
+			want: []string{ReasonCRDNotFound, ReasonCRDNotFound}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, reasonsOf(conditionEvents(tc.stored, tc.written))); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReasonsOfEventsAreWords(t *testing.T) {
+	for _, reason := range append(troubles(), EventNodeMatched, EventNodeDrained, EventInterruptible) {
+		if !isReason(reason) || strings.ContainsAny(reason, " _:,") {
+			t.Errorf("%q is no word", reason)
+		}
+	}
+}
+
+func TestWhatAPassTellsIsRecordedOnceWhenItIsTime(t *testing.T) {
+	type pass struct {
+		tells      []string
+		recordable bool
+		want       []string
+	}
+	for name, passes := range map[string][]pass{
+		"at once":                                {{tells: []string{"A"}, recordable: true, want: []string{"A"}}},
+		"when the status is due":                 {{tells: []string{"A"}}, {}, {recordable: true, want: []string{"A"}}, {recordable: true}},
+		"not again by a pass that is repeated":   {{tells: []string{"A"}}, {tells: []string{"A"}}, {tells: []string{"A"}, recordable: true, want: []string{"A"}}, {tells: []string{"A"}, recordable: true}},
+		"again when it happens again":            {{tells: []string{"A"}, recordable: true, want: []string{"A"}}, {recordable: true}, {tells: []string{"A"}, recordable: true, want: []string{"A"}}},
+		"in the order in which they were told":   {{tells: []string{"A"}}, {tells: []string{"B"}}, {tells: []string{"C"}, recordable: true, want: []string{"A", "B", "C"}}},
+		"both of a pass":                         {{tells: []string{"A", "B"}, recordable: true, want: []string{"A", "B"}}},
+		"one that is new beside one that is not": {{tells: []string{"A"}, recordable: true, want: []string{"A"}}, {tells: []string{"A", "B"}, recordable: true, want: []string{"B"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var state telling
+			for i, p := range passes {
+				s := &Scope{}
+				for _, reason := range p.tells {
+					s.tell("Normal", reason, "Act", "note")
+					s.tell("Normal", reason, "Act", "note") // a step that is called twice
+				}
+				var now []event
+				state, now = state.tells(s.told, p.recordable)
+				if diff := cmp.Diff(p.want, reasonsOf(now)); diff != "" {
+					t.Errorf("pass %d (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestAFailureIsSaidInClusterAPIsWordsAndNeverTakenBack(t *testing.T) {
+	external := present("FakeMachine")
+	external.GVK = contract.Ref{Group: "g", Kind: "FakeMachine"}.GroupKind().WithVersion("v1")
+	for name, tc := range map[string]struct {
+		have, says failure
+		want       failure
+	}{
+		"none":            {have: failure{"R", "m"}, want: failure{"R", "m"}},
+		"both":            {says: failure{"CreateError", "no quota"}, want: failure{"CreateError", `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": no quota`}},
+		"a reason alone":  {have: failure{"R", "m"}, says: failure{Reason: "CreateError"}, want: failure{"CreateError", "m"}},
+		"a message alone": {have: failure{"R", "m"}, says: failure{Message: "x"}, want: failure{"R", `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": x`}},
+		"a long one":      {says: failure{Reason: strings.Repeat("x", 300)}, want: failure{Reason: strings.Repeat("x", maxFailureReasonLength) + " ..."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Scope{State: contract.MachineState{FailureReason: tc.have.Reason, FailureMessage: tc.have.Message}}
+			s.fails(failureOf(external, tc.says.Reason, tc.says.Message))
+			if got := (failure{s.State.FailureReason, s.State.FailureMessage}); got != tc.want {
+				t.Errorf("want %+v, got %+v", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestAStatusWaitsLongerWhileMoreOfThemWaitThanCanBeWritten(t *testing.T) {
+	for name, tc := range map[string]struct{ delay, backlog, want time.Duration }{
+		"an idle server":    {time.Second, time.Millisecond, time.Second},
+		"a busy one":        {time.Second, 10 * time.Second, 20 * time.Second},
+		"a very busy one":   {time.Second, time.Hour, maxPatience},
+		"a delay beyond it": {time.Hour, time.Hour, time.Hour},
+		"without any delay": {-1, time.Hour, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := patience(tc.delay, tc.backlog); got != tc.want {
+				t.Errorf("want %s, got %s", tc.want, got)
+			}
+		})
+	}
+}

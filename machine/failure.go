@@ -1,0 +1,56 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+)
+
+// failure is trouble that does not go away by itself, as Cluster API's deprecated failureReason and failureMessage say it. Nothing
+// is decided by it.
+type failure struct{ Reason, Message string }
+
+// reasonInvalidConfiguration is Cluster API's word for a Machine that cannot work as it is.
+const reasonInvalidConfiguration = "InvalidConfiguration"
+
+const maxFailureReasonLength = 250 // the schema allows 256
+
+// failureOf is the failure that a referenced object reports, in the words that Cluster API gives it.
+func failureOf(e External, reason, message string) failure {
+	if message != "" {
+		message = fmt.Sprintf("Failure detected from referenced resource %v with name %q: %s", e.GVK, e.Ref.Name, message)
+	}
+	return failure{reason, message}
+}
+
+// fails records a failure. What it leaves open stays as it is: a failure is never taken back.
+func (s *Scope) fails(f failure) {
+	if f == (failure{}) {
+		return
+	}
+	if f.Reason == "" {
+		f.Reason = s.State.FailureReason
+	}
+	if f.Message == "" {
+		f.Message = s.State.FailureMessage
+	}
+	s.SetFailure(bounded(f.Reason, maxFailureReasonLength), bounded(f.Message, maxMessageLength))
+}
+
+// failWithoutInfrastructure records that somebody took away the infrastructure of a running Machine. That is said for good, so the
+// API server is asked once whether it is true. Nothing is retried: the object's return is an event.
+func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
+	e := s.Infrastructure
+	if e.Presence != Absent || !s.State.InfrastructureReady.Or(false) || !s.State.Deleting.IsZero() {
+		return nil
+	}
+	f := failure{reasonInvalidConfiguration, fmt.Sprintf("Machine infrastructure resource %s %s has been deleted after provisioning was completed",
+		e.Ref.Kind, s.refKey(e))}
+	if s.State.FailureReason == f.Reason && s.State.FailureMessage == f.Message {
+		return nil
+	}
+	gone, err := s.env.confirmAbsent(ctx, e.GVK, s.refKey(e))
+	if err == nil && gone {
+		s.fails(f)
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+)
+
+func TestAMachineWaitsForItsClusterBeforeItLooksForItsNode(t *testing.T) {
+	const (
+		infrastructure = "Waiting for Cluster status.initialization.infrastructureProvisioned to be true"
+		controlPlane   = "Waiting for Cluster control plane to be initialized"
+	)
+	node := noderef.Match{Outcome: noderef.Matched, Node: nodeWith(says(corev1.NodeReady, corev1.ConditionTrue, ""))}
+	none := noderef.Match{Outcome: noderef.NotFound}
+	deleting := contract.Metadata{Deleting: time.Unix(1, 0)}
+	view := func(infrastructure, controlPlane bool) ClusterView {
+		return ClusterView{Presence: Present, State: contract.ClusterState{
+			InfrastructureProvisioned: infrastructure, ControlPlaneInitialized: controlPlane}}
+	}
+	for name, tc := range map[string]struct {
+		facts nodeFacts
+		state contract.MachineState
+		want  string // the message of InspectionFailed, empty when something else is said
+	}{
+		"nothing is there":                       {facts: nodeFacts{Synced: true, Match: none, Cluster: view(false, false)}, want: infrastructure},
+		"the infrastructure is":                  {facts: nodeFacts{Synced: true, Match: none, Cluster: view(true, false)}, want: controlPlane},
+		"even though its Node is":                {facts: nodeFacts{Synced: true, Match: node, Cluster: view(true, false)}, want: controlPlane},
+		"and while its Nodes cannot be read":     {facts: nodeFacts{Cluster: view(false, false)}, want: infrastructure},
+		"all is there":                           {facts: nodeFacts{Synced: true, Match: node, Cluster: view(true, true)}},
+		"there are no Clusters":                  {facts: nodeFacts{Synced: true, Match: node}},
+		"the Cluster could not be read":          {facts: nodeFacts{Synced: true, Match: node, Cluster: ClusterView{Presence: Unread}}},
+		"the Cluster is gone":                    {facts: nodeFacts{Synced: true, Match: node, Cluster: ClusterView{Presence: Absent}}},
+		"in a deletion its Node is not hidden":   {facts: nodeFacts{Synced: true, Match: node, Cluster: view(false, false)}, state: contract.MachineState{Metadata: deleting}},
+		"nor that it is gone":                    {facts: nodeFacts{Synced: true, Match: none, Cluster: view(false, false)}, state: contract.MachineState{Metadata: deleting, Node: contract.NodeRef{Name: "n"}}},
+		"in a deletion of one that never had it": {facts: nodeFacts{Synced: true, Match: none, Cluster: view(true, false)}, state: contract.MachineState{Metadata: deleting}, want: controlPlane},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.State = &tc.state
+			got := decideNode(tc.facts)
+			want := bothOfNode(metav1.ConditionUnknown, ReasonInspectionFailed, tc.want)
+			if same := cmp.Equal(want, got); same != (tc.want != "") {
+				t.Errorf("want %q, got %+v", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestTheHealthOfANodeIsToldInAsFewWordsAsThereAreTroubles(t *testing.T) {
+	all := func(status corev1.ConditionStatus, message string) *corev1.Node {
+		return nodeWith(says(corev1.NodeReady, status, message), says(corev1.NodeMemoryPressure, status, message),
+			says(corev1.NodeDiskPressure, status, message), says(corev1.NodePIDPressure, status, message))
+	}
+	for name, tc := range map[string]struct {
+		node   *corev1.Node
+		rules  *noderef.HealthRules
+		status metav1.ConditionStatus
+		says   string
+		ready  string
+	}{
+		"a silent kubelet": {
+			node: all(corev1.ConditionUnknown, "Kubelet stopped posting node status."), status: metav1.ConditionUnknown,
+			says: "* Node.AllConditions: Kubelet stopped posting node status.", ready: "* Node.Ready: Kubelet stopped posting node status."},
+		"no words": {
+			node:   nodeWith(says(corev1.NodeReady, corev1.ConditionFalse, ""), says(corev1.NodeMemoryPressure, corev1.ConditionFalse, "")),
+			status: metav1.ConditionFalse,
+			says:   "* Node.Ready: Condition is False\n* Node.DiskPressure: Condition not yet reported\n* Node.PIDPressure: Condition not yet reported"},
+		"in the order of the rules": {
+			node: nodeWith(says(corev1.NodeReady, corev1.ConditionUnknown, "a"), says(corev1.NodeMemoryPressure, corev1.ConditionTrue, "b"),
+				says(corev1.NodeDiskPressure, corev1.ConditionFalse, ""), says(corev1.NodePIDPressure, corev1.ConditionFalse, "")),
+			status: metav1.ConditionFalse, says: "* Node.Ready: a\n* Node.MemoryPressure: b", ready: "* Node.Ready: a"},
+		"rules of the embedder's own": {
+			node:   nodeWith(says(corev1.NodeReady, corev1.ConditionFalse, "a"), says("GPUReady", corev1.ConditionFalse, "no driver")),
+			rules:  &noderef.HealthRules{Conditions: []noderef.ConditionRule{{Type: "GPUReady", Healthy: corev1.ConditionTrue}}},
+			status: metav1.ConditionFalse, says: "* Node.GPUReady: no driver", ready: "* Node.Ready: a"},
+		"rules that ask for nothing": {
+			node: nodeWith(says(corev1.NodeReady, corev1.ConditionFalse, "a")), rules: &noderef.HealthRules{}, status: metav1.ConditionTrue, ready: "* Node.Ready: a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := decideNode(nodeFacts{Synced: true, Match: noderef.Match{Outcome: noderef.Matched, Node: tc.node}, Health: tc.rules})
+			if got[1].Status != tc.status || got[1].Message != tc.says || got[0].Message != tc.ready {
+				t.Errorf("want %s %q and Ready %q, got %+v", tc.status, tc.says, tc.ready, got)
+			}
+		})
+	}
+}
+
+func TestWhatIsSaidOfAConnectionBeginsWithClusterAPIsWords(t *testing.T) {
+	seen, now := time.Unix(1_700_000_000, 0), time.Unix(1_700_000_100, 0)
+	key := types.NamespacedName{Namespace: "ns", Name: "c"}
+	down := func(seen time.Time) error {
+		return fmt.Errorf("nodes: %w", &cluster.NotConnectedError{Cluster: key, Reason: cluster.ReasonUnreachable, Err: errors.New("refused"), LastSeen: seen})
+	}
+	for name, tc := range map[string]struct {
+		scope Scope
+		says  string
+		since time.Time
+	}{
+		"never seen": {scope: Scope{NodesErr: down(time.Time{})}, says: "Remote connection not established yet; " + down(time.Time{}).Error()},
+		"seen":       {scope: Scope{NodesErr: down(seen)}, says: "Last successful probe at 2023-11-14T22:13:20Z; " + down(seen).Error()},
+		"seen, by a connection of the embedder's own": {
+			scope: Scope{NodesErr: cluster.ErrNotConnected, Workload: Workload{LastSeen: seen, Since: seen}}, since: seen,
+			says: "Last successful probe at 2023-11-14T22:13:20Z; cluster is not connected"},
+		"grace counts from when the control plane came up": {
+			scope: Scope{NodesErr: down(seen), Workload: Workload{Since: seen}, Cluster: ClusterView{State: contract.ClusterState{ControlPlaneInitializedAt: now}}},
+			says:  "Last successful probe at 2023-11-14T22:13:20Z; " + down(seen).Error(), since: now},
+		"nobody knows why":      {scope: Scope{NodesErr: errors.New("attempt 17 failed")}, says: "Please check controller logs for errors"},
+		"the first list":        {scope: Scope{cluster: key}, says: "Waiting for the first list of Nodes of cluster ns/c"},
+		"the first list of all": {says: "Waiting for the first list of Nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.scope.env = &Reconciler{}
+			got := tc.scope.unreadFacts()
+			if got.Message != tc.says || !got.Since.Equal(tc.since) {
+				t.Errorf("want %q since %s,\ngot %q since %s", tc.says, tc.since, got.Message, got.Since)
+			}
+		})
+	}
+}

@@ -1,0 +1,322 @@
+package machine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef/propagate"
+)
+
+// setConfig writes the status of a BootstrapConfig as its provider would.
+func (w *world) setConfig(name string, status map[string]any) {
+	w.t.Helper()
+	obj := w.get(fake.BootstrapConfig(contract.V1Beta2, name))
+	before := obj.DeepCopy()
+	obj.Object["status"] = status
+	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), obj, client.MergeFrom(before)))
+}
+
+// dataCreated is the status of a BootstrapConfig that is done.
+func dataCreated(name string) map[string]any {
+	return map[string]any{"initialization": map[string]any{"dataSecretCreated": true}, "dataSecretName": name}
+}
+
+// runningByHand makes a Machine with a Node, without providers.
+func (w *world) runningByHand(name, providerID string) *unstructured.Unstructured {
+	w.t.Helper()
+	m := w.provisioned(name, providerID)
+	w.setConfig(name, dataCreated(name))
+	w.create(fake.Node(name, providerID))
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	return m
+}
+
+func textAt(m *unstructured.Unstructured, path ...string) string {
+	text, _, _ := unstructured.NestedString(m.Object, path...)
+	return text
+}
+
+func TestInfrastructureThatIsProvisionedBeforeTheBootstrapDataSkipsAPhase(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, machine.Options{})
+	m := w.provisioned("m", "fake://x/1")
+	w.reaches(m, "Provisioned")
+	require.Equal(t, machine.ReasonNotReady, conditionOf(w.get(m), machine.ConditionBootstrapConfigReady).Reason)
+}
+
+// Defect of Cluster API: a user's own data never sets the flag, and the phase stays Pending.
+func TestDataThatTheUserGaveCountsAsCreated(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, machine.Options{})
+	m := fake.Machine("m", fake.WithField(map[string]any{"dataSecretName": "mine"}, "spec", "bootstrap"))
+	w.create(fake.InfraMachine(contract.V1Beta2, "m"), m)
+	w.reaches(m, "Provisioning")
+	created, _, err := unstructured.NestedBool(w.get(m).Object, "status", "initialization", "bootstrapDataSecretCreated")
+	require.NoError(t, err)
+	require.True(t, created)
+	require.Equal(t, machine.ReasonDataSecretProvided, conditionOf(w.get(m), machine.ConditionBootstrapConfigReady).Reason)
+}
+
+func TestInfrastructureThatTakesItsWordBackIsStillRead(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, machine.Options{})
+	m := w.runningByHand("m", "fake://x/1")
+	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": false},
+		"addresses": []any{map[string]any{"type": "InternalIP", "address": "10.0.0.7"}}}, "fake://x/1")
+	w.eventually("the new address", func() string {
+		addresses, _, _ := unstructured.NestedSlice(w.get(m).Object, "status", "addresses")
+		return cmp.Diff([]any{map[string]any{"type": "InternalIP", "address": "10.0.0.7"}}, addresses)
+	})
+	require.Equal(t, machine.ReasonReady, conditionOf(w.get(m), machine.ConditionReady).Reason)
+	require.Equal(t, "Running", textAt(w.get(m), "status", "phase"))
+}
+
+func TestInfrastructureThatIsDeletedUnderARunningMachineIsToldOnceAndWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, machine.Options{})
+	m := w.runningByHand("m", "fake://x/1")
+	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}, "interruptible": true}, "fake://x/1")
+	w.eventually("the label of the Node", func() string {
+		if _, found := w.node("m").Labels[propagate.InterruptibleLabel]; !found {
+			return "it has none"
+		}
+		return ""
+	})
+	require.NoError(t, w.client.Delete(t.Context(), fake.InfraMachine(contract.V1Beta2, "m")))
+	require.Equal(t, "FakeMachine has been deleted while the Machine still exists",
+		w.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonDeleted))
+	w.isQuiet()
+	fresh := w.get(m)
+	require.Equal(t, "InvalidConfiguration", textAt(fresh, "status", "deprecated", "v1beta1", "failureReason"))
+	require.Equal(t, "Machine infrastructure resource FakeMachine default/m has been deleted after provisioning was completed",
+		textAt(fresh, "status", "deprecated", "v1beta1", "failureMessage"))
+	require.Equal(t, "Running", textAt(fresh, "status", "phase"))
+	require.Equal(t, "* InfrastructureReady: FakeMachine has been deleted while the Machine still exists",
+		conditionOf(fresh, machine.ConditionReady).Message)
+	require.Len(t, w.events(machine.ReasonDeleted), 1)
+	require.Len(t, w.events(machine.EventInterruptible), 1)
+}
+
+func TestABootstrapConfigThatIsDeletedLaterIsNoLoop(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, machine.Options{})
+	m := w.runningByHand("m", "fake://x/1")
+	require.NoError(t, w.client.Delete(t.Context(), fake.BootstrapConfig(contract.V1Beta2, "m")))
+	require.Equal(t, "FakeConfig does not exist", w.conditionIs(m, machine.ConditionBootstrapConfigReady, machine.ReasonDoesNotExist))
+	w.isQuiet()
+	fresh := w.get(m)
+	require.Equal(t, "* BootstrapConfigReady: FakeConfig does not exist", conditionOf(fresh, machine.ConditionReady).Message)
+	require.Equal(t, "m", textAt(fresh, "spec", "bootstrap", "dataSecretName"))
+}
+
+func TestANodeThatIsDeletedUnderItsMachineIsOneEventAndNoLoop(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, machine.Options{})
+	m := w.runningByHand("m", "fake://x/1")
+	require.NoError(t, w.client.Delete(t.Context(), w.node("m")))
+	for _, kind := range []string{machine.ConditionNodeReady, machine.ConditionNodeHealthy} {
+		require.Equal(t, "Node m has been deleted while the Machine still exists", w.conditionIs(m, kind, machine.ReasonNodeDeleted))
+		require.Equal(t, metav1.ConditionFalse, conditionOf(w.get(m), kind).Status)
+	}
+	w.isQuiet()
+	require.Len(t, w.events(machine.ReasonNodeDeleted), 1)
+	require.Equal(t, "Running", textAt(w.get(m), "status", "phase"))
+}
+
+func TestANodeThatComesBackUnderAnotherNameIsTheMachines(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, machine.Options{})
+	m := w.runningByHand("m", "fake://x/1")
+	require.NoError(t, w.client.Delete(t.Context(), w.node("m")))
+	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeDeleted)
+	w.create(fake.Node("other", "fake://x/1"))
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.eventually("the new name", func() string { return cmp.Diff("other", textAt(w.get(m), "status", "nodeRef", "name")) })
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+	require.Nil(t, w.node("other"))
+}
+
+func TestAProviderIDThatChangesLaterTakesTheMachineToAnotherNode(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, machine.Options{})
+	m := w.runningByHand("m", "fake://x/1")
+	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/2")
+	message := w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeDeleted)
+	require.Contains(t, message, `its spec.providerID is "fake://x/1", this Machine's is "fake://x/2"`)
+	w.isQuiet()
+	require.Equal(t, "fake://x/2", providerIDOf(w.get(m)))
+	w.create(fake.Node("second", "fake://x/2"))
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	require.Equal(t, "second", textAt(w.get(m), "status", "nodeRef", "name"))
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+	require.False(t, w.node("m").Spec.Unschedulable, "the Node that it had before is left alone")
+}
+
+// defaults are the conditions that each Machine has from its first status on.
+func defaults() []string {
+	return []string{
+		machine.ConditionAvailable, machine.ConditionReady, machine.ConditionBootstrapConfigReady, machine.ConditionInfrastructureReady,
+		machine.ConditionNodeHealthy, machine.ConditionNodeReady, machine.ConditionUpdating, machine.ConditionPaused, machine.ConditionDeleting,
+	}
+}
+
+func TestEveryStatusHasAllConditionsAndNoneIsUnknownWithoutAReason(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: -1}, infrastructure: fake.Infrastructure{
+		ProviderOptions: fake.ProviderOptions{Delay: fake.Constant(50 * time.Millisecond)}, NodeDelay: fake.Constant(50 * time.Millisecond)}})
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(fake.MachineGVK())
+	events, err := w.client.Watch(t.Context(), list, client.InNamespace("default"))
+	require.NoError(t, err)
+	m := w.machineWith("m1")
+	w.conditionIs(m, machine.ConditionAvailable, machine.ReasonAvailable)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+	statuses := 0
+	defer events.Stop()
+	for e := range events.ResultChan() {
+		if e.Type == watch.Deleted {
+			break
+		}
+		seen, ok := e.Object.(*unstructured.Unstructured)
+		require.True(t, ok)
+		if _, found := seen.Object["status"]; !found {
+			continue
+		}
+		statuses++
+		all, err := contract.ConditionsAt("status", "conditions").Get(seen.Object, nil)
+		require.NoError(t, err)
+		var kinds []string
+		for _, c := range all {
+			kinds = append(kinds, c.Type)
+			if c.Reason == "" || (c.Status != metav1.ConditionTrue && c.Status != metav1.ConditionFalse && c.Message == "") {
+				t.Errorf("%s says nothing: %+v", c.Type, c)
+			}
+		}
+		if diff := cmp.Diff(defaults(), kinds); diff != "" {
+			t.Errorf("status %d (-want +got):\n%s", statuses, diff)
+		}
+	}
+	require.NotZero(t, statuses)
+}
+
+func TestAMachineIsAvailableAfterItsTimeAndShowsAnUpdateInPlace(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, machine.Options{})
+	m := fake.Machine("m", fake.WithField(int64(1), "spec", "minReadySeconds"))
+	w.create(fake.BootstrapConfig(contract.V1Beta2, "m"), fake.InfraMachine(contract.V1Beta2, "m"), m)
+	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/1")
+	w.setConfig("m", dataCreated("m"))
+	w.create(fake.Node("m", "fake://x/1"))
+	w.conditionIs(m, machine.ConditionAvailable, machine.ReasonWaitingForMinReadySeconds)
+	w.conditionIs(m, machine.ConditionAvailable, machine.ReasonAvailable)
+
+	mark := func(value any) {
+		base := w.get(m)
+		marked := base.DeepCopy()
+		annotations := marked.GetAnnotations()
+		delete(annotations, contract.PendingHooksAnnotation)
+		if value != nil {
+			annotations[contract.PendingHooksAnnotation] = "UpdateMachine"
+		}
+		marked.SetAnnotations(annotations)
+		require.NoError(t, w.client.Patch(t.Context(), marked, client.MergeFrom(base)))
+	}
+	mark("")
+	w.reaches(m, "Updating")
+	require.Equal(t, "* Updating: In-place update in progress", conditionOf(w.get(m), machine.ConditionReady).Message)
+	mark(nil)
+	w.reaches(m, "Running")
+}
+
+func TestTheConditionsOfAMachineOfV1Beta1StandInBothLists(t *testing.T) {
+	t.Parallel()
+	gvk := fake.MachineGVK().GroupKind().WithVersion("v1beta1")
+	reference := func(apiVersion, kind string) map[string]any {
+		return map[string]any{"apiVersion": apiVersion, "kind": kind, "namespace": "default", "name": "m1"}
+	}
+	w := newWorld(t, worldOptions{kind: contract.Unstructured(gvk, contract.MachineV1Beta1())})
+	m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"clusterName":       "demo",
+		"infrastructureRef": reference(fake.InfraMachineGVK(contract.V1Beta2).GroupVersion().String(), "FakeMachine"),
+		"bootstrap":         map[string]any{"configRef": reference(fake.BootstrapConfigGVK(contract.V1Beta2).GroupVersion().String(), "FakeConfig")},
+	}}}
+	m.SetGroupVersionKind(gvk)
+	m.SetNamespace("default")
+	m.SetName("m1")
+	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"), m)
+	w.says(contract.Unstructured(gvk, contract.MachineV1Beta1()), m, machine.ConditionAvailable, machine.ReasonAvailable)
+	fresh := w.get(m)
+	for name, list := range map[string]contract.ConditionsField{
+		"v1beta2": contract.ConditionsAt("status", "v1beta2", "conditions"),
+		"v1beta1": contract.ConditionsShaped(contract.ShapeV1Beta1, "status", "conditions"),
+	} {
+		for _, kind := range defaults() {
+			if _, found, err := list.Find(fresh.Object, kind); !found || err != nil {
+				t.Errorf("%s is not in the list of %s: %v", kind, name, err)
+			}
+		}
+	}
+}
+
+func TestAMachineCostsFewWritesFromItsCreationToItsEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: machine.DefaultStatusDelay}})
+	m := w.machineWith("m1")
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+	w.eventually("the event of the drain", func() string {
+		if len(w.events(machine.EventNodeDrained)) == 0 {
+			return "there is none"
+		}
+		return ""
+	})
+	counts := w.writes()
+	t.Logf("writes: %v", counts)
+	want := map[string]int{"FakeConfig": 2, "FakeMachine": 2, "Machine": 6, "Machine/status": 2, "Node": 3, "Event": 2}
+	for kind, most := range want {
+		if counts[kind] > most {
+			t.Errorf("%s: want at most %d writes, got %d: %v", kind, most, counts[kind], counts)
+		}
+	}
+	require.Len(t, counts, len(want))
+	var node corev1.Node
+	require.Error(t, w.client.Get(t.Context(), client.ObjectKey{Name: "m1"}, &node))
+}
+
+func TestANodeThatIsNewToADeletionIsRecordedAtOnce(t *testing.T) {
+	t.Parallel()
+	// A status would wait for longer than this test does.
+	w := byHandWorld(t, machine.Options{StatusDelay: time.Minute})
+	m := w.runningByHand("m", "fake://x/1")
+	hook := contract.PreDrainHook + "/test"
+	w.patched(m, func(u *unstructured.Unstructured) {
+		annotations := u.GetAnnotations()
+		annotations[hook] = ""
+		u.SetAnnotations(annotations)
+	})
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	require.NoError(t, w.client.Delete(t.Context(), w.node("m")))
+	w.create(fake.Node("m", "fake://x/1"))
+	w.patched(m, func(u *unstructured.Unstructured) {
+		annotations := u.GetAnnotations()
+		delete(annotations, hook)
+		u.SetAnnotations(annotations)
+	})
+	w.goes(m)
+	require.Nil(t, w.node("m"))
+}

@@ -1,0 +1,180 @@
+package machine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+)
+
+// with replaces conditions of a Machine that is well.
+func with(changed ...metav1.Condition) []metav1.Condition {
+	yes := func(kind string) metav1.Condition { return condition(kind, metav1.ConditionTrue, "Ready", "") }
+	return append(changed,
+		condition(ConditionDeleting, metav1.ConditionFalse, ReasonNotDeleting, ""),
+		condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, ""),
+		yes(ConditionBootstrapConfigReady), yes(ConditionInfrastructureReady), yes(ConditionNodeHealthy),
+	)
+}
+
+func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
+	no := func(kind, message string) metav1.Condition {
+		return condition(kind, metav1.ConditionFalse, "NotReady", message)
+	}
+	unknown := func(kind, message string) metav1.Condition {
+		return condition(kind, metav1.ConditionUnknown, "Dunno", message)
+	}
+	for name, tc := range map[string]struct {
+		facts  readyFacts
+		status metav1.ConditionStatus
+		says   []string
+	}{
+		"all is well": {facts: readyFacts{Conditions: with()}, status: metav1.ConditionTrue},
+		"one is false": {
+			facts:  readyFacts{Conditions: with(no(ConditionInfrastructureReady, "no quota"))},
+			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady: no quota"}},
+		"without a message its reason is told": {
+			facts:  readyFacts{Conditions: with(no(ConditionInfrastructureReady, ""))},
+			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady: NotReady"}},
+		"one is missing": {
+			facts:  readyFacts{Conditions: with()[:4]},
+			status: metav1.ConditionUnknown, says: []string{"* NodeHealthy: Condition not yet reported"}},
+		"bad news count more than unknown ones and keep their place": {
+			facts:  readyFacts{Conditions: with(unknown(ConditionBootstrapConfigReady, "unread"), no(ConditionNodeHealthy, "ill"))},
+			status: metav1.ConditionFalse, says: []string{"* BootstrapConfigReady: unread", "* NodeHealthy: ill"}},
+		"what is well and says something is told when all is well": {
+			facts:  readyFacts{Conditions: with(condition(ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"))},
+			status: metav1.ConditionTrue, says: []string{"* InfrastructureReady: spot"}},
+		"and not when something is not": {
+			facts:  readyFacts{Conditions: with(condition(ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"), no(ConditionNodeHealthy, "ill"))},
+			status: metav1.ConditionFalse, says: []string{"* NodeHealthy: ill"}},
+		"an update in place": {
+			facts:  readyFacts{Conditions: with(condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress"))},
+			status: metav1.ConditionFalse, says: []string{"* Updating: In-place update in progress"}},
+		"a health check that failed": {
+			facts:  readyFacts{Conditions: with(no(ConditionHealthCheckSucceeded, "unhealthy for 5m"))},
+			status: metav1.ConditionFalse, says: []string{"* HealthCheckSucceeded: unhealthy for 5m"}},
+		"a list is indented": {
+			facts:  readyFacts{Conditions: with(no(ConditionNodeHealthy, "* Node.Ready: no CNI\n* Node.DiskPressure: full"))},
+			status: metav1.ConditionFalse, says: []string{"* NodeHealthy:", "  * Node.Ready: no CNI", "  * Node.DiskPressure: full"}},
+		"lines become a list": {
+			facts:  readyFacts{Conditions: with(no(ConditionInfrastructureReady, "two things:\n* a\n* b"))},
+			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady:", "  * two things:", "    * a", "    * b"}},
+		"a readiness gate that is missing": {
+			facts:  readyFacts{Conditions: with(), Gates: []contract.ReadinessGate{{ConditionType: "Licensed"}}},
+			status: metav1.ConditionUnknown, says: []string{"* Licensed: Condition not yet reported"}},
+		"a readiness gate that is closed": {
+			facts:  readyFacts{Conditions: with(no("Licensed", "expired")), Gates: []contract.ReadinessGate{{ConditionType: "Licensed"}}},
+			status: metav1.ConditionFalse, says: []string{"* Licensed: expired"}},
+		"a negative readiness gate that is open": {
+			facts:  readyFacts{Conditions: with(no("Banned", "")), Gates: []contract.ReadinessGate{{ConditionType: "Banned", Negative: true}}},
+			status: metav1.ConditionTrue},
+		"a negative readiness gate that is closed": {
+			facts: readyFacts{Conditions: with(condition("Banned", metav1.ConditionTrue, "R", "by admin")),
+				Gates: []contract.ReadinessGate{{ConditionType: "Banned", Negative: true}}},
+			status: metav1.ConditionFalse, says: []string{"* Banned: by admin"}},
+		"a condition that is asked for twice is told once": {
+			facts:  readyFacts{Conditions: with(no(ConditionNodeHealthy, "ill")), Gates: []contract.ReadinessGate{{ConditionType: ConditionNodeHealthy}}},
+			status: metav1.ConditionFalse, says: []string{"* NodeHealthy: ill"}},
+		"Ready cannot wait for itself": {
+			facts:  readyFacts{Conditions: with(), Gates: []contract.ReadinessGate{{ConditionType: ConditionReady}}},
+			status: metav1.ConditionUnknown, says: []string{"The readiness gate Ready is the condition itself: remove it from spec.readinessGates"}},
+		"in a deletion it is well that things are gone": {
+			facts: readyFacts{Deleting: true, Stage: "the stage", Conditions: with(
+				condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeletingNode, "very long"),
+				condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, ReasonDoesNotExist, ""), condition(ConditionInfrastructureReady, metav1.ConditionFalse, ReasonDeleted, ""),
+				condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeDeleted, ""))},
+			status: metav1.ConditionFalse, says: []string{"* Deleting: the stage"}},
+		"but not that they are ill": {
+			facts: readyFacts{Deleting: true, Stage: "the stage", Conditions: with(no(ConditionNodeHealthy, "ill"),
+				condition(ConditionDeleting, metav1.ConditionTrue, ReasonDrainingNode, ""))},
+			status: metav1.ConditionFalse, says: []string{"* Deleting: the stage", "* NodeHealthy: ill"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reasons := map[metav1.ConditionStatus]string{
+				metav1.ConditionTrue: ReasonReady, metav1.ConditionFalse: ReasonNotReady, metav1.ConditionUnknown: ReasonReadyUnknown,
+			}
+			want := condition(ConditionReady, tc.status, reasons[tc.status], strings.Join(tc.says, "\n"))
+			if name == "Ready cannot wait for itself" {
+				want.Reason = ReasonInternalError
+			}
+			if diff := cmp.Diff(want, summarise(tc.facts)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestComponentsOfAControlPlaneThatSayTheSameAreOneLine(t *testing.T) {
+	for name, tc := range map[string]struct{ lines, want []string }{
+		"all the same": {
+			lines: []string{"* NodeHealthy: ill", "* APIServerPodHealthy: down", "* ControllerManagerPodHealthy: down", "* EtcdPodHealthy: down", "* X: y"},
+			want:  []string{"* NodeHealthy: ill", "* Control plane components: down", "* X: y"}},
+		"one says something else": {
+			lines: []string{"* APIServerPodHealthy: down", "* SchedulerPodHealthy: up"},
+			want:  []string{"* APIServerPodHealthy: down", "* SchedulerPodHealthy: up"}},
+		"only one": {lines: []string{"* SchedulerPodHealthy: down"}, want: []string{"* SchedulerPodHealthy: down"}},
+		"an etcd member is no component": {
+			lines: []string{"* EtcdMemberHealthy: down", "* EtcdPodHealthy: down"}, want: []string{"* EtcdMemberHealthy: down", "* EtcdPodHealthy: down"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, joinComponents(tc.lines)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestADeletionThatTakesLongSaysWhyInFewWords(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	blocked := func(reasons ...drain.Reason) []drain.Blocker {
+		var all []drain.Blocker
+		for _, reason := range reasons {
+			all = append(all, drain.Blocker{Reason: reason})
+		}
+		return all
+	}
+	for name, tc := range map[string]struct {
+		facts stageFacts
+		want  string
+		again time.Duration
+	}{
+		"young": {
+			facts: stageFacts{Reason: ReasonDrainingNode, Deleting: ago(5 * time.Minute), DrainStarted: ago(5 * time.Minute), Blockers: blocked(drain.ReasonBudgetExhausted)},
+			want:  "Machine deletion in progress, stage: DrainingNode", again: 10 * time.Minute},
+		"old": {
+			facts: stageFacts{Reason: ReasonWaitingForPreDrainHook, Deleting: ago(15 * time.Minute)},
+			want:  "Machine deletion in progress since more than 15m, stage: WaitingForPreDrainHook"},
+		"old with a young drain": {
+			facts: stageFacts{Reason: ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Minute), Blockers: blocked(drain.ReasonBudgetExhausted)},
+			want:  "Machine deletion in progress since more than 15m, stage: DrainingNode", again: 4 * time.Minute},
+		"nothing is known to hold it up": {
+			facts: stageFacts{Reason: ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour)},
+			want:  "Machine deletion in progress since more than 15m, stage: DrainingNode"},
+		"a budget": {
+			facts: stageFacts{Reason: ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour), Blockers: blocked(drain.ReasonBudgetNeverAllows)},
+			want:  "Machine deletion in progress since more than 15m, stage: DrainingNode, delay likely due to PodDisruptionBudgets"},
+		"everything": {
+			facts: stageFacts{Reason: ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour),
+				Blockers: blocked(drain.ReasonForbidden, drain.ReasonBudgetExhausted), Counts: drain.Counts{Terminating: 1, Completing: 1}},
+			want: "Machine deletion in progress since more than 15m, stage: DrainingNode, delay likely due to " +
+				"PodDisruptionBudgets, Pods not terminating, Pod eviction errors, Pods not completed yet"},
+		"another stage than the drain": {
+			facts: stageFacts{Reason: ReasonWaitingForVolumeDetach, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour), Counts: drain.Counts{Terminating: 1}},
+			want:  "Machine deletion in progress since more than 15m, stage: WaitingForVolumeDetach"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.Now = now
+			got, again := decideStage(tc.facts)
+			if got != tc.want || again != tc.again {
+				t.Errorf("want %q again after %s,\ngot  %q after %s", tc.want, tc.again, got, again)
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package machine
+
+import (
+	"reflect"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// settleStatus decides whether the status is written in this pass.
+func (s *Scope) settleStatus(status, main contract.MachineUpdate) (bool, time.Duration, error) {
+	dirty := s.statusDirty(status)
+	if dirty {
+		var err error
+		if dirty, err = s.changes(status); err != nil {
+			return false, 0, err
+		}
+	}
+	forced, err := s.forcesStatus(status)
+	if err != nil {
+		return false, 0, err
+	}
+	ready, _ := findCondition(s.asserted, ConditionReady)
+	nodeReady, _ := findCondition(s.asserted, ConditionNodeReady)
+	write, again, pending := settle(settleFacts{
+		Dirty:       dirty,
+		Urgent:      forced,
+		Final:       ready.Status == metav1.ConditionTrue && main.ProviderID.Keeps() && main.DataSecretName.Keeps(),
+		Expecting:   (!status.Node.Keeps() && nodeReady.Status != metav1.ConditionTrue) || s.drainEnds(),
+		Pending:     s.env.memory.settling(s.State.Key),
+		Fingerprint: fingerprint(s.State.Phase, s.asserted),
+		Now:         s.Now,
+		Delay:       patience(s.env.options.StatusDelay, s.env.memory.backlog()),
+	})
+	s.env.memory.setSettling(s.State.Key, pending)
+	return write, again, nil
+}
+
+// drainEnds reports whether a drain has no pod left to wait for, and only makes sure that none came at the last moment.
+func (s *Scope) drainEnds() bool {
+	return s.waiting != nil && s.waiting.Total == s.waiting.Ignored
+}
+
+// forcesStatus reports whether what a step needs stored is in the status. Much of it is in annotations, and written with the
+// metadata: then the status has time to settle.
+func (s *Scope) forcesStatus(u contract.MachineUpdate) (bool, error) {
+	if s.urgent && (len(s.told) > 0 || !s.update.Finalizers.Keeps()) {
+		return true, nil // what was told, and that the deletion is completed, is in the conditions
+	}
+	needed := contract.MachineUpdate{DrainedNode: u.DrainedNode, VolumesDetachedNode: u.VolumesDetachedNode}
+	if s.urgent {
+		needed.Node, needed.PreDrainStarted, needed.DrainStarted = u.Node, u.PreDrainStarted, u.DrainStarted
+		needed.VolumeDetachStarted, needed.PreTerminateStarted = u.VolumeDetachStarted, u.PreTerminateStarted
+	}
+	if reflect.DeepEqual(needed, contract.MachineUpdate{}) {
+		return s.urgent, nil // what is needed are the conditions
+	}
+	before, after, err := s.apply(s.Object, needed)
+	if err != nil {
+		return false, err
+	}
+	patch, _ := contract.MergePatch(statusOf(before), statusOf(after))
+	return patch != nil, nil
+}
+
+// statusDirty reports whether the state differs from the one that was read. It is cheap; changes has the last word.
+func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
+	return !u.Phase.Keeps() || !u.Node.Keeps() || !u.BootstrapReady.Keeps() || !u.InfrastructureReady.Keeps() ||
+		!u.Addresses.Keeps() || !u.FailureDomain.Keeps() || !u.FailureReason.Keeps() || !u.FailureMessage.Keeps() ||
+		!u.CertificatesExpire.Keeps() || stageStarted(u) || len(u.RemoveConditions) > 0 ||
+		(s.observes() && s.State.ObservedGeneration != s.generation) ||
+		len(changedConditions(s.stored, s.asserted, s.generation, s.Now)) > 0
+}
+
+// changes reports whether writing an update would change the object. Not every shape keeps all that an update says: one
+// without a place for the generation, for example, would be dirty for ever.
+func (s *Scope) changes(u contract.MachineUpdate) (bool, error) {
+	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
+	u.ObservedGeneration = s.observed()
+	before, after, err := s.apply(s.Object, u)
+	if err != nil {
+		return false, err
+	}
+	patch, _ := contract.MergePatch(before, after)
+	return patch != nil, nil
+}

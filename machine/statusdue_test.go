@@ -1,0 +1,74 @@
+package machine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+)
+
+func TestOnlyAStatusThatHoldsWhatAStepNeedsIsWrittenAtOnce(t *testing.T) {
+	gvk := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
+	inStatus := *contract.MachineV1Beta2()
+	inStatus.DrainedNodeUID = contract.At[string]("status", "drained")
+	now := time.Unix(1000, 0)
+	for name, tc := range map[string]struct {
+		layout *contract.MachineLayout
+		step   func(*Scope)
+		want   bool
+	}{
+		"nothing is needed":            {step: func(*Scope) {}},
+		"a start time":                 {step: func(s *Scope) { s.SetDrainStarted(now) }, want: true},
+		"a Node":                       {step: func(s *Scope) { s.SetNode(contract.NodeRef{Name: "n", UID: "u"}); s.urgent = true }, want: true},
+		"a drain, in an annotation":    {step: func(s *Scope) { s.SetDrained("u"); s.urgent = true }},
+		"a drain, in the status":       {layout: &inStatus, step: func(s *Scope) { s.SetDrained("u"); s.urgent = true }, want: true},
+		"a drain and the volumes":      {step: func(s *Scope) { s.SetDrained("u"); s.SetVolumesDetached("u"); s.urgent = true }},
+		"a drain, and volumes started": {step: func(s *Scope) { s.SetDrained("u"); s.SetVolumeDetachStarted(now) }, want: true},
+		"a drain that was given up":    {step: func(s *Scope) { s.SetDrained("u"); s.tell("Warning", "R", "A", "n"); s.urgent = true }, want: true},
+		"the end, and a drain":         {step: func(s *Scope) { s.SetDrained("u"); s.SetFinalizers([]string{"others"}); s.urgent = true }, want: true},
+		"a drain that nobody hurries":  {layout: &inStatus, step: func(s *Scope) { s.SetDrained("u") }, want: true},
+		"the conditions themselves":    {step: func(s *Scope) { s.SetFinalizers([]string{"others"}); s.urgent = true }, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.layout == nil {
+				tc.layout = contract.MachineV1Beta2()
+			}
+			kind := contract.Unstructured(gvk, tc.layout)
+			s := &Scope{Object: kind.New(), env: &Reconciler{kind: kind}}
+			tc.step(s)
+			_, status := split(s.update)
+			got, err := s.forcesStatus(status)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestADrainWithoutPodsIsAboutToEnd(t *testing.T) {
+	require.False(t, (&Scope{}).drainEnds(), "no drain")
+	require.True(t, (&Scope{waiting: &drain.Counts{Total: 2, Ignored: 2}}).drainEnds())
+	require.False(t, (&Scope{waiting: &drain.Counts{Total: 2, Ignored: 1, Terminating: 1}}).drainEnds())
+}
+
+func TestTheBacklogIsThatOfRecentWrites(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	m := newMemory(clock)
+	require.Zero(t, m.backlog())
+	for range 100 {
+		m.took(time.Second)
+	}
+	require.Zero(t, m.backlog(), "nothing waits")
+	for i := range 10 {
+		m.setSettling(types.NamespacedName{Name: fmt.Sprint(i)}, settling{Fingerprint: 1})
+	}
+	require.InDelta(t, 10*time.Second, m.backlog(), float64(10*time.Millisecond))
+	clock.SetTime(clock.Now().Add(2 * maxPatience))
+	require.Zero(t, m.backlog(), "it was long ago")
+}
