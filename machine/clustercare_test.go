@@ -142,7 +142,9 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 	for _, m := range machines {
 		w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
 	}
-	v.set("unknown", func(v *machine.ClusterView) { v.ControlPlane = machine.External{Ref: plane.Ref, Presence: machine.Unread} })
+	v.set("unknown", func(v *machine.ClusterView) {
+		v.ControlPlane = machine.External{Ref: plane.Ref, Presence: machine.Unread}
+	})
 	require.NoError(t, w.client.Delete(t.Context(), machines["unknown"]))
 	message := w.conditionIs(machines["unknown"], machine.ConditionDeleting, machine.ReasonDeleting)
 	require.Contains(t, message, "the control plane Plane p could not be read")

@@ -13,6 +13,6 @@
 // # Limits
 //
 // It acts on Machines only, and on Nodes of the cluster that it talks to or, with --workload-clusters, of those that Machines
-// name. Clusters, if there are any, it only reads (--clusters): it does not
-// look after them or their control planes. It serves no webhooks.
+// name. Clusters (--clusters), MachineSets and MachineDeployments, if there are any, it only reads: it does not look after them or
+// their control planes. It serves no webhooks.
 package main

@@ -156,10 +156,10 @@ func TestClustersAreReadIfTheyAreServedOrAskedFor(t *testing.T) {
 		if c.served {
 			require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.ClusterGVK())))
 		}
-		served, err := lookAtServer(store.RESTConfig())
+		has, err := lookAtServer(store.RESTConfig())
 		require.NoError(t, err)
-		require.Equal(t, c.served, served)
-		got, err := options{clusters: c.flag}.readsClusters(served)
+		require.Equal(t, c.served, has.clusters)
+		got, err := options{clusters: c.flag}.readsClusters(has.clusters)
 		if c.err != "" {
 			require.ErrorContains(t, err, c.err)
 			continue

@@ -3,15 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,27 +24,25 @@ import (
 )
 
 const (
-	userAgent = "machinist-manager"
-	// lookTimeout is for how long the first request may take.
-	lookTimeout = 10 * time.Second
-
+	userAgent       = "machinist-manager"
 	machineResource = "machines"
 	clusterResource = "clusters"
 )
 
 // machineGVK is the kind that is managed.
-func machineGVK() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
+func machineGVK() schema.GroupVersionKind { return kindOf("Machine") }
+
+func kindOf(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: kind}
 }
 
 // newManager returns a manager that is ready to start. Trouble that a person must mend is found here.
 func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logger) (ctrl.Manager, error) {
-	hasClusters, err := lookAtServer(cfg)
+	has, err := lookAtServer(cfg)
 	if err != nil {
 		return nil, err
 	}
-	readsClusters, err := o.readsClusters(hasClusters)
-	if err != nil {
+	if has.clusters, err = o.readsClusters(has.clusters); err != nil {
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(cfg, managerOptions(o, log))
@@ -66,25 +60,33 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 		Policy:      machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})},
 		WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 	}
-	log.Info("looking after Machines", "clusters", readsClusters, "watchFilter", o.watchFilter)
-	if err := addReconciler(ctx, mgr, o, readsClusters, options); err != nil {
+	log.Info("looking after Machines", "clusters", has.clusters, "rollouts", has.rollouts, "watchFilter", o.watchFilter)
+	if err := addReconciler(ctx, mgr, o, has, options); err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
 	return mgr, nil
 }
 
 // addReconciler has Nodes and Clusters looked for where the flags say.
-func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, readsClusters bool, options machine.Options) error {
+func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served, options machine.Options) error {
 	ports, err := portsFor(ctx, mgr, o, options)
 	if err != nil {
 		return err
 	}
-	if readsClusters {
+	if has.clusters {
 		clusters, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{})
 		if err != nil {
 			return err
 		}
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+	}
+	if has.rollouts {
+		rollouts, err := machine.RolloutFromManager(mgr, contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
+			contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()))
+		if err != nil {
+			return err
+		}
+		ports.RolloutOf, ports.RolloutEvents = rollouts.Of, rollouts.Source
 	}
 	r, err := machine.New(contract.Unstructured(machineGVK(), contract.MachineV1Beta2()), ports, options)
 	if err != nil {
@@ -155,36 +157,6 @@ func restConfig(o options) (*rest.Config, error) {
 		cfg.Burst = max(1, int(2*o.qps))
 	}
 	return cfg, nil
-}
-
-// lookAtServer asks once for what everything else depends on, so that the answer can be a sentence, and whether there are
-// Clusters.
-func lookAtServer(cfg *rest.Config) (hasClusters bool, err error) {
-	quick := rest.CopyConfig(cfg)
-	quick.Timeout = lookTimeout
-	client, err := discovery.NewDiscoveryClientForConfig(quick)
-	if err != nil {
-		return false, fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
-	}
-	served, err := client.ServerResourcesForGroupVersion(machineGVK().GroupVersion().String())
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, notServed(cfg)
-	case err != nil:
-		return false, fmt.Errorf("the API server at %s cannot be used: %w; check the kubeconfig, and that the server runs", cfg.Host, err)
-	}
-	has := func(resource string) bool {
-		return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
-	}
-	if !has(machineResource) {
-		return false, notServed(cfg)
-	}
-	return has(clusterResource), nil
-}
-
-func notServed(cfg *rest.Config) error {
-	return fmt.Errorf("the API server at %s does not serve %s of %s: install Cluster API's CRDs (v1.11 or later)",
-		cfg.Host, machineResource, machineGVK().GroupVersion())
 }
 
 func managerOptions(o options, log logr.Logger) ctrl.Options {

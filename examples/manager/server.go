@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+)
+
+// lookTimeout is for how long the first request may take.
+const lookTimeout = 10 * time.Second
+
+// served is which of Cluster API's kinds there are beside Machines.
+type served struct {
+	clusters bool
+	rollouts bool // MachineSets and MachineDeployments
+}
+
+// lookAtServer asks once for what everything else depends on, so that the answer can be a sentence, and for what there is besides.
+func lookAtServer(cfg *rest.Config) (served, error) {
+	quick := rest.CopyConfig(cfg)
+	quick.Timeout = lookTimeout
+	client, err := discovery.NewDiscoveryClientForConfig(quick)
+	if err != nil {
+		return served{}, fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
+	}
+	list, err := client.ServerResourcesForGroupVersion(machineGVK().GroupVersion().String())
+	switch {
+	case apierrors.IsNotFound(err):
+		return served{}, notServed(cfg)
+	case err != nil:
+		return served{}, fmt.Errorf("the API server at %s cannot be used: %w; check the kubeconfig, and that the server runs", cfg.Host, err)
+	}
+	has := func(resource string) bool {
+		return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
+	}
+	if !has(machineResource) {
+		return served{}, notServed(cfg)
+	}
+	return served{clusters: has(clusterResource), rollouts: has("machinesets") && has("machinedeployments")}, nil
+}
+
+func notServed(cfg *rest.Config) error {
+	return fmt.Errorf("the API server at %s does not serve %s of %s: install Cluster API's CRDs (v1.11 or later)",
+		cfg.Host, machineResource, machineGVK().GroupVersion())
+}
