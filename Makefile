@@ -21,6 +21,9 @@ BENCH ?= .
 ROUNDS ?= 1
 SCENARIO ?=
 ARMS ?=
+MACHINES ?= 500
+LIMITS ?=
+STEADY ?= 0s
 
 # Everything is pure Go. Only the race detector needs cgo.
 export CGO_ENABLED := 0
@@ -55,6 +58,10 @@ bench: ## Benchmarks with allocations (BENCH=regexp picks some)
 .PHONY: bench-drain
 bench-drain: control-plane ## Drains side by side with kubectl and Cluster API on a real control plane (ROUNDS=3 prints medians; SCENARIO=1,4, ARMS=ours,kubectl)
 	$(GO) run ./examples/controlplane/drainbench --rounds $(ROUNDS) --scenario '$(SCENARIO)' --arms '$(ARMS)'
+
+.PHONY: bench-machine
+bench-machine: control-plane ## Machines side by side with Cluster API on a real control plane (MACHINES=500, LIMITS=default,off, ARMS=ours,capi, ROUNDS, STEADY=5m)
+	$(GO) run ./examples/controlplane/machinebench --machines $(MACHINES) --rounds $(ROUNDS) --arms '$(ARMS)' --limits '$(LIMITS)' --steady $(STEADY)
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)

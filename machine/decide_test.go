@@ -132,9 +132,12 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		state contract.MachineState
 		want  drainAction
 	}{
-		"excluded by annotation":              {facts: drainFacts{Excluded: true, NodesSynced: true, Match: matched}, want: drainSkip},
-		"the machine is gone":                 {facts: drainFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: drainSkip},
-		"the machine is going":                {facts: drainFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}, want: drainSkip},
+		"excluded by annotation": {facts: drainFacts{Excluded: true, NodesSynced: true, Match: matched}, want: drainSkip},
+		"the machine is gone":    {facts: drainFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: drainSkip},
+		"the machine is going":   {facts: drainFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}, want: drainSkip},
+		"an unread machine may have been drained by an earlier process": {
+			facts: drainFacts{Infrastructure: External{Presence: Unread}, NodesSynced: true, Match: matched},
+			state: contract.MachineState{DrainStarted: now}, want: drainWait},
 		"an unread machine is not a gone one": {facts: drainFacts{Infrastructure: External{Presence: Unread}, NodesSynced: true, Match: matched}, want: drainStart},
 		"unread Nodes are not missing":        {facts: drainFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainUnread},
 		"nothing is done about the Node":      {facts: drainFacts{Care: CareNone, NodesSynced: true, Match: matched}, want: drainSkip},

@@ -54,6 +54,9 @@ func decideDrain(f drainFacts) (drainAction, string) {
 		return drainSkip, ""
 	case f.InfrastructureGone || f.Infrastructure.Deleting():
 		return drainSkip, ""
+	case f.Infrastructure.Presence == Unread && f.Infrastructure.Problem == (Problem{}) && !f.State.DrainStarted.IsZero():
+		// A process that has just started: the deletion of the machine may be all that says that the drain is over.
+		return drainWait, f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " could not be read yet"
 	case f.State.DrainedNode != "" && f.State.DrainedNode == f.State.Node.UID && !f.NodesSynced:
 		return drainSkip, ""
 	case !f.NodesSynced && f.LeftOut:

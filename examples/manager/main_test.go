@@ -38,8 +38,8 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	got, err := parse(nil, io.Discard)
 	require.NoError(t, err)
 	want := options{
-		leaderElectionID: "machinist-manager", probeAddress: ":8081", metricsAddress: "0", concurrency: 10, qps: -1,
-		statusDelay: time.Second, logFormat: "text", clusters: "auto",
+		leaderElectionID: "machinist-manager", probeAddress: ":8081", metricsAddress: "0", profilerAddress: "0", concurrency: 10, qps: -1,
+		workloadQPS: -1, statusDelay: time.Second, logFormat: "text", clusters: "auto",
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
 }
@@ -48,14 +48,15 @@ func TestFlagsAreTaken(t *testing.T) {
 	t.Parallel()
 	got, err := parse([]string{
 		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
-		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--concurrency=3", "--kube-api-qps=20",
+		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--profiler-address=127.0.0.1:6060",
+		"--concurrency=3", "--kube-api-qps=20", "--workload-api-qps=5.5",
 		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--clusters=never", "--watch-filter=ours",
 	}, io.Discard)
 	require.NoError(t, err)
 	want := options{
 		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
-		metricsAddress: ":8080", concurrency: 3, qps: 20, logFormat: "json", verbosity: 2, workloadClusters: true,
-		clusters: "never", watchFilter: "ours",
+		metricsAddress: ":8080", profilerAddress: "127.0.0.1:6060", concurrency: 3, qps: 20, workloadQPS: 5.5, logFormat: "json",
+		verbosity: 2, workloadClusters: true, clusters: "never", watchFilter: "ours",
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
 	require.Negative(t, statusDelay(got), "0 means at once, which the library spells as a negative time")
@@ -71,9 +72,11 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		"no requests":          {[]string{"--kube-api-qps=0"}, "--kube-api-qps 0"},
 		"negative requests":    {[]string{"--kube-api-qps=-2"}, "--kube-api-qps -2"},
 		"not a number":         {[]string{"--kube-api-qps=NaN"}, "--kube-api-qps NaN"},
+		"workload requests":    {[]string{"--workload-api-qps=0"}, "--workload-api-qps 0"},
 		"negative delay":       {[]string{"--status-delay=-1s"}, "--status-delay -1s"},
 		"an address of nobody": {[]string{"--health-probe-bind-address=8081"}, `--health-probe-bind-address "8081"`},
 		"metrics address":      {[]string{"--metrics-bind-address=x"}, `--metrics-bind-address "x"`},
+		"profiler address":     {[]string{"--profiler-address=x"}, `--profiler-address "x"`},
 		"a Lease without name": {[]string{"--leader-elect", "--leader-election-id="}, "--leader-election-id is empty"},
 		"log format":           {[]string{"--log-format=xml"}, `--log-format "xml"`},
 		"verbosity":            {[]string{"-v=11"}, "--v 11"},

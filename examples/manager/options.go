@@ -41,6 +41,7 @@ type options struct {
 	leaderElectionID             string
 	leaderElectionNamespace      string
 	probeAddress, metricsAddress string
+	profilerAddress              string
 
 	concurrency      int
 	qps              float64
@@ -48,6 +49,7 @@ type options struct {
 	workloadClusters bool
 	clusters         string
 	watchFilter      string
+	workloadQPS      float64
 
 	logFormat string
 	verbosity int
@@ -82,6 +84,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 serves none")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", disabled,
 		"`address` of /metrics, which is neither encrypted nor protected; 0 serves none")
+	flags.StringVar(&o.profilerAddress, "profiler-address", disabled,
+		"`address` of /debug/pprof, which is neither encrypted nor protected; 0 serves none")
 	flags.IntVar(&o.concurrency, "concurrency", 10, "Machines that are worked on at the same time")
 	flags.Float64Var(&o.qps, "kube-api-qps", -1,
 		"requests a second, with bursts of twice that; -1 leaves the limit to the API server's priority and fairness")
@@ -89,6 +93,8 @@ func parse(args []string, out io.Writer) (options, error) {
 		"for how long a status on the way somewhere must last to be written; 0 writes every stage")
 	flags.BoolVar(&o.workloadClusters, "workload-clusters", false,
 		"find a Machine's Node in the cluster spec.clusterName, which Secret <cluster>-kubeconfig leads to; without it, in the cluster of the Machines")
+	flags.Float64Var(&o.workloadQPS, "workload-api-qps", -1,
+		"requests a second towards each cluster of Nodes, with bursts of half as much again; -1 for no limit")
 	flags.StringVar(&o.clusters, "clusters", clustersAuto,
 		"whether Machines follow the Cluster object that spec.clusterName names: nothing is done while it is paused, and without it only deletion; "+
 			"auto: if its kind is served when the manager starts; always; never: Machines have no Cluster objects")
@@ -114,14 +120,13 @@ func parse(args []string, out io.Writer) (options, error) {
 // validate reports everything that is wrong at once.
 func (o options) validate() error {
 	errs := []error{
-		validAddress("health-probe-bind-address", o.probeAddress), validAddress("metrics-bind-address", o.metricsAddress), o.validSelection(),
+		validAddress("health-probe-bind-address", o.probeAddress), validAddress("metrics-bind-address", o.metricsAddress),
+		validAddress("profiler-address", o.profilerAddress), o.validSelection(),
 	}
 	if o.concurrency < 1 {
 		errs = append(errs, fmt.Errorf("--concurrency %d: give at least 1", o.concurrency))
 	}
-	if math.IsNaN(o.qps) || o.qps == 0 || o.qps < 0 && o.qps != -1 || o.qps > math.MaxInt32/2 {
-		errs = append(errs, fmt.Errorf("--kube-api-qps %v: give a positive number of requests a second, or -1 for no limit", o.qps))
-	}
+	errs = append(errs, validQPS("kube-api-qps", o.qps), validQPS("workload-api-qps", o.workloadQPS))
 	if o.statusDelay < 0 {
 		errs = append(errs, fmt.Errorf("--status-delay %s: give a time such as 1s, or 0", o.statusDelay))
 	}
@@ -144,6 +149,13 @@ func (o options) validSelection() error {
 	}
 	if wrong := validation.IsValidLabelValue(o.watchFilter); len(wrong) > 0 {
 		return fmt.Errorf("--watch-filter %q: give the value of a label: %s", o.watchFilter, strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+func validQPS(flag string, qps float64) error {
+	if math.IsNaN(qps) || qps == 0 || qps < 0 && qps != -1 || qps > math.MaxInt32/2 {
+		return fmt.Errorf("--%s %v: give a positive number of requests a second, or -1 for no limit", flag, qps)
 	}
 	return nil
 }

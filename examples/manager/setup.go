@@ -106,6 +106,7 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.
 	}
 	workloads, err := cluster.New(cluster.Options[machine.Workload]{
 		Access: secrets, Setup: machine.SetupWorkload(options.Matching), UserAgent: userAgent, Cache: caches(),
+		QPS: float32(o.workloadQPS), Burst: max(1, int(1.5*o.workloadQPS)),
 	})
 	if err != nil {
 		return machine.Ports{}, err
@@ -164,6 +165,7 @@ func managerOptions(o options, log logr.Logger) ctrl.Options {
 		Logger:                  log,
 		HealthProbeBindAddress:  o.probeAddress,
 		Metrics:                 server.Options{BindAddress: o.metricsAddress},
+		PprofBindAddress:        o.profilerAddress,
 		LeaderElection:          o.leaderElect,
 		LeaderElectionID:        o.leaderElectionID,
 		LeaderElectionNamespace: o.leaderElectionNamespace,

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	peer "github.com/machinist-dev/machinist/examples/controlplane/capi"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 )
 
@@ -28,7 +29,7 @@ type timekeeper interface {
 // agentOf is the user agent, or its beginning, by which the audit log knows an arm in a scene.
 func agentOf(a armName, scene string) string {
 	if a == armCAPI {
-		return capiProgram + "/"
+		return peer.UserAgent
 	}
 	return "drainbench-" + scene
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
+	peer "github.com/machinist-dev/machinist/examples/controlplane/capi"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 )
 
@@ -29,11 +31,11 @@ const (
 // errTooLong is matched when an arm was given up.
 var errTooLong = fmt.Errorf("not drained after %s", drainLimit)
 
-// bench measures on one control plane.
-type bench struct {
+// comparison measures on one control plane.
+type comparison struct {
 	options
 
-	say   say
+	say   bench.Say
 	plane *cluster.ControlPlane
 	own   kubernetes.Interface // for setting scenes up; no arm uses it
 	live  client.Client        // the same, for Cluster API's objects
@@ -50,58 +52,46 @@ type measured struct {
 
 // measure runs everything that was chosen on a control plane of its own. It returns what it has measured, also with an error. A drain
 // that fails does not end it.
-func (b *bench) measure(ctx context.Context) (runs []measured, err error) {
+func (b *comparison) measure(ctx context.Context) (runs []measured, err error) {
 	if b.uses(armCAPI) { // before the control plane runs, which would be in the way of the compiler
-		if _, err := buildClusterAPI(ctx, b.say); err != nil {
+		if _, err := peer.BuildManager(ctx, b.say); err != nil {
 			return nil, err
 		}
 	}
-	b.plane, err = cluster.Start(ctx, cluster.Options{Log: progress{b.say}, ExtraStages: stages(), KeepDir: b.keep})
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		err = errors.Join(err, b.plane.Stop())
-		if b.keep {
-			b.say("the logs are in %s", b.plane.Dir())
+	o := cluster.Options{ExtraStages: stages(), KeepDir: b.keep}
+	err = bench.OnControlPlane(ctx, b.say, o, func(ctx context.Context, plane *cluster.ControlPlane) error {
+		b.plane = plane
+		if err := b.connect(); err != nil {
+			return err
 		}
-	}()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case err := <-b.plane.Died():
-			cancel(err)
-		case <-ctx.Done():
-		}
-	}()
-	if err := b.connect(); err != nil {
-		return nil, err
-	}
+		var err error
+		runs, err = b.all(ctx)
+		return err
+	})
+	return runs, err
+}
+
+// all measures every arm in every scenario and round, until ctx ends.
+func (b *comparison) all(ctx context.Context) (runs []measured, err error) {
 	for round := range b.rounds {
 		for _, s := range b.scenarios {
-			for _, a := range inTurn(s.arms, round) {
-				runs = append(runs, b.one(ctx, s, a, round))
+			for _, a := range bench.InTurn(s.arms, round) {
+				m := b.one(ctx, s, a, round)
 				if ctx.Err() != nil {
-					return runs[:len(runs)-1], context.Cause(ctx)
+					return runs, context.Cause(ctx)
 				}
+				runs = append(runs, m)
 			}
 		}
 	}
 	return runs, nil
 }
 
-// inTurn lets another arm begin in each round, so that none always meets the freshest or the busiest control plane.
-func inTurn(arms []armName, round int) []armName {
-	first := round % len(arms)
-	return slices.Concat(arms[first:], arms[:first])
-}
-
-func (b *bench) uses(a armName) bool {
+func (b *comparison) uses(a armName) bool {
 	return slices.ContainsFunc(b.scenarios, func(s scenario) bool { return slices.Contains(s.arms, a) })
 }
 
-func (b *bench) connect() error {
+func (b *comparison) connect() error {
 	config := b.config("drainbench")
 	var err error
 	if b.own, err = kubernetes.NewForConfig(config); err != nil {
@@ -111,14 +101,14 @@ func (b *bench) connect() error {
 	return err
 }
 
-func (b *bench) config(agent string) *rest.Config {
+func (b *comparison) config(agent string) *rest.Config {
 	config := b.plane.Config()
 	config.UserAgent = agent
 	return config
 }
 
 // one measures one drain and says how it went.
-func (b *bench) one(ctx context.Context, s scenario, a armName, round int) measured {
+func (b *comparison) one(ctx context.Context, s scenario, a armName, round int) measured {
 	m := measured{Scenario: s.number, Arm: a, Round: round + 1}
 	b.say("scenario %d, %s, round %d of %d: setting up %d Nodes with %d pods each", s.number, a, m.Round, b.rounds, s.nodes, s.pods)
 	f, err := b.drainOnce(ctx, s, a, round)
@@ -135,7 +125,7 @@ func (b *bench) one(ctx context.Context, s scenario, a armName, round int) measu
 }
 
 // drainOnce sets a scene up, lets the arm drain it, and counts.
-func (b *bench) drainOnce(ctx context.Context, s scenario, a armName, round int) (*figures, error) {
+func (b *comparison) drainOnce(ctx context.Context, s scenario, a armName, round int) (*figures, error) {
 	sc := newScene(s, a, round, b.own)
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -171,7 +161,7 @@ func (b *bench) drainOnce(ctx context.Context, s scenario, a armName, round int)
 }
 
 // prepare starts an arm.
-func (b *bench) prepare(ctx context.Context, sc *scene, a armName) (drainer, error) {
+func (b *comparison) prepare(ctx context.Context, sc *scene, a armName) (drainer, error) {
 	agent := agentOf(a, sc.name)
 	switch {
 	case a == armCAPI:
@@ -190,7 +180,7 @@ func (b *bench) prepare(ctx context.Context, sc *scene, a armName) (drainer, err
 }
 
 // play drains the scene, and fails if the arm takes Nodes for drained that are not.
-func (b *bench) play(ctx context.Context, t *trial, before cluster.AuditMark, round int) error {
+func (b *comparison) play(ctx context.Context, t *trial, before cluster.AuditMark, round int) error {
 	var err error
 	if t.mark, err = b.plane.Audit().Mark(); err != nil {
 		return err
@@ -213,10 +203,10 @@ func (b *bench) play(ctx context.Context, t *trial, before cluster.AuditMark, ro
 }
 
 // drainWithScript drains while the scene's script runs, and says every few seconds how far it is.
-func (b *bench) drainWithScript(ctx context.Context, sc *scene, d drainer, round int) error {
+func (b *comparison) drainWithScript(ctx context.Context, sc *scene, d drainer, round int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, drainLimit, errTooLong)
 	defer cancel()
-	stop := every(progressEvery, func(elapsed time.Duration) {
+	stop := bench.Every(progressEvery, func(elapsed time.Duration) {
 		b.say("  %s: %d of %d pods are left after %.0f s", sc.name, sc.seen.left(sc.drained()), sc.nodes*sc.pods, elapsed.Seconds())
 	})
 	defer stop()

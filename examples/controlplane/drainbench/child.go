@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
 // childCommand is the first argument of a process that drains and nothing else; people have no use for it.
@@ -23,7 +25,7 @@ func child(ctx context.Context, args []string, stdin io.Reader) error {
 	flags.SetOutput(io.Discard)
 	arm, kubeconfig, agent := flags.String("arm", "", ""), flags.String("kubeconfig", "", ""), flags.String("agent", "", "")
 	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
+		return fmt.Errorf("%w: %w", bench.ErrUsage, err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {

@@ -19,7 +19,7 @@ type trial struct {
 }
 
 // count makes the figures of a drain that has ended.
-func (b *bench) count(t *trial) (*figures, error) {
+func (b *comparison) count(t *trial) (*figures, error) {
 	during, err := b.plane.Audit().Since(t.mark)
 	if err != nil {
 		return nil, err

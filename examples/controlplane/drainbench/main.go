@@ -10,35 +10,15 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
-// The exit codes.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
+// name is what every line of progress and of trouble begins with.
+const ownName = "drain-bench"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// The first signal ends everything in order, the second one this process; what it has started ends with it.
-	context.AfterFunc(ctx, stop)
-	ctrl.SetLogger(logr.Discard()) // what libraries log would be mixed with the progress
-	klog.SetLogger(logr.Discard())
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
+func main() { bench.Main(run) }
 
 // run is main without the process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -48,19 +28,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	} else {
 		err = compare(ctx, args, stdout, stderr)
 	}
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case errors.Is(err, errUsage):
-		fmt.Fprintf(stderr, "drain-bench: %v\nRun with --help for help.\n", err)
-		return exitUsage
-	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "drain-bench: interrupted; everything is stopped and removed")
-		return exitFailed
-	default:
-		fmt.Fprintf(stderr, "drain-bench: %v\n", err)
-		return exitFailed
-	}
+	return bench.Finish(ctx, ownName, err, stderr)
 }
 
 // compare runs the benchmark and prints what there is to print, also when it was interrupted half way.
@@ -69,7 +37,7 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	b := &bench{options: o, say: newSay(stderr)}
+	b := &comparison{options: o, say: bench.NewSay(stderr, ownName)}
 	runs, err := b.measure(ctx)
 	if len(runs) == 0 {
 		return err

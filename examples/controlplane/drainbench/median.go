@@ -2,21 +2,9 @@ package main
 
 import (
 	"math"
-	"slices"
-)
 
-// median is the middle value, the mean of the two in the middle of an even number, and 0 of none. values are not changed.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[middle]
-	}
-	return (sorted[middle-1] + sorted[middle]) / 2
-}
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
+)
 
 // medians takes the median of every figure by itself, so that the result need not be one of the rounds.
 func medians(all []figures) figures {
@@ -25,7 +13,7 @@ func medians(all []figures) figures {
 		for i := range all {
 			values = append(values, value(&all[i]))
 		}
-		return median(values)
+		return bench.Median(values)
 	}
 	count := func(value func(*figures) int) int {
 		return int(math.Round(of(func(f *figures) float64 { return float64(value(f)) })))
@@ -58,7 +46,7 @@ func medians(all []figures) figures {
 		}
 	}
 	if len(reactions) > 0 {
-		m.Reaction = new(median(reactions))
+		m.Reaction = new(bench.Median(reactions))
 	}
 	return m
 }

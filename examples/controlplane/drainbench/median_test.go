@@ -6,23 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestMedianIsTheMiddleWhateverTheOrder(t *testing.T) {
-	for _, tc := range []struct {
-		values []float64
-		want   float64
-	}{
-		{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2.5},
-	} {
-		given := append([]float64(nil), tc.values...)
-		if got := median(tc.values); got != tc.want {
-			t.Errorf("median(%v) = %v, want %v", tc.values, got, tc.want)
-		}
-		if diff := cmp.Diff(given, tc.values); diff != "" {
-			t.Errorf("the values were changed (-before +after):\n%s", diff)
-		}
-	}
-}
-
 // A field that medians forgets would be printed as 0 for ever, so each has a value of its own here.
 func TestMediansKnowEveryFigure(t *testing.T) {
 	all := func(n int) figures {

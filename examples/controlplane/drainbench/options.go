@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
 const usage = `drainbench drains the same Nodes with this library, with kubectl's drain helper and with Cluster API's manager, on a
@@ -56,9 +58,6 @@ Exit codes: 0 all was measured, 1 something failed, 2 wrong flags.
 Flags:
 `
 
-// errUsage is matched by mistakes in the command line.
-var errUsage = errors.New("wrong usage")
-
 // options are what a person can choose.
 type options struct {
 	output    string
@@ -84,18 +83,18 @@ func parse(args []string, stdout io.Writer) (options, error) {
 			flags.PrintDefaults()
 			return o, err
 		}
-		return o, fmt.Errorf("%w: %w", errUsage, err)
+		return o, fmt.Errorf("%w: %w", bench.ErrUsage, err)
 	}
 	if err := o.choose(*numbers, *arms); err != nil {
-		return o, fmt.Errorf("%w: %w", errUsage, err)
+		return o, fmt.Errorf("%w: %w", bench.ErrUsage, err)
 	}
 	switch {
 	case flags.NArg() > 0:
-		return o, fmt.Errorf("%w: unexpected argument %q", errUsage, flags.Arg(0))
+		return o, fmt.Errorf("%w: unexpected argument %q", bench.ErrUsage, flags.Arg(0))
 	case o.output != "text" && o.output != "json":
-		return o, fmt.Errorf("%w: -o is text or json, not %q", errUsage, o.output)
+		return o, fmt.Errorf("%w: -o is text or json, not %q", bench.ErrUsage, o.output)
 	case o.rounds < 1:
-		return o, fmt.Errorf("%w: --rounds must be at least 1", errUsage)
+		return o, fmt.Errorf("%w: --rounds must be at least 1", bench.ErrUsage)
 	}
 	return o, nil
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
 func TestTheCommandLineExplainsItself(t *testing.T) {
@@ -20,17 +22,17 @@ func TestTheCommandLineExplainsItself(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		{name: "help", args: []string{"--help"}, code: exitOK, stdout: "(4) a budget that stays closed"},
-		{name: "help of the last line", args: []string{"-h"}, code: exitOK, stdout: "wrong-node evictions of scenario 5"},
-		{name: "an unknown flag", args: []string{"-x"}, code: exitUsage, stderr: "-x"},
-		{name: "an argument", args: []string{"now"}, code: exitUsage, stderr: `unexpected argument "now"`},
-		{name: "an unknown format", args: []string{"-o", "xml"}, code: exitUsage, stderr: "text or json"},
-		{name: "no rounds", args: []string{"--rounds", "0"}, code: exitUsage, stderr: "at least 1"},
-		{name: "an unknown scenario", args: []string{"--scenario", "1,7"}, code: exitUsage, stderr: `no scenario "7"; there are 1 to 6`},
-		{name: "no number", args: []string{"--scenario", "all"}, code: exitUsage, stderr: `no scenario "all"`},
-		{name: "an unknown arm", args: []string{"--arms", "ours,karpenter"}, code: exitUsage, stderr: `no arm "karpenter"`},
-		{name: "nothing in common", args: []string{"--scenario", "2", "--arms", "capi"}, code: exitUsage, stderr: "none of the scenarios"},
-		{name: "a child of nobody", args: []string{childCommand, "-x"}, code: exitUsage, stderr: "-x"},
+		{name: "help", args: []string{"--help"}, code: bench.ExitOK, stdout: "(4) a budget that stays closed"},
+		{name: "help of the last line", args: []string{"-h"}, code: bench.ExitOK, stdout: "wrong-node evictions of scenario 5"},
+		{name: "an unknown flag", args: []string{"-x"}, code: bench.ExitUsage, stderr: "-x"},
+		{name: "an argument", args: []string{"now"}, code: bench.ExitUsage, stderr: `unexpected argument "now"`},
+		{name: "an unknown format", args: []string{"-o", "xml"}, code: bench.ExitUsage, stderr: "text or json"},
+		{name: "no rounds", args: []string{"--rounds", "0"}, code: bench.ExitUsage, stderr: "at least 1"},
+		{name: "an unknown scenario", args: []string{"--scenario", "1,7"}, code: bench.ExitUsage, stderr: `no scenario "7"; there are 1 to 6`},
+		{name: "no number", args: []string{"--scenario", "all"}, code: bench.ExitUsage, stderr: `no scenario "all"`},
+		{name: "an unknown arm", args: []string{"--arms", "ours,karpenter"}, code: bench.ExitUsage, stderr: `no arm "karpenter"`},
+		{name: "nothing in common", args: []string{"--scenario", "2", "--arms", "capi"}, code: bench.ExitUsage, stderr: "none of the scenarios"},
+		{name: "a child of nobody", args: []string{childCommand, "-x"}, code: bench.ExitUsage, stderr: "-x"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -74,20 +76,9 @@ func TestAnInterruptedStartSaysSoAndMeasuresNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	require.Equal(t, exitFailed, run(ctx, []string{"--arms", "ours"}, strings.NewReader(""), &stdout, &stderr))
+	require.Equal(t, bench.ExitFailed, run(ctx, []string{"--arms", "ours"}, strings.NewReader(""), &stdout, &stderr))
 	require.Contains(t, stderr.String(), "interrupted")
 	require.Empty(t, stdout.String())
-}
-
-func TestEveryRoundBeginsWithAnotherArm(t *testing.T) {
-	arms := []armName{armOurs, armKubectl, armCAPI}
-	var first []armName
-	for round := range 4 {
-		order := inTurn(arms, round)
-		first = append(first, order[0])
-		require.ElementsMatch(t, arms, order)
-	}
-	require.Equal(t, []armName{armOurs, armKubectl, armCAPI, armOurs}, first)
 }
 
 func TestNoBudgetOpensInStepWithThoseWhoPoll(t *testing.T) {

@@ -1,28 +1,21 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"text/tabwriter"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
 // report is what was measured, and what is said about it.
 type report struct {
-	Host      host       `json:"host"`
+	Host      bench.Host `json:"host"`
 	Rounds    int        `json:"rounds"`
 	Scenarios []compared `json:"scenarios"`
 	Runs      []measured `json:"runs"`
 	Line      string     `json:"line"`
-}
-
-// host is on what it was measured; times mean nothing without it.
-type host struct {
-	CPUs int    `json:"cpus"`
-	OS   string `json:"os"`
-	Go   string `json:"go"`
 }
 
 // compared are the medians of a scenario.
@@ -42,7 +35,7 @@ type summary struct {
 
 func newReport(o options, runs []measured) *report {
 	r := &report{
-		Host:   host{CPUs: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()},
+		Host:   bench.ThisHost(),
 		Rounds: o.rounds, Runs: runs,
 	}
 	for _, s := range o.scenarios {
@@ -102,26 +95,13 @@ func (r *report) line() string {
 		value(wrongScenario, armOurs, wrong), value(wrongScenario, armKubectl, wrong))
 }
 
-// write prints the report. The line is the end of what was asked for, so an interrupted run has none; with JSON it is
-// in the object, and goes to stderr for people.
+// write prints the report. The line is the end of what was asked for, so an interrupted run has none.
 func (r *report) write(stdout, stderr io.Writer, format string, complete bool) error {
 	if !complete {
 		r.Line = ""
+		return bench.Print(stdout, stderr, format, r, r.table)
 	}
-	if format == "json" {
-		encoder := json.NewEncoder(stdout)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(r); err != nil {
-			return err
-		}
-		stdout = stderr
-	} else {
-		r.table(stdout)
-	}
-	if complete {
-		fmt.Fprintln(stdout, r.Line)
-	}
-	return nil
+	return bench.Print(stdout, stderr, format, r, r.table, r.Line)
 }
 
 func (r *report) table(w io.Writer) {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
 // armName names a way to drain Nodes.
@@ -93,7 +95,7 @@ func closedFor(round int) time.Duration {
 }
 
 func openLater(ctx context.Context, s *scene, round int) error {
-	if err := sleep(ctx, closedFor(round)); err != nil {
+	if err := bench.Sleep(ctx, closedFor(round)); err != nil {
 		return err
 	}
 	return s.openBudget(ctx)
@@ -103,23 +105,14 @@ func openLater(ctx context.Context, s *scene, round int) error {
 // the same names, and the scheduler finds only the spare Node, because the drain has cordoned theirs.
 func recreateElsewhere(ctx context.Context, s *scene, _ int) error {
 	// Early enough for all of them to be back, after 2 s, before kubectl's first retry after 5 s.
-	if err := sleep(ctx, time.Second); err != nil {
+	if err := bench.Sleep(ctx, time.Second); err != nil {
 		return err
 	}
 	if err := s.deletePods(ctx, s.pods/2); err != nil {
 		return err
 	}
-	if err := sleep(ctx, 7*time.Second); err != nil {
+	if err := bench.Sleep(ctx, 7*time.Second); err != nil {
 		return err
 	}
 	return s.openBudget(ctx)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

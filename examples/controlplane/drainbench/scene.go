@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
 const (
@@ -135,7 +137,7 @@ func (s *scene) cleanUp(ctx context.Context) {
 	_ = s.client.PolicyV1().PodDisruptionBudgets(namespace).DeleteCollection(ctx, gone, s.selector())
 	for try := 0; s.seen.alive() > 0 && try < cleanUpTries; try++ { // a controller may create some more while it is being deleted
 		_ = s.client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, s.selector())
-		_ = sleep(ctx, cleanUpPause)
+		_ = bench.Sleep(ctx, cleanUpPause)
 	}
 	_ = s.client.CoreV1().Nodes().DeleteCollection(ctx, gone, s.selector())
 }

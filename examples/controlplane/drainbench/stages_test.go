@@ -29,7 +29,3 @@ func TestStagesReadTheDelaysThatPodsHave(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
-
-func TestProgressOfTheControlPlaneLosesItsOwnName(t *testing.T) {
-	require.Equal(t, "etcd is ready", string(trimLine([]byte("controlplane: etcd is ready\n"))))
-}

@@ -10,13 +10,11 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/util/workqueue"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
-const (
-	creators = 8 // requests at a time while a scene is set up
-	never    = 1000 * time.Hour
-)
+const never = 1000 * time.Hour
 
 // providerID is how Cluster API finds the Node of a Machine.
 func providerID(node string) string { return "drainbench://" + node }
@@ -25,7 +23,7 @@ func providerID(node string) string { return "drainbench://" + node }
 // has removed their taints.
 func (s *scene) createNodes(ctx context.Context, names []string) error {
 	nodes := s.client.CoreV1().Nodes()
-	err := inParallel(ctx, len(names), func(i int) error {
+	err := bench.InParallel(ctx, len(names), func(i int) error {
 		labels := s.labels()
 		labels[corev1.LabelHostname] = names[i]
 		_, err := nodes.Create(ctx, &corev1.Node{
@@ -96,7 +94,7 @@ func (s *scene) createPods(ctx context.Context) error {
 		}, metav1.CreateOptions{})
 	default:
 		nodes := s.drained()
-		err = inParallel(ctx, s.nodes*s.pods, func(i int) error {
+		err = bench.InParallel(ctx, s.nodes*s.pods, func(i int) error {
 			return s.createPod(ctx, fmt.Sprintf("%s-%d", s.name, i), nodes[i%len(nodes)], s.readyAfter)
 		})
 	}
@@ -143,17 +141,4 @@ func (s *scene) createBudget(ctx context.Context) error {
 		}
 		return s.budgetCounted(got)
 	})
-}
-
-// inParallel calls f for 0 to n-1, a few at a time, and returns the first error it got.
-func inParallel(ctx context.Context, n int, f func(int) error) error {
-	errs := make(chan error, n)
-	workqueue.ParallelizeUntil(ctx, creators, n, func(i int) { errs <- f(i) })
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return context.Cause(ctx)
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 )
 
@@ -148,7 +149,7 @@ func (s *drainScene) do(kubeconfig string, args ...string) (code int, stdout, st
 	var out, errs strings.Builder
 	cmd := exec.CommandContext(s.t.Context(), s.binary, append(args, "--kubeconfig", kubeconfig)...) //nolint:gosec // built above
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	tied(cmd)
+	bench.Tie(cmd)
 	return exitCode(s.t, cmd.Run()), out.String(), errs.String()
 }
 
@@ -167,7 +168,7 @@ func (s *drainScene) interrupted(word, kubeconfig string, args ...string) (code 
 	cmd := exec.CommandContext(s.t.Context(), s.binary, append(args, "--kubeconfig", kubeconfig)...) //nolint:gosec // built above
 	out, err := cmd.StdoutPipe()
 	require.NoError(s.t, err)
-	tied(cmd)
+	bench.Tie(cmd)
 	require.NoError(s.t, cmd.Start())
 	pressed := false
 	lines := bufio.NewReader(out)

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/fake"
 )
@@ -141,7 +142,7 @@ func (m *managerProcess) start() {
 	m.t.Helper()
 	m.cmd = exec.Command(m.binary, m.args...) //nolint:noctx // ended by SIGTERM in stop, and by the parent's death
 	m.cmd.Stdout, m.cmd.Stderr = &m.log, &m.log
-	tied(m.cmd)
+	bench.Tie(m.cmd)
 	require.NoError(m.t, m.cmd.Start())
 }
 

@@ -1,0 +1,58 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// Say writes one line of progress. It is safe for concurrent use.
+type Say func(format string, args ...any)
+
+// NewSay begins each line with the name of the benchmark.
+func NewSay(w io.Writer, name string) Say {
+	var mu sync.Mutex
+	return func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(w, name+": "+format+"\n", args...)
+	}
+}
+
+// Silent is for those who want no progress.
+func Silent(string, ...any) {}
+
+// Every calls f with the time since now until stop is called. No call begins after that.
+func Every(interval time.Duration, f func(elapsed time.Duration)) (stop func()) {
+	start, done := time.Now(), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				f(time.Since(start))
+			}
+		}
+	})
+	return func() { close(done); group.Wait() }
+}
+
+// Progress turns the control plane's lines into lines of the benchmark; it goes into the Log of cluster.Options.
+type Progress struct{ Say Say }
+
+// Write implements io.Writer for whole lines.
+func (p Progress) Write(line []byte) (int, error) {
+	p.Say("%s", trimLine(line))
+	return len(line), nil
+}
+
+// trimLine takes away the line's end and the control plane's own name.
+func trimLine(line []byte) []byte {
+	return bytes.TrimPrefix(bytes.TrimSpace(line), []byte("controlplane: "))
+}

@@ -1,0 +1,9 @@
+package bench
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// Tie makes a process that is not started yet end with this one, also when this one is killed.
+func Tie(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

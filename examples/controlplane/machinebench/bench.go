@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
+	"github.com/machinist-dev/machinist/examples/controlplane/capi"
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+)
+
+// comparison measures on one control plane.
+type comparison struct {
+	options
+
+	say       bench.Say
+	built     programs
+	plane     *cluster.ControlPlane
+	client    client.Client // for setting fleets up; no arm uses it
+	clientset kubernetes.Interface
+	lives     *recorder
+}
+
+// measure runs everything that was chosen on a control plane of its own. It returns what it has measured, also with an error. A
+// run that fails does not end it.
+func (c *comparison) measure(ctx context.Context) (runs []measured, err error) {
+	dir, err := os.MkdirTemp("", "machinebench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if c.built, err = buildPrograms(ctx, c.arms, dir, c.say); err != nil {
+		return nil, err
+	}
+	o := cluster.Options{KeepDir: c.keep, ExtraArgs: map[cluster.Component][]string{
+		cluster.APIServer: {"--delete-collection-workers=4"}, // for the pods, which nobody is measured by
+	}}
+	err = bench.OnControlPlane(ctx, c.say, o, func(ctx context.Context, plane *cluster.ControlPlane) error {
+		c.plane = plane
+		if err := c.connect(ctx); err != nil {
+			return err
+		}
+		return c.withProvider(ctx, func(ctx context.Context) error {
+			var err error
+			runs, err = c.all(ctx)
+			return err
+		})
+	})
+	return runs, err
+}
+
+func (c *comparison) connect(ctx context.Context) error {
+	config := c.config("machinebench")
+	var err error
+	if c.clientset, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	if c.client, err = client.New(config, client.Options{Scheme: scheme.Scheme}); err != nil {
+		return err
+	}
+	c.lives = newRecorder(time.Now)
+	return (&capi.Objects{Client: c.client, Plane: c.plane, Cluster: clusterName}).Install(ctx)
+}
+
+func (c *comparison) config(agent string) *rest.Config {
+	config := c.plane.Config()
+	config.UserAgent = agent
+	return config
+}
+
+// withProvider runs the contract provider while it calls f, whose context ends with the provider too.
+func (c *comparison) withProvider(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended, err := startProvider(ctx, c.config(""), c.lives)
+	if err != nil {
+		cancel(nil)
+		return err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := <-ended; ctx.Err() == nil {
+			cancel(fmt.Errorf("the provider has ended: %w", err))
+		}
+	}()
+	err = f(ctx)
+	cancel(nil)
+	<-done
+	return err
+}
+
+// all measures every arm at all limits in every round, until ctx ends. The arms take turns, so that what the computer does
+// besides hits both.
+func (c *comparison) all(ctx context.Context) (runs []measured, err error) {
+	for round := range c.rounds {
+		for _, l := range c.limits {
+			for _, a := range bench.InTurn(c.arms, round) {
+				m := c.one(ctx, a, l, round)
+				if ctx.Err() != nil {
+					return runs, context.Cause(ctx)
+				}
+				runs = append(runs, m)
+			}
+		}
+	}
+	return runs, nil
+}
+
+// one measures one fleet and says how it went.
+func (c *comparison) one(ctx context.Context, a armName, l limitName, round int) measured {
+	m := measured{Arm: a, Limits: l, Round: round + 1}
+	c.say("%s, limits %s, round %d of %d: setting up %d Machines", a, l, m.Round, c.rounds, c.machines)
+	f := &fleet{
+		name: fmt.Sprintf("%s-%s-%d", a, l, m.Round), machines: c.machines, client: c.client, lives: c.lives, say: c.say,
+	}
+	defer f.cleanUp(ctx)
+	figures, err := c.lead(ctx, f, a, l)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		m.Error = err.Error()
+		c.say("%s, limits %s: failed: %v", a, l, err)
+	default:
+		m.Figures = figures
+		c.say("%s, limits %s: %s", a, l, figures)
+	}
+	return m
+}
+
+// lead sets a fleet up and lets a manager lead it to its end.
+func (c *comparison) lead(ctx context.Context, f *fleet, a armName, l limitName) (*figures, error) {
+	if err := f.prepare(ctx); err != nil {
+		return nil, fmt.Errorf("set up: %w", err)
+	}
+	mark, err := c.plane.Audit().Mark()
+	if err != nil {
+		return nil, err
+	}
+	m, err := startManager(ctx, c.built, a, l, c.plane)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Stop()
+	var counted *figures
+	err = m.While(ctx, func(ctx context.Context) error {
+		if _, err := c.rest(ctx, m, mark); err != nil {
+			return err
+		}
+		t := &trial{comparison: c, fleet: f, manager: m, extras: l == c.limits[0]}
+		var err error
+		counted, err = t.figures(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counted, f.nothingLeft(ctx)
+}

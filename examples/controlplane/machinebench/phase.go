@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+)
+
+const (
+	// quiet is for how long a manager must not write to be at rest. Cluster API looks at an object once a second at most,
+	// and again after some seconds when something failed.
+	quiet     = 5 * time.Second
+	restLimit = 5 * time.Minute
+)
+
+// trial is a fleet in the hands of a manager.
+type trial struct {
+	*comparison
+
+	fleet   *fleet
+	manager *manager
+	extras  bool // live heap and rest are measured too
+}
+
+// figures lets the manager lead the fleet from its creation to its end.
+func (t *trial) figures(ctx context.Context) (*figures, error) {
+	f := &figures{Machines: t.fleet.machines}
+	var empty float64
+	var err error
+	if t.extras {
+		if empty, err = t.manager.liveHeap(ctx); err != nil {
+			return nil, fmt.Errorf("measure live heap: %w", err)
+		}
+	}
+	if f.Create, err = t.phase(ctx, t.fleet.create); err != nil {
+		return nil, err
+	}
+	if t.extras {
+		if err := t.measureExtras(ctx, f, empty); err != nil {
+			return nil, err
+		}
+	}
+	f.Delete, err = t.phase(ctx, t.fleet.remove)
+	return f, err
+}
+
+// phase measures what a manager does about a whole fleet, until it is at rest again.
+func (t *trial) phase(ctx context.Context, act func(context.Context) (time.Duration, error)) (phase, error) {
+	var p phase
+	mark, err := t.plane.Audit().Mark()
+	if err != nil {
+		return p, err
+	}
+	before, err := t.manager.cpuSeconds(ctx)
+	if err != nil {
+		return p, fmt.Errorf("measure CPU: %w", err)
+	}
+	wall, err := act(ctx)
+	if err != nil {
+		return p, err
+	}
+	own, err := t.rest(ctx, t.manager, mark)
+	if err != nil {
+		return p, err
+	}
+	after, err := t.manager.cpuSeconds(ctx)
+	if err != nil {
+		return p, fmt.Errorf("measure CPU: %w", err)
+	}
+	p.Wall, p.CPU = wall.Seconds(), (after-before)/float64(t.fleet.machines)
+	p.fromEvents(own, t.fleet.machines)
+	return p, nil
+}
+
+// rest waits until a manager writes no more, and returns its requests since a mark.
+func (c *comparison) rest(ctx context.Context, m *manager, since cluster.AuditMark) (cluster.AuditEvents, error) {
+	began := time.Now()
+	for {
+		events, err := c.plane.Audit().Since(since)
+		if err != nil {
+			return nil, err
+		}
+		own, last := events.From(m.agent), began
+		for _, e := range own.Writes().Where(isCounted) {
+			if e.Received.After(last) {
+				last = e.Received
+			}
+		}
+		left := quiet - time.Since(last)
+		if left <= 0 {
+			return own, nil
+		}
+		if time.Since(began) > restLimit {
+			return nil, fmt.Errorf("the manager still writes %s after all was done: %s", restLimit, own.Writes())
+		}
+		if err := bench.Sleep(ctx, left); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// measureExtras measures Running Machines: their live heap with pods on their Nodes, and their requests.
+func (t *trial) measureExtras(ctx context.Context, f *figures, empty float64) error {
+	if t.steady > 0 {
+		t.say("  %s: counting the requests of Running Machines for %s", t.fleet.name, t.steady)
+		mark, err := t.plane.Audit().Mark()
+		if err != nil {
+			return err
+		}
+		if err := bench.Sleep(ctx, t.steady); err != nil {
+			return err
+		}
+		events, err := t.plane.Audit().Since(mark)
+		if err != nil {
+			return err
+		}
+		f.Steady = restsOf(events.From(t.manager.agent), t.steady.Seconds())
+	}
+	p := &pods{fleet: t.fleet, clientset: t.clientset, perNode: t.pods}
+	if t.pods > 0 {
+		t.say("  %s: running %d pods for live heap", t.fleet.name, t.fleet.machines*t.pods)
+		if err := p.run(ctx); err != nil {
+			return err
+		}
+	}
+	full, err := t.manager.liveHeap(ctx)
+	if err != nil {
+		return fmt.Errorf("measure live heap: %w", err)
+	}
+	f.Heap = heapOf(empty, full, t.fleet.machines, t.pods)
+	if t.pods > 0 {
+		return p.end(ctx)
+	}
+	return nil
+}
