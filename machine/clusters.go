@@ -107,7 +107,7 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(c.gvk)
-	err = c.cache.Get(ctx, key, obj)
+	err = c.cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		return c.missing(ctx, key, view)

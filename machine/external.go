@@ -93,7 +93,7 @@ func (r *Reconciler) external(ctx context.Context, key types.NamespacedName, ref
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(found.GVK)
-	err = r.ports.Cache.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: ref.Name}, obj)
+	err = r.ports.Cache.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: ref.Name}, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		found.Presence = Absent
@@ -137,7 +137,7 @@ func (r *Reconciler) resolve(ctx context.Context, key types.NamespacedName, foun
 func (r *Reconciler) contractOf(ctx context.Context, gk schema.GroupKind) (contract.Resolved, error) {
 	name := contract.CRDName(gk)
 	crd := crdMetadata()
-	err := r.ports.Cache.Get(ctx, types.NamespacedName{Name: name}, crd)
+	err := r.ports.Cache.Get(ctx, types.NamespacedName{Name: name}, crd, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		return contract.Resolved{}, contract.MissingCRD(gk)

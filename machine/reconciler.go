@@ -239,7 +239,7 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 // Reconcile implements controller-runtime's Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	obj := r.newObject()
-	err := r.ports.Cache.Get(ctx, request.NamespacedName, obj)
+	err := r.ports.Cache.Get(ctx, request.NamespacedName, obj, client.UnsafeDisableDeepCopy) // a Scope only looks at it
 	if apierrors.IsNotFound(err) {
 		r.memory.forget(request.NamespacedName)
 		r.onlookers.forget(request.NamespacedName)

@@ -6,13 +6,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -20,7 +18,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
 const (
@@ -125,13 +122,8 @@ func (o options) readsClusters(served bool) (bool, error) {
 	return served && o.clusters != clustersNever, nil
 }
 
-// caches drop what is never read.
-func caches() cache.Options {
-	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(), // often half of an object
-		ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: nodeindex.TrimNode}},
-	}
-}
+// caches drop what is never read, and keep once what objects have in common.
+func caches() cache.Options { return cache.Options{DefaultTransform: machine.TrimObjects()} }
 
 // statusDelay translates: for the library, zero is the default and a negative time writes at once.
 func statusDelay(o options) time.Duration {
