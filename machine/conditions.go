@@ -98,13 +98,18 @@ const (
 	ReasonNodeClaimed = "NodeClaimed"
 )
 
-// troubles are the reasons that deserve a warning event when a condition takes them.
-func troubles() []string {
-	return []string{
+// troubles are the reasons that deserve a warning event when a condition takes them. That something is gone is trouble only while the
+// Machine is to stay.
+func troubles(deleting bool) []string {
+	gone := []string{ReasonDeleted, ReasonNodeDeleted}
+	if deleting {
+		gone = nil
+	}
+	return append([]string{
 		ReasonCRDNotFound, ReasonContractLabelMissing, ReasonContractViolation, ReasonVersionNotServed,
 		ReasonOwnedByAnother, ReasonProviderIDMissing, ReasonDataSecretNameMissing, ReasonAmbiguousNode, ReasonNodeClaimed,
-		ReasonDeleted, ReasonNodeDeleted, ReasonClusterDoesNotExist, ReasonInvalidAnnotation,
-	}
+		ReasonClusterDoesNotExist, ReasonInvalidAnnotation,
+	}, gone...)
 }
 
 // seeLogs is what a condition says about an error that no person can mend by changing an object. The error itself may be another

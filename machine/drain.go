@@ -50,13 +50,10 @@ const (
 // (kubernetes-sigs/cluster-api#11591).
 func decideDrain(f drainFacts) (drainAction, string) {
 	switch {
-	case f.Care == CareNone, f.Excluded, !f.State.PreTerminateStarted.IsZero():
+	case f.Care == CareNone, f.Excluded, !f.State.PreTerminateStarted.IsZero(), f.InfrastructureGone, f.Infrastructure.Deleting():
 		return drainSkip, ""
-	case f.InfrastructureGone || f.Infrastructure.Deleting():
-		return drainSkip, ""
-	case f.Infrastructure.Presence == Unread && f.Infrastructure.Problem == (Problem{}) && !f.State.DrainStarted.IsZero():
-		// A process that has just started: the deletion of the machine may be all that says that the drain is over.
-		return drainWait, f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " could not be read yet"
+	case f.mayBeOver():
+		return drainWait, f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " could not be read yet" + because(f.Infrastructure.Problem)
 	case f.State.DrainedNode != "" && f.State.DrainedNode == f.State.Node.UID && !f.NodesSynced:
 		return drainSkip, ""
 	case !f.NodesSynced && f.LeftOut:
@@ -74,6 +71,13 @@ func decideDrain(f drainFacts) (drainAction, string) {
 	case noderef.Ambiguous, noderef.Unknown:
 	}
 	return contestedDrain(f, ambiguous(f.Match, f.State.ProviderID))
+}
+
+// mayBeOver reports whether an earlier process may have finished the drain: the deletion of the machine, which has yet to be read by one
+// that has just started, may be all that says so.
+func (f drainFacts) mayBeOver() bool {
+	reason := f.Infrastructure.Problem.Reason
+	return f.Infrastructure.Presence == Unread && (reason == "" || reason == ReasonCacheNotSynced) && !f.State.DrainStarted.IsZero()
 }
 
 // contestedDrain: while it is not clear whose the Node is it is left alone, for as long as a drain may take.

@@ -27,13 +27,14 @@ type event struct{ kind, reason, action, note string }
 
 // conditionEvents are those of the conditions that come to say something bad. Two that say the same, as NodeReady and NodeHealthy
 // do when the Node is gone, are one event.
-func conditionEvents(stored, written []metav1.Condition) []event {
+func conditionEvents(stored, written []metav1.Condition, deleting bool) []event {
 	var all []event
+	bad := troubles(deleting)
 	told := map[string]bool{}
 	for _, c := range written {
 		old, found := findCondition(stored, c.Type)
 		same := c.Reason + "\x00" + c.Message
-		if !slices.Contains(troubles(), c.Reason) || (found && old.Reason == c.Reason && old.Status == c.Status) || told[same] {
+		if !slices.Contains(bad, c.Reason) || (found && old.Reason == c.Reason && old.Status == c.Status) || told[same] {
 			continue
 		}
 		told[same] = true

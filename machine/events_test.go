@@ -23,12 +23,14 @@ func TestAnEventIsToldOncePerTransition(t *testing.T) {
 	deleted := bothOfNode(metav1.ConditionFalse, ReasonNodeDeleted, "Node n has been deleted while the Machine still exists")
 	for name, tc := range map[string]struct {
 		stored, written []metav1.Condition
+		deleting        bool
 		want            []string
 	}{
-		"two conditions that say the same": {written: deleted, want: []string{ReasonNodeDeleted}},
-		"it was said before":               {stored: deleted, written: deleted},
-		"another message of the same":      {stored: deleted, written: bothOfNode(metav1.ConditionFalse, ReasonNodeDeleted, "Node n has been deleted")},
-		"nothing bad":                      {written: bothOfNode(metav1.ConditionTrue, ReasonNodeReady, "")},
+		"what goes in a deletion is no trouble": {written: deleted, deleting: true},
+		"two conditions that say the same":      {written: deleted, want: []string{ReasonNodeDeleted}},
+		"it was said before":                    {stored: deleted, written: deleted},
+		"another message of the same":           {stored: deleted, written: bothOfNode(metav1.ConditionFalse, ReasonNodeDeleted, "Node n has been deleted")},
+		"nothing bad":                           {written: bothOfNode(metav1.ConditionTrue, ReasonNodeReady, "")},
 		"two that say different things": {
 			written: []metav1.Condition{
 				condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, ReasonCRDNotFound, "install A"),
@@ -36,7 +38,7 @@ func TestAnEventIsToldOncePerTransition(t *testing.T) {
 			want: []string{ReasonCRDNotFound, ReasonCRDNotFound}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, reasonsOf(conditionEvents(tc.stored, tc.written))); diff != "" {
+			if diff := cmp.Diff(tc.want, reasonsOf(conditionEvents(tc.stored, tc.written, tc.deleting))); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -44,7 +46,7 @@ func TestAnEventIsToldOncePerTransition(t *testing.T) {
 }
 
 func TestReasonsOfEventsAreWords(t *testing.T) {
-	for _, reason := range append(troubles(), EventNodeMatched, EventNodeDrained, EventInterruptible) {
+	for _, reason := range append(troubles(false), EventNodeMatched, EventNodeDrained, EventInterruptible) {
 		if !isReason(reason) || strings.ContainsAny(reason, " _:,") {
 			t.Errorf("%q is no word", reason)
 		}

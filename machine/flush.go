@@ -112,7 +112,7 @@ func (s *Scope) writeWhole(ctx context.Context) error {
 	if _, err := s.send(ctx, s.Object, patch, replacesList, false); err != nil {
 		return err
 	}
-	s.record(slices.Concat(conditionEvents(s.stored, u.Conditions), matchEvents(u), s.drained(u)))
+	s.record(slices.Concat(conditionEvents(s.stored, u.Conditions, !s.State.Deleting.IsZero()), matchEvents(u), s.drained(u)))
 	return nil
 }
 
@@ -145,7 +145,7 @@ func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u cont
 	if patch == nil {
 		return nil
 	}
-	tells := append(conditionEvents(s.stored, u.Conditions), matchEvents(u)...)
+	tells := append(conditionEvents(s.stored, u.Conditions, !s.State.Deleting.IsZero()), matchEvents(u)...)
 	if !s.written { // otherwise the write of the metadata has told
 		tells = append(tells, s.drained(u)...)
 	}
