@@ -2,6 +2,8 @@ package contract
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,6 +135,16 @@ type MachineState struct {
 	FailureReason, FailureMessage string
 	// CertificatesExpire is when the certificates of a control plane machine end, zero when unknown.
 	CertificatesExpire time.Time
+}
+
+// updateHook is the runtime hook that updates a machine in place.
+const updateHook = "UpdateMachine"
+
+// UpdatingInPlace reports whether whoever owns the Machine has marked it as being updated in place: it has InPlaceUpdateAnnotation,
+// or the hook is still to be called for it. Rule: Cluster API proposal 20240807, "in-place updates".
+func (s *MachineState) UpdatingInPlace() bool {
+	_, marked := s.Annotations[InPlaceUpdateAnnotation]
+	return marked || slices.Contains(strings.Split(s.Annotations[PendingHooksAnnotation], ","), updateHook)
 }
 
 // MachineUpdate is what a pass wants to change. The zero update changes nothing. Where MachineState has no Opt, zero and

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -90,18 +91,15 @@ func (c *Clusters) handler() toolscache.ResourceEventHandler {
 			}
 		},
 		DeleteFunc: func(raw any) {
-			if tombstone, ok := raw.(toolscache.DeletedFinalStateUnknown); ok {
-				raw = tombstone.Obj
-			}
-			if obj, ok := raw.(*unstructured.Unstructured); ok {
+			if obj, ok := eventObject(raw); ok {
 				c.changed(obj)
 			}
 		},
 	}
 }
 
-func (c *Clusters) changed(obj *unstructured.Unstructured) {
-	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+func (c *Clusters) changed(obj client.Object) {
+	key := client.ObjectKeyFromObject(obj)
 	c.mu.Lock()
 	c.events++
 	delete(c.absent, key)

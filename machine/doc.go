@@ -43,8 +43,9 @@
 // left, is looked at for Machines in deletion only, and wakes only them; other Machines wake when their Cluster is paused, is
 // deleted, is initialised or gets another control plane, and sleep through the rest.
 //
-// With Options.WatchFilter, Machines of other controllers cost nothing but their place in the cache; where that is too much, give
-// the cache a label selector. They still count as Machines of a control plane, and when they name the same Node.
+// With Options.WatchFilter, Machines of other controllers cost nothing but their place in the cache. They still count as Machines of a
+// control plane, and when they name the same Node. So a label selector of the cache must leave the Machines of control planes in: a
+// Node whose Cluster seems to have none is not drained.
 //
 // # Deletion
 //

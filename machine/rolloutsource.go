@@ -69,10 +69,7 @@ func (s *rolloutSource) listen(ctx context.Context, q queue) {
 // handler wakes the Machines of a deployment when one of its objects changes.
 func (s *rolloutSource) handler(q queue) toolscache.ResourceEventHandler {
 	wake := func(raw any) {
-		if tombstone, ok := raw.(toolscache.DeletedFinalStateUnknown); ok {
-			raw = tombstone.Obj
-		}
-		if obj, ok := raw.(client.Object); ok {
+		if obj, ok := eventObject(raw); ok {
 			s.wake(q, obj)
 		}
 	}

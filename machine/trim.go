@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 
@@ -59,20 +60,13 @@ func (t *texts) share(text string) string {
 	full := len(t.known) >= maxTexts
 	t.mu.RUnlock()
 	if found || full {
-		return orElse(known, text)
+		return cmp.Or(known, text)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known = strings.Clone(text) // it may be a part of something large
 	t.known[known] = known
 	return known
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 // shareMap shares the names of all fields, and the values of those that have few. An assignment replaces the text of a key too.

@@ -1,23 +1,14 @@
 package machine
 
 import (
-	"slices"
-	"strings"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// updateHook is the runtime hook that updates a machine in place.
-const updateHook = "UpdateMachine"
-
-// decideUpdating goes by the marks of whoever owns the Machine: one that is being updated has the annotation, or the hook is still
-// to be called for it. Rule: Cluster API proposal 20240807, "in-place updates".
+// decideUpdating goes by the marks of whoever owns the Machine.
 func decideUpdating(state *contract.MachineState) metav1.Condition {
-	_, marked := state.Annotations[contract.InPlaceUpdateAnnotation]
-	pending := strings.Split(state.Annotations[contract.PendingHooksAnnotation], ",")
-	if marked || slices.Contains(pending, updateHook) {
+	if state.UpdatingInPlace() {
 		return condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
 	}
 	return condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")

@@ -92,10 +92,7 @@ func (w *watches) add(ctx context.Context, id string, obj client.Object) (*watch
 
 func (w *watches) handler(kind client.Object) toolscache.ResourceEventHandler {
 	wake := func(raw any) {
-		if tombstone, ok := raw.(toolscache.DeletedFinalStateUnknown); ok {
-			raw = tombstone.Obj
-		}
-		if obj, ok := raw.(client.Object); ok {
+		if obj, ok := eventObject(raw); ok {
 			w.wake(kind, obj)
 		}
 	}
@@ -111,6 +108,15 @@ func (w *watches) handler(kind client.Object) toolscache.ResourceEventHandler {
 		},
 		DeleteFunc: wake,
 	}
+}
+
+// eventObject is what an informer's event is about. Of an object whose deletion the informer has missed it is what was last known.
+func eventObject(raw any) (client.Object, bool) {
+	if tombstone, ok := raw.(toolscache.DeletedFinalStateUnknown); ok {
+		raw = tombstone.Obj
+	}
+	obj, ok := raw.(client.Object)
+	return obj, ok
 }
 
 func (w *watches) wake(kind, obj client.Object) {

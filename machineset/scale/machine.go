@@ -2,9 +2,7 @@ package scale
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +50,7 @@ type Machine struct {
 func Of(state *contract.MachineState, set types.UID) Machine {
 	m := Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Priority: DefaultPriority,
-		Updating:  updating(state),
+		Updating:  state.UpdatingInPlace(),
 		Unhealthy: state.Node.Name == "" || says(state, "NodeHealthy", metav1.ConditionFalse) || says(state, "HealthCheckSucceeded", metav1.ConditionFalse),
 		Ready:     says(state, contract.ConditionReady, metav1.ConditionTrue),
 		Available: says(state, contract.ConditionAvailable, metav1.ConditionTrue),
@@ -72,11 +70,6 @@ func Of(state *contract.MachineState, set types.UID) Machine {
 		m.Priority = n
 	}
 	return m
-}
-
-func updating(state *contract.MachineState) bool {
-	_, inProgress := state.Annotations[contract.InPlaceUpdateAnnotation]
-	return inProgress || slices.Contains(strings.Split(state.Annotations[contract.PendingHooksAnnotation], ","), "UpdateMachine")
 }
 
 func says(state *contract.MachineState, kind string, status metav1.ConditionStatus) bool {
