@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -70,7 +71,7 @@ func deletingNode(now time.Time, limit time.Duration, answer error) *Scope {
 				return answer
 			},
 		})},
-		env: &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(now))},
+		env: &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(now)), writer: patch.NewWriter(nil, clocktesting.NewFakePassiveClock(now))},
 	}
 }
 

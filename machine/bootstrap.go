@@ -7,11 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
 // bootstrapFacts are what a pass knows of the bootstrap data.
 type bootstrapFacts struct {
-	External       External
+	External       external.Object
 	Config         contract.BootstrapConfigState // read when External is Present
 	DataSecretName contract.Opt[string]
 	Created        bool // reported before
@@ -32,7 +33,7 @@ type bootstrapDecision struct {
 // decideBootstrap reads the contract: the name is taken over once, when the provider says that the data was created, and
 // never changed afterwards. A user may give the data instead, then there is no provider to ask.
 func decideBootstrap(f bootstrapFacts) bootstrapDecision {
-	if f.External.Presence == NotReferenced {
+	if f.External.Presence == external.NotReferenced {
 		if f.DataSecretName.Found() {
 			return bootstrapDecision{Created: true, Condition: condition(ConditionBootstrapConfigReady, metav1.ConditionTrue,
 				ReasonDataSecretProvided, "")}
@@ -41,7 +42,7 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 			"the Machine has neither a bootstrap configuration nor the name of a data secret: set one of them")}
 	}
 	d := bootstrapDecision{Created: f.Created || f.DataSecretName.Found()}
-	if f.External.Presence != Present || f.External.Problem != (Problem{}) {
+	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
 		d.Condition = unavailable(ConditionBootstrapConfigReady, f.External, f.Created, f.Deleting)
 		return d
 	}
@@ -70,15 +71,15 @@ func initialized(kind string, ready bool, message string) metav1.Condition {
 }
 
 // unavailable is the condition for a referenced object that could not be used.
-func unavailable(kind string, e External, reachedBefore, deleting bool) metav1.Condition {
+func unavailable(kind string, e external.Object, reachedBefore, deleting bool) metav1.Condition {
 	switch {
-	case e.Problem != (Problem{}):
+	case e.Problem != (external.Problem{}):
 		status := metav1.ConditionFalse
-		if e.Presence == Unread {
+		if e.Presence == external.Unread {
 			status = metav1.ConditionUnknown
 		}
 		return condition(kind, status, e.Problem.Reason, e.Problem.Message)
-	case e.Presence == Unread:
+	case e.Presence == external.Unread:
 		return condition(kind, metav1.ConditionUnknown, ReasonInspectionFailed, e.Ref.Kind+" could not be read yet")
 	case deleting && reachedBefore:
 		return condition(kind, metav1.ConditionFalse, ReasonDeleted, e.Ref.Kind+" has been deleted")
@@ -90,24 +91,24 @@ func unavailable(kind string, e External, reachedBefore, deleting bool) metav1.C
 }
 
 func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
-	external, err := s.env.external(ctx, s.State.Key, s.State.Bootstrap)
-	s.Bootstrap = external
+	found, err := s.env.tracker.Get(ctx, s.State.Key, s.State.Bootstrap)
+	s.Bootstrap = found
 	if err != nil {
 		s.Assert(condition(ConditionBootstrapConfigReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
 		return Result{}, err
 	}
 	facts := bootstrapFacts{DataSecretName: s.State.DataSecretName, Created: s.State.BootstrapReady.Or(false),
 		Deleting: !s.State.Deleting.IsZero()}
-	if external.Presence == Present {
-		if err := s.takeOwnership(ctx, &external); err != nil {
+	if found.Presence == external.Present {
+		if err := s.takeOwnership(ctx, &found); err != nil {
 			s.Assert(condition(ConditionBootstrapConfigReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
 			return Result{}, err
 		}
-		if err := contract.BootstrapConfig(external.Contract).Read(external.Object, &facts.Config); err != nil && !external.Foreign {
-			external.Problem = Problem{ReasonContractViolation, err.Error()}
+		if err := contract.BootstrapConfig(found.Contract).Read(found.Object, &facts.Config); err != nil && !found.Foreign {
+			found.Problem = external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
 		}
 	}
-	facts.External, s.Bootstrap = external, external
+	facts.External, s.Bootstrap = found, found
 	decision := decideBootstrap(facts)
 	if name, found := decision.DataSecretName.Get(); found {
 		s.SetDataSecretName(name)
@@ -117,5 +118,5 @@ func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.fails(decision.Failure)
 	s.Assert(decision.Condition)
-	return Result{RequeueAfter: external.RetryAfter}, nil
+	return Result{RequeueAfter: found.RetryAfter}, nil
 }

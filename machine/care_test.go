@@ -9,20 +9,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
 func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
 	at := time.Unix(1, 0)
-	stays := ClusterView{Presence: Present, ActiveControlPlaneMachines: contract.Some(3)}
-	with := func(change func(*ClusterView)) NodeCareFacts {
+	stays := external.ClusterView{Presence: external.Present, ActiveControlPlaneMachines: contract.Some(3)}
+	with := func(change func(*external.ClusterView)) NodeCareFacts {
 		view := stays
 		change(&view)
 		return NodeCareFacts{Cluster: view, HasNode: true}
 	}
 	plane := present("Plane")
 	broken := plane
-	broken.Problem = Problem{Message: "it is broken"}
+	broken.Problem = external.Problem{Message: "it is broken"}
 	for name, tc := range map[string]struct {
 		facts NodeCareFacts
 		want  NodeCare
@@ -30,29 +31,31 @@ func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
 	}{
 		"there are no Clusters":           {NodeCareFacts{HasNode: true}, CareDrainAndDelete, "the Machine belongs to no Cluster"},
 		"there is no Node":                {NodeCareFacts{Cluster: stays}, CareNone, "the Machine has no Node"},
-		"no Node, and an unread Cluster":  {NodeCareFacts{Cluster: ClusterView{Presence: Unread}}, CareNone, "the Machine has no Node"},
-		"the Cluster stays":               {with(func(*ClusterView) {}), CareDrainAndDelete, "the cluster stays"},
-		"the Cluster goes":                {with(func(v *ClusterView) { v.State.Deleting = at }), CareNone, "the Cluster is being deleted"},
-		"the Cluster is gone":             {with(func(v *ClusterView) { v.Presence = Absent }), CareNone, "the Cluster no longer exists"},
-		"the Cluster is unread":           {with(func(v *ClusterView) { v.Presence = Unread }), CareUnknown, "the Cluster could not be read yet"},
-		"nobody knows what a Cluster is":  {with(func(v *ClusterView) { v.Presence = KindMissing }), CareUnknown, "the Cluster could not be read yet"},
-		"the control plane is missing":    {with(func(v *ClusterView) { v.ControlPlane = External{Presence: Absent} }), CareDrainAndDelete, "the cluster stays"},
-		"the control plane's kind is too": {with(func(v *ClusterView) { v.ControlPlane = External{Presence: KindMissing} }), CareDrainAndDelete, "the cluster stays"},
-		"the control plane is unread": {with(func(v *ClusterView) { v.ControlPlane = External{Presence: Unread, Ref: plane.Ref} }),
+		"no Node, and an unread Cluster":  {NodeCareFacts{Cluster: external.ClusterView{Presence: external.Unread}}, CareNone, "the Machine has no Node"},
+		"the Cluster stays":               {with(func(*external.ClusterView) {}), CareDrainAndDelete, "the cluster stays"},
+		"the Cluster goes":                {with(func(v *external.ClusterView) { v.State.Deleting = at }), CareNone, "the Cluster is being deleted"},
+		"the Cluster is gone":             {with(func(v *external.ClusterView) { v.Presence = external.Absent }), CareNone, "the Cluster no longer exists"},
+		"the Cluster is unread":           {with(func(v *external.ClusterView) { v.Presence = external.Unread }), CareUnknown, "the Cluster could not be read yet"},
+		"nobody knows what a Cluster is":  {with(func(v *external.ClusterView) { v.Presence = external.KindMissing }), CareUnknown, "the Cluster could not be read yet"},
+		"the control plane is missing":    {with(func(v *external.ClusterView) { v.ControlPlane = external.Object{Presence: external.Absent} }), CareDrainAndDelete, "the cluster stays"},
+		"the control plane's kind is too": {with(func(v *external.ClusterView) { v.ControlPlane = external.Object{Presence: external.KindMissing} }), CareDrainAndDelete, "the cluster stays"},
+		"the control plane is unread": {with(func(v *external.ClusterView) {
+			v.ControlPlane = external.Object{Presence: external.Unread, Ref: plane.Ref}
+		}),
 			CareUnknown, "the control plane Plane m could not be read"},
-		"the control plane is no use": {with(func(v *ClusterView) { v.ControlPlane = broken }),
+		"the control plane is no use": {with(func(v *external.ClusterView) { v.ControlPlane = broken }),
 			CareUnknown, "the control plane Plane m could not be read: it is broken"},
-		"the control plane goes":      {with(func(v *ClusterView) { v.ControlPlane = leaving(plane) }), CareNone, "the control plane is being deleted"},
-		"the control plane says that": {with(func(v *ClusterView) { v.ControlPlane, v.ControlPlaneState.Deleting = plane, at }), CareNone, "the control plane is being deleted"},
-		"the control plane is elsewhere": {with(func(v *ClusterView) {
+		"the control plane goes":      {with(func(v *external.ClusterView) { v.ControlPlane = leaving(plane) }), CareNone, "the control plane is being deleted"},
+		"the control plane says that": {with(func(v *external.ClusterView) { v.ControlPlane, v.ControlPlaneState.Deleting = plane, at }), CareNone, "the control plane is being deleted"},
+		"the control plane is elsewhere": {with(func(v *external.ClusterView) {
 			v.ControlPlane, v.ControlPlaneState.ExternalManagedControlPlane = plane, true
 			v.ActiveControlPlaneMachines = contract.Some(0)
 		}), CareDrainAndDelete, "the control plane is managed elsewhere"},
-		"its members are not counted": {with(func(v *ClusterView) { v.ActiveControlPlaneMachines = contract.Opt[int]{} }),
+		"its members are not counted": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Opt[int]{} }),
 			CareUnknown, "the Machines of the control plane could not be counted yet"},
-		"the last member goes": {with(func(v *ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }), CareNone, "no control plane members"},
-		"there is no member, and no object of a control plane": {with(func(v *ClusterView) {
-			v.ControlPlane, v.ActiveControlPlaneMachines = External{Presence: Absent}, contract.Some(0)
+		"the last member goes": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }), CareNone, "no control plane members"},
+		"there is no member, and no object of a control plane": {with(func(v *external.ClusterView) {
+			v.ControlPlane, v.ActiveControlPlaneMachines = external.Object{Presence: external.Absent}, contract.Some(0)
 		}), CareNone, "no control plane members"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +68,7 @@ func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
 }
 
 func TestANodeThatNobodyCouldLookForMayExist(t *testing.T) {
-	waiting := ClusterView{Presence: Present}
+	waiting := external.ClusterView{Presence: external.Present}
 	known := contract.MachineSpec{ProviderID: "a://b"}
 	foreign := present("Infra")
 	foreign.Foreign = true
@@ -110,7 +113,7 @@ func TestAPolicyAndAStepDecideInPlaceOfTheDefault(t *testing.T) {
 	require.True(t, result.Stop)
 	require.Equal(t, CareUnknown, s.care())
 	require.Equal(t, "ask me later: no answer", s.CareReason)
-	require.Equal(t, Unread, asked[0].Cluster.Presence, "an error says nothing about a Cluster")
+	require.Equal(t, external.Unread, asked[0].Cluster.Presence, "an error says nothing about a Cluster")
 	require.True(t, asked[0].HasNode)
 
 	s.Care = CareNone

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
 // ConditionCertificatesExpiryKnown is False on a Machine of a control plane while the annotation that says when its certificates
@@ -68,7 +69,7 @@ func certificatesStep(_ context.Context, s *Scope) (Result, error) {
 		ControlPlane: controlPlane, Stored: s.State.CertificatesExpire,
 		Machine: annotationOf(s.State.Annotations), MachineKind: s.env.kind.GVK.Kind,
 		Config: configAnnotation(s.Bootstrap), ConfigName: s.Bootstrap.Ref.Kind + " " + s.Bootstrap.Ref.Name,
-		ConfigUnread: s.Bootstrap.Presence == Unread || s.Bootstrap.Presence == KindMissing,
+		ConfigUnread: s.Bootstrap.Presence == external.Unread || s.Bootstrap.Presence == external.KindMissing,
 	})
 	s.SetCertificatesExpire(d.Expire)
 	switch _, said := findCondition(s.stored, ConditionCertificatesExpiryKnown); {
@@ -88,7 +89,7 @@ func annotationOf(annotations map[string]string) contract.Opt[string] {
 }
 
 // configAnnotation is what a bootstrap configuration says, unless it is somebody else's.
-func configAnnotation(e External) contract.Opt[string] {
+func configAnnotation(e external.Object) contract.Opt[string] {
 	if e.Object == nil || e.Foreign {
 		return contract.Opt[string]{}
 	}

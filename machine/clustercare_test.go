@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -25,15 +26,15 @@ import (
 // views are Clusters that say what a test has them say, by name. They wake their Machines when that changes.
 type views struct {
 	mu     sync.Mutex
-	of     map[string]machine.ClusterView
+	of     map[string]external.ClusterView
 	mapper cluster.Mapper
 	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // runningCluster is a Cluster with a control plane of three Machines.
-func runningCluster() machine.ClusterView {
-	return machine.ClusterView{
-		Presence:                   machine.Present,
+func runningCluster() external.ClusterView {
+	return external.ClusterView{
+		Presence:                   external.Present,
 		State:                      contract.ClusterState{InfrastructureProvisioned: true, ControlPlaneInitialized: true},
 		ActiveControlPlaneMachines: contract.Some(3),
 	}
@@ -43,7 +44,7 @@ func runningCluster() machine.ClusterView {
 // unreachable.
 func (v *views) ports(unreachable ...string) func(ctrl.Manager, *machine.Ports) {
 	return func(_ ctrl.Manager, p *machine.Ports) {
-		p.ClusterOf = func(_ context.Context, key types.NamespacedName) (machine.ClusterView, error) {
+		p.ClusterOf = func(_ context.Context, key types.NamespacedName) (external.ClusterView, error) {
 			v.mu.Lock()
 			defer v.mu.Unlock()
 			if view, found := v.of[key.Name]; found {
@@ -51,7 +52,7 @@ func (v *views) ports(unreachable ...string) func(ctrl.Manager, *machine.Ports) 
 			}
 			return runningCluster(), nil
 		}
-		p.ClusterEvents = func(mapper cluster.Mapper) source.Source { v.mapper = mapper; return v }
+		p.ClusterEvents = func(mapper external.ClusterMapper) source.Source { v.mapper = cluster.Mapper(mapper); return v }
 		if len(unreachable) == 0 {
 			return
 		}
@@ -80,13 +81,13 @@ func (v *views) Start(_ context.Context, queue workqueue.TypedRateLimitingInterf
 	return nil
 }
 
-func (v *views) set(name string, change func(*machine.ClusterView)) {
+func (v *views) set(name string, change func(*external.ClusterView)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	view := runningCluster()
 	change(&view)
 	if v.of == nil {
-		v.of = map[string]machine.ClusterView{}
+		v.of = map[string]external.ClusterView{}
 	}
 	v.of[name] = view
 	for _, request := range v.mapper(types.NamespacedName{Namespace: "default", Name: name}) {
@@ -107,25 +108,25 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 	gone := "gone"
 	var v views
 	w := newWorld(t, worldOptions{machine: atOnce, ports: v.ports(gone)})
-	plane := machine.External{
-		Ref: contract.Ref{Group: "g", Kind: "Plane", Name: "p"}, Presence: machine.Present,
+	plane := external.Object{
+		Ref: contract.Ref{Group: "g", Kind: "Plane", Name: "p"}, Presence: external.Present,
 		Object: &unstructured.Unstructured{Object: map[string]any{}},
 	}
 	cases := map[string]struct {
-		change func(*machine.ClusterView)
+		change func(*external.ClusterView)
 		cared  bool
 	}{
-		"cluster-deleting": {change: func(v *machine.ClusterView) { v.State.Deleting = time.Unix(1, 0) }},
+		"cluster-deleting": {change: func(v *external.ClusterView) { v.State.Deleting = time.Unix(1, 0) }},
 		// The Cluster object was taken away by force, and nobody knows how its Nodes were reached.
-		gone:          {change: func(v *machine.ClusterView) { *v = machine.ClusterView{Presence: machine.Absent} }},
-		"last-member": {change: func(v *machine.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }},
-		"plane-deleting": {change: func(v *machine.ClusterView) {
+		gone:          {change: func(v *external.ClusterView) { *v = external.ClusterView{Presence: external.Absent} }},
+		"last-member": {change: func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }},
+		"plane-deleting": {change: func(v *external.ClusterView) {
 			v.ControlPlane, v.ControlPlaneState.Deleting = plane, time.Unix(1, 0)
 		}},
-		"plane-missing": {cared: true, change: func(v *machine.ClusterView) { v.ControlPlane = machine.External{Presence: machine.Absent} }},
+		"plane-missing": {cared: true, change: func(v *external.ClusterView) { v.ControlPlane = external.Object{Presence: external.Absent} }},
 		// It was not known at first what the control plane says; the deletion waited until it was.
-		"unknown": {cared: true, change: func(*machine.ClusterView) {}},
-		"plane-elsewhere": {cared: true, change: func(v *machine.ClusterView) {
+		"unknown": {cared: true, change: func(*external.ClusterView) {}},
+		"plane-elsewhere": {cared: true, change: func(v *external.ClusterView) {
 			v.ControlPlane, v.ControlPlaneState.ExternalManagedControlPlane = plane, true
 			v.ActiveControlPlaneMachines = contract.Some(0)
 		}},
@@ -142,8 +143,8 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 	for _, m := range machines {
 		w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
 	}
-	v.set("unknown", func(v *machine.ClusterView) {
-		v.ControlPlane = machine.External{Ref: plane.Ref, Presence: machine.Unread}
+	v.set("unknown", func(v *external.ClusterView) {
+		v.ControlPlane = external.Object{Ref: plane.Ref, Presence: external.Unread}
 	})
 	require.NoError(t, w.client.Delete(t.Context(), machines["unknown"]))
 	message := w.conditionIs(machines["unknown"], machine.ConditionDeleting, machine.ReasonDeleting)

@@ -2,45 +2,19 @@ package machine
 
 import (
 	"context"
-	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// ClusterView is what a pass knows of a Machine's Cluster. The zero ClusterView is a Machine without one. It is a value; what it
-// refers to may be shared with a cache and must not be changed.
-type ClusterView struct {
-	// Presence says whether the rest is known. Absent means that the API server itself said so, and Unread that nothing is known:
-	// a Cluster that was not read may be paused.
-	Presence Presence
-	// GVK is the Cluster's kind, for owner references; zero adds none.
-	GVK schema.GroupVersionKind
-	// State is what the Cluster says; zero unless Present.
-	State contract.ClusterState
-	// Problem is why the Cluster is Unread; zero unless a person can do something.
-	Problem Problem
-	// RetryAfter is when to look again at the latest, when no event may come; zero when one will.
-	RetryAfter time.Duration
-	// ControlPlane is what is known of the object that the Cluster names as its control plane: NotReferenced without one. It is
-	// looked for only for a Machine in deletion, by the Reconciler if ClusterOf has not done it.
-	ControlPlane External
-	// ControlPlaneState is what that object says; zero unless ControlPlane is Present.
-	ControlPlaneState contract.ControlPlaneState
-	// ActiveControlPlaneMachines is how many Machines of the Cluster's control plane are not being deleted. It is counted only for
-	// a Machine in deletion, by the Reconciler if ClusterOf has not done it, and absent while it is not known, which is not
-	// none.
-	ActiveControlPlaneMachines contract.Opt[int]
-}
-
 // clusterView asks for the Cluster of a Machine, and for a Machine in deletion also for the Cluster's control plane.
-func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineState) (ClusterView, error) {
+func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineState) (external.ClusterView, error) {
 	if r.ports.ClusterOf == nil || state.ClusterName == "" {
-		return ClusterView{}, nil
+		return external.ClusterView{}, nil
 	}
 	cluster := types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
 	view, err := r.ports.ClusterOf(ctx, cluster)
@@ -53,7 +27,7 @@ func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineSta
 			return view, err
 		}
 	}
-	if view.Presence != Present || view.ControlPlane.Presence != NotReferenced || view.State.ControlPlane.IsZero() {
+	if view.Presence != external.Present || view.ControlPlane.Presence != external.NotReferenced || view.State.ControlPlane.IsZero() {
 		return view, nil
 	}
 	return view, r.controlPlane(ctx, state.Key, &view)
@@ -61,17 +35,17 @@ func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineSta
 
 // controlPlane reads the object that a Cluster names as its control plane. One that breaks the contract counts as unread: whether
 // a Node is drained depends on what it says.
-func (r *Reconciler) controlPlane(ctx context.Context, machine types.NamespacedName, view *ClusterView) error {
+func (r *Reconciler) controlPlane(ctx context.Context, machine types.NamespacedName, view *external.ClusterView) error {
 	ref := view.State.ControlPlane
 	crd := contract.CRDName(ref.GroupKind())
 	r.onlookers.add(machine, crdKey(crd), onlookerKey(crd, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}))
 	var err error
-	if view.ControlPlane, err = r.external(ctx, machine, ref); err != nil || view.ControlPlane.Presence != Present {
+	if view.ControlPlane, err = r.tracker.Get(ctx, machine, ref); err != nil || view.ControlPlane.Presence != external.Present {
 		return err
 	}
 	if err := contract.ControlPlane(view.ControlPlane.Contract).Read(view.ControlPlane.Object, &view.ControlPlaneState); err != nil {
 		view.ControlPlaneState = contract.ControlPlaneState{}
-		view.ControlPlane.Presence, view.ControlPlane.Problem = Unread, Problem{ReasonContractViolation, err.Error()}
+		view.ControlPlane.Presence, view.ControlPlane.Problem = external.Unread, external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
 	}
 	return nil
 }

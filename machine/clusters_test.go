@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -24,13 +25,13 @@ import (
 type passes struct {
 	mu    sync.Mutex
 	count int
-	last  map[string]machine.ClusterView
+	last  map[string]external.ClusterView
 }
 
 // watching inserts a step that writes down what a pass sees, at its very beginning.
 func watching(t *testing.T, p *passes) []machine.Step {
 	t.Helper()
-	p.last = map[string]machine.ClusterView{}
+	p.last = map[string]external.ClusterView{}
 	steps, err := machine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
 		Name: "watch", On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			p.mu.Lock()
@@ -44,7 +45,7 @@ func watching(t *testing.T, p *passes) []machine.Step {
 	return steps
 }
 
-func (p *passes) of(m *unstructured.Unstructured) machine.ClusterView {
+func (p *passes) of(m *unstructured.Unstructured) external.ClusterView {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last[m.GetName()]
@@ -266,11 +267,11 @@ func TestAMachineInDeletionSeesTheControlPlaneOfItsClusterAndWakesWithIt(t *test
 	for _, each := range []*unstructured.Unstructured{m, first, second} {
 		w.conditionIs(each, machine.ConditionReady, machine.ReasonReady)
 	}
-	if got := seen.of(m); got.ActiveControlPlaneMachines.Found() || got.ControlPlane.Presence != machine.NotReferenced {
+	if got := seen.of(m); got.ActiveControlPlaneMachines.Found() || got.ControlPlane.Presence != external.NotReferenced {
 		t.Errorf("a Machine that is not being deleted looked at the control plane: %+v", got)
 	}
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	sees := func(what string, check func(machine.ClusterView) bool) {
+	sees := func(what string, check func(external.ClusterView) bool) {
 		w.eventually(what, func() string {
 			if got := seen.of(m); !check(got) {
 				return "it sees " + got.ControlPlane.Presence.String()
@@ -278,25 +279,25 @@ func TestAMachineInDeletionSeesTheControlPlaneOfItsClusterAndWakesWithIt(t *test
 			return ""
 		})
 	}
-	sees("that the control plane object is missing, and two Machines", func(v machine.ClusterView) bool {
-		return v.ControlPlane.Presence == machine.Absent && v.ActiveControlPlaneMachines == contract.Some(2)
+	sees("that the control plane object is missing, and two Machines", func(v external.ClusterView) bool {
+		return v.ControlPlane.Presence == external.Absent && v.ActiveControlPlaneMachines == contract.Some(2)
 	})
 	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	w.isQuiet() // from here on nothing else wakes it
 	plane := controlPlane("cp")
 	w.create(plane)
-	sees("a control plane", func(v machine.ClusterView) bool {
-		return v.ControlPlane.Presence == machine.Present && !v.ControlPlaneState.ExternalManagedControlPlane
+	sees("a control plane", func(v external.ClusterView) bool {
+		return v.ControlPlane.Presence == external.Present && !v.ControlPlaneState.ExternalManagedControlPlane
 	})
 	w.change(plane, func(u *unstructured.Unstructured) { fake.WithField(true, "status", "externalManagedControlPlane")(u) })
-	sees("that it is managed elsewhere", func(v machine.ClusterView) bool { return v.ControlPlaneState.ExternalManagedControlPlane })
+	sees("that it is managed elsewhere", func(v external.ClusterView) bool { return v.ControlPlaneState.ExternalManagedControlPlane })
 	w.change(plane, func(u *unstructured.Unstructured) { fake.WithField("yes", "status", "externalManagedControlPlane")(u) })
-	sees("what cannot be read as unread", func(v machine.ClusterView) bool {
-		return v.ControlPlane.Presence == machine.Unread && v.ControlPlane.Problem.Reason == machine.ReasonContractViolation &&
+	sees("what cannot be read as unread", func(v external.ClusterView) bool {
+		return v.ControlPlane.Presence == external.Unread && v.ControlPlane.Problem.Reason == external.ReasonContractViolation &&
 			!v.ControlPlaneState.ExternalManagedControlPlane
 	})
 	require.NoError(t, w.client.Delete(t.Context(), first))
-	sees("one Machine less", func(v machine.ClusterView) bool { return v.ActiveControlPlaneMachines == contract.Some(1) })
+	sees("one Machine less", func(v external.ClusterView) bool { return v.ActiveControlPlaneMachines == contract.Some(1) })
 }
 
 func TestAClusterThatBreaksItsContractIsAConditionAndNoLoop(t *testing.T) {
@@ -304,7 +305,7 @@ func TestAClusterThatBreaksItsContractIsAConditionAndNoLoop(t *testing.T) {
 	w := newWorld(t, worldOptions{clusters: true})
 	cluster := w.cluster("demo", fake.WithField("yes", "spec", "paused"))
 	m := w.machineWith("m1")
-	if got := w.conditionIs(m, machine.ConditionPaused, machine.ReasonContractViolation); got != "Cluster default/demo breaks contract v1beta2: spec.paused: want bool, found string" {
+	if got := w.conditionIs(m, machine.ConditionPaused, external.ReasonContractViolation); got != "Cluster default/demo breaks contract v1beta2: spec.paused: want bool, found string" {
 		t.Errorf("message: %q", got)
 	}
 	w.isQuiet()
@@ -317,25 +318,25 @@ func TestClustersThatAreNotServedOrNotListedAreTroubleThatAPersonSees(t *testing
 	store := fake.NewStore(fake.Options{})
 	w := &world{t: t, store: store, client: store.Client()}
 	mgr := w.manager("none")
-	_, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{Version: "v1alpha3"})
+	_, err := external.ClustersFromManager(mgr, external.ClusterOptions{Version: "v1alpha3"})
 	require.ErrorIs(t, err, contract.ErrUnknownVersion)
 
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0))
-	clusters, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{Clock: clock})
+	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{Clock: clock})
 	require.NoError(t, err)
 	says := func(what, reason string) {
 		t.Helper()
 		view, err := clusters.Of(t.Context(), types.NamespacedName{Namespace: "default", Name: "demo"})
 		require.NoError(t, err, what)
-		if view.Presence != machine.Unread || view.Problem.Reason != reason || view.RetryAfter <= 0 {
+		if view.Presence != external.Unread || view.Problem.Reason != reason || view.RetryAfter <= 0 {
 			t.Errorf("%s: want %q and a time to look again, got %+v", what, reason, view)
 		}
 	}
-	says("there is no such kind", machine.ReasonVersionNotServed)
+	says("there is no such kind", external.ReasonVersionNotServed)
 	w.create(fake.CRD(fake.ClusterGVK()))
-	says("many Machines do not look more often than one", machine.ReasonVersionNotServed)
+	says("many Machines do not look more often than one", external.ReasonVersionNotServed)
 	clock.SetTime(clock.Now().Add(10 * time.Second))
 	says("the kind is there, and its list may take a moment", "") // this manager is never started
 	clock.SetTime(clock.Now().Add(time.Minute))
-	says("its list takes too long", machine.ReasonCacheNotSynced)
+	says("its list takes too long", external.ReasonCacheNotSynced)
 }

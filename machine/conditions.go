@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
 // Condition types of a Machine. They are Cluster API's, so that its dashboards work.
@@ -74,18 +75,8 @@ const (
 )
 
 // Reasons for trouble that Cluster API reports as an error in its log. A person can mend each of them, and the Machine
-// goes on by itself when it is mended.
+// goes on by itself when it is mended. Those about what a Machine refers to are in package contract/external.
 const (
-	// ReasonCRDNotFound: no CustomResourceDefinition has the name that the contract demands for a referenced kind.
-	ReasonCRDNotFound = "CRDNotFound"
-	// ReasonContractLabelMissing: the CRD of a referenced kind names no supported contract.
-	ReasonContractLabelMissing = "ContractLabelMissing"
-	// ReasonContractViolation: a value of a wrong type stands at a place that the contract reads.
-	ReasonContractViolation = "ContractViolation"
-	// ReasonVersionNotServed: the API version that the contract label names cannot be read.
-	ReasonVersionNotServed = "VersionNotServed"
-	// ReasonCacheNotSynced: the first list of a referenced kind has not come back.
-	ReasonCacheNotSynced = "CacheNotSynced"
 	// ReasonOwnedByAnother: another controller owns the referenced object.
 	ReasonOwnedByAnother = "OwnedByAnother"
 	// ReasonProviderIDMissing: the infrastructure is provisioned but has no provider ID, or one that names no instance.
@@ -106,7 +97,7 @@ func troubles(deleting bool) []string {
 		gone = nil
 	}
 	return append([]string{
-		ReasonCRDNotFound, ReasonContractLabelMissing, ReasonContractViolation, ReasonVersionNotServed,
+		external.ReasonCRDNotFound, external.ReasonContractLabelMissing, external.ReasonContractViolation, external.ReasonVersionNotServed,
 		ReasonOwnedByAnother, ReasonProviderIDMissing, ReasonDataSecretNameMissing, ReasonAmbiguousNode, ReasonNodeClaimed,
 		ReasonClusterDoesNotExist, ReasonInvalidAnnotation,
 	}, gone...)

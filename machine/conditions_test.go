@@ -92,10 +92,10 @@ func TestAMalformedConditionOfAProviderIsSaidAndPanicsNowhere(t *testing.T) {
 		"a message that is a number": map[string]any{"type": "Ready", "status": "False", "message": int64(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			external := present("Infra")
-			external.Object.Object["status"] = map[string]any{"conditions": []any{ready}}
-			facts := infrastructureFacts{External: external}
-			if err := contract.InfraMachine(contract.V1Beta2).Read(external.Object, &facts.Machine); err != nil {
+			found := present("Infra")
+			found.Object.Object["status"] = map[string]any{"conditions": []any{ready}}
+			facts := infrastructureFacts{External: found}
+			if err := contract.InfraMachine(contract.V1Beta2).Read(found.Object, &facts.Machine); err != nil {
 				t.Fatal(err)
 			}
 			c := decideInfrastructure(facts).Condition

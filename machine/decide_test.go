@@ -10,14 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-func present(kind string) External {
-	return External{Ref: contract.Ref{Group: "g", Kind: kind, Name: "m"}, Presence: Present, Object: &unstructured.Unstructured{Object: map[string]any{}}}
+func present(kind string) external.Object {
+	return external.Object{Ref: contract.Ref{Group: "g", Kind: kind, Name: "m"}, Presence: external.Present, Object: &unstructured.Unstructured{Object: map[string]any{}}}
 }
 
-func leaving(e External) External {
+func leaving(e external.Object) external.Object {
 	now := metav1.Now()
 	e.Object = &unstructured.Unstructured{Object: map[string]any{}}
 	e.Object.SetDeletionTimestamp(&now)
@@ -51,10 +52,10 @@ func TestBootstrapDataIsTakenOverOnceAndOnlyWhenItIsNamed(t *testing.T) {
 			facts: bootstrapFacts{External: leaving(config), Config: contract.BootstrapConfigState{
 				DataSecretCreated: true, DataSecretName: contract.Some("s")}},
 			reason: ReasonReady},
-		"the config is gone":              {facts: bootstrapFacts{External: External{Presence: Absent, Ref: config.Ref}}, reason: ReasonDoesNotExist},
-		"the config could not be read":    {facts: bootstrapFacts{External: External{Presence: Unread, Ref: config.Ref}}, reason: ReasonInspectionFailed},
-		"the kind of the config is gone":  {facts: bootstrapFacts{External: External{Presence: KindMissing, Ref: config.Ref, Problem: Problem{Reason: ReasonCRDNotFound}}}, reason: ReasonCRDNotFound},
-		"data that exists stays existing": {facts: bootstrapFacts{External: External{Presence: Absent, Ref: config.Ref}, Created: true}, created: true, reason: ReasonDoesNotExist},
+		"the config is gone":              {facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}}, reason: ReasonDoesNotExist},
+		"the config could not be read":    {facts: bootstrapFacts{External: external.Object{Presence: external.Unread, Ref: config.Ref}}, reason: ReasonInspectionFailed},
+		"the kind of the config is gone":  {facts: bootstrapFacts{External: external.Object{Presence: external.KindMissing, Ref: config.Ref, Problem: external.Problem{Reason: external.ReasonCRDNotFound}}}, reason: external.ReasonCRDNotFound},
+		"data that exists stays existing": {facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}, Created: true}, created: true, reason: ReasonDoesNotExist},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := decideBootstrap(tc.facts)
@@ -89,15 +90,15 @@ func TestInfrastructureIsTakenOverWhenItIsProvisionedAndHasAnID(t *testing.T) {
 		"an address type that a Machine cannot hold": {
 			facts: infrastructureFacts{External: infra, Machine: contract.InfraMachineState{
 				Provisioned: true, ProviderID: "a://b", Addresses: []contract.Address{{Type: "IPv7", Address: "x"}}}},
-			status: metav1.ConditionFalse, reason: ReasonContractViolation},
+			status: metav1.ConditionFalse, reason: external.ReasonContractViolation},
 		"an address that is empty": {
 			facts: infrastructureFacts{External: infra, Machine: contract.InfraMachineState{
 				Provisioned: true, ProviderID: "a://b", Addresses: []contract.Address{{Type: "Hostname"}}}},
-			status: metav1.ConditionFalse, reason: ReasonContractViolation},
+			status: metav1.ConditionFalse, reason: external.ReasonContractViolation},
 		"a provider ID that is too long": {
 			facts: infrastructureFacts{External: infra, Machine: contract.InfraMachineState{
 				Provisioned: true, ProviderID: "a://" + strings.Repeat("b", 512)}},
-			status: metav1.ConditionFalse, reason: ReasonContractViolation},
+			status: metav1.ConditionFalse, reason: external.ReasonContractViolation},
 		"provisioned is sticky": {
 			facts: infrastructureFacts{External: infra, Provisioned: true, Machine: contract.InfraMachineState{ProviderID: "a://b"}},
 			adopt: true, provisioned: true, status: metav1.ConditionTrue, reason: ReasonReady},
@@ -105,13 +106,13 @@ func TestInfrastructureIsTakenOverWhenItIsProvisionedAndHasAnID(t *testing.T) {
 			facts:       infrastructureFacts{External: leaving(infra), Provisioned: true, Machine: contract.InfraMachineState{Provisioned: true, ProviderID: "a://b"}},
 			provisioned: true, status: metav1.ConditionTrue, reason: ReasonReady},
 		"gone after it was provisioned": {
-			facts:       infrastructureFacts{External: External{Presence: Absent, Ref: infra.Ref}, Provisioned: true},
+			facts:       infrastructureFacts{External: external.Object{Presence: external.Absent, Ref: infra.Ref}, Provisioned: true},
 			provisioned: true, status: metav1.ConditionFalse, reason: ReasonDeleted},
 		"a contract that is broken": {
-			facts:  infrastructureFacts{External: External{Presence: Present, Ref: infra.Ref, Problem: Problem{Reason: ReasonContractViolation}}},
-			status: metav1.ConditionFalse, reason: ReasonContractViolation},
+			facts:  infrastructureFacts{External: external.Object{Presence: external.Present, Ref: infra.Ref, Problem: external.Problem{Reason: external.ReasonContractViolation}}},
+			status: metav1.ConditionFalse, reason: external.ReasonContractViolation},
 		"unread is unknown": {
-			facts:       infrastructureFacts{External: External{Presence: Unread, Ref: infra.Ref}, Provisioned: true},
+			facts:       infrastructureFacts{External: external.Object{Presence: external.Unread, Ref: infra.Ref}, Provisioned: true},
 			provisioned: true, status: metav1.ConditionUnknown, reason: ReasonInspectionFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,9 +137,9 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		"the machine is gone":    {facts: drainFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: drainSkip},
 		"the machine is going":   {facts: drainFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}, want: drainSkip},
 		"an unread machine may have been drained by an earlier process": {
-			facts: drainFacts{Infrastructure: External{Presence: Unread}, NodesSynced: true, Match: matched},
+			facts: drainFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched},
 			state: contract.MachineState{DrainStarted: now}, want: drainWait},
-		"an unread machine is not a gone one": {facts: drainFacts{Infrastructure: External{Presence: Unread}, NodesSynced: true, Match: matched}, want: drainStart},
+		"an unread machine is not a gone one": {facts: drainFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: drainStart},
 		"unread Nodes are not missing":        {facts: drainFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainUnread},
 		"nothing is done about the Node":      {facts: drainFacts{Care: CareNone, NodesSynced: true, Match: matched}, want: drainSkip},
 		"unread Nodes of no interest":         {facts: drainFacts{Care: CareNone}, want: drainSkip},
@@ -202,7 +203,7 @@ func TestOnlyTheRecordedNodeIsDeletedAndTheWaitHasALimit(t *testing.T) {
 }
 
 func TestANodeIsInterruptibleWhenItsInfrastructureSaysSoAndKeepsTheLabelWhileThatIsUnread(t *testing.T) {
-	says := func(value any) External {
+	says := func(value any) external.Object {
 		e := present("Infra")
 		e.Contract = contract.V1Beta2
 		if value != nil {
@@ -211,17 +212,17 @@ func TestANodeIsInterruptibleWhenItsInfrastructureSaysSoAndKeepsTheLabelWhileTha
 		return e
 	}
 	for name, tc := range map[string]struct {
-		infrastructure            External
+		infrastructure            external.Object
 		unlabelledGets, labelKept bool
 	}{
 		"it says so":                    {says(true), true, true},
 		"it says that it is not":        {says(false), false, false},
 		"it says nothing":               {says(nil), false, false},
 		"what it says is no bool":       {says("yes"), false, true},
-		"it could not be read":          {External{Presence: Unread}, false, true},
-		"its kind is gone":              {External{Presence: KindMissing}, false, true},
-		"it is gone":                    {External{Presence: Absent}, false, false},
-		"the Machine does not name one": {External{}, false, false},
+		"it could not be read":          {external.Object{Presence: external.Unread}, false, true},
+		"its kind is gone":              {external.Object{Presence: external.KindMissing}, false, true},
+		"it is gone":                    {external.Object{Presence: external.Absent}, false, false},
+		"the Machine does not name one": {external.Object{}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := decideInterruptible(tc.infrastructure, false); got != tc.unlabelledGets {

@@ -10,16 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // DefaultNodeDeletionTimeout limits how long a Machine waits for its Node to go, unless the Machine says otherwise; the
 // value is Cluster API's.
 const DefaultNodeDeletionTimeout = 10 * time.Second
 
-// absenceRetry is when to look again for an object that the cache does not have and the API server does.
-const absenceRetry = time.Second
-
-func (s *Scope) refKey(e External) types.NamespacedName {
+func (s *Scope) refKey(e external.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.State.Key.Namespace, Name: e.Ref.Name}
 }
 
@@ -63,14 +62,14 @@ func deleteBootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	return s.deleteReferenced(ctx, s.Bootstrap, false, ReasonWaitingForBootstrapDeletion)
 }
 
-func (s *Scope) deleteReferenced(ctx context.Context, e External, mattered bool, reason string) (Result, error) {
+func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, mattered bool, reason string) (Result, error) {
 	action, message := decideRemoval(e, mattered)
 	switch action {
 	case removalDone:
 		return Result{}, nil
 	case removalDelete:
 		switch err := s.deleteExternal(ctx, e); {
-		case err != nil && retryable(err):
+		case err != nil && patch.Retryable(err):
 			return s.Wait(reason, message), err
 		case err != nil:
 			return s.Wait(reason, err.Error()), err
@@ -79,7 +78,7 @@ func (s *Scope) deleteReferenced(ctx context.Context, e External, mattered bool,
 		return s.continueWhenGone(ctx, e.GVK, s.refKey(e), reason, message)
 	case removalConfirmKind:
 		crd := types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}
-		return s.continueWhenGone(ctx, crdGVK, crd, reason, message)
+		return s.continueWhenGone(ctx, external.CRDGVK(), crd, reason, message)
 	case removalWait:
 	}
 	return s.Wait(reason, message), nil
@@ -97,7 +96,7 @@ func (s *Scope) continueWhenGone(
 		return Result{}, nil
 	}
 	s.Wait(reason, message)
-	return Result{Stop: true, RequeueAfter: absenceRetry}, nil
+	return Result{Stop: true, RequeueAfter: external.AbsenceRetry}, nil
 }
 
 // confirmGone is confirmAbsent with a memory: an object that was gone stays gone, so each is asked about once.
@@ -106,7 +105,7 @@ func (s *Scope) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, ke
 	if s.env.memory.isGone(&s.State, object) {
 		return true, nil
 	}
-	gone, err := s.env.confirmAbsent(ctx, gvk, key)
+	gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, gvk, key)
 	if gone {
 		s.env.memory.setGone(&s.State, object)
 	}
@@ -115,7 +114,7 @@ func (s *Scope) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, ke
 
 // confirmInfrastructureGone reports whether the infrastructure object is gone. What could not be read is not.
 func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
-	if s.Infrastructure.Presence != Absent {
+	if s.Infrastructure.Presence != external.Absent {
 		return false, nil
 	}
 	gone, err := s.confirmGone(ctx, s.Infrastructure.GVK, s.refKey(s.Infrastructure))

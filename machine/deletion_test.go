@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -20,7 +21,7 @@ func TestADeletionWaitsForWhatItCannotRead(t *testing.T) {
 	labels := crd.GetLabels()
 	crd.SetLabels(nil)
 	require.NoError(t, w.client.Update(t.Context(), crd))
-	w.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonContractLabelMissing)
+	w.conditionIs(m, machine.ConditionInfrastructureReady, external.ReasonContractLabelMissing)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForInfrastructureDeletion)
 	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); infra == nil || infra.GetDeletionTimestamp() != nil {

@@ -30,9 +30,9 @@
 //
 // # Clusters
 //
-// Machines have no Cluster objects unless Ports.ClusterOf says how they are read; [Clusters] reads those of Cluster API:
+// Machines have no Cluster objects unless Ports.ClusterOf says how they are read; external.Clusters reads those of Cluster API:
 //
-//	clusters, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{})
+//	clusters, err := external.external.ClustersFromManager(mgr, external.ClusterOptions{})
 //	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 //
 // A Machine of a paused Cluster gets its finalizer and is left alone otherwise, also while it is being deleted. A Cluster that was not
@@ -80,7 +80,7 @@
 // # Conditions
 //
 // Types, reasons and messages are those of Cluster API's v1beta2 Machine, so that its dashboards and tools work; trouble that it
-// only logs has reasons of its own here (ReasonCRDNotFound and those beside it). From its first status on, a Machine that is not
+// only logs has reasons of its own here (external.ReasonCRDNotFound and those beside it). From its first status on, a Machine that is not
 // paused has
 //
 //   - BootstrapConfigReady and InfrastructureReady, which mirror the Ready condition of the referenced objects;

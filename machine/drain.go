@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -13,7 +14,7 @@ import (
 type drainFacts struct {
 	Care           NodeCare
 	Excluded       bool // by annotation, or because there is no Drainer
-	Infrastructure External
+	Infrastructure external.Object
 	// InfrastructureGone: the API server said so itself, or has accepted its deletion.
 	InfrastructureGone bool
 	NodesSynced        bool
@@ -77,7 +78,7 @@ func decideDrain(f drainFacts) (drainAction, string) {
 // that has just started, may be all that says so.
 func (f drainFacts) mayBeOver() bool {
 	reason := f.Infrastructure.Problem.Reason
-	return f.Infrastructure.Presence == Unread && (reason == "" || reason == ReasonCacheNotSynced) && !f.State.DrainStarted.IsZero()
+	return f.Infrastructure.Presence == external.Unread && (reason == "" || reason == external.ReasonCacheNotSynced) && !f.State.DrainStarted.IsZero()
 }
 
 // contestedDrain: while it is not clear whose the Node is it is left alone, for as long as a drain may take.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -63,9 +64,9 @@ func MachineDrainRules(o DrainRulesOptions) func(context.Context, *Scope) ([]dra
 func (s *Scope) drainedMachine() drain.DrainedMachine {
 	m := drain.DrainedMachine{Namespace: s.State.Key.Namespace, Labels: s.State.Labels}
 	switch {
-	case s.Cluster.Presence == Present:
+	case s.Cluster.Presence == external.Present:
 		m.ClusterLabels = s.Cluster.State.Labels
-	case s.State.ClusterName != "" && s.Cluster.Presence != Absent:
+	case s.State.ClusterName != "" && s.Cluster.Presence != external.Absent:
 		m.ClusterUnread = true
 	}
 	return m
@@ -110,14 +111,14 @@ func (s *Scope) readDrainRules(ctx context.Context) ([]drain.MachineDrainRule, e
 
 // watchDrainRules makes sure that rules are watched, and reports whether there can be any.
 func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersionKind, machine types.NamespacedName) (bool, error) {
-	synced, err := r.watches.ensure(ctx, crdMetadata(), machine)
+	synced, err := r.tracker.Ensure(ctx, external.CRDMetadata(), machine)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
 	case !synced:
-		return false, notListed(crdGVK)
+		return false, notListed(external.CRDGVK())
 	}
-	err = r.ports.Cache.Get(ctx, types.NamespacedName{Name: contract.CRDName(gvk.GroupKind())}, crdMetadata())
+	err = r.ports.Cache.Get(ctx, types.NamespacedName{Name: contract.CRDName(gvk.GroupKind())}, external.CRDMetadata())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -126,7 +127,7 @@ func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersio
 	}
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(gvk)
-	synced, err = r.watches.ensure(ctx, kind, machine)
+	synced, err = r.tracker.Ensure(ctx, kind, machine)
 	switch {
 	case meta.IsNoMatchError(err):
 		return false, fmt.Errorf("%w: they exist and are not served in version %s: serve it", err, gvk.Version)

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 func drainRuleKind() schema.GroupVersionKind {
@@ -223,8 +223,8 @@ func TestDrainRulesThatAskForWhatNobodyReadsHoldTheDrain(t *testing.T) {
 
 // clusterLabelled has every Machine in a Cluster with these labels.
 func clusterLabelled(p *machine.Ports, labels map[string]string) {
-	p.ClusterOf = func(context.Context, types.NamespacedName) (machine.ClusterView, error) {
-		view := machine.ClusterView{Presence: machine.Present, State: contract.ClusterState{InfrastructureProvisioned: true, ControlPlaneInitialized: true}}
+	p.ClusterOf = func(context.Context, types.NamespacedName) (external.ClusterView, error) {
+		view := external.ClusterView{Presence: external.Present, State: contract.ClusterState{InfrastructureProvisioned: true, ControlPlaneInitialized: true}}
 		view.State.Labels = labels
 		view.ActiveControlPlaneMachines = contract.Some(1) // without one, Nodes go with their cluster
 		return view, nil
@@ -249,6 +249,6 @@ func TestADrainRuleKindThatComesLaterIsNoticedAndCostsNoRequestPerPassBefore(t *
 }
 
 // noClusterEvents is a source for Clusters that never change.
-func noClusterEvents(cluster.Mapper) source.Source {
+func noClusterEvents(external.ClusterMapper) source.Source {
 	return source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return nil })
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
 func reasonsOf(all []event) []string {
@@ -33,9 +34,9 @@ func TestAnEventIsToldOncePerTransition(t *testing.T) {
 		"nothing bad":                           {written: bothOfNode(metav1.ConditionTrue, ReasonNodeReady, "")},
 		"two that say different things": {
 			written: []metav1.Condition{
-				condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, ReasonCRDNotFound, "install A"),
-				condition(ConditionInfrastructureReady, metav1.ConditionFalse, ReasonCRDNotFound, "install B")},
-			want: []string{ReasonCRDNotFound, ReasonCRDNotFound}},
+				condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install A"),
+				condition(ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install B")},
+			want: []string{external.ReasonCRDNotFound, external.ReasonCRDNotFound}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, reasonsOf(conditionEvents(tc.stored, tc.written, tc.deleting))); diff != "" {
@@ -87,8 +88,8 @@ func TestWhatAPassTellsIsRecordedOnceWhenItIsTime(t *testing.T) {
 }
 
 func TestAFailureIsSaidInClusterAPIsWordsAndNeverTakenBack(t *testing.T) {
-	external := present("FakeMachine")
-	external.GVK = contract.Ref{Group: "g", Kind: "FakeMachine"}.GroupKind().WithVersion("v1")
+	found := present("FakeMachine")
+	found.GVK = contract.Ref{Group: "g", Kind: "FakeMachine"}.GroupKind().WithVersion("v1")
 	for name, tc := range map[string]struct {
 		have, says failure
 		want       failure
@@ -101,7 +102,7 @@ func TestAFailureIsSaidInClusterAPIsWordsAndNeverTakenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{State: contract.MachineState{FailureReason: tc.have.Reason, FailureMessage: tc.have.Message}}
-			s.fails(failureOf(external, tc.says.Reason, tc.says.Message))
+			s.fails(failureOf(found, tc.says.Reason, tc.says.Message))
 			if got := (failure{s.State.FailureReason, s.State.FailureMessage}); got != tc.want {
 				t.Errorf("want %+v, got %+v", tc.want, got)
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -23,7 +24,7 @@ func ExamplePolicy() {
 			return limits
 		},
 	}
-	goes := machine.ClusterView{Presence: machine.Present}
+	goes := external.ClusterView{Presence: external.Present}
 	goes.State.Deleting = time.Unix(1, 0)
 	fmt.Println(policy.NodeCare(machine.NodeCareFacts{Cluster: goes, HasNode: true}))
 	fmt.Println(policy.NodeCare(machine.NodeCareFacts{Cluster: goes}))

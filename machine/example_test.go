@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -43,7 +44,7 @@ func ExampleClusters() {
 		if err != nil {
 			return err
 		}
-		clusters, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{Version: contract.V1Beta2})
+		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{Version: contract.V1Beta2})
 		if err != nil {
 			return err
 		}

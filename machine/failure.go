@@ -3,6 +3,8 @@ package machine
 import (
 	"context"
 	"fmt"
+
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
 // failure is trouble that does not go away by itself, as Cluster API's deprecated failureReason and failureMessage say it. Nothing
@@ -15,7 +17,7 @@ const reasonInvalidConfiguration = "InvalidConfiguration"
 const maxFailureReasonLength = 250 // the schema allows 256
 
 // failureOf is the failure that a referenced object reports, in the words that Cluster API gives it.
-func failureOf(e External, reason, message string) failure {
+func failureOf(e external.Object, reason, message string) failure {
 	if message != "" {
 		message = fmt.Sprintf("Failure detected from referenced resource %v with name %q: %s", e.GVK, e.Ref.Name, message)
 	}
@@ -40,7 +42,7 @@ func (s *Scope) fails(f failure) {
 // API server is asked once whether it is true. Nothing is retried: the object's return is an event.
 func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	e := s.Infrastructure
-	if e.Presence != Absent || !s.State.InfrastructureReady.Or(false) || !s.State.Deleting.IsZero() {
+	if e.Presence != external.Absent || !s.State.InfrastructureReady.Or(false) || !s.State.Deleting.IsZero() {
 		return nil
 	}
 	f := failure{reasonInvalidConfiguration, fmt.Sprintf("Machine infrastructure resource %s %s has been deleted after provisioning was completed",
@@ -48,7 +50,7 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	if s.State.FailureReason == f.Reason && s.State.FailureMessage == f.Message {
 		return nil
 	}
-	gone, err := s.env.confirmAbsent(ctx, e.GVK, s.refKey(e))
+	gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, s.refKey(e))
 	if err == nil && gone {
 		s.fails(f)
 	}

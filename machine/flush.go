@@ -2,20 +2,12 @@ package machine
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // flush writes what the pass has decided: metadata and spec first, then status on top of what the server returned. It
@@ -101,15 +93,15 @@ func (s *Scope) writeWhole(ctx context.Context) error {
 	u := s.update
 	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
 	u.ObservedGeneration = s.observed()
-	before, after, err := s.apply(s.Object, u)
+	contents, err := patch.Apply(s.env.kind, s.Object, u)
 	if err != nil {
 		return err
 	}
-	patch, replacesList := contract.MergePatch(before, after)
-	if patch == nil {
+	whole := contents.Whole()
+	if whole.Empty() {
 		return nil
 	}
-	if _, err := s.send(ctx, s.Object, patch, replacesList, false); err != nil {
+	if _, err := s.send(ctx, s.Object, whole, false); err != nil {
 		return err
 	}
 	s.record(slices.Concat(conditionEvents(s.stored, u.Conditions, !s.State.Deleting.IsZero()), matchEvents(u), s.drained(u)))
@@ -118,15 +110,15 @@ func (s *Scope) writeWhole(ctx context.Context) error {
 
 func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contract.Object, error) {
 	u.ObservedGeneration = s.observed() // for a layout that keeps it in an annotation
-	before, after, err := s.apply(s.Object, u)
+	contents, err := patch.Apply(s.env.kind, s.Object, u)
 	if err != nil {
 		return nil, err
 	}
-	patch, replacesList := contract.MergePatch(without(before, "status"), without(after, "status"))
-	if patch == nil {
+	main := contents.Main()
+	if main.Empty() {
 		return s.Object, nil
 	}
-	current, err := s.send(ctx, s.Object, patch, replacesList, false)
+	current, err := s.send(ctx, s.Object, main, false)
 	if err == nil {
 		s.record(s.drained(u))
 		s.State.Generation, s.generation = current.GetGeneration(), s.env.generationOf(current)
@@ -137,119 +129,37 @@ func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contra
 func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u contract.MachineUpdate) error {
 	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
 	u.ObservedGeneration = s.observed()
-	before, after, err := s.apply(current, u)
+	contents, err := patch.Apply(s.env.kind, current, u)
 	if err != nil {
 		return err
 	}
-	patch, _ := contract.MergePatch(statusOf(before), statusOf(after))
-	if patch == nil {
+	status := contents.Status()
+	if status.Empty() {
 		return nil
 	}
 	tells := append(conditionEvents(s.stored, u.Conditions, !s.State.Deleting.IsZero()), matchEvents(u)...)
 	if !s.written { // otherwise the write of the metadata has told
 		tells = append(tells, s.drained(u)...)
 	}
-	if _, err := s.send(ctx, current, patch, true, true); err != nil {
+	if _, err := s.send(ctx, current, status, true); err != nil {
 		return err
 	}
 	s.record(tells)
 	return nil
 }
 
-// apply writes an update into a copy and returns the content of the object before and after.
-func (s *Scope) apply(obj contract.Object, u contract.MachineUpdate) (before, after map[string]any, err error) {
-	changed, ok := obj.DeepCopyObject().(contract.Object)
-	if !ok {
-		return nil, nil, fmt.Errorf("copy of %T is no object", obj)
-	}
-	if err := s.env.kind.Adapter.Write(changed, u); err != nil {
-		return nil, nil, err
-	}
-	if before, err = content(obj); err != nil {
-		return nil, nil, err
-	}
-	after, err = content(changed)
-	return before, after, err
-}
-
-func (s *Scope) send(ctx context.Context, on contract.Object, patch map[string]any, replacesList, status bool) (contract.Object, error) {
-	metadata, _ := patch["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-		patch["metadata"] = metadata
-	}
-	metadata["uid"] = string(on.GetUID())
-	if replacesList {
-		metadata["resourceVersion"] = on.GetResourceVersion()
-	}
+// send writes a document to the Machine's main resource, or to its status, and returns what the server answered. A status names the
+// version it was decided on, because two of them do not add up.
+func (s *Scope) send(ctx context.Context, on contract.Object, d patch.Document, status bool) (contract.Object, error) {
 	target := s.env.newObject()
-	target.SetNamespace(on.GetNamespace())
-	target.SetName(on.GetName())
-	if err := s.env.patch(ctx, target, patch, status && s.env.kind.StatusSubresource); err != nil {
+	if err := s.env.writer.Send(ctx, on, target, d, status && s.env.kind.StatusSubresource, status); err != nil {
 		return nil, fmt.Errorf("write %s %s: %w", s.env.kind.GVK.Kind, s.State.Key, err)
 	}
 	s.written = true
 	return target, nil
 }
 
-// patch sends a merge patch and remembers the version that came back.
-func (r *Reconciler) patch(ctx context.Context, target client.Object, body map[string]any, status bool) error {
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	patch := client.RawPatch(types.MergePatchType, raw)
-	start := r.options.Clock.Now()
-	if status {
-		err = r.ports.Client.Status().Patch(ctx, target, patch)
-	} else {
-		err = r.ports.Client.Patch(ctx, target, patch)
-	}
-	if err == nil {
-		r.memory.took(r.options.Clock.Since(start))
-		r.memory.wrote(target)
-	}
-	return err
-}
-
-// retryable reports whether an error only says that the pass was decided on an old read, which the next pass mends. A patch
-// that names the UID of an object which was replaced is answered 422 and not 409, because patches have no preconditions.
-func retryable(err error) bool {
-	return apierrors.IsConflict(err) || slices.ContainsFunc(causes(err), func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
-}
-
-func causes(err error) []metav1.StatusCause {
-	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return nil
-	}
-	return status.Status().Details.Causes
-}
-
-func content(obj contract.Object) (map[string]any, error) {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		return u.Object, nil
-	}
-	converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return nil, fmt.Errorf("convert %T: %w", obj, err)
-	}
-	return converted, nil
-}
-
-func without(obj map[string]any, key string) map[string]any {
-	rest := make(map[string]any, len(obj))
-	for k, v := range obj {
-		if k != key {
-			rest[k] = v
-		}
-	}
-	return rest
-}
-
-func statusOf(obj map[string]any) map[string]any {
-	if status, found := obj["status"]; found {
-		return map[string]any{"status": status}
-	}
-	return map[string]any{}
+// backlog is how long it would take to write, one after the other, all statuses that are waiting.
+func (r *Reconciler) backlog() time.Duration {
+	return time.Duration(r.memory.waiting()) * r.writer.Pace()
 }

@@ -1,20 +1,17 @@
 package machine
 
 import (
-	"errors"
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // everything sets each member of an update.
@@ -72,7 +69,8 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := contract.Unstructured(gvk, layout)
-			r := &Reconciler{kind: kind, options: Options{StatusDelay: time.Minute}, memory: newMemory(clocktesting.NewFakePassiveClock(now))}
+			clock := clocktesting.NewFakePassiveClock(now)
+			r := &Reconciler{kind: kind, options: Options{StatusDelay: time.Minute}, memory: newMemory(clock), writer: patch.NewWriter(nil, clock)}
 			obj := kind.New()
 			obj.SetGeneration(7)
 			addresses := []contract.Address{{Type: "Hostname", Address: "h"}}
@@ -124,49 +122,6 @@ func TestOnlyAWholePassSaysThatAGenerationWasObserved(t *testing.T) {
 			_, set := tc.scope.observed().Value()
 			if whole := !tc.scope.failed && !tc.scope.paused; set != whole {
 				t.Errorf("observed: want %v, got %v", whole, set)
-			}
-		})
-	}
-}
-
-func TestErrorsThatAFreshReadMendsAreToldFromOthers(t *testing.T) {
-	gr, gk := schema.GroupResource{Resource: "machines"}, schema.GroupKind{Kind: "Machine"}
-	immutable := func(path string) error {
-		return apierrors.NewInvalid(gk, "m", field.ErrorList{field.Invalid(field.NewPath("metadata").Child(path), "x", "field is immutable")})
-	}
-	for name, tc := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"conflict":                  {fmt.Errorf("write: %w", apierrors.NewConflict(gr, "m", errors.New("changed"))), true},
-		"replaced, as patches say":  {fmt.Errorf("write: %w", immutable("uid")), true},
-		"invalid for another cause": {immutable("name"), false},
-		"not found":                 {apierrors.NewNotFound(gr, "m"), false},
-		"no API error":              {errors.New("boom"), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := retryable(tc.err); got != tc.want {
-				t.Errorf("want %v, got %v", tc.want, got)
-			}
-		})
-	}
-}
-
-func TestAPlaceThatIsNotServedIsNoObjectThatIsGone(t *testing.T) {
-	gr := schema.GroupResource{Group: "g", Resource: "inframachines"}
-	notServed := apierrors.NewGenericServerResponse(404, "get", gr, "m", "404 page not found", 0, true)
-	for name, tc := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"no such object":  {apierrors.NewNotFound(gr, "m"), true},
-		"no such place":   {notServed, false},
-		"another failure": {apierrors.NewInternalError(errors.New("boom")), false},
-		"it is there":     {nil, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := saysGone(tc.err); got != tc.want {
-				t.Errorf("want %v, got %v", tc.want, got)
 			}
 		})
 	}

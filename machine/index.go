@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -110,7 +111,7 @@ func eachObject(list client.ObjectList, do func(client.Object)) error {
 // machinesOf maps an event about a referenced object, or about the CRD of its kind, to Machines.
 func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	gvk := kind.GetObjectKind().GroupVersionKind()
-	if gvk == crdGVK {
+	if gvk == external.CRDGVK() {
 		return append(r.machinesByKey(ctx, "", crdKey(obj.GetName())), r.onlookers.requests(crdKey(obj.GetName()))...)
 	}
 	if gvk.GroupKind() == drainRuleGVK.GroupKind() {

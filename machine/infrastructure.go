@@ -7,12 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
 // infrastructureFacts are what a pass knows of the infrastructure.
 type infrastructureFacts struct {
-	External    External
+	External    external.Object
 	Machine     contract.InfraMachineState // read when External is Present
 	Provisioned bool                       // reported before: it never goes back
 	Deleting    bool
@@ -32,11 +33,11 @@ type infrastructureDecision struct {
 // decideInfrastructure reads the contract: nothing is taken over before the provider says that the machine is provisioned;
 // afterwards it is taken over in every pass, because addresses change. Rule: contract page "InfraMachine".
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
-	if f.External.Presence == NotReferenced {
+	if f.External.Presence == external.NotReferenced {
 		return infrastructureDecision{Provisioned: f.Provisioned, Condition: condition(ConditionInfrastructureReady,
 			metav1.ConditionFalse, ReasonDoesNotExist, "the Machine has no spec.infrastructureRef: set it")}
 	}
-	if f.External.Presence != Present || f.External.Problem != (Problem{}) {
+	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
 		return infrastructureDecision{Provisioned: f.Provisioned,
 			Condition: unavailable(ConditionInfrastructureReady, f.External, f.Provisioned, f.Deleting)}
 	}
@@ -56,7 +57,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 		return d
 	}
 	if wrong := unacceptable(&f.Machine); wrong != "" {
-		d.Condition = condition(ConditionInfrastructureReady, metav1.ConditionFalse, ReasonContractViolation, fmt.Sprintf(
+		d.Condition = condition(ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
 			"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
 		return d
 	}
@@ -97,23 +98,23 @@ func unacceptable(m *contract.InfraMachineState) string {
 }
 
 func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
-	external, err := s.env.external(ctx, s.State.Key, s.State.Infrastructure)
-	s.Infrastructure = external
+	found, err := s.env.tracker.Get(ctx, s.State.Key, s.State.Infrastructure)
+	s.Infrastructure = found
 	if err != nil {
 		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
 		return Result{}, err
 	}
 	facts := infrastructureFacts{Provisioned: s.State.InfrastructureReady.Or(false), Deleting: !s.State.Deleting.IsZero()}
-	if external.Presence == Present {
-		if err := s.takeOwnership(ctx, &external); err != nil {
+	if found.Presence == external.Present {
+		if err := s.takeOwnership(ctx, &found); err != nil {
 			s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
 			return Result{}, err
 		}
-		if err := contract.InfraMachine(external.Contract).Read(external.Object, &facts.Machine); err != nil && !external.Foreign {
-			external.Problem = Problem{ReasonContractViolation, err.Error()}
+		if err := contract.InfraMachine(found.Contract).Read(found.Object, &facts.Machine); err != nil && !found.Foreign {
+			found.Problem = external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
 		}
 	}
-	facts.External, s.Infrastructure = external, external
+	facts.External, s.Infrastructure = found, found
 	decision := decideInfrastructure(facts)
 	if decision.Adopt {
 		s.SetProviderID(facts.Machine.ProviderID)
@@ -129,5 +130,5 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.fails(decision.Failure)
 	s.Assert(decision.Condition)
-	return Result{RequeueAfter: external.RetryAfter}, s.failWithoutInfrastructure(ctx)
+	return Result{RequeueAfter: found.RetryAfter}, s.failWithoutInfrastructure(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -37,11 +38,11 @@ func (c NodeCare) String() string {
 // NodeCareFacts are what NodeCare depends on.
 type NodeCareFacts struct {
 	// Cluster is the Machine's; zero where there are no Clusters, and Unread also when Ports.ClusterOf failed.
-	Cluster ClusterView
+	Cluster external.ClusterView
 	// State is the Machine's. It is not to be changed.
 	State *contract.MachineState
 	// Infrastructure is what is known of the infrastructure object.
-	Infrastructure External
+	Infrastructure external.Object
 	// HasNode: a Node was matched, now or before, or there may be one that could not be read.
 	HasNode bool
 }
@@ -53,11 +54,11 @@ func DefaultNodeCare(f NodeCareFacts) (NodeCare, string) {
 	switch {
 	case !f.HasNode:
 		return CareNone, "the Machine has no Node"
-	case f.Cluster.Presence == NotReferenced:
+	case f.Cluster.Presence == external.NotReferenced:
 		return CareDrainAndDelete, "the Machine belongs to no Cluster"
-	case f.Cluster.Presence == Absent:
+	case f.Cluster.Presence == external.Absent:
 		return CareNone, "the Cluster no longer exists"
-	case f.Cluster.Presence != Present:
+	case f.Cluster.Presence != external.Present:
 		return CareUnknown, "the Cluster could not be read yet"
 	case !f.Cluster.State.Deleting.IsZero():
 		return CareNone, "the Cluster is being deleted"
@@ -67,14 +68,14 @@ func DefaultNodeCare(f NodeCareFacts) (NodeCare, string) {
 
 // careBesideControlPlane decides in a Cluster that stays. One whose control plane object does not exist may still have control
 // plane Machines, so those are counted then too.
-func careBesideControlPlane(view ClusterView) (NodeCare, string) {
+func careBesideControlPlane(view external.ClusterView) (NodeCare, string) {
 	plane := view.ControlPlane
 	switch {
-	case plane.Presence == Unread, plane.Presence == Present && plane.Problem != (Problem{}):
+	case plane.Presence == external.Unread, plane.Presence == external.Present && plane.Problem != (external.Problem{}):
 		return CareUnknown, fmt.Sprintf("the control plane %s %s could not be read", plane.Ref.Kind, plane.Ref.Name) + because(plane.Problem)
-	case plane.Deleting(), plane.Presence == Present && !view.ControlPlaneState.Deleting.IsZero():
+	case plane.Deleting(), plane.Presence == external.Present && !view.ControlPlaneState.Deleting.IsZero():
 		return CareNone, "the control plane is being deleted"
-	case plane.Presence == Present && view.ControlPlaneState.ExternalManagedControlPlane:
+	case plane.Presence == external.Present && view.ControlPlaneState.ExternalManagedControlPlane:
 		return CareDrainAndDelete, "the control plane is managed elsewhere"
 	}
 	members, known := view.ActiveControlPlaneMachines.Get()
@@ -87,7 +88,7 @@ func careBesideControlPlane(view ClusterView) (NodeCare, string) {
 	return CareDrainAndDelete, "the cluster stays"
 }
 
-func because(p Problem) string {
+func because(p external.Problem) string {
 	if p.Message == "" {
 		return ""
 	}
@@ -101,7 +102,7 @@ func (s *Scope) care() NodeCare {
 	}
 	facts := NodeCareFacts{Cluster: s.Cluster, State: &s.State, Infrastructure: s.Infrastructure, HasNode: s.mayHaveNode()}
 	if s.ClusterErr != nil {
-		facts.Cluster = ClusterView{Presence: Unread}
+		facts.Cluster = external.ClusterView{Presence: external.Unread}
 	}
 	decide := s.env.options.Policy.NodeCare
 	if decide == nil {
@@ -125,7 +126,7 @@ func (s *Scope) mayHaveNode() bool {
 	case s.NodesSynced:
 		return s.Node.Found() || s.Node.Outcome == noderef.Ambiguous || s.Node.Outcome == noderef.Claimed
 	}
-	uninitialized := s.Cluster.Presence == Present && !s.Cluster.State.ControlPlaneInitialized
+	uninitialized := s.Cluster.Presence == external.Present && !s.Cluster.State.ControlPlaneInitialized
 	return !uninitialized && (noderef.ValidProviderID(s.State.ProviderID) || s.env.options.Matching.ByName || s.env.options.Matching.ByAddress)
 }
 

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -16,7 +17,7 @@ type nodeFacts struct {
 	Match  noderef.Match
 	State  *contract.MachineState
 	// Cluster is what is known of the Machine's Cluster; zero where there are none.
-	Cluster ClusterView
+	Cluster external.ClusterView
 	// Health says what a healthy Node is; nil asks for what Cluster API does.
 	Health *noderef.HealthRules
 }
@@ -43,7 +44,7 @@ func decideNode(f nodeFacts) []metav1.Condition {
 // waitsForCluster says what the Cluster still has to be before there is a Node to look at, empty when there is nothing. A Machine
 // in deletion whose Node is known tells of that one: the Cluster may be on its way out too.
 func (f nodeFacts) waitsForCluster() string {
-	if f.Cluster.Presence != Present {
+	if f.Cluster.Presence != external.Present {
 		return ""
 	}
 	if !f.State.Deleting.IsZero() && (f.Match.Node != nil || f.State.Node.Name != "") {

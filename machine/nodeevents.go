@@ -6,12 +6,16 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
+
+// queue is what a Source is handed.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // nodeEvents has the Nodes and the drains of workload clusters wake Machines: it starts their sources when a pass meets a
 // connection for the first time, and ends them when there is another one or none. It is a controller-runtime Source, because

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -24,8 +25,8 @@ func TestAMachineWaitsForItsClusterBeforeItLooksForItsNode(t *testing.T) {
 	node := noderef.Match{Outcome: noderef.Matched, Node: nodeWith(says(corev1.NodeReady, corev1.ConditionTrue, ""))}
 	none := noderef.Match{Outcome: noderef.NotFound}
 	deleting := contract.Metadata{Deleting: time.Unix(1, 0)}
-	view := func(infrastructure, controlPlane bool) ClusterView {
-		return ClusterView{Presence: Present, State: contract.ClusterState{
+	view := func(infrastructure, controlPlane bool) external.ClusterView {
+		return external.ClusterView{Presence: external.Present, State: contract.ClusterState{
 			InfrastructureProvisioned: infrastructure, ControlPlaneInitialized: controlPlane}}
 	}
 	for name, tc := range map[string]struct {
@@ -39,8 +40,8 @@ func TestAMachineWaitsForItsClusterBeforeItLooksForItsNode(t *testing.T) {
 		"and while its Nodes cannot be read":     {facts: nodeFacts{Cluster: view(false, false)}, want: infrastructure},
 		"all is there":                           {facts: nodeFacts{Synced: true, Match: node, Cluster: view(true, true)}},
 		"there are no Clusters":                  {facts: nodeFacts{Synced: true, Match: node}},
-		"the Cluster could not be read":          {facts: nodeFacts{Synced: true, Match: node, Cluster: ClusterView{Presence: Unread}}},
-		"the Cluster is gone":                    {facts: nodeFacts{Synced: true, Match: node, Cluster: ClusterView{Presence: Absent}}},
+		"the Cluster could not be read":          {facts: nodeFacts{Synced: true, Match: node, Cluster: external.ClusterView{Presence: external.Unread}}},
+		"the Cluster is gone":                    {facts: nodeFacts{Synced: true, Match: node, Cluster: external.ClusterView{Presence: external.Absent}}},
 		"in a deletion its Node is not hidden":   {facts: nodeFacts{Synced: true, Match: node, Cluster: view(false, false)}, state: contract.MachineState{Metadata: deleting}},
 		"nor that it is gone":                    {facts: nodeFacts{Synced: true, Match: none, Cluster: view(false, false)}, state: contract.MachineState{Metadata: deleting, Node: contract.NodeRef{Name: "n"}}},
 		"in a deletion of one that never had it": {facts: nodeFacts{Synced: true, Match: none, Cluster: view(true, false)}, state: contract.MachineState{Metadata: deleting}, want: controlPlane},
@@ -112,7 +113,7 @@ func TestWhatIsSaidOfAConnectionBeginsWithClusterAPIsWords(t *testing.T) {
 			scope: Scope{NodesErr: cluster.ErrNotConnected, Workload: Workload{LastSeen: seen, Since: seen}}, since: seen,
 			says: "Last successful probe at 2023-11-14T22:13:20Z; cluster is not connected"},
 		"grace counts from when the control plane came up": {
-			scope: Scope{NodesErr: down(seen), Workload: Workload{Since: seen}, Cluster: ClusterView{State: contract.ClusterState{ControlPlaneInitializedAt: now}}},
+			scope: Scope{NodesErr: down(seen), Workload: Workload{Since: seen}, Cluster: external.ClusterView{State: contract.ClusterState{ControlPlaneInitializedAt: now}}},
 			says:  "Last successful probe at 2023-11-14T22:13:20Z; " + down(seen).Error(), since: now},
 		"nobody knows why":      {scope: Scope{NodesErr: errors.New("attempt 17 failed")}, says: "Please check controller logs for errors"},
 		"the first list":        {scope: Scope{cluster: key}, says: "Waiting for the first list of Nodes of cluster ns/c"},

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -58,7 +59,7 @@ func (s *Scope) observeNode(ctx context.Context) (Result, error) {
 // or have joined.
 func (s *Scope) takeProviderID() {
 	e := s.Infrastructure
-	if s.State.ProviderID != "" || e.Presence != Present || e.Foreign || e.Problem != (Problem{}) {
+	if s.State.ProviderID != "" || e.Presence != external.Present || e.Foreign || e.Problem != (external.Problem{}) {
 		return
 	}
 	var says contract.InfraMachineState

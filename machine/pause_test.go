@@ -8,13 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
 func TestAMachineIsLeftAloneWhileItOrItsClusterAsksForItOrThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	const annotated, clusterPaused = "Machine has the cluster.x-k8s.io/paused annotation", "Cluster spec.paused is set to true"
-	paused := ClusterView{Presence: Present, State: contract.ClusterState{SpecPaused: true}}
-	broken := ClusterView{Presence: Unread, Problem: Problem{ReasonContractViolation, "spec.paused: want bool"}}
+	paused := external.ClusterView{Presence: external.Present, State: contract.ClusterState{SpecPaused: true}}
+	broken := external.ClusterView{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonContractViolation, Message: "spec.paused: want bool"}}
 	says := func(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
 		return new(condition(ConditionPaused, status, reason, message))
 	}
@@ -25,28 +26,28 @@ func TestAMachineIsLeftAloneWhileItOrItsClusterAsksForItOrThatIsNotKnown(t *test
 		condition  *metav1.Condition
 	}{
 		"there are no Clusters":         {condition: active},
-		"nobody asks for it":            {facts: pauseFacts{Cluster: ClusterView{Presence: Present}}, condition: active},
+		"nobody asks for it":            {facts: pauseFacts{Cluster: external.ClusterView{Presence: external.Present}}, condition: active},
 		"the Machine asks":              {facts: pauseFacts{Annotated: true}, leaveAlone: true, condition: says(metav1.ConditionTrue, ReasonPaused, annotated)},
 		"its Cluster asks":              {facts: pauseFacts{Cluster: paused}, leaveAlone: true, condition: says(metav1.ConditionTrue, ReasonPaused, clusterPaused)},
 		"its Cluster asks, in deletion": {facts: pauseFacts{Cluster: paused, Deleting: true}, leaveAlone: true, condition: says(metav1.ConditionTrue, ReasonPaused, clusterPaused)},
 		"both ask": {facts: pauseFacts{Cluster: paused, Annotated: true}, leaveAlone: true,
 			condition: says(metav1.ConditionTrue, ReasonPaused, clusterPaused+", "+annotated)},
 		"the Cluster's own annotation is about the Cluster object": {
-			facts: pauseFacts{Cluster: ClusterView{Presence: Present, State: contract.ClusterState{Metadata: contract.Metadata{
+			facts: pauseFacts{Cluster: external.ClusterView{Presence: external.Present, State: contract.ClusterState{Metadata: contract.Metadata{
 				Annotations: map[string]string{contract.PausedAnnotation: ""}}}}}, condition: active},
-		"the Cluster was not read": {facts: pauseFacts{Cluster: ClusterView{Presence: Unread}}, leaveAlone: true},
-		"the Cluster was not read, and the Machine asks": {facts: pauseFacts{Cluster: ClusterView{Presence: Unread}, Annotated: true}, leaveAlone: true,
+		"the Cluster was not read": {facts: pauseFacts{Cluster: external.ClusterView{Presence: external.Unread}}, leaveAlone: true},
+		"the Cluster was not read, and the Machine asks": {facts: pauseFacts{Cluster: external.ClusterView{Presence: external.Unread}, Annotated: true}, leaveAlone: true,
 			condition: says(metav1.ConditionTrue, ReasonPaused, annotated)},
-		"the Cluster was not read, in deletion": {facts: pauseFacts{Cluster: ClusterView{Presence: Unread}, Deleting: true}, leaveAlone: true},
+		"the Cluster was not read, in deletion": {facts: pauseFacts{Cluster: external.ClusterView{Presence: external.Unread}, Deleting: true}, leaveAlone: true},
 		"the Cluster could not be asked for":    {facts: pauseFacts{Failed: true}, leaveAlone: true},
 		"the Cluster breaks its contract": {facts: pauseFacts{Cluster: broken}, leaveAlone: true,
-			condition: says(metav1.ConditionUnknown, ReasonContractViolation, "spec.paused: want bool")},
-		"there is no such Cluster": {facts: pauseFacts{Cluster: ClusterView{Presence: Absent}}, leaveAlone: true,
+			condition: says(metav1.ConditionUnknown, external.ReasonContractViolation, "spec.paused: want bool")},
+		"there is no such Cluster": {facts: pauseFacts{Cluster: external.ClusterView{Presence: external.Absent}}, leaveAlone: true,
 			condition: says(metav1.ConditionUnknown, ReasonClusterDoesNotExist, "Cluster ns/demo does not exist: create it, or delete the Machine")},
 		"there is no such Cluster any more, and the Machine is to go": {
-			facts: pauseFacts{Cluster: ClusterView{Presence: Absent}, Deleting: true}, condition: active},
+			facts: pauseFacts{Cluster: external.ClusterView{Presence: external.Absent}, Deleting: true}, condition: active},
 		"there is no such Cluster any more, and the Machine asks": {
-			facts: pauseFacts{Cluster: ClusterView{Presence: Absent}, Deleting: true, Annotated: true}, leaveAlone: true,
+			facts: pauseFacts{Cluster: external.ClusterView{Presence: external.Absent}, Deleting: true, Annotated: true}, leaveAlone: true,
 			condition: says(metav1.ConditionTrue, ReasonPaused, annotated)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
 // ReasonClusterDoesNotExist is the reason of the condition Paused of a Machine whose Cluster does not exist, so that nobody knows
@@ -18,7 +19,7 @@ const ReasonClusterDoesNotExist = "ClusterDoesNotExist"
 
 // pauseFacts are what decides whether a Machine is left alone.
 type pauseFacts struct {
-	Cluster    ClusterView
+	Cluster    external.ClusterView
 	ClusterKey types.NamespacedName
 	// Failed: the Cluster could not be asked for, and the error is retried.
 	Failed bool
@@ -47,15 +48,15 @@ func decidePause(f pauseFacts) pauseDecision {
 	if f.Annotated {
 		causes = append(causes, f.Kind+" has the "+contract.PausedAnnotation+" annotation")
 	}
-	unread := f.Failed || f.Cluster.Presence == Unread || f.Cluster.Presence == KindMissing
+	unread := f.Failed || f.Cluster.Presence == external.Unread || f.Cluster.Presence == external.KindMissing
 	switch {
 	case len(causes) > 0:
 		return pauseDecision{LeaveAlone: true, Condition: say(metav1.ConditionTrue, ReasonPaused, strings.Join(causes, ", "))}
-	case unread && !f.Failed && f.Cluster.Problem != (Problem{}):
+	case unread && !f.Failed && f.Cluster.Problem != (external.Problem{}):
 		return pauseDecision{LeaveAlone: true, Condition: say(metav1.ConditionUnknown, f.Cluster.Problem.Reason, f.Cluster.Problem.Message)}
 	case unread:
 		return pauseDecision{LeaveAlone: true}
-	case f.Cluster.Presence == Absent && !f.Deleting:
+	case f.Cluster.Presence == external.Absent && !f.Deleting:
 		return pauseDecision{LeaveAlone: true, Condition: say(metav1.ConditionUnknown, ReasonClusterDoesNotExist, fmt.Sprintf(
 			"Cluster %s does not exist: create it, or delete the %s", f.ClusterKey, f.Kind))}
 	}
@@ -91,7 +92,7 @@ func ownersStep(_ context.Context, s *Scope) (Result, error) {
 	if s.State.ClusterName != "" {
 		s.SetLabel(contract.ClusterNameLabel, s.State.ClusterName)
 	}
-	if s.Cluster.Presence == Present && !s.Cluster.GVK.Empty() && s.Cluster.State.UID != "" {
+	if s.Cluster.Presence == external.Present && !s.Cluster.GVK.Empty() && s.Cluster.State.UID != "" {
 		version, kind := s.Cluster.GVK.ToAPIVersionAndKind()
 		owners, changed := adopted(&s.State.Metadata, metav1.OwnerReference{
 			APIVersion: version, Kind: kind, Name: s.Cluster.State.Key.Name, UID: s.Cluster.State.UID,

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
@@ -20,7 +21,7 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	if !s.NodesSynced || node == nil || node.DeletionTimestamp != nil {
 		return Result{}, nil
 	}
-	if s.env.memory.behind(node) {
+	if s.env.writer.Behind(node) {
 		return Result{RequeueAfter: behindRetry}, nil
 	}
 	desired := s.desired()
@@ -33,7 +34,7 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	err := s.Workload.Client.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch.JSON()))
 	switch {
 	case err == nil:
-		s.env.memory.wrote(target)
+		s.env.writer.Wrote(target)
 		_, labelled := node.Labels[propagate.InterruptibleLabel]
 		if _, labels := desired.AddLabels[propagate.InterruptibleLabel]; labels && !labelled {
 			s.tell(corev1.EventTypeNormal, EventInterruptible, actionLabelNode, node.Name)
@@ -80,12 +81,12 @@ func (s *Scope) interruptible() map[string]string {
 
 // decideInterruptible says whether a Node gets the label, or keeps it: while its infrastructure could not be read it stays as
 // it is.
-func decideInterruptible(infrastructure External, labelled bool) bool {
+func decideInterruptible(infrastructure external.Object, labelled bool) bool {
 	switch infrastructure.Presence {
-	case NotReferenced, Absent:
+	case external.NotReferenced, external.Absent:
 		return false
-	case Unread, KindMissing:
-	case Present:
+	case external.Unread, external.KindMissing:
+	case external.Present:
 		said, _, err := contract.InfraMachine(infrastructure.Contract).Interruptible.Get(infrastructure.Object.Object)
 		return said || (err != nil && labelled)
 	}

@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -87,10 +89,10 @@ type Ports struct {
 	// there are no Clusters: no Machine is paused by one, and all count as initialised. It is called in every pass of a Machine
 	// that names a cluster, from several goroutines, and must not wait for anything. What could not be read is a view whose
 	// Presence is Unread and no error; an error is retried with back-off.
-	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (ClusterView, error)
+	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (external.ClusterView, error)
 	// ClusterEvents returns a source that enqueues what the mapper names for a Cluster whenever ClusterOf has something new to
 	// say about it. AddToManager requires it with ClusterOf.
-	ClusterEvents func(cluster.Mapper) source.Source
+	ClusterEvents func(external.ClusterMapper) source.Source
 
 	// RolloutOf says which MachineSet and which MachineDeployment a Machine belongs to, for the condition UpToDate; nil means that
 	// nobody asks, and leaves the condition away. It is called in every pass of a Machine that lives, from several goroutines,
@@ -206,7 +208,8 @@ type Reconciler struct {
 	kind    contract.Kind
 	ports   Ports
 	options Options
-	watches *watches
+	tracker *external.Tracker
+	writer  *patch.Writer
 	memory  *memory
 	indexed bool // the cache knows which Machines claim a Node
 
@@ -231,7 +234,8 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 		ports.NodeClient = ports.Client
 	}
 	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock), onlookers: newOnlookers()}
-	r.watches = &watches{cache: ports.Cache, kinds: map[string]*watched{}, machines: r.machinesOf}
+	r.tracker = external.NewTracker(ports.Cache, r.machinesOf, "kinds that Machines refer to")
+	r.writer = patch.NewWriter(ports.Client, options.Clock)
 	r.nodeEvents = &nodeEvents{mapper: r.wakenBy, machines: r.inCluster, followed: map[types.NamespacedName]followed{}}
 	return r, nil
 }
@@ -265,7 +269,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 		r.onlookers.forget(s.State.Key)
 		return reconcile.Result{}, nil // others may hold it; we are done with it, or never began
 	}
-	if r.memory.behind(obj) {
+	if r.writer.Behind(obj) {
 		return reconcile.Result{RequeueAfter: behindRetry}, nil
 	}
 	s.stored = s.State.Conditions
@@ -283,7 +287,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	if gone(err, s) {
 		return reconcile.Result{}, nil
 	}
-	if retryable(err) {
+	if patch.Retryable(err) {
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
 	return reconcile.Result{}, err

@@ -1,6 +1,10 @@
 package machine
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/machinist-dev/machinist/contract/external"
+)
 
 // removal is what to do about a referenced object of a Machine that is being deleted.
 type removal uint8
@@ -20,24 +24,24 @@ const (
 
 // decideRemoval decides about one object, with the message for as long as it is waited for. mattered says that something
 // real may stand behind the object, which nobody could find again if its kind is missing.
-func decideRemoval(e External, mattered bool) (removal, string) {
+func decideRemoval(e external.Object, mattered bool) (removal, string) {
 	name := e.Ref.Kind + " " + e.Ref.Name
 	switch e.Presence {
-	case NotReferenced:
+	case external.NotReferenced:
 		return removalDone, ""
-	case Present:
+	case external.Present:
 		if e.Foreign {
 			return removalDone, ""
 		}
 		return removalDelete, fmt.Sprintf("Waiting for %s to be deleted", name)
-	case Absent:
+	case external.Absent:
 		return removalConfirm, name + " exists, but has not been seen yet"
-	case KindMissing:
+	case external.KindMissing:
 		if mattered {
 			return removalWait, e.Problem.Message + "; a machine was made for this Machine and cannot be found without it"
 		}
 		return removalConfirmKind, e.Problem.Message
-	case Unread:
+	case external.Unread:
 	}
 	if e.Problem.Message != "" {
 		return removalWait, e.Problem.Message

@@ -13,33 +13,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 func TestOnlyWhatIsOursAndWasReadIsRemoved(t *testing.T) {
 	ref := contract.Ref{Group: "g", Kind: "Infra", Name: "m"}
 	foreign := present("Infra")
 	foreign.Foreign = true
-	problem := Problem{Message: "no CRD"}
+	problem := external.Problem{Message: "no CRD"}
 	for name, tc := range map[string]struct {
-		external External
+		found    external.Object
 		mattered bool
 		want     removal
 		says     string
 	}{
-		"not referenced":             {external: External{Presence: NotReferenced}, want: removalDone},
-		"ours":                       {external: present("Infra"), want: removalDelete, says: "Waiting for Infra m to be deleted"},
-		"another controller's":       {external: foreign, want: removalDone},
-		"not in the cache":           {external: External{Ref: ref, Presence: Absent}, want: removalConfirm, says: "Infra m exists, but has not been seen yet"},
-		"unread":                     {external: External{Ref: ref, Presence: Unread}, want: removalWait, says: "Infra m could not be read yet"},
-		"unread, and a person knows": {external: External{Ref: ref, Presence: Unread, Problem: problem}, want: removalWait, says: "no CRD"},
+		"not referenced":             {found: external.Object{Presence: external.NotReferenced}, want: removalDone},
+		"ours":                       {found: present("Infra"), want: removalDelete, says: "Waiting for Infra m to be deleted"},
+		"another controller's":       {found: foreign, want: removalDone},
+		"not in the cache":           {found: external.Object{Ref: ref, Presence: external.Absent}, want: removalConfirm, says: "Infra m exists, but has not been seen yet"},
+		"unread":                     {found: external.Object{Ref: ref, Presence: external.Unread}, want: removalWait, says: "Infra m could not be read yet"},
+		"unread, and a person knows": {found: external.Object{Ref: ref, Presence: external.Unread, Problem: problem}, want: removalWait, says: "no CRD"},
 		"its kind is gone and nothing was made": {
-			external: External{Ref: ref, Presence: KindMissing, Problem: problem}, want: removalConfirmKind, says: "no CRD"},
+			found: external.Object{Ref: ref, Presence: external.KindMissing, Problem: problem}, want: removalConfirmKind, says: "no CRD"},
 		"its kind is gone and a machine may run": {
-			external: External{Ref: ref, Presence: KindMissing, Problem: problem}, mattered: true, want: removalWait,
+			found: external.Object{Ref: ref, Presence: external.KindMissing, Problem: problem}, mattered: true, want: removalWait,
 			says: "no CRD; a machine was made for this Machine and cannot be found without it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, says := decideRemoval(tc.external, tc.mattered)
+			got, says := decideRemoval(tc.found, tc.mattered)
 			if got != tc.want || says != tc.says {
 				t.Errorf("want %d %q, got %d %q", tc.want, tc.says, got, says)
 			}
@@ -58,7 +60,7 @@ func TestAnObjectThatMayJustHaveGotItsMachineIsNotDeletedAsItWasReadBefore(t *te
 			asked := 0
 			s := &Scope{
 				State: contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: tc.providerID}},
-				env: &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(time.Unix(1, 0))), ports: Ports{
+				env: &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(time.Unix(1, 0))), writer: patch.NewWriter(nil, clocktesting.NewFakePassiveClock(time.Unix(1, 0))), ports: Ports{
 					Client: interceptor.NewClient(nil, interceptor.Funcs{
 						Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
 							var options client.DeleteOptions

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
 // Source implements Ports.RolloutEvents: it wakes the Machines of a MachineDeployment when that or one of its MachineSets comes,
@@ -69,7 +70,7 @@ func (s *rolloutSource) listen(ctx context.Context, q queue) {
 // handler wakes the Machines of a deployment when one of its objects changes.
 func (s *rolloutSource) handler(q queue) toolscache.ResourceEventHandler {
 	wake := func(raw any) {
-		if obj, ok := eventObject(raw); ok {
+		if obj, ok := external.EventObject(raw); ok {
 			s.wake(q, obj)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef"
 )
@@ -20,7 +21,7 @@ type Scope struct {
 	// State is what the Machine says, kept up to date with what this pass has decided.
 	State contract.MachineState
 	// Bootstrap and Infrastructure are what this pass knows of the referenced objects.
-	Bootstrap, Infrastructure External
+	Bootstrap, Infrastructure external.Object
 	// Node is what this pass knows of the Machine's Node; NodesSynced is false while the Nodes could not be read.
 	Node        noderef.Match
 	NodesSynced bool
@@ -30,7 +31,7 @@ type Scope struct {
 	NodesErr error
 	// Cluster is what Ports.ClusterOf says of the Machine's Cluster, and ClusterErr why it could not say anything. Both are zero
 	// where Machines have no Clusters; then nothing is waited for and nothing is paused on their account.
-	Cluster    ClusterView
+	Cluster    external.ClusterView
 	ClusterErr error
 	// Care is what this pass decided to do about the Node of a Machine in deletion, and CareReason why, for people; CareUnknown
 	// before it decided. A step that sets it decides in place of Policy.NodeCare.

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // settleStatus decides whether the status is written in this pass.
@@ -32,7 +33,7 @@ func (s *Scope) settleStatus(status, main contract.MachineUpdate) (bool, time.Du
 		Pending:     s.env.memory.settling(s.State.Key),
 		Fingerprint: fingerprint(s.State.Phase, s.asserted),
 		Now:         s.Now,
-		Delay:       patience(s.env.options.StatusDelay, s.env.memory.backlog()),
+		Delay:       patience(s.env.options.StatusDelay, s.env.backlog()),
 	})
 	s.env.memory.setSettling(s.State.Key, pending)
 	return write, again, nil
@@ -57,12 +58,11 @@ func (s *Scope) forcesStatus(u contract.MachineUpdate) (bool, error) {
 	if reflect.DeepEqual(needed, contract.MachineUpdate{}) {
 		return s.urgent, nil // what is needed are the conditions
 	}
-	before, after, err := s.apply(s.Object, needed)
+	contents, err := patch.Apply(s.env.kind, s.Object, needed)
 	if err != nil {
 		return false, err
 	}
-	patch, _ := contract.MergePatch(statusOf(before), statusOf(after))
-	return patch != nil, nil
+	return !contents.Status().Empty(), nil
 }
 
 // statusDirty reports whether the state differs from the one that was read. It is cheap; changes has the last word.
@@ -79,10 +79,9 @@ func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
 func (s *Scope) changes(u contract.MachineUpdate) (bool, error) {
 	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
 	u.ObservedGeneration = s.observed()
-	before, after, err := s.apply(s.Object, u)
+	contents, err := patch.Apply(s.env.kind, s.Object, u)
 	if err != nil {
 		return false, err
 	}
-	patch, _ := contract.MergePatch(before, after)
-	return patch != nil, nil
+	return !contents.Whole().Empty(), nil
 }

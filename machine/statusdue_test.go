@@ -1,14 +1,11 @@
 package machine
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
@@ -55,20 +52,4 @@ func TestADrainWithoutPodsIsAboutToEnd(t *testing.T) {
 	require.False(t, (&Scope{}).drainEnds(), "no drain")
 	require.True(t, (&Scope{waiting: &drain.Counts{Total: 2, Ignored: 2}}).drainEnds())
 	require.False(t, (&Scope{waiting: &drain.Counts{Total: 2, Ignored: 1, Terminating: 1}}).drainEnds())
-}
-
-func TestTheBacklogIsThatOfRecentWrites(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	m := newMemory(clock)
-	require.Zero(t, m.backlog())
-	for range 100 {
-		m.took(time.Second)
-	}
-	require.Zero(t, m.backlog(), "nothing waits")
-	for i := range 10 {
-		m.setSettling(types.NamespacedName{Name: fmt.Sprint(i)}, settling{Fingerprint: 1})
-	}
-	require.InDelta(t, 10*time.Second, m.backlog(), float64(10*time.Millisecond))
-	clock.SetTime(clock.Now().Add(2 * maxPatience))
-	require.Zero(t, m.backlog(), "it was long ago")
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // Life says in which part of a Machine's life a step runs.
@@ -182,10 +184,13 @@ func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 	return total, errors.Join(errs...)
 }
 
-// sayFailed has the condition Deleting name an error that no stage has put into words.
+// sayFailed has the condition Deleting name an error that no stage has put into words. What may be paused says nothing.
 func (s *Scope) sayFailed(err error) {
+	if s.paused {
+		return
+	}
 	said, found := findCondition(s.asserted, ConditionDeleting)
-	if !retryable(err) && (!found || said.Reason == ReasonDeleting) {
+	if !patch.Retryable(err) && (!found || said.Reason == ReasonDeleting) {
 		s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonInternalError, err.Error()))
 	}
 }

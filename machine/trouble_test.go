@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -45,7 +46,7 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 			},
 		},
 		"a wrong type at a contract path": {
-			condition: machine.ConditionInfrastructureReady, reason: machine.ReasonContractViolation,
+			condition: machine.ConditionInfrastructureReady, reason: external.ReasonContractViolation,
 			says:    []string{"status.initialization.provisioned", "want bool", "found string"},
 			options: byHand,
 			wrong: func(w *world, name string) *unstructured.Unstructured {
@@ -59,7 +60,7 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 			},
 		},
 		"a kind whose CRD does not exist": {
-			condition: machine.ConditionInfrastructureReady, reason: machine.ReasonCRDNotFound,
+			condition: machine.ConditionInfrastructureReady, reason: external.ReasonCRDNotFound,
 			says:    []string{"latemachines.infrastructure.cluster.x-k8s.io", "does not exist", "install"},
 			options: byHand,
 			wrong: func(w *world, name string) *unstructured.Unstructured {
@@ -73,7 +74,7 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 			},
 		},
 		"a CRD without a contract label": {
-			condition: machine.ConditionInfrastructureReady, reason: machine.ReasonContractLabelMissing,
+			condition: machine.ConditionInfrastructureReady, reason: external.ReasonContractLabelMissing,
 			says:    []string{"latemachines.infrastructure.cluster.x-k8s.io", "cluster.x-k8s.io/v1beta2"},
 			options: byHand,
 			wrong: func(w *world, name string) *unstructured.Unstructured {
@@ -90,7 +91,7 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 			},
 		},
 		"a CRD with an empty contract label": {
-			condition: machine.ConditionInfrastructureReady, reason: machine.ReasonContractLabelMissing,
+			condition: machine.ConditionInfrastructureReady, reason: external.ReasonContractLabelMissing,
 			says:    []string{"latemachines.infrastructure.cluster.x-k8s.io", "cluster.x-k8s.io/v1beta1", "names no API version", "must set it"},
 			options: byHand,
 			wrong: func(w *world, name string) *unstructured.Unstructured {
@@ -141,7 +142,7 @@ func TestAMachineOfAMissingKindCanBeDeletedWhileNothingStandsBehindIt(t *testing
 	ref := map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "NoSuchMachine", "name": "x"}
 	m := fake.Machine("m", fake.WithField(ref, "spec", "infrastructureRef"))
 	w.create(m)
-	w.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonCRDNotFound)
+	w.conditionIs(m, machine.ConditionInfrastructureReady, external.ReasonCRDNotFound)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
 }

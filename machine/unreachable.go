@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
 // Unreachable is what to do about a stage of a deletion that needs the Nodes while they cannot be read.
@@ -38,9 +39,9 @@ type UnreachableFacts struct {
 	// State is the Machine's. It is not to be changed.
 	State *contract.MachineState
 	// Cluster is the Machine's; zero where there are no Clusters.
-	Cluster ClusterView
+	Cluster external.ClusterView
 	// Infrastructure is what is known of the infrastructure object.
-	Infrastructure External
+	Infrastructure external.Object
 	// InstanceGone: the provider, or the API server about the infrastructure object, said that the machine no longer exists. In
 	// StepDeleteNode it always is, because the Node goes last. PoweredOff: the provider said that it is off.
 	InstanceGone, PoweredOff bool
@@ -58,9 +59,9 @@ type UnreachableFacts struct {
 func DefaultUnreachable(f UnreachableFacts) (Unreachable, string) {
 	deletesNode := f.Stage == StepDeleteNode
 	switch {
-	case f.Cluster.Presence == Absent:
+	case f.Cluster.Presence == external.Absent:
 		return UnreachableSkip, "the Cluster no longer exists"
-	case f.Cluster.Presence == Present && !f.Cluster.State.Deleting.IsZero():
+	case f.Cluster.Presence == external.Present && !f.Cluster.State.Deleting.IsZero():
 		return UnreachableSkip, "the Cluster is being deleted"
 	case f.InstanceGone && !deletesNode:
 		return UnreachableSkip, "the machine no longer exists"
@@ -81,7 +82,7 @@ func (s *Scope) leavesOut(stage string, started time.Time, limit time.Duration) 
 		Started: started, Limit: limit, Now: s.Now,
 	}
 	if s.ClusterErr != nil {
-		facts.Cluster = ClusterView{Presence: Unread}
+		facts.Cluster = external.ClusterView{Presence: external.Unread}
 	}
 	decide := s.env.options.Policy.Unreachable
 	if decide == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
 func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsUp(t *testing.T) {
@@ -19,10 +20,10 @@ func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsU
 		says  string
 	}{
 		"nothing is known":           {UnreachableFacts{}, UnreachableWait, ""},
-		"the Cluster is unread":      {UnreachableFacts{Cluster: ClusterView{Presence: Unread}}, UnreachableWait, ""},
-		"the Cluster stays":          {UnreachableFacts{Cluster: ClusterView{Presence: Present}}, UnreachableWait, ""},
-		"the Cluster is gone":        {UnreachableFacts{Cluster: ClusterView{Presence: Absent}}, UnreachableSkip, "the Cluster no longer exists"},
-		"the Cluster goes":           {UnreachableFacts{Cluster: ClusterView{Presence: Present, State: contract.ClusterState{Metadata: contract.Metadata{Deleting: now}}}}, UnreachableSkip, "the Cluster is being deleted"},
+		"the Cluster is unread":      {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Unread}}, UnreachableWait, ""},
+		"the Cluster stays":          {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Present}}, UnreachableWait, ""},
+		"the Cluster is gone":        {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Absent}}, UnreachableSkip, "the Cluster no longer exists"},
+		"the Cluster goes":           {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Present, State: contract.ClusterState{Metadata: contract.Metadata{Deleting: now}}}}, UnreachableSkip, "the Cluster is being deleted"},
 		"the machine is gone":        {UnreachableFacts{Stage: StepDrain, InstanceGone: true}, UnreachableSkip, "the machine no longer exists"},
 		"the machine is off":         {UnreachableFacts{Stage: StepVolumes, PoweredOff: true}, UnreachableSkip, "the machine is off"},
 		"its Node is deleted anyway": {UnreachableFacts{Stage: StepDeleteNode, InstanceGone: true, PoweredOff: true}, UnreachableWait, ""},

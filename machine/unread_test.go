@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -93,7 +94,7 @@ func TestAConnectionThatIsLostDuringAPassIsNoErrorOfThePass(t *testing.T) {
 					Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return lost },
 				})},
 				env: &Reconciler{
-					options: Options{Propagation: propagate.ClusterAPI()}, memory: newMemory(clocktesting.NewFakePassiveClock(time.Unix(1, 0))),
+					options: Options{Propagation: propagate.ClusterAPI()}, memory: newMemory(clocktesting.NewFakePassiveClock(time.Unix(1, 0))), writer: patch.NewWriter(nil, clocktesting.NewFakePassiveClock(time.Unix(1, 0))),
 				},
 			}
 			result, err := step(t.Context(), s)

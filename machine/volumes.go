@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
@@ -24,7 +25,7 @@ const (
 type volumesFacts struct {
 	// Excluded: by annotation, because nobody cares for the Node, or because there is nobody to ask.
 	Excluded       bool
-	Infrastructure External
+	Infrastructure external.Object
 	// InfrastructureGone: the API server said so itself.
 	InfrastructureGone bool
 	NodesSynced        bool

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
@@ -31,7 +32,7 @@ func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
 		"excluded while Nodes are unread":     {facts: volumesFacts{Excluded: true}},
 		"the machine is gone":                 {facts: volumesFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}},
 		"the machine is going":                {facts: volumesFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}},
-		"an unread machine is not a gone one": {facts: volumesFacts{Infrastructure: External{Presence: Unread}, NodesSynced: true, Match: matched}, want: volumesAsk},
+		"an unread machine is not a gone one": {facts: volumesFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: volumesAsk},
 		"unread Nodes are not missing":        {facts: volumesFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: volumesUnread},
 		"unread Nodes that are given up":      {facts: volumesFacts{LeftOut: true}, want: volumesGiveUp},
 		"there is no Node":                    {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}},

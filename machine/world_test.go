@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -109,7 +110,7 @@ func (o worldOptions) setup(ctx context.Context, t *testing.T, mgr ctrl.Manager)
 	require.NoError(t, err)
 	if o.clusters {
 		o.machine.Recorder = mgr.GetEventRecorder("machine")
-		clusters, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{})
+		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
 		require.NoError(t, err)
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -71,7 +72,7 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 		return err
 	}
 	if has.clusters {
-		clusters, err := machine.ClustersFromManager(mgr, machine.ClusterOptions{})
+		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
 		if err != nil {
 			return err
 		}

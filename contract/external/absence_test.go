@@ -1,4 +1,4 @@
-package machine
+package external
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ func TestOnlyTroubleWithAKindIsToldFromItsError(t *testing.T) {
 		"the server is away":    {err: errors.New("connection refused")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			problem, known := kindProblem(tc.err)
+			problem, known := KindProblem(tc.err)
 			require.Equal(t, tc.reason, problem.Reason)
 			require.Equal(t, tc.reason != "", known)
 			if known {
@@ -38,7 +38,27 @@ func TestOnlyTroubleWithAKindIsToldFromItsError(t *testing.T) {
 				require.True(t, ok)
 				require.Contains(t, problem.Message, "things.example.com")
 				require.Contains(t, problem.Message, trouble.Remedy, "the message says what a person can do")
-				require.False(t, saysGone(tc.err), "trouble with a kind must not pass for an object that is gone")
+				require.False(t, SaysGone(tc.err), "trouble with a kind must not pass for an object that is gone")
+			}
+		})
+	}
+}
+
+func TestAPlaceThatIsNotServedIsNoObjectThatIsGone(t *testing.T) {
+	gr := schema.GroupResource{Group: "g", Resource: "inframachines"}
+	notServed := apierrors.NewGenericServerResponse(404, "get", gr, "m", "404 page not found", 0, true)
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no such object":  {apierrors.NewNotFound(gr, "m"), true},
+		"no such place":   {notServed, false},
+		"another failure": {apierrors.NewInternalError(errors.New("boom")), false},
+		"it is there":     {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := SaysGone(tc.err); got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package machine
+package external
 
 import (
 	"context"
@@ -13,20 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // clusterSink is a controller's queue.
 type clusterSink struct {
 	ctx    context.Context //nolint:containedctx // the life of the source: events have no context of their own
 	queue  queue
-	mapper cluster.Mapper
+	mapper ClusterMapper
 }
 
 // Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues what mapper names for a Cluster when
 // Of has something new to say about it that Machines look at: that it came or went, is paused or being deleted, is
 // initialised, or has another control plane.
-func (c *Clusters) Source(mapper cluster.Mapper) source.Source {
+func (c *Clusters) Source(mapper ClusterMapper) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		if mapper == nil {
 			return errors.New("clusters: the source has no mapper")
@@ -91,7 +90,7 @@ func (c *Clusters) handler() toolscache.ResourceEventHandler {
 			}
 		},
 		DeleteFunc: func(raw any) {
-			if obj, ok := eventObject(raw); ok {
+			if obj, ok := EventObject(raw); ok {
 				c.changed(obj)
 			}
 		},

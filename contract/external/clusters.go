@@ -1,4 +1,4 @@
-package machine
+package external
 
 import (
 	"context"
@@ -94,12 +94,12 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 	case meta.IsNoMatchError(err):
 		view.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(
 			"%s of %s are not served: install its CustomResourceDefinition, or do not have Clusters read", c.gvk.Kind, c.gvk.GroupVersion())}
-		view.RetryAfter = notServedRetry
+		view.RetryAfter = NotServedRetry
 		return view, nil
 	case err != nil:
 		return view, fmt.Errorf("watch Clusters: %w", err)
 	case !synced:
-		view.RetryAfter = unsyncedRetry
+		view.RetryAfter = UnsyncedRetry
 		if c.clock.Since(c.lookedSince()) >= unsyncedGrace {
 			view.Problem = Problem{ReasonCacheNotSynced, "The first list of Clusters has not come back: look for missing list and watch permissions"}
 		}
@@ -139,9 +139,9 @@ func (c *Clusters) missing(ctx context.Context, key types.NamespacedName, view C
 		view.Presence = Absent
 		return view, nil
 	}
-	gone, err := confirmAbsent(ctx, c.reader, c.gvk, key)
+	gone, err := ConfirmAbsent(ctx, c.reader, c.gvk, key)
 	if err != nil || !gone {
-		view.RetryAfter = absenceRetry // its event is on the way
+		view.RetryAfter = AbsenceRetry // its event is on the way
 		return view, err
 	}
 	c.mu.Lock()
@@ -193,7 +193,7 @@ func (c *Clusters) watch(ctx context.Context) (cache.Informer, error) {
 	}
 	c.refused = err
 	if err != nil {
-		c.again = c.clock.Now().Add(notServedRetry)
+		c.again = c.clock.Now().Add(NotServedRetry)
 		return nil, err
 	}
 	c.informer = informer

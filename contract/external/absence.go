@@ -1,0 +1,38 @@
+package external
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ConfirmAbsent asks the API server itself whether an object that a cache does not have is really gone: one request for its
+// metadata. The reader must not read a cache. What is destroyed or skipped because an object is gone waits for this, because a
+// cache may be behind.
+func ConfirmAbsent(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(gvk)
+	err := reader.Get(ctx, key, obj)
+	switch {
+	case SaysGone(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("make sure that %s %s is gone: %w", gvk.Kind, key, err)
+	}
+	return false, nil
+}
+
+// SaysGone tells "there is no such object" from "there is no such place": an API version that is not served is answered 404
+// too, by somebody who knows nothing of objects.
+func SaysGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// AbsenceRetry is when to look again for an object that the cache does not have and the API server does: its event is on the way.
+const AbsenceRetry = time.Second

@@ -1,0 +1,138 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// CRDGVK is the kind of CustomResourceDefinitions.
+func CRDGVK() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+}
+
+// CRDMetadata returns an empty CustomResourceDefinition of which only the metadata is read and cached.
+func CRDMetadata() *metav1.PartialObjectMetadata {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(CRDGVK())
+	return crd
+}
+
+// Get looks for the object that asks refers to, in its namespace, through the cache. It waits for nothing: what is not known
+// yet is Unread, and asks is woken when it is. Trouble that a person mends is in the Object, and what the cache fails at an error.
+func (t *Tracker) Get(ctx context.Context, asks types.NamespacedName, ref contract.Ref) (Object, error) {
+	found := Object{Ref: ref, Presence: NotReferenced}
+	if ref.IsZero() {
+		return found, nil
+	}
+	found.Presence = Unread
+	if ref.Group == "" || ref.Kind == "" || ref.Name == "" {
+		found.Problem = Problem{ReasonInternalError, fmt.Sprintf("the reference needs apiGroup, kind and name, and is %+v", ref)}
+		return found, nil
+	}
+	resolved, err := t.resolve(ctx, asks, &found)
+	if err != nil || !resolved {
+		return found, err
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(found.GVK)
+	err = t.cache.Get(ctx, types.NamespacedName{Namespace: asks.Namespace, Name: ref.Name}, obj, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		found.Presence = Absent
+	case err != nil:
+		return found, fmt.Errorf("read %s %s/%s: %w", ref.Kind, asks.Namespace, ref.Name, err)
+	default:
+		found.Presence, found.Object = Present, obj
+	}
+	return found, nil
+}
+
+// resolve finds out how the kind is read and makes sure that it is watched. False means that found says why not.
+func (t *Tracker) resolve(ctx context.Context, asks types.NamespacedName, found *Object) (bool, error) {
+	gk := found.Ref.GroupKind()
+	synced, err := t.Ensure(ctx, CRDMetadata(), asks)
+	if err != nil {
+		return false, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
+	}
+	if !synced {
+		found.RetryAfter = UnsyncedRetry
+		return false, nil
+	}
+	resolved, err := t.Contract(ctx, gk)
+	if problem, known := KindProblem(err); known {
+		found.Problem = problem
+		if errors.Is(err, contract.ErrNoCRD) {
+			found.Presence = KindMissing
+		}
+		return false, nil // trouble that a person mends is a condition
+	}
+	if err != nil {
+		return false, err
+	}
+	found.Contract = resolved.Contract
+	found.GVK = gk.WithVersion(resolved.APIVersion)
+	return t.watched(ctx, asks, found)
+}
+
+// Contract reads from the cached CRD of a kind how its objects are read. A CRD that does not exist is an error of its own,
+// because only an object may be NotFound: it matches contract.ErrNoCRD, and one without a contract label contract.ErrNoContract. CRDs
+// must be watched (Ensure).
+func (t *Tracker) Contract(ctx context.Context, gk schema.GroupKind) (contract.Resolved, error) {
+	name := contract.CRDName(gk)
+	crd := CRDMetadata()
+	err := t.cache.Get(ctx, types.NamespacedName{Name: name}, crd, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		return contract.Resolved{}, contract.MissingCRD(gk)
+	case err != nil:
+		return contract.Resolved{}, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	}
+	return contract.Resolve(name, crd.Labels)
+}
+
+// KindProblem is what a condition says about a kind whose CRD is missing or names no contract; false when a person can do
+// nothing about the error. The error itself says what to do.
+func KindProblem(err error) (Problem, bool) {
+	switch {
+	case errors.Is(err, contract.ErrNoCRD):
+		return Problem{ReasonCRDNotFound, err.Error()}, true
+	case errors.Is(err, contract.ErrNoContract):
+		return Problem{ReasonContractLabelMissing, err.Error()}, true
+	default:
+		return Problem{}, false
+	}
+}
+
+// watched makes sure that the kind is watched. False means that found says why not.
+func (t *Tracker) watched(ctx context.Context, asks types.NamespacedName, found *Object) (bool, error) {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(found.GVK)
+	synced, err := t.Ensure(ctx, obj, asks)
+	switch {
+	case meta.IsNoMatchError(err):
+		found.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(
+			"%s is not served, although the label of its CustomResourceDefinition names version %s: correct the label %s or serve the version",
+			found.GVK.GroupKind(), found.GVK.Version, found.Contract.Label())}
+		found.RetryAfter = NotServedRetry
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("watch %s: %w", found.GVK.Kind, err)
+	case !synced:
+		found.Problem = Problem{ReasonCacheNotSynced, fmt.Sprintf(
+			"The first list of %s has not come back: if this lasts, look for missing list and watch permissions", found.GVK.GroupKind())}
+		found.RetryAfter = UnsyncedRetry
+		return false, nil
+	}
+	return true, nil
+}

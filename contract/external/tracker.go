@@ -1,0 +1,156 @@
+package external
+
+import (
+	"context"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// queue is what a Source is handed.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// Mapper returns whom an event about obj concerns. Watched is an empty object of obj's kind, with its GVK, which objects from a
+// cache may lack.
+type Mapper func(ctx context.Context, watched, obj client.Object) []reconcile.Request
+
+// Tracker looks referenced objects up, starts one informer for each of their kinds at the first look at it, and wakes those whom
+// an event concerns. It is a controller-runtime Source, because that is how a queue is handed over: give it to a controller's
+// builder (WatchesRawSource) once. Safe for concurrent use.
+type Tracker struct {
+	cache cache.Cache
+	wakes Mapper
+	name  string
+
+	mu    sync.Mutex
+	kinds map[string]*watched
+	ctx   context.Context //nolint:containedctx // the life of the source: informers' handlers have no context of their own
+	queue queue
+}
+
+type watched struct {
+	informer cache.Informer
+	waiting  map[types.NamespacedName]struct{}
+}
+
+// NewTracker returns a Tracker that reads through a cache and wakes whom mapper names. Name names it in logs. It makes no request.
+func NewTracker(c cache.Cache, mapper Mapper, name string) *Tracker {
+	return &Tracker{cache: c, wakes: mapper, name: name, kinds: map[string]*watched{}}
+}
+
+// Start implements controller-runtime's Source. It does not block.
+func (t *Tracker) Start(ctx context.Context, q queue) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ctx, t.queue = ctx, q
+	for _, k := range t.kinds {
+		go t.wakeWhenSynced(ctx, k)
+	}
+	return nil
+}
+
+// String names the source in logs.
+func (t *Tracker) String() string { return t.name }
+
+// Ensure watches the kind of obj, by its GVK, and reports whether its first list is here. If it is not, the one who asks is woken
+// when it comes. It makes no request but discovery, and that only for a kind it has not seen; of a kind that is not
+// served the error matches meta.IsNoMatchError.
+func (t *Tracker) Ensure(ctx context.Context, obj client.Object, asks types.NamespacedName) (synced bool, err error) {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	id := gvk.String()
+	t.mu.Lock()
+	known := t.kinds[id]
+	t.mu.Unlock()
+	if known == nil {
+		if known, err = t.add(ctx, id, obj); err != nil {
+			return false, err
+		}
+	}
+	if known.informer.HasSynced() {
+		return true, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known.waiting[asks] = struct{}{}
+	return false, nil
+}
+
+func (t *Tracker) add(ctx context.Context, id string, obj client.Object) (*watched, error) {
+	informer, err := t.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false)) // may ask discovery: not under the lock
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known := t.kinds[id]; known != nil {
+		return known, nil
+	}
+	if _, err := informer.AddEventHandler(t.handler(obj)); err != nil {
+		return nil, err
+	}
+	known := &watched{informer: informer, waiting: map[types.NamespacedName]struct{}{}}
+	t.kinds[id] = known
+	if t.queue != nil {
+		go t.wakeWhenSynced(t.ctx, known)
+	}
+	return known, nil
+}
+
+func (t *Tracker) handler(kind client.Object) toolscache.ResourceEventHandler {
+	wake := func(raw any) {
+		if obj, ok := EventObject(raw); ok {
+			t.wake(kind, obj)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: wake,
+		UpdateFunc: func(before, after any) {
+			old, ok := before.(metav1.Object)
+			now, ok2 := after.(metav1.Object)
+			if ok && ok2 && old.GetResourceVersion() == now.GetResourceVersion() {
+				return // a resync says nothing new
+			}
+			wake(after)
+		},
+		DeleteFunc: wake,
+	}
+}
+
+// EventObject is what an informer's event is about. Of an object whose deletion the informer has missed it is what was last known.
+func EventObject(raw any) (client.Object, bool) {
+	if tombstone, ok := raw.(toolscache.DeletedFinalStateUnknown); ok {
+		raw = tombstone.Obj
+	}
+	obj, ok := raw.(client.Object)
+	return obj, ok
+}
+
+func (t *Tracker) wake(kind, obj client.Object) {
+	t.mu.Lock()
+	ctx, q := t.ctx, t.queue
+	t.mu.Unlock()
+	if q == nil {
+		return
+	}
+	for _, request := range t.wakes(ctx, kind, obj) {
+		q.Add(request)
+	}
+}
+
+func (t *Tracker) wakeWhenSynced(ctx context.Context, k *watched) {
+	if !toolscache.WaitForCacheSync(ctx.Done(), k.informer.HasSynced) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range k.waiting {
+		t.queue.Add(reconcile.Request{NamespacedName: key})
+	}
+	clear(k.waiting)
+}

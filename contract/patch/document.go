@@ -1,0 +1,83 @@
+package patch
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// Document is a merge patch for one object. It is empty when there is nothing to change.
+type Document struct {
+	body         map[string]any
+	replacesList bool
+}
+
+// Empty reports that there is nothing to write.
+func (d Document) Empty() bool { return d.body == nil }
+
+// Contents are an object before and after an update, which together say what is to be written where.
+type Contents struct{ before, after map[string]any }
+
+// Apply writes an update into a copy of obj, which stays as it is, and returns both. The error is that of the kind's adapter.
+func Apply[S, U any](kind contract.KindOf[S, U], obj contract.Object, update U) (Contents, error) {
+	changed, ok := obj.DeepCopyObject().(contract.Object)
+	if !ok {
+		return Contents{}, fmt.Errorf("copy of %T is no object", obj)
+	}
+	if err := kind.Adapter.Write(changed, update); err != nil {
+		return Contents{}, err
+	}
+	before, err := content(obj)
+	if err != nil {
+		return Contents{}, err
+	}
+	after, err := content(changed)
+	return Contents{before, after}, err
+}
+
+// Whole is the patch for everything, where status has no endpoint of its own.
+func (c Contents) Whole() Document { return document(c.before, c.after) }
+
+// Main is the patch for everything but status.
+func (c Contents) Main() Document {
+	return document(without(c.before, "status"), without(c.after, "status"))
+}
+
+// Status is the patch for status alone.
+func (c Contents) Status() Document { return document(statusOf(c.before), statusOf(c.after)) }
+
+func document(before, after map[string]any) Document {
+	body, replacesList := contract.MergePatch(before, after)
+	return Document{body, replacesList}
+}
+
+func content(obj contract.Object) (map[string]any, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u.Object, nil
+	}
+	converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("convert %T: %w", obj, err)
+	}
+	return converted, nil
+}
+
+func without(obj map[string]any, key string) map[string]any {
+	rest := make(map[string]any, len(obj))
+	for k, v := range obj {
+		if k != key {
+			rest[k] = v
+		}
+	}
+	return rest
+}
+
+func statusOf(obj map[string]any) map[string]any {
+	if status, found := obj["status"]; found {
+		return map[string]any{"status": status}
+	}
+	return map[string]any{}
+}

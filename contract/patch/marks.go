@@ -1,0 +1,94 @@
+package patch
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/clock"
+)
+
+// marks are the last writes of objects, kept until the cache has caught up with them.
+type marks struct {
+	clock clock.PassiveClock
+
+	mu      sync.Mutex
+	written map[types.UID]mark
+	swept   time.Time
+}
+
+type mark struct {
+	resourceVersion string
+	at              time.Time
+}
+
+// MaxBehind bounds how long a write is remembered: an object that was deleted right after it is never seen again.
+const MaxBehind = 10 * time.Minute
+
+func newMarks(c clock.PassiveClock) *marks {
+	return &marks{clock: c, written: map[types.UID]mark{}, swept: c.Now()}
+}
+
+// Wrote remembers a write that did not go through the Writer: obj is what came back.
+func (m *marks) Wrote(obj metav1.Object) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock.Now()
+	m.written[obj.GetUID()] = mark{obj.GetResourceVersion(), now}
+	if now.Sub(m.swept) < MaxBehind {
+		return
+	}
+	m.swept = now
+	maps.DeleteFunc(m.written, func(_ types.UID, w mark) bool { return now.Sub(w.at) >= MaxBehind })
+}
+
+// Behind reports whether obj is older than the last write of it, for MaxBehind at most. Deciding on it would repeat that write, and
+// a patch that carries its resource version would be rejected. Where resource versions cannot be compared, nothing is behind.
+func (m *marks) Behind(obj metav1.Object) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, found := m.written[obj.GetUID()]
+	if !found {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), last.resourceVersion)
+	if err == nil && order < 0 && m.clock.Since(last.at) < MaxBehind {
+		return true
+	}
+	delete(m.written, obj.GetUID())
+	return false
+}
+
+// pace is how long writes take, their wait for the client's own rate limit included.
+type pace struct {
+	clock clock.PassiveClock
+
+	mu      sync.Mutex
+	average time.Duration // worth something for as long as the last write is not long ago
+	at      time.Time
+}
+
+// staleAfter is for how long an average is worth something.
+const staleAfter = time.Minute
+
+func (p *pace) took(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	const weight = 8 // of what was before
+	p.average += (d - p.average) / weight
+	p.at = p.clock.Now()
+}
+
+// Pace is how long a write takes at present, its wait for the client's own rate limit included: an average, and zero when nothing
+// was written for a minute.
+func (p *pace) Pace() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.clock.Since(p.at) > staleAfter {
+		p.average = 0 // nothing is known any more
+	}
+	return p.average
+}

@@ -1,0 +1,46 @@
+package patch
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func TestAnObjectOlderThanOurOwnWriteIsBehind(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	m := newMarks(clock)
+	at := func(version string) *metav1.ObjectMeta {
+		return &metav1.ObjectMeta{UID: "u", ResourceVersion: version}
+	}
+	if m.Behind(at("5")) {
+		t.Error("nothing was written: nothing is behind")
+	}
+	m.Wrote(at("9"))
+	if !m.Behind(at("8")) || !m.Behind(at("5")) {
+		t.Error("an older copy must be behind")
+	}
+	if m.Behind(at("10")) || m.Behind(at("8")) {
+		t.Error("once a newer copy was seen, the write is forgotten")
+	}
+	m.Wrote(at("11"))
+	clock.SetTime(clock.Now().Add(MaxBehind))
+	if m.Behind(at("10")) {
+		t.Error("a cache that never catches up must not hold an object for good")
+	}
+}
+
+func TestMarksAreBounded(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	m := newMarks(clock)
+	for i := range 1000 {
+		m.Wrote(&metav1.ObjectMeta{UID: types.UID(strconv.Itoa(i)), ResourceVersion: "1"})
+		clock.SetTime(clock.Now().Add(time.Second))
+	}
+	if n := len(m.written); n > 2*int(MaxBehind/time.Second) {
+		t.Errorf("%d writes of objects that never came back are remembered", n)
+	}
+}

@@ -1,0 +1,49 @@
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func TestThePaceIsThatOfRecentWrites(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	w := NewWriter(nil, clock)
+	require.Zero(t, w.Pace(), "nothing was written")
+	for range 100 {
+		w.took(time.Second)
+	}
+	require.InDelta(t, time.Second, w.Pace(), float64(time.Millisecond))
+	clock.SetTime(clock.Now().Add(2 * staleAfter))
+	require.Zero(t, w.Pace(), "it was long ago")
+}
+
+func TestErrorsThatAFreshReadMendsAreToldFromOthers(t *testing.T) {
+	gr, gk := schema.GroupResource{Resource: "machines"}, schema.GroupKind{Kind: "Machine"}
+	immutable := func(path string) error {
+		return apierrors.NewInvalid(gk, "m", field.ErrorList{field.Invalid(field.NewPath("metadata").Child(path), "x", "field is immutable")})
+	}
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"conflict":                  {fmt.Errorf("write: %w", apierrors.NewConflict(gr, "m", errors.New("changed"))), true},
+		"replaced, as patches say":  {fmt.Errorf("write: %w", immutable("uid")), true},
+		"invalid for another cause": {immutable("name"), false},
+		"not found":                 {apierrors.NewNotFound(gr, "m"), false},
+		"no API error":              {errors.New("boom"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Retryable(tc.err); got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}
