@@ -11,20 +11,23 @@ import (
 // none, and "Info" is the one that alarms nobody.
 const severityOfFalse = "Info"
 
-// write upserts and removes conditions by their type, in every place that is written. A layout without a place for
-// conditions drops them.
+// write removes and upserts conditions by their type, in every place that is written; removing wins, as in UpdatedConditions. A
+// layout without a place for conditions drops them.
 func (f ConditionsField) write(obj map[string]any, upsert []metav1.Condition, remove []string) error {
 	for _, place := range f.places {
 		if !place.written || place.path.IsZero() {
 			continue
 		}
-		for _, c := range upsert {
-			if err := place.upsert(obj, c); err != nil {
+		for _, conditionType := range remove {
+			if err := place.remove(obj, conditionType); err != nil {
 				return err
 			}
 		}
-		for _, conditionType := range remove {
-			if err := place.remove(obj, conditionType); err != nil {
+		for _, c := range upsert {
+			if slices.Contains(remove, c.Type) {
+				continue
+			}
+			if err := place.upsert(obj, c); err != nil {
 				return err
 			}
 		}

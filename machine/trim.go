@@ -13,10 +13,16 @@ import (
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
+// TextSharer is implemented by Go types that name the texts which many of their objects have in common, for TrimObjects.
+type TextSharer interface {
+	// ShareTexts replaces texts of the object with what share returns for them, which is equal.
+	ShareTexts(share func(string) string)
+}
+
 // TrimObjects returns a transform for a whole cache (cache.Options.DefaultTransform) that makes its objects small: managedFields go,
 // Nodes are trimmed as [nodeindex.TrimNode] does, and what all objects of a kind have in common, such as the names of fields and the
-// reasons of conditions, is kept in memory once and not for each object. What a Reconciler reads stays as it is. Make one for each
-// cache; its table of texts is bounded. It changes objects in place, as transforms may, never fails, and is safe for concurrent use.
+// reasons of conditions, is kept in memory once and not for each object; of other Go types, what they name as a TextSharer. What a
+// Reconciler reads stays as it is. Make one for each cache; its table of texts is bounded. It changes objects in place, as transforms may, never fails, and is safe for concurrent use.
 func TrimObjects() toolscache.TransformFunc {
 	t := &texts{known: map[string]string{}}
 	return func(obj any) (any, error) {
@@ -32,6 +38,9 @@ func TrimObjects() toolscache.TransformFunc {
 		default:
 			if object, err := meta.Accessor(obj); err == nil && len(object.GetManagedFields()) > 0 {
 				object.SetManagedFields(nil)
+			}
+			if object, ok := obj.(TextSharer); ok {
+				object.ShareTexts(t.share)
 			}
 		}
 		return obj, nil

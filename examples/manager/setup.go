@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -31,7 +35,7 @@ const (
 func machineGVK() schema.GroupVersionKind { return kindOf("Machine") }
 
 func kindOf(kind string) schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: kind}
+	return api.GroupVersion().WithKind(kind)
 }
 
 // newManager returns a manager that is ready to start. Trouble that a person must mend is found here.
@@ -43,7 +47,11 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 	if has.clusters, err = o.readsClusters(has.clusters); err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(cfg, managerOptions(o, log))
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(cfg, managerOptions(o, scheme, log))
 	if err != nil && o.leaderElect && o.leaderElectionNamespace == "" {
 		return nil, fmt.Errorf("set up: %w; outside a pod, give --leader-election-namespace", err)
 	}
@@ -86,7 +94,7 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 		}
 		ports.RolloutOf, ports.RolloutEvents = rollouts.Of, rollouts.Source
 	}
-	r, err := machine.New(contract.Unstructured(machineGVK(), contract.MachineV1Beta2()), ports, options)
+	r, err := machine.New(api.Kind(), ports, options)
 	if err != nil {
 		return err
 	}
@@ -123,6 +131,15 @@ func (o options) readsClusters(served bool) (bool, error) {
 	return served && o.clusters != clustersNever, nil
 }
 
+// newScheme returns the Go types that are used: Kubernetes' own, and Machine.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), api.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("set up the scheme: %w", err)
+	}
+	return scheme, nil
+}
+
 // caches drop what is never read, and keep once what objects have in common.
 func caches() cache.Options { return cache.Options{DefaultTransform: machine.TrimObjects()} }
 
@@ -153,8 +170,9 @@ func restConfig(o options) (*rest.Config, error) {
 	return cfg, nil
 }
 
-func managerOptions(o options, log logr.Logger) ctrl.Options {
+func managerOptions(o options, scheme *runtime.Scheme, log logr.Logger) ctrl.Options {
 	return ctrl.Options{
+		Scheme:                  scheme,
 		Logger:                  log,
 		HealthProbeBindAddress:  o.probeAddress,
 		Metrics:                 server.Options{BindAddress: o.metricsAddress},
