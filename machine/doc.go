@@ -4,8 +4,15 @@
 // # Usage
 //
 // [SetupWithManager] adds a [Reconciler] to a manager. A [Reconciler] is an ordered list of [Step]s over one [Scope]; take
-// [Steps], change it with [InsertBefore], [InsertAfter] and [Replace], and hand it to [Options]. [Reconciler.ReconcileObject]
+// [Steps], change it with [InsertBefore], [InsertAfter], [Replace] and [Remove], and hand it to [Options]. [Reconciler.ReconcileObject]
 // makes one pass inside a loop of your own.
+//
+// A Machine that refers to no bootstrap configuration and no infrastructure object needs [StepBootstrap] and [StepInfrastructure]
+// removed, and one step in front of [StepNode] that makes or finds the machine and calls [Scope.SetProviderID]: the Node whose
+// spec.providerID is the same is the Machine's. What that step makes, a step in front of [StepDeleteInfrastructure], or in its place,
+// takes away. examples/embed does it, with a type, phases and conditions of its own, in under a hundred lines.
+//
+// The phase is Cluster API's by default. [PhaseStep] computes another dialect's, or that of a table of your own.
 //
 // # How a pass works
 //

@@ -73,15 +73,15 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	switch {
 	case f.Match.Outcome == noderef.NoProviderID:
 		return metav1.ConditionUnknown, ReasonInspectionFailed,
-			fmt.Sprintf("Waiting for %s to report spec.providerID", f.State.Infrastructure.Kind) + refused(f.Match)
+			waitsForProviderID(f.State.Infrastructure) + refused(f.Match)
 	case f.Match.Outcome == noderef.Ambiguous:
 		return metav1.ConditionUnknown, ReasonAmbiguousNode, ambiguous(f.Match, id)
 	case f.Match.Outcome == noderef.Claimed:
 		return metav1.ConditionUnknown, ReasonNodeClaimed, claimed(f.Match, f.State)
 	case f.Match.Outcome == noderef.Stale:
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf(
-			"Node %s is another machine's and is left alone: its spec.providerID is %q, this Machine's is %q: correct %s %s if that is wrong, or wait for a Node that has it",
-			node, f.Match.Other.Spec.ProviderID, id, f.State.Infrastructure.Kind, f.State.Infrastructure.Name)
+			"Node %s is another machine's and is left alone: its spec.providerID is %q, this Machine's is %q: correct %s if that is wrong, or wait for a Node that has it",
+			node, f.Match.Other.Spec.ProviderID, id, saidBy(f.State.Infrastructure))
 	case !f.State.Deleting.IsZero() && node != "":
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted", node)
 	case !f.State.Deleting.IsZero():
@@ -91,6 +91,22 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	default:
 		return metav1.ConditionUnknown, ReasonInspectionFailed, fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id) + refused(f.Match)
 	}
+}
+
+// waitsForProviderID: without an infrastructure object, a step of the embedder records the provider ID.
+func waitsForProviderID(infrastructure contract.Ref) string {
+	if infrastructure.Kind == "" {
+		return "Waiting for the provider ID of the machine"
+	}
+	return fmt.Sprintf("Waiting for %s to report spec.providerID", infrastructure.Kind)
+}
+
+// saidBy names what tells the provider ID of a Machine.
+func saidBy(infrastructure contract.Ref) string {
+	if infrastructure.Kind == "" {
+		return "the Machine"
+	}
+	return infrastructure.Kind + " " + infrastructure.Name
 }
 
 // refused says why a Node that looks like the Machine's is not taken for it, where Options.Matching has fallbacks.

@@ -34,10 +34,17 @@ func observeStep(ctx context.Context, s *Scope) (Result, error) {
 	return total, nil
 }
 
+// observeReferenced looks at the objects that the Machine refers to. What it does not refer to is not missed any more.
 func observeReferenced(ctx context.Context, s *Scope) (Result, error) {
 	var total Result
-	for _, look := range []StepFunc{bootstrapStep, infrastructureStep} {
-		result, err := look(ctx, s)
+	for _, referenced := range []struct {
+		ref  contract.Ref
+		look StepFunc
+	}{{s.State.Bootstrap, bootstrapStep}, {s.State.Infrastructure, infrastructureStep}} {
+		if referenced.ref.IsZero() {
+			continue
+		}
+		result, err := referenced.look(ctx, s)
 		if err != nil {
 			return Result{}, err
 		}

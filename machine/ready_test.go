@@ -81,6 +81,16 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 		"a condition that is asked for twice is told once": {
 			facts:  readyFacts{Conditions: with(no(ConditionNodeHealthy, "ill")), Gates: []contract.ReadinessGate{{ConditionType: ConditionNodeHealthy}}},
 			status: metav1.ConditionFalse, says: []string{"* NodeHealthy: ill"}},
+		"what no step is there to say is not missed": {
+			facts:  readyFacts{Conditions: with()[:2], Unsaid: []string{ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeHealthy}},
+			status: metav1.ConditionTrue},
+		"but counts when somebody says it": {
+			facts:  readyFacts{Conditions: with(no(ConditionInfrastructureReady, "no quota")), Unsaid: []string{ConditionInfrastructureReady}},
+			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady: no quota"}},
+		"and a readiness gate asks for it": {
+			facts: readyFacts{Conditions: with()[:4], Unsaid: []string{ConditionNodeHealthy},
+				Gates: []contract.ReadinessGate{{ConditionType: ConditionNodeHealthy}}},
+			status: metav1.ConditionUnknown, says: []string{"* NodeHealthy: Condition not yet reported"}},
 		"Ready cannot wait for itself": {
 			facts:  readyFacts{Conditions: with(), Gates: []contract.ReadinessGate{{ConditionType: ConditionReady}}},
 			status: metav1.ConditionUnknown, says: []string{"The readiness gate Ready is the condition itself: remove it from spec.readinessGates"}},

@@ -212,6 +212,8 @@ type Reconciler struct {
 	writer  *patch.Writer
 	memory  *memory
 	indexed bool // the cache knows which Machines claim a Node
+	// unsaid are the conditions that no step says.
+	unsaid []string
 
 	nodeEvents *nodeEvents
 	onlookers  *onlookers
@@ -233,7 +235,8 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 	if ports.NodeClient == nil {
 		ports.NodeClient = ports.Client
 	}
-	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock), onlookers: newOnlookers()}
+	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock), onlookers: newOnlookers(),
+		unsaid: unsaid(options.Steps)}
 	r.tracker = external.NewTracker(ports.Cache, r.machinesOf, "kinds that Machines refer to")
 	r.writer = patch.NewWriter(ports.Client, options.Clock)
 	r.nodeEvents = &nodeEvents{mapper: r.wakenBy, machines: r.inCluster, followed: map[types.NamespacedName]followed{}}

@@ -11,6 +11,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/phases"
 )
 
 // Scope is one pass over one Machine: what was read, what was decided so far, and the means to act. It belongs to the
@@ -42,6 +43,9 @@ type Scope struct {
 	InstanceGone, PoweredOff bool
 	// Blockers are the pods that the drain waits for in this pass; nil while it does not drain. Shared, not to be changed.
 	Blockers []drain.Blocker
+	// Phase is what the phase step has decided in this pass: the phase, why it holds, and what is waited for. It is zero until that
+	// step has run, which is the last one: look at it in a closing step behind StepPhase. It stays zero for a paused Machine.
+	Phase phases.Decision
 	// Now is the time of the pass.
 	Now time.Time
 
@@ -72,6 +76,9 @@ func ObjectAs[T contract.Object](s *Scope) (T, bool) {
 	obj, ok := s.Object.(T)
 	return obj, ok
 }
+
+// Paused reports whether somebody asked to leave the Machine alone, or that cannot be known. Closing steps run all the same.
+func (s *Scope) Paused() bool { return s.paused }
 
 // Assert sets a condition of the Machine, with its message cut to 8 KiB. Its observed generation is filled in when it is
 // written, and its transition time too unless it brings one along; that one counts only when the status is another than

@@ -2,14 +2,13 @@ package machine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/machinist-dev/machinist/drain"
-	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/phases"
 )
 
 // conditionsStep derives what summarises the rest. It leaves a paused Machine's conditions as they are.
@@ -38,12 +37,12 @@ func (s *Scope) assertDeleting() {
 }
 
 // assertMissing fills in what no step of this pass and of those before has said, so that nobody takes a condition that is missing
-// for one that does not matter.
+// for one that does not matter. What no step is there to say does not matter.
 func (s *Scope) assertMissing() {
 	for _, kind := range []string{
 		ConditionPaused, ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeReady, ConditionNodeHealthy,
 	} {
-		if _, found := s.Condition(kind); !found {
+		if _, found := s.Condition(kind); !found && !slices.Contains(s.env.unsaid, kind) {
 			s.Assert(condition(kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported))
 		}
 	}
@@ -57,7 +56,7 @@ func (s *Scope) all() []metav1.Condition {
 
 // assertReady returns when time alone changes what Ready says.
 func (s *Scope) assertReady() time.Duration {
-	facts := readyFacts{Conditions: s.all(), Gates: s.State.ReadinessGates, Deleting: !s.State.Deleting.IsZero()}
+	facts := readyFacts{Conditions: s.all(), Gates: s.State.ReadinessGates, Deleting: !s.State.Deleting.IsZero(), Unsaid: s.env.unsaid}
 	var again time.Duration
 	if facts.Deleting {
 		stage, _ := s.Condition(ConditionDeleting)
@@ -80,21 +79,4 @@ func (s *Scope) assertAvailable() time.Duration {
 	c, again := decideAvailable(ready.Status, since, s.State.MinReady.Or(0), s.Now)
 	s.Assert(c)
 	return again
-}
-
-// phaseStep computes the phase.
-func phaseStep(_ context.Context, s *Scope) (Result, error) {
-	if s.paused {
-		return Result{}, nil
-	}
-	updating, _ := s.Condition(ConditionUpdating)
-	s.SetPhase(string(phases.Compute(phases.Facts{
-		Deleting:            !s.State.Deleting.IsZero(),
-		BootstrapReady:      s.State.BootstrapReady.Or(false),
-		InfrastructureReady: s.State.InfrastructureReady.Or(false),
-		HasProviderID:       noderef.ValidProviderID(s.State.ProviderID),
-		Updating:            updating.Status == metav1.ConditionTrue,
-		HasNode:             s.State.Node.Name != "",
-	}).Phase))
-	return Result{}, nil
 }

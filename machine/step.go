@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/phases"
 )
 
 // Life says in which part of a Machine's life a step runs.
@@ -70,7 +71,11 @@ const (
 )
 
 // Steps returns a fresh list of the steps of a Machine, in order: those of a running Machine, those of a Machine that is
-// being deleted, and the closing ones. Change it with InsertBefore, InsertAfter and Replace and hand it to Options.Steps.
+// being deleted, and the closing ones. Change it with InsertBefore, InsertAfter, Replace and Remove and hand it to Options.Steps.
+//
+// A step by one of these names says certain conditions: StepBootstrap BootstrapConfigReady, StepInfrastructure
+// InfrastructureReady, StepNode NodeReady and NodeHealthy, StepPaused Paused. Ready waits for all of them. So a step of your own
+// that takes the place of one keeps its name and asserts its conditions, or it has another name, and then nobody misses them.
 func Steps() []Step {
 	return []Step{
 		{Name: StepFinalizer, On: InRunning, Run: finalizerStep},
@@ -93,7 +98,7 @@ func Steps() []Step {
 		{Name: StepRemoveFinalizer, On: InDeletion, Run: removeFinalizerStep},
 
 		{Name: StepConditions, On: InBoth, Closing: true, Run: conditionsStep},
-		{Name: StepPhase, On: InBoth, Closing: true, Run: phaseStep},
+		PhaseStep(phases.ClusterAPI(), ClusterAPIFacts),
 	}
 }
 
@@ -119,6 +124,33 @@ func Replace(steps []Step, name string, step Step) ([]Step, error) {
 	changed := slices.Clone(steps)
 	changed[at] = step
 	return changed, nil
+}
+
+// Remove returns steps without the named one, say without StepBootstrap and StepInfrastructure where Machines refer to no objects.
+// The conditions that it would have said do not count any more. The error matches ErrNoStep.
+func Remove(steps []Step, name string) ([]Step, error) {
+	at, err := find(steps, name)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Delete(slices.Clone(steps), at, at+1), nil
+}
+
+// unsaid returns the conditions that no step of a list is there to say.
+func unsaid(steps []Step) []string {
+	var kinds []string
+	for _, s := range []struct {
+		step string
+		says []string
+	}{
+		{StepPaused, []string{ConditionPaused}}, {StepBootstrap, []string{ConditionBootstrapConfigReady}},
+		{StepInfrastructure, []string{ConditionInfrastructureReady}}, {StepNode, []string{ConditionNodeReady, ConditionNodeHealthy}},
+	} {
+		if _, err := find(steps, s.step); err != nil {
+			kinds = append(kinds, s.says...)
+		}
+	}
+	return kinds
 }
 
 func insert(steps []Step, name string, offset int, step Step) ([]Step, error) {

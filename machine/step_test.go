@@ -90,4 +90,27 @@ func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
 	if _, err := Replace(Steps(), "nope", Step{}); !errors.Is(err, ErrNoStep) {
 		t.Errorf("want ErrNoStep, got %v", err)
 	}
+	if _, err := Remove(Steps(), "nope"); !errors.Is(err, ErrNoStep) {
+		t.Errorf("want ErrNoStep, got %v", err)
+	}
+}
+
+func TestStepsThatAreRemovedSayNothing(t *testing.T) {
+	all := Steps()
+	if diff := cmp.Diff([]string(nil), unsaid(all)); diff != "" {
+		t.Errorf("the default steps leave open (-want +got):\n%s", diff)
+	}
+	some := all
+	for _, name := range []string{StepBootstrap, StepNode} {
+		var err error
+		if some, err = Remove(some, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(some) != len(all)-2 || all[3].Name != StepBootstrap {
+		t.Errorf("want two steps fewer, and the list that was passed in as it was: %d of %d", len(some), len(all))
+	}
+	if diff := cmp.Diff([]string{ConditionBootstrapConfigReady, ConditionNodeReady, ConditionNodeHealthy}, unsaid(some)); diff != "" {
+		t.Errorf("left open (-want +got):\n%s", diff)
+	}
 }

@@ -18,6 +18,8 @@ type readyFacts struct {
 	// Deleting: the Machine is being deleted; Stage is then said in place of what the condition Deleting says.
 	Deleting bool
 	Stage    string
+	// Unsaid are conditions that no step says: each counts only if it is there all the same.
+	Unsaid []string
 }
 
 // term is one condition of a summary.
@@ -34,6 +36,9 @@ func (f readyFacts) terms() []term {
 		{kind: ConditionBootstrapConfigReady}, {kind: ConditionInfrastructureReady}, {kind: ConditionNodeHealthy},
 		{kind: ConditionHealthCheckSucceeded, optional: true},
 	}
+	for i := range terms {
+		terms[i].optional = terms[i].optional || slices.Contains(f.Unsaid, terms[i].kind)
+	}
 	for _, gate := range f.Gates {
 		at := slices.IndexFunc(terms, func(t term) bool { return t.kind == gate.ConditionType })
 		if at < 0 {
@@ -41,6 +46,7 @@ func (f readyFacts) terms() []term {
 			continue
 		}
 		terms[at].negative = terms[at].negative || gate.Negative
+		terms[at].optional = terms[at].optional && gate.ConditionType == ConditionHealthCheckSucceeded
 	}
 	return terms
 }

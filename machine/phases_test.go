@@ -1,0 +1,310 @@
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/phases"
+)
+
+// life is one Machine whose driver does what annotations of the Machine tell it, so that a test decides when each thing happens.
+type life struct {
+	*world
+
+	kind contract.Kind
+	m    *unstructured.Unstructured
+
+	mu      sync.Mutex
+	decided phases.Decision
+}
+
+// What the driver is told.
+const (
+	sayData        = "example.com/data"
+	sayID          = "example.com/id"
+	sayProvisioned = "example.com/provisioned"
+	sayAddress     = "example.com/address"
+	sayFailure     = "example.com/failure"
+	sayUpdate      = "example.com/update"
+	holdHook       = contract.PreTerminateHook + "/test"
+)
+
+func newLife(t *testing.T, kind contract.Kind, phase machine.Step) *life {
+	t.Helper()
+	l := &life{kind: kind}
+	options := worldOptions{kind: kind, noCRDs: true, machine: machine.Options{StatusDelay: -1, Steps: l.steps(t, phase)}}
+	options.machine.Policy.Updating = func(state *contract.MachineState) metav1.Condition {
+		return map[string]metav1.Condition{
+			"":        {Status: metav1.ConditionFalse},
+			"started": {Status: metav1.ConditionTrue},
+			"failed":  {Status: metav1.ConditionTrue, Reason: machine.ReasonInPlaceUpdateFailed},
+		}[state.Annotations[sayUpdate]]
+	}
+	l.world = newWorld(t, options)
+	l.m = &unstructured.Unstructured{}
+	l.m.SetGroupVersionKind(kind.GVK)
+	l.m.SetNamespace("default")
+	l.m.SetName("m1")
+	l.m.SetFinalizers([]string{hold})
+	return l
+}
+
+func (l *life) steps(t *testing.T, phase machine.Step) []machine.Step {
+	t.Helper()
+	steps := machine.Steps()
+	for _, change := range []func([]machine.Step) ([]machine.Step, error){
+		func(s []machine.Step) ([]machine.Step, error) { return machine.Remove(s, machine.StepBootstrap) },
+		func(s []machine.Step) ([]machine.Step, error) { return machine.Remove(s, machine.StepInfrastructure) },
+		func(s []machine.Step) ([]machine.Step, error) {
+			return machine.InsertBefore(s, machine.StepNode, machine.Step{Name: "driver", On: machine.InRunning, Run: drive})
+		},
+		func(s []machine.Step) ([]machine.Step, error) { return machine.Replace(s, machine.StepPhase, phase) },
+		func(s []machine.Step) ([]machine.Step, error) {
+			return machine.InsertAfter(s, machine.StepPhase, machine.Step{Name: "listen", On: machine.InBoth, Closing: true, Run: l.listen})
+		},
+	} {
+		var err error
+		steps, err = change(steps)
+		require.NoError(t, err)
+	}
+	return steps
+}
+
+func drive(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	if s.State.Annotations[machine.KubermaticInitializers] != "" {
+		return machine.Result{Stop: true}, nil
+	}
+	if s.State.Annotations[sayData] != "" {
+		s.SetBootstrapReady()
+	}
+	if id := s.State.Annotations[sayID]; id != "" {
+		s.SetProviderID(id)
+	}
+	if s.State.Annotations[sayProvisioned] != "" {
+		s.SetInfrastructureReady()
+	}
+	if address := s.State.Annotations[sayAddress]; address != "" {
+		s.SetAddresses([]contract.Address{{Type: "InternalIP", Address: address}})
+	}
+	s.SetFailure(s.State.Annotations[sayFailure], s.State.Annotations[sayFailure])
+	return machine.Result{}, nil
+}
+
+func (l *life) listen(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.decided = s.Phase
+	return machine.Result{}, nil
+}
+
+// act is what happens next, and the phase that the Machine comes to by it, with why and what is waited for.
+type act struct {
+	what   func(*life)
+	phase  phases.Phase
+	reason string
+	gate   phases.Gate
+}
+
+func (l *life) plays(acts ...act) {
+	l.t.Helper()
+	for i, a := range acts {
+		a.what(l)
+		want := phases.Decision{Phase: a.phase, Reason: a.reason, Waiting: a.gate}
+		l.eventually(fmt.Sprintf("act %d: %s because of %s", i, a.phase, a.reason), func() string {
+			l.mu.Lock()
+			decided := l.decided
+			l.mu.Unlock()
+			if state := l.state(); state.Phase != string(a.phase) || decided != want {
+				text := fmt.Sprintf("stored %q, decided %+v", state.Phase, decided)
+				for _, c := range state.Conditions {
+					text += fmt.Sprintf("\n  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+				}
+				return text
+			}
+			return ""
+		})
+	}
+	for _, r := range l.store.Requests() { // a conflict is with what the test wrote meanwhile
+		if r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 && r.Code != http.StatusConflict && r.GVK.Kind != "Event" {
+			l.t.Errorf("a write was rejected: %+v", r)
+		}
+	}
+}
+
+func (l *life) state() contract.MachineState {
+	l.t.Helper()
+	var state contract.MachineState
+	require.NoError(l.t, l.kind.Adapter.Read(l.get(l.m), &state))
+	return state
+}
+
+func says(annotation, value string) func(*life) {
+	return func(l *life) {
+		l.t.Helper()
+		fresh := l.get(l.m)
+		base := fresh.DeepCopy()
+		annotations := fresh.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[annotation] = value
+		if value == "" {
+			delete(annotations, annotation)
+		}
+		fresh.SetAnnotations(annotations)
+		require.NoError(l.t, l.client.Patch(l.t.Context(), fresh, client.MergeFrom(base)))
+	}
+}
+
+func created(l *life) { l.create(l.m.DeepCopy()) }
+
+// held creates a Machine that is held back.
+func held(l *life) {
+	m := l.m.DeepCopy()
+	m.SetAnnotations(map[string]string{machine.KubermaticInitializers: "wait"})
+	l.create(m)
+}
+
+// joins has a Node appear that is not Ready.
+func joins(l *life) {
+	l.create(fake.Node("m1", "fake://m1"))
+	nodeIs(corev1.ConditionFalse)(l)
+}
+
+func nodeIs(ready corev1.ConditionStatus) func(*life) {
+	return func(l *life) {
+		l.t.Helper()
+		node := l.node("m1")
+		base := node.DeepCopy()
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "Test"}}
+		for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+			node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: pressure, Status: corev1.ConditionFalse})
+		}
+		require.NoError(l.t, l.client.Status().Patch(l.t.Context(), node, client.MergeFrom(base)))
+	}
+}
+
+// deleted asks for the deletion, which waits for a hook before the machine itself goes.
+func deleted(l *life) {
+	says(holdHook, "somebody")(l)
+	require.NoError(l.t, l.client.Delete(l.t.Context(), l.m.DeepCopy()))
+}
+
+func TestAMachineLivesInTheWordsOfClusterAPI(t *testing.T) {
+	t.Parallel()
+	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	newLife(t, kind, machine.PhaseStep(phases.ClusterAPI(), machine.ClusterAPIFacts)).plays(
+		act{created, phases.Pending, "WaitingForBootstrapData", phases.GateBootstrapData},
+		act{says(sayData, "yes"), phases.Provisioning, "BootstrapDataCreated", phases.GateInfrastructure},
+		act{says(sayProvisioned, "yes"), phases.Provisioned, "InfrastructureProvisioned", phases.GateNode},
+		act{says(sayID, "fake://m1"), phases.Provisioned, "InfrastructureProvisioned", phases.GateNode},
+		act{joins, phases.Running, "NodeJoined", phases.GateNone},
+		act{says(sayFailure, "Broken"), phases.Running, "NodeJoined", phases.GateNone},
+		act{says(sayUpdate, "started"), phases.Updating, "UpdatingInPlace", phases.GateUpdate},
+		act{says(sayUpdate, ""), phases.Running, "NodeJoined", phases.GateNone},
+		act{deleted, phases.Deleting, "DeletionRequested", phases.GateDeletion},
+	)
+}
+
+// The rule of the oldest dialect: a Machine is Provisioned when its Node appears, and Running when its infrastructure is ready too.
+func TestAMachineLivesInTheWordsOfClusterAPIV1Alpha3(t *testing.T) {
+	t.Parallel()
+	kind := contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.MachineV1Beta1())
+	step := machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts)
+	begun := []act{
+		{created, phases.Pending, "WaitingForBootstrapData", phases.GateBootstrapData},
+		{says(sayData, "yes"), phases.Provisioning, "BootstrapDataCreated", phases.GateInfrastructure},
+		{says(sayID, "fake://m1"), phases.Provisioning, "BootstrapDataCreated", phases.GateInfrastructure},
+	}
+	ends := []act{
+		{says(sayFailure, "Broken"), phases.Failed, "FailureReported", phases.GateRepair},
+		{says(sayFailure, ""), phases.Running, "NodeJoined", phases.GateNone},
+		{deleted, phases.Deleting, "DeletionRequested", phases.GateDeletion},
+	}
+	t.Run("the Node appears first", func(t *testing.T) {
+		t.Parallel()
+		l := newLife(t, kind, step)
+		l.plays(begun...)
+		l.plays(act{joins, phases.Provisioned, "NodeAppeared", phases.GateInfrastructure},
+			act{says(sayProvisioned, "yes"), phases.Running, "NodeJoined", phases.GateNone})
+		l.plays(ends...)
+	})
+	t.Run("the infrastructure is ready first", func(t *testing.T) {
+		t.Parallel()
+		l := newLife(t, kind, step)
+		l.plays(begun...)
+		l.plays(act{says(sayProvisioned, "yes"), phases.Provisioning, "InfrastructureReady", phases.GateNode},
+			act{joins, phases.Running, "NodeJoined", phases.GateNone})
+		l.plays(ends...)
+	})
+}
+
+func TestAMachineLivesInTheWordsOfKubermatic(t *testing.T) {
+	t.Parallel()
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"}, contract.KubermaticMachine())
+	kind.StatusSubresource = false
+	l := newLife(t, kind, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
+	l.plays(
+		act{held, phases.Pending, "Held", phases.GateRepair},
+		act{says(machine.KubermaticInitializers, ""), phases.Validating, "WaitingForValidation", phases.GateValidation},
+		act{says(sayFailure, "InvalidConfiguration"), phases.Failed, "FailureReported", phases.GateRepair},
+		act{says(sayFailure, ""), phases.Validating, "WaitingForValidation", phases.GateValidation},
+		act{says(sayData, "yes"), phases.Provisioning, "CreatingInstance", phases.GateInfrastructure},
+		act{says(sayID, "fake://m1"), phases.Provisioning, "WaitingForAddresses", phases.GateInfrastructure},
+		act{says(sayAddress, "10.0.0.1"), phases.Joining, "WaitingForNode", phases.GateNode},
+		act{joins, phases.Joining, "WaitingForNodeToBeReady", phases.GateHealth},
+		act{nodeIs(corev1.ConditionTrue), phases.Running, "NodeReady", phases.GateNone},
+		act{nodeIs(corev1.ConditionFalse), phases.Running, "NodeReady", phases.GateNone}, // a condition tells
+	)
+	require.Equal(t, string(phases.Running), l.says(kind, l.m, machine.ConditionNodeReady, machine.ReasonNodeNotReady).Phase)
+	l.plays(
+		act{nodeIs(corev1.ConditionTrue), phases.Running, "NodeReady", phases.GateNone},
+		act{deleted, phases.Deleting, "DeletionRequested", phases.GateDeletion},
+		act{says(holdHook, ""), phases.Deleted, "CleanedUp", phases.GateNone},
+	)
+	require.Nil(t, l.node("m1"))
+}
+
+func TestAMachineLivesInTheWordsOfGardener(t *testing.T) {
+	t.Parallel()
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"}, contract.GardenerMachine())
+	newLife(t, kind, machine.PhaseStep(phases.Gardener(), machine.GardenerFacts)).plays(
+		act{created, phases.Pending, "CreatingInstance", phases.GateInfrastructure},
+		act{says(sayFailure, "OutOfQuota"), phases.CrashLoopBackOff, "CreateFailed", phases.GateInfrastructure},
+		act{says(sayFailure, ""), phases.Pending, "CreatingInstance", phases.GateInfrastructure},
+		act{says(sayID, "fake://m1"), phases.Pending, "WaitingForNode", phases.GateNode},
+		act{joins, phases.Pending, "WaitingForNode", phases.GateNode},
+		act{nodeIs(corev1.ConditionTrue), phases.Running, "NodeHealthy", phases.GateNone},
+		act{nodeIs(corev1.ConditionFalse), phases.Unknown, "NodeUnhealthy", phases.GateHealth},
+		act{nodeIs(corev1.ConditionTrue), phases.Running, "NodeHealthy", phases.GateNone},
+		act{says(sayUpdate, "started"), phases.InPlaceUpdating, "UpdateStarted", phases.GateUpdate},
+		act{says(sayUpdate, "failed"), phases.InPlaceUpdateFailed, "UpdateFailed", phases.GateRepair},
+		act{says(sayUpdate, ""), phases.Running, "NodeHealthy", phases.GateNone},
+		act{deleted, phases.Terminating, "DeletionRequested", phases.GateDeletion},
+	)
+}
+
+func TestAPhaseStepWithoutATableIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, step := range []machine.Step{
+		machine.PhaseStep(nil, machine.ClusterAPIFacts), machine.PhaseStep[phases.Facts](phases.ClusterAPI(), nil),
+	} {
+		steps, err := machine.Replace(machine.Steps(), machine.StepPhase, step)
+		require.NoError(t, err)
+		_, err = machine.New(serverKind(true), machine.Ports{}, machine.Options{Steps: steps})
+		require.ErrorContains(t, err, "a step needs a name and a function")
+	}
+}
