@@ -24,6 +24,7 @@ ARMS ?=
 MACHINES ?= 500
 LIMITS ?=
 STEADY ?= 0s
+export BREAK ?=
 
 # Everything is pure Go. Only the race detector needs cgo.
 export CGO_ENABLED := 0
@@ -101,15 +102,20 @@ verify: ## Formatting, go.mod, generated files and go vet
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(GO) vet -tags e2e ./...
-	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation)' ./contract
+	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation|TestExportedAPI)' ./contract
 	@for module in $(NESTED); do \
 		echo "verify: $$module"; \
 		(cd "$$module" && $(GO) mod tidy -diff && $(GO) list -mod=readonly -deps ./... >/dev/null); \
 	done
 
 .PHONY: generate
-generate: ## Write the generated parts of README.md and of package comments
-	$(GO) test -count=1 -run '^(TestREADMEIsCurrent|TestDocumentationIsCurrent)$$' ./contract -update
+generate: ## Write the generated parts of README.md and of package comments, and what packages export in addition
+	$(GO) test -count=1 -run '^(TestREADMEIsCurrent|TestDocumentationIsCurrent|TestExportedAPIIsPromised)$$' ./contract -update
+
+.PHONY: api
+api: ## Break promises: remove or change exports in testdata/api.txt and say in CHANGELOG.md what callers do now (BREAK="...")
+	$(if $(strip $(BREAK)),,$(error BREAK="what callers do now" is missing; additions need only make generate))
+	$(GO) test -count=1 -run '^TestExportedAPIIsPromised$$' ./contract -update -broken "$$BREAK"
 
 
 .PHONY: control-plane

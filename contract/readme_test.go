@@ -22,7 +22,7 @@ import (
 	"github.com/machinist-dev/machinist/phases"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of README.md and of package comments instead of comparing them")
+var update = flag.Bool("update", false, "write the generated parts of README.md and of package comments, and the record of exports, instead of comparing them")
 
 const maxReadmeLines = 250
 
