@@ -29,9 +29,10 @@ func NewWriter(c client.Client, passive clock.PassiveClock) *Writer {
 	return &Writer{client: c, marks: newMarks(passive), pace: pace{clock: passive}}
 }
 
-// Send sends a document that was built from on, with its UID, and with its resource version when the document replaces a list or
-// guarded is true. It fills into, an empty object of the same kind, with what the server answers, and changes neither on nor the
-// document. Status says that the document goes to the status endpoint.
+// Send sends a document that was built from on, with its UID, and with its resource version when the document replaces a list, goes
+// to the status endpoint (status), which knows no UIDs, or when guarded is true: then nobody has changed the object meanwhile. It
+// fills into, an empty object of the same kind, with what the server answers, and changes neither on nor the document. See Retryable
+// for the errors that a fresh read mends.
 func (w *Writer) Send(ctx context.Context, on metav1.Object, into client.Object, d Document, status, guarded bool) error {
 	body := make(map[string]any, len(d.body)+1)
 	maps.Copy(body, d.body)
@@ -40,7 +41,7 @@ func (w *Writer) Send(ctx context.Context, on metav1.Object, into client.Object,
 		maps.Copy(metadata, have)
 	}
 	metadata["uid"] = string(on.GetUID())
-	if d.replacesList || guarded {
+	if d.replacesList || status || guarded {
 		metadata["resourceVersion"] = on.GetResourceVersion()
 	}
 	body["metadata"] = metadata

@@ -1,0 +1,174 @@
+package external_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+const bound = 20 * time.Second
+
+// lookout is a Tracker in a manager over a store, and who was woken by it.
+type lookout struct {
+	t       *testing.T
+	store   *fake.Store
+	tracker *external.Tracker
+	woken   chan types.NamespacedName
+	reader  client.Reader
+}
+
+func newLookout(t *testing.T, crds ...client.Object) *lookout {
+	t.Helper()
+	store := fake.NewStore(fake.Options{})
+	l := &lookout{t: t, store: store, woken: make(chan types.NamespacedName, 100)}
+	l.create(crds...)
+	mgr, err := ctrl.NewManager(store.RESTConfig(), store.ManagerOptions(ctrl.Options{Logger: logr.Discard()}))
+	require.NoError(t, err)
+	l.reader = mgr.GetAPIReader()
+	l.tracker = external.NewTracker(mgr.GetCache(), func(_ context.Context, _, obj client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "told of " + obj.GetName()}}}
+	}, "test")
+	name := "lookout-" + t.Name()
+	require.NoError(t, ctrl.NewControllerManagedBy(mgr).Named(name).WatchesRawSource(l.tracker).Complete(
+		reconcile.Func(func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
+			l.woken <- r.NamespacedName
+			return reconcile.Result{}, nil
+		})))
+	ctx, cancel := context.WithCancel(t.Context())
+	settled, done := store.Start(ctx, fake.Loops{}), make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() { cancel(); require.NoError(t, <-done); settled() })
+	return l
+}
+
+func (l *lookout) create(objects ...client.Object) {
+	l.t.Helper()
+	for _, obj := range objects {
+		require.NoError(l.t, l.store.Client().Create(l.t.Context(), obj))
+	}
+}
+
+// isWoken waits until somebody is.
+func (l *lookout) isWoken(who types.NamespacedName) {
+	l.t.Helper()
+	limit := time.After(bound)
+	for {
+		select {
+		case woken := <-l.woken:
+			if woken == who {
+				return
+			}
+		case <-limit:
+			l.t.Fatalf("%s was not woken", who)
+		}
+	}
+}
+
+// known looks again whenever it is woken, until the first lists are here.
+func (l *lookout) known(ref contract.Ref) external.Object {
+	l.t.Helper()
+	asks := types.NamespacedName{Namespace: "default", Name: "me"}
+	for range 5 {
+		found, err := l.tracker.Get(l.t.Context(), asks, ref)
+		require.NoError(l.t, err)
+		if found.Presence != external.Unread || found.Problem.Reason == external.ReasonContractLabelMissing ||
+			found.Problem.Reason == external.ReasonVersionNotServed {
+			return found
+		}
+		require.Equal(l.t, external.UnsyncedRetry, found.RetryAfter, "who has no queue looks again by itself")
+		l.isWoken(asks)
+	}
+	l.t.Fatal("nothing is known")
+	return external.Object{}
+}
+
+func refTo(name string) contract.Ref {
+	gvk := fake.InfraMachineGVK(contract.V1Beta2)
+	return contract.Ref{Group: gvk.Group, Kind: gvk.Kind, Name: name}
+}
+
+func infraCRD() client.Object {
+	return fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2)
+}
+
+func TestWhoLooksTooEarlyIsWokenWhenTheFirstListIsHere(t *testing.T) {
+	l := newLookout(t, infraCRD(), fake.InfraMachine(contract.V1Beta2, "m1"))
+	found := l.known(refTo("m1"))
+	require.Equal(t, external.Present, found.Presence)
+	require.Equal(t, "m1", found.Object.GetName())
+	require.Equal(t, contract.V1Beta2, found.Contract)
+	require.Zero(t, found.RetryAfter, "an event will tell")
+}
+
+func TestEventsOfAReferencedKindWake(t *testing.T) {
+	l := newLookout(t, infraCRD())
+	require.Equal(t, external.Absent, l.known(refTo("m1")).Presence)
+	l.create(fake.InfraMachine(contract.V1Beta2, "m1"))
+	l.isWoken(types.NamespacedName{Name: "told of m1"})
+	require.Equal(t, external.Present, l.known(refTo("m1")).Presence)
+}
+
+func TestAKindThatIsMissingIsNoObjectThatIsAbsent(t *testing.T) {
+	l := newLookout(t)
+	found := l.known(refTo("m1"))
+	require.Equal(t, external.KindMissing, found.Presence)
+	require.Equal(t, external.ReasonCRDNotFound, found.Problem.Reason)
+	l.create(infraCRD(), fake.InfraMachine(contract.V1Beta2, "m1"))
+	l.isWoken(types.NamespacedName{Name: "told of " + contract.CRDName(refTo("").GroupKind())})
+	require.Equal(t, external.Present, l.known(refTo("m1")).Presence, "a person has mended it")
+}
+
+func TestAKindWithoutAContractIsUnread(t *testing.T) {
+	crd := fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2)
+	crd.SetLabels(nil)
+	l := newLookout(t, crd, fake.InfraMachine(contract.V1Beta2, "m1"))
+	found := l.known(refTo("m1"))
+	require.Equal(t, external.Unread, found.Presence)
+	require.Equal(t, external.ReasonContractLabelMissing, found.Problem.Reason)
+}
+
+func TestNoReferenceIsNothingToLookFor(t *testing.T) {
+	tracker := external.NewTracker(nil, nil, "test") // it must not be asked
+	found, err := tracker.Get(t.Context(), types.NamespacedName{}, contract.Ref{})
+	require.NoError(t, err)
+	require.Equal(t, external.NotReferenced, found.Presence)
+	found, err = tracker.Get(t.Context(), types.NamespacedName{}, contract.Ref{Kind: "DockerMachine", Name: "m1"})
+	require.NoError(t, err)
+	require.Equal(t, external.Unread, found.Presence, "a reference that lacks a part names nothing")
+	require.Equal(t, external.ReasonInternalError, found.Problem.Reason)
+}
+
+func TestOnlyTheAPIServerConfirmsThatAnObjectIsGone(t *testing.T) {
+	l := newLookout(t, infraCRD(), fake.InfraMachine(contract.V1Beta2, "m1"))
+	gvk := fake.InfraMachineGVK(contract.V1Beta2)
+	for name, gone := range map[string]bool{"m1": false, "m2": true} {
+		got, err := external.ConfirmAbsent(t.Context(), l.reader, gvk, types.NamespacedName{Namespace: "default", Name: name})
+		require.NoError(t, err)
+		require.Equal(t, gone, got, name)
+	}
+	nowhere := schema.GroupVersionKind{Group: "nowhere.example.com", Version: "v1", Kind: "Thing"}
+	gone, err := external.ConfirmAbsent(t.Context(), l.reader, nowhere, types.NamespacedName{Name: "m1"})
+	require.Error(t, err)
+	require.False(t, gone, "a kind that nobody serves says nothing of its objects")
+}
+
+func TestTombstonesAreTakenForWhatTheyStandFor(t *testing.T) {
+	_, ok := external.EventObject("nothing of the kind")
+	require.False(t, ok)
+	obj, ok := external.EventObject(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "m1"}})
+	require.True(t, ok)
+	require.Equal(t, "m1", obj.GetName())
+}
