@@ -102,7 +102,7 @@ verify: ## Formatting, go.mod, generated files and go vet
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(GO) vet -tags e2e ./...
-	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation|TestExportedAPI)' ./contract
+	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation|TestExportedAPI)' ./contract ./machine
 	@for module in $(NESTED); do \
 		echo "verify: $$module"; \
 		(cd "$$module" && $(GO) mod tidy -diff && $(GO) list -mod=readonly -deps ./... >/dev/null); \
@@ -110,6 +110,7 @@ verify: ## Formatting, go.mod, generated files and go vet
 
 .PHONY: generate
 generate: ## Write the generated parts of README.md and of package comments, and what packages export in addition
+	$(GO) test -count=1 -run '^TestDocumentationIsCurrent$$' ./machine -update
 	$(GO) test -count=1 -run '^(TestREADMEIsCurrent|TestDocumentationIsCurrent|TestExportedAPIIsPromised)$$' ./contract -update
 
 .PHONY: api

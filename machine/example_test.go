@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -54,6 +55,21 @@ func ExampleClusters() {
 			return err
 		}
 		return r.AddToManager(ctx, mgr)
+	}
+}
+
+// What a Reconciler does is told to Prometheus, and so is what MachineDeployments ask for. The registry is the one that a manager serves.
+func ExampleMetrics() {
+	_ = func(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, deployments contract.MachineDeploymentKind) error {
+		ours := machine.NewMetrics(machine.MetricsOptions{})
+		if err := metrics.Registry.Register(ours); err != nil {
+			return err
+		}
+		if err := ours.WatchDeployments(ctx, mgr.GetCache(), deployments); err != nil {
+			return err
+		}
+		_, err := machine.SetupWithManager(ctx, mgr, kind, machine.Options{Metrics: ours})
+		return err
 	}
 }
 

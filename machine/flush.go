@@ -15,6 +15,7 @@ import (
 func (s *Scope) flush(ctx context.Context) (time.Duration, error) {
 	before := s.env.memory.telling(s.State.Key)
 	again, err := s.write(ctx)
+	s.observer.wrote(s, err)
 	next, now := before.tells(s.told, err == nil && (again == 0 || s.written))
 	s.env.memory.setTelling(s.State.Key, next)
 	s.record(now)
@@ -104,6 +105,7 @@ func (s *Scope) writeWhole(ctx context.Context) error {
 	if _, err := s.send(ctx, s.Object, whole, false); err != nil {
 		return err
 	}
+	s.storedOn = s.Object
 	s.record(slices.Concat(conditionEvents(s.stored, u.Conditions, !s.State.Deleting.IsZero()), matchEvents(u), s.drained(u)))
 	return nil
 }
@@ -144,6 +146,7 @@ func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u cont
 	if _, err := s.send(ctx, current, status, true); err != nil {
 		return err
 	}
+	s.storedOn = current
 	s.record(tells)
 	return nil
 }

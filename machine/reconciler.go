@@ -174,6 +174,8 @@ type Options struct {
 	Matching noderef.Rules
 	// Propagation says what a Machine hands down to its Node. Default propagate.ClusterAPI(). It must not be changed later.
 	Propagation *propagate.Policy
+	// Metrics, when it is not nil, is told what the Reconciler does. Whoever makes it registers it.
+	Metrics *Metrics
 	// Controller is handed to controller-runtime; what is not set there stays the manager's default.
 	Controller controller.Options
 }
@@ -217,6 +219,7 @@ type Reconciler struct {
 
 	nodeEvents *nodeEvents
 	onlookers  *onlookers
+	observer   *observer // nil without Options.Metrics
 }
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most
@@ -239,6 +242,7 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 		unsaid: unsaid(options.Steps)}
 	r.tracker = external.NewTracker(ports.Cache, r.machinesOf, "kinds that Machines refer to")
 	r.writer = patch.NewWriter(ports.Client, options.Clock)
+	r.observer = newObserver(options)
 	r.nodeEvents = &nodeEvents{mapper: r.wakenBy, machines: r.inCluster, followed: map[types.NamespacedName]followed{}}
 	return r, nil
 }
@@ -250,9 +254,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if apierrors.IsNotFound(err) {
 		r.memory.forget(request.NamespacedName)
 		r.onlookers.forget(request.NamespacedName)
+		r.observer.forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
+		r.observer.unread()
 		return reconcile.Result{}, fmt.Errorf("read %s %s: %w", r.kind.GVK.Kind, request.NamespacedName, err)
 	}
 	return r.ReconcileObject(ctx, obj)
@@ -261,21 +267,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // ReconcileObject makes one pass over a Machine that the caller has read, and does not change it. Call it from a loop of
 // your own in place of Reconcile, and IndexMachines once before the cache starts.
 func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
-	s := &Scope{Object: obj, Now: r.options.Clock.Now(), generation: r.generationOf(obj), env: r}
+	r.observer.begin(ctx, r)
+	defer r.observer.end()
+	s := &Scope{Object: obj, Now: r.options.Clock.Now(), generation: r.generationOf(obj), env: r, observer: r.observer}
 	if err := r.kind.Adapter.Read(obj, &s.State); err != nil {
+		r.observer.unread()
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	if !r.minds(obj) {
 		return reconcile.Result{}, nil // another controller's
 	}
-	if !s.State.Deleting.IsZero() && !slices.Contains(s.State.Finalizers, r.options.Finalizer) {
+	if r.released(&s.State) {
 		r.onlookers.forget(s.State.Key)
 		return reconcile.Result{}, nil // others may hold it; we are done with it, or never began
 	}
 	if r.writer.Behind(obj) {
 		return reconcile.Result{RequeueAfter: behindRetry}, nil
 	}
-	s.stored = s.State.Conditions
+	s.stored, s.before = s.State.Conditions, phaseAt{s.State.Phase, s.State.LastUpdated}
 	s.cluster = r.clusterOf(&s.State)
 	s.Workload, s.NodesErr = r.workloadOf(s.cluster)
 	s.Cluster, s.ClusterErr = r.clusterView(ctx, &s.State)
@@ -284,6 +293,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	again, flushErr := s.flush(ctx)
 	result.RequeueAfter = soonest(result.RequeueAfter, again)
 	err = errors.Join(err, flushErr)
+	r.observer.passed(s, result.RequeueAfter, err)
 	if err == nil {
 		return reconcile.Result{RequeueAfter: result.RequeueAfter}, nil
 	}
@@ -306,6 +316,11 @@ const (
 // gone reports whether all that went wrong is that a Machine in deletion no longer exists.
 func gone(err error, s *Scope) bool {
 	return !s.State.Deleting.IsZero() && len(s.State.Finalizers) == 0 && apierrors.IsNotFound(err)
+}
+
+// released reports whether a Machine in deletion has nothing left that this Reconciler looks after.
+func (r *Reconciler) released(state *contract.MachineState) bool {
+	return !state.Deleting.IsZero() && !slices.Contains(state.Finalizers, r.options.Finalizer)
 }
 
 // minds reports whether a Machine is this Reconciler's to look after.

@@ -60,14 +60,17 @@ type Scope struct {
 	// measure and measureErr are what RolloutOf said in this pass; both nil before it was asked.
 	measure    *Rollout
 	measureErr error
-	failed     bool // a step returned an error
-	written    bool // this pass wrote the Machine
+	failed     bool            // a step returned an error
+	written    bool            // this pass wrote the Machine
+	before     phaseAt         // as read
+	storedOn   contract.Object // the Machine that this pass wrote the status on; nil when it wrote none
 	// infrastructureGone: the API server itself said so of the infrastructure object.
 	infrastructureGone bool
 	// generation is what the status says it was made of, zero when it cannot say.
 	generation int64
 	cluster    types.NamespacedName // of the Node; zero for that of Ports.Nodes
 	env        *Reconciler
+	observer   *observer // nil where nobody wants to know
 }
 
 // ObjectAs returns the Machine of a pass as the embedder's own type, and false when it is another. It is a view that must not

@@ -97,5 +97,11 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 			return r.inDeployment(ctx, deployment)
 		}))
 	}
+	if r.observer != nil {
+		builder = builder.WatchesRawSource(source.Func(func(ctx context.Context, _ queue) error {
+			r.observer.activate(ctx, r)
+			return nil
+		}))
+	}
 	return builder.Complete(r)
 }

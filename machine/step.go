@@ -200,7 +200,9 @@ func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 		if step.On&life == 0 || (stopped && !step.Closing) {
 			continue
 		}
+		began := s.observer.now()
 		result, err := step.Run(ctx, s)
+		s.observer.ran(step.Name, began, result, err)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("step %s: %w", step.Name, err))
 			if life == InDeletion {

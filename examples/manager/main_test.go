@@ -176,10 +176,11 @@ func TestClustersAreReadIfTheyAreServedOrAskedFor(t *testing.T) {
 func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 	t.Parallel()
 	store := fake.NewStore(fake.Options{})
-	for _, gvk := range []schema.GroupVersionKind{fake.MachineGVK(), fake.ClusterGVK()} {
+	for _, gvk := range []schema.GroupVersionKind{fake.MachineGVK(), fake.ClusterGVK(), kindOf("MachineSet"), kindOf("MachineDeployment")} {
 		require.NoError(t, store.Client().Create(t.Context(), fake.CRD(gvk)))
 	}
-	o, err := parse([]string{"--workload-clusters", "--watch-filter=ours", "--status-delay=0", "--health-probe-bind-address", freeAddress(t)}, io.Discard)
+	o, err := parse([]string{"--workload-clusters", "--watch-filter=ours", "--status-delay=0", "--health-probe-bind-address", freeAddress(t),
+		"--metrics-bind-address", freeAddress(t)}, io.Discard)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -194,6 +195,7 @@ func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 		require.NoError(t, err, path)
 	}
 	followsFlags(ctx, t, store)
+	servesMetrics(ctx, t, store, o.metricsAddress)
 	cancel()
 	require.NoError(t, <-done)
 }

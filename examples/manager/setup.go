@@ -66,6 +66,9 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 		Policy:      machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})},
 		WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 	}
+	if options.Metrics, err = newMetrics(ctx, mgr, has); err != nil {
+		return nil, err
+	}
 	log.Info("looking after Machines", "clusters", has.clusters, "rollouts", has.rollouts, "watchFilter", o.watchFilter)
 	if err := addReconciler(ctx, mgr, o, has, options); err != nil {
 		return nil, fmt.Errorf("set up: %w", err)

@@ -1,0 +1,241 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// listed is a cache of a fixed list.
+type listed struct {
+	cache.Cache
+
+	objects  []runtime.Object
+	store    toolscache.Store
+	unsynced bool
+	missing  error // of the kind
+}
+
+type informer struct {
+	cache.Informer
+
+	synced bool
+}
+
+func (i informer) HasSynced() bool { return i.synced }
+
+// stored is an informer with one store, as those of all caches but of several namespaces are.
+type stored struct {
+	informer
+
+	store toolscache.Store
+}
+
+func (s stored) GetStore() toolscache.Store { return s.store }
+
+func (l *listed) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	if l.store == nil {
+		return informer{synced: !l.unsynced}, l.missing
+	}
+	return stored{informer: informer{synced: !l.unsynced}, store: l.store}, l.missing
+}
+
+// inStore has the cache look like one of a single store.
+func (l *listed) inStore() *listed {
+	l.store = toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
+	for _, obj := range l.objects {
+		_ = l.store.Add(obj) // fails only for what has no name
+	}
+	l.objects = nil
+	return l
+}
+
+func (l *listed) List(_ context.Context, into client.ObjectList, o ...client.ListOption) error {
+	var options client.ListOptions
+	if options.ApplyOptions(o); options.UnsafeDisableDeepCopy == nil || !*options.UnsafeDisableDeepCopy {
+		return fmt.Errorf("a scrape copies objects: %+v", options)
+	}
+	return meta.SetList(into, l.objects)
+}
+
+func machinesInCache(n int) *listed {
+	l := &listed{}
+	for i := range n {
+		l.objects = append(l.objects, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+			"metadata": map[string]any{"namespace": "default", "name": fmt.Sprint("m", i), "uid": fmt.Sprint(i), "labels": map[string]any{
+				contract.WatchFilterLabel: "ours", contract.ClusterNameLabel: "demo"}},
+			"spec": map[string]any{"clusterName": "demo", "providerID": fmt.Sprintf("aws:///eu-1/i-%d", i),
+				"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSMachine", "name": fmt.Sprint("m", i)}},
+			"status": map[string]any{"phase": "Running", "nodeRef": map[string]any{"name": fmt.Sprint("m", i)}, "conditions": conditionsInCache()},
+		}})
+	}
+	return l
+}
+
+func conditionsInCache() []any {
+	var all []any
+	for _, kind := range []string{
+		ConditionAvailable, ConditionReady, ConditionUpToDate, ConditionBootstrapConfigReady, ConditionInfrastructureReady,
+		ConditionNodeHealthy, ConditionNodeReady, ConditionUpdating, ConditionPaused, ConditionDeleting,
+	} {
+		all = append(all, map[string]any{"type": kind, "status": "True", "reason": "Because", "message": "", "observedGeneration": int64(2),
+			"lastTransitionTime": "2026-01-02T12:00:00Z"})
+	}
+	return all
+}
+
+// counting returns Metrics that count what is in a cache.
+func counting(ctx context.Context, o MetricsOptions, filter string, caches ...*listed) *Metrics {
+	m := NewMetrics(o)
+	for _, c := range caches {
+		m.activate(ctx, &Reconciler{kind: testKind(), ports: Ports{Cache: c}, options: Options{WatchFilter: filter}})
+	}
+	return m
+}
+
+func TestMachinesAreCountedByPhaseAndProvider(t *testing.T) {
+	c := machinesInCache(5)
+	set := func(i int, value any, path ...string) {
+		require.NoError(t, unstructured.SetNestedField(c.objects[i].(*unstructured.Unstructured).Object, value, path...))
+	}
+	set(0, "Pending", "status", "phase")
+	set(1, "", "status", "phase")
+	set(2, int64(7), "status", "phase")
+	set(3, "theirs", "metadata", "labels", contract.WatchFilterLabel)
+	got := Scrape(t, counting(t.Context(), MetricsOptions{Name: "x"}, "ours", c))
+	inStore := Scrape(t, counting(t.Context(), MetricsOptions{Name: "x"}, "ours", c.inStore()))
+	require.Equal(t, got, inStore)
+	want := map[string]float64{
+		"machinist_machines{controller=x}{phase=Pending}": 1, "machinist_machines{controller=x}{phase=none}": 1,
+		"machinist_machines{controller=x}{phase=unreadable}": 1, "machinist_machines{controller=x}{phase=Running}": 1,
+		"machine_controller_machines_total{controller=x}{provider=AWSMachine}": 3,
+		"machine_controller_machines_total{controller=x}{provider=unreadable}": 1,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTheCallerCanSayWhatTheProviderIs(t *testing.T) {
+	got := Scrape(t, counting(t.Context(), MetricsOptions{Provider: func(*contract.MachineState) string { return "aws" }}, "", machinesInCache(3), machinesInCache(4)))
+	require.InDelta(t, 7, got["machine_controller_machines_total{controller=machine}{provider=aws}"], 0, "of both Reconcilers")
+}
+
+func TestWhatWasNotReadIsNotReported(t *testing.T) {
+	unsynced := machinesInCache(1)
+	unsynced.unsynced = true
+	m := counting(t.Context(), MetricsOptions{}, "", machinesInCache(1), unsynced)
+	require.Empty(t, Scrape(t, m), "half of the Machines are not known yet")
+	missing := machinesInCache(1)
+	missing.missing = &meta.NoKindMatchError{}
+	require.Empty(t, Scrape(t, counting(t.Context(), MetricsOptions{}, "", missing)))
+	require.Empty(t, Scrape(t, NewMetrics(MetricsOptions{})), "no Reconciler is at work")
+}
+
+func TestMachinesAreCountedWhileTheReconcilerActs(t *testing.T) {
+	const series = "machinist_machines{controller=machine}{phase=Running}"
+	reconciler := func() *Reconciler { return &Reconciler{kind: testKind(), ports: Ports{Cache: machinesInCache(2)}} }
+	controller := NewMetrics(MetricsOptions{})
+	ctx, end := context.WithCancel(t.Context())
+	observerOf(controller).activate(ctx, reconciler())
+	require.InDelta(t, 2, Scrape(t, controller)[series], 0, "from the controller's start")
+	end()
+	require.Eventually(t, func() bool { return len(Scrape(t, controller)) == 0 }, 30*time.Second, 10*time.Millisecond, "to its end")
+
+	loop := NewMetrics(MetricsOptions{})
+	o, r := observerOf(loop), reconciler()
+	o.begin(t.Context(), r)
+	o.end()
+	require.Empty(t, Scrape(t, loop), "without an index nobody may have asked for an informer")
+	r.indexed = true
+	for range 2 {
+		o.begin(t.Context(), r)
+		o.end()
+	}
+	require.InDelta(t, 2, Scrape(t, loop)[series], 0, "from the first pass in a loop of the caller's own")
+}
+
+func TestReplicasOfDeploymentsAreAddedUp(t *testing.T) {
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeployment"}, contract.MachineDeploymentV1Beta2())
+	deployments := &listed{}
+	for _, o := range []map[string]any{
+		{"spec": map[string]any{"replicas": int64(5)}, "status": map[string]any{"replicas": int64(6), "readyReplicas": int64(4), "availableReplicas": int64(3)}},
+		{"spec": map[string]any{"replicas": int64(2)}, "status": map[string]any{"replicas": int64(2), "readyReplicas": int64(2)}},
+		{"spec": map[string]any{}},
+	} {
+		deployments.objects = append(deployments.objects, &unstructured.Unstructured{Object: o})
+	}
+	m := NewMetrics(MetricsOptions{})
+	require.NoError(t, m.WatchDeployments(t.Context(), deployments, kind))
+	require.Empty(t, Scrape(t, m), "a replica that waits for its turn reports nothing")
+	end := m.activate(t.Context(), &Reconciler{kind: testKind(), ports: Ports{Cache: machinesInCache(0)}})
+	series := func(state string) string {
+		return "machine_controller_machine_deployment_replicas{controller=machine}{state=" + state + "}"
+	}
+	want := map[string]float64{series("desired"): 7, series("actual"): 8, series("ready"): 6, series("available"): 3}
+	if diff := cmp.Diff(want, Scrape(t, m)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	end()
+	require.Empty(t, Scrape(t, m))
+
+	notInstalled := &listed{missing: &meta.NoKindMatchError{}}
+	require.ErrorContains(t, m.WatchDeployments(t.Context(), notInstalled, kind), "watch MachineDeployment objects for metrics")
+	require.ErrorContains(t, m.WatchDeployments(t.Context(), notInstalled, contract.MachineDeploymentKind{}), "needs a GVK")
+	require.NoError(t, (*Metrics)(nil).WatchDeployments(t.Context(), notInstalled, kind))
+}
+
+func TestAScrapeCopiesNoMachine(t *testing.T) {
+	few, many := scrapeAllocations(t, machinesInCache(100)), scrapeAllocations(t, machinesInCache(2100))
+	none(t, few, many)
+	few, many = scrapeAllocations(t, machinesInCache(100).inStore()), scrapeAllocations(t, machinesInCache(2100).inStore())
+	none(t, few, many)
+}
+
+func none(t *testing.T, few, many float64) {
+	t.Helper()
+	if perMachine := (many - few) / 2000; perMachine > 0.01 {
+		t.Errorf("want no allocation per Machine, got %v (%v for 100, %v for 2100)", perMachine, few, many)
+	}
+}
+
+func scrapeAllocations(t *testing.T, c *listed) float64 {
+	t.Helper()
+	m := counting(t.Context(), MetricsOptions{}, "", c)
+	return testing.AllocsPerRun(5, func() { collect(m) })
+}
+
+// collect scrapes without a registry.
+func collect(m *Metrics) (series int) {
+	to := make(chan prometheus.Metric, 4096)
+	m.Collect(to)
+	close(to)
+	return len(to)
+}
+
+func BenchmarkScrape(b *testing.B) {
+	for _, n := range []int{1000, 10000, 50000} {
+		b.Run(fmt.Sprintf("%dMachines", n), func(b *testing.B) {
+			m := counting(b.Context(), MetricsOptions{}, "", machinesInCache(n).inStore())
+			b.ReportAllocs()
+			for b.Loop() {
+				collect(m)
+			}
+		})
+	}
+}

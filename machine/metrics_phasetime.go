@@ -1,0 +1,146 @@
+package machine
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// phaseAt is a phase and when it began, zero when nobody knows.
+type phaseAt struct {
+	phase string
+	at    time.Time
+}
+
+// phaseTime is how long a Machine was in a phase that it has left.
+type phaseTime struct {
+	phase string
+	took  time.Duration
+}
+
+// phaseTrack is what a process knows of a Machine's way through its phases. A phase counts as left when the status that says so, or
+// the end of the Machine, is stored: of two processes only one can do that, so nothing is counted twice. Passes decide earlier,
+// and phases that follow each other quickly may never be stored one by one; the times of those decisions are remembered until
+// then, and lost with the process.
+type phaseTrack struct {
+	machine types.UID
+	// stored is the phase that the object has, since when the Machine is in it, and what the object says about that.
+	stored phaseAt
+	said   time.Time
+	// path are the phases that were decided since, in order, and are not stored yet.
+	path []phaseAt
+}
+
+// maxPath bounds how many phases are remembered that were decided and not stored. No dialect has as many in a row.
+const maxPath = 16
+
+// decided is the track after a pass that read one phase and decided on another, or on the same. read.at is when the object says that
+// its phase changed; it is what a new process goes by.
+func (t phaseTrack) decided(machine types.UID, read phaseAt, phase string, now time.Time) phaseTrack {
+	if t.machine != machine || t.stored.phase != read.phase || read.at.After(t.said) {
+		t = phaseTrack{machine: machine, stored: read, said: read.at} // new to this process, or written by another one
+	}
+	if phase == t.stored.phase {
+		t.path = nil // it came back before anybody was told
+		return t
+	}
+	at := slices.IndexFunc(t.path, func(p phaseAt) bool { return p.phase == phase })
+	switch {
+	case at >= 0:
+		t.path = t.path[:at+1] // back again: nobody was told of the detour
+	case len(t.path) < maxPath:
+		t.path = append(slices.Clip(t.path), phaseAt{phase, now})
+	}
+	return t
+}
+
+// told is the track when the status was written on an object that had one phase, so that it now has the last one on the path and says
+// when that changed, and what was left thereby. Where the object had another phase than the one that the pass had read, somebody
+// else has stored that, and counted: a pass can be decided on an old read, and still write the status on top of what it got back
+// for the metadata.
+func (t phaseTrack) told(on phaseAt, said time.Time) (phaseTrack, []phaseTime) {
+	if len(t.path) == 0 {
+		return t, nil
+	}
+	last := len(t.path) - 1
+	next := phaseTrack{machine: t.machine, stored: t.path[last], said: said}
+	switch on.phase {
+	case t.stored.phase:
+		return next, t.left(next.stored.at)[:last+1]
+	case next.stored.phase:
+		next.stored.at, next.said = on.at, on.at
+	}
+	return next, nil
+}
+
+// left is how long the Machine was in each phase so far, if it leaves the last one now. Phases that nobody knows the begin of have a
+// negative time.
+func (t phaseTrack) left(now time.Time) []phaseTime {
+	way := append([]phaseAt{t.stored}, t.path...)
+	times := make([]phaseTime, len(way))
+	for i, p := range way {
+		end := now
+		if i+1 < len(way) {
+			end = way[i+1].at
+		}
+		times[i] = phaseTime{phase: p.phase, took: -1}
+		if !p.at.IsZero() && p.phase != "" {
+			times[i].took = max(0, end.Sub(p.at)) // objects hold whole seconds, of another machine's clock
+		}
+	}
+	return times
+}
+
+// followPhase notes what a pass decided about the phase, and observes what was left when that is stored.
+func (o *observer) followPhase(s *Scope, err error) {
+	on, stored := s.phaseStoredOn()
+	o.mu.Lock()
+	before := o.phases[s.State.Key]
+	track := before.decided(s.State.UID, s.before, s.State.Phase, s.Now)
+	var left []phaseTime
+	over := err == nil && s.written && s.env.released(&s.State)
+	switch {
+	case over:
+		left = track.left(s.Now)
+		delete(o.phases, s.State.Key)
+	case err == nil && stored:
+		track, left = track.told(on, s.State.LastUpdated.Truncate(time.Second))
+	}
+	if !over {
+		o.phases[s.State.Key] = track
+	}
+	o.mu.Unlock()
+	for _, phase := range left {
+		if phase.took >= 0 {
+			o.metrics.phaseTime.WithLabelValues(o.metrics.phaseNames.admit(phase.phase)).Observe(phase.took.Seconds())
+		}
+	}
+}
+
+// phaseStoredOn is the phase of the object that this pass wrote the status on, and false when it wrote none, or the same phase as before.
+func (s *Scope) phaseStoredOn() (phaseAt, bool) {
+	if s.storedOn == nil || s.State.Phase == s.before.phase {
+		return phaseAt{}, false
+	}
+	if s.storedOn == s.Object {
+		return s.before, true
+	}
+	var state contract.MachineState
+	if s.env.kind.Adapter.Read(s.storedOn, &state) != nil {
+		return phaseAt{}, false
+	}
+	return phaseAt{state.Phase, state.LastUpdated}, true
+}
+
+// forget drops what is known of a Machine that is gone.
+func (o *observer) forget(machine types.NamespacedName) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.phases, machine)
+}
