@@ -73,8 +73,14 @@ func (w *Writer) Patch(ctx context.Context, target client.Object, body map[strin
 
 // Retryable reports whether an error only says that a pass was decided on an old read, which the next pass mends: a conflict, or a
 // patch that names the UID of an object which was replaced. That is answered 422 and not 409, because patches have no
-// preconditions.
+// preconditions. Of errors that were joined, all must say so: none is hidden by the others.
 func Retryable(err error) bool {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if joined, ok := e.(interface{ Unwrap() []error }); ok {
+			all := joined.Unwrap()
+			return len(all) > 0 && !slices.ContainsFunc(all, func(one error) bool { return !Retryable(one) })
+		}
+	}
 	return apierrors.IsConflict(err) || slices.ContainsFunc(causes(err), func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 

@@ -37,6 +37,8 @@ func TestErrorsThatAFreshReadMendsAreToldFromOthers(t *testing.T) {
 		"conflict":                  {fmt.Errorf("write: %w", apierrors.NewConflict(gr, "m", errors.New("changed"))), true},
 		"replaced, as patches say":  {fmt.Errorf("write: %w", immutable("uid")), true},
 		"invalid for another cause": {immutable("name"), false},
+		"two conflicts":             {fmt.Errorf("pass: %w", errors.Join(immutable("uid"), apierrors.NewConflict(gr, "m", errors.New("changed")))), true},
+		"a conflict and trouble":    {errors.Join(apierrors.NewConflict(gr, "m", errors.New("changed")), errors.New("boom")), false},
 		"not found":                 {apierrors.NewNotFound(gr, "m"), false},
 		"no API error":              {errors.New("boom"), false},
 	} {
