@@ -239,6 +239,9 @@ func (w *apiWriter) name(pkg *types.Package) string {
 	if parts := strings.Split(pkg.Path(), "/"); len(parts) > 1 && versionName.MatchString(name) {
 		name = parts[len(parts)-2] + name
 	}
+	if pkg.Path() == "k8s.io/client-go/tools/cache" {
+		name = "toolscache" // controller-runtime's has the name
+	}
 	if path, taken := w.paths[name]; taken && path != pkg.Path() {
 		return pkg.Path()
 	}

@@ -2,10 +2,13 @@ package machine
 
 import (
 	"context"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -94,6 +97,18 @@ func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 		}
 	}
 	return others
+}
+
+// rivalry lets through what may change whom a Node belongs to: a Machine that comes or goes, and one that says something else about
+// its Node.
+func (r *Reconciler) rivalry() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
+		var before, after contract.MachineState
+		if r.kind.Adapter.Read(e.ObjectOld, &before) != nil || r.kind.Adapter.Read(e.ObjectNew, &after) != nil {
+			return true // it claimed nothing, or claims nothing any more
+		}
+		return r.clusterOf(&before) != r.clusterOf(&after) || !reflect.DeepEqual(identityOf(&before), identityOf(&after))
+	}}
 }
 
 // rivalsOf maps a Machine to the others that may name the same Node: when it goes, or is corrected, they may have it.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract/external"
@@ -29,7 +29,7 @@ func (s *Scope) takeOwnership(ctx context.Context, found *external.Object) error
 	if metadata == nil {
 		return nil
 	}
-	written := &unstructured.Unstructured{}
+	written := &metav1.PartialObjectMetadata{} // nothing else of the answer is looked at
 	written.SetGroupVersionKind(found.GVK)
 	written.SetNamespace(obj.GetNamespace())
 	written.SetName(obj.GetName())
@@ -57,7 +57,11 @@ func (s *Scope) deleteExternal(ctx context.Context, found external.Object) error
 		// The provider may have made the machine since this was read, and nobody would know its ID once the object is gone.
 		only.ResourceVersion = new(obj.GetResourceVersion())
 	}
-	err := s.env.ports.Client.Delete(ctx, obj.DeepCopy(), only)
+	gone := &metav1.PartialObjectMetadata{}
+	gone.SetGroupVersionKind(found.GVK)
+	gone.SetNamespace(obj.GetNamespace())
+	gone.SetName(obj.GetName())
+	err := s.env.ports.Client.Delete(ctx, gone, only)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
 	}

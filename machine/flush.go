@@ -91,14 +91,11 @@ func (r *Reconciler) generationOf(obj contract.Object) int64 {
 
 // writeWhole writes everything in one patch, where status has no endpoint of its own.
 func (s *Scope) writeWhole(ctx context.Context) error {
-	u := s.update
-	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
-	u.ObservedGeneration = s.observed()
-	contents, err := patch.Apply(s.env.kind, s.Object, u)
+	due, err := s.statusOn(s.Object, s.update)
 	if err != nil {
 		return err
 	}
-	whole := contents.Whole()
+	u, whole := due.update, due.contents.Whole()
 	if whole.Empty() {
 		return nil
 	}
@@ -112,7 +109,7 @@ func (s *Scope) writeWhole(ctx context.Context) error {
 
 func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contract.Object, error) {
 	u.ObservedGeneration = s.observed() // for a layout that keeps it in an annotation
-	contents, err := patch.Apply(s.env.kind, s.Object, u)
+	contents, err := patch.ApplyOn(s.env.kind, &s.base, s.Object, u)
 	if err != nil {
 		return nil, err
 	}
@@ -129,13 +126,14 @@ func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contra
 }
 
 func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u contract.MachineUpdate) error {
-	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
-	u.ObservedGeneration = s.observed()
-	contents, err := patch.Apply(s.env.kind, current, u)
-	if err != nil {
-		return err
+	due := s.due
+	if due == nil || current != s.Object { // the write of the metadata has changed what the status is written on
+		var err error
+		if due, err = s.statusOn(current, u); err != nil {
+			return err
+		}
 	}
-	status := contents.Status()
+	u, status := due.update, due.contents.Status()
 	if status.Empty() {
 		return nil
 	}
@@ -151,6 +149,19 @@ func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u cont
 	return nil
 }
 
+// dueStatus is an update that a status is written of, with the conditions that have changed, and what it makes of the object.
+type dueStatus struct {
+	update   contract.MachineUpdate
+	contents patch.Contents
+}
+
+func (s *Scope) statusOn(obj contract.Object, u contract.MachineUpdate) (*dueStatus, error) {
+	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
+	u.ObservedGeneration = s.observed()
+	contents, err := patch.ApplyOn(s.env.kind, &s.base, obj, u)
+	return &dueStatus{u, contents}, err
+}
+
 // send writes a document to the Machine's main resource, or to its status, and returns what the server answered. A status names the
 // version it was decided on, because two of them do not add up.
 func (s *Scope) send(ctx context.Context, on contract.Object, d patch.Document, status bool) (contract.Object, error) {
@@ -159,6 +170,7 @@ func (s *Scope) send(ctx context.Context, on contract.Object, d patch.Document, 
 		return nil, fmt.Errorf("write %s %s: %w", s.env.kind.GVK.Kind, s.State.Key, err)
 	}
 	s.written = true
+	target.SetManagedFields(nil) // nobody looks at them, and they would be copied for the next write
 	return target, nil
 }
 

@@ -3,8 +3,11 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,8 +40,32 @@ func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules
 	return append(keys, claimKeys(cluster, identityOf(state), rules)...)
 }
 
+// withoutOwn are the keys that the index holds: without those that end with the Machine's own name, for which a look at that Machine
+// does (namesake). Most Machines are named like the objects that they refer to and like their Node, and each entry of the index takes
+// half a kilobyte.
+func withoutOwn(keys []string, machine types.NamespacedName) []string {
+	return slices.DeleteFunc(keys, func(key string) bool {
+		name, has := ownName(key, machine.Namespace)
+		return has && name == machine.Name
+	})
+}
+
+// ownName is the name at the end of a key for which a look at the Machine of that name replaces the index; false for other keys. A
+// Node of the cluster of all Machines says nothing of their namespace.
+func ownName(key, namespace string) (string, bool) {
+	if namespace == "" || !strings.HasPrefix(key, refPrefix) && !strings.HasPrefix(key, nodePrefix+namespace+"/") {
+		return "", false
+	}
+	return key[strings.LastIndexByte(key, '/')+1:], true
+}
+
+const (
+	refPrefix  = "ref:"
+	nodePrefix = "node:"
+)
+
 func crdKey(crd string) string       { return "crd:" + crd }
-func refKey(crd, name string) string { return "ref:" + crd + "/" + name }
+func refKey(crd, name string) string { return refPrefix + crd + "/" + name }
 
 func clusterKey(cluster types.NamespacedName) string { return "cluster:" + cluster.String() }
 
@@ -52,7 +79,7 @@ func providerIDKey(cluster types.NamespacedName, id string) string {
 	return "id:" + cluster.String() + "/" + id
 }
 func nodeKey(cluster types.NamespacedName, name string) string {
-	return "node:" + cluster.String() + "/" + name
+	return nodePrefix + cluster.String() + "/" + name
 }
 func addressKey(cluster types.NamespacedName, ip string) string {
 	return "ip:" + cluster.String() + "/" + ip
@@ -65,12 +92,17 @@ func (r *Reconciler) indexName() string { return "machinist." + r.options.Name }
 func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	r.indexed = true
 	return r.ports.Cache.IndexField(ctx, r.newObject(), r.indexName(), func(obj client.Object) []string {
-		var state contract.MachineState
-		if err := r.kind.Adapter.Read(obj, &state); err != nil {
-			return nil // the Machine itself reports what is wrong with it
-		}
-		return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
+		return withoutOwn(r.keysOf(obj), client.ObjectKeyFromObject(obj))
 	})
+}
+
+// keysOf are the keys of a Machine; none of one that cannot be read, which reports that itself.
+func (r *Reconciler) keysOf(obj client.Object) []string {
+	var state contract.MachineState
+	if err := r.kind.Adapter.Read(obj, &state); err != nil {
+		return nil
+	}
+	return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
 }
 
 // machinesByKey lists the Machines under a key, in one namespace or in all, without those that are others' to look after.
@@ -95,7 +127,30 @@ func (r *Reconciler) eachMachine(ctx context.Context, namespace, key string, do 
 	if err != nil {
 		return fmt.Errorf("list %s objects by %s: %w", r.kind.GVK.Kind, key, err)
 	}
-	return eachObject(list, do)
+	if err := eachObject(list, do); err != nil {
+		return err
+	}
+	return r.namesake(ctx, namespace, key, do)
+}
+
+// namesake hands over the Machine that is named like what a key is about, when the key is one of its own.
+func (r *Reconciler) namesake(ctx context.Context, namespace, key string, do func(client.Object)) error {
+	name, has := ownName(key, namespace)
+	if !has {
+		return nil
+	}
+	obj := r.newObject()
+	err := r.ports.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, obj, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for %s %s/%s by %s: %w", r.kind.GVK.Kind, namespace, name, key, err)
+	}
+	if slices.Contains(r.keysOf(obj), key) {
+		do(obj)
+	}
+	return nil
 }
 
 // eachObject hands over the objects of a list.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
@@ -69,6 +70,8 @@ type Scope struct {
 	// generation is what the status says it was made of, zero when it cannot say.
 	generation int64
 	cluster    types.NamespacedName // of the Node; zero for that of Ports.Nodes
+	base       patch.Base
+	due        *dueStatus // what was found to differ from the stored status; nil while nothing was
 	env        *Reconciler
 	observer   *observer // nil where nobody wants to know
 }

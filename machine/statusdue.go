@@ -58,7 +58,7 @@ func (s *Scope) forcesStatus(u contract.MachineUpdate) (bool, error) {
 	if reflect.DeepEqual(needed, contract.MachineUpdate{}) {
 		return s.urgent, nil // what is needed are the conditions
 	}
-	contents, err := patch.Apply(s.env.kind, s.Object, needed)
+	contents, err := patch.ApplyOn(s.env.kind, &s.base, s.Object, needed)
 	if err != nil {
 		return false, err
 	}
@@ -77,11 +77,10 @@ func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
 // changes reports whether writing an update would change the object. Not every shape keeps all that an update says: one
 // without a place for the generation, for example, would be dirty for ever.
 func (s *Scope) changes(u contract.MachineUpdate) (bool, error) {
-	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
-	u.ObservedGeneration = s.observed()
-	contents, err := patch.Apply(s.env.kind, s.Object, u)
+	due, err := s.statusOn(s.Object, u)
 	if err != nil {
 		return false, err
 	}
-	return !contents.Whole().Empty(), nil
+	s.due = due
+	return !due.contents.Whole().Empty(), nil
 }

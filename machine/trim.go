@@ -23,7 +23,12 @@ type TextSharer interface {
 // Nodes are trimmed as [nodeindex.TrimNode] does, and what all objects of a kind have in common, such as the names of fields and the
 // reasons of conditions, is kept in memory once and not for each object; of other Go types, what they name as a TextSharer. What a
 // Reconciler reads stays as it is. Make one for each cache; its table of texts is bounded. It changes objects in place, as transforms may, never fails, and is safe for concurrent use.
-func TrimObjects() toolscache.TransformFunc {
+func TrimObjects() toolscache.TransformFunc { return trimming(nodeindex.TrimNode) }
+
+// TrimUnread is TrimObjects with [nodeindex.LeanNode], for a cache that nobody but Reconcilers of this module reads.
+func TrimUnread() toolscache.TransformFunc { return trimming(nodeindex.LeanNode) }
+
+func trimming(node toolscache.TransformFunc) toolscache.TransformFunc {
 	t := &texts{known: map[string]string{}}
 	return func(obj any) (any, error) {
 		switch o := obj.(type) {
@@ -34,7 +39,7 @@ func TrimObjects() toolscache.TransformFunc {
 			t.shareMap(o.Object)
 		case *corev1.Node:
 			t.shareNode(o)
-			return nodeindex.TrimNode(obj)
+			return node(obj)
 		default:
 			if object, err := meta.Accessor(obj); err == nil && len(object.GetManagedFields()) > 0 {
 				object.SetManagedFields(nil)

@@ -23,6 +23,19 @@ type Contents struct{ before, after map[string]any }
 
 // Apply writes an update into a copy of obj, which stays as it is, and returns both. The error is that of the kind's adapter.
 func Apply[S, U any](kind contract.KindOf[S, U], obj contract.Object, update U) (Contents, error) {
+	var base Base
+	return ApplyOn(kind, &base, obj, update)
+}
+
+// Base keeps the content of the object that was last applied to, for several updates of one object. The zero Base is empty. Not for
+// several goroutines.
+type Base struct {
+	of      contract.Object
+	content map[string]any
+}
+
+// ApplyOn is Apply with a Base: of an object of a Go type, the content is made once. The object must not change meanwhile.
+func ApplyOn[S, U any](kind contract.KindOf[S, U], base *Base, obj contract.Object, update U) (Contents, error) {
 	changed, ok := obj.DeepCopyObject().(contract.Object)
 	if !ok {
 		return Contents{}, fmt.Errorf("copy of %T is no object", obj)
@@ -30,12 +43,15 @@ func Apply[S, U any](kind contract.KindOf[S, U], obj contract.Object, update U) 
 	if err := kind.Adapter.Write(changed, update); err != nil {
 		return Contents{}, err
 	}
-	before, err := content(obj)
-	if err != nil {
-		return Contents{}, err
+	if base.of != obj {
+		before, err := content(obj)
+		if err != nil {
+			return Contents{}, err
+		}
+		*base = Base{of: obj, content: before}
 	}
 	after, err := content(changed)
-	return Contents{before, after}, err
+	return Contents{base.content, after}, err
 }
 
 // Whole is the patch for everything, where status has no endpoint of its own.

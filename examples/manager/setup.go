@@ -143,8 +143,8 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// caches drop what is never read, and keep once what objects have in common.
-func caches() cache.Options { return cache.Options{DefaultTransform: machine.TrimObjects()} }
+// caches drop what is never read, and keep once what objects have in common. Nobody but the reconciler reads them.
+func caches() cache.Options { return cache.Options{DefaultTransform: machine.TrimUnread()} }
 
 // statusDelay translates: for the library, zero is the default and a negative time writes at once.
 func statusDelay(o options) time.Duration {
