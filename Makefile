@@ -16,6 +16,14 @@ GOLANGCI = $(CACHE)/tools/golangci-lint-$(GOLANGCI_VERSION)-$(shell $(GO) env GO
 # Modules of their own below the root: the go command does not see them from here.
 NESTED := $(patsubst %/go.mod,%,$(shell find examples -name go.mod))
 
+# One of them is somebody else's: it requires a version of the root module that nobody has published, and has no replace. A copy of
+# its go.mod tells the go command where the working tree is. Everything behind this, in one shell, happens in its folder.
+MODULE := github.com/machinist-dev/machinist
+EMBED := examples/embed
+IN_EMBED = dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; cp $(EMBED)/go.mod $(EMBED)/go.sum "$$dir"; \
+	$(GO) mod edit -replace="$(MODULE)=$(CURDIR)" "$$dir/go.mod"; \
+	cd $(EMBED); export GOFLAGS="$$($(GO) env GOFLAGS) -modfile=$$dir/go.mod"
+
 FUZZTIME ?= 10s
 BENCH ?= .
 ROUNDS ?= 1
@@ -25,6 +33,7 @@ MACHINES ?= 500
 LIMITS ?=
 STEADY ?= 0s
 export BREAK ?=
+ARGS ?=
 
 # Everything is pure Go. Only the race detector needs cgo.
 export CGO_ENABLED := 0
@@ -37,10 +46,13 @@ help: ## List the targets
 .PHONY: test
 test: control-plane ## Units, fake store, one end-to-end pass on a real control plane (first run builds it: a few minutes)
 	$(GO) test -timeout 25m ./...
+	@echo "test: $(EMBED), somebody else's module"; $(IN_EMBED); $(GO) test ./...
 
 .PHONY: e2e
 e2e: control-plane ## Scale and chaos on a real control plane: the tests TestE2E... with build tag e2e
 	$(GO) test -tags e2e -run '^TestE2E' -timeout 45m -v ./examples/...
+	@echo "e2e: $(EMBED), somebody else's module"; $(IN_EMBED); $(GO) test -tags e2e -run '^TestE2E' -timeout 10m -v ./...
+	@echo "e2e: $(EMBED) with HEAD as go get delivers it"; cd $(EMBED)/published; $(GO) run . -- $(GO) test ./...
 
 .PHONY: race
 race: ## Everything that make test runs, under the race detector, where there is a C compiler
@@ -50,6 +62,7 @@ race: ## Everything that make test runs, under the race detector, where there is
 	else \
 		$(MAKE) control-plane; \
 		CGO_ENABLED=1 $(GO) test -race -timeout 25m ./...; \
+		$(IN_EMBED); CGO_ENABLED=1 $(GO) test -race ./...; \
 	fi
 
 .PHONY: bench
@@ -74,6 +87,7 @@ fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
 
 .PHONY: skew
 skew: ## Build and test a copy against the newest released Kubernetes and controller-runtime
+	@echo "skew: $(EMBED) against the pinned ones"; $(IN_EMBED); $(GO) vet ./...; $(GO) test ./...
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	tar -cf - --exclude=./.git . | tar -xf - -C "$$dir"; \
 	cd "$$dir"; \
@@ -84,12 +98,21 @@ skew: ## Build and test a copy against the newest released Kubernetes and contro
 	echo "skew: against"; \
 	$(GO) list -m -f '{{.Path}} {{.Version}}' sigs.k8s.io/controller-runtime k8s.io/api k8s.io/apimachinery k8s.io/client-go; \
 	$(GO) vet ./...; \
-	$(GO) test -skip '^TestREADMEIsCurrent$$' -timeout 20m ./... # the README names the pinned versions
+	$(GO) test -skip '^TestREADMEIsCurrent$$' -timeout 20m ./...; : the README names the pinned versions; \
+	cd $(EMBED); \
+	$(GO) mod edit -replace="$(MODULE)=$$dir"; $(GO) mod tidy; \
+	echo "skew: $(EMBED) against"; \
+	$(GO) list -m -f '{{.Path}} {{.Version}}' sigs.k8s.io/controller-runtime k8s.io/api k8s.io/apimachinery k8s.io/client-go; \
+	$(GO) vet ./...; \
+	$(GO) test ./...
 
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint as .golangci.yml says (first run builds it: a few minutes)
 	"$(GOLANGCI)" run ./...
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; export GOWORK="$$dir/go.work"; cd $(EMBED); `# the linter does not know -modfile`\
+	$(GO) work init .; $(GO) work edit -replace="$(MODULE)=$(CURDIR)"; "$(GOLANGCI)" run ./...
+	@cd $(EMBED)/published; "$(GOLANGCI)" run ./...
 
 $(GOLANGCI):
 	@echo "lint: building golangci-lint $(GOLANGCI_VERSION); this happens once and takes a few minutes"
@@ -103,7 +126,8 @@ verify: ## Formatting, go.mod, generated files and go vet
 	$(GO) vet ./...
 	$(GO) vet -tags e2e ./...
 	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation|TestExportedAPI)' ./contract ./machine
-	@for module in $(NESTED); do \
+	@echo "verify: $(EMBED)"; $(IN_EMBED); $(GO) mod tidy -diff; $(GO) vet ./...; $(GO) vet -tags e2e ./...
+	@for module in $(filter-out $(EMBED),$(NESTED)); do \
 		echo "verify: $$module"; \
 		(cd "$$module" && $(GO) mod tidy -diff && $(GO) list -mod=readonly -deps ./... >/dev/null); \
 	done
@@ -122,6 +146,14 @@ api: ## Break promises: remove or change exports in testdata/api.txt and say in 
 .PHONY: control-plane
 control-plane: ## Build the control plane's programs for tests and examples/controlplane (a few minutes, once)
 	$(GO) run ./examples/controlplane build
+
+.PHONY: embed-run
+embed-run: ## Run examples/embed, somebody else's operator, against the working tree (ARGS=--help)
+	@$(IN_EMBED); $(GO) run . $(ARGS)
+
+.PHONY: embed-tidy
+embed-tidy: ## Write go.mod and go.sum of examples/embed
+	@$(IN_EMBED); $(GO) mod tidy; $(GO) mod edit -dropreplace="$(MODULE)" "$$dir/go.mod"; cp "$$dir/go.mod" "$$dir/go.sum" .
 
 .PHONY: clean
 clean: ## Remove what was built into the user's cache directory

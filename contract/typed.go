@@ -18,6 +18,11 @@ var errNoFunctions = errors.New("the Kind was made without functions that read a
 // for every type; the last three never change what an object in a cache may share. The adapter fails with ErrOtherType for
 // other objects, and its errors name the object. StatusSubresource is true: set it to false for a CRD without one.
 //
+// What a MachineUpdate changes goes where the type has a field for it. ProviderID and DataSecretName are written with the metadata
+// and the spec, everything else with the status too: a field for one of these two must not be in the status. What a deletion has to
+// remember can be kept in annotations: MachineState.StagesFromAnnotations and MachineUpdate.StagesInAnnotations. What is left out
+// is forgotten after each pass: that costs work and limits, never a machine.
+//
 // Types must be in the scheme of the manager. Leave out what is empty when the type is encoded (omitempty, omitzero, or a
 // pointer), as in every Kubernetes type: schemas of CRDs refuse null.
 func NewTyped[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
@@ -50,7 +49,7 @@ func ClusterAPIFacts(s *Scope) phases.Facts {
 		InfrastructureReady: s.State.InfrastructureReady.Or(false),
 		HasProviderID:       noderef.ValidProviderID(s.State.ProviderID),
 		HasNode:             s.State.Node.Name != "",
-		Updating:            s.is(ConditionUpdating),
+		Updating:            s.IsTrue(ConditionUpdating),
 		Failed:              s.failureReported(),
 	}
 }
@@ -73,7 +72,7 @@ func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 		HasInstance:  s.hasInstance(),
 		HasAddresses: len(s.State.Addresses) > 0,
 		HasNode:      s.State.Node.Name != "",
-		NodeWasReady: s.is(ConditionNodeReady) || s.remembers(phases.Running),
+		NodeWasReady: s.IsTrue(ConditionNodeReady) || s.remembers(phases.Running),
 	}
 	f.Valid = f.HasInstance || s.State.BootstrapReady.Or(false)
 	f.Gone = f.Deleting && !slices.Contains(s.State.Finalizers, s.env.options.Finalizer)
@@ -94,8 +93,8 @@ func GardenerFacts(s *Scope) phases.GardenerFacts {
 	f := phases.GardenerFacts{
 		Deleting:      !s.State.Deleting.IsZero(),
 		HasInstance:   s.hasInstance(),
-		Healthy:       s.is(ConditionNodeReady) && s.is(ConditionNodeHealthy),
-		UpdateStarted: s.is(ConditionUpdating),
+		Healthy:       s.IsTrue(ConditionNodeReady) && s.IsTrue(ConditionNodeHealthy),
+		UpdateStarted: s.IsTrue(ConditionUpdating),
 	}
 	f.CreateFailed = s.failureReported() && !f.HasInstance
 	f.Joined = f.Healthy || s.remembers(phases.Running, phases.Unknown, phases.InPlaceUpdating, phases.InPlaceUpdateSuccessful,
@@ -103,12 +102,6 @@ func GardenerFacts(s *Scope) phases.GardenerFacts {
 	updating, _ := s.Condition(ConditionUpdating)
 	f.UpdateFailed = f.UpdateStarted && updating.Reason == ReasonInPlaceUpdateFailed
 	return f
-}
-
-// is reports whether a condition is True, as this pass asserted it or else as it was read.
-func (s *Scope) is(kind string) bool {
-	c, _ := s.Condition(kind)
-	return c.Status == metav1.ConditionTrue
 }
 
 func (s *Scope) failureReported() bool {

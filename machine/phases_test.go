@@ -178,10 +178,11 @@ func held(l *life) {
 	l.create(m)
 }
 
-// joins has a Node appear that is not Ready.
+// joins has a Node appear that is not Ready; it registers with that, or the kubelet of the store would make it Ready.
 func joins(l *life) {
-	l.create(fake.Node("m1", "fake://m1"))
-	nodeIs(corev1.ConditionFalse)(l)
+	node := fake.Node("m1", "fake://m1")
+	node.Status.Conditions = conditionsOf(corev1.ConditionFalse)
+	l.create(node)
 }
 
 func nodeIs(ready corev1.ConditionStatus) func(*life) {
@@ -189,12 +190,18 @@ func nodeIs(ready corev1.ConditionStatus) func(*life) {
 		l.t.Helper()
 		node := l.node("m1")
 		base := node.DeepCopy()
-		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "Test"}}
-		for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
-			node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: pressure, Status: corev1.ConditionFalse})
-		}
+		node.Status.Conditions = conditionsOf(ready)
 		require.NoError(l.t, l.client.Status().Patch(l.t.Context(), node, client.MergeFrom(base)))
 	}
+}
+
+// conditionsOf returns those of a Node without pressure.
+func conditionsOf(ready corev1.ConditionStatus) []corev1.NodeCondition {
+	all := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "Test"}}
+	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+		all = append(all, corev1.NodeCondition{Type: pressure, Status: corev1.ConditionFalse})
+	}
+	return all
 }
 
 // deleted asks for the deletion, which waits for a hook before the machine itself goes.

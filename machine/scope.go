@@ -107,6 +107,12 @@ func (s *Scope) Condition(kind string) (metav1.Condition, bool) {
 	return findCondition(s.stored, kind)
 }
 
+// IsTrue reports whether a condition is True, as this pass asserted it or else as it was read.
+func (s *Scope) IsTrue(kind string) bool {
+	c, _ := s.Condition(kind)
+	return c.Status == metav1.ConditionTrue
+}
+
 // Wait asserts the stage that a deletion is in, as the reason and message of Deleting, and returns a Result that stops the pass.
 // It asks for no other pass: set RequeueAfter where no event will come.
 func (s *Scope) Wait(reason, message string) Result {

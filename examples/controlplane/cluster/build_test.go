@@ -98,3 +98,16 @@ func TestABuildSaysThatItIsAlive(t *testing.T) {
 	close(done)
 	stop()
 }
+
+func TestTheUsersModfileIsNotForTheBinaries(t *testing.T) {
+	for flags, want := range map[string]string{
+		"":                               "",
+		"-buildvcs=false":                "-buildvcs=false",
+		"-modfile=/x/go.mod -mod=mod -v": "-mod=mod -v",
+		"--modfile=/x/go.mod":            "",
+	} {
+		if got := withoutModfile(flags); got != want {
+			t.Errorf("%q: want %q, got %q", flags, want, got)
+		}
+	}
+}

@@ -80,7 +80,17 @@ func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GO111MODULE=on", "CGO_ENABLED=0", "GOWORK=off")
+	if dir != "" {
+		cmd.Env = append(cmd.Env, "GOFLAGS="+withoutModfile(os.Getenv("GOFLAGS")))
+	}
 	return cmd
+}
+
+// withoutModfile takes -modfile out of the user's flags: it is about the user's module, and not about the one in another directory.
+func withoutModfile(flags string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(flags), func(flag string) bool {
+		return strings.HasPrefix(strings.TrimLeft(flag, "-"), "modfile=")
+	}), " ")
 }
 
 func goOutput(ctx context.Context, dir string, args ...string) (string, error) {

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/phases"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	v1 "example.com/edge/v1"
+)
+
+// This file is all that embedding Machinist took: where the values are, what is done in between, the stages, and the set-up.
+// A test counts its lines, and README.md tells the number.
+
+// poweredOn is a condition of our own.
+const finalizer, poweredOn = "edge.example.com/box", "PoweredOn"
+
+// kindOf says where the values of a box are. That the box has to be on to be ready is a readiness gate.
+func kindOf[T v1.Box](kind string, newObject func() T, newList func() runtime.Object) contract.Kind {
+	return contract.NewTyped(v1.GroupVersion().WithKind(kind), newObject, newList, func(b T, into *contract.MachineState) error {
+		hardware, report := b.Parts()
+		into.Metadata.From(b)
+		into.ProviderID = providerID(hardware)
+		into.ReadinessGates = []contract.ReadinessGate{{ConditionType: poweredOn}}
+		if hardware.Patience != nil {
+			into.NodeDrainTimeout = contract.Some(hardware.Patience.Duration)
+		}
+		into.Phase, into.LastUpdated = report.Stage, report.StageSince.UTC()
+		into.Node = contract.NodeRef{Name: report.Host, UID: report.HostUID}
+		into.ObservedGeneration, into.Conditions = report.Seen, report.Conditions
+		return into.StagesFromAnnotations()
+	}, func(b T, u contract.MachineUpdate) error {
+		_, report := b.Parts()
+		u.StagesInAnnotations().ApplyTo(b)
+		u.Phase.ApplyTo(&report.Stage)
+		u.LastUpdated.ApplyTo(&report.StageSince.Time)
+		if node, set := u.Node.Value(); set || u.Node.Clears() {
+			report.Host, report.HostUID = node.Name, node.UID
+		}
+		u.ObservedGeneration.ApplyTo(&report.Seen)
+		report.Conditions = contract.UpdatedConditions(report.Conditions, u.Conditions, u.RemoveConditions)
+		return nil
+	})
+}
+
+// power switches a box until its condition says that it is switched.
+func power(name string, when machine.Life, to metav1.ConditionStatus, do func(context.Context, v1.Hardware) error) machine.Step {
+	return machine.Step{Name: name, On: when, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
+		b, ok := machine.ObjectAs[v1.Box](s)
+		if is, _ := s.Condition(poweredOn); !ok || is.Status == to {
+			return machine.Result{}, nil
+		}
+		hardware, _ := b.Parts()
+		if err := do(ctx, *hardware); err != nil {
+			s.Assert(metav1.Condition{Type: poweredOn, Status: metav1.ConditionUnknown, Reason: "ConsoleFailed", Message: err.Error()})
+			return machine.Result{}, err
+		}
+		s.Assert(metav1.Condition{Type: poweredOn, Status: to, Reason: "Switched"})
+		return machine.Result{}, nil
+	}}
+}
+
+// facts are what the stage of a box depends on.
+type facts struct{ Leaving, On, HasHost, Ready bool }
+
+func factsOf(s *machine.Scope) facts {
+	return facts{!s.State.Deleting.IsZero(), s.IsTrue(poweredOn), s.State.Node.Name != "", s.IsTrue(machine.ConditionReady)}
+}
+
+// stages are the rules; the first one that holds wins.
+func stages() (*phases.Table[facts], error) {
+	rule := func(stage phases.Phase, reason string, waiting phases.Gate, when func(facts) bool) phases.Rule[facts] {
+		return phases.Rule[facts]{Decision: phases.Decision{Phase: stage, Reason: reason, Waiting: waiting}, When: when}
+	}
+	return phases.New(
+		rule("Retiring", "PodsLeave", phases.GateDeletion, func(f facts) bool { return f.Leaving && f.On }),
+		rule("Dark", "SwitchedOff", phases.GateDeletion, func(f facts) bool { return f.Leaving }),
+		rule("Serving", "HostReady", phases.GateNone, func(f facts) bool { return f.Ready }),
+		rule("Settling", "HostNotReady", phases.GateHealth, func(f facts) bool { return f.HasHost }),
+		rule("Booting", "NoHost", phases.GateNode, func(f facts) bool { return f.On }),
+		rule("Racked", "SwitchedOff", "Power", nil),
+	)
+}
+
+// explain has the condition Serving say what a box waits for.
+func explain(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	if s.Paused() {
+		return machine.Result{}, nil // its stage was not looked at
+	}
+	says := metav1.Condition{Type: "Serving", Status: metav1.ConditionTrue, Reason: s.Phase.Reason, Message: string(s.Phase.Waiting)}
+	if s.Phase.Waiting != phases.GateNone {
+		says.Status = metav1.ConditionFalse
+	}
+	s.Assert(says)
+	return machine.Result{}, nil
+}
+
+// boxSteps are Machinist's: without bootstrap data and infrastructure objects, with power, and in our words.
+func boxSteps(console Console) ([]machine.Step, error) {
+	table, err := stages()
+	steps, err1 := machine.Remove(machine.Steps(), machine.StepBootstrap)
+	steps, err2 := machine.Remove(steps, machine.StepInfrastructure)
+	steps, err3 := machine.InsertBefore(steps, machine.StepNode, power("power-on", machine.InRunning, metav1.ConditionTrue, console.PowerOn))
+	steps, err4 := machine.Replace(steps, machine.StepDeleteInfrastructure, power("power-off", machine.InDeletion, metav1.ConditionFalse, console.PowerOff))
+	steps, err5 := machine.Replace(steps, machine.StepPhase, machine.PhaseStep(table, factsOf))
+	steps, err6 := machine.InsertAfter(steps, machine.StepPhase, machine.Step{Name: "explain", On: machine.InBoth, Closing: true, Run: explain})
+	return steps, errors.Join(err, err1, err2, err3, err4, err5, err6)
+}
+
+// addBoxes adds a reconciler for servers and one for gateways to the manager. They share their means.
+func addBoxes(ctx context.Context, mgr ctrl.Manager, console Console) error {
+	steps, err := boxSteps(console)
+	ports, err1 := machine.PortsFromManager(ctx, mgr, noderef.Rules{})
+	if err := errors.Join(err, err1); err != nil {
+		return err
+	}
+	servers := kindOf("EdgeServer", func() *v1.EdgeServer { return &v1.EdgeServer{} }, func() runtime.Object { return &v1.EdgeServerList{} })
+	gateways := kindOf("EdgeGateway", func() *v1.EdgeGateway { return &v1.EdgeGateway{} }, func() runtime.Object { return &v1.EdgeGatewayList{} })
+	gateways.StatusSubresource = false
+	add := func(name string, kind contract.Kind) error {
+		r, err := machine.New(kind, ports, machine.Options{Name: name, Steps: steps, Finalizer: finalizer, Recorder: mgr.GetEventRecorder(name)})
+		if err != nil {
+			return err
+		}
+		return r.AddToManager(ctx, mgr)
+	}
+	return errors.Join(add("edge-servers", servers), add("edge-gateways", gateways))
+}

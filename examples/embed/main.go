@@ -1,0 +1,127 @@
+// Command edge is an operator for servers and gateways at the edge, such as somebody outside this project would write it: with a module,
+// an API, controllers and words of its own. Their life from power to drain is Machinist's, embedded in machines.go. README.md is the tour.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// crds are the CustomResourceDefinitions of the operator.
+//
+//go:embed config/crds.yaml
+var crds string
+
+const usage = `edge leads EdgeServers and EdgeGateways (edge.example.com/v1) through their life: power, Node, drain, power off.
+Nobody has such boxes, so it plays their consoles: a box that is switched on becomes a Node.
+
+  edge --print-crds | kubectl apply -f -
+  edge --print-rbac | kubectl apply -f -
+  edge --kubeconfig FILE
+
+Flags:
+`
+
+// flags are what the user asks for.
+type flags struct {
+	kubeconfig            string
+	printCRDs, printRBAC  bool
+	verbosity             int
+	probeAddress, metrics string
+}
+
+func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// execute is main without the process. Exit codes: 0 ended by a signal, 1 failed, 2 wrong flags.
+func execute(args []string, stdout, stderr io.Writer) int {
+	f, err := parse(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "edge: %v\nRun with --help for help.\n", err)
+		return 2
+	case f.printCRDs:
+		_, err = io.WriteString(stdout, crds)
+	case f.printRBAC:
+		err = printRBAC(stdout, true)
+	default:
+		err = serve(f, stderr)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "edge: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// parse reads the flags. Help goes to out, and flag.ErrHelp is returned.
+func parse(args []string, out io.Writer) (flags, error) {
+	var f flags
+	set := flag.NewFlagSet("edge", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
+	set.BoolVar(&f.printCRDs, "print-crds", false, "print the CustomResourceDefinitions, and end")
+	set.BoolVar(&f.printRBAC, "print-rbac", false, "print the ClusterRole that is needed, and end")
+	set.StringVar(&f.probeAddress, "health-probe-bind-address", "0", "`address` of /healthz; 0 serves none")
+	set.StringVar(&f.metrics, "metrics-bind-address", "0", "`address` of /metrics; 0 serves none")
+	set.IntVar(&f.verbosity, "v", 0, "log verbosity; 1 tells each change of a stage")
+	err := set.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(out, usage)
+		set.SetOutput(out)
+		set.PrintDefaults()
+	}
+	if err == nil && set.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q: everything is a flag", set.Arg(0))
+	}
+	return f, err
+}
+
+func serve(f flags, stderr io.Writer) error {
+	cfg, err := restConfig(f.kubeconfig)
+	if err != nil {
+		return err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.Level(-f.verbosity)})))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	mgr, err := newManager(ctx, cfg, ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: f.metrics}, HealthProbeBindAddress: f.probeAddress,
+		Controller: config.Controller{UsePriorityQueue: new(false)}, // it can hang when it is shut down: kubernetes-sigs/controller-runtime#3538
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	cfg.QPS = -1 // the API server knows better what it can take
+	return cfg, nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// maxLines is the goal for what embedding takes besides the type.
+const maxLines = 100
+
+func TestEmbeddingTakesUnderAHundredLines(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("machines.go")
+	require.NoError(t, err)
+	lines, imports := 0, false
+	for line := range strings.SplitSeq(string(source), "\n") {
+		line = strings.TrimSpace(line)
+		imports = imports || strings.HasPrefix(line, "import (")
+		if !imports && line != "" && !strings.HasPrefix(line, "//") && !strings.HasPrefix(line, "package ") {
+			lines++
+		}
+		imports = imports && line != ")"
+	}
+	require.Less(t, lines, maxLines)
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(readme), fmt.Sprintf("**%d lines**", lines), "README.md tells another number of lines")
+}
+
+func TestTheREADMEIsOnePage(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	require.LessOrEqual(t, bytes.Count(readme, []byte("\n")), 70)
+	for _, link := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllSubmatch(readme, -1) {
+		_, err := os.Stat(string(link[1]))
+		require.NoError(t, err)
+	}
+}
+
+// Only what every Kubernetes object has is called as in Cluster API.
+func TestTheTypeSharesNoFieldNameWithClusterAPI(t *testing.T) {
+	t.Parallel()
+	theirs := map[string]bool{}
+	for _, layout := range []*contract.MachineLayout{contract.MachineV1Beta1(), contract.MachineV1Beta2()} {
+		addNames(theirs, reflect.ValueOf(layout).Elem())
+	}
+	require.Contains(t, theirs, "providerID")
+	require.Contains(t, theirs, "nodeRef")
+	for _, name := range []string{"metadata", "spec", "status", "conditions"} {
+		delete(theirs, name)
+	}
+	for _, crd := range crdObjects(t) {
+		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		require.NoError(t, err)
+		schema, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties") //nolint:forcetypeassert // a version is an object
+		require.NoError(t, err)
+		ours := map[string]bool{}
+		for _, part := range []string{"spec", "status"} {
+			properties, _, err := unstructured.NestedMap(schema, part, "properties")
+			require.NoError(t, err)
+			for name := range properties {
+				ours[name] = true
+			}
+		}
+		require.Contains(t, ours, "serial")
+		for _, name := range slices.Sorted(maps.Keys(ours)) {
+			require.False(t, theirs[name], "%s is Cluster API's name", name)
+		}
+	}
+}
+
+// addNames adds every key on the way to a value of a layout.
+func addNames(names map[string]bool, layout reflect.Value) {
+	for i := range layout.NumField() {
+		field := layout.Field(i)
+		if at, ok := reflect.TypeAssert[interface{ Path() contract.Path }](field); ok {
+			for _, name := range at.Path().Segments() {
+				names[name] = true
+			}
+		} else if field.Kind() == reflect.Struct && layout.Type().Field(i).Anonymous {
+			addNames(names, field)
+		}
+	}
+}
+
+func TestFlagsAndHelp(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"help":      {[]string{"--help"}, 0, "--print-crds | kubectl apply"},
+		"CRDs":      {[]string{"--print-crds"}, 0, "edgegateways.edge.example.com"},
+		"RBAC":      {[]string{"--print-rbac"}, 0, "edgeservers/status"},
+		"no such":   {[]string{"--frobnicate"}, 2, "Run with --help"},
+		"argument":  {[]string{"run"}, 2, `unexpected argument "run"`},
+		"no server": {[]string{"--kubeconfig", "/dev/null/none"}, 1, "kubeconfig"},
+	} {
+		var out bytes.Buffer
+		require.Equal(t, c.code, execute(c.args, &out, &out), name)
+		require.Contains(t, out.String(), c.says, name)
+	}
+	_, err := parse([]string{"-h"}, io.Discard)
+	require.ErrorIs(t, err, flag.ErrHelp)
+}
