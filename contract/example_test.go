@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -91,4 +92,21 @@ func ExampleMergePatch() {
 	raw, _ := json.Marshal(patch)
 	fmt.Println(string(raw), replacesList)
 	// Output: {"spec":{"paused":null,"replicas":3,"zones":["a"]}} true
+}
+
+// What two packages need is joined: each verb on each resource once, sorted.
+func ExampleMergePolicyRules() {
+	index := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"watch", "list"}}}
+	drains := []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"patch"}},
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: []string{"list", "watch"}},
+	}
+	for _, rule := range contract.MergePolicyRules(index, drains) {
+		fmt.Printf("%q %s %s\n", rule.APIGroups, rule.Resources, rule.Verbs)
+	}
+	// Output:
+	// [""] [nodes] [list patch watch]
+	// [""] [pods] [list watch]
+	// ["policy"] [poddisruptionbudgets] [list watch]
 }

@@ -153,6 +153,11 @@
 //	machinist_machine_conflicts_total{controller,operation}: counter
 //		Writes that were rejected because the object had changed since it was read, by the step, or write of the Machine itself.
 //
+// # Rights
+//
+// [PolicyRules] and [NodePolicyRules] are the RBAC rules that a Reconciler needs, as values that follow from how it is wired: the ones
+// where the Machines are, the others where the Nodes are. They hold no verb that is never used.
+//
 // # Guarantees
 //
 // Unread is not absent: no stage of a deletion is skipped because something could not be read, and before a deletion goes on

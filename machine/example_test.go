@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -125,4 +127,30 @@ func ExampleInsertAfter() {
 	// certificates
 	// conditions
 	// phase
+}
+
+// The ClusterRole of an operator that has Nodes beside its Machines, and no Clusters.
+func ExamplePolicyRules() {
+	wiring := machine.Wiring{
+		Kind:       contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
+		References: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
+		Drains:     true, Events: true,
+	}
+	for _, rule := range contract.MergePolicyRules(machine.PolicyRules(wiring), machine.NodePolicyRules(wiring)) {
+		for _, resource := range rule.Resources {
+			fmt.Println(strings.Join(rule.Verbs, ","), schema.GroupResource{Group: rule.APIGroups[0], Resource: resource})
+		}
+	}
+	// Output:
+	// delete,list,patch,watch nodes
+	// list,watch persistentvolumes
+	// list,watch pods
+	// create pods/eviction
+	// get,list,watch customresourcedefinitions.apiextensions.k8s.io
+	// list,patch,watch machines.cluster.x-k8s.io
+	// patch machines/status.cluster.x-k8s.io
+	// create,patch events.events.k8s.io
+	// delete,get,list,patch,watch awsmachines.infrastructure.cluster.x-k8s.io
+	// list,watch poddisruptionbudgets.policy
+	// list,watch volumeattachments.storage.k8s.io
 }

@@ -23,7 +23,7 @@ import (
 //	rollouts, err := machine.RolloutFromManager(mgr, sets, deployments)
 //	ports.RolloutOf, ports.RolloutEvents = rollouts.Of, rollouts.Source
 //
-// It reads a cache, and needs get, list and watch of both kinds. Safe for concurrent use.
+// It reads a cache, and needs list and watch of both kinds. Safe for concurrent use.
 type Rollouts struct {
 	cache       cache.Cache
 	sets        contract.MachineSetKind

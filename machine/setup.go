@@ -22,7 +22,7 @@ import (
 // those of the manager's own cluster; it drains them, and records events through the manager. It reads no Clusters. Whoever wants
 // other parts, such as Clusters or Nodes in workload clusters, fills Ports and calls New and AddToManager.
 //
-// The error says what is missing. The rights that are needed are PolicyRules.
+// The error says what is missing. The rights that are needed are PolicyRules and NodePolicyRules, with Drains and Events.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options Options) (*Reconciler, error) {
 	if options.Recorder == nil {
 		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kind).Name)

@@ -171,7 +171,7 @@ func TestABoxThatServesCostsNothing(t *testing.T) {
 	})
 }
 
-func TestTheStepsAreMachinistsButForFour(t *testing.T) {
+func TestAllOtherStepsAreMachinists(t *testing.T) {
 	t.Parallel()
 	steps, err := boxSteps(&consoles{})
 	require.NoError(t, err)

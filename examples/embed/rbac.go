@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,12 +13,13 @@ import (
 	v1 "example.com/edge/v1"
 )
 
-// rules are the rights of the operator: Machinist's for both kinds, and those of the inventory.
+// rules are the rights of the operator: Machinist's for both kinds and for the Nodes, and those of the inventory.
 func rules() []rbacv1.PolicyRule {
-	return slices.Concat(
-		machine.PolicyRules(v1.Group, "edgeservers"),
-		machine.PolicyRules(v1.Group, "edgegateways"),
-		[]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch", "create", "patch"}}},
+	servers := machine.Wiring{Kind: contract.Kind{GVK: v1.GroupVersion().WithKind("EdgeServer"), StatusSubresource: true}, Drains: true, Events: true}
+	gateways := machine.Wiring{Resource: "edgegateways", Kind: contract.Kind{GVK: v1.GroupVersion().WithKind("EdgeGateway")}, Drains: true, Events: true}
+	return contract.MergePolicyRules(
+		machine.PolicyRules(servers), machine.PolicyRules(gateways), machine.NodePolicyRules(servers),
+		[]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch", "create", "patch"}}},
 	)
 }
 

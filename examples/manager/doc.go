@@ -5,6 +5,10 @@
 //
 //	go run ./examples/manager --print-rbac
 //
+// They follow the other flags: give those too that it is to run with. What is printed is exactly enough, as an end-to-end test
+// makes sure, and less where the kinds of the providers are named (--provider-resources). The users that kubeconfigs of workload
+// clusters stand for need what --print-node-rbac prints, there.
+//
 // Nodes are drained as Cluster API does it: pods may have its drain label, and MachineDrainRules count from when their
 // CustomResourceDefinition is there. Volumes are waited for after the drain.
 //

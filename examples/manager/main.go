@@ -34,7 +34,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "manager: %v\nRun with --help for help.\n", err)
 		return exitUsage
 	}
-	if o.printRBAC {
+	if o.printRBAC || o.printNodeRBAC {
 		err = printRBAC(stdout, o)
 	} else {
 		err = serve(o, stderr)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,10 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	want := options{
 		leaderElectionID: "machinist-manager", probeAddress: ":8081", metricsAddress: "0", profilerAddress: "0", concurrency: 10, qps: -1,
 		workloadQPS: -1, statusDelay: time.Second, logFormat: "text", clusters: "auto",
+		providerResources: []schema.GroupResource{
+			{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "*"},
+		},
+		controlPlaneResources: []schema.GroupResource{{Group: "controlplane.cluster.x-k8s.io", Resource: "*"}},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
 }
@@ -51,12 +56,14 @@ func TestFlagsAreTaken(t *testing.T) {
 		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--profiler-address=127.0.0.1:6060",
 		"--concurrency=3", "--kube-api-qps=20", "--workload-api-qps=5.5",
 		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--clusters=never", "--watch-filter=ours",
+		"--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=", "--owner-references-enforced",
 	}, io.Discard)
 	require.NoError(t, err)
 	want := options{
 		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
 		metricsAddress: ":8080", profilerAddress: "127.0.0.1:6060", concurrency: 3, qps: 20, workloadQPS: 5.5, logFormat: "json",
-		verbosity: 2, workloadClusters: true, clusters: "never", watchFilter: "ours",
+		verbosity: 2, workloadClusters: true, clusters: "never", watchFilter: "ours", ownersEnforced: true,
+		providerResources: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
 	require.Negative(t, statusDelay(got), "0 means at once, which the library spells as a negative time")
@@ -81,6 +88,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		"log format":           {[]string{"--log-format=xml"}, `--log-format "xml"`},
 		"verbosity":            {[]string{"-v=11"}, "--v 11"},
 		"clusters":             {[]string{"--clusters=yes"}, `--clusters "yes": give auto, always or never`},
+		"no group":             {[]string{"--provider-resources=awsmachines"}, "give the resource with its group"},
 		"no label value":       {[]string{"--watch-filter=a b"}, `--watch-filter "a b"`},
 		"unknown flag":         {[]string{"--frobnicate"}, "frobnicate"},
 		"an argument":          {[]string{"run"}, `unexpected argument "run"`},
@@ -251,28 +259,53 @@ func TestReadinessWaitsForTheCaches(t *testing.T) {
 func TestTheClusterRoleCanBeApplied(t *testing.T) {
 	t.Parallel()
 	rights := rightsOf(t, "--print-rbac")
-	require.Contains(t, rights["/pods/eviction"], "create")
+	require.Equal(t, []string{"create"}, rights["/pods/eviction"])
 	require.Contains(t, rights["infrastructure.cluster.x-k8s.io/*"], "delete")
-	require.Contains(t, rights["coordination.k8s.io/leases"], "update")
 	require.NotContains(t, rights, "/secrets", "bootstrap data is the provider's business")
 	require.Equal(t, []string{"get", "list", "watch"}, rights["cluster.x-k8s.io/clusters"], "they are somebody else's to look after")
-	require.Equal(t, []string{"get", "list", "watch"}, rights["controlplane.cluster.x-k8s.io/*"], "they are somebody else's to look after")
-	require.Equal(t, []string{"get", "list", "watch"}, rightsOf(t, "--print-rbac", "--workload-clusters")["/secrets"], "kubeconfigs")
+	require.Equal(t, []string{"list", "watch"}, rights["controlplane.cluster.x-k8s.io/*"], "they are somebody else's to look after")
+	require.NotContains(t, rights, "coordination.k8s.io/leases", "nobody is elected")
 }
 
-// rightsOf returns the verbs that are printed, by group and resource.
+func TestThePrintedRightsFollowTheFlags(t *testing.T) {
+	t.Parallel()
+	far := rightsOf(t, "--print-rbac", "--workload-clusters")
+	require.Equal(t, []string{"get", "list", "watch"}, far["/secrets"], "kubeconfigs")
+	require.NotContains(t, far, "/nodes", "they are elsewhere")
+	require.Contains(t, rightsOf(t, "--print-node-rbac", "--workload-clusters")["/nodes"], "delete")
+	alone := rightsOf(t, "--print-rbac", "--clusters=never")
+	require.NotContains(t, alone, "cluster.x-k8s.io/clusters")
+	require.NotContains(t, alone, "controlplane.cluster.x-k8s.io/*")
+	leads := rightsOf(t, "--print-rbac", "--leader-elect", "--leader-election-namespace=system")
+	require.Equal(t, []string{"get", "update"}, leads["system: coordination.k8s.io/leases machinist-manager"], "the Lease of the flags, and no other")
+	exact := rightsOf(t, "--print-rbac", "--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=")
+	require.Contains(t, exact, "infrastructure.cluster.x-k8s.io/awsmachines")
+	require.NotContains(t, exact, "bootstrap.cluster.x-k8s.io/*")
+	require.NotContains(t, exact, "controlplane.cluster.x-k8s.io/*")
+	strict := rightsOf(t, "--print-rbac", "--owner-references-enforced")
+	require.Equal(t, []string{"update"}, strict["cluster.x-k8s.io/machines/finalizers"])
+	require.NotContains(t, rightsOf(t, "--print-rbac"), "cluster.x-k8s.io/machines/finalizers")
+}
+
+// rightsOf returns the verbs that are printed, by group and resource, after the namespace of a Role and before a name.
 func rightsOf(t *testing.T, args ...string) map[string][]string {
 	t.Helper()
 	var out bytes.Buffer
 	require.Equal(t, exitDone, execute(args, &out, io.Discard))
-	var role rbacv1.ClusterRole
-	require.NoError(t, yaml.UnmarshalStrict(out.Bytes(), &role))
-	require.Equal(t, "ClusterRole", role.Kind)
-	require.Equal(t, "machinist-manager", role.Name)
 	rights := map[string][]string{}
-	for _, rule := range role.Rules {
-		for _, resource := range rule.Resources {
-			rights[rule.APIGroups[0]+"/"+resource] = rule.Verbs
+	for document := range strings.SplitSeq(out.String(), "\n---\n") {
+		var role rbacv1.Role // a ClusterRole has the same fields
+		require.NoError(t, yaml.UnmarshalStrict([]byte(document), &role))
+		require.Contains(t, []string{"Role", "ClusterRole"}, role.Kind)
+		require.Contains(t, role.Name, "machinist-manager")
+		where := ""
+		if role.Kind == "Role" {
+			where = role.Namespace + ": "
+		}
+		for _, rule := range role.Rules {
+			for _, resource := range rule.Resources {
+				rights[strings.TrimRight(where+rule.APIGroups[0]+"/"+resource+" "+strings.Join(rule.ResourceNames, ","), " ")] = rule.Verbs
+			}
 		}
 	}
 	return rights

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/machinist-dev/machinist/machine"
@@ -53,13 +54,17 @@ type options struct {
 
 	logFormat string
 	verbosity int
-	printRBAC bool
+
+	printRBAC, printNodeRBAC bool
+	ownersEnforced           bool
+	providerResources        []schema.GroupResource
+	controlPlaneResources    []schema.GroupResource
 }
 
 const usage = `manager leads Machines of cluster.x-k8s.io/v1beta2 through their life: bootstrap data, infrastructure, Node; and at the end
 drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must be installed; its core manager must not run.
 
-  go run ./examples/manager --print-rbac | kubectl apply -f -    the rights that it needs, as a ClusterRole
+  go run ./examples/manager --print-rbac | kubectl apply -f -    the rights that it needs with these flags, as a ClusterRole
   go run ./examples/manager                                      KUBECONFIG, ~/.kube/config, or the pod's service account
   go run ./examples/manager --kubeconfig dev.yaml -v 1           more logs
   go run ./examples/manager --leader-elect                       several replicas, one of which acts
@@ -102,7 +107,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		"look only after Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: after all")
 	flags.StringVar(&o.logFormat, "log-format", logText, "text or json, on stderr")
 	flags.IntVar(&o.verbosity, "v", 0, "log verbosity; 1 and more are for looking for trouble")
-	flags.BoolVar(&o.printRBAC, "print-rbac", false, "print the ClusterRole that is needed, and end")
+	o.rbacFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(out, usage)
@@ -115,6 +120,50 @@ func parse(args []string, out io.Writer) (options, error) {
 		return options{}, fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
 	}
 	return o, o.validate()
+}
+
+// rbacFlags are about what is printed.
+func (o *options) rbacFlags(flags *flag.FlagSet) {
+	flags.BoolVar(&o.printRBAC, "print-rbac", false,
+		"print the ClusterRole that is needed with the other flags, with --leader-elect a Role for the Lease too, and end")
+	flags.BoolVar(&o.printNodeRBAC, "print-node-rbac", false,
+		"print the ClusterRole that --workload-clusters needs in each of them, for the user of its kubeconfig, and end")
+	flags.BoolVar(&o.ownersEnforced, "owner-references-enforced", false,
+		"for --print-rbac: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has")
+	o.providerResources = []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "*"}}
+	o.controlPlaneResources = []schema.GroupResource{{Group: "controlplane.cluster.x-k8s.io", Resource: "*"}}
+	flags.Var((*resources)(&o.providerResources), "provider-resources",
+		"for --print-rbac: infrastructure and bootstrap objects that Machines refer to, as `resource.group,...`")
+	flags.Var((*resources)(&o.controlPlaneResources), "control-plane-resources",
+		"for --print-rbac: control planes that Clusters refer to, as `resource.group,...`; they are only read")
+}
+
+// resources is the value of a flag that lists resources with their groups.
+type resources []schema.GroupResource
+
+// String implements flag.Value.
+func (r *resources) String() string {
+	var names []string
+	for _, resource := range *r {
+		names = append(names, resource.String())
+	}
+	return strings.Join(names, ",")
+}
+
+// Set implements flag.Value.
+func (r *resources) Set(value string) error {
+	*r = nil
+	for name := range strings.SplitSeq(value, ",") {
+		if name == "" {
+			continue
+		}
+		resource := schema.ParseGroupResource(name)
+		if resource.Group == "" {
+			return fmt.Errorf("%q: give the resource with its group, such as awsmachines.infrastructure.cluster.x-k8s.io", name)
+		}
+		*r = append(*r, resource)
+	}
+	return nil
 }
 
 // validate reports everything that is wrong at once.

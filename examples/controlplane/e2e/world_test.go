@@ -29,6 +29,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+	"github.com/machinist-dev/machinist/examples/controlplane/rights"
 	"github.com/machinist-dev/machinist/fake"
 )
 
@@ -114,10 +115,20 @@ func (w *world) startProviders(o worldOptions) {
 func (w *world) startManager(flags []string) *managerProcess {
 	w.t.Helper()
 	binary := managerBinary(w.t)
-	kubeconfig := w.limitedKubeconfig(binary)
-	m := &managerProcess{t: w.t, binary: binary, args: append([]string{
-		"--kubeconfig", kubeconfig, "--leader-elect", "--leader-election-namespace", "default",
-		"--leader-election-id", leaseName(w.t), "--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "0",
+	flags = append([]string{"--leader-elect", "--leader-election-namespace", "default", "--leader-election-id", leaseName(w.t)}, flags...)
+	user, err := rights.Grant(w.t.Context(), w.plane, leaseName(w.t), asksFor(w.t, binary, flags...))
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { require.NoError(w.t, user.Close(context.WithoutCancel(w.t.Context()))) })
+	return w.startManagerAs(user, binary, nil, flags...)
+}
+
+// startManagerAs runs it with the rights of a user. Env adds to the environment.
+func (w *world) startManagerAs(user *rights.User, binary string, env []string, flags ...string) *managerProcess {
+	w.t.Helper()
+	kubeconfig := filepath.Join(w.t.TempDir(), "kubeconfig")
+	require.NoError(w.t, cluster.WriteKubeconfig(kubeconfig, user.Config()))
+	m := &managerProcess{t: w.t, binary: binary, env: env, args: append([]string{
+		"--kubeconfig", kubeconfig, "--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "0",
 	}, flags...)}
 	m.start()
 	w.t.Cleanup(func() {
@@ -134,6 +145,7 @@ type managerProcess struct {
 	t      *testing.T
 	binary string
 	args   []string
+	env    []string
 	cmd    *exec.Cmd
 	log    bytes.Buffer
 }
@@ -141,17 +153,23 @@ type managerProcess struct {
 func (m *managerProcess) start() {
 	m.t.Helper()
 	m.cmd = exec.Command(m.binary, m.args...) //nolint:noctx // ended by SIGTERM in stop, and by the parent's death
+	m.cmd.Env = append(os.Environ(), m.env...)
 	m.cmd.Stdout, m.cmd.Stderr = &m.log, &m.log
 	bench.Tie(m.cmd)
 	require.NoError(m.t, m.cmd.Start())
 }
 
+// stop ends it, if it is running.
 func (m *managerProcess) stop() {
 	m.t.Helper()
+	if m.cmd == nil {
+		return
+	}
 	_ = m.cmd.Process.Signal(syscall.SIGTERM)
 	if err := m.cmd.Wait(); err != nil {
 		m.t.Errorf("the manager did not end cleanly: %v", err)
 	}
+	m.cmd = nil
 }
 
 // leaseName gives each test a Lease of its own, so that none waits for another's to expire.
@@ -172,28 +190,25 @@ func managerBinary(t *testing.T) string {
 	return binary
 }
 
-// limitedKubeconfig gives the manager a user of its own, bound to the ClusterRole that the manager prints.
-func (w *world) limitedKubeconfig(binary string) string {
-	w.t.Helper()
-	out, err := exec.CommandContext(w.t.Context(), binary, "--print-rbac").Output()
-	require.NoError(w.t, err)
-	var role rbacv1.ClusterRole
-	require.NoError(w.t, yaml.Unmarshal(out, &role))
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: managerAgent}},
-	}
-	for _, obj := range []client.Object{&role, binding} {
-		if err := w.client.Create(w.t.Context(), obj); !apierrors.IsAlreadyExists(err) {
-			require.NoError(w.t, err)
+// asksFor returns the rights that the manager prints for these flags.
+func asksFor(t *testing.T, binary string, flags ...string) rights.Asked {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), binary, append(flags, "--print-rbac")...).Output()
+	require.NoError(t, err)
+	var asked rights.Asked
+	for document := range strings.SplitSeq(string(out), "\n---\n") {
+		var role rbacv1.Role // a ClusterRole has the same fields
+		require.NoError(t, yaml.Unmarshal([]byte(document), &role))
+		if role.Kind == "ClusterRole" {
+			asked.Cluster = append(asked.Cluster, role.Rules...)
+			continue
 		}
+		if asked.Namespaces == nil {
+			asked.Namespaces = map[string][]rbacv1.PolicyRule{}
+		}
+		asked.Namespaces[role.Namespace] = role.Rules
 	}
-	limited, err := w.plane.ConfigFor(managerAgent)
-	require.NoError(w.t, err)
-	path := filepath.Join(w.t.TempDir(), "kubeconfig")
-	require.NoError(w.t, cluster.WriteKubeconfig(path, limited))
-	return path
+	return asked
 }
 
 // apply creates objects from YAML documents.
