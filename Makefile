@@ -30,6 +30,7 @@ ROUNDS ?= 1
 SCENARIO ?=
 ARMS ?=
 MACHINES ?= 500
+SETSIZE ?= 300
 LIMITS ?=
 STEADY ?= 0s
 export BREAK ?=
@@ -76,6 +77,10 @@ bench-drain: control-plane ## Drains side by side with kubectl and Cluster API o
 .PHONY: bench-machine
 bench-machine: control-plane ## Machines side by side with Cluster API on a real control plane (MACHINES=500, LIMITS=default,off, ARMS=ours,capi, ROUNDS, STEADY=5m)
 	$(GO) run ./examples/controlplane/machinebench --machines $(MACHINES) --rounds $(ROUNDS) --arms '$(ARMS)' --limits '$(LIMITS)' --steady $(STEADY)
+
+.PHONY: bench-set
+bench-set: control-plane ## One MachineSet scaled up and down side by side with Cluster API on a real control plane (SETSIZE=300, ROUNDS, ARMS=ours,capi)
+	$(GO) run ./examples/controlplane/setbench --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)

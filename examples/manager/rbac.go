@@ -12,6 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -36,6 +37,9 @@ func ours(resource string) schema.GroupResource {
 // clusterRole has the rights of the manager in the cluster that it talks to.
 func clusterRole(o options) *rbacv1.ClusterRole {
 	rules := [][]rbacv1.PolicyRule{machine.PolicyRules(o.wiring())}
+	if o.machineSets {
+		rules = append(rules, machineset.PolicyRules(setWiring(o)))
+	}
 	if o.workloadClusters {
 		rules = append(rules, cluster.PolicyRules())
 	} else {

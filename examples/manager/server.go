@@ -18,6 +18,7 @@ const lookTimeout = 10 * time.Second
 type served struct {
 	clusters bool
 	rollouts bool // MachineSets and MachineDeployments
+	sets     bool
 }
 
 // lookAtServer asks once for what everything else depends on, so that the answer can be a sentence, and for what there is besides.
@@ -41,7 +42,7 @@ func lookAtServer(cfg *rest.Config) (served, error) {
 	if !has(machineResource) {
 		return served{}, notServed(cfg)
 	}
-	return served{clusters: has(clusterResource), rollouts: has("machinesets") && has("machinedeployments")}, nil
+	return served{clusters: has(clusterResource), sets: has(setResource), rollouts: has(setResource) && has("machinedeployments")}, nil
 }
 
 func notServed(cfg *rest.Config) error {

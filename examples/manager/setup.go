@@ -47,6 +47,9 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 	if has.clusters, err = o.readsClusters(has.clusters); err != nil {
 		return nil, err
 	}
+	if err := o.needsSets(has.sets); err != nil {
+		return nil, err
+	}
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -82,9 +85,9 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 	if err != nil {
 		return err
 	}
+	var clusters *external.Clusters
 	if has.clusters {
-		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
-		if err != nil {
+		if clusters, err = external.ClustersFromManager(mgr, external.ClusterOptions{}); err != nil {
 			return err
 		}
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
@@ -101,7 +104,10 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 	if err != nil {
 		return err
 	}
-	return r.AddToManager(ctx, mgr)
+	if err := r.AddToManager(ctx, mgr); err != nil || !o.machineSets {
+		return err
+	}
+	return addSets(ctx, mgr, o, clusters)
 }
 
 // portsFor are the ways to the Nodes: those of this cluster, or of the clusters that Machines name.

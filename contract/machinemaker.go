@@ -1,0 +1,257 @@
+package contract
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// MachineSeed is what whoever makes a Machine of a set decides about it, beside what the set's template says. Nothing of it is
+// kept or changed.
+type MachineSeed struct {
+	Key types.NamespacedName
+	// Labels and Annotations are all that the Machine gets: those of the template among them.
+	Labels, Annotations map[string]string
+	Finalizers          []string
+	Owners              []metav1.OwnerReference
+	// Bootstrap and Infrastructure are the objects that were made for this Machine. They replace the templates that the set's
+	// template names; a zero Ref leaves what stands there.
+	Bootstrap, Infrastructure Ref
+	// BootstrapVersion and InfrastructureVersion are their API versions, without the group, for shapes that have one in a
+	// reference.
+	BootstrapVersion, InfrastructureVersion string
+}
+
+// MachineMaker makes the Machines of sets of one shape, and keeps what can change in place as the set's template says. It does
+// what only the shape knows; labels, annotations and owners are changed through Adapters. UnstructuredMaker and NewTypedMaker
+// return one. Safe for concurrent use.
+type MachineMaker interface {
+	// NewMachine returns a Machine with the spec of the set's template and the metadata of the seed. It neither changes nor shares
+	// the set, which may come from a cache.
+	NewMachine(set Object, seed MachineSeed) (Object, error)
+	// SyncMachine gives the Machine, which is the caller's copy, what the set's template says of all that can change while a
+	// machine runs: limits, readiness gates, taints and the like, never what a machine is made of. It returns the names of what
+	// the template says; those in given, which an earlier call returned, are removed when the template has come to be silent.
+	// What others wrote elsewhere stays. It does not change the set.
+	SyncMachine(set, machine Object, given []string) (now []string, err error)
+}
+
+// UnstructuredMaker returns the MachineMaker for unstructured sets in the shape of a layout, with the template's spec at
+// spec.template.spec. The Machines that it makes are unstructured, so that nothing of a template is lost; SyncMachine takes Machines
+// of Go types too that are encoded in the shape of the other layout. It keeps the layouts. What changes in place is what Cluster API
+// changes in place: readiness gates, the limits of drain, volumes and Node deletion, minReadySeconds, and taints.
+func UnstructuredMaker(set *MachineSetLayout, gvk schema.GroupVersionKind, machine *MachineLayout) MachineMaker {
+	return &unstructuredMaker{set: set, gvk: gvk, machine: machine, spec: NewPath("spec", "template", "spec")}
+}
+
+type unstructuredMaker struct {
+	set     *MachineSetLayout
+	gvk     schema.GroupVersionKind
+	machine *MachineLayout
+	spec    Path
+}
+
+func (m *unstructuredMaker) contentOf(set Object) (map[string]any, error) {
+	u, ok := set.(*unstructured.Unstructured)
+	switch {
+	case !ok || u.Object == nil:
+		return nil, fmt.Errorf("%s/%s: %w: want an unstructured object, got %T", set.GetNamespace(), set.GetName(), ErrOtherType, set)
+	case m.set == nil || m.machine == nil:
+		return nil, fmt.Errorf("%s: %w", describe(u), errNoLayout)
+	}
+	return u.Object, nil
+}
+
+// NewMachine implements MachineMaker.
+func (m *unstructuredMaker) NewMachine(set Object, seed MachineSeed) (Object, error) {
+	from, err := m.contentOf(set)
+	if err != nil {
+		return nil, err
+	}
+	template, err := templateObject(from, m.spec.segments...)
+	if err != nil {
+		return nil, fmt.Errorf("%s/%s: %w", set.GetNamespace(), set.GetName(), err)
+	}
+	spec, err := copyJSON(orEmpty(template), m.spec.segments...)
+	if err != nil {
+		return nil, fmt.Errorf("%s/%s: %w", set.GetNamespace(), set.GetName(), err)
+	}
+	made := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	made.SetGroupVersionKind(m.gvk)
+	made.SetNamespace(seed.Key.Namespace)
+	made.SetName(seed.Key.Name)
+	made.SetLabels(seed.Labels)
+	made.SetAnnotations(seed.Annotations)
+	made.SetFinalizers(seed.Finalizers)
+	made.SetOwnerReferences(seed.Owners)
+	if err := m.refer(from, made.Object, seed); err != nil {
+		return nil, fmt.Errorf("%s/%s: %w", set.GetNamespace(), set.GetName(), err)
+	}
+	return made, nil
+}
+
+// refer writes what a new Machine refers to: its cluster, which the set has the last word on, and the objects made for it.
+func (m *unstructuredMaker) refer(set, made map[string]any, seed MachineSeed) error {
+	cluster, found, err := m.set.ClusterName.Get(set)
+	if err == nil && found && m.machine.ClusterName.Exists() {
+		err = m.machine.ClusterName.Set(made, cluster)
+	}
+	if err == nil && !seed.Bootstrap.IsZero() && m.machine.Bootstrap.Exists() {
+		err = m.machine.Bootstrap.Set(made, seed.Bootstrap, seed.BootstrapVersion)
+	}
+	if err == nil && !seed.Infrastructure.IsZero() && m.machine.Infrastructure.Exists() {
+		err = m.machine.Infrastructure.Set(made, seed.Infrastructure, seed.InfrastructureVersion)
+	}
+	return err
+}
+
+// SyncMachine implements MachineMaker.
+func (m *unstructuredMaker) SyncMachine(set, machine Object, given []string) (now []string, err error) {
+	from, err := m.contentOf(set)
+	if err != nil {
+		return nil, err
+	}
+	if u, ok := machine.(*unstructured.Unstructured); ok {
+		return m.sync(from, u.Object, given)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(machine)
+	if err != nil {
+		return nil, fmt.Errorf("%s/%s: convert %T: %w", machine.GetNamespace(), machine.GetName(), machine, err)
+	}
+	if now, err = m.sync(from, content, given); err != nil {
+		return nil, fmt.Errorf("%s/%s: %w", machine.GetNamespace(), machine.GetName(), err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, machine); err != nil {
+		return nil, fmt.Errorf("%s/%s: convert to %T: %w", machine.GetNamespace(), machine.GetName(), machine, err)
+	}
+	return now, nil
+}
+
+// sync brings field after field from a set to a Machine.
+func (m *unstructuredMaker) sync(set, machine map[string]any, given []string) (now []string, err error) {
+	from, into := &m.set.Template.MachineSpecLayout, &m.machine.MachineSpecLayout
+	for _, field := range []struct {
+		name string
+		path Path
+		sync func() (said bool, err error)
+	}{
+		{"minReady", into.MinReady.path, syncDuration(set, from.MinReady, machine, into.MinReady)},
+		{"nodeDeletionTimeout", into.NodeDeletionTimeout.path, syncDuration(set, from.NodeDeletionTimeout, machine, into.NodeDeletionTimeout)},
+		{"nodeDrainTimeout", into.NodeDrainTimeout.path, syncDuration(set, from.NodeDrainTimeout, machine, into.NodeDrainTimeout)},
+		{"nodeVolumeDetachTimeout", into.NodeVolumeDetachTimeout.path,
+			syncDuration(set, from.NodeVolumeDetachTimeout, machine, into.NodeVolumeDetachTimeout)},
+		{"readinessGates", into.ReadinessGates.path, syncList(set, from.ReadinessGates.path, machine, into.ReadinessGates.path)},
+		{"taints", into.Taints.path, syncList(set, from.Taints.path, machine, into.Taints.path)},
+	} {
+		if field.path.IsZero() {
+			continue
+		}
+		said, err := field.sync()
+		switch {
+		case err != nil:
+			return nil, err
+		case said:
+			now = append(now, field.name)
+		case slices.Contains(given, field.name):
+			if err := field.path.clear(machine); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return now, nil
+}
+
+// syncDuration writes by value: two texts of one duration are the same.
+func syncDuration(set map[string]any, from DurationField, machine map[string]any, into DurationField) func() (bool, error) {
+	return func() (bool, error) {
+		want, found, err := from.Get(set)
+		if err != nil || !found {
+			return false, err
+		}
+		have, there, err := into.Get(machine)
+		if err == nil && there && have == want {
+			return true, nil
+		}
+		return true, into.Set(machine, want)
+	}
+}
+
+// syncList copies a list as a whole, with members that only newer versions of the shape know. An empty one is none.
+func syncList(set map[string]any, from Path, machine map[string]any, into Path) func() (bool, error) {
+	return func() (bool, error) {
+		want, found, err := listAt(from, set)
+		if err != nil || !found || len(want) == 0 {
+			return false, err
+		}
+		have, _, err := lookup(into.segments, machine)
+		if err != nil || equal(have, any(want)) {
+			return true, err
+		}
+		copied, err := copyJSON(want, from.segments...)
+		if err != nil {
+			return true, err
+		}
+		return true, into.set(machine, copied)
+	}
+}
+
+// NewTypedMaker returns the MachineMaker of an embedder's own Go types: the two functions are its methods for those types. It
+// fails with ErrOtherType for other objects.
+func NewTypedMaker[S, M Object](
+	newMachine func(set S, seed MachineSeed) (M, error), syncMachine func(set S, machine M, given []string) ([]string, error),
+) MachineMaker {
+	return typedMaker[S, M]{newMachine, syncMachine}
+}
+
+type typedMaker[S, M Object] struct {
+	newMachine  func(S, MachineSeed) (M, error)
+	syncMachine func(S, M, []string) ([]string, error)
+}
+
+// NewMachine implements MachineMaker.
+func (t typedMaker[S, M]) NewMachine(set Object, seed MachineSeed) (Object, error) {
+	s, ok := set.(S)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%w: want %T, got %T", ErrOtherType, s, set)
+	case t.newMachine == nil || t.syncMachine == nil:
+		return nil, errNoFunctions
+	}
+	return t.newMachine(s, seed)
+}
+
+// SyncMachine implements MachineMaker.
+func (t typedMaker[S, M]) SyncMachine(set, machine Object, given []string) ([]string, error) {
+	s, ok := set.(S)
+	m, ok2 := machine.(M)
+	switch {
+	case !ok || !ok2:
+		return nil, fmt.Errorf("%w: want %T and %T, got %T and %T", ErrOtherType, s, m, set, machine)
+	case t.newMachine == nil || t.syncMachine == nil:
+		return nil, errNoFunctions
+	}
+	return t.syncMachine(s, m, given)
+}
+
+// ApplyTo gives an object of a Go type the metadata of the seed, for NewTypedMaker. It shares nothing with the seed.
+func (s MachineSeed) ApplyTo(obj metav1.Object) {
+	obj.SetNamespace(s.Key.Namespace)
+	obj.SetName(s.Key.Name)
+	obj.SetLabels(maps.Clone(s.Labels))
+	obj.SetAnnotations(maps.Clone(s.Annotations))
+	obj.SetFinalizers(slices.Clone(s.Finalizers))
+	obj.SetOwnerReferences(slices.Clone(s.Owners))
+}
+
+func orEmpty(obj map[string]any) map[string]any {
+	if obj == nil {
+		return map[string]any{}
+	}
+	return obj
+}

@@ -1,0 +1,105 @@
+// Command setbench scales one MachineSet with examples/manager and with Cluster API's manager on a real control plane on this
+// computer, and prints side by side what each of them cost.
+//
+//	go run ./examples/controlplane/setbench
+//
+// Requests are counted from the API server's audit log, so they are exact. Times depend on the computer and hold only beside
+// the other times of the same run.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
+)
+
+const ownName = "set-bench"
+
+const usage = `setbench has a MachineSet scaled from 0 to --machines and back by this library and by Cluster API's manager, on a real
+control plane on this computer, at Cluster API's own client limits (100 requests a second, 20 towards the Nodes), and prints
+what that cost. Both managers lead the Machines too, and all their writes count but Leases.
+
+  go run ./examples/controlplane/setbench                 300 Machines, both arms
+  go run ./examples/controlplane/setbench --rounds 3      medians of three rounds
+  go run ./examples/controlplane/setbench --arms ours     one arm
+
+The last line of standard output is
+  set-bench: writes/machine ours=… capi=… ratio=… | up … | down …
+Exit codes: 0 all was measured, 1 something failed, 2 wrong flags.
+
+Flags:
+`
+
+// Names of the arms, in the order in which they are printed.
+const (
+	armOurs = "ours"
+	armCAPI = "capi"
+)
+
+type options struct {
+	machines, rounds int
+	arms             []string
+	keep             bool
+}
+
+func main() { bench.Main(run) }
+
+// run is main without the process.
+func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	return bench.Finish(ctx, ownName, compare(ctx, args, stdout, stderr), stderr)
+}
+
+// compare runs the benchmark and prints what there is to print, also when it was interrupted half way.
+func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	c := &comparison{options: o, say: bench.NewSay(stderr, ownName), measured: map[string][]figures{}}
+	err = c.measure(ctx)
+	if len(c.measured) > 0 {
+		fmt.Fprint(stdout, report(o, c.measured))
+	}
+	return err
+}
+
+func parse(args []string, stdout io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("setbench", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // mistakes are printed once, by run
+	flags.IntVar(&o.machines, "machines", 300, "how many Machines the set is scaled to")
+	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured; medians are printed")
+	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the audit log and the logs of all components")
+	arms := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, usage)
+		flags.SetOutput(stdout)
+		flags.PrintDefaults()
+		return o, err
+	}
+	all := []string{armOurs, armCAPI}
+	o.arms = all
+	if *arms != "" {
+		o.arms = strings.Split(*arms, ",")
+	}
+	switch {
+	case err != nil:
+	case flags.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case o.machines < 1 || o.machines > 5000 || o.rounds < 1:
+		err = errors.New("--machines must be 1 to 5000, and --rounds at least 1")
+	case slices.ContainsFunc(o.arms, func(a string) bool { return !slices.Contains(all, a) }):
+		err = fmt.Errorf("--arms %q: there are %v", *arms, all)
+	}
+	if err != nil {
+		return o, fmt.Errorf("%w: %w", bench.ErrUsage, err)
+	}
+	return o, nil
+}

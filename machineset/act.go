@@ -1,0 +1,134 @@
+package machineset
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// scale decides how many Machines there shall be more or less, and sees to it. Names are taken in the ledger before anything is made
+// under them, and leave it before a Machine is deleted.
+func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
+	machines := p.machines()
+	settled, _ := ledger.Settle(machines, p.seen) // versions that cannot be compared were dealt with when they were read
+	facts, err := p.facts(machines, settled)
+	if err != nil {
+		return err
+	}
+	if p.orphans() {
+		return p.letGo(ctx, ledger, settled)
+	}
+	p.decision = scale.Plan(facts)
+	next := settled.Abandon(p.decision.Abandon)
+	creates := p.decision.Create > 0
+	switch {
+	case creates:
+		naming, err := scale.NewNaming(p.state.UID, p.state.Key.Name, p.state.ClusterName, p.state.MachineNaming)
+		if err != nil {
+			p.hold(ReasonNaming, err.Error())
+			return nil
+		}
+		next, _ = next.Reserve(p.decision.Create, naming, func(name string) bool { return p.taken(ctx, name) })
+	case len(next.Pending) > 0 && len(p.holds) == 0 && facts.Desired.Found():
+		next, creates = next.Resume(), true
+	}
+	if err := p.writeLedger(ctx, ledger, next); err != nil {
+		return err
+	}
+	err = p.sweep(ctx, next)
+	switch {
+	case creates:
+		return errors.Join(err, p.create(ctx, next))
+	case len(p.decision.Delete) > 0:
+		return errors.Join(err, p.delete(ctx, p.decision.Delete))
+	}
+	return errors.Join(err, p.end(ctx, next))
+}
+
+// facts are what the plan depends on.
+func (p *pass) facts(machines []scale.Machine, ledger scale.Ledger) (scale.Facts, error) {
+	policy := p.env.options.Policy
+	order, err := scale.ParseOrder(p.state.DeletionOrder)
+	if err != nil {
+		return scale.Facts{}, err
+	}
+	policy.Order = order
+	facts := scale.Facts{Machines: machines, Reserved: len(ledger.Pending), Holds: p.holds, Policy: policy}
+	if desired, known := p.state.Replicas.Get(); known {
+		facts.Desired = contract.Some(int(desired))
+	}
+	if !p.state.Deleting.IsZero() {
+		facts.Desired, facts.Policy.MaxUnavailable = contract.Some(0), contract.Opt[int]{}
+	}
+	return facts, nil
+}
+
+// taken reports whether a name is that of a Machine. One that the cache does not have is found when it is asked for.
+func (p *pass) taken(ctx context.Context, name string) bool {
+	return p.env.ports.Cache.Get(ctx, p.key(name), newObject(p.env.kinds.Machine), client.UnsafeDisableDeepCopy) == nil
+}
+
+// writeLedger writes the ledger on the condition that the set is still the one that was read. Nothing is decided on a set that
+// somebody has changed meanwhile.
+func (p *pass) writeLedger(ctx context.Context, have, want scale.Ledger) error {
+	if have.String() == want.String() || p.ledgerUnreadable() {
+		return nil
+	}
+	var u contract.MachineSetUpdate
+	u.Annotations = map[string]contract.Change[string]{scale.LedgerAnnotation: contract.SetTo(want.String())}
+	return p.writeMain(ctx, u)
+}
+
+func (p *pass) ledgerUnreadable() bool {
+	return slices.ContainsFunc(p.holds, func(h scale.Hold) bool { return h.Reason == ReasonLedgerUnreadable })
+}
+
+// orphans reports whether the set goes and its Machines are to stay. The garbage collector takes the owner references away.
+func (p *pass) orphans() bool {
+	return !p.state.Deleting.IsZero() && slices.Contains(p.state.Finalizers, metav1.FinalizerOrphanDependents)
+}
+
+// letGo ends a set whose Machines stay.
+func (p *pass) letGo(ctx context.Context, ledger, settled scale.Ledger) error {
+	next := settled.Abandon(len(settled.Pending))
+	if err := p.writeLedger(ctx, ledger, next); err != nil {
+		return err
+	}
+	if err := p.sweep(ctx, next); err != nil {
+		return err
+	}
+	return p.removeFinalizer(ctx)
+}
+
+// end removes the finalizer of a set in deletion that has no Machine any more, as the API server itself says.
+func (p *pass) end(ctx context.Context, ledger scale.Ledger) error {
+	if p.state.Deleting.IsZero() || len(p.observed) > 0 || (len(ledger.Pending) > 0 && !p.ledgerUnreadable()) {
+		return nil
+	}
+	live, _, err := p.liveMachines(ctx)
+	if err != nil {
+		return err
+	}
+	if len(live) > 0 {
+		p.requeue(behindRetry) // their events are on the way
+		return nil
+	}
+	return p.removeFinalizer(ctx)
+}
+
+func (p *pass) removeFinalizer(ctx context.Context) error {
+	rest := slices.DeleteFunc(slices.Clone(p.state.Finalizers), func(f string) bool { return f == p.env.options.Finalizer })
+	var u contract.MachineSetUpdate
+	u.Finalizers = contract.SetTo(rest)
+	if err := client.IgnoreNotFound(p.writeMain(ctx, u)); err != nil {
+		return err
+	}
+	p.finished = true
+	return nil
+}

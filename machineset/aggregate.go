@@ -1,0 +1,182 @@
+package machineset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// aggregation says how one condition of many Machines becomes one of their set.
+type aggregation struct {
+	source, target string
+	// bad, unknown and good are the reasons.
+	bad, unknown, good string
+}
+
+// rank is how much a condition counts: the lowest of all decides.
+type rank uint8
+
+const (
+	rankIssue rank = iota
+	rankUnknown
+	rankInfo
+)
+
+func (r rank) status() metav1.ConditionStatus {
+	switch r {
+	case rankIssue:
+		return metav1.ConditionFalse
+	case rankInfo:
+		return metav1.ConditionTrue
+	case rankUnknown:
+	}
+	return metav1.ConditionUnknown
+}
+
+// voice is what one or several Machines say.
+type voice struct {
+	message string
+	rank    rank
+	names   []string
+	// first: a Machine of a control plane says it.
+	first bool
+}
+
+// maxVoices is how many messages are told, and maxNames how many Machines are named for each.
+const (
+	maxVoices = 3
+	maxNames  = 3
+)
+
+// of aggregates; there must be a Machine. Rule: Cluster API's conditions.NewAggregateCondition with its default merge strategy:
+// issues first, then what is unknown, and only without both what else is said; of Machines that say the same three are named.
+func (a aggregation) of(machines []*contract.MachineState) metav1.Condition {
+	worst, said := rankInfo, map[string]*voice{}
+	members := map[string]bool{}
+	ranks := make([]rank, len(machines))
+	messages := make([]string, len(machines))
+	for i, m := range machines {
+		ranks[i], messages[i] = a.hear(m)
+		worst = min(worst, ranks[i])
+	}
+	for i, m := range machines {
+		if ranks[i] == rankInfo && (worst < rankInfo || messages[i] == "") {
+			continue
+		}
+		v := said[messages[i]]
+		if v == nil {
+			v = &voice{message: messages[i], rank: ranks[i]}
+			said[messages[i]] = v
+		}
+		_, member := m.Labels[contract.ControlPlaneLabel]
+		members[m.Key.Name] = member
+		v.rank, v.first = min(v.rank, ranks[i]), v.first || member
+		v.names = append(v.names, m.Key.Name)
+	}
+	voices := make([]*voice, 0, len(said))
+	for _, v := range said {
+		slices.SortFunc(v.names, func(x, y string) int { return cmp.Or(trueFirst(members[x], members[y]), cmp.Compare(x, y)) })
+		voices = append(voices, v)
+	}
+	reason := map[rank]string{rankIssue: a.bad, rankUnknown: a.unknown, rankInfo: a.good}[worst]
+	return condition(a.target, worst.status(), reason, tell(voices))
+}
+
+// hear returns what a Machine says.
+func (a aggregation) hear(m *contract.MachineState) (rank, string) {
+	c, found := findCondition(m.Conditions, a.source)
+	switch {
+	case !found:
+		return rankUnknown, fmt.Sprintf("Condition %s not yet reported", a.source)
+	case c.Status == metav1.ConditionTrue:
+		return rankInfo, c.Message
+	case c.Status == metav1.ConditionFalse:
+		return rankIssue, c.Message
+	}
+	return rankUnknown, c.Message
+}
+
+// tell puts the loudest voices into words, and counts the others.
+func tell(voices []*voice) string {
+	slices.SortFunc(voices, func(x, y *voice) int {
+		return cmp.Or(trueFirst(x.first, y.first), cmp.Compare(x.rank, y.rank), cmp.Compare(len(y.names), len(x.names)),
+			cmp.Compare(strings.Join(x.names, ","), strings.Join(y.names, ",")))
+	})
+	var lines []string
+	var others [rankInfo + 1]int
+	for i, v := range voices {
+		if i < maxVoices {
+			lines = append(lines, bullet(v))
+			continue
+		}
+		others[v.rank] += len(v.names)
+	}
+	for r, n := range others {
+		with := [...]string{"with other issues", "with status unknown", "with additional info"}[r]
+		switch {
+		case n == 1:
+			lines = append(lines, "And 1 Machine "+with)
+		case n > 1:
+			lines = append(lines, fmt.Sprintf("And %d Machines %s", n, with))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func bullet(v *voice) string {
+	head := "* Machine " + v.names[0] + ":"
+	switch {
+	case len(v.names) > maxNames:
+		head = fmt.Sprintf("* Machines %s, ... (%d more):", strings.Join(v.names[:maxNames], ", "), len(v.names)-maxNames)
+	case len(v.names) > 1:
+		head = "* Machines " + strings.Join(v.names, ", ") + ":"
+	}
+	return head + indented(v.message)
+}
+
+// indented puts a message of several lines, or one that is a list, below its head. Where only some of its lines are bullets, the
+// others become bullets of their own.
+func indented(message string) string {
+	if !strings.Contains(message, "\n") && !hasBullet(message) {
+		return " " + message
+	}
+	lines := strings.Split(message, "\n")
+	mixed := slices.ContainsFunc(lines, func(line string) bool { return !hasBullet(line) })
+	for i, line := range lines {
+		switch {
+		case mixed && !hasBullet(line):
+			lines[i] = "  * " + line
+		case mixed:
+			lines[i] = "    " + line
+		default:
+			lines[i] = "  " + line
+		}
+	}
+	return "\n" + strings.Join(lines, "\n")
+}
+
+// hasBullet reports whether there is an asterisk with white space behind it, which is what Cluster API takes for a bullet.
+func hasBullet(line string) bool {
+	for at, c := range line {
+		if c == '*' && at+1 < len(line) && strings.ContainsRune(" \t\n\f\r", rune(line[at+1])) {
+			return true
+		}
+	}
+	return false
+}
+
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}

@@ -1,0 +1,149 @@
+package machineset
+
+import (
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// claim is what a set does about a Machine of its namespace.
+type claim uint8
+
+const (
+	// claimNone: it is somebody else's, or nobody's.
+	claimNone claim = iota
+	// claimOwn: the set controls it.
+	claimOwn
+	// claimAdopt: it has the labels, and nobody controls it.
+	claimAdopt
+	// claimRestore: it has the labels, and is controlled by a set of the same name that no longer exists: both were restored from a
+	// backup.
+	claimRestore
+	// claimRelease: the set controls it, and somebody took its labels away so that the set lets go of it.
+	claimRelease
+)
+
+// String returns the name of the constant.
+func (c claim) String() string {
+	names := [...]string{"None", "Own", "Adopt", "Restore", "Release"}
+	if int(c) < len(names) {
+		return names[c]
+	}
+	return fmt.Sprintf("claim(%d)", uint8(c))
+}
+
+// claimFacts are what a claim depends on.
+type claimFacts struct {
+	Set      *contract.MachineSetState
+	GVK      schema.GroupVersionKind
+	Selector labels.Selector
+	Machine  *contract.MachineState
+}
+
+// decideClaim: a set adopts what has its labels and belongs to nobody, as long as neither is being deleted, and lets go of a Machine
+// whose labels somebody has changed. A Machine that does not fit because the set's own selector has changed is not let go: the set
+// gives it the new labels. Rule: the ReplicaSet controller's claims.
+func decideClaim(f claimFacts) claim {
+	owner := controllerOf(f.Machine.OwnerReferences)
+	matches := f.Selector.Matches(labels.Set(f.Machine.Labels)) && f.Machine.ClusterName == f.Set.ClusterName
+	goes := !f.Set.Deleting.IsZero() || !f.Machine.Deleting.IsZero()
+	switch {
+	case owner != nil && owner.UID == f.Set.UID:
+		gave, known := givenLabels(f.Machine)
+		if !goes && !matches && known && f.Selector.Matches(labels.Set(gave)) {
+			return claimRelease
+		}
+		return claimOwn
+	case !matches || goes:
+		return claimNone
+	case owner == nil:
+		return claimAdopt
+	case owner.Name == f.Set.Key.Name && owner.Kind == f.GVK.Kind && groupOf(owner.APIVersion) == f.GVK.Group:
+		return claimRestore // the set of this name is this one, so the other one is gone
+	}
+	return claimNone
+}
+
+func controllerOf(owners []metav1.OwnerReference) *metav1.OwnerReference {
+	for i := range owners {
+		if owners[i].Controller != nil && *owners[i].Controller {
+			return &owners[i]
+		}
+	}
+	return nil
+}
+
+func groupOf(apiVersion string) string {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return apiVersion
+	}
+	return gv.Group
+}
+
+// owned returns owner references with the set as the controller: in place of the given dead one, if any.
+func owned(have []metav1.OwnerReference, set metav1.OwnerReference) []metav1.OwnerReference {
+	want := make([]metav1.OwnerReference, 0, len(have)+1)
+	for _, ref := range have {
+		if ref.UID == set.UID || (ref.Controller != nil && *ref.Controller) {
+			continue
+		}
+		want = append(want, ref)
+	}
+	return append(want, set)
+}
+
+// released returns owner references without the set.
+func released(have []metav1.OwnerReference, set metav1.OwnerReference) []metav1.OwnerReference {
+	want := make([]metav1.OwnerReference, 0, len(have))
+	for _, ref := range have {
+		if ref.UID != set.UID {
+			want = append(want, ref)
+		}
+	}
+	return want
+}
+
+// selectorOf returns which Machines are a set's own. A set without a selector means those that carry its name, and all must be of
+// its cluster. Rule: the defaults of Cluster API's MachineSet webhook and controller.
+func selectorOf(set *contract.MachineSetState) (labels.Selector, error) {
+	effective := &metav1.LabelSelector{}
+	if set.Selector != nil {
+		effective = set.Selector.DeepCopy()
+	}
+	if effective.MatchLabels == nil {
+		effective.MatchLabels = map[string]string{}
+	}
+	if len(effective.MatchLabels) == 0 && len(effective.MatchExpressions) == 0 {
+		effective.MatchLabels[contract.SetNameLabel] = contract.LabelValue(set.Key.Name)
+	}
+	if set.ClusterName != "" {
+		effective.MatchLabels[contract.ClusterNameLabel] = set.ClusterName
+	}
+	selector, err := metav1.LabelSelectorAsSelector(effective)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	return selector, nil
+}
+
+// machineLabels are the labels that the Machines of a set get. Rule: Cluster API's machineLabelsFromMachineSet.
+func machineLabels(set *contract.MachineSetState) map[string]string {
+	all := maps.Clone(set.Template.Labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[contract.SetNameLabel] = contract.LabelValue(set.Key.Name)
+	if name, found := set.Labels[contract.DeploymentNameLabel]; found {
+		all[contract.DeploymentNameLabel] = name
+	}
+	if set.ClusterName != "" {
+		all[contract.ClusterNameLabel] = set.ClusterName
+	}
+	return all
+}

@@ -1,0 +1,95 @@
+package machineset
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Condition types of a MachineSet. They are Cluster API's, so that its dashboards work.
+const (
+	ConditionMachinesReady    = "MachinesReady"
+	ConditionMachinesUpToDate = "MachinesUpToDate"
+	ConditionScalingUp        = "ScalingUp"
+	ConditionScalingDown      = "ScalingDown"
+	ConditionRemediating      = "Remediating"
+	ConditionDeleting         = "Deleting"
+	ConditionPaused           = "Paused"
+)
+
+// Conditions of a Machine that are read here and that package contract does not name.
+const (
+	machineUpToDate             = "UpToDate"
+	machineNodeReady            = "NodeReady"
+	machineDeleting             = "Deleting"
+	machineHealthCheckSucceeded = "HealthCheckSucceeded"
+	machineOwnerRemediated      = "OwnerRemediated"
+)
+
+// Reasons of conditions that Cluster API uses too.
+const (
+	ReasonReady                 = "Ready"
+	ReasonNotReady              = "NotReady"
+	ReasonReadyUnknown          = "ReadyUnknown"
+	ReasonUpToDate              = "UpToDate"
+	ReasonNotUpToDate           = "NotUpToDate"
+	ReasonUpToDateUnknown       = "UpToDateUnknown"
+	ReasonNoReplicas            = "NoReplicas"
+	ReasonScalingUp             = "ScalingUp"
+	ReasonNotScalingUp          = "NotScalingUp"
+	ReasonScalingDown           = "ScalingDown"
+	ReasonNotScalingDown        = "NotScalingDown"
+	ReasonWaitingForReplicasSet = "WaitingForReplicasSet"
+	ReasonRemediating           = "Remediating"
+	ReasonNotRemediating        = "NotRemediating"
+	ReasonDeleting              = "Deleting"
+	ReasonNotDeleting           = "NotDeleting"
+	ReasonPaused                = "Paused"
+	ReasonNotPaused             = "NotPaused"
+	ReasonInternalError         = "InternalError"
+)
+
+// seeLogs is what a condition says about an error that no person can mend by changing an object.
+const seeLogs = "Please check controller logs for errors"
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+func findCondition(in []metav1.Condition, kind string) (metav1.Condition, bool) {
+	at := slices.IndexFunc(in, func(c metav1.Condition) bool { return c.Type == kind })
+	if at < 0 {
+		return metav1.Condition{}, false
+	}
+	return in[at], true
+}
+
+func says(in []metav1.Condition, kind string, status metav1.ConditionStatus) bool {
+	for i := range in {
+		if in[i].Type == kind {
+			return in[i].Status == status
+		}
+	}
+	return false
+}
+
+// changedConditions returns those of want that differ from have, ready to be written. A time of transition moves only with the
+// status.
+func changedConditions(have, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	var changed []metav1.Condition
+	for _, c := range want {
+		c.ObservedGeneration = generation
+		c.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
+		if old, found := findCondition(have, c.Type); found {
+			if old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+			if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message && old.ObservedGeneration == generation {
+				continue
+			}
+		}
+		changed = append(changed, c)
+	}
+	return changed
+}

@@ -1,0 +1,186 @@
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// creation is what came of the creation of one slot.
+type creation struct {
+	entry scale.Entry
+	// resourceVersion is that of the Machine; burnt: the name is somebody else's. Neither: err says why, and the slot is still taken.
+	resourceVersion string
+	burnt           bool
+	err             error
+}
+
+// create makes the Machines of the slots that are taken: one, and after each success twice as many at a time. What goes wrong is
+// resumed by a later pass, under the same names.
+func (p *pass) create(ctx context.Context, ledger scale.Ledger) error {
+	ctx, cancel := context.WithTimeout(ctx, p.env.options.PassLimit)
+	defer cancel()
+	batches := scale.Batches{Ceiling: p.env.options.Parallel}
+	done, left := ledger, ledger.Pending
+	var names []string
+	var failed []error
+	for len(left) > 0 && len(failed) == 0 && ctx.Err() == nil {
+		n := batches.Next(len(left))
+		for _, c := range p.createBatch(ctx, left[:n]) {
+			switch {
+			case c.err != nil:
+				failed = append(failed, c.err)
+			case c.burnt:
+				done = done.Burn(c.entry.Slot)
+				p.mem().swept = false // parts of it may be left
+			default:
+				done, _ = done.Created(c.entry.Slot, c.resourceVersion) // all of one API server
+				names = append(names, c.entry.Name)
+			}
+		}
+		left = left[n:]
+	}
+	if len(names) > 0 {
+		p.tell(corev1.EventTypeNormal, eventCreate, actionCreate, "Created %s", named(names))
+	}
+	if len(failed) > 0 && !onlyStale(failed[0]) {
+		p.tell(corev1.EventTypeWarning, eventFailedCreate, actionCreate, "Failed to create Machines: %v", failed[0])
+	}
+	// Machines that exist must leave the ledger: if one of them were deleted later, it would be made again.
+	if err := p.writeLedger(context.WithoutCancel(ctx), ledger, done); err != nil && !patch.Retryable(err) {
+		failed = append(failed, err)
+	}
+	if len(left) > 0 {
+		p.requeue(conflictRetry)
+	}
+	return errors.Join(failed...)
+}
+
+func (p *pass) createBatch(ctx context.Context, entries []scale.Entry) []creation {
+	results := make([]creation, len(entries))
+	var running sync.WaitGroup
+	for i, e := range entries {
+		running.Go(func() { results[i] = p.createOne(ctx, e) })
+	}
+	running.Wait()
+	return results
+}
+
+// createOne makes one Machine with what it refers to. Whatever exists already is judged by its stamp.
+func (p *pass) createOne(ctx context.Context, e scale.Entry) creation {
+	seed := p.seed(e)
+	var own bool
+	var err error
+	if seed.Bootstrap, seed.BootstrapVersion, own, err = p.createPart(ctx, p.templates.bootstrap, e, seed); err != nil || !own {
+		return creation{entry: e, burnt: !own, err: err}
+	}
+	if seed.Infrastructure, seed.InfrastructureVersion, own, err = p.createPart(ctx, p.templates.infrastructure, e, seed); err != nil || !own {
+		return creation{entry: e, burnt: !own, err: err}
+	}
+	machine, err := p.newMachine(seed)
+	if err != nil {
+		return creation{entry: e, err: err}
+	}
+	err = p.env.ports.Client.Create(ctx, machine)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		have := newObject(p.env.kinds.Machine)
+		if err := p.there(ctx, have, p.env.kinds.Machine.GVK.Kind, e.Name); err != nil {
+			return creation{entry: e, err: err}
+		}
+		return creation{
+			entry: e, burnt: scale.JudgeMachine(have, p.state.UID, e.Slot) != scale.Own, resourceVersion: have.GetResourceVersion(),
+		}
+	case err != nil:
+		return creation{entry: e, err: fmt.Errorf("create %s %s: %w", p.env.kinds.Machine.GVK.Kind, p.key(e.Name), err)}
+	}
+	return creation{entry: e, resourceVersion: machine.GetResourceVersion()}
+}
+
+// seed is what the set decides about the Machine of a slot.
+func (p *pass) seed(e scale.Entry) contract.MachineSeed {
+	annotations := maps.Clone(p.state.Template.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	maps.Copy(annotations, scale.Stamp(p.state.UID, e.Slot))
+	return contract.MachineSeed{
+		Key: p.key(e.Name), Labels: machineLabels(&p.state), Annotations: annotations,
+		Finalizers: p.env.options.MachineFinalizers, Owners: []metav1.OwnerReference{p.owner(true)},
+	}
+}
+
+// newMachine returns the Machine to create, with the record of what the set gave it.
+func (p *pass) newMachine(seed contract.MachineSeed) (client.Object, error) {
+	made, err := p.env.kinds.Maker.NewMachine(p.set, seed)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := p.env.kinds.Maker.SyncMachine(p.set, made, nil)
+	if err != nil {
+		return nil, err
+	}
+	annotations := maps.Clone(made.GetAnnotations())
+	annotations[GivenAnnotation] = giving(&p.state, fields).text()
+	made.SetAnnotations(annotations)
+	machine, ok := made.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no client.Object", made)
+	}
+	return machine, nil
+}
+
+// createPart clones what a Machine refers to from a template. own is false when somebody else's object has the name.
+func (p *pass) createPart(ctx context.Context, template external.Object, e scale.Entry, seed contract.MachineSeed,
+) (ref contract.Ref, version string, own bool, err error) {
+	if template.Presence == external.NotReferenced {
+		return contract.Ref{}, "", true, nil
+	}
+	owner := p.owner(false) // the Machine takes it over
+	part, err := contract.FromTemplate(template.Object, contract.Clone{
+		Name: e.Name, Namespace: p.state.Key.Namespace, ClusterName: p.state.ClusterName, Labels: seed.Labels, Annotations: seed.Annotations, Owner: &owner,
+	})
+	if err != nil {
+		return contract.Ref{}, "", true, err
+	}
+	gvk := part.GroupVersionKind()
+	ref = contract.Ref{Group: gvk.Group, Kind: gvk.Kind, Name: e.Name}
+	err = p.env.ports.Client.Create(ctx, part)
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			err = fmt.Errorf("create %s %s: %w", gvk.Kind, p.key(e.Name), err)
+		}
+		return ref, gvk.Version, true, err
+	}
+	have := &unstructured.Unstructured{}
+	have.SetGroupVersionKind(gvk)
+	if err := p.there(ctx, have, gvk.Kind, e.Name); err != nil {
+		return ref, gvk.Version, true, err
+	}
+	return ref, gvk.Version, scale.JudgePart(have, p.state.UID, e.Slot) == scale.Own, nil
+}
+
+// there reads an object that is said to exist, from the API server itself.
+func (p *pass) there(ctx context.Context, into client.Object, kind, name string) error {
+	err := p.env.ports.APIReader.Get(ctx, p.key(name), into)
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w: %s %s has gone a moment ago", errStale, kind, p.key(name))
+	case err != nil:
+		return fmt.Errorf("read %s %s: %w", kind, p.key(name), err)
+	}
+	return nil
+}

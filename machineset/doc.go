@@ -1,0 +1,53 @@
+// Package machineset keeps as many Machines of each set as the set asks for, and never makes two machines for one of them.
+//
+// # Usage
+//
+// [SetupWithManager] adds a [Reconciler] to a manager. [ClusterAPI] names Cluster API's kinds; other kinds of sets and Machines come
+// with a contract.MachineMaker. A set and a Machine meet only through objects: whoever leads Machines through their lives,
+// package machine or another program, takes over what a set has made for them.
+//
+// # How a pass works
+//
+// A pass reads the set, its Cluster, its templates and its Machines, claims Machines as a ReplicaSet does, decides in pure
+// functions (package scale), acts in thin ones, and writes the status in one request. Nothing is decided after an observation that
+// failed, and nothing on caches that are too old: the pass then waits for their events. Names are taken in the set's creation
+// ledger, an annotation that is written on the condition that nobody has changed the set, before anything is made under them.
+//
+// Of a Machine, the bootstrap object is made first, then the infrastructure object, then the Machine itself, all under one name and
+// stamped with the set's UID and a slot. What goes wrong in between is resumed under the same names; what is given up is cleaned
+// up. Something that exists already counts as the set's own only by its stamp, and only while it is not being deleted. Otherwise
+// its slot is never used.
+//
+// Before Machines are deleted, the API server itself is asked once whether the set still wants that, and whether as many are there
+// as the cache says.
+//
+// # In place
+//
+// Labels and annotations of the template, limits, readiness gates, minReadySeconds and taints reach Machines that exist, labels and
+// annotations also what they refer to. What a set gave a Machine is recorded on it ([GivenAnnotation]), so that what the
+// template no longer says is removed and what somebody else said stays. A list of readiness gates or taints is the set's as a whole,
+// as long as the template has one.
+//
+// # Deletion
+//
+// The Machines of a set in deletion are deleted too, in the foreground and in the background alike, and the set stays until they are
+// gone. With --cascade=orphan they stay, without an owner.
+//
+// # Conditions
+//
+// Types, reasons and messages are those of Cluster API's v1beta2 MachineSet: MachinesReady, MachinesUpToDate, ScalingUp, ScalingDown,
+// Remediating, Deleting, and Paused. ScalingUp says what keeps a set from creating: a template that does not exist, a preflight
+// check, a selector that would not match. Preflight checks look at what the Cluster names as its control plane, where sets have
+// Clusters; those about topologies are made with Ports.PreflightOf only. Remediating only tells what health checks have said: nothing is remediated here.
+//
+// # What differs from Cluster API
+//
+// A Machine whose labels somebody changes is let go, and not merely no longer counted. A set does not write its own
+// spec: a missing selector and the label of the cluster count as if they were there. Creation and deletion begin with one and
+// double. Of many Machines that are created at once, one event tells. In-place updates, which move Machines between sets, are not made.
+//
+// # Limits
+//
+// A process that is stopped after it wrote the ledger, and goes on when another one has made the Machine and somebody else has
+// deleted it to the end, makes it again: elect a leader. [Options].PassLimit bounds for how long a pass creates.
+package machineset

@@ -1,0 +1,48 @@
+package machineset
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reasons and actions of the events that the reconciler records on a set. The reasons are Cluster API's.
+const (
+	eventCreate       = "SuccessfulCreate"
+	eventFailedCreate = "FailedCreate"
+	eventDelete       = "SuccessfulDelete"
+	eventFailedDelete = "FailedDelete"
+	eventAdopt        = "SuccessfulAdopt"
+	eventFailedAdopt  = "FailedAdopt"
+	eventRelease      = "SuccessfulRelease"
+	actionCreate      = "CreateMachine"
+	actionDelete      = "DeleteMachine"
+	actionAdopt       = "AdoptMachine"
+	actionRelease     = "ReleaseMachine"
+	// maxNoteLength is below what events.k8s.io/v1 allows, 1,024 bytes.
+	maxNoteLength = 1000
+)
+
+// tell records an event on the set.
+func (p *pass) tell(kind, reason, action, format string, args ...any) {
+	recorder := p.env.options.Recorder
+	if recorder == nil {
+		return
+	}
+	note := fmt.Sprintf(format, args...)
+	if len(note) > maxNoteLength {
+		note = strings.ToValidUTF8(note[:maxNoteLength], "")
+	}
+	recorder.Eventf(p.set, nil, kind, reason, action, "%s", note)
+}
+
+// named names Machines in an event: one as Cluster API does, of many the first ones.
+func named(names []string) string {
+	if len(names) == 1 {
+		return fmt.Sprintf("Machine %q", names[0])
+	}
+	listed := strings.Join(names[:min(len(names), maxNames)], ", ")
+	if more := len(names) - maxNames; more > 0 {
+		listed += fmt.Sprintf(", ... (%d more)", more)
+	}
+	return fmt.Sprintf("%d Machines: %s", len(names), listed)
+}

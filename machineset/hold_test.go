@@ -1,0 +1,153 @@
+package machineset_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+func TestASetWithoutItsTemplateSaysSoAndGoesOnWhenThereIsOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	template := w.template(infraGVK())
+	require.NoError(t, w.client.Delete(t.Context(), template))
+	w.run(machineset.Options{})
+	set := w.set("workers", 2)
+	w.create(set)
+	c := w.conditionSays(set, machineset.ConditionScalingUp, "does not exist")
+	require.Equal(t, "Scaling up from 0 to 2 replicas is blocked because:\n* FakeMachineTemplate does not exist", c.Message)
+	require.Equal(t, metav1.ConditionTrue, c.Status)
+	require.Empty(t, w.machines())
+	w.create(w.template(infraGVK()))
+	w.has(set, 2)
+}
+
+func TestWhatKeepsASetFromCreatingIsSaid(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(*unstructured.Unstructured)
+		says   string
+	}{
+		"creation is switched off": {
+			func(u *unstructured.Unstructured) {
+				u.SetAnnotations(map[string]string{machineset.DisableCreateAnnotation: "true"})
+			},
+			"annotation cluster.x-k8s.io/disable-machine-create is true"},
+		"new Machines would not be its own": {
+			func(u *unstructured.Unstructured) {
+				_ = unstructured.SetNestedStringMap(u.Object, map[string]string{"pool": "other"}, "spec", "selector", "matchLabels")
+			},
+			"does not match the labels of spec.template"},
+		"names would be alike": {
+			func(u *unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(u.Object, "worker", "spec", "machineNaming", "template")
+			},
+			"it must contain {{ .random }}"},
+		"the ledger cannot be read": {
+			func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{scale.LedgerAnnotation: "?"}) },
+			"annotation machinist.dev/creations"},
+		"the template is none": {
+			func(u *unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(u.Object, "Nothing", "spec", "template", "spec", "infrastructureRef", "kind")
+			},
+			"CustomResourceDefinition"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fake0()).live()
+			w.run(machineset.Options{})
+			set := w.set("workers", 2)
+			tc.change(set)
+			w.create(set)
+			w.conditionSays(set, machineset.ConditionScalingUp, tc.says)
+			require.Empty(t, w.machines())
+			require.NoError(t, w.client.Delete(t.Context(), set))
+			w.eventually("the set to go", func() string {
+				if w.get(set) != nil {
+					return w.describe(set)
+				}
+				return ""
+			})
+		})
+	}
+}
+
+func TestAPausedSetIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 2)
+	set.SetAnnotations(map[string]string{contract.PausedAnnotation: ""})
+	w.create(set)
+	c := w.conditionSays(set, machineset.ConditionPaused, "MachineSet has the cluster.x-k8s.io/paused annotation")
+	require.Equal(t, metav1.ConditionTrue, c.Status)
+	require.Empty(t, w.machines())
+	w.change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.has(set, 2)
+}
+
+func TestASetOfAnotherControllerIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{WatchFilter: "mine"})
+	other, own := w.set("other", 2), w.set("workers", 2)
+	own.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
+	w.create(other, own)
+	w.has(own, 2)
+	require.Empty(t, w.get(other).GetFinalizers())
+}
+
+func TestASetThatIsDeletedWithOrphanLeavesItsMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 3)
+	w.create(set)
+	w.has(set, 3)
+	require.NoError(t, w.client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	w.eventually("the set to go", func() string {
+		if w.get(set) != nil {
+			return w.describe(set)
+		}
+		return ""
+	})
+	machines := w.machines()
+	require.Len(t, machines, 3)
+	for i := range machines {
+		require.Nil(t, machines[i].GetDeletionTimestamp())
+		require.Nil(t, metav1.GetControllerOf(&machines[i]))
+	}
+}
+
+func TestASetInDeletionWaitsForItsMachines(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fake0()).live()
+			w.run(machineset.Options{})
+			set := w.set("workers", 2)
+			w.create(set)
+			w.has(set, 2)
+			w.lives.setHold(true)
+			require.NoError(t, w.client.Delete(t.Context(), set, client.PropagationPolicy(policy)))
+			w.conditionSays(set, machineset.ConditionDeleting, "Deleting 2 Machines")
+			w.lives.setHold(false)
+			w.has(set, 0)
+			w.eventually("the set to go", func() string {
+				if w.get(set) != nil {
+					return w.describe(set)
+				}
+				return ""
+			})
+		})
+	}
+}

@@ -1,0 +1,167 @@
+package machineset_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+)
+
+// killedAtATime is how many runs there are at a time: they mostly wait.
+const killedAtATime = 8
+
+var errKilled = errors.New("the process was killed")
+
+// mortal is a process that dies at its nth write, before or after it is applied: none of its later requests is answered.
+type mortal struct {
+	agent   string
+	killAt  int
+	applied bool
+	dead    chan struct{}
+
+	mu    sync.Mutex
+	count int
+	died  bool
+	last  fake.Request
+}
+
+// isLost is asked once for each request, so it counts too.
+func (p *mortal) isLost(r fake.Request) bool {
+	if r.UserAgent != p.agent {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.died || !r.IsWrite() || r.GVK.Kind == "Event" {
+		return p.died
+	}
+	p.count++
+	if p.count == p.killAt && !p.applied {
+		p.die(r)
+		return true
+	}
+	return false
+}
+
+// isLast has the answer to the last write get lost, which is applied.
+func (p *mortal) isLast(r fake.Request) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.UserAgent != p.agent || p.died || !r.IsWrite() || r.GVK.Kind == "Event" || p.count != p.killAt || !p.applied {
+		return false
+	}
+	p.die(r)
+	return true
+}
+
+func (p *mortal) die(r fake.Request) {
+	p.died, p.last = true, r
+	close(p.dead)
+}
+
+func (p *mortal) writes() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
+}
+
+func (w *world) runMortal(agent string, killAt int, applied bool) (*mortal, func()) {
+	w.t.Helper()
+	p := &mortal{agent: agent, killAt: killAt, applied: applied, dead: make(chan struct{})}
+	w.store.Inject(fake.Fault{Err: errKilled, Times: -1, Match: p.isLost})
+	w.store.Inject(fake.Fault{Err: errKilled, Lose: true, Times: 1, Match: p.isLast})
+	mgr := w.manager(agent)
+	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.kinds, machineset.Options{StatusDelay: -1, Parallel: 1})
+	require.NoError(w.t, err)
+	return p, w.start(mgr)
+}
+
+// story is what happens to a set, whoever works on it.
+func (w *world) story(set *unstructured.Unstructured, isDead func() bool, then func()) {
+	for _, n := range []int{3, 1, 0} {
+		switch fresh := w.get(set); {
+		case n == 3:
+			w.create(set)
+		case n == 0:
+			require.NoError(w.t, w.client.Delete(w.t.Context(), fresh))
+		default:
+			w.scale(set, int64(n))
+		}
+		w.eventually("the end of a chapter, or of the process", func() string {
+			if isDead() || w.atEnd(set, n) {
+				return ""
+			}
+			return w.describe(set)
+		})
+		if isDead() {
+			then()
+		}
+		w.has(set, n)
+	}
+	w.eventually("the set to go", func() string {
+		if w.get(set) != nil {
+			return w.describe(set)
+		}
+		return ""
+	})
+	w.oneForEachSlot()
+}
+
+func (w *world) atEnd(set *unstructured.Unstructured, n int) bool {
+	fresh := w.get(set)
+	if fresh == nil || len(w.machines()) != n {
+		return fresh == nil && n == 0
+	}
+	got, _, _ := unstructured.NestedInt64(fresh.Object, "status", "replicas")
+	return got == int64(n)
+}
+
+// The process is killed right before and right after each of its writes, and a new one goes on. How many writes there are is counted
+// in a run that nobody disturbs.
+func TestAProcessThatIsKilledAtAnyWriteIsContinuedToTheSameEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	first, _ := w.runMortal("first", 0, false)
+	w.story(w.set("workers", 3), func() bool { return false }, func() {})
+	writes := first.writes()
+	t.Logf("%d writes", writes)
+	require.Greater(t, writes, 12, "too few writes to be true: are they counted?")
+
+	var runs sync.WaitGroup
+	places := make(chan struct{}, killedAtATime)
+	for _, applied := range []bool{false, true} {
+		when := map[bool]string{false: "before", true: "after"}[applied]
+		for k := 1; k <= writes; k++ {
+			runs.Go(func() {
+				places <- struct{}{}
+				defer func() { <-places }()
+				t.Run(fmt.Sprintf("killed %s write %d", when, k), func(t *testing.T) { killed(t, k, applied) })
+			})
+		}
+	}
+	runs.Wait()
+}
+
+func killed(t *testing.T, k int, applied bool) {
+	w := newWorld(t, fake0()).live()
+	p, stop := w.runMortal("first", k, applied)
+	once := sync.OnceFunc(func() {
+		stop()
+		w.runMortal("second", 0, false)
+	})
+	w.story(w.set("workers", 3), func() bool {
+		select {
+		case <-p.dead:
+			return true
+		default:
+			return false
+		}
+	}, once)
+	t.Logf("killed at %s %s %s", p.last.Verb, p.last.GVK.Kind, p.last.Name)
+}

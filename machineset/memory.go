@@ -1,0 +1,82 @@
+package machineset
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// memory is what a process remembers of its sets between passes. Losing it costs time and reads, never correctness. Safe for
+// concurrent use; what it holds of one set belongs to the worker that works on this set.
+type memory struct {
+	mu   sync.Mutex
+	sets map[types.NamespacedName]*recollection
+}
+
+// recollection is what is remembered of one set.
+type recollection struct {
+	set types.UID
+	// asked are the Machines whose deletion was asked for and whose deletion the cache has yet to show.
+	asked map[types.UID]bool
+	// members are the Machines as they were read last, so that one that did not change is not read again.
+	members map[types.UID]*known
+	// statusAt is when the status was written last.
+	statusAt time.Time
+	// swept: what Machines that never came about have left behind was looked for.
+	swept bool
+}
+
+// known is a Machine that was read, and what it was found to be in step with.
+type known struct {
+	resourceVersion string
+	state           *contract.MachineState
+	inStep          step
+}
+
+// step is what the fields that change in place depend on in a set. The zero step is none.
+type step struct {
+	known      bool
+	generation int64
+	deployment string
+}
+
+func newMemory() *memory { return &memory{sets: map[types.NamespacedName]*recollection{}} }
+
+// of returns what is remembered of a set; nothing, if it is another one of the same name.
+func (m *memory) of(key types.NamespacedName, set types.UID) *recollection {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := m.sets[key]
+	if found == nil || found.set != set {
+		found = &recollection{set: set, asked: map[types.UID]bool{}, members: map[types.UID]*known{}}
+		m.sets[key] = found
+	}
+	return found
+}
+
+func (m *memory) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sets, key)
+}
+
+// keep forgets Machines that are not among those observed, and deletions that can be seen.
+func (r *recollection) keep(observed []*member) {
+	there := make(map[types.UID]bool, len(observed))
+	for _, m := range observed {
+		there[m.state.UID] = m.state.Deleting.IsZero()
+	}
+	for uid := range r.members {
+		if _, found := there[uid]; !found {
+			delete(r.members, uid)
+		}
+	}
+	for uid := range r.asked {
+		if !there[uid] {
+			delete(r.asked, uid)
+		}
+	}
+}

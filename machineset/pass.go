@@ -1,0 +1,178 @@
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// pass is one pass over one set: what was read, what was decided, and the means to act.
+type pass struct {
+	env   *Reconciler
+	set   contract.Object // as read, or as the last write has returned it; never changed
+	state contract.MachineSetState
+	now   time.Time
+	again time.Duration
+
+	selector labels.Selector
+	cluster  external.ClusterView
+	// observed are the Machines of the set; counted says that they were read, from a cache that has seen everything up to seen.
+	observed  []*member
+	counted   bool
+	seen      string
+	templates templates
+	holds     []scale.Hold
+	decision  scale.Decision
+
+	paused   *metav1.Condition
+	alone    bool // somebody asked to leave the set alone
+	waiting  bool // what was read is too old to say anything
+	finished bool // the set is gone
+}
+
+// member is a Machine of the set.
+type member struct {
+	obj   contract.Object // a view
+	state *contract.MachineState
+}
+
+// run observes, decides and acts. Nothing is decided after an observation that failed.
+func (p *pass) run(ctx context.Context) error {
+	if err := p.observeCluster(ctx); err != nil || p.alone {
+		return err
+	}
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	ledger, err := p.observeMachines(ctx)
+	if err != nil || p.waiting {
+		return err
+	}
+	if err := p.observeTemplates(ctx); err != nil {
+		return err
+	}
+	if err := p.observeHolds(ctx); err != nil {
+		return err
+	}
+	return errors.Join(p.syncMachines(ctx), p.scale(ctx, ledger))
+}
+
+// requeue asks for another pass at the latest then.
+func (p *pass) requeue(after time.Duration) { p.again = soonest(p.again, after) }
+
+// wait ends the pass without a word about anything: what was read is too old.
+func (p *pass) wait() {
+	p.waiting = true
+	p.requeue(behindRetry)
+}
+
+// prepare gives the set its finalizer and its place in its cluster before it makes anything.
+func (p *pass) prepare(ctx context.Context) error {
+	if !p.state.Deleting.IsZero() {
+		return nil
+	}
+	var u contract.MachineSetUpdate
+	if f := p.env.options.Finalizer; !slices.Contains(p.state.Finalizers, f) {
+		u.Finalizers = contract.SetTo(append(slices.Clone(p.state.Finalizers), f))
+	}
+	if name := p.state.ClusterName; name != "" && p.state.Labels[contract.ClusterNameLabel] != name {
+		u.Labels = map[string]contract.Change[string]{contract.ClusterNameLabel: contract.SetTo(name)}
+	}
+	if owners, changed := p.clusterOwns(); changed {
+		u.OwnerReferences = contract.SetTo(owners)
+	}
+	if changesNothing(u.MetadataUpdate) {
+		return nil
+	}
+	return p.writeMain(ctx, u)
+}
+
+// clusterOwns returns the owner references of a set that nobody else owns, with the Cluster among them. Rule: Cluster API's
+// shouldAdopt; a set that names a deployment is the deployment's, also while that has yet to adopt it.
+func (p *pass) clusterOwns() ([]metav1.OwnerReference, bool) {
+	if !p.clusterStays() {
+		return nil, false
+	}
+	if _, child := p.state.Labels[contract.DeploymentNameLabel]; child {
+		return nil, false
+	}
+	version, kind := p.cluster.GVK.ToAPIVersionAndKind()
+	ref := metav1.OwnerReference{APIVersion: version, Kind: kind, Name: p.cluster.State.Key.Name, UID: p.cluster.State.UID}
+	var owners []metav1.OwnerReference
+	for _, have := range p.state.OwnerReferences {
+		isCluster := have.Kind == kind && groupOf(have.APIVersion) == p.cluster.GVK.Group
+		switch {
+		case have.Controller != nil && *have.Controller, isCluster && (have.Name != ref.Name || have.UID == ref.UID):
+			return nil, false
+		case isCluster: // one of that name which is gone
+			continue
+		}
+		owners = append(owners, have)
+	}
+	return append(owners, ref), true
+}
+
+// clusterStays reports whether there is a Cluster that can own something: one in deletion is about to let go of what it owns.
+func (p *pass) clusterStays() bool {
+	return p.cluster.Presence == external.Present && !p.cluster.GVK.Empty() && p.cluster.State.UID != "" && p.cluster.State.Deleting.IsZero()
+}
+
+// writeMain writes metadata of the set on the condition that nobody has changed it, and goes on with what comes back.
+func (p *pass) writeMain(ctx context.Context, u contract.MachineSetUpdate) error {
+	contents, err := patch.Apply(p.env.kinds.Set, p.set, u)
+	if err != nil {
+		return err
+	}
+	written := newObject(p.env.kinds.Set)
+	if err := p.env.writer.Send(ctx, p.set, written, contents.Main(), false, true); err != nil {
+		return fmt.Errorf("write %s %s: %w", p.env.kinds.Set.GVK.Kind, p.state.Key, err)
+	}
+	p.set = written
+	return p.env.kinds.Set.Adapter.Read(written, &p.state)
+}
+
+// owner is the reference by which the set controls its Machines. The GVK is the Kind's, because typed objects from a cache have
+// none.
+func (p *pass) owner(controls bool) metav1.OwnerReference {
+	version, kind := p.env.kinds.Set.GVK.ToAPIVersionAndKind()
+	ref := metav1.OwnerReference{APIVersion: version, Kind: kind, Name: p.state.Key.Name, UID: p.state.UID}
+	if controls {
+		ref.Controller, ref.BlockOwnerDeletion = new(true), new(true)
+	}
+	return ref
+}
+
+func (p *pass) states() []*contract.MachineState {
+	all := make([]*contract.MachineState, 0, len(p.observed))
+	for _, m := range p.observed {
+		all = append(all, m.state)
+	}
+	return all
+}
+
+// machines are the members as a plan sees them.
+func (p *pass) machines() []scale.Machine {
+	all := make([]scale.Machine, 0, len(p.observed))
+	asked := p.mem().asked
+	for _, m := range p.observed {
+		one := scale.Of(m.state, p.state.UID)
+		one.Deleting = one.Deleting || asked[one.UID]
+		all = append(all, one)
+	}
+	return all
+}
+
+func (p *pass) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: p.state.Key.Namespace, Name: name}
+}

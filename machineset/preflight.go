@@ -1,0 +1,65 @@
+package machineset
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// ReasonControlPlaneUnread is the reason of the hold on a set whose Cluster's control plane could not be read.
+const ReasonControlPlaneUnread = "ControlPlaneUnread"
+
+// preflight returns what the checks before a creation look at, false when there is nothing to check or it holds the set already.
+func (p *pass) preflight(ctx context.Context) (facts scale.PreflightFacts, known bool, err error) {
+	if ask := p.env.ports.PreflightOf; ask != nil {
+		facts, err = ask(ctx, &p.state)
+		return facts, err == nil, err
+	}
+	ref := p.cluster.State.ControlPlane
+	if p.cluster.Presence != external.Present || ref.IsZero() {
+		return facts, false, nil
+	}
+	plane, err := p.env.tracker.Get(ctx, p.state.Key, ref)
+	if err != nil {
+		return facts, false, err
+	}
+	if plane.Presence != external.Present {
+		message := plane.Problem.Message
+		if message == "" {
+			message = fmt.Sprintf("%s %s could not be read, or does not exist", ref.Kind, ref.Name)
+		}
+		p.hold(ReasonControlPlaneUnread, message)
+		p.requeue(preflightRetry)
+		return facts, false, nil
+	}
+	var state contract.ControlPlaneState
+	if err := contract.ControlPlane(plane.Contract).Read(plane.Object, &state); err != nil {
+		return facts, false, err
+	}
+	if state.Unreadable != nil {
+		return facts, false, state.Unreadable
+	}
+	return p.preflightFacts(state), true, nil
+}
+
+// kubeadm is the group and the kind of kubeadm's bootstrap templates.
+const (
+	kubeadmGroup    = "bootstrap.cluster.x-k8s.io"
+	kubeadmTemplate = "KubeadmConfigTemplate"
+)
+
+// preflightFacts: what a topology asks for is not looked at; whoever has topologies sets Ports.PreflightOf.
+func (p *pass) preflightFacts(plane contract.ControlPlaneState) scale.PreflightFacts {
+	skip, found := p.state.Annotations[scale.SkipPreflightAnnotation]
+	if !found && p.templates.bootstrap.Object != nil {
+		skip = p.templates.bootstrap.Object.GetAnnotations()[scale.SkipPreflightAnnotation]
+	}
+	bootstrap := p.state.Template.Bootstrap
+	return scale.PreflightFacts{
+		HasControlPlane: plane.DesiredVersion != "", DesiredVersion: plane.DesiredVersion, CurrentVersion: plane.CurrentVersion,
+		Version: p.state.Template.Version, Kubeadm: bootstrap.Group == kubeadmGroup && bootstrap.Kind == kubeadmTemplate, Skip: skip,
+	}
+}

@@ -1,0 +1,137 @@
+package machineset
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters and makes no preflight checks:
+// whoever wants them fills Ports and calls New and AddToManager. The error says what is missing. The rights that are needed are
+// PolicyRules.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
+	if options.Recorder == nil {
+		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kinds.Set).Name)
+	}
+	r, err := New(kinds, PortsFromManager(mgr), options)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.AddToManager(ctx, mgr)
+}
+
+// PortsFromManager returns the ports of a manager, without Clusters and preflight checks.
+func PortsFromManager(mgr ctrl.Manager) Ports {
+	return Ports{Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader()}
+}
+
+// AddToManager registers the Reconciler as a controller, with its indexes and its watches. Call it once, before the manager is
+// started.
+//
+// A set is woken by its Machines when they come or go, when their deletion is asked for, when their labels, annotations, owners or
+// Nodes change, and when one of their conditions does. What happens to many Machines at once wakes it once.
+func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.IndexMachines(ctx); err != nil {
+		return err
+	}
+	mine := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.minds(obj) })
+	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
+		For(newObject(r.kinds.Set), ctrlbuilder.WithPredicates(mine)).
+		Watches(newObject(r.kinds.Machine), r.machineEvents()).
+		WatchesRawSource(r.tracker)
+	if r.ports.ClusterOf != nil {
+		builder = builder.WatchesRawSource(r.ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
+			return r.setsByKey(ctx, key.Namespace, clusterKey(key.Name))
+		}))
+	}
+	if err := builder.Complete(r); err != nil {
+		return fmt.Errorf("controller %s: %w", r.options.Name, err)
+	}
+	return nil
+}
+
+// gather is how long a set waits for further events of its Machines.
+const gather = 100 * time.Millisecond
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// machineEvents wakes the sets that a Machine concerns.
+func (r *Reconciler) machineEvents() handler.EventHandler {
+	wake := func(ctx context.Context, q queue, objects ...client.Object) {
+		woken := map[reconcile.Request]bool{}
+		for _, obj := range objects {
+			for _, request := range r.setsOfMachine(ctx, obj) {
+				if !woken[request] {
+					woken[request] = true
+					q.AddAfter(request, gather)
+				}
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, q, e.Object) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if r.tells(e.ObjectOld, e.ObjectNew) {
+				wake(ctx, q, e.ObjectOld, e.ObjectNew)
+			}
+		},
+	}
+}
+
+// tells reports whether a change of a Machine is news for a set.
+func (r *Reconciler) tells(before, now client.Object) bool {
+	if before.GetResourceVersion() == now.GetResourceVersion() {
+		return false // a resync
+	}
+	var old, fresh contract.MachineState
+	if r.kinds.Machine.Adapter.Read(before, &old) != nil || r.kinds.Machine.Adapter.Read(now, &fresh) != nil {
+		return true // the pass reports it
+	}
+	sameOwner := func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
+	sameCondition := func(a, b metav1.Condition) bool {
+		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
+	}
+	return old.Deleting != fresh.Deleting || old.Generation != fresh.Generation || old.Node != fresh.Node ||
+		!maps.Equal(old.Labels, fresh.Labels) || !maps.Equal(old.Annotations, fresh.Annotations) ||
+		!slices.EqualFunc(old.OwnerReferences, fresh.OwnerReferences, sameOwner) ||
+		!slices.EqualFunc(old.Conditions, fresh.Conditions, sameCondition)
+}
+
+// setsOfMachine returns the set that controls a Machine, or those that may adopt it.
+func (r *Reconciler) setsOfMachine(ctx context.Context, machine client.Object) []reconcile.Request {
+	gvk := r.kinds.Set.GVK
+	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
+		if owner.Kind != gvk.Kind || groupOf(owner.APIVersion) != gvk.Group {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.GetNamespace(), Name: owner.Name}}}
+	}
+	var requests []reconcile.Request
+	r.eachSet(ctx, machine.GetNamespace(), func(obj client.Object) {
+		var state contract.MachineSetState
+		if r.kinds.Set.Adapter.Read(obj, &state) != nil {
+			return
+		}
+		if selector, err := selectorOf(&state); err == nil && selector.Matches(labels.Set(machine.GetLabels())) {
+			requests = append(requests, reconcile.Request{NamespacedName: state.Key})
+		}
+	})
+	return requests
+}

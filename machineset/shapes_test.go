@@ -1,0 +1,186 @@
+package machineset_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// worldOf has the kinds of sets and Machines served that a test brings along.
+func worldOf(t *testing.T, kinds machineset.Kinds) *world {
+	t.Helper()
+	w := newWorld(t, fake.Options{Kinds: []fake.ServedKind{
+		{GVK: kinds.Set.GVK, Status: kinds.Set.StatusSubresource}, {GVK: kinds.Machine.GVK, Status: kinds.Machine.StatusSubresource},
+	}})
+	w.kinds = kinds
+	return w
+}
+
+func TestSetsOfTheOlderVersionRefersAsThatDoes(t *testing.T) {
+	t.Parallel()
+	kinds, err := machineset.ClusterAPI(contract.V1Beta1)
+	require.NoError(t, err)
+	w := worldOf(t, kinds).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 2)
+	require.NoError(t, unstructured.SetNestedField(set.Object, int64(0), "spec", "minReadySeconds"))
+	require.NoError(t, unstructured.SetNestedField(set.Object, "30s", "spec", "template", "spec", "nodeDrainTimeout"))
+	for _, path := range [][]string{{"bootstrap", "configRef"}, {"infrastructureRef"}} {
+		at := append([]string{"spec", "template", "spec"}, path...)
+		group, _, _ := unstructured.NestedString(set.Object, append(at, "apiGroup")...)
+		unstructured.RemoveNestedField(set.Object, append(at, "apiGroup")...)
+		require.NoError(t, unstructured.SetNestedField(set.Object, group+"/v1beta2", append(at, "apiVersion")...))
+	}
+	w.create(set)
+	w.has(set, 2)
+	machine := w.machines()[0]
+	ref, _, _ := unstructured.NestedStringMap(machine.Object, "spec", "infrastructureRef")
+	require.Equal(t, map[string]string{
+		"apiVersion": infraGVK().GroupVersion().String(), "kind": infraGVK().Kind, "name": machine.GetName(), "namespace": "default",
+	}, ref)
+	drain, _, _ := unstructured.NestedString(machine.Object, "spec", "nodeDrainTimeout")
+	require.Equal(t, "30s", drain)
+	w.eventually("count in both ways", func() string {
+		fresh := w.get(set)
+		for _, path := range [][]string{
+			{"readyReplicas"}, {"availableReplicas"}, {"fullyLabeledReplicas"}, {"v1beta2", "readyReplicas"}, {"v1beta2", "upToDateReplicas"},
+		} {
+			if got, _, _ := unstructured.NestedInt64(fresh.Object, append([]string{"status"}, path...)...); got != 2 {
+				return w.describe(set)
+			}
+		}
+		return ""
+	})
+}
+
+// A set of an embedder's own kind, whose Machines say themselves what they are made of: there are no templates to clone.
+func TestASetOfAnotherKindNeedsNoTemplates(t *testing.T) {
+	t.Parallel()
+	setGVK := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "ServerGroup"}
+	machineGVK := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}
+	layout, machine := *contract.MachineSetV1Beta2(), *contract.MachineV1Beta2()
+	layout.ClusterName, machine.ClusterName = contract.Field[string]{}, contract.Field[string]{}
+	kinds := machineset.Kinds{
+		Set: contract.Unstructured(setGVK, &layout), Machine: contract.Unstructured(machineGVK, &machine),
+		Maker: contract.UnstructuredMaker(&layout, machineGVK, &machine),
+	}
+	kinds.Set.StatusSubresource = false // and one that writes everything in one place
+	w := worldOf(t, kinds).live()
+	w.run(machineset.Options{MachineFinalizers: []string{}})
+	set := object(setGVK, "web")
+	set.Object["spec"] = map[string]any{
+		"replicas": int64(3), "template": map[string]any{"spec": map[string]any{"providerSpec": map[string]any{"size": "s"}}},
+	}
+	w.create(set)
+	w.eventually("have three Servers", func() string {
+		got, _, _ := unstructured.NestedInt64(w.get(set).Object, "status", "readyReplicas")
+		if len(w.machines()) != 3 || got != 3 {
+			return w.describe(set)
+		}
+		return ""
+	})
+	size, _, _ := unstructured.NestedString(w.machines()[0].Object, "spec", "providerSpec", "size")
+	require.Equal(t, "s", size)
+	require.Empty(t, w.machines()[0].GetFinalizers())
+	require.NoError(t, w.client.Delete(t.Context(), set))
+	w.eventually("all to go", func() string {
+		if w.get(set) != nil || len(w.machines()) > 0 {
+			return w.describe(set)
+		}
+		return ""
+	})
+}
+
+func TestASetIsAsCheapAsItCanBe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{StatusDelay: 500 * time.Millisecond})
+	set := w.set("workers", 40)
+	w.create(set)
+	w.has(set, 40)
+	count := map[string]int{}
+	for _, r := range w.store.Requests() {
+		if r.UserAgent == userAgent && r.IsWrite() && r.GVK.Kind != "Event" {
+			count[r.Verb+" "+r.GVK.Kind+r.Subresource]++
+		}
+	}
+	t.Log(count)
+	for _, kind := range []string{"Machine", infraGVK().Kind, bootstrapGVK().Kind} {
+		require.Equal(t, 40, count["create "+kind])
+		require.Zero(t, count["patch "+kind])
+	}
+	require.LessOrEqual(t, count["patch MachineSet"], 4, "finalizer, names, and that they are used")
+	require.LessOrEqual(t, count["patch MachineSetstatus"], 6)
+	quiet := 0
+	w.eventually("come to rest", func() string {
+		w.store.ResetRequests()
+		time.Sleep(200 * time.Millisecond)
+		if w.store.CountRequests(func(r fake.Request) bool { return r.UserAgent == userAgent && r.Verb != "watch" }) > 0 {
+			quiet = 0
+			return "it still makes requests"
+		}
+		if quiet++; quiet < 5 {
+			return "not quiet for long enough"
+		}
+		return ""
+	})
+}
+
+func TestASetFollowsItsClusterAndWaitsForItsControlPlane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	plane := schema.GroupVersionKind{Group: "controlplane.cluster.x-k8s.io", Version: "v1beta2", Kind: "FakeControlPlane"}
+	w.create(fake.CRD(plane, contract.V1Beta2))
+	control := object(plane, "demo")
+	control.Object["spec"] = map[string]any{"version": "v1.36.3"}
+	w.create(control)
+	cluster := fake.Cluster("demo", fake.WithField(true, "spec", "paused"),
+		fake.WithField(map[string]any{"apiGroup": plane.Group, "kind": plane.Kind, "name": "demo"}, "spec", "controlPlaneRef"))
+	w.create(cluster)
+	mgr := w.manager(userAgent)
+	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
+	require.NoError(t, err)
+	ports := machineset.PortsFromManager(mgr)
+	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+	r, err := machineset.New(w.kinds, ports, machineset.Options{StatusDelay: -1})
+	require.NoError(t, err)
+	require.NoError(t, r.AddToManager(t.Context(), mgr))
+	w.start(mgr)
+	set := w.set("workers", 2)
+	w.create(set)
+	w.conditionSays(set, machineset.ConditionPaused, "Cluster spec.paused is set to true")
+	require.Empty(t, w.get(set).GetFinalizers())
+	w.change(cluster, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "paused") })
+	w.conditionSays(set, machineset.ConditionScalingUp, "the control plane is being provisioned")
+	require.Empty(t, w.machines())
+	w.change(set, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{scale.SkipPreflightAnnotation: scale.CheckAll})
+	})
+	w.has(set, 2)
+	owner := func(obj *unstructured.Unstructured) []metav1.OwnerReference { return w.get(obj).GetOwnerReferences() }
+	require.Equal(t, cluster.GetUID(), owner(set)[0].UID, "nobody else owns it")
+	require.Equal(t, cluster.GetUID(), owner(w.template(infraGVK()))[0].UID)
+	require.Equal(t, "demo", w.get(set).GetLabels()[contract.ClusterNameLabel])
+
+	// A Cluster that is gone leaves nobody who could have paused a set in deletion.
+	require.NoError(t, w.client.Delete(t.Context(), cluster, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	w.conditionSays(set, machineset.ConditionPaused, "does not exist")
+	require.NoError(t, w.client.Delete(t.Context(), set))
+	w.eventually("the set to go", func() string {
+		if w.get(set) != nil {
+			return w.describe(set)
+		}
+		return ""
+	})
+}

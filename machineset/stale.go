@@ -1,0 +1,92 @@
+package machineset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+const (
+	// staleAfter is when a deletion has lasted for so long that a set names the Machine.
+	staleAfter = 15 * time.Minute
+	// drainSlowAfter is when a drain has lasted for so long that it counts as the cause.
+	drainSlowAfter = 5 * time.Minute
+	// reasonDrainingNode is the reason of a Machine's condition Deleting during its drain.
+	reasonDrainingNode = "DrainingNode"
+)
+
+// delays are what the messages of drains mean, in the order in which they are told.
+func delays() []struct{ said, means string } {
+	return []struct{ said, means string }{
+		{"cannot evict pod as it would violate the pod's disruption budget.", "PodDisruptionBudgets"},
+		{"deletionTimestamp set, but still not removed from the Node", "Pods not terminating"},
+		{"failed to evict Pod", "Pod eviction errors"},
+		{"waiting for completion", "Pods not completed yet"},
+	}
+}
+
+// stale is the line about Machines whose deletion lasts long, empty without any, and when the next one joins them. Rule: Cluster
+// API's aggregateStaleMachines.
+func (f statusFacts) stale() (string, time.Duration) {
+	var names []string
+	again := time.Duration(0)
+	causes := map[string]bool{}
+	for _, m := range f.Machines {
+		if m.Deleting.IsZero() {
+			continue
+		}
+		since := f.Now.Sub(m.Deleting)
+		if since <= staleAfter {
+			again = soonest(again, staleAfter-since+time.Second)
+			continue
+		}
+		names = append(names, m.Key.Name)
+		f.causesOf(m, causes)
+	}
+	if len(names) == 0 {
+		return "", again
+	}
+	message := "\n* " + machinesAre(names) + "in deletion since more than 15m"
+	var told []string
+	for _, d := range delays() {
+		if causes[d.means] {
+			told = append(told, d.means)
+		}
+	}
+	if len(told) > 0 {
+		message += ", delay likely due to " + strings.Join(told, ", ")
+	}
+	return message, again
+}
+
+func (f statusFacts) causesOf(m *contract.MachineState, into map[string]bool) {
+	c, found := findCondition(m.Conditions, machineDeleting)
+	if !found || c.Status != metav1.ConditionTrue || c.Reason != reasonDrainingNode || m.DrainStarted.IsZero() ||
+		f.Now.Sub(m.DrainStarted) <= drainSlowAfter {
+		return
+	}
+	for _, d := range delays() {
+		if strings.Contains(c.Message, d.said) {
+			into[d.means] = true
+		}
+	}
+}
+
+// machinesAre begins a sentence about Machines, three of which are named.
+func machinesAre(names []string) string {
+	names = slices.Sorted(slices.Values(names))
+	subject, verb := "Machines ", " are "
+	if len(names) == 1 {
+		subject, verb = "Machine ", " is "
+	}
+	listed := strings.Join(names[:min(len(names), maxNames)], ", ")
+	if more := len(names) - maxNames; more > 0 {
+		listed += fmt.Sprintf(", ... (%d more)", more)
+	}
+	return subject + listed + verb
+}

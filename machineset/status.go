@@ -1,0 +1,224 @@
+package machineset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// statusFacts are what the status of a set depends on.
+type statusFacts struct {
+	Set *contract.MachineSetState
+	// Machines are those that the set controls, those in deletion included. Unobserved: they could not be read.
+	Machines   []*contract.MachineState
+	Unobserved bool
+	// Selector is the selector as text, and TemplateLabels are the labels that new Machines get.
+	Selector       string
+	TemplateLabels map[string]string
+	// Missing are the kinds of the templates that do not exist, bootstrap before infrastructure; Blocked is what else keeps the set
+	// from creating.
+	Missing, Blocked []string
+	Now              time.Time
+}
+
+// counters are the numbers of a status.
+type counters struct {
+	Replicas, Ready, Available, UpToDate   int32
+	FullyLabeled, NodeReady, NodeAvailable int32
+}
+
+// upToDateGrace is for how long a new Machine may have no condition UpToDate without being counted as unknown, so that the set's
+// condition does not flicker. Rule: Cluster API's setMachinesUpToDateCondition.
+const upToDateGrace = 10 * time.Second
+
+// count counts. A Machine that is changed in place is neither ready nor available nor up to date, whatever it says of itself.
+func (f statusFacts) count() counters {
+	c := counters{Replicas: int32(len(f.Machines))}
+	for _, m := range f.Machines {
+		if contains(m.Labels, f.TemplateLabels) {
+			c.FullyLabeled++
+		}
+		if ready, found := findCondition(m.Conditions, machineNodeReady); found && ready.Status == metav1.ConditionTrue {
+			c.NodeReady++
+			if !f.Now.Before(ready.LastTransitionTime.Add(f.Set.Template.MinReady.Or(0))) {
+				c.NodeAvailable++
+			}
+		}
+		if m.UpdatingInPlace() {
+			continue
+		}
+		for kind, n := range map[string]*int32{
+			contract.ConditionReady: &c.Ready, contract.ConditionAvailable: &c.Available, machineUpToDate: &c.UpToDate,
+		} {
+			if says(m.Conditions, kind, metav1.ConditionTrue) {
+				*n++
+			}
+		}
+	}
+	return c
+}
+
+func contains(have, want map[string]string) bool {
+	for key, value := range want {
+		if got, found := have[key]; !found || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// conditions are those of the set, the condition Paused aside, and when time alone changes what they say, zero when it does not.
+// Types, reasons and messages are Cluster API's.
+func (f statusFacts) conditions() ([]metav1.Condition, time.Duration) {
+	if f.Unobserved {
+		all := make([]metav1.Condition, 0, 6)
+		for _, kind := range []string{
+			ConditionScalingUp, ConditionScalingDown, ConditionMachinesReady, ConditionMachinesUpToDate, ConditionRemediating, ConditionDeleting,
+		} {
+			all = append(all, condition(kind, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
+		}
+		return all, 0
+	}
+	upToDate, again := f.upToDate()
+	stale, staleAgain := f.stale()
+	return []metav1.Condition{f.scalingUp(), f.scalingDown(stale), f.ready(), upToDate, f.remediating(), f.deleting(stale)}, soonest(again, staleAgain)
+}
+
+// desired is how many Machines there shall be: a set in deletion wants none.
+func (f statusFacts) desired() (int32, bool) {
+	desired, known := f.Set.Replicas.Get()
+	if !f.Set.Deleting.IsZero() {
+		desired = 0
+	}
+	return desired, known
+}
+
+func (f statusFacts) scalingUp() metav1.Condition {
+	desired, known := f.desired()
+	if !known {
+		return condition(ConditionScalingUp, metav1.ConditionUnknown, ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+	}
+	missing := ""
+	switch len(f.Missing) {
+	case 0:
+	case 1:
+		missing = f.Missing[0] + " does not exist"
+	default:
+		missing = strings.Join(f.Missing, " and ") + " do not exist"
+	}
+	current := int32(len(f.Machines))
+	if current >= desired {
+		message := ""
+		if f.Set.Deleting.IsZero() && missing != "" {
+			message = "Scaling up would be blocked because " + missing
+		}
+		return condition(ConditionScalingUp, metav1.ConditionFalse, ReasonNotScalingUp, message)
+	}
+	message := fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
+	blocked := slices.Clone(f.Blocked)
+	if missing != "" {
+		blocked = append(blocked, missing)
+	}
+	if len(blocked) > 0 {
+		message += " is blocked because:\n* " + strings.Join(blocked, "\n* ")
+	}
+	return condition(ConditionScalingUp, metav1.ConditionTrue, ReasonScalingUp, message)
+}
+
+func (f statusFacts) scalingDown(stale string) metav1.Condition {
+	desired, known := f.desired()
+	if !known {
+		return condition(ConditionScalingDown, metav1.ConditionUnknown, ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+	}
+	current := int32(len(f.Machines))
+	if current <= desired {
+		return condition(ConditionScalingDown, metav1.ConditionFalse, ReasonNotScalingDown, "")
+	}
+	return condition(ConditionScalingDown, metav1.ConditionTrue, ReasonScalingDown,
+		fmt.Sprintf("Scaling down from %d to %d replicas", current, desired)+stale)
+}
+
+func (f statusFacts) ready() metav1.Condition {
+	if len(f.Machines) == 0 {
+		return condition(ConditionMachinesReady, metav1.ConditionTrue, ReasonNoReplicas, "")
+	}
+	return aggregation{contract.ConditionReady, ConditionMachinesReady, ReasonNotReady, ReasonReadyUnknown, ReasonReady}.of(f.Machines)
+}
+
+func (f statusFacts) upToDate() (metav1.Condition, time.Duration) {
+	var counted []*contract.MachineState
+	again := time.Duration(0)
+	for _, m := range f.Machines {
+		age := f.Now.Sub(m.Created)
+		if _, found := findCondition(m.Conditions, machineUpToDate); found || age > upToDateGrace {
+			counted = append(counted, m)
+			continue
+		}
+		again = soonest(again, upToDateGrace-age+time.Second)
+	}
+	if len(counted) == 0 {
+		return condition(ConditionMachinesUpToDate, metav1.ConditionTrue, ReasonNoReplicas, ""), again
+	}
+	return aggregation{machineUpToDate, ConditionMachinesUpToDate, ReasonNotUpToDate, ReasonUpToDateUnknown, ReasonUpToDate}.of(counted), again
+}
+
+// remediating tells of Machines that a health check has found wanting. Nobody but a health check asks for a remediation.
+func (f statusFacts) remediating() metav1.Condition {
+	var remediated []*contract.MachineState
+	var unhealthy []string
+	for _, m := range f.Machines {
+		if !says(m.Conditions, machineHealthCheckSucceeded, metav1.ConditionFalse) {
+			continue
+		}
+		unhealthy = append(unhealthy, m.Key.Name)
+		if says(m.Conditions, machineOwnerRemediated, metav1.ConditionFalse) {
+			remediated = append(remediated, m)
+		}
+	}
+	if len(remediated) == 0 {
+		message := ""
+		if len(unhealthy) > 0 {
+			message = machinesAre(unhealthy) + "not healthy (not to be remediated by MachineSet)"
+		}
+		return condition(ConditionRemediating, metav1.ConditionFalse, ReasonNotRemediating, message)
+	}
+	c := aggregation{source: machineOwnerRemediated, target: ConditionRemediating}.of(remediated)
+	return condition(ConditionRemediating, metav1.ConditionTrue, ReasonRemediating, c.Message)
+}
+
+func (f statusFacts) deleting(stale string) metav1.Condition {
+	if f.Set.Deleting.IsZero() {
+		return condition(ConditionDeleting, metav1.ConditionFalse, ReasonNotDeleting, "")
+	}
+	message := "Deletion completed"
+	switch n := len(f.Machines); {
+	case n == 1:
+		message = "Deleting 1 Machine" + stale
+	case n > 1:
+		message = fmt.Sprintf("Deleting %d Machines", n) + stale
+	}
+	return condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, message)
+}
+
+// blockedBy turns holds into what the condition ScalingUp says of them.
+func blockedBy(holds []scale.Hold) []string {
+	all := make([]string, 0, len(holds))
+	for _, h := range holds {
+		all = append(all, h.Message)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func soonest(a, b time.Duration) time.Duration {
+	if a <= 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,112 @@
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// sweep deletes what was made for Machines that never came about: their slots were given up, or burnt. It looks once in the life of
+// a process, and whenever slots were given up. What belongs to a slot that is still taken, or to a Machine, stays.
+func (p *pass) sweep(ctx context.Context, ledger scale.Ledger) error {
+	mem := p.mem()
+	if mem.swept && p.decision.Abandon == 0 {
+		return nil
+	}
+	complete := true
+	for _, template := range []contract.Ref{p.state.Template.Bootstrap, p.state.Template.Infrastructure} {
+		kind, isTemplate := strings.CutSuffix(template.Kind, contract.TemplateSuffix)
+		if !isTemplate || template.Group == "" || kind == "" {
+			continue
+		}
+		swept, err := p.sweepKind(ctx, schema.GroupKind{Group: template.Group, Kind: kind}, ledger)
+		if err != nil {
+			return err
+		}
+		complete = complete && swept
+	}
+	mem.swept = complete
+	return nil
+}
+
+// sweepKind returns false when the kind could not be looked at yet.
+func (p *pass) sweepKind(ctx context.Context, gk schema.GroupKind, ledger scale.Ledger) (bool, error) {
+	resolved, err := p.env.tracker.Contract(ctx, gk)
+	if _, mended := external.KindProblem(err); mended {
+		return true, nil // without its kind there are no objects
+	}
+	if err != nil {
+		return false, err
+	}
+	gvk := gk.WithVersion(resolved.APIVersion)
+	probe := &unstructured.Unstructured{}
+	probe.SetGroupVersionKind(gvk)
+	synced, err := p.env.tracker.Ensure(ctx, probe, p.state.Key)
+	if err != nil || !synced {
+		p.requeue(external.UnsyncedRetry)
+		return false, err
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	err = p.env.ports.Cache.List(ctx, list, client.InNamespace(p.state.Key.Namespace),
+		client.MatchingLabels{contract.SetNameLabel: contract.LabelValue(p.state.Key.Name)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return false, fmt.Errorf("list %s objects: %w", gk, err)
+	}
+	var errs []error
+	for i := range list.Items {
+		if p.leftOver(&list.Items[i], ledger) {
+			errs = append(errs, p.removePart(ctx, &list.Items[i]))
+		}
+	}
+	return true, errors.Join(errs...)
+}
+
+// leftOver reports whether an object was made for a slot of this set that no Machine will ever have.
+func (p *pass) leftOver(part *unstructured.Unstructured, ledger scale.Ledger) bool {
+	annotations := part.GetAnnotations()
+	slot, err := strconv.ParseInt(annotations[scale.SlotAnnotation], 10, 64)
+	switch {
+	case err != nil, annotations[scale.SetUIDAnnotation] != string(p.state.UID), part.GetDeletionTimestamp() != nil:
+		return false
+	case slot >= ledger.Next: // the read of the set is older than this object
+		return false
+	case slices.ContainsFunc(ledger.Pending, func(e scale.Entry) bool { return e.Slot == slot }):
+		return false
+	case slices.ContainsFunc(part.GetOwnerReferences(), p.isMachine):
+		return false
+	}
+	return !slices.ContainsFunc(p.observed, func(m *member) bool { return m.state.Key.Name == part.GetName() })
+}
+
+func (p *pass) isMachine(ref metav1.OwnerReference) bool {
+	gvk := p.env.kinds.Machine.GVK
+	return ref.Kind == gvk.Kind && groupOf(ref.APIVersion) == gvk.Group
+}
+
+// removePart deletes an object unless there is a Machine of its name after all, as the API server itself says, or the object has
+// changed.
+func (p *pass) removePart(ctx context.Context, part *unstructured.Unstructured) error {
+	gone, err := external.ConfirmAbsent(ctx, p.env.ports.APIReader, p.env.kinds.Machine.GVK, p.key(part.GetName()))
+	if err != nil || !gone {
+		return err
+	}
+	uid := part.GetUID()
+	only := client.Preconditions{UID: &uid, ResourceVersion: new(part.GetResourceVersion())}
+	if err := client.IgnoreNotFound(p.env.ports.Client.Delete(ctx, part.DeepCopy(), only)); err != nil {
+		return fmt.Errorf("delete %s %s: %w", part.GetKind(), p.key(part.GetName()), err)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package machineset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Reasons of holds: why a set creates nothing for now.
+const (
+	ReasonCreationDisabled = "CreationDisabled"
+	ReasonTemplateMissing  = "TemplateMissing"
+	ReasonTemplateUnread   = "TemplateUnread"
+	ReasonSelectorMismatch = "SelectorDoesNotMatchTemplate"
+	ReasonNaming           = "MachineNamingInvalid"
+)
+
+// preflightRetry is when checks before a creation are made again. Rule: Cluster API's preflightFailedRequeueAfter.
+const preflightRetry = 15 * time.Second
+
+// templates are what the objects of new Machines are cloned from.
+type templates struct{ bootstrap, infrastructure external.Object }
+
+// observeTemplates looks the templates up that new Machines need. One that does not exist keeps the set from creating.
+func (p *pass) observeTemplates(ctx context.Context) error {
+	if !p.state.Deleting.IsZero() {
+		return nil
+	}
+	var err error
+	if p.templates.bootstrap, err = p.template(ctx, p.state.Template.Bootstrap); err != nil {
+		return err
+	}
+	p.templates.infrastructure, err = p.template(ctx, p.state.Template.Infrastructure)
+	return err
+}
+
+func (p *pass) template(ctx context.Context, ref contract.Ref) (external.Object, error) {
+	found, err := p.env.tracker.Get(ctx, p.state.Key, ref)
+	if err != nil {
+		return found, err
+	}
+	p.requeue(found.RetryAfter)
+	switch found.Presence {
+	case external.NotReferenced:
+		return found, nil
+	case external.Present:
+		return found, p.ownTemplate(ctx, found)
+	case external.Absent:
+		p.hold(ReasonTemplateMissing, ref.Kind+" does not exist")
+	case external.Unread, external.KindMissing:
+		message := found.Problem.Message
+		if message == "" {
+			message = fmt.Sprintf("%s %s could not be read yet", ref.Kind, ref.Name)
+		}
+		p.hold(ReasonTemplateUnread, message)
+	}
+	return found, nil
+}
+
+func (p *pass) hold(reason, message string) {
+	p.holds = append(p.holds, scale.Hold{Reason: reason, Message: message})
+}
+
+// ownTemplate has the Cluster own a template, so that it goes, and moves, with the Cluster. Rule: Cluster API's
+// reconcileExternalTemplateReference.
+func (p *pass) ownTemplate(ctx context.Context, found external.Object) error {
+	if !p.clusterStays() || found.Deleting() || p.env.writer.Behind(found.Object) ||
+		!strings.HasSuffix(found.Ref.Kind, contract.TemplateSuffix) {
+		return nil
+	}
+	version, kind := p.cluster.GVK.ToAPIVersionAndKind()
+	ref := metav1.OwnerReference{APIVersion: version, Kind: kind, Name: p.cluster.State.Key.Name, UID: p.cluster.State.UID}
+	owners := found.Object.GetOwnerReferences()
+	if slices.ContainsFunc(owners, func(have metav1.OwnerReference) bool { return have.UID == ref.UID }) {
+		return nil
+	}
+	owners = slices.DeleteFunc(slices.Clone(owners), func(have metav1.OwnerReference) bool {
+		return have.Kind == kind && have.Name == ref.Name && groupOf(have.APIVersion) == p.cluster.GVK.Group
+	})
+	written := &unstructured.Unstructured{}
+	written.SetGroupVersionKind(found.GVK)
+	written.SetNamespace(found.Object.GetNamespace())
+	written.SetName(found.Object.GetName())
+	body := map[string]any{"metadata": map[string]any{
+		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(), "ownerReferences": append(owners, ref),
+	}}
+	if err := p.env.writer.Patch(ctx, written, body, false); err != nil {
+		return fmt.Errorf("have Cluster own %s %s: %w", found.Ref.Kind, found.Ref.Name, client.IgnoreNotFound(err))
+	}
+	return nil
+}
+
+// observeHolds finds out what else keeps the set from creating.
+func (p *pass) observeHolds(ctx context.Context) error {
+	if !p.state.Deleting.IsZero() {
+		return nil
+	}
+	if p.state.Annotations[DisableCreateAnnotation] == "true" {
+		p.hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
+	}
+	if want := machineLabels(&p.state); !p.selector.Matches(labels.Set(want)) {
+		p.hold(ReasonSelectorMismatch, fmt.Sprintf("spec.selector %s does not match the labels of spec.template: new Machines would not be the set's own",
+			p.selector))
+	}
+	facts, known, err := p.preflight(ctx)
+	if err != nil {
+		return fmt.Errorf("preflight checks: %w", err)
+	}
+	if !known {
+		return nil
+	}
+	failed, err := scale.Preflight(facts)
+	if err != nil {
+		return fmt.Errorf("preflight checks: %w", err)
+	}
+	if len(failed) > 0 {
+		p.holds = append(p.holds, failed...)
+		p.requeue(preflightRetry)
+	}
+	return nil
+}
+
+// missing are the kinds of the templates that do not exist, and blocked is what else keeps the set from creating.
+func (p *pass) missing() (missing, blocked []string) {
+	for _, t := range []external.Object{p.templates.bootstrap, p.templates.infrastructure} {
+		if t.Presence == external.Absent {
+			missing = append(missing, t.Ref.Kind)
+		}
+	}
+	return missing, blockedBy(slices.DeleteFunc(slices.Clone(p.holds), func(h scale.Hold) bool { return h.Reason == ReasonTemplateMissing }))
+}

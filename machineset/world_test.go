@@ -1,0 +1,306 @@
+package machineset_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+const userAgent = "machinist-under-test"
+
+var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) })
+
+func kindsOf(t *testing.T) machineset.Kinds {
+	t.Helper()
+	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	return kinds
+}
+
+func templateOf(gvk schema.GroupVersionKind) schema.GroupVersionKind {
+	return gvk.GroupVersion().WithKind(gvk.Kind + contract.TemplateSuffix)
+}
+
+func infraGVK() schema.GroupVersionKind     { return fake.InfraMachineGVK(contract.V1Beta2) }
+func bootstrapGVK() schema.GroupVersionKind { return fake.BootstrapConfigGVK(contract.V1Beta2) }
+
+// world is a store with somebody who looks after Machines, and templates for a set.
+type world struct {
+	t      *testing.T
+	store  *fake.Store
+	client client.WithWatch
+	kinds  machineset.Kinds
+	lives  *lives
+}
+
+func newWorld(t *testing.T, o fake.Options) *world {
+	t.Helper()
+	return newWorldWith(t, o, fake.AllLoops())
+}
+
+func newWorldWith(t *testing.T, o fake.Options, loops fake.Loops) *world {
+	t.Helper()
+	silence()
+	kinds := kindsOf(t)
+	o.Kinds = append(o.Kinds, fake.ServedKind{GVK: kinds.Set.GVK, Status: true}, fake.ServedKind{GVK: kinds.Machine.GVK, Status: true},
+		fake.ServedKind{GVK: fake.ClusterGVK(), Status: true})
+	store := fake.NewStore(o)
+	w := &world{t: t, store: store, client: store.Client(), kinds: kinds}
+	for _, gvk := range []schema.GroupVersionKind{infraGVK(), bootstrapGVK(), templateOf(infraGVK()), templateOf(bootstrapGVK())} {
+		w.create(fake.CRD(gvk, contract.V1Beta2))
+	}
+	w.create(w.template(infraGVK()), w.template(bootstrapGVK()))
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
+	settled := store.Start(ctx, loops)
+	t.Cleanup(func() { cancel(); settled() })
+	return w
+}
+
+// live starts somebody who looks after Machines.
+func (w *world) live() *world {
+	w.t.Helper()
+	w.lives = &lives{}
+	mgr := w.manager("lives")
+	require.NoError(w.t, w.lives.setup(mgr, w.kinds.Machine.GVK))
+	w.start(mgr)
+	return w
+}
+
+func (w *world) manager(agent string) ctrl.Manager {
+	w.t.Helper()
+	options := w.store.ManagerOptions(ctrl.Options{
+		Logger:     logr.Discard(),
+		Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 4},
+	})
+	rest := w.store.RESTConfig()
+	rest.UserAgent = agent
+	mgr, err := ctrl.NewManager(rest, options)
+	require.NoError(w.t, err)
+	return mgr
+}
+
+// start runs a manager until the test ends, or until it is stopped.
+func (w *world) start(mgr ctrl.Manager) (stop func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("manager: %v", err)
+		}
+	})
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// run starts the reconciler under test.
+func (w *world) run(options machineset.Options) (stop func()) {
+	w.t.Helper()
+	mgr := w.manager(userAgent)
+	if options.StatusDelay == 0 {
+		options.StatusDelay = 50 * time.Millisecond
+	}
+	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.kinds, options)
+	require.NoError(w.t, err)
+	return w.start(mgr)
+}
+
+func (w *world) create(objects ...client.Object) {
+	w.t.Helper()
+	for _, obj := range objects {
+		require.NoError(w.t, w.client.Create(w.t.Context(), obj))
+	}
+}
+
+func (w *world) template(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	u := object(templateOf(gvk), "workers")
+	u.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"size": "large"}}}
+	return u
+}
+
+func object(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(gvk)
+	u.SetNamespace("default")
+	u.SetName(name)
+	return u
+}
+
+// set returns a set that has templates, and a selector of its own.
+func (w *world) set(name string, replicas int64, options ...fake.Option) *unstructured.Unstructured {
+	u := object(w.kinds.Set.GVK, name)
+	ref := func(gvk schema.GroupVersionKind) map[string]any {
+		return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": "workers"}
+	}
+	u.Object["spec"] = map[string]any{
+		"clusterName": "demo", "replicas": replicas,
+		"selector": map[string]any{"matchLabels": map[string]any{"pool": name}},
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"pool": name, "tier": "a"}, "annotations": map[string]any{"note": "x"}},
+			"spec": map[string]any{
+				"clusterName": "demo", "version": "v1.36.3",
+				"bootstrap":         map[string]any{"configRef": ref(templateOf(bootstrapGVK()))},
+				"infrastructureRef": ref(templateOf(infraGVK())),
+			},
+		},
+	}
+	for _, option := range options {
+		option(u)
+	}
+	return u
+}
+
+func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	w.t.Helper()
+	fresh := &unstructured.Unstructured{}
+	fresh.SetGroupVersionKind(obj.GroupVersionKind())
+	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(obj), fresh)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(w.t, err)
+	return fresh
+}
+
+// change writes what a function does to an object, its status aside.
+func (w *world) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) {
+	w.t.Helper()
+	fresh := w.get(obj)
+	require.NotNil(w.t, fresh)
+	base := fresh.DeepCopy()
+	do(fresh)
+	require.NoError(w.t, w.client.Patch(w.t.Context(), fresh, client.MergeFrom(base)))
+}
+
+func (w *world) scale(set *unstructured.Unstructured, replicas int64) {
+	w.t.Helper()
+	w.change(set, fake.WithField(replicas, "spec", "replicas"))
+}
+
+func (w *world) list(gvk schema.GroupVersionKind) []unstructured.Unstructured {
+	w.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	require.NoError(w.t, w.client.List(w.t.Context(), list, client.InNamespace("default")))
+	return list.Items
+}
+
+func (w *world) machines() []unstructured.Unstructured {
+	w.t.Helper()
+	return w.list(w.kinds.Machine.GVK)
+}
+
+// eventually polls until check says nothing any more, and fails with what it said last.
+func (w *world) eventually(what string, check func() string) {
+	w.t.Helper()
+	last := ""
+	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == "", nil
+	})
+	if err != nil {
+		w.t.Fatalf("%s: %s", what, last)
+	}
+}
+
+// has waits until a set has so many Machines, all of them in its status, and nothing else is left of others.
+func (w *world) has(set *unstructured.Unstructured, n int) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("have %d Machines", n), func() string {
+		machines := w.machines()
+		going := 0
+		for i := range machines {
+			if machines[i].GetDeletionTimestamp() != nil {
+				going++
+			}
+		}
+		if len(machines) != n || going > 0 {
+			return fmt.Sprintf("there are %d, %d of them in deletion; %s", len(machines), going, w.describe(set))
+		}
+		for _, gvk := range []schema.GroupVersionKind{infraGVK(), bootstrapGVK()} {
+			if parts := len(w.list(gvk)); parts != n {
+				return fmt.Sprintf("there are %d of %s", parts, gvk.Kind)
+			}
+		}
+		if fresh := w.get(set); fresh != nil {
+			if got, _, _ := unstructured.NestedInt64(fresh.Object, "status", "replicas"); got != int64(n) {
+				return "its status says otherwise: " + w.describe(set)
+			}
+		}
+		return ""
+	})
+}
+
+func (w *world) describe(set *unstructured.Unstructured) string {
+	w.t.Helper()
+	fresh := w.get(set)
+	if fresh == nil {
+		return "the set is gone"
+	}
+	text := fmt.Sprintf("ledger %s, status %v", fresh.GetAnnotations()[scale.LedgerAnnotation], fresh.Object["status"])
+	return text
+}
+
+func (w *world) condition(set *unstructured.Unstructured, kind string) metav1.Condition {
+	w.t.Helper()
+	fresh := w.get(set)
+	if fresh == nil {
+		return metav1.Condition{}
+	}
+	c, _, err := contract.ConditionsAt("status", "conditions").Find(fresh.Object, kind)
+	require.NoError(w.t, err)
+	return c
+}
+
+// conditionSays waits for the message of a condition to contain a text.
+func (w *world) conditionSays(set *unstructured.Unstructured, kind, text string) metav1.Condition {
+	w.t.Helper()
+	var c metav1.Condition
+	w.eventually(kind+" to say "+text, func() string {
+		if c = w.condition(set, kind); !strings.Contains(c.Message, text) || c.Type == "" {
+			return fmt.Sprintf("it says %q; %s", c.Message, w.describe(set))
+		}
+		return ""
+	})
+	return c
+}
+
+// oneForEachSlot checks that no name was ever given to two machines: the provider is asked for a machine by an infrastructure object.
+func (w *world) oneForEachSlot() {
+	w.t.Helper()
+	made := map[string]int{}
+	for _, r := range w.store.Requests() {
+		if r.Verb == "create" && r.GVK.Kind == infraGVK().Kind && r.Code == 201 {
+			made[r.Name]++
+		}
+	}
+	require.NotEmpty(w.t, made)
+	for name, n := range made {
+		if n > 1 {
+			w.t.Errorf("%d infrastructure objects were made under the name %s", n, name)
+		}
+	}
+}
+
+func fake0() fake.Options { return fake.Options{} }
