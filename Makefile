@@ -31,6 +31,7 @@ SCENARIO ?=
 ARMS ?=
 MACHINES ?= 500
 SETSIZE ?= 300
+INSTANCES ?= 1000
 LIMITS ?=
 STEADY ?= 0s
 export BREAK ?=
@@ -81,6 +82,10 @@ bench-machine: control-plane ## Machines side by side with Cluster API on a real
 .PHONY: bench-set
 bench-set: control-plane ## One MachineSet scaled up and down side by side with Cluster API on a real control plane (SETSIZE=300, ROUNDS, ARMS=ours,capi)
 	$(GO) run ./examples/controlplane/setbench --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
+
+.PHONY: bench-pool
+bench-pool: control-plane ## A pool of instances side by side with Cluster API on a real control plane (INSTANCES=1000, ARMS=ours,capi)
+	$(GO) run ./examples/controlplane/poolbench --instances $(INSTANCES) --arms '$(ARMS)'
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)

@@ -5,6 +5,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
+// LeavingInstancesAnnotation of an InfraMachinePool names, by their provider IDs and separated by commas, the instances that its provider
+// is about to take away and for whose drain it waits. The Node of an instance that was drained has DrainedAnnotation with its own UID.
+// No contract of Cluster API has such a list: its pools are drained only where Machines stand for their instances.
+const LeavingInstancesAnnotation = "machinist.dev/leaving-instances"
+
 // InfraMachinePoolLayout says where an InfraMachinePool of one contract version keeps what a MachinePool reads of it.
 // Rule: contract page "InfraMachinePool". The tables returned by InfraMachinePool are shared: copy one to change it. The
 // tags are those of MachineLayout and say what the contract demands.

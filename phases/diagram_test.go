@@ -33,6 +33,8 @@ func TestDiagramsAreWhatTheTablesDo(t *testing.T) {
 		func(w io.Writer) error { return phases.Kubermatic().WriteDOT(w, phases.KubermaticLife()) })
 	add("gardener", func(w io.Writer) error { return phases.Gardener().WriteMermaid(w, phases.GardenerLife()) },
 		func(w io.Writer) error { return phases.Gardener().WriteDOT(w, phases.GardenerLife()) })
+	add("machinepool", func(w io.Writer) error { return phases.MachinePool().WriteMermaid(w, phases.MachinePoolLife()) },
+		func(w io.Writer) error { return phases.MachinePool().WriteDOT(w, phases.MachinePoolLife()) })
 	for name, do := range draw {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join("testdata", name)

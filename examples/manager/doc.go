@@ -16,7 +16,7 @@
 //
 // # Limits
 //
-// It acts on Machines only, and on Nodes of the cluster that it talks to or, with --workload-clusters, of those that Machines
+// It acts on Machines only, with --machinepools on MachinePools too, and on Nodes of the cluster that it talks to or, with --workload-clusters, of those that Machines
 // name. Clusters (--clusters), MachineSets and MachineDeployments, if there are any, it only reads: it does not look after them or
 // their control planes. It serves no webhooks.
 package main

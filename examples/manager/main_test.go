@@ -55,14 +55,14 @@ func TestFlagsAreTaken(t *testing.T) {
 		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
 		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--profiler-address=127.0.0.1:6060",
 		"--concurrency=3", "--kube-api-qps=20", "--workload-api-qps=5.5",
-		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--clusters=never", "--watch-filter=ours",
+		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--clusters=never", "--watch-filter=ours", "--machinepools",
 		"--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=", "--owner-references-enforced",
 	}, io.Discard)
 	require.NoError(t, err)
 	want := options{
 		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
 		metricsAddress: ":8080", profilerAddress: "127.0.0.1:6060", concurrency: 3, qps: 20, workloadQPS: 5.5, logFormat: "json",
-		verbosity: 2, workloadClusters: true, clusters: "never", watchFilter: "ours", ownersEnforced: true,
+		verbosity: 2, workloadClusters: true, clusters: "never", watchFilter: "ours", ownersEnforced: true, machinePools: true,
 		providerResources: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
@@ -149,6 +149,10 @@ func TestMissingCRDsAreExplained(t *testing.T) {
 	t.Parallel()
 	_, err := newManager(t.Context(), fake.NewStore(fake.Options{}).RESTConfig(), options{}, logr.Discard())
 	require.ErrorContains(t, err, "does not serve machines of cluster.x-k8s.io/v1beta2: install Cluster API's CRDs")
+	store := fake.NewStore(fake.Options{})
+	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
+	_, err = newManager(t.Context(), store.RESTConfig(), options{machinePools: true, clusters: clustersAuto}, logr.Discard())
+	require.ErrorContains(t, err, "does not serve machinepools of cluster.x-k8s.io/v1beta2")
 }
 
 func TestClustersAreReadIfTheyAreServedOrAskedFor(t *testing.T) {
@@ -184,10 +188,12 @@ func TestClustersAreReadIfTheyAreServedOrAskedFor(t *testing.T) {
 func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 	t.Parallel()
 	store := fake.NewStore(fake.Options{})
-	for _, gvk := range []schema.GroupVersionKind{fake.MachineGVK(), fake.ClusterGVK(), kindOf("MachineSet"), kindOf("MachineDeployment")} {
+	for _, gvk := range []schema.GroupVersionKind{
+		fake.MachineGVK(), fake.ClusterGVK(), kindOf("MachineSet"), kindOf("MachineDeployment"), fake.MachinePoolGVK(),
+	} {
 		require.NoError(t, store.Client().Create(t.Context(), fake.CRD(gvk)))
 	}
-	o, err := parse([]string{"--workload-clusters", "--watch-filter=ours", "--status-delay=0", "--health-probe-bind-address", freeAddress(t),
+	o, err := parse([]string{"--workload-clusters", "--machinepools", "--watch-filter=ours", "--status-delay=0", "--health-probe-bind-address", freeAddress(t),
 		"--metrics-bind-address", freeAddress(t)}, io.Discard)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -269,6 +275,8 @@ func TestTheClusterRoleCanBeApplied(t *testing.T) {
 
 func TestThePrintedRightsFollowTheFlags(t *testing.T) {
 	t.Parallel()
+	require.NotContains(t, rightsOf(t, "--print-rbac"), "cluster.x-k8s.io/machinepools")
+	require.Contains(t, rightsOf(t, "--print-rbac", "--machinepools")["cluster.x-k8s.io/machines"], "create", "pools make Machines")
 	far := rightsOf(t, "--print-rbac", "--workload-clusters")
 	require.Equal(t, []string{"get", "list", "watch"}, far["/secrets"], "kubeconfigs")
 	require.NotContains(t, far, "/nodes", "they are elsewhere")

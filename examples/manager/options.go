@@ -50,6 +50,7 @@ type options struct {
 	workloadClusters bool
 	clusters         string
 	machineSets      bool
+	machinePools     bool
 	watchFilter      string
 	workloadQPS      float64
 
@@ -71,6 +72,7 @@ drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must 
   go run ./examples/manager --leader-elect                       several replicas, one of which acts
   go run ./examples/manager --workload-clusters                  Nodes are in the clusters that Machines name, not in this one
   go run ./examples/manager --machinesets                        MachineSets too
+  go run ./examples/manager --machinepools                       MachinePools too
   go run ./examples/manager --clusters=never                     Machines have no Cluster objects, although their CRD is installed
 
 /healthz says that the process lives, /readyz that it has read the cluster once. SIGTERM ends it cleanly.
@@ -106,6 +108,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		"whether Machines follow the Cluster object that spec.clusterName names: nothing is done while it is paused, and without it only deletion; "+
 			"auto: if its kind is served when the manager starts; always; never: Machines have no Cluster objects")
 	flags.BoolVar(&o.machineSets, "machinesets", false, "keep MachineSets too: as many Machines of each as it asks for")
+	flags.BoolVar(&o.machinePools, "machinepools", false, "look after MachinePools too, whose CustomResourceDefinition must be installed")
 	flags.StringVar(&o.watchFilter, "watch-filter", "",
 		"look only after Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: after all")
 	flags.StringVar(&o.logFormat, "log-format", logText, "text or json, on stderr")

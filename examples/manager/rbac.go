@@ -12,6 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -30,6 +31,14 @@ func (o options) wiring() machine.Wiring {
 	return w
 }
 
+// poolWiring is that of pools. What they need where the Nodes are, Machines need too.
+func (o options) poolWiring() machinepool.Wiring {
+	return machinepool.Wiring{
+		Pool: ours(poolResource), Machines: ours(machineResource), StatusSubresource: true, References: o.providerResources,
+		Clusters: o.clusters != clustersNever, Drains: true, Events: true, OwnerReferencesEnforced: o.ownersEnforced,
+	}
+}
+
 func ours(resource string) schema.GroupResource {
 	return schema.GroupResource{Group: machineGVK().Group, Resource: resource}
 }
@@ -39,6 +48,9 @@ func clusterRole(o options) *rbacv1.ClusterRole {
 	rules := [][]rbacv1.PolicyRule{machine.PolicyRules(o.wiring())}
 	if o.machineSets {
 		rules = append(rules, machineset.PolicyRules(setWiring(o)))
+	}
+	if o.machinePools {
+		rules = append(rules, machinepool.PolicyRules(o.poolWiring()))
 	}
 	if o.workloadClusters {
 		rules = append(rules, cluster.PolicyRules())

@@ -19,6 +19,7 @@ type served struct {
 	clusters bool
 	rollouts bool // MachineSets and MachineDeployments
 	sets     bool
+	pools    bool
 }
 
 // lookAtServer asks once for what everything else depends on, so that the answer can be a sentence, and for what there is besides.
@@ -42,7 +43,9 @@ func lookAtServer(cfg *rest.Config) (served, error) {
 	if !has(machineResource) {
 		return served{}, notServed(cfg)
 	}
-	return served{clusters: has(clusterResource), sets: has(setResource), rollouts: has(setResource) && has("machinedeployments")}, nil
+	return served{
+		clusters: has(clusterResource), sets: has(setResource), rollouts: has(setResource) && has("machinedeployments"), pools: has(poolResource),
+	}, nil
 }
 
 func notServed(cfg *rest.Config) error {

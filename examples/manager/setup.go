@@ -50,6 +50,9 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 	if err := o.needsSets(has.sets); err != nil {
 		return nil, err
 	}
+	if o.machinePools && !has.pools {
+		return nil, fmt.Errorf("--machinepools: the API server does not serve %s of %s: install Cluster API's CRDs", poolResource, machineGVK().GroupVersion())
+	}
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -104,10 +107,18 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 	if err != nil {
 		return err
 	}
-	if err := r.AddToManager(ctx, mgr); err != nil || !o.machineSets {
+	if err := r.AddToManager(ctx, mgr); err != nil {
 		return err
 	}
-	return addSets(ctx, mgr, o, clusters)
+	if o.machineSets {
+		if err := addSets(ctx, mgr, o, clusters); err != nil {
+			return err
+		}
+	}
+	if o.machinePools {
+		return addPools(ctx, mgr, ports, options)
+	}
+	return nil
 }
 
 // portsFor are the ways to the Nodes: those of this cluster, or of the clusters that Machines name.

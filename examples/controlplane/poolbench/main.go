@@ -1,0 +1,113 @@
+// Command poolbench has the same MachinePool looked after by examples/manager and by Cluster API's manager, from its creation until all
+// its instances have a node reference and are ready, on a real control plane on this computer, and prints side by side what each of
+// them cost.
+//
+//	go run ./examples/controlplane/poolbench --instances 1000
+//
+// Requests are counted from the API server's audit log, so they are exact. Times depend on the computer and hold only beside the other
+// times of the same run.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
+)
+
+// ownName is what every line of progress and of trouble begins with.
+const ownName = "pool-bench"
+
+// armName is one of the programs that are compared.
+type armName string
+
+const (
+	armOurs armName = "ours"
+	armCAPI armName = "capi"
+)
+
+type options struct {
+	instances int
+	arms      []armName
+	steady    time.Duration
+	output    string
+}
+
+const usage = `poolbench compares how a pool of instances is looked after.
+
+  go run ./examples/controlplane/poolbench --instances 1000 --arms ours,capi
+
+Both reach the Nodes by the same kubeconfig Secret, without limits for their clients, and wait for the same contract provider. A target
+that was missed is said and is no failure of the run. Exit codes: 0 measured, 1 failed, 2 wrong flags.
+
+Flags:
+`
+
+// parse reads the flags. Help goes to out, and flag.ErrHelp is returned.
+func parse(args []string, out io.Writer) (options, error) {
+	var o options
+	var arms string
+	flags := flag.NewFlagSet("poolbench", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.IntVar(&o.instances, "instances", 1000, "instances of the pool")
+	flags.StringVar(&arms, "arms", "ours,capi", "what is measured, separated by commas: ours, capi")
+	flags.DurationVar(&o.steady, "steady", 30*time.Second, "for how long requests are counted when all is as it shall be")
+	flags.StringVar(&o.output, "output", "text", "text or json")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(out, usage)
+			flags.SetOutput(out)
+			flags.PrintDefaults()
+			return o, err
+		}
+		return o, fmt.Errorf("%w: %w", bench.ErrUsage, err)
+	}
+	if arms == "" {
+		arms = "ours,capi"
+	}
+	for arm := range strings.SplitSeq(arms, ",") {
+		if a := armName(arm); a == armOurs || a == armCAPI {
+			o.arms = append(o.arms, a)
+			continue
+		}
+		return o, fmt.Errorf("%w: --arms %q: give ours, capi or both", bench.ErrUsage, arms)
+	}
+	if o.instances < 1 || o.instances > 10000 {
+		return o, fmt.Errorf("%w: --instances %d: give 1 to 10000", bench.ErrUsage, o.instances)
+	}
+	if o.output != "text" && o.output != "json" {
+		return o, fmt.Errorf("%w: --output %q: give text or json", bench.ErrUsage, o.output)
+	}
+	return o, nil
+}
+
+func main() { bench.Main(run) }
+
+// run is main without the process.
+func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	return bench.Finish(ctx, ownName, compare(ctx, args, stdout, stderr), stderr)
+}
+
+// compare measures the arms one after the other, each on a fresh control plane.
+func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	say := bench.NewSay(stderr, ownName)
+	result := report{Host: bench.ThisHost(), Instances: o.instances}
+	for _, a := range o.arms {
+		f, err := measure(ctx, o, a, say)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a, err)
+		}
+		say("%s: %s", a, f)
+		result.Arms = append(result.Arms, f)
+	}
+	return bench.Print(stdout, stderr, o.output, result, result.table, result.target())
+}

@@ -1,0 +1,340 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/controlplane/bench"
+	"github.com/machinist-dev/machinist/examples/controlplane/capi"
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+const (
+	ourPackage  = "github.com/machinist-dev/machinist/examples/manager"
+	ourAgent    = "machinist-manager"
+	clusterName = "bench"
+	// limit ends a trial that does not come to its end.
+	limit = 15 * time.Minute
+	poll  = 200 * time.Millisecond
+	// settle is for how long nobody looks after all is as it shall be, so that what follows from the last Node is counted with it.
+	settle = 5 * time.Second
+)
+
+// trial is one arm on its own control plane.
+type trial struct {
+	options
+	arm    armName
+	agent  string
+	plane  *cluster.ControlPlane
+	client client.Client
+	say    bench.Say
+	// metrics is where the program tells how much CPU it has used.
+	metrics, ready string
+}
+
+// measure looks at one arm.
+func measure(ctx context.Context, o options, a armName, say bench.Say) (*figures, error) {
+	program, err := build(ctx, a, say)
+	if err != nil {
+		return nil, err
+	}
+	if a == armOurs {
+		defer func() { _ = os.RemoveAll(filepath.Dir(program)) }()
+	}
+	var f *figures
+	err = bench.OnControlPlane(ctx, say, cluster.Options{}, func(ctx context.Context, plane *cluster.ControlPlane) error {
+		t := &trial{options: o, arm: a, plane: plane, say: say}
+		var err error
+		f, err = t.run(ctx, program)
+		return err
+	})
+	return f, err
+}
+
+func build(ctx context.Context, a armName, say bench.Say) (string, error) {
+	if a == armCAPI {
+		return capi.BuildManager(ctx, say)
+	}
+	dir, err := os.MkdirTemp("", "poolbench-")
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "manager")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, ourPackage).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build %s: %w\n%s", ourPackage, err, out)
+	}
+	return program, nil
+}
+
+// run sets the scene up, starts the program, and lets it do its work.
+func (t *trial) run(ctx context.Context, program string) (*figures, error) {
+	admin := t.plane.Config()
+	admin.UserAgent = "poolbench"
+	var err error
+	if t.client, err = client.New(admin, client.Options{}); err != nil {
+		return nil, err
+	}
+	objects := &capi.Objects{Client: t.client, Plane: t.plane, Cluster: clusterName}
+	if err := objects.Install(ctx); err != nil {
+		return nil, err
+	}
+	crd := fake.CRD(fake.InfraMachinePoolGVK(contract.V1Beta1), contract.V1Beta1) // Cluster API reads status.ready alone
+	if err := cluster.InstallCRDs(ctx, t.plane.Config(), crd); err != nil {
+		return nil, err
+	}
+	stop, err := t.provide(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	process, err := t.start(program)
+	if err != nil {
+		return nil, err
+	}
+	defer process.Stop()
+	var f *figures
+	err = process.While(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not at its end after %s", limit))
+		defer cancel()
+		err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
+			_, err := fetch(ctx, t.ready)
+			return err == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait for the program to be ready: %w", context.Cause(ctx))
+		}
+		if f, err = t.lead(ctx); err != nil {
+			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		}
+		return nil
+	})
+	return f, err
+}
+
+// provide runs the provider in this process until stop is called.
+func (t *trial) provide(ctx context.Context) (stop func(), err error) {
+	to := t.plane.Config()
+	to.UserAgent = "poolbench-provider"
+	mgr, err := ctrl.NewManager(to, ctrl.Options{
+		Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{
+			SkipNameValidation: new(true), UsePriorityQueue: new(false), // it can hang when it is shut down: kubernetes-sigs/controller-runtime#3538
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start the provider: %w", err)
+	}
+	provider := fake.PoolInfrastructure{Contract: contract.V1Beta1, Batch: 100}
+	if err := provider.SetupWithManager(mgr); err != nil {
+		return nil, fmt.Errorf("start the provider: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.say("the provider: %v", err)
+		}
+	}, nil
+}
+
+// start starts the program, without limits for its client.
+func (t *trial) start(program string) (*bench.Process, error) {
+	var ports [2]int
+	for i := range ports {
+		var err error
+		if ports[i], err = bench.FreePort(); err != nil {
+			return nil, err
+		}
+	}
+	health, metrics := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	t.ready, t.metrics = "http://"+health+"/readyz", "http://"+metrics+"/metrics"
+	if t.arm == armCAPI {
+		t.agent = capi.UserAgent
+		return capi.StartManager(capi.ManagerOptions{
+			Program: program, Kubeconfig: t.plane.Kubeconfig(), Dir: t.plane.Dir(),
+			Flags: append(capi.Unlimited(), "--health-addr="+health, "--diagnostics-address="+metrics),
+		})
+	}
+	t.agent = ourAgent
+	return bench.StartProcess("our manager", filepath.Join(t.plane.Dir(), "manager.log"), nil, program, "--machinepools", "--workload-clusters",
+		"--kubeconfig="+t.plane.Kubeconfig(), "--health-probe-bind-address="+health, "--metrics-bind-address="+metrics)
+}
+
+// lead creates the pool, waits until it is as it shall be, and counts.
+func (t *trial) lead(ctx context.Context) (*figures, error) {
+	if err := bench.Sleep(ctx, settle); err != nil {
+		return nil, err
+	}
+	mark, err := t.plane.Audit().Mark()
+	if err != nil {
+		return nil, err
+	}
+	before, err := t.cpu(ctx)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	pool := t.pool()
+	for _, obj := range []client.Object{fake.InfraMachinePool(contract.V1Beta1, "pool"), pool} {
+		if err := t.client.Create(ctx, obj); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.arrives(ctx, pool); err != nil {
+		return nil, err
+	}
+	f := &figures{Arm: t.arm, Seconds: time.Since(start).Seconds(), Requests: map[string]int{}}
+	if err := bench.Sleep(ctx, settle); err != nil {
+		return nil, err
+	}
+	after, err := t.cpu(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.CPUSeconds = after - before
+	sent, err := t.sent(mark)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range sent {
+		f.Requests[strings.TrimSuffix(e.Verb+" "+e.Resource+"/"+e.Subresource, "/")]++
+	}
+	if mark, err = t.plane.Audit().Mark(); err != nil {
+		return nil, err
+	}
+	if err := bench.Sleep(ctx, t.steady); err != nil {
+		return nil, err
+	}
+	if sent, err = t.sent(mark); err != nil {
+		return nil, err
+	}
+	f.Steady = float64(len(sent)) / t.steady.Minutes()
+	f.Reordered, err = t.reorder(ctx)
+	return f, err
+}
+
+// reorders is how often the provider lists the same instances in another order.
+const reorders = 10
+
+// reorder counts the requests while it does.
+func (t *trial) reorder(ctx context.Context) (int, error) {
+	mark, err := t.plane.Audit().Mark()
+	if err != nil {
+		return 0, err
+	}
+	infra := fake.InfraMachinePool(contract.V1Beta1, "pool")
+	for range reorders {
+		if err := t.client.Get(ctx, client.ObjectKeyFromObject(infra), infra); err != nil {
+			return 0, err
+		}
+		base := infra.DeepCopy()
+		list, _, err := unstructured.NestedStringSlice(infra.Object, "spec", "providerIDList")
+		if err != nil {
+			return 0, err
+		}
+		slices.Reverse(list)
+		if err := unstructured.SetNestedStringSlice(infra.Object, list, "spec", "providerIDList"); err != nil {
+			return 0, err
+		}
+		if err := t.client.Patch(ctx, infra, client.MergeFrom(base)); err != nil {
+			return 0, err
+		}
+		if err := bench.Sleep(ctx, time.Second); err != nil {
+			return 0, err
+		}
+	}
+	if err := bench.Sleep(ctx, settle); err != nil {
+		return 0, err
+	}
+	sent, err := t.sent(mark)
+	return len(sent), err
+}
+
+// pool is what is looked after: its bootstrap data are its user's.
+func (t *trial) pool() *unstructured.Unstructured {
+	infra := fake.InfraMachinePoolGVK(contract.V1Beta1)
+	return fake.MachinePool("pool", int64(t.instances),
+		fake.WithField(clusterName, "spec", "clusterName"), fake.WithField(clusterName, "spec", "template", "spec", "clusterName"),
+		fake.WithField(map[string]any{"dataSecretName": clusterName + "-kubeconfig"}, "spec", "template", "spec", "bootstrap"),
+		fake.WithField(map[string]any{"apiGroup": infra.Group, "kind": infra.Kind, "name": "pool"}, "spec", "template", "spec", "infrastructureRef"))
+}
+
+// arrives waits until the pool is Running and all instances have a reference.
+func (t *trial) arrives(ctx context.Context, pool *unstructured.Unstructured) error {
+	said := time.Now()
+	return wait.PollUntilContextCancel(ctx, poll, false, func(ctx context.Context) (bool, error) {
+		fresh := &unstructured.Unstructured{}
+		fresh.SetGroupVersionKind(pool.GroupVersionKind())
+		if err := t.client.Get(ctx, client.ObjectKeyFromObject(pool), fresh); err != nil {
+			return false, err
+		}
+		phase, _, _ := unstructured.NestedString(fresh.Object, "status", "phase")
+		refs, _, _ := unstructured.NestedSlice(fresh.Object, "status", "nodeRefs")
+		if time.Since(said) > 10*time.Second {
+			t.say("%s: %s, %d of %d references", t.arm, phase, len(refs), t.instances)
+			said = time.Now()
+		}
+		return phase == "Running" && len(refs) == t.instances, nil
+	})
+}
+
+// sent are the requests of the program, without watches, which end by themselves and are opened again, and Leases.
+func (t *trial) sent(mark cluster.AuditMark) (cluster.AuditEvents, error) {
+	events, err := t.plane.Audit().Since(mark)
+	if err != nil {
+		return nil, err
+	}
+	return events.From(t.agent).Where(func(e cluster.AuditEvent) bool { return e.Verb != "watch" && e.Resource != "leases" }), nil
+}
+
+// cpu is how many seconds of CPU the program has used.
+func (t *trial) cpu(ctx context.Context) (float64, error) {
+	text, err := fetch(ctx, t.metrics)
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(text) {
+		if value, found := strings.CutPrefix(string(line), "process_cpu_seconds_total "); found {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("%s has no process_cpu_seconds_total", t.metrics)
+}
+
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return io.ReadAll(response.Body)
+}

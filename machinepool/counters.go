@@ -1,0 +1,91 @@
+package machinepool
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// counts are how many instances are how far.
+type counts struct {
+	Ready, Available, UpToDate int32
+	// NotReady are the names of Nodes, or Machines, that are not ready, and Outdated those that are not up to date, in their order.
+	NotReady, Outdated []string
+	// Again is when one more becomes available by itself; zero when none does.
+	Again time.Duration
+}
+
+// countNodes counts by the Nodes of the instances. A Node that is being deleted counts as not ready.
+func countNodes(nodes []*corev1.Node, minReady time.Duration, version string, now time.Time) counts {
+	var c counts
+	for _, node := range nodes {
+		if hasVersion(node.Status.NodeInfo.KubeletVersion, version) {
+			c.UpToDate++
+		} else {
+			c.Outdated = append(c.Outdated, node.Name)
+		}
+		if node.DeletionTimestamp != nil || !noderef.Ready(node) {
+			c.NotReady = append(c.NotReady, node.Name)
+			continue
+		}
+		c.Ready++
+		if left := readySince(node).Add(minReady).Sub(now); minReady > 0 && left > 0 {
+			c.Again = soonest(c.Again, left)
+			continue
+		}
+		c.Available++
+	}
+	return c
+}
+
+func readySince(node *corev1.Node) time.Time {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// hasVersion says whether a kubelet has the version of the template; every kubelet has when that names none. Distributions append to
+// it, as in v1.36.3+k3s1 or v1.36.3-eks-1234.
+func hasVersion(kubelet, version string) bool {
+	if version == "" {
+		return true
+	}
+	rest, found := strings.CutPrefix(kubelet, version)
+	return found && (rest == "" || rest[0] == '+' || rest[0] == '-')
+}
+
+// countMachines counts by the conditions of the Machines of the instances, as Cluster API does.
+func countMachines(machines []*contract.MachineState, version string) counts {
+	var c counts
+	for _, m := range machines {
+		if isTrue(m.Conditions, ConditionReady) {
+			c.Ready++
+		} else {
+			c.NotReady = append(c.NotReady, m.Key.Name)
+		}
+		if isTrue(m.Conditions, ConditionAvailable) {
+			c.Available++
+		}
+		if m.Deleting.IsZero() && hasVersion(m.Version, version) {
+			c.UpToDate++
+		} else {
+			c.Outdated = append(c.Outdated, m.Key.Name)
+		}
+	}
+	return c
+}
+
+// soonest is the shorter of two times to wait, where zero is none.
+func soonest(a, b time.Duration) time.Duration {
+	if a <= 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
+}

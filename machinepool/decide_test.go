@@ -1,0 +1,373 @@
+package machinepool
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+)
+
+// The two examples of Cluster API's page on the MachinePool controller, unchanged.
+const (
+	pageBootstrap = `kind: MyBootstrapProviderConfig
+apiVersion: bootstrap.cluster.x-k8s.io/v1alpha3
+status:
+ready: true
+dataSecretName: "MyBootstrapSecret"
+`
+	pageInfrastructure = `kind: MyMachinePool
+apiVersion: infrastructure.cluster.x-k8s.io/v1alpha3
+spec:
+providerIDList:
+- cloud:////my-cloud-provider-id-0
+- cloud:////my-cloud-provider-id-1
+status:
+ready: true
+`
+)
+
+// indented puts back the indentation that the page's text has lost: what follows spec and status belongs to them.
+func indented(text string) string {
+	var lines []string
+	below := false
+	for line := range strings.SplitSeq(text, "\n") {
+		top := slices.ContainsFunc([]string{"kind:", "apiVersion:", "spec:", "status:"}, func(s string) bool { return strings.HasPrefix(line, s) })
+		if !top && below && line != "" {
+			line = "    " + line
+		}
+		below = below || line == "spec:" || line == "status:"
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal([]byte(indented(text)), &u.Object))
+	return u
+}
+
+func present(v contract.Version) external.Object {
+	return external.Object{
+		Ref: contract.Ref{Group: "g", Kind: "MyKind", Name: "mine"}, Presence: external.Present, Contract: v, Object: &unstructured.Unstructured{},
+	}
+}
+
+func TestTheExamplesOfThePageAreRead(t *testing.T) {
+	for _, v := range []contract.Version{contract.V1Alpha3, contract.V1Alpha4, contract.V1Beta1} {
+		var config contract.BootstrapConfigState
+		require.NoError(t, contract.BootstrapConfig(v).Read(parse(t, pageBootstrap), &config))
+		b := decideBootstrap(bootstrapFacts{External: present(v), Config: config})
+		if name := b.DataSecretName.Or(""); name != "MyBootstrapSecret" || !b.Created {
+			t.Errorf("%s: got secret %q, created %v", v, name, b.Created)
+		}
+	}
+	for _, v := range []contract.Version{contract.V1Alpha3, contract.V1Alpha4, contract.V1Beta1, contract.V1Beta2} {
+		var pool contract.InfraMachinePoolState
+		require.NoError(t, contract.InfraMachinePool(v).Read(parse(t, pageInfrastructure), &pool))
+		d := decideInfrastructure(infrastructureFacts{External: present(v), Pool: pool})
+		want := []string{"cloud:////my-cloud-provider-id-0", "cloud:////my-cloud-provider-id-1"}
+		if diff := cmp.Diff(want, d.IDs.Or(nil)); diff != "" || !d.Provisioned || !d.Complete {
+			t.Errorf("%s: provisioned %v, complete %v (-want +got):\n%s", v, d.Provisioned, d.Complete, diff)
+		}
+	}
+}
+
+func TestAProviderThatFollowsTheContractPageIsProvisioned(t *testing.T) {
+	// Cluster API reads status.ready alone, in every version.
+	obj := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"initialization": map[string]any{"provisioned": true}}}}
+	for _, v := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
+		var pool contract.InfraMachinePoolState
+		require.NoError(t, contract.InfraMachinePool(v).Read(obj, &pool))
+		if d := decideInfrastructure(infrastructureFacts{External: present(v), Pool: pool}); !d.Provisioned {
+			t.Errorf("%s: not provisioned", v)
+		}
+	}
+}
+
+func TestTheDataSecretIsCopiedAndARotatedOneFollowedByPolicy(t *testing.T) {
+	ready := contract.BootstrapConfigState{DataSecretCreated: true, DataSecretName: contract.Some("new")}
+	for name, tc := range map[string]struct {
+		facts bootstrapFacts
+		want  contract.Opt[string]
+	}{
+		"none is named":                          {bootstrapFacts{Config: ready}, contract.Some("new")},
+		"the empty one is named":                 {bootstrapFacts{Config: ready, DataSecretName: contract.Some(""), Policy: KeepDataSecret}, contract.Some("new")},
+		"another is named":                       {bootstrapFacts{Config: ready, DataSecretName: contract.Some("old")}, contract.Some("new")},
+		"another is named, and the policy keeps": {bootstrapFacts{Config: ready, DataSecretName: contract.Some("old"), Policy: KeepDataSecret}, contract.Opt[string]{}},
+		"it is not ready any more": {bootstrapFacts{Created: true, DataSecretName: contract.Some("old"),
+			Config: contract.BootstrapConfigState{DataSecretName: contract.Some("new")}}, contract.Opt[string]{}},
+		"the pool is being deleted": {bootstrapFacts{Config: ready, Deleting: true}, contract.Opt[string]{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.External = present(contract.V1Beta2)
+			if got := decideBootstrap(tc.facts).DataSecretName; got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestAUsersOwnDataSecretIsReady(t *testing.T) {
+	for _, name := range []string{"mine", ""} {
+		d := decideBootstrap(bootstrapFacts{DataSecretName: contract.Some(name)})
+		if !d.Created || d.DataSecretName.Found() || d.Condition.Reason != ReasonDataSecretProvided {
+			t.Errorf("%q: got %+v", name, d)
+		}
+	}
+	if d := decideBootstrap(bootstrapFacts{}); d.Created || d.Condition.Status != metav1.ConditionFalse {
+		t.Errorf("neither a config nor a secret: got %+v", d)
+	}
+}
+
+func TestWhatWasReachedOnceStaysReached(t *testing.T) {
+	// Cluster API takes both flags back, which its own API says are never updated after provisioning.
+	if !decideBootstrap(bootstrapFacts{External: present(contract.V1Beta2), Created: true}).Created {
+		t.Error("bootstrap data were there")
+	}
+	if !decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta2), Provisioned: true}).Provisioned {
+		t.Error("the group was provisioned")
+	}
+}
+
+func TestAProviderThatTakesReadyBackWhileItScalesIsFollowed(t *testing.T) {
+	// kubernetes-sigs/cluster-api-provider-azure#4982: Cluster API freezes the list meanwhile.
+	pool := contract.InfraMachinePoolState{ProviderIDList: []string{"p://1", "p://2"}, HasProviderIDList: true, Replicas: contract.Some(int32(2))}
+	d := decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta1), Pool: pool, Provisioned: true, Known: []string{"p://1"}})
+	if diff := cmp.Diff([]string{"p://1", "p://2"}, d.IDs.Or(nil)); diff != "" || d.Replicas != contract.Some(int32(2)) {
+		t.Errorf("replicas %v (-want +got):\n%s", d.Replicas, diff)
+	}
+	d = decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta1), Pool: pool})
+	if d.IDs.Found() || d.Replicas.Found() {
+		t.Errorf("before it was ever provisioned nothing is taken over, got %+v", d)
+	}
+}
+
+func TestWhatAListOfProviderIDsMeans(t *testing.T) {
+	replicas := contract.Some[int32]
+	long := "p://" + strings.Repeat("x", 600)
+	for name, tc := range map[string]struct {
+		pool     contract.InfraMachinePoolState
+		want     contract.Opt[[]string]
+		complete bool
+		reason   string
+	}{
+		"the same instances in another order":     {pool: contract.InfraMachinePoolState{ProviderIDList: []string{"p://2", "p://1", "p://2"}, HasProviderIDList: true, Replicas: replicas(2)}, complete: true},
+		"no list":                                 {pool: contract.InfraMachinePoolState{Replicas: replicas(0)}},
+		"an empty list beside instances":          {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(2)}},
+		"an empty list of none":                   {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(0)}, want: contract.Some([]string{}), complete: true},
+		"an empty list and nobody says how many":  {pool: contract.InfraMachinePoolState{HasProviderIDList: true}, want: contract.Some([]string{}), complete: true},
+		"fewer than there are":                    {pool: contract.InfraMachinePoolState{ProviderIDList: []string{"p://1"}, HasProviderIDList: true, Replicas: replicas(2)}, want: contract.Some([]string{"p://1"})},
+		"one of them twice, fewer than there are": {pool: contract.InfraMachinePoolState{ProviderIDList: []string{"p://1", "p://1"}, HasProviderIDList: true, Replicas: replicas(2)}, want: contract.Some([]string{"p://1"})},
+		"an ID that no pool can hold":             {pool: contract.InfraMachinePoolState{ProviderIDList: []string{long}, HasProviderIDList: true}, reason: external.ReasonContractViolation},
+		"a count that is none":                    {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(-1)}, reason: external.ReasonContractViolation},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.pool.Provisioned = true
+			d := decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta2), Pool: tc.pool, Known: []string{"p://1", "p://2"}})
+			if diff := cmp.Diff(tc.want.Or(nil), d.IDs.Or(nil), cmpopts.EquateEmpty()); diff != "" || d.IDs.Found() != tc.want.Found() || d.Complete != tc.complete {
+				t.Errorf("changed %v, complete %v (-want +got):\n%s", d.IDs.Found(), d.Complete, diff)
+			}
+			if tc.reason != "" && d.Condition.Reason != tc.reason {
+				t.Errorf("want reason %s, got %+v", tc.reason, d.Condition)
+			}
+		})
+	}
+}
+
+func TestAFailureIsReportedWithoutAPanicAndEndsWhenTheProviderRecovers(t *testing.T) {
+	// Cluster API panics on the first failure (kubernetes-sigs/cluster-api#14234), and never took one back before (#7332).
+	failed := decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta1), Pool: contract.InfraMachinePoolState{FailureReason: "CreateError", FailureMessage: "no quota"}})
+	got := decideFailure(failure{}, contract.Some(failure{}), failed.Failure)
+	if got.Reason != "CreateError" || !strings.Contains(got.Message, "no quota") {
+		t.Errorf("got %+v", got)
+	}
+	recovered := decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta1)})
+	if now := decideFailure(got, contract.Some(failure{}), recovered.Failure); now != (failure{}) {
+		t.Errorf("want none after the recovery, got %+v", now)
+	}
+	unread := decideInfrastructure(infrastructureFacts{External: external.Object{Presence: external.Unread}})
+	if now := decideFailure(got, contract.Some(failure{}), unread.Failure); now != got {
+		t.Errorf("what is unread has not recovered, got %+v", now)
+	}
+	gone := decideInfrastructure(infrastructureFacts{External: external.Object{Presence: external.Absent}, Provisioned: true})
+	if now := decideFailure(failure{}, gone.Failure); now.Reason != reasonInvalidConfiguration {
+		t.Errorf("infrastructure that was taken away is a failure, got %+v", now)
+	}
+}
+
+func TestAFreshPoolIsNotReadyBeforeAnythingExists(t *testing.T) {
+	// Cluster API finds 0 == 0 == 0 and says ReplicasReady.
+	f := statusFacts{Desired: contract.Some(int32(3)), Known: true, Match: &matching{}}
+	conditions := f.conditions()
+	if isTrue(conditions, ConditionAvailable) {
+		t.Errorf("got %+v", conditions)
+	}
+	if phase := f.phase().Phase; phase != "Pending" {
+		t.Errorf("want Pending, got %s", phase)
+	}
+	f.Desired = contract.Opt[int32]{}
+	if c, _ := findCondition(f.conditions(), ConditionAvailable); c.Reason != ReasonWaitingForReplicasSet {
+		t.Errorf("nobody has said how many: got %+v", c)
+	}
+}
+
+func TestThePhaseFollowsTheFactsAndNotTheStoredOne(t *testing.T) {
+	f := statusFacts{Desired: contract.Some(int32(2)), Listed: 2, NodeReady: 2, HasNodes: true, BootstrapReady: true, InfrastructureReady: true}
+	for _, step := range []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, "Running"},
+		{func() { f.NodeReady = 1 }, "ScalingUp"}, // a Node went NotReady
+		{func() { f.ManagedElsewhere = true }, "Scaling"},
+		{func() { f.NodeReady = 2 }, "Running"},
+		{func() { f.Listed, f.ManagedElsewhere = 3, false }, "ScalingDown"},
+		{func() { f.Failed = true }, "Failed"},
+		{func() { f.Failed, f.Listed = false, 2 }, "Running"},
+		{func() { f.InfrastructureReady = false }, "Provisioned"},
+		{func() { f.Deleting = true }, "Deleting"},
+	} {
+		step.change()
+		if got := string(f.phase().Phase); got != step.want {
+			t.Errorf("want %s, got %s", step.want, got)
+		}
+	}
+}
+
+func TestConditionsNameWhatIsWrong(t *testing.T) {
+	f := statusFacts{
+		Desired: contract.Some(int32(6)), Observed: contract.Some(int32(5)), Listed: 4, Known: true, InfrastructureReady: true,
+		Counts:    counts{Ready: 1, Available: 1, NotReady: []string{"n1"}, Outdated: []string{"n2"}},
+		Match:     &matching{Missing: []string{"p://3"}, Ambiguous: []string{"p://4"}, Claimed: []string{"p://5"}},
+		Unhealthy: []string{"m1"},
+	}
+	type brief struct{ Type, Status, Reason, Message string }
+	var got []brief
+	for _, c := range f.conditions() {
+		got = append(got, brief{c.Type, string(c.Status), c.Reason, c.Message})
+	}
+	want := []brief{
+		{ConditionAvailable, "False", ReasonNotAvailable, "1 available replicas, at least 6 required"},
+		{ConditionMachinesReady, "False", ReasonAmbiguousNode, "* Not ready: n1\n* Without a Node: p://3\n" +
+			"* Named by another pool too, so that nobody has their Nodes: p://5; let each instance be in one pool\n" +
+			"* With several Nodes: p://4; delete those that are wrong\n* Without a provider ID: 1"},
+		{ConditionMachinesUpToDate, "False", ReasonNotUpToDate, "* Not up to date: n2"},
+		{ConditionScalingUp, "True", ReasonScalingUp, "Scaling up from 5 to 6 replicas"},
+		{ConditionScalingDown, "False", ReasonNotScalingDown, ""},
+		{ConditionRemediating, "True", ReasonRemediating, "* To be replaced: m1"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	f.Known, f.Unread = false, external.Problem{Reason: ReasonConnectionDown, Message: "not connected"}
+	for _, kind := range []string{ConditionAvailable, ConditionMachinesReady, ConditionMachinesUpToDate} {
+		if c, _ := findCondition(f.conditions(), kind); c.Status != metav1.ConditionUnknown || c.Reason != ReasonConnectionDown {
+			t.Errorf("what cannot be read is unknown, got %+v", c)
+		}
+	}
+}
+
+func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
+	now := time.Unix(1000, 0)
+	node := func(name string, change ...func(*corev1.Node)) *corev1.Node {
+		return testNode(name, "p://"+name, change...)
+	}
+	going := func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) }
+	facts := leavingFacts{
+		Nodes:   []*corev1.Node{node("stays", readyAt(now)), node("leaves", readyAt(now)), node("leaves-drained"), node("leaves-deleted", going)},
+		Retired: []*corev1.Node{node("answers", readyAt(now)), node("drained", readyAt(now)), node("silent"), node("going", going)},
+		Leaving: func(n *corev1.Node) bool { return strings.HasPrefix(n.Name, "leaves") },
+		Drained: func(n *corev1.Node) bool { return strings.HasSuffix(n.Name, "drained") }, CanDrain: true,
+	}
+	plan := planLeaving(facts)
+	if diff := cmp.Diff([][]string{{"answers", "leaves"}, {"drained", "silent"}}, [][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
+		t.Errorf("drained and deleted (-want +got):\n%s", diff)
+	}
+	facts.CanDrain = false
+	plan = planLeaving(facts)
+	if diff := cmp.Diff([][]string{nil, {"answers", "drained", "silent"}}, [][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
+		t.Errorf("where nobody drains (-want +got):\n%s", diff)
+	}
+}
+
+func TestADrainBeforeADeletionHasAnEnd(t *testing.T) {
+	began := time.Unix(1000, 0)
+	base := drainAllFacts{Wanted: true, Known: true, Started: began, UnreadLimit: time.Minute, Now: began.Add(2 * time.Minute)}
+	for name, tc := range map[string]struct {
+		change func(*drainAllFacts)
+		want   drainAllAction
+	}{
+		"its start is recorded first":                  {func(f *drainAllFacts) { f.Started = time.Time{} }, drainBegin},
+		"it goes on for as long as it takes":           {func(*drainAllFacts) {}, drainGo},
+		"or as long as it may":                         {func(f *drainAllFacts) { f.Limit = time.Minute }, drainGiveUp},
+		"a cluster that does not answer is waited for": {func(f *drainAllFacts) { f.Known, f.Now = false, began }, drainUnread},
+		"but not for ever":                             {func(f *drainAllFacts) { f.Known = false }, drainGiveUp},
+		"unless somebody wants that":                   {func(f *drainAllFacts) { f.Known, f.UnreadLimit = false, -1 }, drainUnread},
+		"where nothing is to be drained":               {func(f *drainAllFacts) { f.Wanted = false }, drainNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := base
+			tc.change(&f)
+			if got := decideDrainAll(f); got != tc.want {
+				t.Errorf("want %d, got %d", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestEachInfraMachineHasOneMachine(t *testing.T) {
+	machine := func(name, infra string, deleting, unhealthy bool) *contract.MachineState {
+		m := &contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Name: name}}}
+		m.Infrastructure.Name = infra
+		if deleting {
+			m.Deleting = time.Unix(1, 0)
+		}
+		if unhealthy {
+			m.Conditions = []metav1.Condition{
+				condition(ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R", ""), condition(ConditionOwnerRemediated, metav1.ConditionFalse, "R", ""),
+			}
+		}
+		return m
+	}
+	facts := machineFacts{
+		Infra: map[string]bool{"new-b": false, "new-a": false, "old": false, "sick-1": false, "sick-2": false, "going": true},
+		Machines: []*contract.MachineState{
+			machine("named-otherwise", "old", false, false), machine("lost", "is-gone", false, false), machine("lost-going", "is-gone-too", true, false),
+			machine("sick-1", "sick-1", false, true), machine("sick-2", "sick-2", false, true),
+		},
+		MaxRemediating: 1,
+	}
+	machineNames := func(all []*contract.MachineState) (names []string) {
+		for _, m := range all {
+			names = append(names, m.Key.Name)
+		}
+		return names
+	}
+	plan := planMachines(facts)
+	got := [][]string{plan.Create, machineNames(plan.Orphaned), machineNames(plan.Replace)}
+	if diff := cmp.Diff([][]string{{"new-a", "new-b"}, {"lost"}, {"sick-1"}}, got); diff != "" {
+		t.Errorf("created, orphaned, replaced (-want +got):\n%s", diff)
+	}
+	facts.MaxRemediating = -1
+	if got := planMachines(facts).Replace; len(got) != 2 {
+		t.Errorf("without a bound all unhealthy Machines go, got %v", machineNames(got))
+	}
+	facts.MaxRemediating, facts.Machines = 1, append(facts.Machines, machine("sick-0", "sick-0", true, true))
+	if got := planMachines(facts).Replace; len(got) != 0 {
+		t.Errorf("one is on its way out already, got %v", machineNames(got))
+	}
+}

@@ -1,0 +1,331 @@
+package machinepool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+)
+
+// NodeDeletionStartedAnnotation says when the deletion of a pool's Nodes began: when its instances and its bootstrap data were gone.
+const NodeDeletionStartedAnnotation = "machinist.dev/node-deletion-started"
+
+// waits says what a deletion waits for, as the condition Deleting.
+func (p *pass) waits(reason, message string) {
+	p.assert(condition(ConditionDeleting, metav1.ConditionTrue, reason, message))
+}
+
+// delete goes through the stages of a deletion, as far as it gets in this pass. Each stage has an end: what cannot be read, or does not
+// go, is told in the condition Deleting and, where it has a limit, left out when that is reached.
+func (p *pass) delete(ctx context.Context) error {
+	p.waits(ReasonDeleting, "Deletion started")
+	for _, observe := range []func(context.Context) error{p.observeBootstrap, p.observeInfrastructure, p.observeMachines} {
+		if err := observe(ctx); err != nil {
+			return err
+		}
+	}
+	if err := p.observeNodes(ctx); err != nil { // Nodes that cannot be read hold up the stages that need them, within their limits
+		p.requeue(conflictRetry)
+	}
+	stages := []func(context.Context) (bool, error){
+		p.deleteAllMachines, p.drainAll, p.deleteInfrastructure, p.deleteBootstrap, p.deleteAllNodes,
+	}
+	for _, stage := range stages {
+		if done, err := stage(ctx); err != nil || !done {
+			p.unhidden = p.unhidden || p.stageChanged()
+			return err
+		}
+	}
+	p.waits(ReasonDeletionCompleted, "Deletion completed")
+	p.main.Finalizers = contract.SetTo(slices.DeleteFunc(slices.Clone(p.state.Finalizers), func(name string) bool {
+		return name == p.env.options.Finalizer
+	}))
+	p.finished, p.unhidden = true, true
+	p.mem().release(nil)
+	return nil
+}
+
+// stageChanged reports whether the deletion is in another stage than the status says.
+func (p *pass) stageChanged() bool {
+	said, _ := findCondition(p.state.Conditions, ConditionDeleting)
+	now, _ := findCondition(p.asserted, ConditionDeleting)
+	return said.Reason != now.Reason
+}
+
+// deleteAllMachines has the Machines of single instances go first, so that their Nodes are drained and their hooks are waited for.
+func (p *pass) deleteAllMachines(ctx context.Context) (bool, error) {
+	if p.machines == nil || len(p.machines.states) == 0 {
+		return true, nil
+	}
+	names := make([]string, 0, len(p.machines.states))
+	for _, m := range p.machines.states {
+		names = append(names, m.Key.Name)
+	}
+	p.waits(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+named(names))
+	return false, p.deleteMachines(ctx, p.machines.states)
+}
+
+// drainAllAction is what to do about the Nodes of a pool whose instances are about to be deleted.
+type drainAllAction uint8
+
+const (
+	drainNone drainAllAction = iota
+	drainBegin
+	drainGo
+	drainUnread
+	// drainGiveUp: go on without, and say so.
+	drainGiveUp
+)
+
+type drainAllFacts struct {
+	// Wanted: somebody drains, the cluster outlives its pool, and the instances are still there.
+	Wanted bool
+	Known  bool
+	// Started is zero before the drain began.
+	Started time.Time
+	// Limit is how long it may take, and UnreadLimit how long it waits for Nodes that cannot be read; zero and below are for ever.
+	Limit, UnreadLimit time.Duration
+	Now                time.Time
+}
+
+// decideDrainAll: the start is recorded before the first Node is cordoned, so that limits count from there in every process. A pool
+// must not wait for ever for a cluster that is gone without anybody saying so.
+func decideDrainAll(f drainAllFacts) drainAllAction {
+	reached := func(limit time.Duration) bool {
+		return limit > 0 && !f.Started.IsZero() && !f.Now.Before(f.Started.Add(limit))
+	}
+	switch {
+	case !f.Wanted:
+		return drainNone
+	case f.Started.IsZero():
+		return drainBegin
+	case reached(f.Limit), !f.Known && reached(f.UnreadLimit):
+		return drainGiveUp
+	case !f.Known:
+		return drainUnread
+	}
+	return drainGo
+}
+
+func (p *pass) drainAll(ctx context.Context) (bool, error) {
+	facts := drainAllFacts{
+		Wanted: p.wantsDrain(), Known: p.nodesKnown, Started: p.started(contract.DrainStartedAnnotation),
+		Limit: p.state.Template.NodeDrainTimeout.Or(0), UnreadLimit: p.env.options.Policy.UnreadLimit, Now: p.now,
+	}
+	switch decideDrainAll(facts) {
+	case drainNone:
+		p.mem().release(nil)
+		return true, nil
+	case drainGiveUp:
+		p.tell(corev1.EventTypeWarning, EventDrainFailed, "The Nodes were not drained in time: the deletion goes on without")
+		p.mem().release(nil)
+		return true, nil
+	case drainBegin:
+		p.begin(contract.DrainStartedAnnotation)
+		p.waits(ReasonDrainingNode, "Drain not completed yet")
+		return false, nil
+	case drainUnread:
+		p.waits(ReasonDrainingNode, "The Nodes cannot be read: "+p.unread.Message)
+		p.requeueAt(facts.Started, soonest(facts.Limit, facts.UnreadLimit))
+		return false, nil
+	case drainGo:
+	}
+	var left []*corev1.Node
+	for _, node := range slices.Concat(p.match.Nodes, p.match.Retired) {
+		if !p.wasDrained(node) && node.DeletionTimestamp == nil {
+			left = append(left, node)
+		}
+	}
+	over := 0
+	err := p.drain(ctx, left, facts.Started, func(*corev1.Node) error { over++; return nil })
+	if over == len(left) {
+		return true, err
+	}
+	p.waits(ReasonDrainingNode, fmt.Sprintf("Drain not completed yet (started at %s): %d Nodes are left",
+		facts.Started.UTC().Format(time.RFC3339), len(left)-over))
+	p.requeueAt(facts.Started, facts.Limit)
+	return false, err
+}
+
+// wantsDrain says whether the Nodes are to be drained before the instances go: not where Machines did it, not when the instances are
+// gone or going already, and not when the cluster goes too.
+func (p *pass) wantsDrain() bool {
+	_, excluded := p.state.Annotations[contract.ExcludeDrain]
+	if excluded || p.env.options.Policy.NoDrain || p.ledByMachines() || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
+		return false
+	}
+	if p.infrastructure.Presence != external.Present && p.infrastructure.Presence != external.Unread {
+		return false
+	}
+	return !p.isGoing(p.infrastructure)
+}
+
+// nodesMatter says that the Nodes outlive the pool: not when their cluster is gone, or goes too.
+func (p *pass) nodesMatter() bool {
+	return p.cluster.Presence != external.Absent && p.cluster.State.Deleting.IsZero()
+}
+
+func (p *pass) deleteInfrastructure(ctx context.Context) (bool, error) {
+	return p.deleteReferenced(ctx, p.infrastructure, p.infraReady, ReasonWaitingForInfrastructureDeletion)
+}
+
+func (p *pass) deleteBootstrap(ctx context.Context) (bool, error) {
+	return p.deleteReferenced(ctx, p.bootstrap, false, ReasonWaitingForBootstrapDeletion)
+}
+
+// isGoing reports whether a referenced object is on its way out, as the cache or this process knows.
+func (p *pass) isGoing(e external.Object) bool {
+	if e.Object == nil {
+		return false
+	}
+	_, asked := p.mem().asked[e.Object.GetUID()]
+	return asked || e.Deleting()
+}
+
+// deleteReferenced deletes one object, by UID, and is done when the API server itself says that it is gone. mattered says that something
+// real may stand behind it, which nobody could find again if its kind is missing.
+func (p *pass) deleteReferenced(ctx context.Context, e external.Object, mattered bool, reason string) (bool, error) {
+	name := e.Ref.Kind + " " + e.Ref.Name
+	key := types.NamespacedName{Namespace: p.state.Key.Namespace, Name: e.Ref.Name}
+	switch e.Presence {
+	case external.NotReferenced:
+		return true, nil
+	case external.Absent:
+		return p.confirmGone(ctx, e.GVK, key, reason, name+" exists, but has not been seen yet")
+	case external.KindMissing:
+		if !mattered {
+			return p.confirmGone(ctx, external.CRDGVK(), types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}, reason, e.Problem.Message)
+		}
+		p.waits(reason, e.Problem.Message+"; instances were made for this MachinePool and cannot be found without it")
+		return false, nil
+	case external.Present:
+		if e.Foreign {
+			return true, nil
+		}
+		p.waits(reason, "Waiting for "+name+" to be deleted")
+		return false, p.deleteExternal(ctx, e)
+	case external.Unread:
+	}
+	why := name + " could not be read yet"
+	if e.Problem.Message != "" {
+		why = e.Problem.Message
+	}
+	p.waits(reason, why)
+	return false, nil
+}
+
+func (p *pass) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, reason, message string) (bool, error) {
+	gone, err := external.ConfirmAbsent(ctx, p.env.ports.APIReader, gvk, key)
+	if err == nil && !gone {
+		p.waits(reason, message)
+		p.requeue(external.AbsenceRetry)
+	}
+	return gone, err
+}
+
+// deleteExternal asks for the deletion of a referenced object, once.
+func (p *pass) deleteExternal(ctx context.Context, e external.Object) error {
+	if p.isGoing(e) {
+		return nil
+	}
+	uid := e.Object.GetUID()
+	err := p.env.ports.Client.Delete(ctx, e.Object.DeepCopy(), client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s %s: %w", e.Ref.Kind, e.Ref.Name, err)
+	}
+	p.mem().asked[uid] = struct{}{}
+	return nil
+}
+
+// deleteAllNodes deletes the Nodes that were recorded as the pool's, when the instances are gone. Its limit counts from then on, and not
+// from when deletion was asked for: instances take minutes to go. A Node that joined late is recorded first.
+func (p *pass) deleteAllNodes(ctx context.Context) (bool, error) {
+	if !p.nodesMatter() || p.hasNoNodes() {
+		return true, nil
+	}
+	limit := p.state.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
+	started := p.started(NodeDeletionStartedAnnotation)
+	nodes := p.recordedNodes()
+	unrecorded := len(p.match.Nodes) + len(p.match.Retired) - len(nodes)
+	switch {
+	case limit > 0 && !started.IsZero() && !p.now.Before(started.Add(limit)):
+		p.tell(corev1.EventTypeWarning, EventNodeDeletionFailed, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
+		return true, nil
+	case started.IsZero():
+		p.begin(NodeDeletionStartedAnnotation)
+	}
+	p.requeueAt(started, limit)
+	if !p.nodesKnown {
+		p.waits(ReasonDeletingNode, "The Nodes cannot be read: "+p.unread.Message)
+		return false, nil
+	}
+	names := make([]string, 0, len(nodes))
+	for _, node := range nodes {
+		names = append(names, node.Name)
+	}
+	p.waits(ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+named(names), ": "))
+	p.unhidden = p.unhidden || unrecorded > 0
+	if err := p.deleteNodes(ctx, nodes); err != nil {
+		p.waits(ReasonDeletingNode, err.Error())
+		p.requeue(conflictRetry)
+	}
+	return false, nil
+}
+
+// hasNoNodes reports that no Node is the pool's. One that cannot be read may be, if it was recorded or there were instances.
+func (p *pass) hasNoNodes() bool {
+	if p.nodesKnown {
+		return len(p.match.Nodes)+len(p.match.Retired) == 0
+	}
+	return len(p.state.Nodes) == 0 && len(p.ids) == 0
+}
+
+// recordedNodes are the Nodes of the pool that the stored status names with their UIDs.
+func (p *pass) recordedNodes() []*corev1.Node {
+	recorded := make(map[contract.NodeRef]struct{}, len(p.state.Nodes))
+	for _, ref := range p.state.Nodes {
+		recorded[ref] = struct{}{}
+	}
+	return slices.DeleteFunc(slices.Concat(p.match.Nodes, p.match.Retired), func(node *corev1.Node) bool {
+		_, found := recorded[contract.NodeRef{Name: node.Name, UID: node.UID}]
+		return !found
+	})
+}
+
+// started is when a stage began, zero before.
+func (p *pass) started(annotation string) time.Time {
+	at, err := time.Parse(time.RFC3339, p.state.Annotations[annotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// begin records that a stage began.
+func (p *pass) begin(annotation string) {
+	if p.main.Annotations == nil {
+		p.main.Annotations = map[string]contract.Change[string]{}
+	}
+	p.main.Annotations[annotation] = contract.SetTo(p.now.UTC().Format(time.RFC3339))
+}
+
+// requeueAt asks for a pass when a limit is reached.
+func (p *pass) requeueAt(started time.Time, limit time.Duration) {
+	if limit <= 0 {
+		return
+	}
+	if started.IsZero() {
+		started = p.now
+	}
+	p.requeue(max(started.Add(limit).Sub(p.now), time.Second))
+}

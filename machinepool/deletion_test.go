@@ -1,0 +1,162 @@
+package machinepool_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+)
+
+// gone has the workload cluster vanish when a test says so.
+func gone(away *atomic.Bool) func(ctrl.Manager, *machinepool.Ports) {
+	return func(_ ctrl.Manager, ports *machinepool.Ports) {
+		inner := ports.Workload
+		ports.NodesOf = func(types.NamespacedName) (machinepool.Workload, error) {
+			if away.Load() {
+				return machinepool.Workload{}, errors.Join(cluster.ErrNotConnected, errors.New("the kubeconfig Secret demo-kubeconfig does not exist"))
+			}
+			return inner, nil
+		}
+		ports.WorkloadEvents = func(cluster.Mapper) source.Source { return source.Func(noEvents) }
+	}
+}
+
+func TestADeletionDoesNotWaitForAClusterThatIsGone(t *testing.T) {
+	t.Parallel()
+	// kubernetes-sigs/cluster-api#7559, #4296: the missing Cluster is an error for ever.
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, clusters: true})
+	demo := fake.Cluster("demo")
+	status := demo.Object["status"]
+	w.create(demo)
+	w.change(demo, func(u *unstructured.Unstructured) { u.Object["status"] = status })
+	pool := w.poolWith(2)
+	w.says(pool, "Running", 2, 2)
+	w.change(pool, func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) }) // or the garbage collector deletes it
+	w.change(pool, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{contract.PausedAnnotation: ""}) })
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	require.NoError(t, w.client.Delete(t.Context(), demo))
+	w.change(pool, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"))
+	if n := len(w.nodes()); n != 2 {
+		t.Errorf("the Nodes go with their cluster: want 2 to be left, got %d", n)
+	}
+}
+
+func TestADeletionDoesNotWaitForEverForNodesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	w := newWorld(t, worldOptions{
+		provider: &fake.PoolInfrastructure{}, ports: gone(&away), pool: machinepool.Options{Policy: machinepool.Policy{UnreadLimit: time.Second}},
+	})
+	pool := w.poolWith(2, fake.WithField(map[string]any{"nodeDeletionTimeoutSeconds": int64(1)}, "spec", "template", "spec", "deletion"))
+	w.says(pool, "Running", 2, 2)
+	away.Store(true)
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"), fake.BootstrapConfig(contract.V1Beta2, "pool"))
+}
+
+func TestWhatCannotBeReadIsUnknownAndCountersStay(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, ports: gone(&away)})
+	pool := w.poolWith(2)
+	w.says(pool, "Running", 2, 2)
+	away.Store(true)
+	w.change(pool, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"wake": "up"}) })
+	w.conditionIs(pool, machinepool.ConditionMachinesReady, machinepool.ReasonConnectionDown)
+	w.says(pool, "Running", 2, 2)
+	if n := len(w.nodes()); n != 2 {
+		t.Errorf("a Node that cannot be read is not retired, %d are left", n)
+	}
+}
+
+func TestADeletionGoesOnWhenTheInfrastructureIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(2)
+	w.says(pool, "Running", 2, 2)
+	infra := fake.InfraMachinePool(contract.V1Beta2, "pool")
+	require.NoError(t, w.client.Delete(t.Context(), infra))
+	w.goes(infra)
+	w.conditionIs(pool, machinepool.ConditionInfrastructureReady, machinepool.ReasonDeleted)
+	if n := len(w.nodes()); n != 2 {
+		t.Errorf("nobody says that the instances are gone: want 2 Nodes, got %d", n)
+	}
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.goes(pool)
+	if n := len(w.nodes()); n != 0 {
+		t.Errorf("want no Node, got %d", n)
+	}
+}
+
+func TestADrainBeforeADeletionHonoursBudgetsAndItsLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(1, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(2)}, "spec", "template", "spec", "deletion"))
+	w.says(pool, "Running", 1, 1)
+	w.create(guardedPod("pool-0")...)
+	w.eventually("the pod runs", func() string {
+		var pod corev1.Pod
+		require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "app"}, &pod))
+		if pod.Status.Phase != corev1.PodRunning {
+			return "it does not"
+		}
+		return ""
+	})
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.conditionIs(pool, machinepool.ConditionDeleting, machinepool.ReasonDrainingNode)
+	if w.get(fake.InfraMachinePool(contract.V1Beta2, "pool")).GetDeletionTimestamp() != nil {
+		t.Error("the instances go before the drain is over")
+	}
+	w.goes(pool)
+}
+
+func TestAPoolOfAnotherControllersInfrastructureTakesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	first := w.poolWith(2)
+	w.says(first, "Running", 2, 2)
+	second := fake.MachinePool("second", 2, fake.WithField("pool", "spec", "template", "spec", "infrastructureRef", "name"))
+	w.create(fake.BootstrapConfig(contract.V1Beta2, "second"), second)
+	w.conditionIs(second, machinepool.ConditionInfrastructureReady, machinepool.ReasonOwnedByAnother)
+	require.NoError(t, w.client.Delete(t.Context(), second))
+	w.goes(second)
+	w.says(first, "Running", 2, 2)
+}
+
+func TestBootstrapDataOutliveTheInstances(t *testing.T) {
+	t.Parallel()
+	// Cluster API deletes both at once, so that an instance that restarts meanwhile finds nothing.
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(1)
+	w.says(pool, "Running", 1, 1)
+	infra, bootstrap := fake.InfraMachinePool(contract.V1Beta2, "pool"), fake.BootstrapConfig(contract.V1Beta2, "pool")
+	require.NoError(t, w.client.Patch(t.Context(), infra, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":["test.machinist.dev/slow","fake.machinist.dev/machinepool"]}}`))))
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.conditionIs(pool, machinepool.ConditionDeleting, machinepool.ReasonWaitingForInfrastructureDeletion)
+	if w.get(bootstrap).GetDeletionTimestamp() != nil {
+		t.Error("the bootstrap data go before the instances")
+	}
+	if n := len(w.nodes()); n != 1 {
+		t.Errorf("the Node goes before the instance: %d are left", n)
+	}
+	require.NoError(t, w.client.Patch(t.Context(), infra, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	w.goes(pool, infra, bootstrap)
+	if n := len(w.nodes()); n != 0 {
+		t.Errorf("want no Node, got %d", n)
+	}
+}

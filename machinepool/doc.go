@@ -1,0 +1,61 @@
+// Package machinepool looks after MachinePools: groups of instances that a provider manages as one.
+//
+// # Usage
+//
+// [SetupWithManager] adds a [Reconciler] to a manager, for the [Kinds] that [ClusterAPI] returns or for kinds of your own. [New] takes
+// the parts one by one, for Nodes in workload clusters ([Ports].NodesOf) and for pools that follow Cluster objects (Ports.ClusterOf).
+// [Reconciler.ReconcileObject] makes one pass inside a loop of your own. One connection to a workload cluster serves this package and
+// package machine: a [Workload] is a part of that one's.
+//
+// # How a pass works
+//
+// A pass reads the pool, its BootstrapConfig, its InfraMachinePool and the Nodes of its cluster, decides in pure functions, acts on
+// others in thin ones, and writes the pool at the end: spec first, then status, none when nothing is new. Every pass counts all Nodes
+// anew. A status that only tells of progress waits for Options.StatusDelay after the last write, so that Nodes which join one after the
+// other cost one write; bad news, and the news that all is as it shall be, do not wait.
+//
+// # Instances and Nodes
+//
+// The provider lists its instances by their provider IDs. Their order, and IDs that stand twice, mean nothing. IDs are compared by
+// Options.Matching, whole and not by their end. Each instance has the one Node that carries its ID; where several do, or where another
+// pool names the same instance, nobody has it until a person has decided, and the condition MachinesReady says so by name.
+//
+// A Node is recorded by name and UID in status.nodeRefs, which is sorted, until its object is gone. When its instance leaves the list
+// the Node is retired: deleted by its UID, after a drain while its kubelet still answers. Nobody is retired by a list that is missing, or
+// that names fewer instances than the provider says there are.
+//
+// What the template says about labels, annotations and taints reaches each Node in one patch, by Options.Propagation.
+//
+// # Instances that are about to leave
+//
+// Cluster API drains the instances of a pool only where a Machine stands for each. Here a provider may also name those that it is about
+// to take away (contract.LeavingInstancesAnnotation on its InfraMachinePool), or anybody may mark a Node ([MarkedLeaving],
+// [Policy].Leaving). All these Nodes are cordoned, then drained behind their budgets, a few at a time, and each then says that it was
+// drained: annotation contract.DrainedAnnotation with its own UID.
+//
+// A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. Whoever
+// leads Machines, such as package machine, then looks after single Nodes: drain, hooks, labels, deletion. A pool creates these Machines,
+// deletes those whose InfraMachine is gone and, a few at a time, those that a health check has handed over; and counts by them.
+//
+// # Phase, conditions and failures
+//
+// The phase is that of phases.MachinePool, from facts alone. Conditions are those that Cluster API has announced for v1beta2 and not
+// written yet, with the words of its MachineSet: Available, BootstrapConfigReady, InfrastructureReady, MachinesReady, MachinesUpToDate,
+// ScalingUp, ScalingDown, Remediating, Deleting, Paused. The counters of v1beta2 and those of v1beta1 are both written; without Machines
+// both count Nodes. failureReason and failureMessage are what providers report now, and go when they recover.
+//
+// The number of replicas is never written, so that there is nobody to fight with where somebody else decides about it
+// (annotation cluster.x-k8s.io/replicas-managed-by).
+//
+// # Deletion
+//
+// Machines go first, or the Nodes are drained; then the InfraMachinePool, the BootstrapConfig, the Nodes and the finalizer. The condition
+// Deleting names the stage. A pool whose Cluster is gone or going leaves its Nodes with it. Nodes that cannot be read, because the API
+// server or the kubeconfig of the cluster is gone, hold a drain up for Policy.UnreadLimit, and their deletion for
+// spec.template.spec.deletion.nodeDeletionTimeoutSeconds, which counts from when the instances are gone. Every delete carries a UID.
+//
+// # Limits
+//
+// A Node that was marked as leaving and is not any more stays cordoned. How long the drain of a leaving instance has taken is counted
+// from when this process began with it. Taints and versions of Machines that exist are not changed. status.versions is not written.
+package machinepool

@@ -1,0 +1,53 @@
+package machinepool_test
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/machinepool"
+)
+
+// A Node that cluster-autoscaler is about to take away is drained by its pool.
+func ExamplePolicy() {
+	policy := machinepool.Policy{Leaving: func(node *corev1.Node) bool {
+		for _, taint := range node.Spec.Taints {
+			if taint.Key == "ToBeDeletedByClusterAutoscaler" {
+				return true
+			}
+		}
+		return machinepool.MarkedLeaving(node)
+	}}
+	marked := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{machinepool.DeleteMachineAnnotation: ""}}}
+	tainted := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler"}}}}
+	fmt.Println(policy.Leaving(marked), policy.Leaving(tainted), policy.Leaving(&corev1.Node{}))
+	// Output: true true false
+}
+
+// Pools follow their Cluster objects, and share Nodes and drains with whoever leads Machines.
+func ExampleNew() {
+	_ = func(ctx context.Context, mgr ctrl.Manager, workload machinepool.Workload) error {
+		kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
+		if err != nil {
+			return err
+		}
+		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
+		if err != nil {
+			return err
+		}
+		r, err := machinepool.New(kinds, machinepool.Ports{
+			Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Workload: workload,
+			ClusterOf: clusters.Of, ClusterEvents: clusters.Source,
+		}, machinepool.Options{Recorder: mgr.GetEventRecorder("machinepool")})
+		if err != nil {
+			return err
+		}
+		return r.AddToManager(ctx, mgr)
+	}
+	// Output:
+}

@@ -1,0 +1,44 @@
+package machinepool
+
+import (
+	"fmt"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+)
+
+// failure is trouble that does not go away by itself, as Cluster API's deprecated failureReason and failureMessage say it.
+type failure struct{ Reason, Message string }
+
+// reasonInvalidConfiguration is Cluster API's word for an object that cannot work as it is.
+const reasonInvalidConfiguration = "InvalidConfiguration"
+
+const maxFailureReasonLength = 250 // the schema allows 256
+
+// failureOf is the failure that a referenced object reports, in the words that Cluster API gives it.
+func failureOf(e external.Object, reason, message string) failure {
+	if message != "" {
+		message = fmt.Sprintf("Failure detected from referenced resource %v with name %q: %s", e.GVK, e.Ref.Name, message)
+	}
+	return failure{bounded(reason, maxFailureReasonLength), bounded(message, maxMessageLength)}
+}
+
+// finding is what a pass knows of the failure of one referenced object: nothing while that was not read.
+type finding = contract.Opt[failure]
+
+// decideFailure says what the pool reports: the first failure that is found. It is gone when nobody reports one any more; while
+// somebody was not read, a failure that was reported before stays.
+func decideFailure(before failure, findings ...finding) failure {
+	unread := false
+	for _, one := range findings {
+		f, known := one.Get()
+		if known && f != (failure{}) {
+			return f
+		}
+		unread = unread || !known
+	}
+	if unread {
+		return before
+	}
+	return failure{}
+}

@@ -1,0 +1,159 @@
+package machinepool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// infrastructureFacts are what a pass knows of the infrastructure.
+type infrastructureFacts struct {
+	External    external.Object
+	Pool        contract.InfraMachinePoolState // read when External is Present
+	Provisioned bool                           // reported before: it never goes back
+	Deleting    bool
+	// Known are the provider IDs that the pool has.
+	Known []string
+	Rules noderef.Rules
+}
+
+// infrastructureDecision is what follows.
+type infrastructureDecision struct {
+	// IDs are the provider IDs to record, sorted and each instance once; absent when those of the pool stay.
+	IDs contract.Opt[[]string]
+	// Complete says that the IDs, recorded or to be recorded, are all instances that there are, as far as the provider says.
+	Complete bool
+	// Replicas is how many instances the provider has, absent when it does not say.
+	Replicas contract.Opt[int32]
+	// Provisioned says that the group exists, or once did.
+	Provisioned bool
+	// MachineKind is the kind of the InfraMachines that stand for instances, empty for none.
+	MachineKind string
+	Condition   metav1.Condition
+	Failure     finding
+}
+
+// decideInfrastructure reads the contract: nothing is taken over before the provider says that the group is provisioned; afterwards
+// it is in every pass, also from a provider that takes its flag back while it scales (cluster-api-provider-azure#4982). A list that
+// is missing says nothing, and an empty one beside instances that there are says that their IDs are not known yet. Rule: contract
+// page "InfraMachinePool".
+func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
+	d := infrastructureDecision{Provisioned: f.Provisioned}
+	if f.External.Presence == external.NotReferenced {
+		d.Failure = contract.Some(failure{})
+		d.Condition = condition(ConditionInfrastructureReady, metav1.ConditionFalse, ReasonDoesNotExist,
+			"the MachinePool has no spec.template.spec.infrastructureRef: set it")
+		return d
+	}
+	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
+		d.Condition = unavailable(ConditionInfrastructureReady, f.External, f.Provisioned, f.Deleting)
+		d.Failure = missingInfrastructure(f)
+		return d
+	}
+	kind, ready := f.External.Ref.Kind, f.Pool.Provisioned || f.Provisioned
+	d.Failure = contract.Some(failureOf(f.External, f.Pool.FailureReason, f.Pool.FailureMessage))
+	d.MachineKind = f.Pool.InfrastructureMachineKind
+	d.Condition = mirror(ConditionInfrastructureReady, f.Pool.Ready,
+		initialized(ConditionInfrastructureReady, f.Pool.Provisioned, kind+" status.initialization.provisioned is false"))
+	if !ready || f.External.Deleting() {
+		return d
+	}
+	d.Provisioned, d.Replicas = true, f.Pool.Replicas
+	ids := instanceIDs(f.Pool.ProviderIDList, f.Rules)
+	if wrong := unacceptable(ids, f.Pool.Replicas); wrong != "" {
+		d.Replicas = contract.Opt[int32]{}
+		d.Condition = condition(ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
+			"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
+		return d
+	}
+	if !f.Pool.HasProviderIDList || (len(ids) == 0 && f.Pool.Replicas.Or(0) != 0) {
+		return d
+	}
+	d.Complete = int64(len(ids)) >= int64(f.Pool.Replicas.Or(0))
+	if !sameInstances(ids, f.Known, f.Rules) {
+		d.IDs = contract.Some(ids)
+	}
+	return d
+}
+
+// missingInfrastructure is the failure of a pool whose infrastructure somebody took away; it ends when that is back.
+func missingInfrastructure(f infrastructureFacts) finding {
+	if f.External.Presence != external.Absent {
+		return finding{}
+	}
+	if !f.Provisioned || f.Deleting {
+		return contract.Some(failure{})
+	}
+	return contract.Some(failure{reasonInvalidConfiguration, fmt.Sprintf(
+		"MachinePool infrastructure resource %s with name %q has been deleted after being ready", f.External.Ref.Kind, f.External.Ref.Name)})
+}
+
+// Limits of spec.providerIDList in cluster.x-k8s.io/v1beta2. A value beyond them would have the whole write refused.
+const (
+	maxProviderIDs      = 10000
+	maxProviderIDLength = 512
+)
+
+// unacceptable says which value of a provider a pool cannot hold, empty when it can hold all of them.
+func unacceptable(ids []string, replicas contract.Opt[int32]) string {
+	if n := len(ids); n > maxProviderIDs {
+		return fmt.Sprintf("spec.providerIDList names %d instances, at most %d are allowed", n, maxProviderIDs)
+	}
+	if n := replicas.Or(0); n < 0 {
+		return fmt.Sprintf("status.replicas is %d", n)
+	}
+	at := slices.IndexFunc(ids, func(id string) bool { return len(id) > maxProviderIDLength })
+	if at >= 0 {
+		return fmt.Sprintf("spec.providerIDList has an ID of %d characters, at most %d are allowed: %s ...", len(ids[at]), maxProviderIDLength, ids[at][:40])
+	}
+	return ""
+}
+
+// observeInfrastructure reads the InfraMachinePool, owns it and takes over what it says.
+func (p *pass) observeInfrastructure(ctx context.Context) error {
+	facts := infrastructureFacts{
+		Provisioned: p.state.InfrastructureReady.Or(false), Deleting: p.deleting(), Known: p.state.ProviderIDs, Rules: p.env.options.Matching,
+	}
+	found, err := p.observeReferenced(ctx, p.state.Template.Infrastructure, func(e external.Object) error {
+		return contract.InfraMachinePool(e.Contract).Read(e.Object, &facts.Pool)
+	})
+	p.infrastructure, p.infraState = found, facts.Pool
+	p.infraReady = facts.Provisioned
+	if err != nil {
+		p.failures = append(p.failures, finding{})
+		p.assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
+		return err
+	}
+	facts.External = found
+	d := decideInfrastructure(facts)
+	p.failures = append(p.failures, d.Failure)
+	p.assert(d.Condition)
+	p.infraReady, p.complete, p.machineKind = d.Provisioned, d.Complete, d.MachineKind
+	p.ids = p.state.ProviderIDs
+	if ids, changed := d.IDs.Get(); changed {
+		p.ids = ids
+		p.main.ProviderIDs = contract.SetTo(ids)
+	}
+	p.replicas = p.state.ObservedReplicas
+	if n, said := d.Replicas.Get(); said {
+		p.replicas = contract.Some(n)
+		setIf(&p.status.ObservedReplicas, p.state.ObservedReplicas, n)
+	}
+	if d.Provisioned && !p.state.InfrastructureReady.Or(false) {
+		p.status.InfrastructureReady = contract.SetTo(true)
+	}
+	return nil
+}
+
+// setIf sets a value that is not there yet.
+func setIf[T comparable](change *contract.Change[T], have contract.Opt[T], want T) {
+	if have != contract.Some(want) {
+		*change = contract.SetTo(want)
+	}
+}

@@ -1,0 +1,238 @@
+package machinepool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// leavingFacts are what is known of Nodes that leave a pool.
+type leavingFacts struct {
+	// Nodes are those of instances, and Retired those whose instance has left.
+	Nodes, Retired []*corev1.Node
+	// Leaving says of a Node of an instance that it is about to leave, and Drained of any Node that it was drained.
+	Leaving, Drained func(*corev1.Node) bool
+	// CanDrain is false where nobody drains.
+	CanDrain bool
+}
+
+// leavingPlan is what to do about them. Drains are in the order in which they are begun.
+type leavingPlan struct{ Drain, Delete []*corev1.Node }
+
+// planLeaving: an instance that is about to leave has its Node drained. A Node whose instance has left is deleted, and while its
+// kubelet still answers it is drained before that: the instance may be about to go, and its pods with it.
+func planLeaving(f leavingFacts) leavingPlan {
+	var plan leavingPlan
+	for _, node := range f.Retired {
+		switch {
+		case node.DeletionTimestamp != nil:
+		case f.CanDrain && noderef.Ready(node) && !f.Drained(node):
+			plan.Drain = append(plan.Drain, node)
+		default:
+			plan.Delete = append(plan.Delete, node)
+		}
+	}
+	for _, node := range f.Nodes {
+		if f.CanDrain && node.DeletionTimestamp == nil && f.Leaving(node) && !f.Drained(node) {
+			plan.Drain = append(plan.Drain, node)
+		}
+	}
+	return plan
+}
+
+// leavingIDs are the instances that the provider itself says are about to leave, by the keys of their IDs.
+func leavingIDs(annotations map[string]string, rules noderef.Rules) map[string]struct{} {
+	keys := map[string]struct{}{}
+	for id := range strings.SplitSeq(annotations[contract.LeavingInstancesAnnotation], ",") {
+		if key := rules.Key(strings.TrimSpace(id)); key != "" {
+			keys[key] = struct{}{}
+		}
+	}
+	return keys
+}
+
+// canDrain says whether Nodes of this pool are drained at all.
+func (p *pass) canDrain() bool {
+	_, excluded := p.state.Annotations[contract.ExcludeDrain]
+	return p.workload.Drainer != nil && !p.env.options.Policy.NoDrain && !excluded
+}
+
+// wasDrained reports whether a Node was drained, as it says itself or as this process knows.
+func (p *pass) wasDrained(node *corev1.Node) bool {
+	_, known := p.mem().drained[node.UID]
+	return known || node.Annotations[contract.DrainedAnnotation] == string(node.UID)
+}
+
+// removeNodes drains the Nodes of instances that leave, and deletes those whose instance has left.
+func (p *pass) removeNodes(ctx context.Context) error {
+	facts := leavingFacts{Nodes: p.match.Nodes, Retired: p.match.Retired, Drained: p.wasDrained, CanDrain: p.canDrain(), Leaving: p.isLeaving()}
+	plan := planLeaving(facts)
+	retired := make(map[types.UID]struct{}, len(p.match.Retired))
+	for _, node := range p.match.Retired {
+		retired[node.UID] = struct{}{}
+	}
+	err := p.drain(ctx, plan.Drain, time.Time{}, func(node *corev1.Node) error {
+		if _, gone := retired[node.UID]; gone {
+			plan.Delete = append(plan.Delete, node)
+			return nil
+		}
+		return p.sayDrained(ctx, node)
+	})
+	return errors.Join(err, p.deleteNodes(ctx, plan.Delete))
+}
+
+// isLeaving says which Nodes are marked as about to leave, by the provider's list or by their own mark.
+func (p *pass) isLeaving() func(*corev1.Node) bool {
+	rules, marked := p.env.options.Matching, p.env.options.Policy.Leaving
+	var listed map[string]struct{}
+	if p.infrastructure.Object != nil {
+		listed = leavingIDs(p.infrastructure.Object.GetAnnotations(), rules)
+	}
+	return func(node *corev1.Node) bool {
+		_, leaves := listed[rules.Key(node.Spec.ProviderID)]
+		return leaves || marked(node)
+	}
+}
+
+// deleteNodes deletes Nodes that no deletion was asked for yet.
+func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
+	asked := p.mem().asked
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool {
+		_, already := asked[node.UID]
+		return already || node.DeletionTimestamp != nil
+	})
+	if len(nodes) > maxNodeWrites {
+		nodes = nodes[:maxNodeWrites]
+		p.requeue(atOnce)
+	}
+	done := make([]bool, len(nodes))
+	err := p.each(len(nodes), func(i int) error {
+		err := p.deleteNode(ctx, nodes[i])
+		done[i] = err == nil
+		return err
+	})
+	var names []string
+	for i, node := range nodes {
+		if done[i] {
+			asked[node.UID] = struct{}{}
+			names = append(names, node.Name)
+		}
+	}
+	if len(names) > 0 {
+		p.tell(corev1.EventTypeNormal, EventNodeDeleted, "%s", named(names))
+	}
+	return err
+}
+
+// drain moves drains on. All Nodes are cordoned first, so that no pod goes from one that leaves to another one that does; then a few
+// are drained at a time. A zero start means that a Node's limit counts from when this process began with it. It calls done for those
+// that are drained, or whose time is up.
+func (p *pass) drain(ctx context.Context, nodes []*corev1.Node, start time.Time, done func(*corev1.Node) error) error {
+	mem := p.mem()
+	keep := make(map[string]struct{}, p.env.options.Policy.MaxDraining)
+	nodes = slices.Clone(nodes)
+	slices.SortStableFunc(nodes, func(a, b *corev1.Node) int { return turn(mem, a) - turn(mem, b) })
+	err := p.cordon(ctx, nodes)
+	for _, node := range nodes {
+		if len(keep) == p.env.options.Policy.MaxDraining {
+			break
+		}
+		keep[node.Name] = struct{}{}
+		if !node.Spec.Unschedulable {
+			continue // its event is on the way
+		}
+		over, stepErr := p.step(ctx, node, start)
+		if stepErr == nil && over {
+			mem.drained[node.UID] = struct{}{}
+			delete(keep, node.Name)
+			stepErr = done(node)
+		}
+		if errors.Is(stepErr, errAgain) || isUnread(stepErr) {
+			p.requeue(conflictRetry)
+			stepErr = nil
+		}
+		err = errors.Join(err, stepErr)
+	}
+	mem.release(keep)
+	return err
+}
+
+// turn is zero for a drain that has begun, and one for others.
+func turn(mem *recollection, node *corev1.Node) int {
+	if _, begun := mem.draining[node.Name]; begun {
+		return 0
+	}
+	return 1
+}
+
+// step moves the drain of one Node on, and reports whether it is over.
+func (p *pass) step(ctx context.Context, node *corev1.Node, start time.Time) (bool, error) {
+	drainer, policy := p.workload.Drainer, p.env.options.Policy
+	since := p.mem().drains(drainer, node.Name, p.now)
+	if start.IsZero() {
+		start = since
+	}
+	limit := p.state.Template.NodeDrainTimeout.Or(0)
+	if limit > 0 && !p.now.Before(start.Add(limit)) {
+		p.tell(corev1.EventTypeWarning, EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
+		return true, nil
+	}
+	result, err := drainer.Step(ctx, runner.Request{
+		Node: node, Owner: p.state.Key, Rules: policy.DrainRules, Policy: policy.DrainPolicy, StartedAt: start,
+	})
+	if err != nil {
+		return false, fmt.Errorf("drain Node %s: %w", node.Name, err)
+	}
+	if result.Done || result.Abandoned {
+		if result.Done {
+			p.tell(corev1.EventTypeNormal, EventNodeDrained, "success draining Node %s", node.Name)
+		}
+		return true, nil
+	}
+	p.requeue(result.RequeueAfter)
+	if limit > 0 {
+		p.requeue(max(start.Add(limit).Sub(p.now), time.Second))
+	}
+	return false, nil
+}
+
+// cordon has no more pods come to Nodes, in one patch for each that needs it.
+func (p *pass) cordon(ctx context.Context, nodes []*corev1.Node) error {
+	var open []*corev1.Node
+	for _, node := range nodes {
+		if !node.Spec.Unschedulable && !p.env.writer.Behind(node) {
+			open = append(open, node)
+		}
+	}
+	return p.each(len(open), func(i int) error {
+		body, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": open[i].UID}, "spec": map[string]any{"unschedulable": true},
+		})
+		if err != nil {
+			return err
+		}
+		return p.patchNode(ctx, open[i], types.MergePatchType, body)
+	})
+}
+
+// sayDrained tells the provider, on the Node, that the instance may go.
+func (p *pass) sayDrained(ctx context.Context, node *corev1.Node) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": node.UID, "annotations": map[string]string{contract.DrainedAnnotation: string(node.UID)},
+	}})
+	if err != nil {
+		return err
+	}
+	return p.patchNode(ctx, node, types.MergePatchType, body)
+}

@@ -1,0 +1,327 @@
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+)
+
+// machines are the Machines that stand for the instances of a pool.
+type machines struct {
+	states  []*contract.MachineState // sorted by name
+	objects map[types.UID]client.Object
+	// infra are the InfraMachines by name; known says that they were read.
+	infra map[string]*unstructured.Unstructured
+	gvk   schema.GroupVersionKind
+	known bool
+}
+
+// unhealthy are the names of the Machines that a health check has handed over to be replaced.
+func (m *machines) unhealthy() []string {
+	var names []string
+	for _, state := range m.states {
+		if isUnhealthy(state) {
+			names = append(names, state.Key.Name)
+		}
+	}
+	return names
+}
+
+// isUnhealthy reports whether a health check failed and waits for the owner. Rule: Cluster API's MachineSet controller.
+func isUnhealthy(m *contract.MachineState) bool {
+	failed := func(kind string) bool {
+		c, found := findCondition(m.Conditions, kind)
+		return found && c.Status == metav1.ConditionFalse
+	}
+	return failed(ConditionHealthCheckSucceeded) && failed(ConditionOwnerRemediated)
+}
+
+// ledByMachines says that Machines stand for the instances, so that whoever leads Machines looks after their Nodes.
+func (p *pass) ledByMachines() bool { return p.machineKind != "" && p.env.kinds.makesMachines() }
+
+// machineFacts are what is known of instances that have InfraMachines.
+type machineFacts struct {
+	// Infra are the InfraMachines by name, true for those that are being deleted.
+	Infra    map[string]bool
+	Machines []*contract.MachineState
+	// MaxRemediating bounds how many unhealthy Machines are on their way out; negative for no bound.
+	MaxRemediating int
+}
+
+// machinePlan is what to do about them; all sorted.
+type machinePlan struct {
+	// Create are the InfraMachines that get a Machine.
+	Create []string
+	// Orphaned are Machines without an InfraMachine: the instance is gone. Replace are unhealthy ones.
+	Orphaned, Replace []*contract.MachineState
+}
+
+// planMachines: each InfraMachine has one Machine, which it is found by, whatever that is called. A Machine goes when its InfraMachine
+// is gone, and when a health check wants it replaced; which instances go when a pool shrinks the provider says, by deleting Machines.
+func planMachines(f machineFacts) machinePlan {
+	var plan machinePlan
+	has := make(map[string]struct{}, len(f.Machines))
+	going := 0
+	for _, m := range f.Machines {
+		has[m.Infrastructure.Name] = struct{}{}
+		if isUnhealthy(m) && !m.Deleting.IsZero() {
+			going++
+		}
+	}
+	for _, m := range f.Machines {
+		_, there := f.Infra[m.Infrastructure.Name]
+		switch {
+		case !m.Deleting.IsZero():
+		case !there:
+			plan.Orphaned = append(plan.Orphaned, m)
+		case isUnhealthy(m) && (f.MaxRemediating < 0 || going < f.MaxRemediating):
+			going++
+			plan.Replace = append(plan.Replace, m)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Infra)) {
+		if _, made := has[name]; !made && !f.Infra[name] {
+			plan.Create = append(plan.Create, name)
+		}
+	}
+	return plan
+}
+
+// observeMachines reads the Machines of the pool, and the InfraMachines if the provider makes some. Where they cannot be read nothing is
+// done about them.
+func (p *pass) observeMachines(ctx context.Context) error {
+	if !p.env.kinds.makesMachines() {
+		return nil
+	}
+	m := &machines{objects: map[types.UID]client.Object{}, infra: map[string]*unstructured.Unstructured{}}
+	list := newList(p.env.kinds.Machine)
+	labels := client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.state.Key.Name)}
+	if err := p.env.ports.Cache.List(ctx, list, client.InNamespace(p.state.Key.Namespace), labels, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Machines of %s: %w", p.state.Key, err)
+	}
+	err := eachObject(list, func(obj client.Object) {
+		owner := metav1.GetControllerOfNoCopy(obj)
+		if owner == nil || owner.UID != p.state.UID {
+			return
+		}
+		state := &contract.MachineState{}
+		if p.env.kinds.Machine.Adapter.Read(obj, state) == nil { // it reports itself what is wrong with it
+			m.states, m.objects[state.UID] = append(m.states, state), obj
+		}
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(m.states, func(a, b *contract.MachineState) int { return strings.Compare(a.Key.Name, b.Key.Name) })
+	if err := p.observeInfraMachines(ctx, m); err != nil {
+		return err
+	}
+	p.machines = m
+	return nil
+}
+
+// observeInfraMachines reads the objects that the provider has made for its instances. They have the group and version of the pool's
+// own infrastructure object.
+func (p *pass) observeInfraMachines(ctx context.Context, m *machines) error {
+	if p.machineKind == "" || p.infrastructure.Presence != external.Present {
+		return nil
+	}
+	m.gvk = p.infrastructure.GVK.GroupVersion().WithKind(p.machineKind)
+	kind := &unstructured.Unstructured{}
+	kind.SetGroupVersionKind(m.gvk)
+	synced, err := p.env.tracker.Ensure(ctx, kind, p.state.Key)
+	if err != nil || !synced {
+		p.requeue(external.UnsyncedRetry)
+		return err
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(m.gvk.GroupVersion().WithKind(p.machineKind + "List"))
+	labels := client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.state.Key.Name)}
+	if p.state.ClusterName != "" {
+		labels[contract.ClusterNameLabel] = p.state.ClusterName
+	}
+	if err := p.env.ports.Cache.List(ctx, list, client.InNamespace(p.state.Key.Namespace), labels, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list %s of %s: %w", p.machineKind, p.state.Key, err)
+	}
+	for i := range list.Items {
+		m.infra[list.Items[i].GetName()] = &list.Items[i]
+	}
+	m.known = true
+	return nil
+}
+
+// actOnMachines creates the Machines that are missing, brings labels and annotations to those that are there, and deletes those that
+// are to go.
+func (p *pass) actOnMachines(ctx context.Context) error {
+	m := p.machines
+	if m == nil || !m.known {
+		return nil
+	}
+	facts := machineFacts{Infra: make(map[string]bool, len(m.infra)), Machines: m.states, MaxRemediating: p.env.options.Policy.MaxRemediating}
+	for name, obj := range m.infra {
+		facts.Infra[name] = obj.GetDeletionTimestamp() != nil
+	}
+	plan := planMachines(facts)
+	return errors.Join(p.createMachines(ctx, plan.Create), p.syncMachines(ctx), p.deleteOrphaned(ctx, plan.Orphaned),
+		p.deleteMachines(ctx, plan.Replace))
+}
+
+// machineMetadata are the labels and annotations of the pool's Machines.
+func (p *pass) machineMetadata() (labels, annotations map[string]string) {
+	labels = map[string]string{}
+	maps.Copy(labels, p.state.Template.Labels)
+	labels[contract.PoolNameLabel] = contract.LabelValue(p.state.Key.Name)
+	if p.state.ClusterName != "" {
+		labels[contract.ClusterNameLabel] = p.state.ClusterName
+	}
+	return labels, p.state.Template.Annotations
+}
+
+func (p *pass) createMachines(ctx context.Context, names []string) error {
+	labels, annotations := p.machineMetadata()
+	made := make([]bool, len(names))
+	err := p.each(len(names), func(i int) error {
+		machine, err := p.env.kinds.NewMachine(Seed{
+			Key: types.NamespacedName{Namespace: p.state.Key.Namespace, Name: names[i]}, Labels: labels, Annotations: annotations,
+			Owner: p.ownerReference(), ClusterName: p.state.ClusterName, Version: p.state.Template.Version,
+			Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: names[i]},
+			InfrastructureVersion: p.machines.gvk.Version,
+		})
+		obj, ok := machine.(client.Object)
+		if err != nil || !ok {
+			return errors.Join(err, fmt.Errorf("make Machine %s: got %T", names[i], machine))
+		}
+		err = p.env.ports.Client.Create(ctx, obj)
+		if apierrors.IsAlreadyExists(err) {
+			return p.alreadyThere(ctx, names[i])
+		}
+		made[i] = err == nil
+		if err != nil {
+			return fmt.Errorf("create Machine %s: %w", names[i], err)
+		}
+		return nil
+	})
+	var told []string
+	for i, name := range names {
+		if made[i] {
+			told = append(told, name)
+		}
+	}
+	if len(told) > 0 {
+		p.tell(corev1.EventTypeNormal, EventMachinesCreated, "Created Machines %s", named(told))
+	}
+	return err
+}
+
+// alreadyThere tells a Machine that the cache has yet to show from one of the same name that is somebody else's.
+func (p *pass) alreadyThere(ctx context.Context, name string) error {
+	have := &metav1.PartialObjectMetadata{}
+	have.SetGroupVersionKind(p.env.kinds.Machine.GVK)
+	err := p.env.ports.APIReader.Get(ctx, types.NamespacedName{Namespace: p.state.Key.Namespace, Name: name}, have)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if owner := metav1.GetControllerOfNoCopy(have); owner == nil || owner.UID != p.state.UID {
+		return fmt.Errorf("create Machine %s/%s: it exists and is not one of MachinePool %s: delete it, or have the provider name its InfraMachine otherwise",
+			p.state.Key.Namespace, name, p.state.Key.Name)
+	}
+	return nil
+}
+
+// syncMachines brings labels and annotations of the template to Machines that lack them. It removes none.
+func (p *pass) syncMachines(ctx context.Context) error {
+	labels, annotations := p.machineMetadata()
+	var due []*contract.MachineState
+	for _, m := range p.machines.states {
+		if m.Deleting.IsZero() && (lacks(m.Labels, labels) || lacks(m.Annotations, annotations)) && !p.env.writer.Behind(p.machines.objects[m.UID]) {
+			due = append(due, m)
+		}
+	}
+	return p.each(len(due), func(i int) error {
+		written := newObject(p.env.kinds.Machine)
+		written.SetNamespace(due[i].Key.Namespace)
+		written.SetName(due[i].Key.Name)
+		metadata := map[string]any{"uid": string(due[i].UID), "labels": labels}
+		if len(annotations) > 0 {
+			metadata["annotations"] = annotations
+		}
+		err := p.env.writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("write Machine %s: %w", due[i].Key, err)
+		}
+		return nil
+	})
+}
+
+func lacks(have, want map[string]string) bool {
+	for key, value := range want {
+		if got, found := have[key]; !found || got != value {
+			return true
+		}
+	}
+	return false
+}
+
+// deleteOrphaned deletes Machines whose InfraMachine is gone, so the API server itself says.
+func (p *pass) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineState) error {
+	var gone []*contract.MachineState
+	for _, m := range orphaned {
+		key := types.NamespacedName{Namespace: m.Key.Namespace, Name: m.Infrastructure.Name}
+		confirmed, err := external.ConfirmAbsent(ctx, p.env.ports.APIReader, p.machines.gvk, key)
+		if err != nil {
+			return err
+		}
+		if !confirmed {
+			p.requeue(external.AbsenceRetry)
+			continue
+		}
+		gone = append(gone, m)
+	}
+	return p.deleteMachines(ctx, gone)
+}
+
+// deleteMachines asks for the deletion of Machines, by UID. Whoever leads them drains their Nodes and waits for their hooks.
+func (p *pass) deleteMachines(ctx context.Context, going []*contract.MachineState) error {
+	asked := p.mem().asked
+	going = slices.DeleteFunc(slices.Clone(going), func(m *contract.MachineState) bool {
+		_, already := asked[m.UID]
+		return already || !m.Deleting.IsZero()
+	})
+	done := make([]bool, len(going))
+	err := p.each(len(going), func(i int) error {
+		uid := going[i].UID
+		obj := newObject(p.env.kinds.Machine)
+		obj.SetNamespace(going[i].Key.Namespace)
+		obj.SetName(going[i].Key.Name)
+		err := p.env.ports.Client.Delete(ctx, obj, client.Preconditions{UID: &uid})
+		if apierrors.IsConflict(err) {
+			return errAgain
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete Machine %s: %w", going[i].Key, err)
+		}
+		done[i] = true
+		return nil
+	})
+	for i, m := range going {
+		if done[i] {
+			asked[m.UID] = struct{}{}
+			p.tell(corev1.EventTypeNormal, EventMachineDeleted, "Deleted Machine %s", m.Key.Name)
+		}
+	}
+	return err
+}

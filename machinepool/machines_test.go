@@ -1,0 +1,188 @@
+package machinepool_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+func noEvents(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	return nil
+}
+
+// guardedPod is a pod on a Node, with a budget that never lets it go.
+func guardedPod(node string) []client.Object {
+	labels := map[string]string{"app": "app"}
+	none := intstr.FromInt32(0)
+	return []client.Object{
+		&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default", Labels: labels},
+			Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		},
+		&policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default"},
+			Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &none, Selector: &metav1.LabelSelector{MatchLabels: labels}},
+		},
+	}
+}
+
+func (w *world) machines() []unstructured.Unstructured {
+	w.t.Helper()
+	var list unstructured.UnstructuredList
+	list.SetGroupVersionKind(fake.MachineGVK().GroupVersion().WithKind("MachineList"))
+	require.NoError(w.t, w.client.List(w.t.Context(), &list))
+	return list.Items
+}
+
+// lead has a Machine say what its own controller would.
+func (w *world) lead(m *unstructured.Unstructured, conditions ...metav1.Condition) {
+	w.t.Helper()
+	w.change(m, func(u *unstructured.Unstructured) {
+		list := []any{}
+		for _, c := range conditions {
+			list = append(list, map[string]any{
+				"type": c.Type, "status": string(c.Status), "reason": c.Reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+			})
+		}
+		set(list, "status", "conditions")(u)
+	})
+}
+
+func is(kind string, status metav1.ConditionStatus) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: "Because"}
+}
+
+func TestEachInstanceWithAnInfraMachineGetsAMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(3, fake.WithField(map[string]any{"labels": map[string]any{"team": "a"}}, "spec", "template", "metadata"))
+	w.eventually("three Machines", func() string {
+		if n := len(w.machines()); n != 3 {
+			return "there are others"
+		}
+		return ""
+	})
+	owner := w.get(pool).GetUID()
+	for _, m := range w.machines() {
+		ref := metav1.GetControllerOf(&m)
+		if ref == nil || ref.UID != owner || m.GetLabels()[contract.PoolNameLabel] != "pool" || m.GetLabels()["team"] != "a" {
+			t.Errorf("Machine %s: owners %v, labels %v", m.GetName(), m.GetOwnerReferences(), m.GetLabels())
+		}
+		name, _, _ := unstructured.NestedString(m.Object, "spec", "infrastructureRef", "name")
+		secret, found, _ := unstructured.NestedString(m.Object, "spec", "bootstrap", "dataSecretName")
+		if name != m.GetName() || secret != "" || !found {
+			t.Errorf("Machine %s: %v", m.GetName(), m.Object["spec"])
+		}
+		w.lead(&m, is("Ready", "True"), is("Available", "True"))
+	}
+	w.says(pool, "Running", 3, 3)
+	if n := w.writes()["patch Node"]; n != 0 {
+		t.Errorf("whoever leads the Machines writes their Nodes, got %d writes", n)
+	}
+	one := w.machines()[0]
+	w.lead(&one, is("Ready", "False"))
+	w.says(pool, "Running", 2, 2)
+	w.change(pool, set("b", "spec", "template", "metadata", "labels", "team"))
+	w.eventually("the label reaches the Machines", func() string {
+		for _, m := range w.machines() {
+			if m.GetLabels()["team"] != "b" {
+				return m.GetName() + " does not have it"
+			}
+		}
+		return ""
+	})
+}
+
+func TestAMachineGoesWithItsInfraMachineAndByItsUID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	w.poolWith(2)
+	w.eventually("two Machines", func() string {
+		if n := len(w.machines()); n != 2 {
+			return "there are others"
+		}
+		return ""
+	})
+	require.NoError(t, w.client.Delete(t.Context(), fake.InfraMachine(contract.V1Beta2, "pool-0")))
+	w.eventually("its Machine goes", func() string {
+		if n := len(w.machines()); n != 1 {
+			return "it does not"
+		}
+		return ""
+	})
+	if name := w.machines()[0].GetName(); name != "pool-1" {
+		t.Errorf("the wrong Machine went, %s is left", name)
+	}
+}
+
+func TestAnUnhealthyMachineIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(2)
+	w.eventually("two Machines", func() string {
+		if n := len(w.machines()); n != 2 {
+			return "there are others"
+		}
+		return ""
+	})
+	for _, m := range w.machines() {
+		w.change(&m, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"test.machinist.dev/lead"}) })
+		w.lead(&m, is("HealthCheckSucceeded", "False"), is("OwnerRemediated", "False"))
+	}
+	w.conditionIs(pool, "Remediating", "Remediating")
+	going := func() (names []string) {
+		for _, m := range w.machines() {
+			if m.GetDeletionTimestamp() != nil {
+				names = append(names, m.GetName())
+			}
+		}
+		return names
+	}
+	w.eventually("one of them goes", func() string {
+		if len(going()) != 1 {
+			return "none does"
+		}
+		return ""
+	})
+	w.isQuiet()
+	if names := going(); len(names) != 1 {
+		t.Errorf("one at a time, got %v", names)
+	}
+	for _, m := range w.machines() {
+		w.change(&m, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	}
+}
+
+func TestThePoolsMachinesGoBeforeItsInstances(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(2)
+	w.eventually("two Machines", func() string {
+		if n := len(w.machines()); n != 2 {
+			return "there are others"
+		}
+		return ""
+	})
+	held := w.machines()[0]
+	w.change(&held, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"test.machinist.dev/hook"}) })
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.conditionIs(pool, "Deleting", "WaitingForMachineDeletion")
+	w.isQuiet()
+	if w.get(fake.InfraMachinePool(contract.V1Beta2, "pool")).GetDeletionTimestamp() != nil {
+		t.Error("a hook of one Machine holds up what is behind the pool")
+	}
+	w.change(&held, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"))
+}

@@ -1,0 +1,148 @@
+package machinepool
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// instanceIDs returns the provider IDs of a list, each instance once, sorted. What names no instance is left out. Providers list
+// instances in any order, and some more than once: neither means anything.
+func instanceIDs(list []string, rules noderef.Rules) []string {
+	ids := slices.Clone(list)
+	slices.Sort(ids)
+	seen := make(map[string]struct{}, len(ids))
+	return slices.DeleteFunc(ids, func(id string) bool {
+		key := rules.Key(id)
+		if key == "" {
+			return true
+		}
+		_, repeated := seen[key]
+		seen[key] = struct{}{}
+		return repeated
+	})
+}
+
+// sameInstances says whether two lists name the same instances.
+func sameInstances(a, b []string, rules noderef.Rules) bool {
+	return slices.Equal(instanceIDs(a, rules), instanceIDs(b, rules))
+}
+
+// matchFacts are what is known of a pool's instances and of the Nodes of its cluster.
+type matchFacts struct {
+	Pool types.NamespacedName
+	// IDs are the provider IDs of the instances.
+	IDs []string
+	// Complete: the IDs are all instances that there are. A list that is known to lack some retires nobody.
+	Complete bool
+	// Recorded are the Nodes of earlier passes.
+	Recorded []contract.NodeRef
+	Nodes    noderef.Lookup
+	// Claims are those of others; nil when there are none.
+	Claims noderef.Claims
+	Rules  noderef.Rules
+}
+
+// matching is which Nodes are a pool's.
+type matching struct {
+	// Nodes are those of the instances, sorted by name.
+	Nodes []*corev1.Node
+	// Retired are recorded Nodes whose instance has left the pool, sorted by name. Only the very Node that was recorded is retired, by
+	// its UID, and only while nobody else names its instance.
+	Retired []*corev1.Node
+	// Missing are IDs without a Node; Ambiguous those with several Nodes; Claimed those whose Node is another's, or nobody's until a
+	// person has decided. All are sorted.
+	Missing, Ambiguous, Claimed []string
+	// kept are recorded Nodes that are neither the pool's now nor to be retired.
+	kept []contract.NodeRef
+}
+
+// refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there.
+func (m *matching) refs() []contract.NodeRef {
+	refs := make([]contract.NodeRef, 0, len(m.Nodes)+len(m.Retired)+len(m.kept))
+	for _, nodes := range [][]*corev1.Node{m.Nodes, m.Retired} {
+		for _, node := range nodes {
+			refs = append(refs, contract.NodeRef{Name: node.Name, UID: node.UID})
+		}
+	}
+	refs = append(refs, m.kept...)
+	slices.SortFunc(refs, func(a, b contract.NodeRef) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(refs, func(a, b contract.NodeRef) bool { return a.Name == b.Name })
+}
+
+// matchNodes finds the Nodes of a pool. Every pass looks at all of them: a Node that is not Ready any more, or was replaced under its
+// name, is news whatever was counted before.
+func matchNodes(f matchFacts) matching {
+	recorded := make(map[string]contract.NodeRef, len(f.Recorded))
+	for _, ref := range f.Recorded {
+		recorded[ref.Name] = ref
+	}
+	var m matching
+	listed := make(map[string]struct{}, len(f.IDs))
+	mine := make(map[types.UID]struct{}, len(f.IDs))
+	for _, id := range instanceIDs(f.IDs, f.Rules) {
+		listed[f.Rules.Key(id)] = struct{}{}
+		switch found := f.resolve(id, recorded); {
+		case found.Node != nil:
+			m.Nodes = append(m.Nodes, found.Node)
+			mine[found.Node.UID] = struct{}{}
+		case found.Outcome == noderef.Ambiguous:
+			m.Ambiguous = append(m.Ambiguous, id)
+		case found.Outcome == noderef.Claimed:
+			m.Claimed = append(m.Claimed, id)
+		default:
+			m.Missing = append(m.Missing, id)
+		}
+	}
+	for _, ref := range f.Recorded {
+		f.judge(ref, listed, mine, &m)
+	}
+	byName := func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(m.Nodes, byName)
+	slices.SortFunc(m.Retired, byName)
+	return m
+}
+
+func (f *matchFacts) resolve(id string, recorded map[string]contract.NodeRef) noderef.Match {
+	identity := noderef.Identity{Machine: f.Pool, ProviderID: id}
+	if found := f.Nodes.ByProviderID(id); len(found) == 1 {
+		ref := recorded[found[0].Name]
+		identity.Current = noderef.Ref{Name: ref.Name, UID: ref.UID}
+	}
+	return f.Rules.Resolve(identity, f.Nodes, f.Claims)
+}
+
+// judge decides about a Node that was recorded and is not among those of the instances now.
+func (f *matchFacts) judge(ref contract.NodeRef, listed map[string]struct{}, mine map[types.UID]struct{}, m *matching) {
+	node := f.Nodes.ByName(ref.Name)
+	if node == nil || ref.UID == "" || node.UID != ref.UID {
+		return // it is gone; a Node that has its name now is another one
+	}
+	if _, known := mine[node.UID]; known {
+		return
+	}
+	key := f.Rules.Key(node.Spec.ProviderID)
+	_, still := listed[key]
+	switch {
+	case key == "" || still || !f.Complete:
+		m.kept = append(m.kept, ref)
+	case f.claimedByOthers(node):
+	default:
+		m.Retired = append(m.Retired, node)
+	}
+}
+
+// claimedByOthers says whether somebody else names the instance of a Node: it has moved there.
+func (f *matchFacts) claimedByOthers(node *corev1.Node) bool {
+	if f.Claims == nil {
+		return false
+	}
+	return slices.ContainsFunc(f.Claims.ClaimsOn(node), func(other noderef.Identity) bool {
+		return other.Machine != f.Pool && f.Rules.Same(other.ProviderID, node.Spec.ProviderID)
+	})
+}

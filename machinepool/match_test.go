@@ -1,0 +1,195 @@
+package machinepool
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+var testPool = types.NamespacedName{Namespace: "default", Name: "pool"}
+
+func testNode(name, id string, change ...func(*corev1.Node)) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid")}, Spec: corev1.NodeSpec{ProviderID: id}}
+	for _, do := range change {
+		do(node)
+	}
+	return node
+}
+
+func readyAt(since time.Time) func(*corev1.Node) { return readiness(corev1.ConditionTrue, since) }
+
+func readiness(status corev1.ConditionStatus, since time.Time) func(*corev1.Node) {
+	return func(node *corev1.Node) {
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(since)}}
+	}
+}
+
+func index(rules noderef.Rules, nodes ...*corev1.Node) *noderef.Index {
+	x := noderef.NewIndex(rules)
+	for _, node := range nodes {
+		x.Add(node)
+	}
+	return x
+}
+
+func names(nodes []*corev1.Node) []string {
+	var all []string
+	for _, node := range nodes {
+		all = append(all, node.Name)
+	}
+	return all
+}
+
+// others are claims that a test makes up.
+type others []noderef.Identity
+
+func (o others) ClaimsOn(*corev1.Node) []noderef.Identity { return o }
+
+func TestTheOrderOfProviderIDsAndRepeatedOnesDoNotMatter(t *testing.T) {
+	// Cluster API compares the lists with their order, and sets the ready counter back to 0 for a provider that reorders its own.
+	ids := []string{"p://1", "p://2", "p://3", "p://4"}
+	nodes := index(noderef.Rules{}, testNode("a", "p://3"), testNode("b", "p://1"), testNode("c", "p://4"))
+	want := matchNodes(matchFacts{Pool: testPool, IDs: ids, Nodes: nodes, Complete: true})
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's order
+	for range 50 {
+		shuffled := append([]string{ids[random.IntN(4)], "", "p://"}, ids...)
+		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		if !sameInstances(ids, shuffled, noderef.Rules{}) {
+			t.Fatalf("%v names other instances than %v", shuffled, ids)
+		}
+		got := matchNodes(matchFacts{Pool: testPool, IDs: shuffled, Nodes: nodes, Complete: true})
+		if diff := cmp.Diff(want.refs(), got.refs()); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff([]string{"p://2"}, want.Missing); diff != "" {
+		t.Errorf("without a Node (-want +got):\n%s", diff)
+	}
+}
+
+func TestNodesAreMatchedByThePluggableMatcher(t *testing.T) {
+	// kubernetes-sigs/cluster-api#7278: the list leaves the zone out, the Node does not.
+	rules := noderef.Rules{Canonical: noderef.AWS}
+	nodes := index(rules, testNode("n", "aws:///us-east-2a/i-0123456789abcdef0"))
+	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"aws:////i-0123456789abcdef0"}, Nodes: nodes, Rules: rules, Complete: true})
+	if diff := cmp.Diff([]string{"n"}, names(got.Nodes)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestIDsThatEndAlikeNameDifferentInstances(t *testing.T) {
+	// Matching by the last segment broke pools of Azure (kubernetes-sigs/cluster-api-provider-azure#1503).
+	nodes := index(noderef.Rules{}, testNode("a", "azure:///scaleSets/one/virtualMachines/0"), testNode("b", "azure:///scaleSets/two/virtualMachines/0"))
+	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"azure:///scaleSets/two/virtualMachines/0"}, Nodes: nodes, Complete: true})
+	if diff := cmp.Diff([]string{"b"}, names(got.Nodes)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestANodeThatTookTheNameOfARetiredOneIsLeftAlone(t *testing.T) {
+	// Cluster API gets the Node by name and deletes it, whosever it is now.
+	recorded := []contract.NodeRef{{Name: "n", UID: "the-old-one"}}
+	nodes := index(noderef.Rules{}, testNode("n", "p://of-another-pool"))
+	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"p://1"}, Recorded: recorded, Nodes: nodes, Complete: true})
+	if len(got.Retired) > 0 || len(got.refs()) > 0 {
+		t.Errorf("want nothing retired and nothing recorded, got %v and %v", names(got.Retired), got.refs())
+	}
+}
+
+func TestWhichRecordedNodesAreRetired(t *testing.T) {
+	nodes := index(noderef.Rules{}, testNode("left", "p://left"), testNode("stays", "p://stays"), testNode("without-id", ""),
+		testNode("never-recorded", "p://other"))
+	recorded := []contract.NodeRef{{Name: "left", UID: "left-uid"}, {Name: "stays", UID: "stays-uid"}, {Name: "gone", UID: "gone-uid"},
+		{Name: "without-id", UID: "without-id-uid"}}
+	facts := matchFacts{Pool: testPool, IDs: []string{"p://stays"}, Recorded: recorded, Nodes: nodes, Complete: true}
+	for name, tc := range map[string]struct {
+		change func(*matchFacts)
+		want   []string
+	}{
+		"its instance left the list":              {func(*matchFacts) {}, []string{"left"}},
+		"the list lacks instances that there are": {func(f *matchFacts) { f.Complete = false }, nil},
+		"it was recorded by name alone":           {func(f *matchFacts) { f.Recorded = []contract.NodeRef{{Name: "left"}} }, nil},
+		"another pool names its instance now": {func(f *matchFacts) {
+			f.Claims = others{{Machine: types.NamespacedName{Name: "other"}, ProviderID: "p://left"}}
+		}, nil},
+		"another pool had recorded it and names it no more":    {func(f *matchFacts) { f.Claims = others{{Machine: types.NamespacedName{Name: "other"}}} }, []string{"left"}},
+		"its own claim does not count, though it names it too": {func(f *matchFacts) { f.Claims = others{{Machine: testPool, ProviderID: "p://left"}} }, []string{"left"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := facts
+			tc.change(&f)
+			got := matchNodes(f)
+			if diff := cmp.Diff(tc.want, names(got.Retired)); diff != "" {
+				t.Errorf("retired (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestANodeIsRecordedUntilItIsGone(t *testing.T) {
+	nodes := index(noderef.Rules{}, testNode("left", "p://left"), testNode("stays", "p://stays"))
+	recorded := []contract.NodeRef{{Name: "left", UID: "left-uid"}, {Name: "stays", UID: "stays-uid"}}
+	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"p://stays"}, Recorded: recorded, Nodes: nodes, Complete: true})
+	if diff := cmp.Diff(recorded, got.refs()); diff != "" {
+		t.Errorf("a process that starts anew must still know whom to retire (-want +got):\n%s", diff)
+	}
+}
+
+func TestInstancesThatSeveralNodesOrPoolsNameHaveNone(t *testing.T) {
+	nodes := index(noderef.Rules{}, testNode("a", "p://twice"), testNode("b", "p://twice"), testNode("c", "p://claimed"))
+	rival := others{{Machine: types.NamespacedName{Namespace: "default", Name: "other"}, ProviderID: "p://claimed"}}
+	facts := matchFacts{Pool: testPool, IDs: []string{"p://twice", "p://claimed"}, Nodes: nodes, Claims: rival, Complete: true}
+	got := matchNodes(facts)
+	if diff := cmp.Diff([]any{[]string{"p://twice"}, []string{"p://claimed"}, 0}, []any{got.Ambiguous, got.Claimed, len(got.Nodes)}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	facts.Recorded = []contract.NodeRef{{Name: "c", UID: "c-uid"}}
+	if got := matchNodes(facts); len(got.Nodes) != 1 {
+		t.Errorf("the pool that alone has recorded a Node keeps it, got %+v", got)
+	}
+}
+
+func FuzzMatchNodesNeverRetiresWhatWasNotRecorded(f *testing.F) {
+	f.Add(uint64(1), true)
+	f.Fuzz(func(t *testing.T, seed uint64, complete bool) {
+		random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // a test's choice
+		letter := func() string { return string(rune('a' + random.IntN(8))) }
+		facts := matchFacts{Pool: testPool, Complete: complete}
+		var nodes []*corev1.Node
+		for range random.IntN(8) {
+			name := letter()
+			nodes = append(nodes, testNode(name, "p://"+letter(), func(n *corev1.Node) { n.UID = types.UID(name + letter()) }))
+			facts.IDs = append(facts.IDs, "p://"+letter())
+			recorded := letter()
+			facts.Recorded = append(facts.Recorded, contract.NodeRef{Name: recorded, UID: types.UID(recorded + letter())})
+		}
+		facts.Nodes = index(noderef.Rules{}, nodes...)
+		got := matchNodes(facts)
+		listed := map[string]bool{}
+		for _, id := range facts.IDs {
+			listed[id] = true
+		}
+		recorded := map[contract.NodeRef]bool{}
+		for _, ref := range facts.Recorded {
+			recorded[ref] = true
+		}
+		for _, node := range got.Retired {
+			if !complete || listed[node.Spec.ProviderID] || !recorded[contract.NodeRef{Name: node.Name, UID: node.UID}] {
+				t.Errorf("Node %s (%s, %s) must not be retired", node.Name, node.UID, node.Spec.ProviderID)
+			}
+		}
+		for _, node := range got.Nodes {
+			if !listed[node.Spec.ProviderID] {
+				t.Errorf("Node %s is not the pool's", node.Name)
+			}
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package machinepool
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// memory is what a process remembers of its pools between passes. Losing it costs time and requests, never correctness. Safe for
+// concurrent use; what it holds of one pool belongs to the worker that works on this pool.
+type memory struct {
+	mu    sync.Mutex
+	pools map[types.NamespacedName]*recollection
+}
+
+// recollection is what is remembered of one pool.
+type recollection struct {
+	pool types.UID
+	// asked are objects whose deletion was asked for and whose deletion a cache has yet to show, and drained the Nodes that were.
+	asked, drained map[types.UID]struct{}
+	// draining are the names of the Nodes that the Drainer has an interest in, and since when.
+	draining map[string]time.Time
+	drainer  Drainer
+	// statusAt is when the status was written last.
+	statusAt time.Time
+}
+
+func newMemory() *memory { return &memory{pools: map[types.NamespacedName]*recollection{}} }
+
+// of returns what is remembered of a pool; nothing, if it is another one of the same name.
+func (m *memory) of(key types.NamespacedName, pool types.UID) *recollection {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := m.pools[key]
+	if found == nil || found.pool != pool {
+		if found != nil {
+			found.release(nil)
+		}
+		found = &recollection{pool: pool, asked: map[types.UID]struct{}{}, drained: map[types.UID]struct{}{}, draining: map[string]time.Time{}}
+		m.pools[key] = found
+	}
+	return found
+}
+
+// forget drops what is remembered of a pool that is gone.
+func (m *memory) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	found := m.pools[key]
+	delete(m.pools, key)
+	m.mu.Unlock()
+	if found != nil {
+		found.release(nil)
+	}
+}
+
+// drains remembers the interest in a Node, and returns since when there is one.
+func (r *recollection) drains(d Drainer, node string, now time.Time) time.Time {
+	r.drainer = d
+	if _, known := r.draining[node]; !known {
+		r.draining[node] = now
+	}
+	return r.draining[node]
+}
+
+// release ends the interest in all Nodes but those to keep.
+func (r *recollection) release(keep map[string]struct{}) {
+	for node := range r.draining {
+		if _, wanted := keep[node]; !wanted {
+			r.drainer.Release(node)
+			delete(r.draining, node)
+		}
+	}
+}

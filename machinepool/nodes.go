@@ -1,0 +1,178 @@
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/noderef/propagate"
+)
+
+const (
+	// claimedRetry is when a pool looks again at Nodes that another pool claims too: the other's events do not wake it.
+	claimedRetry = 30 * time.Second
+	// maxNodeWrites bounds how many Nodes one pass writes, so that counters are not held up by a burst of Nodes that join.
+	maxNodeWrites = 100
+	// atOnce asks for a pass right after this one.
+	atOnce = time.Millisecond
+)
+
+// observeNodes finds the pool's Nodes. Nodes that cannot be read are no error: an event tells when they can.
+func (p *pass) observeNodes(ctx context.Context) error {
+	cluster := p.env.clusterOf(&p.state)
+	var err error
+	p.workload, err = p.env.workloadOf(cluster)
+	if err != nil || !p.workload.Nodes.HasSynced() {
+		p.unread = unreadProblem(err)
+		if err == nil || isUnread(err) {
+			p.requeue(claimedRetry) // a safety net
+			return nil
+		}
+		return fmt.Errorf("Nodes of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.state.Key, err)
+	}
+	facts := matchFacts{
+		Pool: p.state.Key, IDs: p.ids, Complete: p.complete || p.deleting(), Recorded: p.state.Nodes, Nodes: p.workload.Nodes, Rules: p.env.options.Matching,
+	}
+	others, err := p.env.claimsIn(ctx, cluster, p.state.Key)
+	if err != nil {
+		p.unread = unreadProblem(err)
+		return err
+	}
+	if others != nil {
+		facts.Claims = others
+	}
+	p.match = matchNodes(facts)
+	if others != nil && others.err != nil {
+		p.match, p.unread = matching{}, unreadProblem(others.err)
+		return others.err // a Node whose claims are not known must not be taken
+	}
+	if len(p.match.Claimed) > 0 {
+		p.requeue(claimedRetry)
+	}
+	if p.env.options.Policy.KeepRetired {
+		p.match.Retired = nil
+	}
+	p.nodesKnown = true
+	return nil
+}
+
+// actOnNodes brings labels, annotations and taints to the Nodes, drains those that leave and deletes those that have left. Where
+// Machines stand for the instances, whoever leads those does it.
+func (p *pass) actOnNodes(ctx context.Context) error {
+	if !p.nodesKnown || p.ledByMachines() {
+		return nil
+	}
+	return errors.Join(p.propagate(ctx), p.removeNodes(ctx))
+}
+
+// propagate sends each Node that lacks something one patch, which only applies to the Node that was read.
+func (p *pass) propagate(ctx context.Context) error {
+	desired := p.desired()
+	type change struct {
+		node  *corev1.Node
+		patch propagate.Patch
+	}
+	var changes []change
+	for _, node := range p.match.Nodes {
+		if node.DeletionTimestamp != nil {
+			continue
+		}
+		patch, changed := p.env.options.Propagation.Diff(node, desired)
+		if !changed || p.env.writer.Behind(node) {
+			continue
+		}
+		if len(changes) == maxNodeWrites {
+			p.requeue(atOnce)
+			break
+		}
+		changes = append(changes, change{node, patch})
+	}
+	return p.each(len(changes), func(i int) error {
+		return p.patchNode(ctx, changes[i].node, types.JSONPatchType, changes[i].patch.JSON())
+	})
+}
+
+// desired is what the pool hands down to its Nodes: what its template says.
+func (p *pass) desired() propagate.Desired {
+	template := &p.state.Template
+	d := propagate.Desired{
+		Labels: template.Labels, Annotations: template.Annotations,
+		Owner: propagate.Owner{
+			Namespace: p.state.Key.Namespace, Cluster: p.state.ClusterName,
+			ControllerKind: p.env.kinds.Pool.GVK.Kind, ControllerName: p.state.Key.Name,
+		},
+	}
+	for _, t := range template.Taints {
+		d.Taints = append(d.Taints, propagate.Taint{
+			Taint:       corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)},
+			Propagation: propagate.Propagation(t.Propagation),
+		})
+	}
+	return d
+}
+
+// patchNode writes a Node. One that is no longer as it was read is looked at again when its event comes.
+func (p *pass) patchNode(ctx context.Context, node *corev1.Node, kind types.PatchType, body []byte) error {
+	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+	err := p.workload.Client.Patch(ctx, target, client.RawPatch(kind, body))
+	switch {
+	case err == nil:
+		p.env.writer.Wrote(target)
+		return nil
+	case apierrors.IsNotFound(err):
+		return nil // its event is on the way
+	case propagate.Rejected(err), apierrors.IsConflict(err), isUnread(err):
+		return errAgain
+	}
+	return fmt.Errorf("write Node %s: %w", node.Name, err)
+}
+
+// errAgain says that a Node has to be looked at again soon. It never leaves a pass.
+var errAgain = errors.New("the Node is not as it was read")
+
+// deleteNode asks for the deletion of the very Node that was read, once.
+func (p *pass) deleteNode(ctx context.Context, node *corev1.Node) error {
+	uid := node.UID
+	err := p.workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
+	if apierrors.IsConflict(err) {
+		return errAgain
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete Node %s: %w", node.Name, err)
+	}
+	return nil
+}
+
+// each does something to several objects, a few of them at the same time, and joins the errors in the order of the objects.
+func (p *pass) each(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	next := make(chan int)
+	var running sync.WaitGroup
+	for range min(n, p.env.options.Parallel) {
+		running.Go(func() {
+			for i := range next {
+				errs[i] = do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	running.Wait()
+	for i, err := range errs {
+		if errors.Is(err, errAgain) {
+			p.requeue(conflictRetry)
+			errs[i] = nil
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,86 @@
+package machinepool
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/noderef/propagate"
+)
+
+// DataSecret says what happens to the name of the bootstrap data Secret in a pool's template when its BootstrapConfig names one.
+type DataSecret uint8
+
+const (
+	// FollowDataSecret has the template always name the Secret that the BootstrapConfig names, so that a rotated one is followed. It
+	// is what Cluster API does.
+	FollowDataSecret DataSecret = iota
+	// KeepDataSecret copies the name only into a template that names none. It is what Cluster API's page on the MachinePool
+	// controller says.
+	KeepDataSecret
+)
+
+// Policy holds the decisions that an embedder can replace one by one. It must not be changed after New.
+type Policy struct {
+	// DataSecret says whether a rotated Secret is followed. Default FollowDataSecret.
+	DataSecret DataSecret
+	// Leaving says of a Node of the pool whether its instance is about to leave, so that the Node is drained. It must not wait.
+	// Default MarkedLeaving. The provider's own list (contract.LeavingInstancesAnnotation) counts beside it.
+	Leaving func(*corev1.Node) bool
+	// KeepRetired leaves Nodes alone whose instances have left the pool. Default: they are deleted, those that are still Ready after a
+	// drain.
+	KeepRetired bool
+	// NoDrain has Nodes never drained by a pool. Those that Machines stand for are drained by whoever leads the Machines.
+	NoDrain bool
+	// DrainRules are the rules by which Nodes are drained; nil means those of the Drainer. DrainPolicy says how drains escalate; nil
+	// evicts for ever.
+	DrainRules  []drain.Rule
+	DrainPolicy *drain.Policy
+	// MaxDraining is how many Nodes of a pool are drained at the same time. Default DefaultMaxDraining.
+	MaxDraining int
+	// UnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read, because the workload cluster does
+	// not answer or its kubeconfig is gone; then the pool is deleted without. Default DefaultUnreadLimit; negative: for ever.
+	UnreadLimit time.Duration
+	// MaxRemediating is how many Machines of a pool may be on their way out because a health check found them unhealthy. Default 1;
+	// negative: no limit.
+	MaxRemediating int
+}
+
+func (p Policy) withDefaults() Policy {
+	if p.Leaving == nil {
+		p.Leaving = MarkedLeaving
+	}
+	if p.MaxDraining <= 0 {
+		p.MaxDraining = DefaultMaxDraining
+	}
+	if p.UnreadLimit == 0 {
+		p.UnreadLimit = DefaultUnreadLimit
+	}
+	if p.MaxRemediating == 0 {
+		p.MaxRemediating = 1
+	}
+	return p
+}
+
+// DeleteMachineAnnotation of a Machine, and here of a Node too, marks what shall go first. It is Cluster API's.
+const DeleteMachineAnnotation = "cluster.x-k8s.io/delete-machine"
+
+// MarkedLeaving says that a Node has DeleteMachineAnnotation, with any value.
+func MarkedLeaving(node *corev1.Node) bool {
+	_, marked := node.Annotations[DeleteMachineAnnotation]
+	return marked
+}
+
+// Propagation returns a pool's default policy for its Nodes: that of propagate.ClusterAPI, except that there is no Machine to name.
+// Rule: Cluster API's MachinePool controller, which hands down the marks alone.
+func Propagation() *propagate.Policy {
+	policy := propagate.ClusterAPI()
+	policy.AnnotationMarks = []propagate.Mark{
+		{Key: propagate.ClusterNameAnnotation, Field: propagate.OwnerCluster},
+		{Key: propagate.ClusterNamespaceAnnotation, Field: propagate.OwnerNamespace},
+		{Key: propagate.OwnerKindAnnotation, Field: propagate.OwnerControllerKind},
+		{Key: propagate.OwnerNameAnnotation, Field: propagate.OwnerControllerName},
+	}
+	return policy
+}

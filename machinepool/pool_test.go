@@ -1,0 +1,281 @@
+package machinepool_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/noderef/propagate"
+)
+
+func TestAPoolRunsAndItsNodesGetOnePatchEach(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Disorder: 7}})
+	pool := w.poolWith(5,
+		fake.WithField(map[string]any{
+			"labels": map[string]any{"node.cluster.x-k8s.io/team": "a", "private": "b"}, "annotations": map[string]any{"node.cluster.x-k8s.io/note": "c"},
+		}, "spec", "template", "metadata"),
+		fake.WithField([]any{map[string]any{"key": "gpu", "value": "yes", "effect": "NoSchedule", "propagation": "Always"}}, "spec", "template", "spec", "taints"))
+	w.says(pool, "Running", 5, 5)
+	for _, node := range w.nodes() {
+		want := map[string]string{
+			propagate.ClusterNameAnnotation: "demo", propagate.ClusterNamespaceAnnotation: "default",
+			propagate.OwnerKindAnnotation: "MachinePool", propagate.OwnerNameAnnotation: "pool", "node.cluster.x-k8s.io/note": "c",
+		}
+		for key, value := range want {
+			if node.Annotations[key] != value {
+				t.Errorf("Node %s: annotation %s is %q, want %q", node.Name, key, node.Annotations[key], value)
+			}
+		}
+		if _, private := node.Labels["private"]; private || node.Labels["node.cluster.x-k8s.io/team"] != "a" {
+			t.Errorf("Node %s: labels %v", node.Name, node.Labels)
+		}
+		if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "gpu" {
+			t.Errorf("Node %s: taints %v", node.Name, node.Spec.Taints)
+		}
+	}
+	if n := w.writes()["patch Node"]; n != 5 {
+		t.Errorf("5 Nodes joined: want one PATCH each, got %d", n)
+	}
+	w.isQuiet()
+	w.store.ResetRequests()
+	w.change(fake.InfraMachinePool(contract.V1Beta2, "pool"), func(u *unstructured.Unstructured) {
+		list, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "providerIDList")
+		slices.Reverse(list)
+		require.NoError(t, unstructured.SetNestedStringSlice(u.Object, append(list, list[0]), "spec", "providerIDList"))
+	})
+	w.isQuiet()
+	if got := w.writes(); len(got) > 0 {
+		t.Errorf("the same instances in another order are no news, got %v", got)
+	}
+	fresh := w.get(pool)
+	if refs, _, _ := unstructured.NestedSlice(fresh.Object, "status", "nodeRefs"); len(refs) != 5 {
+		t.Errorf("want 5 references, got %v", refs)
+	}
+	for _, kind := range []string{"Available", "BootstrapConfigReady", "InfrastructureReady", "MachinesReady", "MachinesUpToDate"} {
+		if c := conditionOf(fresh, kind); c.Status != metav1.ConditionTrue {
+			t.Errorf("want %s, got %s", kind, describe(fresh))
+		}
+	}
+}
+
+func TestAPoolOwnsWhatItRefersToAndIsItsClusters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, clusters: true})
+	cluster := fake.Cluster("demo")
+	status := cluster.Object["status"]
+	w.create(cluster)
+	w.change(cluster, func(u *unstructured.Unstructured) { u.Object["status"] = status })
+	pool := w.poolWith(1)
+	w.says(pool, "Running", 1, 1)
+	fresh := w.get(pool)
+	if refs := fresh.GetOwnerReferences(); len(refs) != 1 || refs[0].UID != w.get(cluster).GetUID() {
+		t.Errorf("the pool: got owners %v", refs)
+	}
+	for _, obj := range []*unstructured.Unstructured{fake.BootstrapConfig(contract.V1Beta2, "pool"), fake.InfraMachinePool(contract.V1Beta2, "pool")} {
+		owned := w.get(obj)
+		if ref := metav1.GetControllerOf(owned); ref == nil || ref.UID != fresh.GetUID() || owned.GetLabels()[contract.ClusterNameLabel] != "demo" {
+			t.Errorf("%s: got owners %v, labels %v", owned.GetKind(), owned.GetOwnerReferences(), owned.GetLabels())
+		}
+	}
+	w.change(cluster, set(true, "spec", "paused"))
+	w.conditionIs(pool, machinepool.ConditionPaused, machinepool.ReasonPaused)
+	w.change(pool, set(int64(3), "spec", "replicas"))
+	w.change(cluster, set(false, "spec", "paused"))
+	w.says(pool, "Running", 3, 3)
+}
+
+func TestANodeThatGoesNotReadyLowersTheCountersWithinOneEvent(t *testing.T) {
+	t.Parallel()
+	// Cluster API looks at nobody any more once all replicas were ready, and says that all instances are ready in any case.
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(3)
+	w.says(pool, "Running", 3, 3)
+	w.isQuiet()
+	w.store.ResetRequests()
+	w.setReady("pool-1", corev1.ConditionFalse)
+	w.says(pool, "ScalingUp", 2, 2)
+	if got := w.writes(); got["patch MachinePool/status"] != 1 || len(got) != 1 {
+		t.Errorf("one event is one write, got %v", got)
+	}
+	if message := w.conditionIs(pool, machinepool.ConditionMachinesReady, machinepool.ReasonNotReady); !strings.Contains(message, "pool-1") {
+		t.Errorf("the condition must name the Node: %s", message)
+	}
+	w.setReady("pool-1", corev1.ConditionTrue)
+	w.says(pool, "Running", 3, 3)
+}
+
+func TestANodeBecomesAvailableByItselfAfterMinReadySeconds(t *testing.T) {
+	t.Parallel()
+	// Cluster API counts once, when the Node is ready but too young, and never again.
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(1, fake.WithField(int64(2), "spec", "template", "spec", "minReadySeconds"))
+	w.says(pool, "Running", 1, 0)
+	w.says(pool, "Running", 1, 1)
+}
+
+func TestANodeThatWasReplacedUnderItsNameIsRecordedAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(1)
+	w.says(pool, "Running", 1, 1)
+	old := w.nodes()[0]
+	require.NoError(t, w.client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: old.Name}}))
+	w.says(pool, "ScalingUp", 0, 0)
+	w.create(fake.Node(old.Name, old.Spec.ProviderID))
+	w.says(pool, "Running", 1, 1)
+	refs, _, _ := unstructured.NestedSlice(w.get(pool).Object, "status", "nodeRefs")
+	if ref, _ := refs[0].(map[string]any); len(refs) != 1 || ref["uid"] == string(old.UID) {
+		t.Errorf("got %v", refs)
+	}
+}
+
+func TestAFailureComesAndGoesWithTheProviders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(1)
+	w.says(pool, "Running", 1, 1)
+	infra := fake.InfraMachinePool(contract.V1Beta2, "pool")
+	w.change(infra, func(u *unstructured.Unstructured) {
+		set("CreateError", "status", "failureReason")(u)
+		set("no quota", "status", "failureMessage")(u)
+	})
+	w.says(pool, "Failed", 1, 1)
+	reason, _, _ := unstructured.NestedString(w.get(pool).Object, "status", "deprecated", "v1beta1", "failureReason")
+	require.Equal(t, "CreateError", reason)
+	w.change(infra, func(u *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(u.Object, "status", "failureReason")
+		unstructured.RemoveNestedField(u.Object, "status", "failureMessage")
+	})
+	w.says(pool, "Running", 1, 1)
+	if old, found, _ := unstructured.NestedString(w.get(pool).Object, "status", "deprecated", "v1beta1", "failureReason"); found {
+		t.Errorf("the failure is over, got %q", old)
+	}
+}
+
+func TestReplicasThatAreManagedElsewhereAreNeverWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(2, fake.WithAnnotations(map[string]string{"cluster.x-k8s.io/replicas-managed-by": "autoscaler"}))
+	w.says(pool, "Running", 2, 2)
+	w.setReady("pool-0", corev1.ConditionFalse)
+	w.says(pool, "Scaling", 1, 1)
+	w.setReady("pool-0", corev1.ConditionTrue)
+	w.change(pool, set(int64(4), "spec", "replicas"))
+	w.says(pool, "Running", 4, 4)
+	if n, _, _ := unstructured.NestedInt64(w.get(pool).Object, "spec", "replicas"); n != 4 {
+		t.Errorf("somebody fights about replicas: %d", n)
+	}
+}
+
+func TestInstancesThatLeaveAreDrainedFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{AskForDrain: true}})
+	pool := w.poolWith(3)
+	w.says(pool, "Running", 3, 3)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default"},
+		Spec:       corev1.PodSpec{NodeName: "pool-0", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	w.create(pod)
+	w.store.ResetRequests()
+	w.change(pool, set(int64(1), "spec", "replicas"))
+	w.says(pool, "Running", 1, 1)
+	w.eventually("the Nodes go", func() string {
+		if n := len(w.nodes()); n != 1 {
+			return "there are still several"
+		}
+		return ""
+	})
+	evicted := slices.ContainsFunc(w.store.Requests(), func(r fake.Request) bool { return r.Subresource == "eviction" && r.Name == "app" })
+	if !evicted {
+		t.Error("the pod was not evicted")
+	}
+	for _, r := range w.store.Requests() {
+		if r.UserAgent == userAgent && r.Verb == "delete" && r.GVK.Kind != "Node" {
+			t.Errorf("nothing but Nodes may be deleted, got %+v", r)
+		}
+	}
+}
+
+func TestANodeThatIsMarkedIsDrained(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(2)
+	w.says(pool, "Running", 2, 2)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "pool-0"}}
+	require.NoError(t, w.client.Patch(t.Context(), node, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"cluster.x-k8s.io/delete-machine":""}}}`))))
+	w.eventually("the drain", func() string {
+		for _, node := range w.nodes() {
+			if node.Name == "pool-0" && node.Spec.Unschedulable && node.Annotations[contract.DrainedAnnotation] == string(node.UID) {
+				return ""
+			}
+		}
+		return "the Node does not say that it was drained"
+	})
+}
+
+func TestAPoolThatIsDeletedTakesItsNodesAlong(t *testing.T) {
+	t.Parallel()
+	// Cluster API leaves those alone whose IDs are listed, which are all, and has no time left for them anyway.
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(3)
+	w.says(pool, "Running", 3, 3)
+	w.create(fake.Node("stranger", "fake://of-nobody"))
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"), fake.BootstrapConfig(contract.V1Beta2, "pool"))
+	if nodes := w.nodes(); len(nodes) != 1 || nodes[0].Name != "stranger" {
+		t.Errorf("want the stranger alone, got %d Nodes", len(nodes))
+	}
+}
+
+func TestTheUsersOwnDataSecretIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := fake.MachinePool("pool", 1, fake.WithField(map[string]any{"dataSecretName": "mine"}, "spec", "template", "spec", "bootstrap"))
+	w.create(fake.InfraMachinePool(contract.V1Beta2, "pool"), pool)
+	w.says(pool, "Running", 1, 1)
+	name, _, _ := unstructured.NestedString(w.get(pool).Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
+	if diff := cmp.Diff("mine", name); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnInstanceThatTwoPoolsNameStaysWithTheOneThatHasIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	w.create(fake.Node("n", "p://1"))
+	named := func(name string) *unstructured.Unstructured {
+		pool := fake.MachinePool(name, 1, fake.WithField(map[string]any{"dataSecretName": "mine"}, "spec", "template", "spec", "bootstrap"))
+		infra := fake.InfraMachinePool(contract.V1Beta2, name)
+		w.create(infra, pool)
+		w.change(infra, func(u *unstructured.Unstructured) {
+			set([]any{"p://1"}, "spec", "providerIDList")(u)
+			set(int64(1), "status", "replicas")(u)
+			set(true, "status", "initialization", "provisioned")(u)
+		})
+		return pool
+	}
+	first := named("first")
+	w.says(first, "Running", 1, 1)
+	second := named("second")
+	w.conditionIs(second, machinepool.ConditionMachinesReady, machinepool.ReasonNodeClaimed)
+	w.says(first, "Running", 1, 1)
+	require.NoError(t, w.client.Delete(t.Context(), second))
+	w.goes(second)
+	if n := len(w.nodes()); n != 1 {
+		t.Error("the Node of another pool was deleted")
+	}
+	w.says(first, "Running", 1, 1)
+}

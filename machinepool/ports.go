@@ -1,0 +1,179 @@
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/propagate"
+)
+
+// Finalizer keeps a pool until everything of it is gone. It is Cluster API's.
+const Finalizer = "machinepool.cluster.x-k8s.io"
+
+// Kinds are the kinds of objects that a Reconciler works on. Pool is needed.
+type Kinds struct {
+	Pool contract.MachinePoolKind
+	// Machine is the kind of the Machines that stand for single instances, where a provider makes an InfraMachine for each of them
+	// (InfraMachinePool status.infrastructureMachineKind), and NewMachine makes one. Without them such a pool is treated like any
+	// other.
+	Machine    contract.Kind
+	NewMachine func(Seed) (contract.Object, error)
+}
+
+func (k Kinds) makesMachines() bool { return k.NewMachine != nil }
+
+func (k Kinds) validate() error {
+	errs := []error{validateKind("Pool", k.Pool)}
+	if k.makesMachines() {
+		errs = append(errs, validateKind("Machine", k.Machine))
+	}
+	return errors.Join(errs...)
+}
+
+func validateKind[S, U any](name string, kind contract.KindOf[S, U]) error {
+	if kind.New == nil || kind.NewList == nil || kind.Adapter == nil || kind.GVK.Empty() {
+		return fmt.Errorf("kind %s needs a GVK, New, NewList and an Adapter", name)
+	}
+	if _, ok := kind.New().(client.Object); !ok {
+		return fmt.Errorf("kind %s: %s is no client.Object", name, kind.GVK)
+	}
+	if _, ok := kind.NewList().(client.ObjectList); !ok {
+		return fmt.Errorf("kind %s: %s has no list of client.Objects", name, kind.GVK)
+	}
+	return nil
+}
+
+// Ports are what a Reconciler acts through. Nodes or NodesOf is required, and so are Client, Cache and APIReader.
+type Ports struct {
+	// Client writes.
+	Client client.Client
+	// Cache reads pools, Machines and referenced objects, and is asked for informers.
+	Cache cache.Cache
+	// APIReader reads from the API server itself, to make sure that what the cache does not have is really gone.
+	APIReader client.Reader
+	// Workload is the cluster of all pools; where NodesOf is set, that of those which name no cluster.
+	Workload Workload
+
+	// NodesOf says how the Nodes of a workload cluster are reached; nil means that all Nodes are those of Ports.Workload. A pool's
+	// cluster has the pool's namespace and the name in its state's ClusterName. The function is called in every pass and must not
+	// wait. An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means that the Nodes cannot be read now.
+	NodesOf func(cluster types.NamespacedName) (Workload, error)
+	// WorkloadEvents returns a source that enqueues what the mapper names for a cluster whenever NodesOf has something new to say
+	// about it. cluster.Clusters.Source is one. It is required with NodesOf.
+	WorkloadEvents func(cluster.Mapper) source.Source
+
+	// ClusterOf says what is known of a pool's Cluster, by the pool's namespace and its state's ClusterName; nil means that there are
+	// no Clusters. external.Clusters is made for it. It must not wait for anything; an error is retried with back-off.
+	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (external.ClusterView, error)
+	// ClusterEvents returns a source that enqueues what the mapper names for a Cluster whenever ClusterOf has something new to say
+	// about it. It is required with ClusterOf.
+	ClusterEvents func(external.ClusterMapper) source.Source
+}
+
+func (p Ports) validate() error {
+	var errs []error
+	if p.Client == nil {
+		errs = append(errs, errors.New("Ports.Client is not set"))
+	}
+	if p.Cache == nil {
+		errs = append(errs, errors.New("Ports.Cache is not set"))
+	}
+	if p.APIReader == nil {
+		errs = append(errs, errors.New("Ports.APIReader is not set"))
+	}
+	if p.Workload.Nodes == nil && p.NodesOf == nil {
+		errs = append(errs, errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set"))
+	}
+	if p.NodesOf != nil && p.WorkloadEvents == nil {
+		errs = append(errs, errors.New("Ports.WorkloadEvents is not set: nothing would wake pools when their cluster is connected"))
+	}
+	if p.ClusterOf != nil && p.ClusterEvents == nil {
+		errs = append(errs, errors.New("Ports.ClusterEvents is not set: nothing would wake pools when their Cluster is paused"))
+	}
+	return errors.Join(errs...)
+}
+
+// Defaults of Options.
+const (
+	// DefaultStatusDelay is how long a pool waits between two writes of its status.
+	DefaultStatusDelay = time.Second
+	// DefaultParallel is how many Nodes of a pool are written, or Machines created, at the same time.
+	DefaultParallel = 8
+	// DefaultMaxDraining is how many Nodes of a pool are drained at the same time.
+	DefaultMaxDraining = 10
+	// DefaultUnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read.
+	DefaultUnreadLimit = 5 * time.Minute
+	// DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template says otherwise. The
+	// value is Cluster API's; the time begins when the instances are gone, and not when deletion was asked for.
+	DefaultNodeDeletionTimeout = 10 * time.Second
+)
+
+// Options change how a Reconciler works. The zero value is ready for use.
+type Options struct {
+	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind of
+	// the pool in lower case.
+	Name string
+	// Recorder records events; nil records none.
+	Recorder events.EventRecorder
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+	// StatusDelay is how long a pool waits after it has written its status until it writes another one, so that Nodes which join one
+	// after the other cost one write. Bad news, and the news that all is as it shall be, do not wait. Default DefaultStatusDelay;
+	// negative: nothing waits.
+	StatusDelay time.Duration
+	// Parallel is how many Nodes are written, or Machines created, at the same time. Default DefaultParallel.
+	Parallel int
+	// Finalizer keeps a pool until everything of it is gone. Default Finalizer.
+	Finalizer string
+	// Policy says how decisions are made about which people disagree.
+	Policy Policy
+	// WatchFilter, when it is not empty, has the Reconciler leave every pool alone whose label contract.WatchFilterLabel has another
+	// value or is missing.
+	WatchFilter string
+	// Matching says what makes a Node a pool's. Fallbacks of the rules are not used: a pool knows neither names nor addresses.
+	// Workload.Nodes must be an index for the same rules. Default: an equal provider ID.
+	Matching noderef.Rules
+	// Propagation says what a pool hands down to its Nodes. Default Propagation(). It must not be changed later.
+	Propagation *propagate.Policy
+	// Controller is handed to controller-runtime; what is not set there stays the manager's default.
+	Controller controller.Options
+}
+
+func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
+	if o.Name == "" {
+		o.Name = strings.ToLower(kind.GVK.Kind)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.StatusDelay == 0 {
+		o.StatusDelay = DefaultStatusDelay
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = DefaultParallel
+	}
+	if o.Finalizer == "" {
+		o.Finalizer = Finalizer
+	}
+	if o.Propagation == nil {
+		o.Propagation = Propagation()
+	}
+	o.Matching.ByName, o.Matching.ByAddress = false, false
+	o.Policy = o.Policy.withDefaults()
+	return o
+}

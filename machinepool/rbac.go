@@ -1,0 +1,92 @@
+package machinepool
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef/nodeindex"
+)
+
+// Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
+type Wiring struct {
+	// Pool is what the pools' kind is called in paths, such as machinepools of cluster.x-k8s.io. StatusSubresource says that their
+	// status is written through its own endpoint.
+	Pool              schema.GroupResource
+	StatusSubresource bool
+	// Machines are those that stand for single instances; zero where Kinds.NewMachine is not set.
+	Machines schema.GroupResource
+	// References are the kinds of infrastructure and bootstrap objects that pools may refer to, and those of the InfraMachines of single
+	// instances, as resources; "*" means all of their group.
+	References []schema.GroupResource
+	// Clusters: Ports.ClusterOf is that of external.Clusters.
+	Clusters bool
+	// Drains: Nodes are drained, as [SetupWithManager] and [SetupWorkload] have it.
+	Drains bool
+	// Events: Options.Recorder is one of a manager, as [SetupWithManager] has it.
+	Events bool
+	// OwnerReferencesEnforced: the API server of the pools has the admission plugin OwnerReferencesPermissionEnforcement, which lets
+	// only those set an owner that blocks deletion who may finalize it, and only those change the owners of an object who may delete it.
+	OwnerReferencesEnforced bool
+}
+
+// PolicyRules are the rights that a Reconciler needs where the pools are. If the Nodes are there too, it needs [NodePolicyRules]
+// besides; if they are in workload clusters, it needs those there, and here those of the cluster.Access. contract.MergePolicyRules
+// joins them with others.
+//
+//   - pools: list, watch and patch, and patch on the status if that is a subresource;
+//   - References: list and watch; patch, to own them; delete by UID; get, to make sure that one which is to be gone is;
+//   - Machines: list, watch, create, patch, delete by UID; get, to tell one of the pool from another of its name;
+//   - Clusters: list, watch and get; CustomResourceDefinitions: list, watch and get;
+//   - Events: create, and patch when one comes again.
+func PolicyRules(w Wiring) []rbacv1.PolicyRule {
+	lists := [][]rbacv1.PolicyRule{
+		{rule(w.Pool, "list", "watch")}, patch.PolicyRules(w.Pool, w.StatusSubresource), external.PolicyRules(w.References...), w.ownerRules(),
+	}
+	for _, ref := range w.References {
+		crds := schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}
+		lists = append(lists, []rbacv1.PolicyRule{rule(ref, "get", "delete"), rule(crds, "get")}, patch.PolicyRules(ref, false))
+	}
+	if !w.Machines.Empty() {
+		lists = append(lists, []rbacv1.PolicyRule{rule(w.Machines, "list", "watch", "get", "create", "patch", "delete")})
+	}
+	if w.Clusters {
+		lists = append(lists, external.ClusterPolicyRules())
+	}
+	if w.Events {
+		lists = append(lists, []rbacv1.PolicyRule{rule(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "create", "patch")})
+	}
+	return contract.MergePolicyRules(lists...)
+}
+
+// ownerRules are what the admission plugin asks for: owners of referenced objects and Machines block deletion, and a pool gets its
+// Cluster as an owner.
+func (w Wiring) ownerRules() []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	if w.OwnerReferencesEnforced {
+		own := w.Pool
+		own.Resource += "/finalizers"
+		rules = append(rules, rule(own, "update"))
+	}
+	if w.OwnerReferencesEnforced && w.Clusters {
+		rules = append(rules, rule(w.Pool, "delete"))
+	}
+	return rules
+}
+
+// NodePolicyRules are the rights that a Reconciler needs where the Nodes are, be that the cluster of the pools or a workload cluster: to
+// find, label, taint, cordon and delete Nodes, and to drain them.
+func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
+	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")}}
+	if w.Drains {
+		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true}))
+	}
+	return contract.MergePolicyRules(lists...)
+}
+
+func rule(resource schema.GroupResource, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: verbs}
+}

@@ -1,0 +1,115 @@
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
+)
+
+// Reconciler looks after pools of one kind. Safe for concurrent use.
+type Reconciler struct {
+	kinds   Kinds
+	ports   Ports
+	options Options
+	tracker *external.Tracker
+	writer  *patch.Writer
+	memory  *memory
+	events  *nodeEvents
+}
+
+// New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request.
+func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
+	options = options.withDefaults(kinds.Pool)
+	if err := errors.Join(kinds.validate(), ports.validate()); err != nil {
+		return nil, fmt.Errorf("machine pool reconciler for %s: %w", kinds.Pool.GVK.Kind, err)
+	}
+	if ports.Workload.Client == nil {
+		ports.Workload.Client = ports.Client
+	}
+	r := &Reconciler{kinds: kinds, ports: ports, options: options, memory: newMemory()}
+	r.tracker = external.NewTracker(ports.Cache, r.poolsOf, "kinds that MachinePools refer to")
+	r.writer = patch.NewWriter(ports.Client, options.Clock)
+	r.events = newNodeEvents(r)
+	return r, nil
+}
+
+const (
+	// behindRetry is a safety net: the event that shows our own write wakes the pool first.
+	behindRetry = 5 * time.Second
+	// conflictRetry is a safety net too: the event that shows what the conflict was with wakes the pool first.
+	conflictRetry = time.Second
+)
+
+// Reconcile implements controller-runtime's Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	pool := newObject(r.kinds.Pool)
+	err := r.ports.Cache.Get(ctx, request.NamespacedName, pool, client.UnsafeDisableDeepCopy) // a pass only looks at it
+	if apierrors.IsNotFound(err) {
+		r.memory.forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read %s %s: %w", r.kinds.Pool.GVK.Kind, request.NamespacedName, err)
+	}
+	return r.ReconcileObject(ctx, pool)
+}
+
+// ReconcileObject makes one pass over a pool that the caller has read, and does not change it. Call it from a loop of your own in
+// place of Reconcile, and IndexPools once before the cache starts.
+func (r *Reconciler) ReconcileObject(ctx context.Context, pool contract.Object) (reconcile.Result, error) {
+	p := &pass{env: r, pool: pool, now: r.options.Clock.Now()}
+	if err := r.kinds.Pool.Adapter.Read(pool, &p.state); err != nil {
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	}
+	if !r.minds(pool) || (p.deleting() && !slices.Contains(p.state.Finalizers, r.options.Finalizer)) {
+		return reconcile.Result{}, nil // another controller's, or one that we are done with
+	}
+	if r.writer.Behind(pool) {
+		return reconcile.Result{RequeueAfter: behindRetry}, nil
+	}
+	p.ids, p.replicas = p.state.ProviderIDs, p.state.ObservedReplicas
+	err := p.run(ctx)
+	err = errors.Join(err, p.flush(ctx, err != nil))
+	switch {
+	case err == nil:
+		return reconcile.Result{RequeueAfter: p.again}, nil
+	case patch.Retryable(err):
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// minds reports whether a pool is this Reconciler's to look after.
+func (r *Reconciler) minds(obj metav1.Object) bool {
+	return r.options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == r.options.WatchFilter
+}
+
+func newObject[S, U any](kind contract.KindOf[S, U]) client.Object {
+	obj, _ := kind.New().(client.Object) // New made sure
+	return obj
+}
+
+func newList[S, U any](kind contract.KindOf[S, U]) client.ObjectList {
+	list, _ := kind.NewList().(client.ObjectList) // New made sure
+	return list
+}
+
+// clusterOf is the workload cluster of a pool; the zero name is that of Ports.Workload.
+func (r *Reconciler) clusterOf(state *contract.MachinePoolState) types.NamespacedName {
+	if r.ports.NodesOf == nil || state.ClusterName == "" {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
+}

@@ -1,0 +1,58 @@
+package machinepool_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machinepool"
+)
+
+func TestNewSaysAllThatIsMissing(t *testing.T) {
+	t.Parallel()
+	_, err := machinepool.New(machinepool.Kinds{}, machinepool.Ports{}, machinepool.Options{})
+	for _, want := range []string{"kind Pool needs", "Ports.Client", "Ports.Cache", "Ports.APIReader", "neither Ports.Workload.Nodes nor Ports.NodesOf"} {
+		require.ErrorContains(t, err, want)
+	}
+	_, err = machinepool.ClusterAPI(contract.V1Alpha3)
+	require.ErrorIs(t, err, contract.ErrUnknownVersion)
+}
+
+func TestPoolsOfTheOlderAPIVersionAndProvidersOfTheOlderContract(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{version: contract.V1Beta1})
+	infra, config := fake.InfraMachinePoolGVK(contract.V1Beta1), fake.BootstrapConfigGVK(contract.V1Beta1)
+	w.create(fake.CRD(infra, contract.V1Beta1), fake.CRD(config, contract.V1Beta1))
+	old := func(kind, apiVersion string) map[string]any {
+		return map[string]any{"kind": kind, "apiVersion": apiVersion, "name": "pool", "namespace": "default"}
+	}
+	pool := fake.MachinePool("pool", 2,
+		fake.WithField("cluster.x-k8s.io/v1beta1", "apiVersion"),
+		fake.WithField(old(infra.Kind, infra.GroupVersion().String()), "spec", "template", "spec", "infrastructureRef"),
+		fake.WithField(old(config.Kind, config.GroupVersion().String()), "spec", "template", "spec", "bootstrap", "configRef"))
+	bootstrap, group := fake.BootstrapConfig(contract.V1Beta1, "pool"), fake.InfraMachinePool(contract.V1Beta1, "pool")
+	w.create(bootstrap, group, pool, fake.Node("a", "p://a"), fake.Node("b", "p://b"))
+	w.change(bootstrap, func(u *unstructured.Unstructured) {
+		set(true, "status", "ready")(u)
+		set("data", "status", "dataSecretName")(u)
+	})
+	w.change(group, func(u *unstructured.Unstructured) {
+		set([]any{"p://b", "p://a", "p://b"}, "spec", "providerIDList")(u)
+		set(true, "status", "ready")(u)
+		set(int64(2), "status", "replicas")(u)
+	})
+	w.eventually("Running", func() string {
+		fresh := w.get(pool)
+		phase, _, _ := unstructured.NestedString(fresh.Object, "status", "phase")
+		ready, _, _ := unstructured.NestedInt64(fresh.Object, "status", "readyReplicas")
+		provisioned, _, _ := unstructured.NestedBool(fresh.Object, "status", "infrastructureReady")
+		name, _, _ := unstructured.NestedString(fresh.Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
+		if phase != "Running" || ready != 2 || !provisioned || name != "data" {
+			return describe(fresh)
+		}
+		return ""
+	})
+}

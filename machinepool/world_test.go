@@ -1,0 +1,304 @@
+package machinepool_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machinepool"
+)
+
+const userAgent = "machinist-under-test"
+
+// silence has what has no logger of its own say nothing. Worlds are made in parallel.
+var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) })
+
+// world is a store with providers and the reconciler under test, all running.
+type world struct {
+	t      *testing.T
+	store  *fake.Store
+	client client.WithWatch
+}
+
+type worldOptions struct {
+	pool machinepool.Options
+	// provider is nil where a test writes the infrastructure itself.
+	provider *fake.PoolInfrastructure
+	// ports changes the ports that the manager has by default.
+	ports func(ctrl.Manager, *machinepool.Ports)
+	// version is that of cluster.x-k8s.io; by default v1beta2.
+	version contract.Version
+	// clusters has Clusters read.
+	clusters bool
+}
+
+func newWorld(t *testing.T, o worldOptions) *world {
+	t.Helper()
+	silence()
+	if o.version == "" {
+		o.version = contract.V1Beta2
+	}
+	kinds, err := machinepool.ClusterAPI(o.version)
+	require.NoError(t, err)
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{
+		{GVK: kinds.Pool.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true}, {GVK: fake.ClusterGVK(), Status: true},
+	}})
+	w := &world{t: t, store: store, client: store.Client()}
+	for _, gvk := range []*unstructured.Unstructured{
+		fake.CRD(fake.InfraMachinePoolGVK(contract.V1Beta2), contract.V1Beta2), fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2),
+		fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2),
+	} {
+		w.create(gvk)
+	}
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
+	settled := store.Start(ctx, fake.AllLoops())
+	providers, ours := w.manager("provider"), w.manager(userAgent)
+	if o.provider != nil {
+		require.NoError(t, o.provider.SetupWithManager(providers))
+	}
+	bootstrap := fake.Bootstrap{ProviderOptions: fake.ProviderOptions{Machine: kinds.Pool.GVK}}
+	require.NoError(t, bootstrap.SetupWithManager(providers))
+	if o.pool.StatusDelay == 0 {
+		o.pool.StatusDelay = 100 * time.Millisecond
+	}
+	o.pool.Recorder = ours.GetEventRecorder("machinepool")
+	ports, err := machinepool.PortsFromManager(ctx, ours, o.pool.Matching)
+	require.NoError(t, err)
+	if o.clusters {
+		clusters, err := external.ClustersFromManager(ours, external.ClusterOptions{})
+		require.NoError(t, err)
+		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+	}
+	if o.ports != nil {
+		o.ports(ours, &ports)
+	}
+	r, err := machinepool.New(kinds, ports, o.pool)
+	require.NoError(t, err)
+	require.NoError(t, r.AddToManager(ctx, ours))
+	done := make(chan error, 2)
+	for _, mgr := range []ctrl.Manager{providers, ours} {
+		go func() { done <- mgr.Start(ctx) }()
+	}
+	t.Cleanup(func() {
+		cancel()
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Errorf("manager: %v", err)
+			}
+		}
+		settled()
+	})
+	return w
+}
+
+func (w *world) manager(agent string) ctrl.Manager {
+	w.t.Helper()
+	options := w.store.ManagerOptions(ctrl.Options{
+		Logger: logr.Discard(),
+		Controller: config.Controller{
+			SkipNameValidation: new(true), MaxConcurrentReconciles: 4, UsePriorityQueue: new(false),
+		},
+	})
+	rest := w.store.RESTConfig()
+	rest.UserAgent = agent
+	mgr, err := ctrl.NewManager(rest, options)
+	require.NoError(w.t, err)
+	return mgr
+}
+
+func (w *world) create(objects ...client.Object) {
+	w.t.Helper()
+	for _, obj := range objects {
+		require.NoError(w.t, w.client.Create(w.t.Context(), obj))
+	}
+}
+
+// poolWith creates a pool with everything it refers to.
+func (w *world) poolWith(replicas int64, options ...fake.Option) *unstructured.Unstructured {
+	w.t.Helper()
+	pool := fake.MachinePool("pool", replicas, options...)
+	w.create(fake.BootstrapConfig(contract.V1Beta2, "pool"), fake.InfraMachinePool(contract.V1Beta2, "pool"), pool)
+	return pool
+}
+
+// get reads an object by its kind and name again, nil when it is gone.
+func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	w.t.Helper()
+	fresh := &unstructured.Unstructured{}
+	fresh.SetGroupVersionKind(obj.GroupVersionKind())
+	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(obj), fresh)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(w.t, err)
+	return fresh
+}
+
+// change writes what a function does to an object, its status too.
+func (w *world) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) {
+	w.t.Helper()
+	fresh := w.get(obj)
+	require.NotNil(w.t, fresh)
+	base := fresh.DeepCopy()
+	do(fresh)
+	status := fresh.DeepCopy()
+	require.NoError(w.t, w.client.Patch(w.t.Context(), fresh, client.MergeFrom(base)))
+	err := w.client.Status().Patch(w.t.Context(), status, client.MergeFrom(base))
+	require.NoError(w.t, client.IgnoreNotFound(err)) // without its last finalizer it is gone
+}
+
+func set(value any, path ...string) func(*unstructured.Unstructured) {
+	return fake.WithField(value, path...)
+}
+
+// eventually polls until check says nothing any more, and fails with what it said last.
+func (w *world) eventually(what string, check func() string) {
+	w.t.Helper()
+	last := ""
+	err := wait.PollUntilContextTimeout(w.t.Context(), 10*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == "", nil
+	})
+	if err != nil {
+		w.t.Fatalf("%s: %s", what, last)
+	}
+}
+
+// says waits for a pool to have a phase and so many ready and available replicas.
+func (w *world) says(pool *unstructured.Unstructured, phase string, ready, available int64) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("say %s, %d ready, %d available", phase, ready, available), func() string {
+		fresh := w.get(pool)
+		if fresh == nil {
+			return "the pool is gone"
+		}
+		got, _, _ := unstructured.NestedString(fresh.Object, "status", "phase")
+		r, _, _ := unstructured.NestedInt64(fresh.Object, "status", "readyReplicas")
+		a, _, _ := unstructured.NestedInt64(fresh.Object, "status", "availableReplicas")
+		if got != phase || r != ready || a != available {
+			return fmt.Sprintf("%q, %d, %d; %s", got, r, a, describe(fresh))
+		}
+		return ""
+	})
+}
+
+func (w *world) goes(objects ...*unstructured.Unstructured) {
+	w.t.Helper()
+	for _, obj := range objects {
+		w.eventually("deletion of "+obj.GetKind()+" "+obj.GetName(), func() string {
+			if fresh := w.get(obj); fresh != nil {
+				return "it is still there: " + describe(fresh)
+			}
+			return ""
+		})
+	}
+}
+
+// conditionIs waits for a condition to have a reason, and returns its message.
+func (w *world) conditionIs(obj *unstructured.Unstructured, kind, reason string) string {
+	w.t.Helper()
+	message := ""
+	w.eventually(kind+" to say "+reason, func() string {
+		fresh := w.get(obj)
+		if fresh == nil {
+			return "it is gone"
+		}
+		c := conditionOf(fresh, kind)
+		if message = c.Message; c.Reason != reason {
+			return "it does not: " + describe(fresh)
+		}
+		return ""
+	})
+	return message
+}
+
+func conditionOf(obj *unstructured.Unstructured, kind string) metav1.Condition {
+	c, _, _ := contract.ConditionsAt("status", "conditions").Find(obj.Object, kind)
+	return c
+}
+
+func describe(obj *unstructured.Unstructured) string {
+	all, _ := contract.ConditionsAt("status", "conditions").Get(obj.Object, nil)
+	text := ""
+	for _, c := range all {
+		text += fmt.Sprintf("\n  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+	}
+	return text
+}
+
+func (w *world) nodes() []corev1.Node {
+	w.t.Helper()
+	var list corev1.NodeList
+	require.NoError(w.t, w.client.List(w.t.Context(), &list))
+	return list.Items
+}
+
+// writes counts the writes of the reconciler, by kind.
+func (w *world) writes() map[string]int {
+	counts := map[string]int{}
+	for _, r := range w.store.Requests() {
+		if r.UserAgent == userAgent && r.IsWrite() {
+			name := r.Verb + " " + r.GVK.Kind
+			if r.Subresource != "" {
+				name += "/" + r.Subresource
+			}
+			counts[name]++
+		}
+	}
+	return counts
+}
+
+// isQuiet waits until the reconciler makes no request for several status delays.
+func (w *world) isQuiet() {
+	w.t.Helper()
+	quiet := 0
+	w.eventually("make no request", func() string {
+		time.Sleep(100 * time.Millisecond)
+		for _, r := range w.store.Requests() {
+			if r.UserAgent == userAgent && r.Verb != "watch" {
+				quiet = 0
+				w.store.ResetRequests()
+				return fmt.Sprintf("it still makes them: %+v", r)
+			}
+		}
+		if quiet++; quiet < 6 {
+			return "not quiet for long enough"
+		}
+		return ""
+	})
+}
+
+// setReady makes a Node Ready or not, as its kubelet, or the lack of one, does.
+func (w *world) setReady(name string, status corev1.ConditionStatus) {
+	w.t.Helper()
+	w.eventually("write Node "+name, func() string {
+		var node corev1.Node
+		require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, &node))
+		base := node.DeepCopy()
+		for i := range node.Status.Conditions {
+			if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+				c.Status, c.LastTransitionTime = status, metav1.Now()
+			}
+		}
+		if err := w.client.Status().Patch(w.t.Context(), &node, client.MergeFrom(base)); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
