@@ -23,8 +23,11 @@ var errNoFunctions = errors.New("the Kind was made without functions that read a
 // remember can be kept in annotations: MachineState.StagesFromAnnotations and MachineUpdate.StagesInAnnotations. What is left out
 // is forgotten after each pass: that costs work and limits, never a machine.
 //
-// Types must be in the scheme of the manager. Leave out what is empty when the type is encoded (omitempty, omitzero, or a
-// pointer), as in every Kubernetes type: schemas of CRDs refuse null.
+// Cluster API's phase Running asks for InfrastructureReady. For a type without a field for it, read says so, for instance when
+// there is a provider ID, or a step of your own calls Scope.SetInfrastructureReady of package machine in every pass.
+//
+// No function may be nil. Types must be in the scheme of the manager. Leave out what is empty when the type is encoded (omitempty,
+// omitzero, or a pointer), as in every Kubernetes type: schemas of CRDs refuse null.
 func NewTyped[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
 	read func(T, *S) error, write func(T, U) error,
 ) KindOf[S, U] {

@@ -6,6 +6,21 @@
 // mappers, event recorders, leader election, retries after 429. Loops add what the controllers, the scheduler and the kubelets of
 // a cluster do to Nodes, pods, budgets and dependents.
 //
+// # Usage
+//
+// A test of a reconciler takes these steps; the example of package machine that is called fakes is one of them at work:
+//
+//   - NewStore, and Store.Start with AllLoops: without the loop Kubelet no Node becomes Ready.
+//   - Every kind that is not built in is made known: create its CRD, or name it in Options.Kinds. A fake Machine refers to
+//     InfraMachineGVK and BootstrapConfigGVK, whose CRD is labelled with the contract: CRD(InfraMachineGVK(v), v).
+//   - Store.NewManager, and in it Bootstrap, Infrastructure and the reconciler. A second test in the process gives everything
+//     another Name, or sets Controller.SkipNameValidation of the manager's options.
+//   - With Store.Client, create InfraMachine, BootstrapConfig and Machine of one name, and look at what comes of them. A Machine
+//     needs no Cluster as long as nobody was told to read Clusters.
+//
+// Sets clone from templates: CRD of the same kinds with Template behind their names, and objects with a spec.template.spec. A kind
+// without bootstrap and infrastructure objects needs no provider: its own step creates a Node with Node and the provider ID.
+//
 // # Guarantees
 //
 //   - Store and a real control plane pass one table of cases, package fake/conformance.

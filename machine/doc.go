@@ -5,14 +5,22 @@
 //
 // [SetupWithManager] adds a [Reconciler] to a manager. A [Reconciler] is an ordered list of [Step]s over one [Scope]; take
 // [Steps], change it with [InsertBefore], [InsertAfter], [Replace] and [Remove], and hand it to [Options]. [Reconciler.ReconcileObject]
-// makes one pass inside a loop of your own.
+// makes one pass inside a loop of your own. The CRD of the Machines must be installed before.
+//
+// Every pass runs all the steps that are for this part of the Machine's life, and a pass follows every event: a step in front of
+// [StepDrain] runs for as long as the deletion lasts, also when the drain is over (then State.DrainedNode is the Node's UID). What
+// shall happen once asks for what it has made, or remembers it in a condition ([Scope.Assert]).
 //
 // A Machine that refers to no bootstrap configuration and no infrastructure object needs [StepBootstrap] and [StepInfrastructure]
 // removed, and one step in front of [StepNode] that makes or finds the machine and calls [Scope.SetProviderID]: the Node whose
-// spec.providerID is the same is the Machine's. What that step makes, a step in front of [StepDeleteInfrastructure], or in its place,
-// takes away. examples/embed does it, with a type, phases and conditions of its own, in under a hundred lines.
+// spec.providerID is the same is the Machine's. Once the machine is there, the step calls [Scope.SetInfrastructureReady] too, in every
+// pass unless the type keeps it: without it, Cluster API's phase stays Provisioned, whatever the conditions say. What that step
+// makes, a step in front of [StepDeleteInfrastructure], or in its place, takes away. examples/embed does it, with a type, phases
+// and conditions of its own, in under a hundred lines.
 //
 // The phase is Cluster API's by default. [PhaseStep] computes another dialect's, or that of a table of your own.
+//
+// Package fake runs all of this in a test, without a cluster: its documentation lists what a test needs.
 //
 // # How a pass works
 //
@@ -39,7 +47,7 @@
 //
 // Machines have no Cluster objects unless Ports.ClusterOf says how they are read; external.Clusters reads those of Cluster API:
 //
-//	clusters, err := external.external.ClustersFromManager(mgr, external.ClusterOptions{})
+//	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
 //	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 //
 // A Machine of a paused Cluster gets its finalizer and is left alone otherwise, also while it is being deleted. A Cluster that was not

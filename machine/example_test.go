@@ -2,12 +2,18 @@ package machine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"strings"
+	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -26,7 +32,7 @@ func Example_embed() {
 	gvk := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
 	steps, err := machine.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
 		Name: "say-goodbye", On: machine.InDeletion, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
-			log.Printf("%s is about to be drained", s.State.Key)
+			log.Printf("%s is going", s.State.Key) // in every pass of its deletion
 			return machine.Result{}, nil
 		},
 	})
@@ -38,6 +44,67 @@ func Example_embed() {
 		log.Fatal(err)
 	}
 	log.Fatal(mgr.Start(ctx))
+}
+
+// A unit test: a Machine with fake providers comes to Running and is deleted, and a step of your own sees it go.
+func Example_fakes() {
+	ctx, cancel := context.WithCancel(context.Background())
+	store := fake.NewStore(fake.Options{})
+	wait := store.Start(ctx, fake.AllLoops())
+	defer wait()
+	defer cancel()
+	c, v := store.Client(), contract.V1Beta2
+	mgr, err := store.NewManager(ctrl.Options{})
+	var once sync.Once
+	steps, err1 := machine.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
+		Name: "say-goodbye", On: machine.InDeletion, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+			once.Do(func() { fmt.Println(s.State.Key, "is about to be drained") }) // this runs in every pass
+			return machine.Result{}, nil
+		},
+	})
+	err = errors.Join(err, err1,
+		c.Create(ctx, fake.CRD(fake.MachineGVK())),
+		c.Create(ctx, fake.CRD(fake.BootstrapConfigGVK(v), v)), c.Create(ctx, fake.CRD(fake.InfraMachineGVK(v), v)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	_, err = machine.SetupWithManager(ctx, mgr, kind, machine.Options{Name: "example-fakes", Steps: steps, StatusDelay: -1})
+	err = errors.Join(err, (&fake.Bootstrap{ProviderOptions: fake.ProviderOptions{Name: "example-config"}}).SetupWithManager(mgr),
+		(&fake.Infrastructure{ProviderOptions: fake.ProviderOptions{Name: "example-infra"}}).SetupWithManager(mgr))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- mgr.Start(ctx) }()
+
+	m := fake.Machine("one")
+	err = errors.Join(c.Create(ctx, fake.BootstrapConfig(v, "one")), c.Create(ctx, fake.InfraMachine(v, "one")), c.Create(ctx, m))
+	until := func(what string, done func(error) bool) {
+		for range 1000 {
+			if done(c.Get(ctx, client.ObjectKeyFromObject(m), m)) {
+				fmt.Println(what)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		fmt.Println("never", what, m.Object["status"])
+	}
+	until("Running", func(error) bool {
+		phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
+		return phase == "Running"
+	})
+	err = errors.Join(err, c.Delete(ctx, m))
+	until("gone", apierrors.IsNotFound)
+	cancel()
+	fmt.Println(errors.Join(err, <-stopped))
+	// Output:
+	// Running
+	// default/one is about to be drained
+	// gone
+	// <nil>
 }
 
 // Machines follow their Cluster objects.

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,7 +148,7 @@ type Options struct {
 	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the
 	// kind in lower case.
 	Name string
-	// Steps replace the default steps; see Steps.
+	// Steps replace the default steps; see Steps. Nil means those; an empty list that is not nil has nothing done.
 	Steps []Step
 	// Recorder records events; nil records none.
 	Recorder events.EventRecorder
@@ -233,7 +234,7 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 		errs = append(errs, fmt.Errorf("%s is no client.Object", kind.GVK))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("machine reconciler for %s: %w", kind.GVK.Kind, err)
+		return nil, fmt.Errorf("machine reconciler for %s: %w", cmp.Or(kind.GVK.Kind, "a kind without a name"), err)
 	}
 	if ports.NodeClient == nil {
 		ports.NodeClient = ports.Client

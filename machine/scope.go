@@ -158,10 +158,12 @@ func (s *Scope) SetAddresses(addresses []contract.Address) {
 	s.update.Addresses = contract.SetTo(s.State.Addresses)
 }
 
-// SetBootstrapReady and SetInfrastructureReady record that a stage was reached. They are sticky: there is no way back.
+// SetBootstrapReady and SetInfrastructureReady record that a stage was reached. They are sticky: there is no way back. A type that
+// keeps no such value forgets it after the pass, so it is to be called in each; that writes nothing.
 func (s *Scope) SetBootstrapReady() { reached(&s.State.BootstrapReady, &s.update.BootstrapReady) }
 
-// SetInfrastructureReady records that the infrastructure was provisioned.
+// SetInfrastructureReady records that the infrastructure was provisioned. Without [StepInfrastructure] nobody else does, and the
+// phase Running asks for it.
 func (s *Scope) SetInfrastructureReady() {
 	reached(&s.State.InfrastructureReady, &s.update.InfrastructureReady)
 }

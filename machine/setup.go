@@ -70,7 +70,8 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	if err := r.IndexMachines(ctx); err != nil {
-		return fmt.Errorf("index %s: %w", r.kind.GVK.Kind, err)
+		return fmt.Errorf("index %s (its CRD or Go type must be known, and Options.Name %q unique): %w", r.kind.GVK.Kind,
+			r.options.Name, err)
 	}
 	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
 		For(r.newObject(), ctrlbuilder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.minds(obj) }))).

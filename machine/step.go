@@ -1,10 +1,12 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,8 +36,9 @@ type Result struct {
 	Checkpoint bool
 }
 
-// StepFunc does one thing for one Machine. It reads and changes the Scope. An error is retried with back-off; whatever the
-// person who looks at the Machine can mend is a condition instead (Scope.Assert), and waits for an event.
+// StepFunc does one thing for one Machine. It reads and changes the Scope. It is called in every pass of that part of the Machine's
+// life, also when nothing is left to do: ask first what is there. An error is retried with back-off; whatever the person who looks
+// at the Machine can mend is a condition instead (Scope.Assert), and waits for an event.
 type StepFunc func(context.Context, *Scope) (Result, error)
 
 // Step is one part of the reconciler, by name.
@@ -164,7 +167,11 @@ func insert(steps []Step, name string, offset int, step Step) ([]Step, error) {
 func find(steps []Step, name string) (int, error) {
 	at := slices.IndexFunc(steps, func(s Step) bool { return s.Name == name })
 	if at < 0 {
-		return 0, fmt.Errorf("%w: %q", ErrNoStep, name)
+		names := make([]string, len(steps))
+		for i, s := range steps {
+			names[i] = s.Name
+		}
+		return 0, fmt.Errorf("%w: %q; there are %s", ErrNoStep, name, cmp.Or(strings.Join(names, ", "), "none"))
 	}
 	return at, nil
 }
@@ -174,8 +181,10 @@ func validateSteps(steps []Step) error {
 	seen := map[string]bool{}
 	for i, s := range steps {
 		switch {
-		case s.Name == "" || s.Run == nil:
+		case s.Name == "":
 			errs = append(errs, fmt.Errorf("step %d: a step needs a name and a function", i))
+		case s.Run == nil:
+			errs = append(errs, fmt.Errorf("step %s: a step needs a name and a function, and Run is nil", s.Name))
 		case s.On&InBoth == 0:
 			errs = append(errs, fmt.Errorf("step %s never runs: set On", s.Name))
 		case seen[s.Name]:

@@ -87,6 +87,14 @@ func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
 	if err := validateSteps(Steps()); err != nil {
 		t.Errorf("the default steps are refused: %v", err)
 	}
+	err = validateSteps([]Step{{Name: "idle", On: InBoth}})
+	if want := "step idle: a step needs a name and a function, and Run is nil"; err == nil || err.Error() != want {
+		t.Errorf("want %s, got %v", want, err)
+	}
+	_, err = InsertBefore([]Step{{Name: "one"}, {Name: "two"}}, "tow", Step{})
+	if want := `no such step: "tow"; there are one, two`; err == nil || err.Error() != want {
+		t.Errorf("want %s, got %v", want, err)
+	}
 	if _, err := Replace(Steps(), "nope", Step{}); !errors.Is(err, ErrNoStep) {
 		t.Errorf("want ErrNoStep, got %v", err)
 	}

@@ -1,6 +1,7 @@
 package machinepool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ type Reconciler struct {
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Pool)
 	if err := errors.Join(kinds.validate(), ports.validate()); err != nil {
-		return nil, fmt.Errorf("machine pool reconciler for %s: %w", kinds.Pool.GVK.Kind, err)
+		return nil, fmt.Errorf("machine pool reconciler for %s: %w", cmp.Or(kinds.Pool.GVK.Kind, "a kind without a name"), err)
 	}
 	if ports.Workload.Client == nil {
 		ports.Workload.Client = ports.Client

@@ -4,7 +4,15 @@
 //
 // [SetupWithManager] adds a [Reconciler] to a manager. [ClusterAPI] names Cluster API's kinds; other kinds of sets and Machines come
 // with a contract.MachineMaker. A set and a Machine meet only through objects: whoever leads Machines through their lives,
-// package machine or another program, takes over what a set has made for them.
+// package machine or another program, takes over what a set has made for them. In one manager, that is
+//
+//	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
+//	_, err = machine.SetupWithManager(ctx, mgr, kinds.Machine, machine.Options{})
+//	_, err = machineset.SetupWithManager(ctx, mgr, kinds, machineset.Options{})
+//
+// The CRDs of sets, Machines, templates and what is cloned from them must be installed before. As in Cluster API, the kind of a
+// template is that of its clones with Template behind it, and the clones' spec is at spec.template.spec. Package fake runs it all
+// in a test.
 //
 // # How a pass works
 //
@@ -38,7 +46,9 @@
 // Types, reasons and messages are those of Cluster API's v1beta2 MachineSet: MachinesReady, MachinesUpToDate, ScalingUp, ScalingDown,
 // Remediating, Deleting, and Paused. ScalingUp says what keeps a set from creating: a template that does not exist, a preflight
 // check, a selector that would not match. Preflight checks look at what the Cluster names as its control plane, where sets have
-// Clusters; those about topologies are made with Ports.PreflightOf only. Remediating only tells what health checks have said: nothing is remediated here.
+// Clusters; those about topologies are made with Ports.PreflightOf only. Remediating only tells what health checks have said:
+// nothing is remediated here. MachinesUpToDate and upToDateReplicas sum up the condition UpToDate of the Machines, which package
+// machine sets with its Ports.RolloutOf, for sets of a MachineDeployment: without one, the number stays 0.
 //
 // # What differs from Cluster API
 //

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,7 +40,7 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("index %s objects: %w", r.kinds.Machine.GVK.Kind, err)
+		return r.notIndexed(r.kinds.Machine.GVK, err)
 	}
 	err = r.ports.Cache.IndexField(ctx, newObject(r.kinds.Set), r.indexName(), func(obj client.Object) []string {
 		var state contract.MachineSetState
@@ -49,9 +50,14 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 		return setKeys(&state)
 	})
 	if err != nil {
-		return fmt.Errorf("index %s objects: %w", r.kinds.Set.GVK.Kind, err)
+		return r.notIndexed(r.kinds.Set.GVK, err)
 	}
 	return nil
+}
+
+func (r *Reconciler) notIndexed(gvk schema.GroupVersionKind, err error) error {
+	return fmt.Errorf("index %s objects (their CRD or Go type must be known, and Options.Name %q unique): %w", gvk.Kind,
+		r.options.Name, err)
 }
 
 // setKeys are the keys under which a set is found from the events of others.

@@ -1,6 +1,7 @@
 package machineset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ type Reconciler struct {
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	if err := errors.Join(kinds.validate(), ports.validate()); err != nil {
-		return nil, fmt.Errorf("machine set reconciler for %s: %w", kinds.Set.GVK.Kind, err)
+		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)
 	}
 	options = options.withDefaults(kinds.Set)
 	r := &Reconciler{
