@@ -88,18 +88,32 @@ func finalizerStep(_ context.Context, s *Scope) (Result, error) {
 // ownersStep labels the Machine with its cluster, and has the Cluster own it if nobody else looks after it. Before anything
 // outside is touched, what was decided so far must be stored: a Machine without a finalizer could vanish and leave a machine
 // behind.
-func ownersStep(_ context.Context, s *Scope) (Result, error) {
+func ownersStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.State.ClusterName != "" {
 		s.SetLabel(contract.ClusterNameLabel, s.State.ClusterName)
 	}
-	if s.Cluster.Presence == external.Present && !s.Cluster.GVK.Empty() && s.Cluster.State.UID != "" {
-		version, kind := s.Cluster.GVK.ToAPIVersionAndKind()
-		owners, changed := adopted(&s.State.Metadata, metav1.OwnerReference{
-			APIVersion: version, Kind: kind, Name: s.Cluster.State.Key.Name, UID: s.Cluster.State.UID,
-		})
-		if changed {
-			s.SetOwnerReferences(owners)
+	err := s.ownedByCluster(ctx)
+	return Result{Checkpoint: !s.update.Finalizers.Keeps()}, err
+}
+
+// ownedByCluster has the Cluster own the Machine. Of a Machine that was led before, the Cluster may just have let go: then the API server
+// is asked whether it stays.
+func (s *Scope) ownedByCluster(ctx context.Context) error {
+	if s.Cluster.Presence != external.Present || s.Cluster.GVK.Empty() || s.Cluster.State.UID == "" || !s.Cluster.State.Deleting.IsZero() {
+		return nil
+	}
+	version, kind := s.Cluster.GVK.ToAPIVersionAndKind()
+	owners, changed := adopted(&s.State.Metadata, metav1.OwnerReference{
+		APIVersion: version, Kind: kind, Name: s.Cluster.State.Key.Name, UID: s.Cluster.State.UID,
+	})
+	if !changed {
+		return nil
+	}
+	if s.update.Finalizers.Keeps() {
+		if stays, err := s.Cluster.Stays(ctx, s.env.ports.APIReader); err != nil || !stays {
+			return err
 		}
 	}
-	return Result{Checkpoint: !s.update.Finalizers.Keeps()}, nil
+	s.SetOwnerReferences(owners)
+	return nil
 }

@@ -142,6 +142,28 @@ func decidePause(f pauseFacts) (said contract.Opt[metav1.Condition], alone bool)
 	return say(metav1.ConditionFalse, ReasonNotPaused, ""), false
 }
 
+// ownedByCluster has the Cluster own the pool. Of a pool that was led before, the Cluster may just have let go: then the API server is
+// asked whether it stays.
+func (p *pass) ownedByCluster(ctx context.Context, u *contract.MachinePoolUpdate) error {
+	if p.cluster.Presence != external.Present || p.cluster.GVK.Empty() || p.cluster.State.UID == "" || !p.cluster.State.Deleting.IsZero() {
+		return nil
+	}
+	version, kind := p.cluster.GVK.ToAPIVersionAndKind()
+	owners, changed := ownedByCluster(p.state.OwnerReferences, metav1.OwnerReference{
+		APIVersion: version, Kind: kind, Name: p.cluster.State.Key.Name, UID: p.cluster.State.UID,
+	})
+	if !changed {
+		return nil
+	}
+	if u.Finalizers.Keeps() {
+		if stays, err := p.cluster.Stays(ctx, p.env.ports.APIReader); err != nil || !stays {
+			return err
+		}
+	}
+	u.OwnerReferences = contract.SetTo(owners)
+	return nil
+}
+
 // prepare gives the pool its finalizer and its place in its cluster before anything outside is touched: a pool without a finalizer
 // could vanish and leave instances behind.
 func (p *pass) prepare(ctx context.Context) error {
@@ -152,14 +174,8 @@ func (p *pass) prepare(ctx context.Context) error {
 	if name := p.state.ClusterName; name != "" && p.state.Labels[contract.ClusterNameLabel] != name {
 		u.Labels = map[string]contract.Change[string]{contract.ClusterNameLabel: contract.SetTo(name)}
 	}
-	if p.cluster.Presence == external.Present && !p.cluster.GVK.Empty() && p.cluster.State.UID != "" {
-		version, kind := p.cluster.GVK.ToAPIVersionAndKind()
-		owners, changed := ownedByCluster(p.state.OwnerReferences, metav1.OwnerReference{
-			APIVersion: version, Kind: kind, Name: p.cluster.State.Key.Name, UID: p.cluster.State.UID,
-		})
-		if changed {
-			u.OwnerReferences = contract.SetTo(owners)
-		}
+	if err := p.ownedByCluster(ctx, &u); err != nil {
+		return err
 	}
 	if u.Finalizers.Keeps() && u.OwnerReferences.Keeps() && len(u.Labels) == 0 {
 		return nil

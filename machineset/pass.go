@@ -90,7 +90,17 @@ func (p *pass) prepare(ctx context.Context) error {
 		u.Labels = map[string]contract.Change[string]{contract.ClusterNameLabel: contract.SetTo(name)}
 	}
 	if owners, changed := p.clusterOwns(); changed {
-		u.OwnerReferences = contract.SetTo(owners)
+		// Of a set that was led before, the Cluster may just have let go.
+		stays, err := !u.Finalizers.Keeps(), error(nil)
+		if !stays {
+			stays, err = p.cluster.Stays(ctx, p.env.ports.APIReader)
+		}
+		if err != nil {
+			return err
+		}
+		if stays {
+			u.OwnerReferences = contract.SetTo(owners)
+		}
 	}
 	if changesNothing(u.MetadataUpdate) {
 		return nil

@@ -85,6 +85,9 @@ func (p *pass) ownTemplate(ctx context.Context, found external.Object) error {
 	if slices.ContainsFunc(owners, func(have metav1.OwnerReference) bool { return have.UID == ref.UID }) {
 		return nil
 	}
+	if stays, err := p.cluster.Stays(ctx, p.env.ports.APIReader); err != nil || !stays {
+		return err
+	}
 	owners = slices.DeleteFunc(slices.Clone(owners), func(have metav1.OwnerReference) bool {
 		return have.Kind == kind && have.Name == ref.Name && groupOf(have.APIVersion) == p.cluster.GVK.Group
 	})

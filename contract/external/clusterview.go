@@ -1,10 +1,14 @@
 package external
 
 import (
+	"context"
+	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -36,4 +40,24 @@ type ClusterView struct {
 	// a Machine in deletion, by the Reconciler if ClusterOf has not done it, and absent while it is not known, which is not
 	// none.
 	ActiveControlPlaneMachines contract.Opt[int]
+}
+
+// Stays reports whether the Cluster can become an owner: the API server itself says that it exists, is the one that was read, and is
+// not being deleted; one request, none when the view says enough. A Cluster that is deleted with --cascade=orphan lets go of what it
+// owns, and whoever owned that again would have it collected with the Cluster. The reader must not read a cache. Rule: Kubernetes'
+// controllers ask again before they adopt (RecheckDeletionTimestamp).
+func (v ClusterView) Stays(ctx context.Context, reader client.Reader) (bool, error) {
+	if v.Presence != Present || v.GVK.Empty() || v.State.UID == "" || !v.State.Deleting.IsZero() {
+		return false, nil
+	}
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(v.GVK)
+	err := reader.Get(ctx, v.State.Key, obj)
+	switch {
+	case SaysGone(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("make sure that %s %s stays: %w", v.GVK.Kind, v.State.Key, err)
+	}
+	return obj.UID == v.State.UID && obj.DeletionTimestamp == nil, nil
 }

@@ -172,3 +172,32 @@ func TestTombstonesAreTakenForWhatTheyStandFor(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "m1", obj.GetName())
 }
+
+func TestOnlyAClusterThatStaysBecomesAnOwner(t *testing.T) {
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: fake.ClusterGVK(), Status: true}}})
+	c := store.Client()
+	going := fake.Cluster("going")
+	going.SetFinalizers([]string{"example.com/hold"})
+	here := fake.Cluster("here")
+	require.NoError(t, c.Create(t.Context(), here))
+	require.NoError(t, c.Create(t.Context(), going))
+	uids := map[string]types.UID{"here": here.GetUID(), "going": going.GetUID(), "replaced": "another"}
+	require.NoError(t, c.Delete(t.Context(), going))
+	for name, want := range map[string]bool{"here": true, "going": false, "gone": false, "replaced": false} {
+		cluster := name
+		if name == "replaced" {
+			cluster = "here"
+		}
+		view := external.ClusterView{Presence: external.Present, GVK: fake.ClusterGVK()}
+		view.State.Key, view.State.UID = types.NamespacedName{Namespace: here.GetNamespace(), Name: cluster}, uids[name]
+		if name == "gone" {
+			view.State.UID = "any"
+		}
+		got, err := view.Stays(t.Context(), c)
+		require.NoError(t, err)
+		require.Equal(t, want, got, name)
+	}
+	got, err := external.ClusterView{Presence: external.Unread}.Stays(t.Context(), nil)
+	require.NoError(t, err)
+	require.False(t, got, "what was not read owns nothing, and nobody is asked")
+}
