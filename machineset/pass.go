@@ -89,23 +89,29 @@ func (p *pass) prepare(ctx context.Context) error {
 	if name := p.state.ClusterName; name != "" && p.state.Labels[contract.ClusterNameLabel] != name {
 		u.Labels = map[string]contract.Change[string]{contract.ClusterNameLabel: contract.SetTo(name)}
 	}
-	if owners, changed := p.clusterOwns(); changed {
-		// Of a set that was led before, the Cluster may just have let go.
-		stays, err := !u.Finalizers.Keeps(), error(nil)
-		if !stays {
-			stays, err = p.cluster.Stays(ctx, p.env.ports.APIReader)
-		}
-		if err != nil {
-			return err
-		}
-		if stays {
-			u.OwnerReferences = contract.SetTo(owners)
-		}
+	if err := p.ownedByCluster(ctx, &u); err != nil {
+		return err
 	}
 	if changesNothing(u.MetadataUpdate) {
 		return nil
 	}
 	return p.writeMain(ctx, u)
+}
+
+// ownedByCluster has the Cluster own the set. Of a set that was led before, the Cluster may just have let go: then the API server is
+// asked whether it stays.
+func (p *pass) ownedByCluster(ctx context.Context, u *contract.MachineSetUpdate) error {
+	owners, changed := p.clusterOwns()
+	if !changed {
+		return nil
+	}
+	if u.Finalizers.Keeps() {
+		if stays, err := p.cluster.Stays(ctx, p.env.ports.APIReader); err != nil || !stays {
+			return err
+		}
+	}
+	u.OwnerReferences = contract.SetTo(owners)
+	return nil
 }
 
 // clusterOwns returns the owner references of a set that nobody else owns, with the Cluster among them. Rule: Cluster API's
