@@ -61,13 +61,13 @@ func TestTheTimeOfAMirroredConditionIsItsOwnAndMovesWithTheStatusOnly(t *testing
 		"the reason changes, not the status": {have: stored("True", "Other"), want: mirrored, when: at(time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := changedConditions(tc.have, []metav1.Condition{tc.want}, 0, now)
+			got := contract.ChangedConditions(tc.have, []metav1.Condition{tc.want}, 0, now)
 			if len(got) != 1 || !got[0].LastTransitionTime.Equal(&tc.when) {
 				t.Errorf("want the time %s, got %+v", tc.when, got)
 			}
 		})
 	}
-	if got := changedConditions(stored("True", "R"), []metav1.Condition{mirrored}, 0, now); len(got) > 0 {
+	if got := contract.ChangedConditions(stored("True", "R"), []metav1.Condition{mirrored}, 0, now); len(got) > 0 {
 		t.Errorf("a time alone is no news, got %+v", got)
 	}
 }

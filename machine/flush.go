@@ -156,7 +156,7 @@ type dueStatus struct {
 }
 
 func (s *Scope) statusOn(obj contract.Object, u contract.MachineUpdate) (*dueStatus, error) {
-	u.Conditions = changedConditions(s.stored, s.asserted, s.generation, s.Now)
+	u.Conditions = contract.ChangedConditions(s.stored, s.asserted, s.generation, s.Now)
 	u.ObservedGeneration = s.observed()
 	contents, err := patch.ApplyOn(s.env.kind, &s.base, obj, u)
 	return &dueStatus{u, contents}, err

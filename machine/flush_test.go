@@ -75,7 +75,7 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 			obj.SetGeneration(7)
 			addresses := []contract.Address{{Type: "Hostname", Address: "h"}}
 			update := contract.MachineUpdate{
-				Conditions: changedConditions(nil, asserted, 7, now), ObservedGeneration: contract.SetTo[int64](7), Addresses: contract.SetTo(addresses),
+				Conditions: contract.ChangedConditions(nil, asserted, 7, now), ObservedGeneration: contract.SetTo[int64](7), Addresses: contract.SetTo(addresses),
 			}
 			dirty := func() bool {
 				s := &Scope{Object: obj, Now: now.Add(time.Hour), generation: r.generationOf(obj), env: r, asserted: asserted}

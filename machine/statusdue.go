@@ -71,7 +71,7 @@ func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
 		!u.Addresses.Keeps() || !u.FailureDomain.Keeps() || !u.FailureReason.Keeps() || !u.FailureMessage.Keeps() ||
 		!u.CertificatesExpire.Keeps() || stageStarted(u) || len(u.RemoveConditions) > 0 ||
 		(s.observes() && s.State.ObservedGeneration != s.generation) ||
-		len(changedConditions(s.stored, s.asserted, s.generation, s.Now)) > 0
+		len(contract.ChangedConditions(s.stored, s.asserted, s.generation, s.Now)) > 0
 }
 
 // changes reports whether writing an update would change the object. Not every shape keeps all that an update says: one

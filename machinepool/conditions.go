@@ -133,28 +133,13 @@ func mirror(kind string, ready contract.Opt[metav1.Condition], fallback metav1.C
 	return mirrored
 }
 
-// changedConditions returns those of want that differ from have, ready to be written. A time of transition moves only with the
-// status; it is the one that a condition brings along, say from the object that it mirrors, or else now.
+// changedConditions returns those of want that are to be written, with messages of a bounded length.
 func changedConditions(have, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	var changed []metav1.Condition
-	for _, c := range want {
-		c.ObservedGeneration = generation
-		c.Message = bounded(c.Message, maxMessageLength)
-		if c.LastTransitionTime.IsZero() {
-			c.LastTransitionTime = metav1.NewTime(now)
-		}
-		c.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.UTC().Truncate(time.Second))
-		if old, found := findCondition(have, c.Type); found {
-			if old.Status == c.Status {
-				c.LastTransitionTime = old.LastTransitionTime
-			}
-			if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message && old.ObservedGeneration == generation {
-				continue
-			}
-		}
-		changed = append(changed, c)
+	want = slices.Clone(want)
+	for i := range want {
+		want[i].Message = bounded(want[i].Message, maxMessageLength)
 	}
-	return changed
+	return contract.ChangedConditions(have, want, generation, now)
 }
 
 // maxMessageLength bounds messages; the schema allows 32768, but etcd and readers are spared.

@@ -2,7 +2,6 @@ package machineset
 
 import (
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -72,24 +71,4 @@ func says(in []metav1.Condition, kind string, status metav1.ConditionStatus) boo
 		}
 	}
 	return false
-}
-
-// changedConditions returns those of want that differ from have, ready to be written. A time of transition moves only with the
-// status.
-func changedConditions(have, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	var changed []metav1.Condition
-	for _, c := range want {
-		c.ObservedGeneration = generation
-		c.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
-		if old, found := findCondition(have, c.Type); found {
-			if old.Status == c.Status {
-				c.LastTransitionTime = old.LastTransitionTime
-			}
-			if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message && old.ObservedGeneration == generation {
-				continue
-			}
-		}
-		changed = append(changed, c)
-	}
-	return changed
 }

@@ -65,7 +65,7 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		rules = append(rules, rule(schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}, "list", "watch"))
 	}
 	if w.Clusters {
-		rules = append(rules, rule(schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "clusters"}, "get", "list", "watch"))
+		rules = append(rules, external.ClusterPolicyRules()...)
 	}
 	for _, at := range w.ControlPlanes {
 		rules = append(rules, rule(at, "list", "watch"))

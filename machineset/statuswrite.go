@@ -21,7 +21,7 @@ func (p *pass) writeStatus(ctx context.Context, failed bool) error {
 		generation = p.set.GetGeneration()
 	}
 	u := p.statusUpdate(failed)
-	u.Conditions = changedConditions(p.state.Conditions, u.Conditions, generation, p.now)
+	u.Conditions = contract.ChangedConditions(p.state.Conditions, u.Conditions, generation, p.now)
 	if !failed && p.counted && generation != 0 { // else it was not looked at as a whole
 		u.ObservedGeneration = contract.SetTo(generation)
 	}
