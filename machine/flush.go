@@ -31,7 +31,7 @@ func (s *Scope) write(ctx context.Context) (time.Duration, error) {
 	if writeStatus && !s.env.kind.StatusSubresource {
 		return again, s.writeWhole(ctx)
 	}
-	current, err := s.writeMain(ctx, main)
+	current, err := s.writeMain(ctx, main, writeStatus)
 	if err != nil {
 		return again, err
 	}
@@ -99,15 +99,17 @@ func (s *Scope) writeWhole(ctx context.Context) error {
 	if whole.Empty() {
 		return nil
 	}
-	if _, err := s.send(ctx, s.Object, whole, false); err != nil {
+	if _, err := s.send(ctx, s.Object, whole, false, true); err != nil {
 		return err
 	}
-	s.storedOn = s.Object
+	s.stores = true
 	s.record(slices.Concat(conditionEvents(s.stored, u.Conditions, !s.State.Deleting.IsZero()), matchEvents(u), s.drained(u)))
 	return nil
 }
 
-func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contract.Object, error) {
+// writeMain writes metadata and spec. With a status to follow, it is written only on what this pass has read (guarded): the status is
+// decided on that, and would otherwise go on top of one that this pass has not seen.
+func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate, guarded bool) (contract.Object, error) {
 	u.ObservedGeneration = s.observed() // for a layout that keeps it in an annotation
 	contents, err := patch.ApplyOn(s.env.kind, &s.base, s.Object, u)
 	if err != nil {
@@ -117,7 +119,7 @@ func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate) (contra
 	if main.Empty() {
 		return s.Object, nil
 	}
-	current, err := s.send(ctx, s.Object, main, false)
+	current, err := s.send(ctx, s.Object, main, false, guarded)
 	if err == nil {
 		s.record(s.drained(u))
 		s.State.Generation, s.generation = current.GetGeneration(), s.env.generationOf(current)
@@ -141,10 +143,10 @@ func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u cont
 	if !s.written { // otherwise the write of the metadata has told
 		tells = append(tells, s.drained(u)...)
 	}
-	if _, err := s.send(ctx, current, status, true); err != nil {
+	if _, err := s.send(ctx, current, status, true, true); err != nil {
 		return err
 	}
-	s.storedOn = current
+	s.stores = true
 	s.record(tells)
 	return nil
 }
@@ -162,11 +164,11 @@ func (s *Scope) statusOn(obj contract.Object, u contract.MachineUpdate) (*dueSta
 	return &dueStatus{u, contents}, err
 }
 
-// send writes a document to the Machine's main resource, or to its status, and returns what the server answered. A status names the
-// version it was decided on, because two of them do not add up.
-func (s *Scope) send(ctx context.Context, on contract.Object, d patch.Document, status bool) (contract.Object, error) {
+// send writes a document to the Machine's main resource, or to its status, and returns what the server answered. A guarded one names
+// the version it was decided on; a status always is, because two of them do not add up.
+func (s *Scope) send(ctx context.Context, on contract.Object, d patch.Document, status, guarded bool) (contract.Object, error) {
 	target := s.env.newObject()
-	if err := s.env.writer.Send(ctx, on, target, d, status && s.env.kind.StatusSubresource, status); err != nil {
+	if err := s.env.writer.Send(ctx, on, target, d, status, guarded); err != nil {
 		return nil, fmt.Errorf("write %s %s: %w", s.env.kind.GVK.Kind, s.State.Key, err)
 	}
 	s.written = true

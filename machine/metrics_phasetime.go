@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/contract"
 )
 
 // phaseAt is a phase and when it began, zero when nobody knows.
@@ -57,23 +55,15 @@ func (t phaseTrack) decided(machine types.UID, read phaseAt, phase string, now t
 	return t
 }
 
-// told is the track when the status was written on an object that had one phase, so that it now has the last one on the path and says
-// when that changed, and what was left thereby. Where the object had another phase than the one that the pass had read, somebody
-// else has stored that, and counted: a pass can be decided on an old read, and still write the status on top of what it got back
-// for the metadata.
-func (t phaseTrack) told(on phaseAt, said time.Time) (phaseTrack, []phaseTime) {
+// told is the track when a status was written that says the last phase on the path, and when that changed, and what was left thereby.
+// A status is written only on the one that its pass has read: nobody else has stored, and counted, that phase.
+func (t phaseTrack) told(said time.Time) (phaseTrack, []phaseTime) {
 	if len(t.path) == 0 {
 		return t, nil
 	}
 	last := len(t.path) - 1
 	next := phaseTrack{machine: t.machine, stored: t.path[last], said: said}
-	switch on.phase {
-	case t.stored.phase:
-		return next, t.left(next.stored.at)[:last+1]
-	case next.stored.phase:
-		next.stored.at, next.said = on.at, on.at
-	}
-	return next, nil
+	return next, t.left(next.stored.at)[:last+1]
 }
 
 // left is how long the Machine was in each phase so far, if it leaves the last one now. Phases that nobody knows the begin of have a
@@ -96,7 +86,6 @@ func (t phaseTrack) left(now time.Time) []phaseTime {
 
 // followPhase notes what a pass decided about the phase, and observes what was left when that is stored.
 func (o *observer) followPhase(s *Scope, err error) {
-	on, stored := s.phaseStoredOn()
 	o.mu.Lock()
 	before := o.phases[s.State.Key]
 	track := before.decided(s.State.UID, s.before, s.State.Phase, s.Now)
@@ -106,8 +95,8 @@ func (o *observer) followPhase(s *Scope, err error) {
 	case over:
 		left = track.left(s.Now)
 		delete(o.phases, s.State.Key)
-	case err == nil && stored:
-		track, left = track.told(on, s.State.LastUpdated.Truncate(time.Second))
+	case err == nil && s.stores && s.State.Phase != s.before.phase:
+		track, left = track.told(s.State.LastUpdated.Truncate(time.Second))
 	}
 	if !over {
 		o.phases[s.State.Key] = track
@@ -118,21 +107,6 @@ func (o *observer) followPhase(s *Scope, err error) {
 			o.metrics.phaseTime.WithLabelValues(o.metrics.phaseNames.admit(phase.phase)).Observe(phase.took.Seconds())
 		}
 	}
-}
-
-// phaseStoredOn is the phase of the object that this pass wrote the status on, and false when it wrote none, or the same phase as before.
-func (s *Scope) phaseStoredOn() (phaseAt, bool) {
-	if s.storedOn == nil || s.State.Phase == s.before.phase {
-		return phaseAt{}, false
-	}
-	if s.storedOn == s.Object {
-		return s.before, true
-	}
-	var state contract.MachineState
-	if s.env.kind.Adapter.Read(s.storedOn, &state) != nil {
-		return phaseAt{}, false
-	}
-	return phaseAt{state.Phase, state.LastUpdated}, true
 }
 
 // forget drops what is known of a Machine that is gone.

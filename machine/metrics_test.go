@@ -87,7 +87,6 @@ func TestTimeInPhasesIsCountedWhenItIsStoredAndOnce(t *testing.T) {
 		stores, ends bool
 		restart      bool // the process is a new one
 		uid          types.UID
-		on           phaseAt // what the status is written on, where that is not what was read
 	}
 	for name, tc := range map[string]struct {
 		passes []pass
@@ -127,16 +126,6 @@ func TestTimeInPhasesIsCountedWhenItIsStoredAndOnce(t *testing.T) {
 			{at: 0, read: "Running", since: 0, decide: "Running"}, {at: 9, read: "Running", since: 8, decide: "Failed", stores: true},
 			{at: 10, read: "Running", since: 10, decide: "Failed", stores: true},
 		}, "Running 1s, Running 0s"},
-		"an old read, on which the status is written again": {[]pass{
-			{at: 0, read: "Pending", since: 0, decide: "Running", stores: true},
-			{at: 9, read: "Pending", since: 0, decide: "Running", stores: true, on: phaseAt{"Running", at(0)}},
-			{at: 10, read: "Running", since: 0, decide: "Failed", stores: true},
-		}, "Pending 0s, Running 10s"},
-		"a phase of somebody else that was overwritten": {[]pass{
-			{at: 0, read: "Pending", since: 0, decide: "Pending"},
-			{at: 9, read: "Pending", since: 0, decide: "Running", stores: true, on: phaseAt{"Failed", at(8)}},
-			{at: 10, read: "Running", since: 9, decide: "Failed", stores: true},
-		}, "Running 1s"},
 		"another Machine of the same name": {[]pass{
 			{at: 0, read: "Running", since: 0, decide: "Running"}, {at: 9, read: "", since: -1, decide: "Pending", stores: true, uid: "2"},
 			{at: 10, read: "Pending", since: 9, decide: "Running", stores: true, uid: "2"},
@@ -163,10 +152,7 @@ func TestTimeInPhasesIsCountedWhenItIsStoredAndOnce(t *testing.T) {
 				if p.ends {
 					left = track.left(at(p.at))
 				} else if p.stores {
-					if p.on == (phaseAt{}) {
-						p.on = read
-					}
-					track, left = track.told(p.on, at(p.at))
+					track, left = track.told(at(p.at))
 				}
 				for _, l := range left {
 					if l.took >= 0 {

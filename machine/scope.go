@@ -61,10 +61,10 @@ type Scope struct {
 	// measure and measureErr are what RolloutOf said in this pass; both nil before it was asked.
 	measure    *Rollout
 	measureErr error
-	failed     bool            // a step returned an error
-	written    bool            // this pass wrote the Machine
-	before     phaseAt         // as read
-	storedOn   contract.Object // the Machine that this pass wrote the status on; nil when it wrote none
+	failed     bool    // a step returned an error
+	written    bool    // this pass wrote the Machine
+	before     phaseAt // as read
+	stores     bool    // this pass has written the status
 	// infrastructureGone: the API server itself said so of the infrastructure object.
 	infrastructureGone bool
 	// generation is what the status says it was made of, zero when it cannot say.

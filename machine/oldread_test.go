@@ -1,0 +1,64 @@
+package machine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// A new leader, or a cache that is very late, decides once more what is stored already. The write of metadata must not lend its
+// fresh resource version to a status that was decided on the old read: phases would seem to have just begun.
+func TestAStatusThatWasDecidedOnAnOldReadIsNotWrittenOnTopOfTheMetadata(t *testing.T) {
+	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kind.GVK, Status: true}}})
+	mgr, err := store.NewManager(ctrl.Options{})
+	require.NoError(t, err)
+	began := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	clock := clocktesting.NewFakePassiveClock(began)
+	var secret string
+	steps := []machine.Step{{Name: "phase", On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+		if secret != "" {
+			s.SetDataSecretName(secret)
+		}
+		s.SetPhase("Running")
+		return machine.Result{}, nil
+	}}}
+	ports, err := machine.PortsFromManager(t.Context(), mgr, machine.Options{}.Matching)
+	require.NoError(t, err)
+	r, err := machine.New(kind, ports, machine.Options{Clock: clock, Steps: steps, StatusDelay: -1})
+	require.NoError(t, err)
+	require.NoError(t, store.Client().Create(t.Context(), fake.Machine("m1")))
+	read := func() (contract.Object, contract.MachineState) {
+		obj := kind.New()
+		require.NoError(t, store.Client().Get(t.Context(), client.ObjectKeyFromObject(fake.Machine("m1")), obj.(client.Object)))
+		var state contract.MachineState
+		require.NoError(t, kind.Adapter.Read(obj, &state))
+		return obj, state
+	}
+	old, _ := read()
+	_, err = r.ReconcileObject(t.Context(), old)
+	require.NoError(t, err)
+
+	clock.SetTime(began.Add(patch.MaxBehind))
+	secret = "data"
+	again, err := r.ReconcileObject(t.Context(), old)
+	require.NoError(t, err)
+	require.NotZero(t, again.RequeueAfter, "it is tried again on a fresh read")
+	fresh, state := read()
+	require.Equal(t, began, state.LastUpdated.UTC(), "nothing has happened since")
+	_, err = r.ReconcileObject(t.Context(), fresh)
+	require.NoError(t, err)
+	_, state = read()
+	require.Equal(t, began, state.LastUpdated.UTC())
+	require.Equal(t, "data", state.DataSecretName.Or(""))
+}
