@@ -45,7 +45,8 @@
 // both count Nodes. failureReason and failureMessage are what providers report now, and go when they recover.
 //
 // The number of replicas is never written, so that there is nobody to fight with where somebody else decides about it
-// (annotation cluster.x-k8s.io/replicas-managed-by).
+// (annotation cluster.x-k8s.io/replicas-managed-by). Where a kind has a place for it, the status names the selector of the pool's
+// Machines: a HorizontalPodAutoscaler scales nothing whose Scale has none. Cluster API's MachinePool has no such place.
 //
 // # Deletion
 //

@@ -183,7 +183,8 @@ func (p *pass) prepare(ctx context.Context) error {
 	return p.writeMain(ctx, u)
 }
 
-// writeMain writes metadata and spec of the pool, and goes on with what comes back.
+// writeMain writes metadata and spec of the pool on the condition that nobody has changed it, and goes on with what comes back: a
+// status that follows is decided on what was read, and must not go on top of one that this pass has not seen.
 func (p *pass) writeMain(ctx context.Context, u contract.MachinePoolUpdate) error {
 	contents, err := patch.Apply(p.env.kinds.Pool, p.pool, u)
 	if err != nil {
@@ -194,7 +195,7 @@ func (p *pass) writeMain(ctx context.Context, u contract.MachinePoolUpdate) erro
 		return nil
 	}
 	written := newObject(p.env.kinds.Pool)
-	if err := p.env.writer.Send(ctx, p.pool, written, document, false, false); err != nil {
+	if err := p.env.writer.Send(ctx, p.pool, written, document, false, true); err != nil {
 		return fmt.Errorf("write %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.state.Key, err)
 	}
 	var state contract.MachinePoolState // a fresh one: what was taken from the old one stays as it is

@@ -28,6 +28,8 @@ type Reconciler struct {
 	writer  *patch.Writer
 	memory  *memory
 	events  *nodeEvents
+	// tellsSelector: the kind has a place for the selector.
+	tellsSelector bool
 }
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request.
@@ -39,7 +41,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	if ports.Workload.Client == nil {
 		ports.Workload.Client = ports.Client
 	}
-	r := &Reconciler{kinds: kinds, ports: ports, options: options, memory: newMemory()}
+	r := &Reconciler{kinds: kinds, ports: ports, options: options, memory: newMemory(), tellsSelector: keepsSelector(kinds.Pool)}
 	r.tracker = external.NewTracker(ports.Cache, r.poolsOf, "kinds that MachinePools refer to")
 	r.writer = patch.NewWriter(ports.Client, options.Clock)
 	r.events = newNodeEvents(r)

@@ -3,6 +3,7 @@ package machinepool
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +32,9 @@ func (p *pass) flush(ctx context.Context, failed bool) error {
 
 // sum puts together what the status says.
 func (p *pass) sum() {
+	if text := selector(&p.state); p.env.tellsSelector && text != p.state.SelectorText {
+		p.status.SelectorText = contract.SetTo(text)
+	}
 	facts := p.statusFacts()
 	facts.Failed = p.sumFailure()
 	decision := facts.phase()
@@ -148,8 +152,8 @@ func (p *pass) waitsToWrite() bool {
 
 // changesNothing spares a pass that has nothing to say the copy of the pool.
 func changesNothing(u contract.MachinePoolUpdate) bool {
-	return len(u.Conditions) == 0 && u.ObservedGeneration.Keeps() && u.Phase.Keeps() && u.Nodes.Keeps() && u.BootstrapReady.Keeps() &&
-		u.InfrastructureReady.Keeps() && u.UnavailableReplicas.Keeps() && u.FailureReason.Keeps() && u.FailureMessage.Keeps() &&
-		u.ObservedReplicas.Keeps() && u.ReadyReplicas.Keeps() && u.AvailableReplicas.Keeps() && u.UpToDateReplicas.Keeps() &&
-		u.NodeReadyReplicas.Keeps() && u.NodeAvailableReplicas.Keeps()
+	if len(u.Conditions) == 0 {
+		u.Conditions = nil
+	}
+	return reflect.ValueOf(&u).Elem().IsZero()
 }

@@ -42,6 +42,8 @@ type worldOptions struct {
 	provider *fake.PoolInfrastructure
 	// ports changes the ports that the manager has by default.
 	ports func(ctrl.Manager, *machinepool.Ports)
+	// kinds changes the kinds that cluster.x-k8s.io has.
+	kinds func(*machinepool.Kinds)
 	// version is that of cluster.x-k8s.io; by default v1beta2.
 	version contract.Version
 	// clusters has Clusters read.
@@ -56,6 +58,9 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	}
 	kinds, err := machinepool.ClusterAPI(o.version)
 	require.NoError(t, err)
+	if o.kinds != nil {
+		o.kinds(&kinds)
+	}
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{
 		{GVK: kinds.Pool.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true}, {GVK: fake.ClusterGVK(), Status: true},
 	}})

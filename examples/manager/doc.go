@@ -14,9 +14,12 @@
 //
 // Its requests carry the user agent machinist-manager, so that an audit log can tell them from others.
 //
+// With --machinepools it looks after MachinePools too; with --machinepool-group=machinist.dev after those that --print-crds defines.
+// They have Cluster API's fields, and a selector in their Scale, so that a HorizontalPodAutoscaler takes them.
+//
 // # Limits
 //
-// It acts on Machines only, with --machinepools on MachinePools too, and on Nodes of the cluster that it talks to or, with --workload-clusters, of those that Machines
-// name. Clusters (--clusters), MachineSets and MachineDeployments, if there are any, it only reads: it does not look after them or
+// It acts on Machines only, on what flags add, and on Nodes of the cluster that it talks to or, with --workload-clusters, of those
+// that Machines name. Clusters (--clusters), MachineSets and MachineDeployments, if there are any, it only reads: it does not look after them or
 // their control planes. It serves no webhooks.
 package main

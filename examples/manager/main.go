@@ -13,6 +13,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/machinist-dev/machinist/examples/manager/api"
 )
 
 // Exit codes.
@@ -34,9 +36,12 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "manager: %v\nRun with --help for help.\n", err)
 		return exitUsage
 	}
-	if o.printRBAC || o.printNodeRBAC {
+	switch {
+	case o.printRBAC || o.printNodeRBAC:
 		err = printRBAC(stdout, o)
-	} else {
+	case o.printCRDs:
+		_, err = io.WriteString(stdout, api.CRDs())
+	default:
 		err = serve(o, stderr)
 	}
 	if err != nil {

@@ -40,7 +40,7 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	require.NoError(t, err)
 	want := options{
 		leaderElectionID: "machinist-manager", probeAddress: ":8081", metricsAddress: "0", profilerAddress: "0", concurrency: 10, qps: -1,
-		workloadQPS: -1, statusDelay: time.Second, logFormat: "text", clusters: "auto",
+		workloadQPS: -1, statusDelay: time.Second, logFormat: "text", clusters: "auto", poolGroup: "cluster.x-k8s.io",
 		providerResources: []schema.GroupResource{
 			{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "*"},
 		},
@@ -55,14 +55,14 @@ func TestFlagsAreTaken(t *testing.T) {
 		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
 		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--profiler-address=127.0.0.1:6060",
 		"--concurrency=3", "--kube-api-qps=20", "--workload-api-qps=5.5",
-		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--clusters=never", "--watch-filter=ours", "--machinepools",
+		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--clusters=never", "--watch-filter=ours", "--machinepools", "--machinepool-group=machinist.dev",
 		"--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=", "--owner-references-enforced",
 	}, io.Discard)
 	require.NoError(t, err)
 	want := options{
 		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
 		metricsAddress: ":8080", profilerAddress: "127.0.0.1:6060", concurrency: 3, qps: 20, workloadQPS: 5.5, logFormat: "json",
-		verbosity: 2, workloadClusters: true, clusters: "never", watchFilter: "ours", ownersEnforced: true, machinePools: true,
+		verbosity: 2, workloadClusters: true, clusters: "never", watchFilter: "ours", ownersEnforced: true, machinePools: true, poolGroup: "machinist.dev",
 		providerResources: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
@@ -88,6 +88,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		"log format":           {[]string{"--log-format=xml"}, `--log-format "xml"`},
 		"verbosity":            {[]string{"-v=11"}, "--v 11"},
 		"clusters":             {[]string{"--clusters=yes"}, `--clusters "yes": give auto, always or never`},
+		"pools of nobody":      {[]string{"--machinepool-group=example.com"}, `--machinepool-group "example.com": give cluster.x-k8s.io or machinist.dev`},
 		"no group":             {[]string{"--provider-resources=awsmachines"}, "give the resource with its group"},
 		"no label value":       {[]string{"--watch-filter=a b"}, `--watch-filter "a b"`},
 		"unknown flag":         {[]string{"--frobnicate"}, "frobnicate"},
@@ -153,6 +154,8 @@ func TestMissingCRDsAreExplained(t *testing.T) {
 	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
 	_, err = newManager(t.Context(), store.RESTConfig(), options{machinePools: true, clusters: clustersAuto}, logr.Discard())
 	require.ErrorContains(t, err, "does not serve machinepools of cluster.x-k8s.io/v1beta2")
+	_, err = newManager(t.Context(), store.RESTConfig(), options{machinePools: true, poolGroup: "machinist.dev", clusters: clustersAuto}, logr.Discard())
+	require.ErrorContains(t, err, "does not serve machinepools of machinist.dev/v1beta2: install what --print-crds prints")
 }
 
 func TestClustersAreReadIfTheyAreServedOrAskedFor(t *testing.T) {
@@ -277,6 +280,9 @@ func TestThePrintedRightsFollowTheFlags(t *testing.T) {
 	t.Parallel()
 	require.NotContains(t, rightsOf(t, "--print-rbac"), "cluster.x-k8s.io/machinepools")
 	require.Contains(t, rightsOf(t, "--print-rbac", "--machinepools")["cluster.x-k8s.io/machines"], "create", "pools make Machines")
+	own := rightsOf(t, "--print-rbac", "--machinepools", "--machinepool-group=machinist.dev")
+	require.Contains(t, own, "machinist.dev/machinepools/status")
+	require.NotContains(t, own, "cluster.x-k8s.io/machinepools")
 	far := rightsOf(t, "--print-rbac", "--workload-clusters")
 	require.Equal(t, []string{"get", "list", "watch"}, far["/secrets"], "kubeconfigs")
 	require.NotContains(t, far, "/nodes", "they are elsewhere")
@@ -293,6 +299,15 @@ func TestThePrintedRightsFollowTheFlags(t *testing.T) {
 	strict := rightsOf(t, "--print-rbac", "--owner-references-enforced")
 	require.Equal(t, []string{"update"}, strict["cluster.x-k8s.io/machines/finalizers"])
 	require.NotContains(t, rightsOf(t, "--print-rbac"), "cluster.x-k8s.io/machines/finalizers")
+}
+
+func TestTheOwnCRDIsPrinted(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.Equal(t, exitDone, execute([]string{"--print-crds"}, &out, io.Discard))
+	var crd metav1.PartialObjectMetadata
+	require.NoError(t, yaml.Unmarshal(out.Bytes(), &crd))
+	require.Equal(t, "CustomResourceDefinition machinepools.machinist.dev", crd.Kind+" "+crd.Name)
 }
 
 // rightsOf returns the verbs that are printed, by group and resource, after the namespace of a Role and before a name.

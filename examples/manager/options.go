@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -51,6 +52,7 @@ type options struct {
 	clusters         string
 	machineSets      bool
 	machinePools     bool
+	poolGroup        string
 	watchFilter      string
 	workloadQPS      float64
 
@@ -58,6 +60,7 @@ type options struct {
 	verbosity int
 
 	printRBAC, printNodeRBAC bool
+	printCRDs                bool
 	ownersEnforced           bool
 	providerResources        []schema.GroupResource
 	controlPlaneResources    []schema.GroupResource
@@ -73,6 +76,7 @@ drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must 
   go run ./examples/manager --workload-clusters                  Nodes are in the clusters that Machines name, not in this one
   go run ./examples/manager --machinesets                        MachineSets too
   go run ./examples/manager --machinepools                       MachinePools too
+  go run ./examples/manager --print-crds | kubectl apply -f -    a MachinePool of machinist.dev, whose Scale has a selector
   go run ./examples/manager --clusters=never                     Machines have no Cluster objects, although their CRD is installed
 
 /healthz says that the process lives, /readyz that it has read the cluster once. SIGTERM ends it cleanly.
@@ -109,6 +113,8 @@ func parse(args []string, out io.Writer) (options, error) {
 			"auto: if its kind is served when the manager starts; always; never: Machines have no Cluster objects")
 	flags.BoolVar(&o.machineSets, "machinesets", false, "keep MachineSets too: as many Machines of each as it asks for")
 	flags.BoolVar(&o.machinePools, "machinepools", false, "look after MachinePools too, whose CustomResourceDefinition must be installed")
+	flags.StringVar(&o.poolGroup, "machinepool-group", clusterAPIGroup,
+		"API `group` of the MachinePools: cluster.x-k8s.io, or machinist.dev for those that --print-crds defines, which a HorizontalPodAutoscaler can scale")
 	flags.StringVar(&o.watchFilter, "watch-filter", "",
 		"look only after Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: after all")
 	flags.StringVar(&o.logFormat, "log-format", logText, "text or json, on stderr")
@@ -134,6 +140,8 @@ func (o *options) rbacFlags(flags *flag.FlagSet) {
 		"print the ClusterRole that is needed with the other flags, with --leader-elect a Role for the Lease too, and end")
 	flags.BoolVar(&o.printNodeRBAC, "print-node-rbac", false,
 		"print the ClusterRole that --workload-clusters needs in each of them, for the user of its kubeconfig, and end")
+	flags.BoolVar(&o.printCRDs, "print-crds", false,
+		"print the CustomResourceDefinition of machinist.dev's MachinePool, and end; Cluster API's are its own to install")
 	flags.BoolVar(&o.ownersEnforced, "owner-references-enforced", false,
 		"for --print-rbac: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has")
 	o.providerResources = []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "*"}}
@@ -201,6 +209,9 @@ func (o options) validate() error {
 func (o options) validSelection() error {
 	if !slices.Contains([]string{clustersAuto, clustersAlways, clustersNever}, o.clusters) {
 		return fmt.Errorf("--clusters %q: give auto, always or never", o.clusters)
+	}
+	if o.poolGroup != clusterAPIGroup && o.poolGroup != api.PoolGroup {
+		return fmt.Errorf("--machinepool-group %q: give %s or %s", o.poolGroup, clusterAPIGroup, api.PoolGroup)
 	}
 	if wrong := validation.IsValidLabelValue(o.watchFilter); len(wrong) > 0 {
 		return fmt.Errorf("--watch-filter %q: give the value of a label: %s", o.watchFilter, strings.Join(wrong, "; "))

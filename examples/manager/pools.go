@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -12,17 +15,52 @@ import (
 	"github.com/machinist-dev/machinist/machinepool"
 )
 
-// poolResource is looked for, and looked after with --machinepools.
-const poolResource = "machinepools"
+const (
+	// poolResource is looked for, and looked after with --machinepools.
+	poolResource = "machinepools"
+	// clusterAPIGroup is that of everything else, and of pools unless --machinepool-group says otherwise.
+	clusterAPIGroup = "cluster.x-k8s.io"
+)
+
+// poolKinds are the kinds that pools are made of.
+func poolKinds(o options) (machinepool.Kinds, error) {
+	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
+	if o.poolGroup == api.PoolGroup {
+		kinds.Pool = api.PoolKind()
+	}
+	kinds.Machine = api.Kind() // one informer for both
+	return kinds, err
+}
+
+// needsPools says what is missing to look after pools.
+func (o options) needsPools(cfg *rest.Config, has served) error {
+	if !o.machinePools {
+		return nil
+	}
+	if o.poolGroup != api.PoolGroup {
+		if !has.pools {
+			return fmt.Errorf("--machinepools: the API server does not serve %s of %s: install Cluster API's CRDs", poolResource, machineGVK().GroupVersion())
+		}
+		return nil
+	}
+	version := api.PoolKind().GVK.GroupVersion()
+	list, err := resourcesOf(cfg, version)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if err != nil || !lists(list, poolResource) {
+		return fmt.Errorf("--machinepool-group: the API server does not serve %s of %s: install what --print-crds prints", poolResource, version)
+	}
+	return nil
+}
 
 // addPools has MachinePools looked after too, with the Nodes, drains and Clusters that Machines have. Machines that stand for single
 // instances of a pool are then led like any others.
-func addPools(ctx context.Context, mgr ctrl.Manager, ports machine.Ports, options machine.Options) error {
-	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
+func addPools(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Ports, options machine.Options) error {
+	kinds, err := poolKinds(o)
 	if err != nil {
 		return err
 	}
-	kinds.Machine = api.Kind() // one informer for both
 	r, err := machinepool.New(kinds, poolPorts(ports), machinepool.Options{
 		StatusDelay: options.StatusDelay, Controller: options.Controller, WatchFilter: options.WatchFilter, Recorder: options.Recorder,
 		Matching: options.Matching,

@@ -34,7 +34,7 @@ func (o options) wiring() machine.Wiring {
 // poolWiring is that of pools. What they need where the Nodes are, Machines need too.
 func (o options) poolWiring() machinepool.Wiring {
 	return machinepool.Wiring{
-		Pool: ours(poolResource), Machines: ours(machineResource), StatusSubresource: true, References: o.providerResources,
+		Pool: schema.GroupResource{Group: o.poolGroup, Resource: poolResource}, Machines: ours(machineResource), StatusSubresource: true, References: o.providerResources,
 		Clusters: o.clusters != clustersNever, Drains: true, Events: true, OwnerReferencesEnforced: o.ownersEnforced,
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 )
@@ -24,28 +25,39 @@ type served struct {
 
 // lookAtServer asks once for what everything else depends on, so that the answer can be a sentence, and for what there is besides.
 func lookAtServer(cfg *rest.Config) (served, error) {
-	quick := rest.CopyConfig(cfg)
-	quick.Timeout = lookTimeout
-	client, err := discovery.NewDiscoveryClientForConfig(quick)
-	if err != nil {
-		return served{}, fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
-	}
-	list, err := client.ServerResourcesForGroupVersion(machineGVK().GroupVersion().String())
+	list, err := resourcesOf(cfg, machineGVK().GroupVersion())
 	switch {
 	case apierrors.IsNotFound(err):
 		return served{}, notServed(cfg)
 	case err != nil:
-		return served{}, fmt.Errorf("the API server at %s cannot be used: %w; check the kubeconfig, and that the server runs", cfg.Host, err)
+		return served{}, err
 	}
-	has := func(resource string) bool {
-		return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
-	}
+	has := func(resource string) bool { return lists(list, resource) }
 	if !has(machineResource) {
 		return served{}, notServed(cfg)
 	}
 	return served{
 		clusters: has(clusterResource), sets: has(setResource), rollouts: has(setResource) && has("machinedeployments"), pools: has(poolResource),
 	}, nil
+}
+
+// resourcesOf asks the API server what it serves of a version.
+func resourcesOf(cfg *rest.Config, version schema.GroupVersion) (*metav1.APIResourceList, error) {
+	quick := rest.CopyConfig(cfg)
+	quick.Timeout = lookTimeout
+	client, err := discovery.NewDiscoveryClientForConfig(quick)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
+	}
+	list, err := client.ServerResourcesForGroupVersion(version.String())
+	if err != nil {
+		return nil, fmt.Errorf("the API server at %s cannot be used: %w; check the kubeconfig, and that the server runs", cfg.Host, err)
+	}
+	return list, nil
+}
+
+func lists(list *metav1.APIResourceList, resource string) bool {
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 }
 
 func notServed(cfg *rest.Config) error {

@@ -50,8 +50,8 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 	if err := o.needsSets(has.sets); err != nil {
 		return nil, err
 	}
-	if o.machinePools && !has.pools {
-		return nil, fmt.Errorf("--machinepools: the API server does not serve %s of %s: install Cluster API's CRDs", poolResource, machineGVK().GroupVersion())
+	if err := o.needsPools(cfg, has); err != nil {
+		return nil, err
 	}
 	scheme, err := newScheme()
 	if err != nil {
@@ -116,7 +116,7 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 		}
 	}
 	if o.machinePools {
-		return addPools(ctx, mgr, ports, options)
+		return addPools(ctx, mgr, o, ports, options)
 	}
 	return nil
 }

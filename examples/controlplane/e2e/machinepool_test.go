@@ -135,6 +135,10 @@ func newPoolScene(t *testing.T, provider fake.PoolInfrastructure) *poolScene {
 	w := newBareWorld(t, shared(t))
 	crds, err := cluster.ClusterAPICRDs(t.Context(), "v1beta2", "MachinePool")
 	require.NoError(t, err)
+	owner := provider.Owner
+	if owner.Empty() {
+		owner = fake.MachinePoolGVK()
+	}
 	crds = append(crds, fake.CRD(fake.InfraMachinePoolGVK(contract.V1Beta2), contract.V1Beta2))
 	require.NoError(t, cluster.InstallCRDs(t.Context(), w.plane.Config(), crds...))
 	p := &poolScene{world: w, live: w.client}
@@ -142,7 +146,7 @@ func newPoolScene(t *testing.T, provider fake.PoolInfrastructure) *poolScene {
 	admin.UserAgent = "fake-pool-provider"
 	providers := p.newManager(admin)
 	require.NoError(t, provider.SetupWithManager(providers))
-	bootstrap := fake.Bootstrap{ProviderOptions: fake.ProviderOptions{Machine: fake.MachinePoolGVK(), Name: "pool-bootstrap"}}
+	bootstrap := fake.Bootstrap{ProviderOptions: fake.ProviderOptions{Machine: owner, Name: "pool-bootstrap"}}
 	require.NoError(t, bootstrap.SetupWithManager(providers))
 	p.run(providers)
 	return p

@@ -1,0 +1,70 @@
+package machinepool_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machinepool"
+)
+
+// selecting gives the kind of pools a place for the selector, which Cluster API's has not.
+func selecting(k *machinepool.Kinds) {
+	layout := *contract.MachinePoolV1Beta2()
+	layout.SelectorText = contract.At[string]("status", "selector")
+	k.Pool = contract.Unstructured(k.Pool.GVK, &layout)
+}
+
+func selectorOf(t *testing.T, pool *unstructured.Unstructured) string {
+	t.Helper()
+	text, _, err := unstructured.NestedString(pool.Object, "status", "selector")
+	require.NoError(t, err)
+	return text
+}
+
+func TestAPoolWithAPlaceForItTellsTheSelectorOfItsMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}, kinds: selecting})
+	pool := w.poolWith(2)
+	var text string
+	w.eventually("a selector", func() string {
+		text = selectorOf(t, w.get(pool))
+		return map[bool]string{true: "none yet"}[text == ""]
+	})
+	selector, err := labels.Parse(text)
+	require.NoError(t, err)
+	w.eventually("two Machines that it selects", func() string {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(fake.MachineGVK())
+		require.NoError(t, w.client.List(t.Context(), list))
+		n := 0
+		for i := range list.Items {
+			if selector.Matches(labels.Set(list.Items[i].GetLabels())) {
+				n++
+			}
+		}
+		return map[bool]string{true: "not yet"}[n != 2 || len(list.Items) != 2]
+	})
+}
+
+func TestALongNameIsSelectedByTheLabelThatItsMachinesHave(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{kinds: selecting})
+	pool := fake.MachinePool(strings.Repeat("p", 80), 1)
+	w.create(pool)
+	w.eventually("a selector", func() string {
+		text := selectorOf(t, w.get(pool))
+		if text == "" {
+			return "none yet"
+		}
+		_, err := labels.Parse(text)
+		require.NoError(t, err)
+		require.Contains(t, text, contract.PoolNameLabel+"="+contract.LabelValue(pool.GetName()))
+		return ""
+	})
+}
