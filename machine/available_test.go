@@ -35,6 +35,42 @@ func TestAMachineIsAvailableWhenItHasBeenReadyForLongEnough(t *testing.T) {
 	}
 }
 
+// A new leader whose clock is behind must not take the availability of every Machine back.
+func TestTheClockOfTheProcessBeforeMayHaveBeenAhead(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	saying := func(kind string, at time.Time) metav1.Condition {
+		c := condition(kind, metav1.ConditionTrue, "R", "")
+		c.LastTransitionTime = metav1.NewTime(at)
+		return c
+	}
+	for name, tc := range map[string]struct {
+		ready, available time.Duration // from now; zero: not available yet
+		minReady         time.Duration
+		want             metav1.ConditionStatus
+		again            time.Duration
+	}{
+		"it is ready since a time to come":              {ready: time.Minute, want: metav1.ConditionTrue},
+		"it was found to be available":                  {ready: -30 * time.Second, available: time.Minute, minReady: time.Minute, want: metav1.ConditionTrue},
+		"both lie ahead":                                {ready: time.Hour, available: time.Hour + time.Minute, minReady: time.Minute, want: metav1.ConditionTrue},
+		"it was not, and has to wait":                   {ready: 10 * time.Second, minReady: time.Minute, want: metav1.ConditionFalse, again: 70 * time.Second},
+		"it was, and somebody asks for more time since": {ready: -time.Minute, available: -30 * time.Second, minReady: 90 * time.Second, want: metav1.ConditionFalse, again: 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Scope{Now: now, stored: []metav1.Condition{saying(ConditionReady, now.Add(tc.ready))}}
+			s.State.MinReady = contract.Some(tc.minReady)
+			if tc.available != 0 {
+				s.stored = append(s.stored, saying(ConditionAvailable, now.Add(tc.available)))
+			}
+			s.Assert(condition(ConditionReady, metav1.ConditionTrue, "R", ""))
+			again := s.assertAvailable()
+			got, _ := findCondition(s.asserted, ConditionAvailable)
+			if got.Status != tc.want || again != tc.again {
+				t.Errorf("want %s again after %s, got %s after %s", tc.want, tc.again, got.Status, again)
+			}
+		})
+	}
+}
+
 func TestAMachineIsUpdatingWhileItIsMarked(t *testing.T) {
 	no := condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
 	yes := condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")

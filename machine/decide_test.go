@@ -223,6 +223,7 @@ func TestANodeIsInterruptibleWhenItsInfrastructureSaysSoAndKeepsTheLabelWhileTha
 		"its kind is gone":              {external.Object{Presence: external.KindMissing}, false, true},
 		"it is gone":                    {external.Object{Presence: external.Absent}, false, false},
 		"the Machine does not name one": {external.Object{}, false, false},
+		"a step of the embedder has it": {external.Object{Presence: external.Present}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := decideInterruptible(tc.infrastructure, false); got != tc.unlabelledGets {

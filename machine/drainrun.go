@@ -15,6 +15,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	if err != nil {
 		return s.drainFailed(err)
 	}
+	s.holdNode()
 	result, err := s.Workload.Drainer.Step(ctx, runner.Request{
 		Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.State.DrainStarted,
 	})
@@ -48,17 +49,27 @@ func (s *Scope) drainRules(ctx context.Context) ([]drain.Rule, error) {
 	return rules(ctx, s)
 }
 
+// holdNode remembers that the Node's pods or volumes are looked at from now on.
+func (s *Scope) holdNode() {
+	name, drainer, volumes := s.State.Node.Name, s.Workload.Drainer, s.Workload.Volumes
+	s.env.memory.hold(s.State.Key, heldNode{name: name, release: func() { releaseNode(name, drainer, volumes) }})
+}
+
 // releaseNode ends the interest in the pods and the volumes of the Node. It must not be called while either is waited for: what
 // is known of them would be read anew.
 func (s *Scope) releaseNode() {
-	name := s.State.Node.Name
+	s.env.memory.letGo(s.State.Key)
+	releaseNode(s.State.Node.Name, s.Workload.Drainer, s.Workload.Volumes)
+}
+
+func releaseNode(name string, drainer Drainer, volumes Volumes) {
 	if name == "" {
 		return
 	}
-	if s.Workload.Drainer != nil {
-		s.Workload.Drainer.Release(name)
+	if drainer != nil {
+		drainer.Release(name)
 	}
-	if s.Workload.Volumes != nil {
-		s.Workload.Volumes.Release(name)
+	if volumes != nil {
+		volumes.Release(name)
 	}
 }

@@ -13,8 +13,11 @@ import (
 // flush writes what the pass has decided: metadata and spec first, then status on top of what the server returned. It
 // writes nothing that is there already. The returned duration is when a status that was left to settle is due.
 func (s *Scope) flush(ctx context.Context) (time.Duration, error) {
-	before := s.env.memory.telling(s.State.Key)
+	before, pending := s.env.memory.telling(s.State.Key), s.env.memory.settling(s.State.Key)
 	again, err := s.write(ctx)
+	if err != nil && s.env.memory.settling(s.State.Key) == (settling{}) {
+		s.env.memory.setSettling(s.State.Key, pending) // what was due and could not be written is still due
+	}
 	s.observer.wrote(s, err)
 	next, now := before.tells(s.told, err == nil && (again == 0 || s.written))
 	s.env.memory.setTelling(s.State.Key, next)

@@ -11,7 +11,7 @@ import (
 )
 
 // Limits are how long the stages of a deletion may take, from when the Machine records that the stage began; for NodeDeletion
-// from the first attempt to delete the Node. Zero means no limit. When a limit is reached the deletion goes on without the stage,
+// from the first attempt to delete the Node. Zero and less mean no limit. When a limit is reached the deletion goes on without the stage,
 // and an event says so.
 type Limits struct {
 	// PreDrainHooks and PreTerminateHooks end the wait for annotations of others. Cluster API has no such limits.

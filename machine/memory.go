@@ -16,12 +16,20 @@ type memory struct {
 	pending   map[types.NamespacedName]settling
 	told      map[types.NamespacedName]telling
 	farewells map[types.NamespacedName]farewell
+	held      map[types.NamespacedName]heldNode
+}
+
+// heldNode is a Node whose pods or volumes are looked at for a Machine, and how that ends.
+type heldNode struct {
+	name    string
+	release func()
 }
 
 func newMemory(c clock.PassiveClock) *memory {
 	return &memory{
 		clock: c, pending: map[types.NamespacedName]settling{},
 		farewells: map[types.NamespacedName]farewell{},
+		held:      map[types.NamespacedName]heldNode{},
 		told:      map[types.NamespacedName]telling{},
 	}
 }
@@ -42,10 +50,38 @@ func (m *memory) setSettling(key types.NamespacedName, s settling) {
 	m.pending[key] = s
 }
 
-// forget drops what was remembered of a Machine that is gone.
-func (m *memory) forget(key types.NamespacedName) {
+// hold remembers the Node that is looked at for a Machine, in place of another one, until letGo.
+func (m *memory) hold(key types.NamespacedName, node heldNode) {
+	m.mu.Lock()
+	before := m.held[key]
+	m.held[key] = node
+	m.mu.Unlock()
+	if before.release != nil && before.name != node.name {
+		before.release()
+	}
+}
+
+// letGo forgets the Node that is looked at for a Machine, whose release is the caller's.
+func (m *memory) letGo(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	delete(m.held, key)
+}
+
+// forget drops what was remembered of a Machine that is gone, or no longer looked after. One that goes in the midst of its drain, because
+// somebody took its finalizer away, has nobody drain its Node any more.
+func (m *memory) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	held := m.held[key]
+	delete(m.held, key)
+	m.dropLocked(key)
+	m.mu.Unlock()
+	if held.release != nil {
+		held.release()
+	}
+}
+
+func (m *memory) dropLocked(key types.NamespacedName) {
 	delete(m.pending, key)
 	delete(m.farewells, key)
 	delete(m.told, key)

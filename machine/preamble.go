@@ -63,7 +63,8 @@ func decidePause(f pauseFacts) pauseDecision {
 	return pauseDecision{Condition: say(metav1.ConditionFalse, ReasonNotPaused, "")}
 }
 
-// pauseStep ends the pass of a Machine that is to be left alone.
+// pauseStep ends the pass of a Machine that is to be left alone. What its drain has queued is not evicted any more when somebody asked
+// for that; what is unread for a moment is no reason to begin the drain anew.
 func pauseStep(_ context.Context, s *Scope) (Result, error) {
 	d := decidePause(pauseFacts{
 		Cluster: s.Cluster, Failed: s.ClusterErr != nil, Kind: s.env.kind.GVK.Kind, Annotated: s.State.Paused(),
@@ -74,6 +75,9 @@ func pauseStep(_ context.Context, s *Scope) (Result, error) {
 		s.Assert(said)
 	}
 	s.paused = d.LeaveAlone
+	if c, _ := d.Condition.Get(); c.Status == metav1.ConditionTrue && !s.State.Deleting.IsZero() {
+		s.releaseNode()
+	}
 	return Result{Stop: d.LeaveAlone, RequeueAfter: soonest(s.Cluster.RetryAfter, s.Cluster.ControlPlane.RetryAfter)}, s.ClusterErr
 }
 

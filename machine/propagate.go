@@ -87,7 +87,11 @@ func decideInterruptible(infrastructure external.Object, labelled bool) bool {
 		return false
 	case external.Unread, external.KindMissing:
 	case external.Present:
-		said, _, err := contract.InfraMachine(infrastructure.Contract).Interruptible.Get(infrastructure.Object.Object)
+		layout := contract.InfraMachine(infrastructure.Contract)
+		if layout == nil || infrastructure.Object == nil {
+			break // of a step of the embedder, which says nothing of it
+		}
+		said, _, err := layout.Interruptible.Get(infrastructure.Object.Object)
 		return said || (err != nil && labelled)
 	}
 	return labelled

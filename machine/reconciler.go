@@ -29,24 +29,26 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// Nodes finds the Nodes of the workload cluster. nodeindex.Index implements it.
+// Nodes finds the Nodes of the workload cluster, in memory. nodeindex.Index implements it. Safe for concurrent use.
 type Nodes interface {
 	noderef.Lookup
 	// HasSynced is false while the Nodes are not known; then no Node is missing, it is unread.
 	HasSynced() bool
 }
 
-// Drainer carries out drains. runner.Runner implements it.
+// Drainer carries out drains. runner.Runner implements it. Safe for concurrent use.
 type Drainer interface {
-	// Step moves the drain of one Node on, without waiting, and says where it stands.
+	// Step moves the drain of one Node on, without waiting, and says where it stands. An error that matches cluster.ErrNotConnected or
+	// cluster.ErrNotSynced is tried again after a second, any other with back-off; the drain waits meanwhile.
 	Step(context.Context, runner.Request) (runner.Result, error)
-	// Release ends the interest in a Node.
+	// Release ends the interest in a Node: what was queued is not evicted any more. It is called for Nodes that were never stepped too,
+	// more than once, and for those of Machines that have vanished or are paused.
 	Release(node string)
 }
 
-// Volumes says whether a Node's volumes are detached. runner.Runner implements it.
+// Volumes says whether a Node's volumes are detached. runner.Runner implements it. Safe for concurrent use.
 type Volumes interface {
-	// StepVolumes says where the wait for the volumes of one Node stands, without waiting.
+	// StepVolumes says where the wait for the volumes of one Node stands, without waiting. Errors are those of Drainer.Step.
 	StepVolumes(context.Context, runner.VolumeRequest) (runner.VolumesResult, error)
 	// Release ends the interest in a Node.
 	Release(node string)
@@ -61,7 +63,7 @@ type Ports struct {
 	// APIReader reads from the API server itself, to make sure that what the cache does not have is really gone.
 	APIReader client.Reader
 	// Nodes and NodeClient are those of one cluster for all Machines; where NodesOf is set, for those that name no cluster.
-	// NodeClient defaults to Client.
+	// NodeClient defaults to Client. Events of Nodes wake Machines if it has a Source as a nodeindex.Index does.
 	Nodes      Nodes
 	NodeClient client.Client
 	// Drainer drains Nodes; nil means that Nodes are not drained.
@@ -150,9 +152,10 @@ type Options struct {
 	Name string
 	// Steps replace the default steps; see Steps. Nil means those; an empty list that is not nil has nothing done.
 	Steps []Step
-	// Recorder records events; nil records none.
+	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
 	Recorder events.EventRecorder
-	// Clock defaults to the real one.
+	// Clock says what time it is, for what is compared with the times of objects and for StatusDelay; default the real one. Passes
+	// that are asked for come in real time.
 	Clock clock.PassiveClock
 	// StatusDelay is how long an intermediate status must stay as it is before it is written; a status that a step needs,
 	// and one of a Machine that is ready, are written at once. A status that keeps changing, and one that tells of a Node
@@ -253,9 +256,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	obj := r.newObject()
 	err := r.ports.Cache.Get(ctx, request.NamespacedName, obj, client.UnsafeDisableDeepCopy) // a Scope only looks at it
 	if apierrors.IsNotFound(err) {
-		r.memory.forget(request.NamespacedName)
-		r.onlookers.forget(request.NamespacedName)
-		r.observer.forget(request.NamespacedName)
+		r.forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -276,10 +277,12 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	if !r.minds(obj) {
-		return reconcile.Result{}, nil // another controller's
+		r.memory.letGo(s.State.Key) // the other controller may go on with its drain by the same Drainer
+		r.forget(s.State.Key)
+		return reconcile.Result{}, nil
 	}
 	if r.released(&s.State) {
-		r.onlookers.forget(s.State.Key)
+		r.forget(s.State.Key)
 		return reconcile.Result{}, nil // others may hold it; we are done with it, or never began
 	}
 	if r.writer.Behind(obj) {
@@ -305,6 +308,13 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// forget drops what this process remembers of a Machine that is gone, or not its own any more.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.memory.forget(key)
+	r.onlookers.forget(key)
+	r.observer.forget(key)
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -74,7 +75,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 			r.options.Name, err)
 	}
 	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
-		For(r.newObject(), ctrlbuilder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.minds(obj) }))).
+		For(r.newObject(), ctrlbuilder.WithPredicates(r.mine())).
 		Watches(r.newObject(), handler.EnqueueRequestsFromMapFunc(r.rivalsOf), ctrlbuilder.WithPredicates(r.rivalry())).WatchesRawSource(r.tracker)
 	if nodes, ok := r.ports.Nodes.(interface {
 		Source(nodeindex.Mapper) source.SyncingSource
@@ -105,4 +106,11 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		}))
 	}
 	return builder.Complete(r)
+}
+
+// mine lets through what is about Machines of this Reconciler, the end of that among it.
+func (r *Reconciler) mine() predicate.Predicate {
+	mine := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.minds(obj) })
+	mine.UpdateFunc = func(e ctrlevent.UpdateEvent) bool { return r.minds(e.ObjectOld) || r.minds(e.ObjectNew) }
+	return mine
 }

@@ -69,14 +69,18 @@ func (s *Scope) assertReady() time.Duration {
 	return again
 }
 
-// assertAvailable returns when a Machine that is ready becomes available.
+// assertAvailable returns when a Machine that is ready becomes available. One that was found to be is so for as long as it stays ready:
+// a process whose clock is behind that of the one before sees less time gone by.
 func (s *Scope) assertAvailable() time.Duration {
 	ready, _ := findCondition(s.asserted, ConditionReady)
-	since := s.Now
+	since, now := s.Now, s.Now
 	if before, found := findCondition(s.stored, ConditionReady); found && before.Status == ready.Status {
 		since = before.LastTransitionTime.Time
 	}
-	c, again := decideAvailable(ready.Status, since, s.State.MinReady.Or(0), s.Now)
+	if before, found := findCondition(s.stored, ConditionAvailable); found && before.Status == metav1.ConditionTrue {
+		now = later(now, before.LastTransitionTime.Time)
+	}
+	c, again := decideAvailable(ready.Status, since, s.State.MinReady.Or(0), now)
 	s.Assert(c)
 	return again
 }

@@ -37,7 +37,7 @@ type Result struct {
 }
 
 // StepFunc does one thing for one Machine. It reads and changes the Scope. It is called in every pass of that part of the Machine's
-// life, also when nothing is left to do: ask first what is there. An error is retried with back-off; whatever the person who looks
+// life, from several goroutines for different Machines, also when nothing is left to do: ask first what is there. An error is retried with back-off; whatever the person who looks
 // at the Machine can mend is a condition instead (Scope.Assert), and waits for an event.
 type StepFunc func(context.Context, *Scope) (Result, error)
 

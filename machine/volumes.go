@@ -121,6 +121,7 @@ func (s *Scope) askForVolumes(ctx context.Context, limit time.Duration) (Result,
 	if err != nil {
 		return s.volumesFailed(err, limit)
 	}
+	s.holdNode()
 	result, err := s.Workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
 		Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.State.VolumeDetachStarted, Timeout: limit,
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -171,7 +172,7 @@ func scopeWithVolumes(volumes Volumes, now time.Time, limit time.Duration) *Scop
 		State: contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "n-uid"}},
 		Node:  noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true, Now: now,
 		Workload: Workload{Volumes: volumes},
-		env: &Reconciler{options: Options{Steps: Steps(), Policy: Policy{
+		env: &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(now)), options: Options{Steps: Steps(), Policy: Policy{
 			Limits: func(*contract.MachineState) Limits { return Limits{Volumes: limit} },
 		}}},
 	}

@@ -3,6 +3,7 @@ package machineset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,12 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 			p.hold(ReasonNaming, err.Error())
 			return nil
 		}
-		next, _ = next.Reserve(p.decision.Create, naming, func(name string) bool { return p.taken(ctx, name) })
+		var reserved []scale.Entry
+		if next, reserved = next.Reserve(p.decision.Create, naming, func(name string) bool { return p.taken(ctx, name) }); len(reserved) == 0 {
+			p.hold(ReasonNaming, fmt.Sprintf("spec.machineNaming.template %q: all names that it makes are taken: give it more random characters",
+				p.state.MachineNaming))
+			return nil
+		}
 	case len(next.Pending) > 0 && len(p.holds) == 0 && facts.Desired.Found():
 		next, creates = next.Resume(), true
 	}

@@ -2,6 +2,7 @@ package machineset
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -52,7 +53,14 @@ const (
 // seeLogs is what a condition says about an error that no person can mend by changing an object.
 const seeLogs = "Please check controller logs for errors"
 
+// maxMessageLength bounds messages, which repeat what others wrote: one that the schema refuses, with more than 32768, would have the
+// whole status refused.
+const maxMessageLength = 8192
+
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	if len(message) > maxMessageLength {
+		message = strings.ToValidUTF8(message[:maxMessageLength], "") + " ..."
+	}
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 

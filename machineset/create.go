@@ -22,7 +22,8 @@ import (
 // creation is what came of the creation of one slot.
 type creation struct {
 	entry scale.Entry
-	// resourceVersion is that of the Machine; burnt: the name is somebody else's. Neither: err says why, and the slot is still taken.
+	// resourceVersion is that of the set's Machine; burnt: the name is somebody else's, or its Machine is being deleted. Neither: err says
+	// why, and the slot is still taken.
 	resourceVersion string
 	burnt           bool
 	err             error
@@ -45,6 +46,9 @@ func (p *pass) create(ctx context.Context, ledger scale.Ledger) error {
 				failed = append(failed, c.err)
 			case c.burnt:
 				done = done.Burn(c.entry.Slot)
+				if c.resourceVersion != "" {
+					done, _ = done.Created(c.entry.Slot, c.resourceVersion) // it counts until it is gone
+				}
 				p.mem().swept = false // parts of it may be left
 			default:
 				done, _ = done.Created(c.entry.Slot, c.resourceVersion) // all of one API server
@@ -101,9 +105,11 @@ func (p *pass) createOne(ctx context.Context, e scale.Entry) creation {
 		if err := p.there(ctx, have, p.env.kinds.Machine.GVK.Kind, e.Name); err != nil {
 			return creation{entry: e, err: err}
 		}
-		return creation{
-			entry: e, burnt: scale.JudgeMachine(have, p.state.UID, e.Slot) != scale.Own, resourceVersion: have.GetResourceVersion(),
+		c := creation{entry: e, burnt: scale.JudgeMachine(have, p.state.UID, e.Slot) != scale.Own}
+		if metav1.IsControlledBy(have, p.set) {
+			c.resourceVersion = have.GetResourceVersion()
 		}
+		return c
 	case err != nil:
 		return creation{entry: e, err: fmt.Errorf("create %s %s: %w", p.env.kinds.Machine.GVK.Kind, p.key(e.Name), err)}
 	}
@@ -134,6 +140,9 @@ func (p *pass) newMachine(seed contract.MachineSeed) (client.Object, error) {
 		return nil, err
 	}
 	annotations := maps.Clone(made.GetAnnotations())
+	if annotations[scale.SlotAnnotation] == "" {
+		return nil, fmt.Errorf("Kinds.Maker made a %s without the annotations of its seed, by which it would be known again", p.env.kinds.Machine.GVK.Kind)
+	}
 	annotations[GivenAnnotation] = giving(&p.state, fields).text()
 	made.SetAnnotations(annotations)
 	machine, ok := made.(client.Object)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -14,7 +15,8 @@ import (
 )
 
 // delete asks for the deletion of Machines, in order: one, and after each success twice as many at a time. Caches may be old, so
-// the API server itself is asked once whether the set still wants that and whether as many are there as was thought.
+// the API server itself is asked once whether the set still wants that, whether as many are there as was thought, and whether they are
+// marked as was thought.
 func (p *pass) delete(ctx context.Context, victims []scale.Victim) error {
 	victims, err := p.confirm(ctx, victims)
 	if err != nil {
@@ -60,6 +62,8 @@ func (p *pass) confirm(ctx context.Context, victims []scale.Victim) ([]scale.Vic
 	spare := -int(p.state.Replicas.Or(0))
 	if !p.state.Deleting.IsZero() {
 		spare = 0
+	} else if err := p.seesMarks(live); err != nil {
+		return nil, err
 	}
 	for _, m := range live {
 		if m.DeletionTimestamp == nil {
@@ -76,6 +80,24 @@ func (p *pass) confirm(ctx context.Context, victims []scale.Victim) ([]scale.Vic
 		p.requeue(conflictRetry)
 	}
 	return confirmed, nil
+}
+
+// seesMarks makes sure that who goes was decided on the marks that Machines have now. Whoever marks a Machine and then wants one less, as
+// cluster-autoscaler does, writes two objects: the cache of the set may show it before that of the Machines does.
+func (p *pass) seesMarks(live map[string]metav1.PartialObjectMetadata) error {
+	for _, m := range p.observed {
+		now, found := live[m.state.Key.Name]
+		if !found || now.UID != m.state.UID {
+			continue
+		}
+		for _, key := range []string{scale.DeleteAnnotation, scale.PriorityAnnotation, scale.MarkedAtAnnotation} {
+			before, had := m.state.Annotations[key]
+			if after, has := now.Annotations[key]; had != has || before != after {
+				return fmt.Errorf("%w: %s of %s %s has changed", errStale, key, p.env.kinds.Machine.GVK.Kind, m.state.Key)
+			}
+		}
+	}
+	return nil
 }
 
 func (p *pass) deleteBatch(ctx context.Context, victims []scale.Victim) []error {

@@ -18,16 +18,18 @@
 //
 // A pass reads the set, its Cluster, its templates and its Machines, claims Machines as a ReplicaSet does, decides in pure
 // functions (package scale), acts in thin ones, and writes the status in one request. Nothing is decided after an observation that
-// failed, and nothing on caches that are too old: the pass then waits for their events. Names are taken in the set's creation
-// ledger, an annotation that is written on the condition that nobody has changed the set, before anything is made under them.
+// failed, and nothing on caches that are too old: the pass then waits for their events. Templates and preflight checks that could not
+// be read keep a set from creating only. Names are taken in the set's creation ledger, an annotation that is written on the
+// condition that nobody has changed the set, before anything is made under them. A set that was moved or restored with the ledger of
+// another one begins a new one.
 //
 // Of a Machine, the bootstrap object is made first, then the infrastructure object, then the Machine itself, all under one name and
 // stamped with the set's UID and a slot. What goes wrong in between is resumed under the same names; what is given up is cleaned
 // up. Something that exists already counts as the set's own only by its stamp, and only while it is not being deleted. Otherwise
 // its slot is never used.
 //
-// Before Machines are deleted, the API server itself is asked once whether the set still wants that, and whether as many are there
-// as the cache says.
+// Before Machines are deleted, the API server itself is asked once whether the set still wants that, whether as many are there as the
+// cache says, and whether the same ones are marked to go first.
 //
 // # In place
 //

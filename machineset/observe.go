@@ -168,8 +168,8 @@ func (p *pass) liveSet(ctx context.Context) (contract.Object, error) {
 // rebuiltGap is how many slots are left out where a ledger was lost: more than could have been taken and not be seen.
 const rebuiltGap = 1 << 20
 
-// readLedger reads the ledger. A set that never created anything has none. One that has lost it, because somebody took the
-// annotation away, starts behind every slot that can have been taken.
+// readLedger reads the ledger. A set that never created anything has none, and one that came from elsewhere with the ledger of the
+// set that it was there counts as such a set.
 func (p *pass) readLedger(ctx context.Context, candidates []*member) (scale.Ledger, error) {
 	highest := int64(0)
 	machines := make([]scale.Machine, 0, len(candidates))
@@ -179,29 +179,43 @@ func (p *pass) readLedger(ctx context.Context, candidates []*member) (scale.Ledg
 	}
 	text, found := p.state.Annotations[scale.LedgerAnnotation]
 	if !found {
-		if highest == 0 {
-			return scale.NewLedger(), nil
-		}
-		live, err := p.liveSet(ctx)
-		if err != nil {
-			return scale.Ledger{}, err
-		}
-		if _, found = live.GetAnnotations()[scale.LedgerAnnotation]; found {
-			p.wait()
-			return scale.Ledger{}, nil
-		}
-		return scale.Ledger{Next: highest + rebuiltGap}, nil
+		return p.newLedger(ctx, highest)
 	}
 	ledger, err := scale.ParseLedger(text)
-	if err != nil {
-		p.holds = append(p.holds, scale.Hold{Reason: ReasonLedgerUnreadable, Message: fmt.Sprintf(
-			"annotation %s: %v: correct it, or remove it", scale.LedgerAnnotation, err)})
+	switch {
+	case err != nil:
+		p.hold(ReasonLedgerUnreadable, fmt.Sprintf("annotation %s: %v: correct it, or remove it", scale.LedgerAnnotation, err))
 		return scale.Ledger{Next: highest + rebuiltGap}, nil
-	}
-	if ledger.Behind(machines) {
-		p.wait()
+	case !ledger.IsOf(p.state.UID):
+		return p.newLedger(ctx, highest)
+	case ledger.Behind(machines):
+		return p.rebuiltLedger(ctx, highest)
 	}
 	return ledger, nil
+}
+
+// newLedger is the ledger of a set without one of its own.
+func (p *pass) newLedger(ctx context.Context, highest int64) (scale.Ledger, error) {
+	if highest == 0 {
+		return scale.NewLedger(), nil
+	}
+	return p.rebuiltLedger(ctx, highest)
+}
+
+// rebuiltLedger is the ledger of a set that has Machines of slots which its ledger does not know. That the read of the set is old is
+// waited for; but somebody may have taken the annotation away, or put an earlier one back, say with a manifest: then it starts
+// behind every slot that can have been taken.
+func (p *pass) rebuiltLedger(ctx context.Context, highest int64) (scale.Ledger, error) {
+	live, err := p.liveSet(ctx)
+	if err != nil {
+		return scale.Ledger{}, err
+	}
+	text, found := p.state.Annotations[scale.LedgerAnnotation]
+	if now, there := live.GetAnnotations()[scale.LedgerAnnotation]; there != found || now != text {
+		p.wait()
+		return scale.Ledger{}, nil
+	}
+	return scale.Ledger{Next: highest + rebuiltGap}, nil
 }
 
 // ReasonLedgerUnreadable is the reason of the hold on a set whose ledger cannot be read.

@@ -47,7 +47,7 @@ type member struct {
 	state *contract.MachineState
 }
 
-// run observes, decides and acts. Nothing is decided after an observation that failed.
+// run observes, decides and acts. Nothing is decided after an observation that failed; one that only creation depends on holds that.
 func (p *pass) run(ctx context.Context) error {
 	if err := p.observeCluster(ctx); err != nil || p.alone {
 		return err
@@ -59,13 +59,7 @@ func (p *pass) run(ctx context.Context) error {
 	if err != nil || p.waiting {
 		return err
 	}
-	if err := p.observeTemplates(ctx); err != nil {
-		return err
-	}
-	if err := p.observeHolds(ctx); err != nil {
-		return err
-	}
-	return errors.Join(p.syncMachines(ctx), p.scale(ctx, ledger))
+	return errors.Join(p.observeTemplates(ctx), p.observeHolds(ctx), p.syncMachines(ctx), p.scale(ctx, ledger))
 }
 
 // requeue asks for another pass at the latest then.

@@ -83,13 +83,17 @@ type Ports struct {
 	APIReader client.Reader
 
 	// ClusterOf says what is known of a set's Cluster, by the set's namespace and the name in its state's ClusterName; nil means that
-	// there are no Clusters. external.Clusters is made for it. It must not wait for anything; an error is retried with back-off.
+	// there are no Clusters. external.Clusters is made for it. It is called in every pass of a set that names a cluster, from several
+	// goroutines, and must not wait for anything. What could not be read is a view whose Presence is Unread and no error; an error is
+	// retried with back-off, and the set is left alone meanwhile.
 	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (external.ClusterView, error)
 	// ClusterEvents returns a source that enqueues what the mapper names for a Cluster whenever ClusterOf has something new to say
-	// about it. AddToManager requires it with ClusterOf.
+	// about it. New requires it with ClusterOf; AddToManager calls it once.
 	ClusterEvents func(external.ClusterMapper) source.Source
 	// PreflightOf says what the checks before a creation look at; nil looks at what the Cluster names as its control plane, if
-	// ClusterOf is set. An error is retried with back-off, and nothing is created meanwhile.
+	// ClusterOf is set. It is called in every pass of a set that is not being deleted, from several goroutines, must not wait for
+	// anything, and neither keeps nor changes the state. While a check fails it is asked again every 15 s: it has no events. An
+	// error is retried with back-off, and nothing is created meanwhile.
 	PreflightOf func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error)
 }
 
@@ -125,18 +129,19 @@ type Options struct {
 	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind of
 	// the set in lower case.
 	Name string
-	// Recorder records events; nil records none.
+	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
 	Recorder events.EventRecorder
-	// Clock defaults to the real one.
+	// Clock says what time it is, for what is compared with the times of objects and for StatusDelay; default the real one. Passes
+	// that are asked for, and PassLimit, take real time.
 	Clock clock.PassiveClock
 	// StatusDelay is how long a set waits after it has written its status until it writes another one, so that Machines which change
 	// one after the other cost one write. Default DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
 	// PassLimit is how long one pass goes on creating Machines; the next one resumes. It bounds for how long a process that has lost
-	// its Lease may still create. Default DefaultPassLimit.
+	// its Lease may still create. Default, also when negative: DefaultPassLimit.
 	PassLimit time.Duration
 	// Parallel is how many Machines are created or deleted at the same time, once so many have gone well one after the other.
-	// Default DefaultParallel.
+	// Default, also when negative: DefaultParallel.
 	Parallel int
 	// Finalizer keeps a set until its Machines are gone. Default Finalizer.
 	Finalizer string

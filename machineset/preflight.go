@@ -39,8 +39,10 @@ func (p *pass) preflight(ctx context.Context) (facts scale.PreflightFacts, known
 	if err := contract.ControlPlane(plane.Contract).Read(plane.Object, &state); err != nil {
 		return facts, false, err
 	}
-	if state.Unreadable != nil {
-		return facts, false, state.Unreadable
+	if state.Unreadable != nil { // somebody has to correct it
+		p.hold(ReasonControlPlaneUnread, fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable))
+		p.requeue(preflightRetry)
+		return facts, false, nil //nolint:nilerr // the condition tells
 	}
 	return p.preflightFacts(state), true, nil
 }

@@ -73,13 +73,16 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	if !r.minds(obj) || (!p.state.Deleting.IsZero() && !slices.Contains(p.state.Finalizers, r.options.Finalizer)) {
+		r.memory.forget(p.state.Key)
 		return reconcile.Result{}, nil // another controller's, or done with
 	}
 	if r.writer.Behind(obj) {
 		return reconcile.Result{RequeueAfter: behindRetry}, nil
 	}
 	err := p.run(ctx)
-	if !p.finished {
+	if p.finished {
+		r.memory.forget(p.state.Key)
+	} else {
 		err = errors.Join(err, p.writeStatus(ctx, err != nil && !onlyStale(err)))
 	}
 	switch {

@@ -30,8 +30,8 @@ func delays() []struct{ said, means string } {
 	}
 }
 
-// stale is the line about Machines whose deletion lasts long, empty without any, and when the next one joins them. Rule: Cluster
-// API's aggregateStaleMachines.
+// stale is the line about Machines whose deletion lasts long, empty without any, and when the next one joins them, or their drains count
+// as the cause. Rule: Cluster API's aggregateStaleMachines.
 func (f statusFacts) stale() (string, time.Duration) {
 	var names []string
 	again := time.Duration(0)
@@ -46,7 +46,7 @@ func (f statusFacts) stale() (string, time.Duration) {
 			continue
 		}
 		names = append(names, m.Key.Name)
-		f.causesOf(m, causes)
+		again = soonest(again, f.causesOf(m, causes))
 	}
 	if len(names) == 0 {
 		return "", again
@@ -64,17 +64,21 @@ func (f statusFacts) stale() (string, time.Duration) {
 	return message, again
 }
 
-func (f statusFacts) causesOf(m *contract.MachineState, into map[string]bool) {
+// causesOf adds what a drain that lasts long waits for, and says when one that does not yet will.
+func (f statusFacts) causesOf(m *contract.MachineState, into map[string]bool) (again time.Duration) {
 	c, found := findCondition(m.Conditions, machineDeleting)
-	if !found || c.Status != metav1.ConditionTrue || c.Reason != reasonDrainingNode || m.DrainStarted.IsZero() ||
-		f.Now.Sub(m.DrainStarted) <= drainSlowAfter {
-		return
+	if !found || c.Status != metav1.ConditionTrue || c.Reason != reasonDrainingNode || m.DrainStarted.IsZero() {
+		return 0
+	}
+	if since := f.Now.Sub(m.DrainStarted); since <= drainSlowAfter {
+		return drainSlowAfter - since + time.Second
 	}
 	for _, d := range delays() {
 		if strings.Contains(c.Message, d.said) {
 			into[d.means] = true
 		}
 	}
+	return 0
 }
 
 // machinesAre begins a sentence about Machines, three of which are named.

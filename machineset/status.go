@@ -37,16 +37,19 @@ type counters struct {
 // condition does not flicker. Rule: Cluster API's setMachinesUpToDateCondition.
 const upToDateGrace = 10 * time.Second
 
-// count counts. A Machine that is changed in place is neither ready nor available nor up to date, whatever it says of itself.
-func (f statusFacts) count() counters {
-	c := counters{Replicas: int32(len(f.Machines))}
+// count counts, and says when time alone adds to it, zero when it does not: a Node is as old as another machine's clock says, which
+// may be ahead. A Machine that is changed in place is neither ready nor available nor up to date, whatever it says of itself.
+func (f statusFacts) count() (c counters, again time.Duration) {
+	c = counters{Replicas: int32(len(f.Machines))}
 	for _, m := range f.Machines {
 		if contains(m.Labels, f.TemplateLabels) {
 			c.FullyLabeled++
 		}
 		if ready, found := findCondition(m.Conditions, machineNodeReady); found && ready.Status == metav1.ConditionTrue {
 			c.NodeReady++
-			if !f.Now.Before(ready.LastTransitionTime.Add(f.Set.Template.MinReady.Or(0))) {
+			if left := ready.LastTransitionTime.Add(f.Set.Template.MinReady.Or(0)).Sub(f.Now); left > 0 {
+				again = soonest(again, left)
+			} else {
 				c.NodeAvailable++
 			}
 		}
@@ -61,7 +64,7 @@ func (f statusFacts) count() counters {
 			}
 		}
 	}
-	return c
+	return c, again
 }
 
 func contains(have, want map[string]string) bool {

@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -151,6 +153,10 @@ func TestTimeAloneChangesWhatIsSaid(t *testing.T) {
 	require.Equal(t, 7*time.Second, again)
 	_, again = factsOf(1, goingFor("g", 14*time.Minute, "")).conditions()
 	require.Equal(t, time.Minute+time.Second, again)
+	draining := goingFor("g", time.Hour, "waiting for completion")
+	draining.DrainStarted = noon().Add(-4 * time.Minute)
+	_, again = factsOf(1, draining).conditions()
+	require.Equal(t, time.Minute+time.Second, again, "then the drain counts as the cause")
 	_, again = factsOf(1, stateOf("a")).conditions()
 	require.Zero(t, again)
 }
@@ -166,7 +172,51 @@ func TestMachinesAreCounted(t *testing.T) {
 	f.TemplateLabels = map[string]string{"a": "b"}
 	f.Set.Template.MinReady = contract.Some(30 * time.Second)
 	want := counters{Replicas: 3, Ready: 1, Available: 1, FullyLabeled: 1, NodeReady: 1}
-	if diff := cmp.Diff(want, f.count()); diff != "" {
+	got, again := f.count()
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	require.Equal(t, 10*time.Second, again, "then the Node has been ready for long enough, and no event tells")
+}
+
+func TestANodeWhoseClockIsAheadIsCountedWhenItsTimeHasCome(t *testing.T) {
+	ready := saying("NodeReady", "True", "")
+	ready.LastTransitionTime = metav1.NewTime(noon().Add(3 * time.Second))
+	got, again := factsOf(1, stateOf("a", ready)).count()
+	require.EqualValues(t, 1, got.NodeReady)
+	require.Zero(t, got.NodeAvailable)
+	require.Equal(t, 3*time.Second, again)
+}
+
+func TestMessagesAreNoLongerThanTheSchemaAllows(t *testing.T) {
+	long := strings.Repeat("ä", 20_000)
+	f := factsOf(3, stateOf("a", saying("Ready", "False", long)), stateOf("b", saying("Ready", "False", long+"b")))
+	f.Blocked = []string{long}
+	all, _ := f.conditions()
+	for _, c := range all {
+		require.Less(t, len(c.Message), 32768, c.Type)
+		require.True(t, utf8.ValidString(c.Message), c.Type)
+	}
+}
+
+func TestNothingIsRememberedOfASetThatIsDoneWith(t *testing.T) {
+	kinds, err := ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	r := &Reconciler{kinds: kinds, memory: newMemory(), options: Options{WatchFilter: "mine"}.withDefaults(kinds.Set)}
+	set := kinds.Set.New()
+	set.SetNamespace("default")
+	set.SetName("workers")
+	set.SetUID("uid")
+	key := types.NamespacedName{Namespace: "default", Name: "workers"}
+	r.memory.of(key, "uid")
+	_, err = r.ReconcileObject(t.Context(), set)
+	require.NoError(t, err)
+	require.Empty(t, r.memory.sets, "it is another controller's")
+
+	r.memory.of(key, "uid")
+	set.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
+	set.SetDeletionTimestamp(new(metav1.NewTime(noon())))
+	_, err = r.ReconcileObject(t.Context(), set)
+	require.NoError(t, err)
+	require.Empty(t, r.memory.sets, "its finalizer is gone")
 }

@@ -78,7 +78,8 @@ func (p *pass) statusUpdate(failed bool) contract.MachineSetUpdate {
 	if facts.Unobserved {
 		return u
 	}
-	c := facts.count()
+	c, again := facts.count()
+	p.requeue(again)
 	u.SelectorText = contract.SetTo(facts.Selector)
 	u.ObservedReplicas, u.ReadyReplicas = contract.SetTo(c.Replicas), contract.SetTo(c.Ready)
 	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(c.Available), contract.SetTo(c.UpToDate)

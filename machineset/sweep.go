@@ -19,10 +19,11 @@ import (
 )
 
 // sweep deletes what was made for Machines that never came about: their slots were given up, or burnt. It looks once in the life of
-// a process, and whenever slots were given up. What belongs to a slot that is still taken, or to a Machine, stays.
+// a process, and whenever slots were given up. What belongs to a slot that is still taken, or to a Machine, stays, and everything
+// while the ledger, which says what is taken, cannot be read.
 func (p *pass) sweep(ctx context.Context, ledger scale.Ledger) error {
 	mem := p.mem()
-	if mem.swept && p.decision.Abandon == 0 {
+	if (mem.swept && p.decision.Abandon == 0) || (p.ledgerUnreadable() && p.state.Deleting.IsZero()) {
 		return nil
 	}
 	complete := true

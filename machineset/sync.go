@@ -102,6 +102,9 @@ func (p *pass) syncPart(ctx context.Context, ref contract.Ref, before given) err
 	case external.NotReferenced, external.Absent, external.KindMissing:
 		return nil
 	case external.Unread:
+		if found.Problem != (external.Problem{}) && found.Problem.Reason != external.ReasonCacheNotSynced {
+			return fmt.Errorf("read %s %s, which is to get labels and annotations: %s", ref.Kind, p.key(ref.Name), found.Problem.Message)
+		}
 		p.requeue(found.RetryAfter)
 		return fmt.Errorf("%w: %s %s could not be read yet", errStale, ref.Kind, ref.Name)
 	case external.Present:

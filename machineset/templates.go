@@ -2,6 +2,7 @@ package machineset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ const (
 	ReasonTemplateUnread   = "TemplateUnread"
 	ReasonSelectorMismatch = "SelectorDoesNotMatchTemplate"
 	ReasonNaming           = "MachineNamingInvalid"
+	ReasonPreflightFailed  = "PreflightFailed"
 )
 
 // preflightRetry is when checks before a creation are made again. Rule: Cluster API's preflightFailedRequeueAfter.
@@ -32,22 +34,22 @@ const preflightRetry = 15 * time.Second
 // templates are what the objects of new Machines are cloned from.
 type templates struct{ bootstrap, infrastructure external.Object }
 
-// observeTemplates looks the templates up that new Machines need. One that does not exist keeps the set from creating.
+// observeTemplates looks the templates up that new Machines need. One that does not exist, or was not read, keeps the set from
+// creating, and from nothing else.
 func (p *pass) observeTemplates(ctx context.Context) error {
 	if !p.state.Deleting.IsZero() {
 		return nil
 	}
-	var err error
-	if p.templates.bootstrap, err = p.template(ctx, p.state.Template.Bootstrap); err != nil {
-		return err
-	}
-	p.templates.infrastructure, err = p.template(ctx, p.state.Template.Infrastructure)
-	return err
+	var bootstrap, infrastructure error
+	p.templates.bootstrap, bootstrap = p.template(ctx, p.state.Template.Bootstrap)
+	p.templates.infrastructure, infrastructure = p.template(ctx, p.state.Template.Infrastructure)
+	return errors.Join(bootstrap, infrastructure)
 }
 
 func (p *pass) template(ctx context.Context, ref contract.Ref) (external.Object, error) {
 	found, err := p.env.tracker.Get(ctx, p.state.Key, ref)
 	if err != nil {
+		p.hold(ReasonTemplateUnread, ref.Kind+" could not be read: "+seeLogs)
 		return found, err
 	}
 	p.requeue(found.RetryAfter)
@@ -98,13 +100,13 @@ func (p *pass) ownTemplate(ctx context.Context, found external.Object) error {
 	body := map[string]any{"metadata": map[string]any{
 		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(), "ownerReferences": append(owners, ref),
 	}}
-	if err := p.env.writer.Patch(ctx, written, body, false); err != nil {
-		return fmt.Errorf("have Cluster own %s %s: %w", found.Ref.Kind, found.Ref.Name, client.IgnoreNotFound(err))
+	if err := client.IgnoreNotFound(p.env.writer.Patch(ctx, written, body, false)); err != nil {
+		return fmt.Errorf("have Cluster own %s %s: %w", found.Ref.Kind, p.key(found.Ref.Name), err)
 	}
 	return nil
 }
 
-// observeHolds finds out what else keeps the set from creating.
+// observeHolds finds out what else keeps the set from creating. What could not be found out does so too.
 func (p *pass) observeHolds(ctx context.Context) error {
 	if !p.state.Deleting.IsZero() {
 		return nil
@@ -118,14 +120,15 @@ func (p *pass) observeHolds(ctx context.Context) error {
 	}
 	facts, known, err := p.preflight(ctx)
 	if err != nil {
+		p.hold(ReasonPreflightFailed, "preflight checks could not be made: "+seeLogs)
 		return fmt.Errorf("preflight checks: %w", err)
 	}
 	if !known {
 		return nil
 	}
 	failed, err := scale.Preflight(facts)
-	if err != nil {
-		return fmt.Errorf("preflight checks: %w", err)
+	if err != nil { // somebody has to correct a version
+		failed = []scale.Hold{{Reason: ReasonPreflightFailed, Message: "preflight checks could not be made: " + err.Error()}}
 	}
 	if len(failed) > 0 {
 		p.holds = append(p.holds, failed...)

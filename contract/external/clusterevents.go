@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,7 +25,7 @@ type clusterSink struct {
 
 // Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues what mapper names for a Cluster when
 // Of has something new to say about it that Machines look at: that it came or went, is paused or being deleted, is
-// initialised, or has another control plane.
+// initialised, has other labels, which MachineDrainRules go by, or has another control plane.
 func (c *Clusters) Source(mapper ClusterMapper) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		if mapper == nil {
@@ -85,7 +86,7 @@ func (c *Clusters) handler() toolscache.ResourceEventHandler {
 		UpdateFunc: func(before, after any) {
 			old, ok := before.(*unstructured.Unstructured)
 			now, ok2 := after.(*unstructured.Unstructured)
-			if ok && ok2 && old.GetResourceVersion() != now.GetResourceVersion() && c.lookOf(old) != c.lookOf(now) {
+			if ok && ok2 && old.GetResourceVersion() != now.GetResourceVersion() && (c.lookOf(old) != c.lookOf(now) || !maps.Equal(old.GetLabels(), now.GetLabels())) {
 				c.changed(now)
 			}
 		},

@@ -24,7 +24,7 @@ import (
 type ClusterOptions struct {
 	// Version is the API version of cluster.x-k8s.io, contract.V1Beta1 or contract.V1Beta2. Default: contract.V1Beta2.
 	Version contract.Version
-	// Clock defaults to the real one.
+	// Clock times for how long the first list is awaited, and when a kind that is not served is looked for again; default the real one.
 	Clock clock.PassiveClock
 }
 
@@ -129,7 +129,10 @@ func (c *Clusters) read(obj *unstructured.Unstructured, into *contract.ClusterSt
 	return Problem{}
 }
 
-// missing makes sure that a Cluster is gone, and remembers it until Clusters come or go.
+// maxAbsent bounds how many Clusters that do not exist are remembered: most never come back. Forgetting one costs a request.
+const maxAbsent = 1000
+
+// missing makes sure that a Cluster is gone, and remembers it until it comes.
 func (c *Clusters) missing(ctx context.Context, key types.NamespacedName, view ClusterView) (ClusterView, error) {
 	c.mu.Lock()
 	_, known := c.absent[key]
@@ -147,6 +150,9 @@ func (c *Clusters) missing(ctx context.Context, key types.NamespacedName, view C
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.events == before {
+		if len(c.absent) >= maxAbsent {
+			clear(c.absent)
+		}
 		c.absent[key] = struct{}{}
 	}
 	view.Presence = Absent

@@ -77,6 +77,9 @@ func (t *Tracker) Ensure(ctx context.Context, obj client.Object, asks types.Name
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if known.informer.HasSynced() { // meanwhile, and those who wait may have been woken
+		return true, nil
+	}
 	known.waiting[asks] = struct{}{}
 	return false, nil
 }

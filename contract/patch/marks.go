@@ -25,17 +25,24 @@ type mark struct {
 	at              time.Time
 }
 
-// MaxBehind bounds how long a write is remembered: an object that was deleted right after it is never seen again.
+// MaxBehind bounds how long a write is remembered, by the Writer's clock and that of no other process: an object that was deleted right
+// after it is never seen again.
 const MaxBehind = 10 * time.Minute
 
 func newMarks(c clock.PassiveClock) *marks {
 	return &marks{clock: c, written: map[types.UID]mark{}, swept: c.Now()}
 }
 
-// Wrote remembers a write that did not go through the Writer: obj is what came back.
+// Wrote remembers a write that did not go through the Writer: obj is what came back. Of two writes of one object the later counts, in
+// whatever order their answers are told.
 func (m *marks) Wrote(obj metav1.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if last, found := m.written[obj.GetUID()]; found {
+		if order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), last.resourceVersion); err == nil && order < 0 {
+			return
+		}
+	}
 	now := m.clock.Now()
 	m.written[obj.GetUID()] = mark{obj.GetResourceVersion(), now}
 	if now.Sub(m.swept) < MaxBehind {

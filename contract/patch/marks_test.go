@@ -33,6 +33,16 @@ func TestAnObjectOlderThanOurOwnWriteIsBehind(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatIsToldLateDoesNotHideALaterWrite(t *testing.T) {
+	m := newMarks(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
+	for _, version := range []string{"12", "11"} { // two workers write one object, and the first is told last
+		m.Wrote(&metav1.ObjectMeta{UID: "u", ResourceVersion: version})
+	}
+	if !m.Behind(&metav1.ObjectMeta{UID: "u", ResourceVersion: "11"}) {
+		t.Error("a copy without the later write must be behind")
+	}
+}
+
 func TestMarksAreBounded(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	m := newMarks(clock)

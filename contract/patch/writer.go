@@ -21,7 +21,7 @@ type Writer struct {
 	pace
 }
 
-// NewWriter returns a Writer for a client. It makes no request. A nil clock is the real one.
+// NewWriter returns a Writer for a client. It makes no request. A nil clock is the real one; it times MaxBehind and Pace, no request.
 func NewWriter(c client.Client, passive clock.PassiveClock) *Writer {
 	if passive == nil {
 		passive = clock.RealClock{}

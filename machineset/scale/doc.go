@@ -8,10 +8,11 @@
 //
 // A set reserves slots ([Ledger.Reserve]), writes the ledger with the resource version that it was read at, and only then creates
 // objects under the reserved names, which follow from the set's UID and the slot alone. Whoever repeats the creation asks for
-// the same names, and [Ledger.Judge] tells an object of one's own from somebody else's. An entry leaves the ledger when its
+// the same names, and [JudgeMachine] tells an object of one's own from somebody else's. An entry leaves the ledger when its
 // Machine was observed ([Ledger.Settle]), and what was observed counts only from a cache that has seen at least
 // [Ledger.Through]. Slots and names are never used again. A later pass that finds reserved slots says so first ([Ledger.Resume]),
-// because a write with the resource version is what tells an old read from a new one.
+// because a write with the resource version is what tells an old read from a new one. A ledger names its set ([Ledger.IsOf]): what
+// was moved, restored or copied with it starts anew.
 //
 // # Guarantees
 //

@@ -72,7 +72,7 @@ func ExampleLedger() {
 	fmt.Println("a cache at 101 may be decided on:", covers, err)
 	// Output:
 	// 2 names are taken
-	// {"next":3,"through":"102"}
+	// {"set":"5d1c","next":3,"through":"102"}
 	// a cache at 101 may be decided on: false <nil>
 }
 

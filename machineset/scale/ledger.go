@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
@@ -22,6 +23,9 @@ type Entry struct {
 // resource version that it was read at, so that of two writers only one takes a slot. It is a value: its methods return another
 // one.
 type Ledger struct {
+	// Set is the UID of the set that took slots; empty before the first. An object that was restored from a backup, moved to another
+	// API server, or copied has the ledger of another set: its resource version, slots and names mean nothing here (see IsOf).
+	Set types.UID `json:"set,omitempty"`
 	// Next is the first slot that was never taken. Slots count from 1.
 	Next int64 `json:"next"`
 	// Through is the resource version of the youngest Machine that was created. What a cache shows counts from there on.
@@ -31,6 +35,12 @@ type Ledger struct {
 	// Pending are the slots that were taken and whose Machines nobody has seen, in order.
 	Pending []Entry `json:"pending,omitempty"`
 }
+
+// maxSlot is larger than every slot that is ever taken: what names a larger one was written by somebody else.
+const maxSlot = 1 << 60
+
+// IsOf reports whether the ledger is that of a set. One that never took a slot is anybody's.
+func (l Ledger) IsOf(set types.UID) bool { return l.Set == "" || l.Set == set }
 
 // ErrLedger matches the error of ParseLedger. A ledger that cannot be read is not an empty one: nothing may be created.
 var ErrLedger = errors.New("the creation ledger cannot be read")
@@ -48,7 +58,7 @@ func ParseLedger(text string) (Ledger, error) {
 		}
 		last = e.Slot
 	}
-	if l.Next < 1 {
+	if l.Next < 1 || l.Next > maxSlot {
 		return Ledger{}, fmt.Errorf("%w: next is %d", ErrLedger, l.Next)
 	}
 	return l, nil
@@ -66,24 +76,28 @@ func (l Ledger) String() string {
 	return string(text)
 }
 
+// maxMissed is how many taken names in a row show that there are no others: five free characters make 14 million names.
+const maxMissed = 1000
+
 // Reserve takes n slots, and returns the ledger to write and what was taken. A slot whose name is taken, by whatever object or by
-// another slot, is left out for ever. taken may be nil.
+// another slot, is left out for ever. taken may be nil. Fewer slots are taken where names run out: a naming template may have few.
 func (l Ledger) Reserve(n int, naming Naming, taken func(name string) bool) (Ledger, []Entry) {
 	names := map[string]bool{}
 	for _, e := range l.Pending {
 		names[e.Name] = true
 	}
 	next := l
+	next.Set = naming.set
 	next.Pending = slices.Clone(l.Pending)
 	var reserved []Entry
-	for len(reserved) < n {
+	for missed := 0; len(reserved) < n && missed < maxMissed; missed++ {
 		e := Entry{Slot: next.Next, Name: naming.Name(next.Next)}
 		next.Next++
 		if names[e.Name] || (taken != nil && taken(e.Name)) {
 			continue
 		}
 		names[e.Name] = true
-		reserved = append(reserved, e)
+		reserved, missed = append(reserved, e), -1
 	}
 	next.Pending = append(next.Pending, reserved...)
 	return next, reserved

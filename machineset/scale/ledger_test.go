@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -79,7 +80,7 @@ func TestLedger_ReservesSlotsOnceAndSurvivesBeingStored(t *testing.T) {
 	require.NoError(t, err)
 	l, err = l.Created(2, "90")
 	require.NoError(t, err)
-	if diff := cmp.Diff(scale.Ledger{Next: 5, Through: "100", Pending: []scale.Entry{}}, l); diff != "" {
+	if diff := cmp.Diff(scale.Ledger{Set: "set-uid", Next: 5, Through: "100", Pending: []scale.Entry{}}, l); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	_, third := l.Reserve(1, n, nil)
@@ -116,11 +117,36 @@ func TestLedger_WhatCannotBeReadIsNoEmptyLedger(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "{}", "null", `{"next":0}`, `{"next":2,"pending":[{"slot":2,"name":"a"}]}`, `{"next":3,"pending":[{"slot":1}]}`,
-		`{"next":5,"pending":[{"slot":2,"name":"a"},{"slot":1,"name":"b"}]}`, `{"next":"one"}`, `[]`,
+		`{"next":5,"pending":[{"slot":2,"name":"a"},{"slot":1,"name":"b"}]}`, `{"next":"one"}`, `[]`, `{"next":9223372036854775807}`,
 	} {
 		_, err := scale.ParseLedger(text)
 		require.ErrorIs(t, err, scale.ErrLedger, text)
 	}
+}
+
+func TestLedger_EndsWhenNamesRunOut(t *testing.T) {
+	t.Parallel()
+	n := naming(t, `{{ printf "%.1s" .random }}`)
+	l, reserved := scale.NewLedger().Reserve(100, n, nil)
+	require.Less(t, len(reserved), 28, "there are 27 characters")
+	require.NotEmpty(t, reserved)
+	_, none := l.Reserve(1, n, nil)
+	require.Empty(t, none)
+}
+
+func TestLedger_IsOfTheSetThatTookSlots(t *testing.T) {
+	t.Parallel()
+	require.True(t, scale.NewLedger().IsOf("any"))
+	l, _ := scale.NewLedger().Reserve(1, naming(t, ""), nil)
+	require.True(t, l.IsOf("set-uid"))
+	require.False(t, l.IsOf("another-uid"))
+}
+
+func TestASlotThatNobodyCanHaveTakenIsNone(t *testing.T) {
+	t.Parallel()
+	state := &contract.MachineState{}
+	state.Annotations = scale.Stamp("set-uid", 1<<62)
+	require.Zero(t, scale.Of(state, "set-uid").Slot)
 }
 
 func TestLedger_AbandonsTheYoungestAndKnowsWhomNobodyHasSeen(t *testing.T) {
@@ -144,7 +170,7 @@ func TestLedger_SettlesWhatWasSeenAndNoticesThatItIsOld(t *testing.T) {
 	require.Equal(t, l.String(), same.String(), "what changes nothing is not written")
 	settled, err := l.Settle([]scale.Machine{{Name: taken[1].Name}}, "50")
 	require.NoError(t, err)
-	if diff := cmp.Diff(scale.Ledger{Next: 3, Through: "50", Pending: taken[:1]}, settled); diff != "" {
+	if diff := cmp.Diff(scale.Ledger{Set: "set-uid", Next: 3, Through: "50", Pending: taken[:1]}, settled); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	require.NotEqual(t, l.String(), l.Resume().String())

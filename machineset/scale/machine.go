@@ -56,7 +56,7 @@ func Of(state *contract.MachineState, set types.UID) Machine {
 		Available: says(state, contract.ConditionAvailable, metav1.ConditionTrue),
 	}
 	if state.Annotations[SetUIDAnnotation] == string(set) {
-		if slot, err := strconv.ParseInt(state.Annotations[SlotAnnotation], 10, 64); err == nil {
+		if slot, err := strconv.ParseInt(state.Annotations[SlotAnnotation], 10, 64); err == nil && slot < maxSlot/2 {
 			m.Slot = slot
 		}
 	}

@@ -40,13 +40,17 @@ type Policy struct {
 	// MaxUnavailable keeps a scale-down from taking an available Machine when fewer available ones than desired less so many would be
 	// left; absent means that a scale-down does not ask, as in Cluster API.
 	MaxUnavailable contract.Opt[int]
-	// Ceiling is how many Machines one plan creates or deletes at most; 0 means DefaultCeiling.
+	// Ceiling is how many Machines one plan creates or deletes at most; 0 and less mean DefaultCeiling. No more than 1,000 are created:
+	// their names stand in an annotation, for which there is little room.
 	Ceiling int
 }
 
 // DefaultCeiling is how many Machines one plan creates or deletes at most, unless the Policy says otherwise; the value is
 // Gardener's and that of the ReplicaSet controller, rounded.
 const DefaultCeiling = 100
+
+// maxReserved is how many slots are reserved at a time: 100 kB of the 256 kB that all annotations of an object may have.
+const maxReserved = 1000
 
 // Victim is a Machine to delete.
 type Victim struct {
@@ -101,9 +105,12 @@ func Plan(f Facts) Decision {
 	if f.ReplaceWhileDeleting {
 		counted -= deleting
 	}
-	ceiling := cmp.Or(f.Ceiling, DefaultCeiling)
+	ceiling := f.Ceiling
+	if ceiling <= 0 {
+		ceiling = DefaultCeiling
+	}
 	if missing := desired - counted; missing > 0 {
-		d := Decision{Missing: missing, Create: min(missing, ceiling)}
+		d := Decision{Missing: missing, Create: min(missing, ceiling, max(maxReserved-f.Reserved, 0))}
 		if len(f.Holds) > 0 {
 			d.Create, d.Held = 0, sortedHolds(f.Holds)
 		}

@@ -3,6 +3,7 @@ package scale_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,6 +181,17 @@ func TestPlan_ReachesWhatIsWantedFromEveryFleet(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestPlan_ReservesNoMoreNamesThanAnAnnotationHolds(t *testing.T) {
+	t.Parallel()
+	f := scale.Facts{Desired: contract.Some(100_000), Policy: scale.Policy{Ceiling: 50_000}}
+	d := scale.Plan(f)
+	l, _ := scale.NewLedger().Reserve(d.Create, naming(t, strings.Repeat("a", 60)+"{{ .random }}"), nil)
+	require.Less(t, len(l.String()), 150_000)
+	f.Reserved = len(l.Pending)
+	require.Zero(t, scale.Plan(f).Create)
+	require.Equal(t, scale.DefaultCeiling, scale.Plan(scale.Facts{Desired: contract.Some(500), Policy: scale.Policy{Ceiling: -1}}).Create)
 }
 
 func TestPlan_TakesTheMachinesThatPeopleExpect(t *testing.T) {

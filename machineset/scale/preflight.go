@@ -28,7 +28,8 @@ const (
 // maxVersionSkew is how many minor versions a kubelet may be older than the API server. Rule: Kubernetes' version skew policy.
 const maxVersionSkew = 3
 
-// PreflightFacts are what the checks before a creation look at. Versions have or lack their leading v.
+// PreflightFacts are what the checks before a creation look at. Versions have or lack their leading v, and may lack the
+// patch.
 type PreflightFacts struct {
 	// HasControlPlane: the Cluster names an object as its control plane, and that object has a version. Without, nothing is checked.
 	HasControlPlane bool
@@ -46,6 +47,10 @@ type PreflightFacts struct {
 	Skip string
 }
 
+// parseVersion takes versions without a patch too, such as v1.36: managed control planes have them. Rule: Cluster API reads versions
+// tolerantly.
+func parseVersion(text string) (*version.Version, error) { return version.Parse(text) }
+
 // Preflight returns what speaks against creating a Machine now, sorted; nothing when all is well. The error says that a version cannot
 // be read: then it is not known, and nothing should be created either.
 func Preflight(f PreflightFacts) ([]Hold, error) {
@@ -56,7 +61,7 @@ func Preflight(f PreflightFacts) ([]Hold, error) {
 	if !f.HasControlPlane || slices.Contains(skip, CheckAll) {
 		return nil, nil
 	}
-	desired, err := version.ParseSemantic(f.DesiredVersion)
+	desired, err := parseVersion(f.DesiredVersion)
 	if err != nil {
 		return nil, fmt.Errorf("version of the control plane: %w", err)
 	}
@@ -72,7 +77,7 @@ func Preflight(f PreflightFacts) ([]Hold, error) {
 	}
 	check(ControlPlaneIsStable, stable)
 	if f.Version != "" {
-		own, err := version.ParseSemantic(f.Version)
+		own, err := parseVersion(f.Version)
 		if err != nil {
 			return nil, fmt.Errorf("version of the Machines: %w", err)
 		}
@@ -96,7 +101,7 @@ func (f PreflightFacts) unstable(desired *version.Version) (string, error) {
 	if f.CurrentVersion == "" {
 		return "the control plane is being provisioned", nil
 	}
-	current, err := version.ParseSemantic(f.CurrentVersion)
+	current, err := parseVersion(f.CurrentVersion)
 	if err != nil {
 		return "", fmt.Errorf("version that the control plane reports: %w", err)
 	}

@@ -1,0 +1,98 @@
+package external
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// deserted is a server, and a cache, without objects.
+type deserted struct {
+	cache.Cache
+
+	asked int
+}
+
+func (d *deserted) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	d.asked++
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, key.Name)
+}
+
+func TestClustersThatNeverComeBackAreNotRememberedForEver(t *testing.T) {
+	server := &deserted{}
+	c, err := NewClusters(server, server, ClusterOptions{})
+	require.NoError(t, err)
+	look := func(name string) {
+		view, err := c.missing(t.Context(), types.NamespacedName{Name: name}, ClusterView{Presence: Unread})
+		require.NoError(t, err)
+		require.Equal(t, Absent, view.Presence)
+	}
+	for i := range 5 * maxAbsent {
+		look(fmt.Sprint(i))
+		look(fmt.Sprint(i))
+	}
+	require.Equal(t, 5*maxAbsent, server.asked, "each is asked for once")
+	require.LessOrEqual(t, len(c.absent), maxAbsent)
+}
+
+// MachineDrainRules select Clusters by their labels: a drain that waits for such a rule has no other event.
+func TestWhatMachinesLookAtInAClusterIsNews(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*unstructured.Unstructured)
+		news   bool
+	}{
+		"nothing":       {func(*unstructured.Unstructured) {}, false},
+		"a label":       {func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"tier": "a"}) }, true},
+		"an annotation": {func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"note": "a"}) }, false},
+		"a pause": {func(u *unstructured.Unstructured) {
+			require.NoError(t, unstructured.SetNestedField(u.Object, true, "spec", "paused"))
+		}, true},
+		"a counter": {func(u *unstructured.Unstructured) {
+			require.NoError(t, unstructured.SetNestedField(u.Object, int64(3), "status", "workers", "readyReplicas"))
+		}, false},
+	} {
+		server := &deserted{}
+		c, err := NewClusters(server, server, ClusterOptions{})
+		require.NoError(t, err)
+		old := &unstructured.Unstructured{Object: map[string]any{}}
+		old.SetGroupVersionKind(c.gvk)
+		old.SetName("demo")
+		old.SetResourceVersion("1")
+		now := old.DeepCopy()
+		now.SetResourceVersion("2")
+		tc.change(now)
+		c.handler().OnUpdate(old, now)
+		require.Equal(t, tc.news, c.events == 1, name)
+	}
+}
+
+// late is an informer that syncs between two looks at it.
+type late struct {
+	cache.Informer
+
+	looks int
+}
+
+func (l *late) HasSynced() bool {
+	l.looks++
+	return l.looks > 1
+}
+
+func TestAListThatComesWhileSomebodyAsksIsSeenAndLeavesNobodyWaiting(t *testing.T) {
+	tracker := NewTracker(nil, nil, "test")
+	obj := CRDMetadata()
+	kind := &watched{informer: &late{}, waiting: map[types.NamespacedName]struct{}{}}
+	tracker.kinds[obj.GroupVersionKind().String()] = kind
+	synced, err := tracker.Ensure(t.Context(), obj, types.NamespacedName{Name: "me"})
+	require.NoError(t, err)
+	require.True(t, synced)
+	require.Empty(t, kind.waiting)
+}

@@ -1,0 +1,109 @@
+package machine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+// drainsForEver is a Drainer whose Nodes are never drained.
+type drainsForEver struct{ released *[]string }
+
+func (drainsForEver) Step(context.Context, runner.Request) (runner.Result, error) {
+	return runner.Result{Message: "pods"}, nil
+}
+func (d drainsForEver) Release(node string) { *d.released = append(*d.released, node) }
+
+// holdsNothing is a cache without objects.
+type holdsNothing struct{ cache.Cache }
+
+func (holdsNothing) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "machines"}, key.Name)
+}
+
+// draining is the scope of a Machine whose drain has queued evictions.
+func draining(t *testing.T, released *[]string) *Scope {
+	t.Helper()
+	now := time.Unix(1000, 0)
+	s := scopeWithVolumes(nil, now, 0)
+	s.State.Key = types.NamespacedName{Namespace: "default", Name: "m1"}
+	s.State.Deleting, s.State.DrainStarted = now, now
+	s.Workload = Workload{Drainer: drainsForEver{released}}
+	s.env.kind = contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	s.env.memory, s.env.onlookers = newMemory(clocktesting.NewFakePassiveClock(now)), newOnlookers()
+	s.env.ports.Cache, s.env.options.Clock = holdsNothing{}, clocktesting.NewFakePassiveClock(now)
+	_, err := s.drain(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, *released)
+	return s
+}
+
+// Who takes the finalizer of a Machine away wants its deletion to end: nobody may go on evicting pods from its Node.
+func TestAMachineThatVanishesInItsDrainLetsGoOfItsNode(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	_, err := s.env.Reconcile(t.Context(), ctrl.Request{NamespacedName: s.State.Key})
+	require.NoError(t, err)
+	require.Equal(t, []string{"n"}, released)
+	_, err = s.env.Reconcile(t.Context(), ctrl.Request{NamespacedName: s.State.Key})
+	require.NoError(t, err)
+	require.Len(t, released, 1, "it may be another Machine's by now")
+}
+
+func TestAMachineWhoseFinalizerIsTakenAwayInItsDrainLetsGoOfItsNode(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	s.env.options.Finalizer = contract.MachineFinalizer
+	m := fake.Machine("m1")
+	m.SetFinalizers([]string{"example.com/others"})
+	m.SetDeletionTimestamp(new(metav1.NewTime(s.Now)))
+	_, err := s.env.ReconcileObject(t.Context(), m)
+	require.NoError(t, err)
+	require.Equal(t, []string{"n"}, released)
+}
+
+func TestAMachineThatIsPausedInItsDrainLetsGoOfItsNode(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	s.Cluster = external.ClusterView{Presence: external.Unread}
+	_, err := pauseStep(t.Context(), s)
+	require.NoError(t, err)
+	require.Empty(t, released, "nobody asked for that")
+	s.Cluster = external.ClusterView{Presence: external.Present, State: contract.ClusterState{SpecPaused: true}}
+	_, err = pauseStep(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, []string{"n"}, released)
+	s.env.memory.forget(s.State.Key)
+	require.Len(t, released, 1, "it was let go of already")
+}
+
+func TestAMachineThatIsHandedToAnotherControllerIsForgotten(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	s.env.options.WatchFilter = "mine"
+	s.env.memory.setSettling(types.NamespacedName{Namespace: "default", Name: "m1"}, settling{Fingerprint: 1})
+	own, others := fake.Machine("m1"), fake.Machine("m1")
+	own.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
+	require.True(t, s.env.mine().Update(ctrlevent.UpdateEvent{ObjectOld: own, ObjectNew: others}), "else nobody would hear of it")
+	require.False(t, s.env.mine().Update(ctrlevent.UpdateEvent{ObjectOld: others, ObjectNew: others}))
+	_, err := s.env.ReconcileObject(t.Context(), others)
+	require.NoError(t, err)
+	require.Zero(t, s.env.memory.waiting())
+	require.Empty(t, released, "the other controller goes on with the drain, perhaps by the same Drainer")
+}

@@ -1,0 +1,224 @@
+package machineset_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Whoever moves a set to another API server, or restores it, brings its annotations along. Versions of the old server say nothing of
+// the new one's caches: waiting for them would last for ever, in silence.
+func TestASetThatWasMovedWithItsLedgerBeginsANewOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	set := w.set("workers", 2)
+	set.SetAnnotations(map[string]string{
+		scale.LedgerAnnotation: `{"set":"of-the-old-cluster","next":9,"through":"999999999999","pending":[{"slot":8,"name":"old"}]}`,
+	})
+	w.create(set)
+	w.run(machineset.Options{})
+	w.has(set, 2)
+	ledger, err := scale.ParseLedger(w.get(set).GetAnnotations()[scale.LedgerAnnotation])
+	require.NoError(t, err)
+	require.Equal(t, set.GetUID(), ledger.Set)
+	w.scale(set, 1)
+	w.has(set, 1)
+}
+
+func TestASetWhoseLedgerWasPutBackGoesOnBehindAllItsSlots(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 2)
+	w.create(set)
+	w.has(set, 2)
+	w.change(set, func(u *unstructured.Unstructured) { // a manifest of before is applied once more
+		u.SetAnnotations(map[string]string{scale.LedgerAnnotation: `{"next":1}`})
+		require.NoError(t, unstructured.SetNestedField(u.Object, int64(3), "spec", "replicas"))
+	})
+	w.has(set, 3)
+	w.oneForEachSlot()
+}
+
+// What cannot be read may say that a slot is taken: what was made for it is still wanted when somebody has corrected the ledger.
+func TestNothingIsCleanedUpWhileTheLedgerCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	set := w.set("workers", 1)
+	set.SetAnnotations(map[string]string{scale.LedgerAnnotation: "?"})
+	w.create(set)
+	part := object(infraGVK(), w.nameOf(set, 1))
+	part.SetAnnotations(scale.Stamp(set.GetUID(), 1))
+	part.SetLabels(map[string]string{contract.SetNameLabel: "workers"})
+	w.create(part)
+	w.run(machineset.Options{})
+	for n := range int64(5) { // a pass ends with what it writes into the status
+		w.scale(set, n+2)
+		w.conditionSays(set, machineset.ConditionScalingUp, fmt.Sprintf("from 0 to %d replicas", n+2))
+		w.conditionSays(set, machineset.ConditionScalingUp, "annotation machinist.dev/creations")
+	}
+	require.NotNil(t, w.get(part), "it was cleaned up")
+	w.scale(set, 1)
+	w.change(set, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{scale.LedgerAnnotation: fmt.Sprintf(`{"next":2,"pending":[{"slot":1,"name":%q}]}`, part.GetName())})
+	})
+	w.has(set, 1)
+	require.Equal(t, part.GetName(), w.machines()[0].GetName())
+	require.Equal(t, part.GetUID(), w.get(part).GetUID())
+}
+
+func TestASetWhoseNamesRunOutSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 30, fake.WithField(`w{{ printf "%.1s" .random }}`, "spec", "machineNaming", "template"))
+	w.create(set)
+	w.conditionSays(set, machineset.ConditionScalingUp, "give it more random characters")
+	w.scale(set, 2)
+	w.has(set, 2)
+}
+
+// reconciler is one without a controller, for a look at what a pass returns.
+func (w *world) reconciler(change func(ctrl.Manager, *machineset.Ports)) *machineset.Reconciler {
+	w.t.Helper()
+	mgr := w.manager(userAgent)
+	ports := machineset.PortsFromManager(mgr)
+	change(mgr, &ports)
+	r, err := machineset.New(w.kinds, ports, machineset.Options{StatusDelay: -1})
+	require.NoError(w.t, err)
+	require.NoError(w.t, r.IndexMachines(w.t.Context()))
+	w.start(mgr)
+	require.True(w.t, mgr.GetCache().WaitForCacheSync(w.t.Context()))
+	return r
+}
+
+// fails waits for a pass to fail with a text.
+func (w *world) fails(r *machineset.Reconciler, set *unstructured.Unstructured, text string) {
+	w.t.Helper()
+	w.eventually("fail", func() string {
+		result, err := r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		if err == nil {
+			return "it says that all is well, and asks for " + result.RequeueAfter.String()
+		}
+		if !strings.Contains(err.Error(), text) {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// A pass that is tried again in silence, each second, helps nobody.
+func TestTroubleWithTheKindOfAPartIsToldWhenItIsInTheWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	stop := w.run(machineset.Options{})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.has(set, 1)
+	stop()
+	crd := fake.CRD(infraGVK(), contract.V1Beta2)
+	w.change(crd, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	w.change(set, fake.WithField("b", "spec", "template", "metadata", "labels", "tier"))
+	w.fails(w.reconciler(func(ctrl.Manager, *machineset.Ports) {}), set, "has no supported contract label")
+}
+
+// Preflight checks are made before a creation, so they are in the way of nothing else.
+func TestAControlPlaneThatCannotBeReadKeepsASetFromCreatingOnly(t *testing.T) {
+	t.Parallel()
+	plane := infraGVK().GroupVersion().WithKind("FakeControlPlane")
+	for name, tc := range map[string]struct {
+		version any
+		says    string
+	}{
+		"a version that is none":    {"latest", "version of the control plane"},
+		"a version of another type": {int64(1), "spec.version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fake0()).live()
+			w.create(fake.CRD(plane, contract.V1Beta2))
+			control := object(plane, "demo")
+			control.Object["spec"] = map[string]any{"version": "v1.36"}
+			w.create(control)
+			control.Object["status"] = map[string]any{"version": "v1.36.3"}
+			require.NoError(t, w.client.Status().Update(t.Context(), control))
+			w.create(fake.Cluster("demo",
+				fake.WithField(map[string]any{"apiGroup": plane.Group, "kind": plane.Kind, "name": "demo"}, "spec", "controlPlaneRef")))
+			mgr := w.manager(userAgent)
+			clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
+			require.NoError(t, err)
+			ports := machineset.PortsFromManager(mgr)
+			ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+			r, err := machineset.New(w.kinds, ports, machineset.Options{StatusDelay: -1})
+			require.NoError(t, err)
+			require.NoError(t, r.AddToManager(t.Context(), mgr))
+			w.start(mgr)
+			set := w.set("workers", 2)
+			w.create(set)
+			w.has(set, 2)
+			w.change(control, func(u *unstructured.Unstructured) {
+				require.NoError(t, unstructured.SetNestedField(u.Object, tc.version, "spec", "version"))
+			})
+			w.scale(set, 3)
+			w.conditionSays(set, machineset.ConditionScalingUp, tc.says)
+			w.scale(set, 1)
+			w.has(set, 1)
+		})
+	}
+}
+
+// A process made the Machine and died before it could say so, and somebody deletes the Machine: for as long as that takes it is there,
+// whether or not the caches of the next process show it.
+func TestAMachineOnItsWayOutCountsAlthoughTheCachesHaveYetToShowIt(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, fake0(), fake.Loops{})
+	set := w.set("workers", 1)
+	w.create(set)
+	h := &history{store: w.client, kinds: map[string][]snapshot{}}
+	h.note(t.Context(), w.tracked()...)
+	h.kinds[w.kinds.Machine.GVK.Kind] = []snapshot{{version: set.GetResourceVersion()}}
+	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	made := func() bool { return len(w.machines()) > 0 }
+	first := newLeader(w, h, clock, nil, made)
+	key := client.ObjectKeyFromObject(set)
+	for range 10 {
+		first.catchUpWholly()
+		if !first.pass(key) {
+			break
+		}
+	}
+	machines := w.machines()
+	require.Len(t, machines, 1)
+	require.NoError(t, w.client.Delete(t.Context(), &machines[0]))
+
+	next := newLeader(w, h, clock, nil, func() bool { return false })
+	for range 5 {
+		clock.SetTime(clock.Now().Add(time.Minute))
+		next.catchUpWholly()
+		next.cache.at[w.kinds.Machine.GVK.Kind] = 0
+		next.pass(key)
+	}
+	require.Len(t, w.machines(), 1, w.describe(set))
+	w.change(&machines[0], func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	h.note(t.Context(), w.tracked()...)
+	for range 5 {
+		clock.SetTime(clock.Now().Add(time.Minute))
+		next.catchUpWholly()
+		next.pass(key)
+	}
+	require.Len(t, w.machines(), 1, "now there is room")
+	require.NotEqual(t, machines[0].GetName(), w.machines()[0].GetName())
+}
