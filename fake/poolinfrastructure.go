@@ -219,8 +219,12 @@ func (i *PoolInfrastructure) startMachine(ctx context.Context, obj, owner *unstr
 		contract.PoolNameLabel: contract.LabelValue(owner.GetName()), contract.ClusterNameLabel: obj.GetLabels()[contract.ClusterNameLabel],
 	}))
 	infra.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Name: obj.GetName(), UID: obj.GetUID()}})
-	if err := i.client.Create(ctx, infra); err != nil {
-		return client.IgnoreAlreadyExists(err)
+	err := i.client.Create(ctx, infra)
+	if apierrors.IsAlreadyExists(err) { // its status may not have been written
+		err = i.client.Get(ctx, client.ObjectKeyFromObject(infra), infra)
+	}
+	if err != nil {
+		return err
 	}
 	base := infra.DeepCopy()
 	if err := contract.InfraMachine(i.Contract).Provisioned.Set(infra.Object, true); err != nil {

@@ -97,6 +97,11 @@ func unavailable(kind string, e external.Object, reachedBefore, deleting bool) m
 	}
 }
 
+// isRead reports whether what an object says is known.
+func isRead(e external.Object) bool {
+	return e.Presence == external.Present && e.Problem == (external.Problem{})
+}
+
 // observeBootstrap reads the BootstrapConfig, owns it and takes its data over.
 func (p *pass) observeBootstrap(ctx context.Context) error {
 	facts := bootstrapFacts{
@@ -113,6 +118,7 @@ func (p *pass) observeBootstrap(ctx context.Context) error {
 		return err
 	}
 	facts.External = found
+	p.bootstrapRead = isRead(found)
 	d := decideBootstrap(facts)
 	p.failures = append(p.failures, d.Failure)
 	p.assert(d.Condition)

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -188,6 +187,18 @@ func TestWhatAListOfProviderIDsMeans(t *testing.T) {
 	}
 }
 
+func TestAProviderThatStopsSayingHowManyHasNotSaidThatThereAreNone(t *testing.T) {
+	for _, list := range [][]string{nil, {"p://1"}} {
+		pool := contract.InfraMachinePoolState{Provisioned: true, HasProviderIDList: true, ProviderIDList: list}
+		d := decideInfrastructure(infrastructureFacts{
+			External: present(contract.V1Beta2), Pool: pool, Known: []string{"p://1", "p://2"}, Observed: contract.Some(int32(2)),
+		})
+		if d.Complete || (len(list) == 0 && d.IDs.Found()) {
+			t.Errorf("%v of 2: nobody may be retired, got %+v", list, d)
+		}
+	}
+}
+
 func TestAFailureIsReportedWithoutAPanicAndEndsWhenTheProviderRecovers(t *testing.T) {
 	// Cluster API panics on the first failure (kubernetes-sigs/cluster-api#14234), and never took one back before (#7332).
 	failed := decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta1), Pool: contract.InfraMachinePoolState{FailureReason: "CreateError", FailureMessage: "no quota"}})
@@ -281,51 +292,13 @@ func TestConditionsNameWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
-	now := time.Unix(1000, 0)
-	node := func(name string, change ...func(*corev1.Node)) *corev1.Node {
-		return testNode(name, "p://"+name, change...)
-	}
-	going := func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) }
-	facts := leavingFacts{
-		Nodes:   []*corev1.Node{node("stays", readyAt(now)), node("leaves", readyAt(now)), node("leaves-drained"), node("leaves-deleted", going)},
-		Retired: []*corev1.Node{node("answers", readyAt(now)), node("drained", readyAt(now)), node("silent"), node("going", going)},
-		Leaving: func(n *corev1.Node) bool { return strings.HasPrefix(n.Name, "leaves") },
-		Drained: func(n *corev1.Node) bool { return strings.HasSuffix(n.Name, "drained") }, CanDrain: true,
-	}
-	plan := planLeaving(facts)
-	if diff := cmp.Diff([][]string{{"answers", "leaves"}, {"drained", "silent"}}, [][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
-		t.Errorf("drained and deleted (-want +got):\n%s", diff)
-	}
-	facts.CanDrain = false
-	plan = planLeaving(facts)
-	if diff := cmp.Diff([][]string{nil, {"answers", "drained", "silent"}}, [][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
-		t.Errorf("where nobody drains (-want +got):\n%s", diff)
-	}
-}
-
-func TestADrainBeforeADeletionHasAnEnd(t *testing.T) {
-	began := time.Unix(1000, 0)
-	base := drainAllFacts{Wanted: true, Known: true, Started: began, UnreadLimit: time.Minute, Now: began.Add(2 * time.Minute)}
-	for name, tc := range map[string]struct {
-		change func(*drainAllFacts)
-		want   drainAllAction
-	}{
-		"its start is recorded first":                  {func(f *drainAllFacts) { f.Started = time.Time{} }, drainBegin},
-		"it goes on for as long as it takes":           {func(*drainAllFacts) {}, drainGo},
-		"or as long as it may":                         {func(f *drainAllFacts) { f.Limit = time.Minute }, drainGiveUp},
-		"a cluster that does not answer is waited for": {func(f *drainAllFacts) { f.Known, f.Now = false, began }, drainUnread},
-		"but not for ever":                             {func(f *drainAllFacts) { f.Known = false }, drainGiveUp},
-		"unless somebody wants that":                   {func(f *drainAllFacts) { f.Known, f.UnreadLimit = false, -1 }, drainUnread},
-		"where nothing is to be drained":               {func(f *drainAllFacts) { f.Wanted = false }, drainNone},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := base
-			tc.change(&f)
-			if got := decideDrainAll(f); got != tc.want {
-				t.Errorf("want %d, got %d", tc.want, got)
-			}
-		})
+func TestConditionsAlwaysHaveAReason(t *testing.T) {
+	// The Nodes are known, and the Machines could not be listed: an empty reason would have the whole status refused.
+	f := statusFacts{Desired: contract.Some(int32(1)), InfrastructureReady: true}
+	for _, c := range f.conditions() {
+		if !isReason(c.Reason) {
+			t.Errorf("%s: reason %q", c.Type, c.Reason)
+		}
 	}
 }
 
@@ -366,6 +339,11 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 	if got := planMachines(facts).Replace; len(got) != 2 {
 		t.Errorf("without a bound all unhealthy Machines go, got %v", machineNames(got))
 	}
+	facts.Kind.Kind = "OtherMachine"
+	if got := planMachines(facts).Orphaned; len(got) != 0 {
+		t.Errorf("nobody has looked for InfraMachines of the kind that the provider made before, got %v", machineNames(got))
+	}
+	facts.Kind.Kind = ""
 	facts.MaxRemediating, facts.Machines = 1, append(facts.Machines, machine("sick-0", "sick-0", true, true))
 	if got := planMachines(facts).Replace; len(got) != 0 {
 		t.Errorf("one is on its way out already, got %v", machineNames(got))

@@ -91,25 +91,23 @@ type drainAllFacts struct {
 	// Wanted: somebody drains, the cluster outlives its pool, and the instances are still there.
 	Wanted bool
 	Known  bool
-	// Started is zero before the drain began.
-	Started time.Time
+	// Started is zero before the drain began. UnreadSince is since when this process cannot read the Nodes.
+	Started, UnreadSince time.Time
 	// Limit is how long it may take, and UnreadLimit how long it waits for Nodes that cannot be read; zero and below are for ever.
 	Limit, UnreadLimit time.Duration
 	Now                time.Time
 }
 
-// decideDrainAll: the start is recorded before the first Node is cordoned, so that limits count from there in every process. A pool
-// must not wait for ever for a cluster that is gone without anybody saying so.
+// decideDrainAll: the start is recorded before the first Node is cordoned, so that its limit counts from there in every process. A pool
+// must not wait for ever for a cluster that is gone without anybody saying so; but a drain that takes long is not given up because the
+// connection, or the process, begins anew.
 func decideDrainAll(f drainAllFacts) drainAllAction {
-	reached := func(limit time.Duration) bool {
-		return limit > 0 && !f.Started.IsZero() && !f.Now.Before(f.Started.Add(limit))
-	}
 	switch {
 	case !f.Wanted:
 		return drainNone
 	case f.Started.IsZero():
 		return drainBegin
-	case reached(f.Limit), !f.Known && reached(f.UnreadLimit):
+	case reached(f.Started, f.Limit, f.Now), !f.Known && reached(f.UnreadSince, f.UnreadLimit, f.Now):
 		return drainGiveUp
 	case !f.Known:
 		return drainUnread
@@ -117,9 +115,14 @@ func decideDrainAll(f drainAllFacts) drainAllAction {
 	return drainGo
 }
 
+// reached reports whether something that began has had its time; zero and below are for ever.
+func reached(began time.Time, limit time.Duration, now time.Time) bool {
+	return limit > 0 && !began.IsZero() && !now.Before(began.Add(limit))
+}
+
 func (p *pass) drainAll(ctx context.Context) (bool, error) {
 	facts := drainAllFacts{
-		Wanted: p.wantsDrain(), Known: p.nodesKnown, Started: p.started(contract.DrainStartedAnnotation),
+		Wanted: p.wantsDrain(), Known: p.nodesKnown, Started: p.started(contract.DrainStartedAnnotation), UnreadSince: p.mem().nodesUnread,
 		Limit: p.state.Template.NodeDrainTimeout.Or(0), UnreadLimit: p.env.options.Policy.UnreadLimit, Now: p.now,
 	}
 	switch decideDrainAll(facts) {
@@ -136,7 +139,8 @@ func (p *pass) drainAll(ctx context.Context) (bool, error) {
 		return false, nil
 	case drainUnread:
 		p.waits(ReasonDrainingNode, "The Nodes cannot be read: "+p.unread.Message)
-		p.requeueAt(facts.Started, soonest(facts.Limit, facts.UnreadLimit))
+		p.requeueAt(facts.Started, facts.Limit)
+		p.requeueAt(facts.UnreadSince, facts.UnreadLimit)
 		return false, nil
 	case drainGo:
 	}
@@ -255,31 +259,43 @@ func (p *pass) deleteAllNodes(ctx context.Context) (bool, error) {
 	}
 	limit := p.state.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
 	started := p.started(NodeDeletionStartedAnnotation)
-	nodes := p.recordedNodes()
-	unrecorded := len(p.match.Nodes) + len(p.match.Retired) - len(nodes)
-	switch {
-	case limit > 0 && !started.IsZero() && !p.now.Before(started.Add(limit)):
-		p.tell(corev1.EventTypeWarning, EventNodeDeletionFailed, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
-		return true, nil
-	case started.IsZero():
+	if started.IsZero() {
 		p.begin(NodeDeletionStartedAnnotation)
 	}
 	p.requeueAt(started, limit)
 	if !p.nodesKnown {
 		p.waits(ReasonDeletingNode, "The Nodes cannot be read: "+p.unread.Message)
-		return false, nil
+		p.requeueAt(p.mem().nodesUnread, limit)
+		return p.givesNodesUp(reached(started, limit, p.now) && reached(p.mem().nodesUnread, limit, p.now), limit), nil
 	}
+	nodes := p.recordedNodes()
 	names := make([]string, 0, len(nodes))
 	for _, node := range nodes {
 		names = append(names, node.Name)
 	}
 	p.waits(ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+named(names), ": "))
-	p.unhidden = p.unhidden || unrecorded > 0
-	if err := p.deleteNodes(ctx, nodes); err != nil {
+	p.unhidden = p.unhidden || len(p.match.Nodes)+len(p.match.Retired) > len(nodes)
+	err := p.deleteNodes(ctx, nodes)
+	if err != nil {
 		p.waits(ReasonDeletingNode, err.Error())
 		p.requeue(conflictRetry)
 	}
-	return false, nil
+	over := reached(started, limit, p.now) && (err != nil || !slices.ContainsFunc(nodes, p.isUnasked))
+	return p.givesNodesUp(over, limit), nil
+}
+
+// isUnasked reports that nobody has asked for the deletion of a Node. While there are such, deleting them goes on: a large pool has
+// more Nodes than can be deleted within the limit, which is for those that cannot be, or do not go.
+func (p *pass) isUnasked(node *corev1.Node) bool {
+	_, asked := p.mem().asked[node.UID]
+	return !asked && node.DeletionTimestamp == nil
+}
+
+func (p *pass) givesNodesUp(over bool, limit time.Duration) bool {
+	if over {
+		p.tell(corev1.EventTypeWarning, EventNodeDeletionFailed, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
+	}
+	return over
 }
 
 // hasNoNodes reports that no Node is the pool's. One that cannot be read may be, if it was recorded or there were instances.

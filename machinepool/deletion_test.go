@@ -2,6 +2,7 @@ package machinepool_test
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -71,7 +72,9 @@ func TestADeletionDoesNotWaitForEverForNodesThatCannotBeRead(t *testing.T) {
 func TestWhatCannotBeReadIsUnknownAndCountersStay(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, ports: gone(&away)})
+	w := newWorld(t, worldOptions{
+		provider: &fake.PoolInfrastructure{}, ports: gone(&away), pool: machinepool.Options{ConnectionGrace: time.Second},
+	})
 	pool := w.poolWith(2)
 	w.says(pool, "Running", 2, 2)
 	away.Store(true)
@@ -80,6 +83,64 @@ func TestWhatCannotBeReadIsUnknownAndCountersStay(t *testing.T) {
 	w.says(pool, "Running", 2, 2)
 	if n := len(w.nodes()); n != 2 {
 		t.Errorf("a Node that cannot be read is not retired, %d are left", n)
+	}
+}
+
+func TestReadinessOutlivesTheConnectionForAWhile(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, ports: gone(&away)})
+	pool := w.poolWith(2)
+	w.says(pool, "Running", 2, 2)
+	w.isQuiet()
+	away.Store(true)
+	w.change(pool, func(u *unstructured.Unstructured) {
+		u.SetLabels(map[string]string{contract.ClusterNameLabel: "demo", "wake": "up"})
+	})
+	w.settles()
+	if got := w.writes(); len(got) > 0 {
+		t.Errorf("connections come back: want no write, got %v", got)
+	}
+}
+
+func TestADrainThatTakesLongIsNotGivenUpWhenTheConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, ports: gone(&away)})
+	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
+	w.says(pool, "Running", 1, 1)
+	w.create(guardedPod("pool-0")...)
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.conditionIs(pool, machinepool.ConditionDeleting, machinepool.ReasonDrainingNode)
+	away.Store(true)
+	w.change(pool, func(u *unstructured.Unstructured) { // it began an hour ago, and the Nodes cannot be read since now
+		u.SetAnnotations(map[string]string{contract.DrainStartedAnnotation: "2020-01-01T00:00:00Z"})
+	})
+	w.eventually("the Nodes cannot be read", func() string {
+		if c := conditionOf(w.get(pool), machinepool.ConditionDeleting); !strings.Contains(c.Message, "cannot be read") {
+			return c.Message
+		}
+		return ""
+	})
+	w.settles()
+	if w.get(infra).GetDeletionTimestamp() != nil {
+		t.Error("the instances went, and their pods with them")
+	}
+}
+
+func TestALargePoolsNodesAreAllDeletedHoweverLongItTakes(t *testing.T) {
+	t.Parallel()
+	const nodes = 120 // more than one pass deletes
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(nodes)
+	w.says(pool, "Running", nodes, nodes)
+	w.change(pool, func(u *unstructured.Unstructured) { // as if the limit was reached while others were deleted
+		u.SetAnnotations(map[string]string{machinepool.NodeDeletionStartedAnnotation: "2020-01-01T00:00:00Z", contract.ExcludeDrain: ""})
+	})
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.goes(pool)
+	if n := len(w.nodes()); n != 0 {
+		t.Errorf("%d Nodes are left", n)
 	}
 }
 

@@ -22,7 +22,8 @@
 //
 // A Node is recorded by name and UID in status.nodeRefs, which is sorted, until its object is gone. When its instance leaves the list
 // the Node is retired: deleted by its UID, after a drain while its kubelet still answers. Nobody is retired by a list that is missing, or
-// that names fewer instances than the provider says there are.
+// that names fewer instances than the provider says there are, or has said before; and before the first of them goes, the API server is
+// asked whether the list is still its own.
 //
 // What the template says about labels, annotations and taints reaches each Node in one patch, by Options.Propagation.
 //
@@ -31,18 +32,21 @@
 // Cluster API drains the instances of a pool only where a Machine stands for each. Here a provider may also name those that it is about
 // to take away (contract.LeavingInstancesAnnotation on its InfraMachinePool), or anybody may mark a Node ([MarkedLeaving],
 // [Policy].Leaving). All these Nodes are cordoned, then drained behind their budgets, a few at a time, and each then says that it was
-// drained: annotation contract.DrainedAnnotation with its own UID.
+// drained: annotation contract.DrainedAnnotation with its own UID. With Workload.Volumes, volumes have to be detached before that. A Node
+// that is named no more says so no more, and serves again if the cordon is the pool's ([CordonedAnnotation]).
 //
 // A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. Whoever
 // leads Machines, such as package machine, then looks after single Nodes: drain, hooks, labels, deletion. A pool creates these Machines,
-// deletes those whose InfraMachine is gone and, a few at a time, those that a health check has handed over; and counts by them.
+// deletes those whose InfraMachine is gone and, a few at a time, those that a health check has handed over; and counts by them. While
+// the InfraMachinePool cannot be read, the Machines that there are say who looks after Nodes.
 //
 // # Phase, conditions and failures
 //
 // The phase is that of phases.MachinePool, from facts alone. Conditions are those that Cluster API has announced for v1beta2 and not
 // written yet, with the words of its MachineSet: Available, BootstrapConfigReady, InfrastructureReady, MachinesReady, MachinesUpToDate,
 // ScalingUp, ScalingDown, Remediating, Deleting, Paused. The counters of v1beta2 and those of v1beta1 are both written; without Machines
-// both count Nodes. failureReason and failureMessage are what providers report now, and go when they recover.
+// both count Nodes. failureReason and failureMessage are what providers report now, and go when they recover. Conditions about what cannot
+// be read any more stay as they are for Options.ConnectionGrace.
 //
 // The number of replicas is never written, so that there is nobody to fight with where somebody else decides about it
 // (annotation cluster.x-k8s.io/replicas-managed-by). Where a kind has a place for it, the status names the selector of the pool's
@@ -53,10 +57,12 @@
 // Machines go first, or the Nodes are drained; then the InfraMachinePool, the BootstrapConfig, the Nodes and the finalizer. The condition
 // Deleting names the stage. A pool whose Cluster is gone or going leaves its Nodes with it. Nodes that cannot be read, because the API
 // server or the kubeconfig of the cluster is gone, hold a drain up for Policy.UnreadLimit, and their deletion for
-// spec.template.spec.deletion.nodeDeletionTimeoutSeconds, which counts from when the instances are gone. Every delete carries a UID.
+// spec.template.spec.deletion.nodeDeletionTimeoutSeconds. Both count from when this process cannot read them any more, the second not from
+// before the instances are gone; it also ends the wait for Nodes that do not go. Every delete carries a UID.
 //
 // # Limits
 //
-// A Node that was marked as leaving and is not any more stays cordoned. How long the drain of a leaving instance has taken is counted
-// from when this process began with it. Taints and versions of Machines that exist are not changed. status.versions is not written.
+// How long the drain of a leaving instance has taken is counted from when this process began with it if somebody else had cordoned its
+// Node, and so is the wait for its volumes in any case. [SetupWithManager] and [SetupWorkload] know of no volumes. Taints and versions of
+// Machines that exist are not changed. status.versions is not written.
 package machinepool

@@ -17,6 +17,8 @@ const (
 	EventNodesMatched = "SuccessfulSetNodeRefs"
 	// EventNodeDrained: a Node was drained because its instance leaves.
 	EventNodeDrained = "SuccessfulDrainNode"
+	// EventVolumesLeft: volumes were not detached in time.
+	EventVolumesLeft = "NodeVolumesLeftAttached"
 	// EventNodeDeleted: a Node was deleted because its instance has left.
 	EventNodeDeleted = "SuccessfulDeleteNode"
 	// EventMachinesCreated and EventMachineDeleted are about Machines that stand for instances.

@@ -18,9 +18,10 @@ type infrastructureFacts struct {
 	Pool        contract.InfraMachinePoolState // read when External is Present
 	Provisioned bool                           // reported before: it never goes back
 	Deleting    bool
-	// Known are the provider IDs that the pool has.
-	Known []string
-	Rules noderef.Rules
+	// Known are the provider IDs that the pool has, and Observed how many instances it has recorded.
+	Known    []string
+	Observed contract.Opt[int32]
+	Rules    noderef.Rules
 }
 
 // infrastructureDecision is what follows.
@@ -41,8 +42,8 @@ type infrastructureDecision struct {
 
 // decideInfrastructure reads the contract: nothing is taken over before the provider says that the group is provisioned; afterwards
 // it is in every pass, also from a provider that takes its flag back while it scales (cluster-api-provider-azure#4982). A list that
-// is missing says nothing, and an empty one beside instances that there are says that their IDs are not known yet. Rule: contract
-// page "InfraMachinePool".
+// is missing says nothing, and an empty one beside instances that there are says that their IDs are not known yet. A provider that does
+// not say any more how many there are has not said that there are none. Rule: contract page "InfraMachinePool".
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d := infrastructureDecision{Provisioned: f.Provisioned}
 	if f.External.Presence == external.NotReferenced {
@@ -72,10 +73,11 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 			"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
 		return d
 	}
-	if !f.Pool.HasProviderIDList || (len(ids) == 0 && f.Pool.Replicas.Or(0) != 0) {
+	replicas := f.Pool.Replicas.Or(f.Observed.Or(0))
+	if !f.Pool.HasProviderIDList || (len(ids) == 0 && replicas != 0) {
 		return d
 	}
-	d.Complete = int64(len(ids)) >= int64(f.Pool.Replicas.Or(0))
+	d.Complete = int64(len(ids)) >= int64(replicas)
 	if !sameInstances(ids, f.Known, f.Rules) {
 		d.IDs = contract.Some(ids)
 	}
@@ -94,8 +96,9 @@ func missingInfrastructure(f infrastructureFacts) finding {
 		"MachinePool infrastructure resource %s with name %q has been deleted after being ready", f.External.Ref.Kind, f.External.Ref.Name)})
 }
 
-// Limits of spec.providerIDList in cluster.x-k8s.io/v1beta2. A value beyond them would have the whole write refused.
+// Limits of spec.providerIDList and status.nodeRefs in cluster.x-k8s.io/v1beta2. A value beyond them would have the whole write refused.
 const (
+	maxNodeRefs         = 10000
 	maxProviderIDs      = 10000
 	maxProviderIDLength = 512
 )
@@ -118,7 +121,8 @@ func unacceptable(ids []string, replicas contract.Opt[int32]) string {
 // observeInfrastructure reads the InfraMachinePool, owns it and takes over what it says.
 func (p *pass) observeInfrastructure(ctx context.Context) error {
 	facts := infrastructureFacts{
-		Provisioned: p.state.InfrastructureReady.Or(false), Deleting: p.deleting(), Known: p.state.ProviderIDs, Rules: p.env.options.Matching,
+		Provisioned: p.state.InfrastructureReady.Or(false), Deleting: p.deleting(), Known: p.state.ProviderIDs,
+		Observed: p.state.ObservedReplicas, Rules: p.env.options.Matching,
 	}
 	found, err := p.observeReferenced(ctx, p.state.Template.Infrastructure, func(e external.Object) error {
 		return contract.InfraMachinePool(e.Contract).Read(e.Object, &facts.Pool)
@@ -131,6 +135,7 @@ func (p *pass) observeInfrastructure(ctx context.Context) error {
 		return err
 	}
 	facts.External = found
+	p.infraRead = isRead(found)
 	d := decideInfrastructure(facts)
 	p.failures = append(p.failures, d.Failure)
 	p.assert(d.Condition)

@@ -2,7 +2,6 @@ package machinepool
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,9 +9,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 )
@@ -27,11 +29,13 @@ type leavingFacts struct {
 	CanDrain bool
 }
 
-// leavingPlan is what to do about them. Drains are in the order in which they are begun.
-type leavingPlan struct{ Drain, Delete []*corev1.Node }
+// leavingPlan is what to do about them. Drains are in the order in which they are begun. Stay are Nodes that say that they were to
+// leave, and do not.
+type leavingPlan struct{ Drain, Delete, Stay []*corev1.Node }
 
 // planLeaving: an instance that is about to leave has its Node drained. A Node whose instance has left is deleted, and while its
-// kubelet still answers it is drained before that: the instance may be about to go, and its pods with it.
+// kubelet still answers it is drained before that: the instance may be about to go, and its pods with it. One that stays after all must
+// not go on saying that it was drained: pods come to it again.
 func planLeaving(f leavingFacts) leavingPlan {
 	var plan leavingPlan
 	for _, node := range f.Retired {
@@ -44,7 +48,13 @@ func planLeaving(f leavingFacts) leavingPlan {
 		}
 	}
 	for _, node := range f.Nodes {
-		if f.CanDrain && node.DeletionTimestamp == nil && f.Leaving(node) && !f.Drained(node) {
+		switch {
+		case node.DeletionTimestamp != nil:
+		case !f.Leaving(node):
+			if f.Drained(node) || hasMark(node) {
+				plan.Stay = append(plan.Stay, node)
+			}
+		case f.CanDrain && !f.Drained(node):
 			plan.Drain = append(plan.Drain, node)
 		}
 	}
@@ -74,22 +84,65 @@ func (p *pass) wasDrained(node *corev1.Node) bool {
 	return known || node.Annotations[contract.DrainedAnnotation] == string(node.UID)
 }
 
-// removeNodes drains the Nodes of instances that leave, and deletes those whose instance has left.
+// removeNodes drains the Nodes of instances that leave, deletes those whose instance has left, and takes back what was done to those
+// that stay after all.
 func (p *pass) removeNodes(ctx context.Context) error {
-	facts := leavingFacts{Nodes: p.match.Nodes, Retired: p.match.Retired, Drained: p.wasDrained, CanDrain: p.canDrain(), Leaving: p.isLeaving()}
+	retired, err := p.confirmRetired(ctx)
+	facts := leavingFacts{Nodes: p.match.Nodes, Retired: retired, Drained: p.wasDrained, CanDrain: p.canDrain(), Leaving: p.isLeaving()}
 	plan := planLeaving(facts)
-	retired := make(map[types.UID]struct{}, len(p.match.Retired))
-	for _, node := range p.match.Retired {
-		retired[node.UID] = struct{}{}
+	gone := make(map[types.UID]struct{}, len(retired))
+	for _, node := range retired {
+		gone[node.UID] = struct{}{}
 	}
-	err := p.drain(ctx, plan.Drain, time.Time{}, func(node *corev1.Node) error {
-		if _, gone := retired[node.UID]; gone {
+	err = errors.Join(err, p.drain(ctx, plan.Drain, time.Time{}, func(node *corev1.Node) error {
+		if _, left := gone[node.UID]; left {
 			plan.Delete = append(plan.Delete, node)
 			return nil
 		}
 		return p.sayDrained(ctx, node)
-	})
-	return errors.Join(err, p.deleteNodes(ctx, plan.Delete))
+	}))
+	return errors.Join(err, p.deleteNodes(ctx, plan.Delete), p.takeBack(ctx, plan.Stay))
+}
+
+// confirmRetired returns the Nodes whose instance has left the pool, so the API server itself says: the first list of a process may be
+// older than what the one before it has seen.
+func (p *pass) confirmRetired(ctx context.Context) ([]*corev1.Node, error) {
+	confirmed := p.mem().confirmed
+	isNew := func(node *corev1.Node) bool {
+		_, known := confirmed[node.UID]
+		return !known
+	}
+	if !slices.ContainsFunc(p.match.Retired, isNew) {
+		return p.match.Retired, nil
+	}
+	current, err := p.infrastructureIsCurrent(ctx)
+	if !current {
+		return slices.DeleteFunc(slices.Clone(p.match.Retired), isNew), err
+	}
+	for _, node := range p.match.Retired {
+		confirmed[node.UID] = struct{}{}
+	}
+	return p.match.Retired, nil
+}
+
+// infrastructureIsCurrent asks the API server whether the InfraMachinePool is as this pass has read it from the cache. If it is not, its
+// event is on the way.
+func (p *pass) infrastructureIsCurrent(ctx context.Context) (bool, error) {
+	read := p.infrastructure.Object
+	if read == nil {
+		return p.infrastructure.Presence == external.NotReferenced, nil
+	}
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(p.infrastructure.GVK)
+	err := p.env.ports.APIReader.Get(ctx, client.ObjectKeyFromObject(read), obj)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("make sure of %s %s: %w", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, err)
+	}
+	current := err == nil && obj.UID == read.GetUID() && obj.ResourceVersion == read.GetResourceVersion()
+	if !current {
+		p.requeue(external.AbsenceRetry)
+	}
+	return current, nil
 }
 
 // isLeaving says which Nodes are marked as about to leave, by the provider's list or by their own mark.
@@ -136,8 +189,8 @@ func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 }
 
 // drain moves drains on. All Nodes are cordoned first, so that no pod goes from one that leaves to another one that does; then a few
-// are drained at a time. A zero start means that a Node's limit counts from when this process began with it. It calls done for those
-// that are drained, or whose time is up.
+// are drained at a time. A zero start means that a Node's limit counts from when it was cordoned or, if somebody else did that, from when
+// this process began with it. It calls done for those that are drained, or whose time is up.
 func (p *pass) drain(ctx context.Context, nodes []*corev1.Node, start time.Time, done func(*corev1.Node) error) error {
 	mem := p.mem()
 	keep := make(map[string]struct{}, p.env.options.Policy.MaxDraining)
@@ -154,9 +207,10 @@ func (p *pass) drain(ctx context.Context, nodes []*corev1.Node, start time.Time,
 		}
 		over, stepErr := p.step(ctx, node, start)
 		if stepErr == nil && over {
-			mem.drained[node.UID] = struct{}{}
-			delete(keep, node.Name)
-			stepErr = done(node)
+			if stepErr = done(node); stepErr == nil { // otherwise it is done again
+				mem.drained[node.UID] = struct{}{}
+				delete(keep, node.Name)
+			}
 		}
 		if errors.Is(stepErr, errAgain) || isUnread(stepErr) {
 			p.requeue(conflictRetry)
@@ -181,7 +235,7 @@ func (p *pass) step(ctx context.Context, node *corev1.Node, start time.Time) (bo
 	drainer, policy := p.workload.Drainer, p.env.options.Policy
 	since := p.mem().drains(drainer, node.Name, p.now)
 	if start.IsZero() {
-		start = since
+		start = cordonedAt(node, since)
 	}
 	limit := p.state.Template.NodeDrainTimeout.Or(0)
 	if limit > 0 && !p.now.Before(start.Add(limit)) {
@@ -194,45 +248,19 @@ func (p *pass) step(ctx context.Context, node *corev1.Node, start time.Time) (bo
 	if err != nil {
 		return false, fmt.Errorf("drain Node %s: %w", node.Name, err)
 	}
-	if result.Done || result.Abandoned {
-		if result.Done {
-			p.tell(corev1.EventTypeNormal, EventNodeDrained, "success draining Node %s", node.Name)
-		}
-		return true, nil
+	gone := result.Abandoned
+	if result.Done {
+		gone, err = p.volumesGone(ctx, node)
+	}
+	if gone && result.Done {
+		p.tell(corev1.EventTypeNormal, EventNodeDrained, "success draining Node %s", node.Name)
+	}
+	if gone || err != nil {
+		return gone, err
 	}
 	p.requeue(result.RequeueAfter)
 	if limit > 0 {
 		p.requeue(max(start.Add(limit).Sub(p.now), time.Second))
 	}
 	return false, nil
-}
-
-// cordon has no more pods come to Nodes, in one patch for each that needs it.
-func (p *pass) cordon(ctx context.Context, nodes []*corev1.Node) error {
-	var open []*corev1.Node
-	for _, node := range nodes {
-		if !node.Spec.Unschedulable && !p.env.writer.Behind(node) {
-			open = append(open, node)
-		}
-	}
-	return p.each(len(open), func(i int) error {
-		body, err := json.Marshal(map[string]any{
-			"metadata": map[string]any{"uid": open[i].UID}, "spec": map[string]any{"unschedulable": true},
-		})
-		if err != nil {
-			return err
-		}
-		return p.patchNode(ctx, open[i], types.MergePatchType, body)
-	})
-}
-
-// sayDrained tells the provider, on the Node, that the instance may go.
-func (p *pass) sayDrained(ctx context.Context, node *corev1.Node) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": node.UID, "annotations": map[string]string{contract.DrainedAnnotation: string(node.UID)},
-	}})
-	if err != nil {
-		return err
-	}
-	return p.patchNode(ctx, node, types.MergePatchType, body)
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -50,13 +51,21 @@ func isUnhealthy(m *contract.MachineState) bool {
 	return failed(ConditionHealthCheckSucceeded) && failed(ConditionOwnerRemediated)
 }
 
-// ledByMachines says that Machines stand for the instances, so that whoever leads Machines looks after their Nodes.
-func (p *pass) ledByMachines() bool { return p.machineKind != "" && p.env.kinds.makesMachines() }
+// ledByMachines says that Machines stand for the instances, so that whoever leads Machines looks after their Nodes. While the
+// InfraMachinePool is not known, as at the start of a process, the Machines that there are say it.
+func (p *pass) ledByMachines() bool {
+	if p.machineKind != "" || p.infraRead || !p.env.kinds.makesMachines() {
+		return p.machineKind != "" && p.env.kinds.makesMachines()
+	}
+	return p.machines == nil || len(p.machines.states) > 0
+}
 
 // machineFacts are what is known of instances that have InfraMachines.
 type machineFacts struct {
 	// Infra are the InfraMachines by name, true for those that are being deleted.
-	Infra    map[string]bool
+	Infra map[string]bool
+	// Kind is that of the InfraMachines.
+	Kind     schema.GroupKind
 	Machines []*contract.MachineState
 	// MaxRemediating bounds how many unhealthy Machines are on their way out; negative for no bound.
 	MaxRemediating int
@@ -72,6 +81,7 @@ type machinePlan struct {
 
 // planMachines: each InfraMachine has one Machine, which it is found by, whatever that is called. A Machine goes when its InfraMachine
 // is gone, and when a health check wants it replaced; which instances go when a pool shrinks the provider says, by deleting Machines.
+// One whose InfraMachine is of another kind, which the provider has made before, stays: nobody has looked for that InfraMachine.
 func planMachines(f machineFacts) machinePlan {
 	var plan machinePlan
 	has := make(map[string]struct{}, len(f.Machines))
@@ -86,6 +96,7 @@ func planMachines(f machineFacts) machinePlan {
 		_, there := f.Infra[m.Infrastructure.Name]
 		switch {
 		case !m.Deleting.IsZero():
+		case !there && m.Infrastructure.GroupKind() != f.Kind:
 		case !there:
 			plan.Orphaned = append(plan.Orphaned, m)
 		case isUnhealthy(m) && (f.MaxRemediating < 0 || going < f.MaxRemediating):
@@ -119,9 +130,10 @@ func (p *pass) observeMachines(ctx context.Context) error {
 			return
 		}
 		state := &contract.MachineState{}
-		if p.env.kinds.Machine.Adapter.Read(obj, state) == nil { // it reports itself what is wrong with it
-			m.states, m.objects[state.UID] = append(m.states, state), obj
+		if p.env.kinds.Machine.Adapter.Read(obj, state) != nil { // it reports itself what is wrong with it, and is one all the same
+			state = &contract.MachineState{Metadata: metadataOf(obj)}
 		}
+		m.states, m.objects[state.UID] = append(m.states, state), obj
 	})
 	if err != nil {
 		return err
@@ -134,6 +146,16 @@ func (p *pass) observeMachines(ctx context.Context) error {
 	return nil
 }
 
+func metadataOf(obj client.Object) contract.Metadata {
+	m := contract.Metadata{
+		Key: client.ObjectKeyFromObject(obj), UID: obj.GetUID(), Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(),
+	}
+	if at := obj.GetDeletionTimestamp(); at != nil {
+		m.Deleting = at.Time
+	}
+	return m
+}
+
 // observeInfraMachines reads the objects that the provider has made for its instances. They have the group and version of the pool's
 // own infrastructure object.
 func (p *pass) observeInfraMachines(ctx context.Context, m *machines) error {
@@ -144,6 +166,13 @@ func (p *pass) observeInfraMachines(ctx context.Context, m *machines) error {
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(m.gvk)
 	synced, err := p.env.tracker.Ensure(ctx, kind, p.state.Key)
+	if meta.IsNoMatchError(err) { // trouble that a person mends must not hold up the rest, least of all a deletion
+		p.assert(condition(ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
+			"%s %s says that its instances have a %s each, which is not served: install its CustomResourceDefinition, or correct "+
+				"status.infrastructureMachineKind", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, m.gvk.GroupKind())))
+		p.requeue(external.NotServedRetry)
+		return nil
+	}
 	if err != nil || !synced {
 		p.requeue(external.UnsyncedRetry)
 		return err
@@ -171,7 +200,10 @@ func (p *pass) actOnMachines(ctx context.Context) error {
 	if m == nil || !m.known {
 		return nil
 	}
-	facts := machineFacts{Infra: make(map[string]bool, len(m.infra)), Machines: m.states, MaxRemediating: p.env.options.Policy.MaxRemediating}
+	facts := machineFacts{
+		Infra: make(map[string]bool, len(m.infra)), Kind: m.gvk.GroupKind(), Machines: m.states,
+		MaxRemediating: p.env.options.Policy.MaxRemediating,
+	}
 	for name, obj := range m.infra {
 		facts.Infra[name] = obj.GetDeletionTimestamp() != nil
 	}
@@ -196,7 +228,8 @@ func (p *pass) createMachines(ctx context.Context, names []string) error {
 	made := make([]bool, len(names))
 	err := p.each(len(names), func(i int) error {
 		machine, err := p.env.kinds.NewMachine(Seed{
-			Key: types.NamespacedName{Namespace: p.state.Key.Namespace, Name: names[i]}, Labels: labels, Annotations: annotations,
+			Key:    types.NamespacedName{Namespace: p.state.Key.Namespace, Name: names[i]},
+			Labels: maps.Clone(labels), Annotations: maps.Clone(annotations), // others are made at the same time
 			Owner: p.ownerReference(), ClusterName: p.state.ClusterName, Version: p.state.Template.Version,
 			Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: names[i]},
 			InfrastructureVersion: p.machines.gvk.Version,

@@ -2,6 +2,7 @@ package machinepool_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machinepool"
 )
 
 func noEvents(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
@@ -103,6 +106,96 @@ func TestEachInstanceWithAnInfraMachineGetsAMachine(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+func TestAMachineThatCannotBeReadIsNotOverlooked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(1)
+	w.eventually("a Machine", func() string {
+		if n := len(w.machines()); n != 1 {
+			return "there is none"
+		}
+		return ""
+	})
+	odd := w.machines()[0]
+	w.change(&odd, func(u *unstructured.Unstructured) {
+		u.SetFinalizers([]string{"test.machinist.dev/hook"})
+		set("nonsense", "spec", "infrastructureRef")(u)
+	})
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.conditionIs(pool, "Deleting", "WaitingForMachineDeletion")
+	w.isQuiet()
+	if w.get(fake.InfraMachinePool(contract.V1Beta2, "pool")).GetDeletionTimestamp() != nil {
+		t.Error("its instance goes without it")
+	}
+	w.change(&odd, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	w.goes(pool)
+}
+
+func TestMachinesAreMadeAtTheSameTimeFromSeedsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}, kinds: func(kinds *machinepool.Kinds) {
+		inner := kinds.NewMachine
+		kinds.NewMachine = func(s machinepool.Seed) (contract.Object, error) {
+			s.Labels["made-as-"+s.Key.Name] = ""
+			return inner(s)
+		}
+	}})
+	w.poolWith(8)
+	w.eventually("eight Machines", func() string {
+		if n := len(w.machines()); n != 8 {
+			return "there are others"
+		}
+		return ""
+	})
+	for _, m := range w.machines() {
+		if labels := m.GetLabels(); len(labels) != 3 {
+			t.Errorf("Machine %s has what others were given: %v", m.GetName(), labels)
+		}
+	}
+}
+
+func TestAKindOfInfraMachinesThatIsNotServedHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	w.create(fake.Node("n", "p://1"))
+	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
+	w.change(infra, func(u *unstructured.Unstructured) {
+		set([]any{"p://1"}, "spec", "providerIDList")(u)
+		set(int64(1), "status", "replicas")(u)
+		set("NoSuchMachine", "status", "infrastructureMachineKind")(u)
+		set(true, "status", "initialization", "provisioned")(u)
+	})
+	if message := w.conditionIs(pool, machinepool.ConditionInfrastructureReady, external.ReasonVersionNotServed); !strings.Contains(message, "NoSuchMachine") {
+		t.Errorf("the condition must name the kind: %s", message)
+	}
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.goes(pool, infra)
+}
+
+func TestWhoeverLeadsMachinesDoesSoWhileTheInfrastructureIsUnread(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(1)
+	w.eventually("a Machine", func() string {
+		if n := len(w.machines()); n != 1 {
+			return "there is none"
+		}
+		return ""
+	})
+	m := w.machines()[0]
+	w.lead(&m, is("Ready", "False"))
+	w.says(pool, "Running", 0, 0)
+	w.isQuiet()
+	crd := fake.CRD(fake.InfraMachinePoolGVK(contract.V1Beta2), contract.V1Beta2)
+	w.change(crd, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	w.conditionIs(pool, machinepool.ConditionInfrastructureReady, external.ReasonContractLabelMissing)
+	w.settles()
+	w.says(pool, "Running", 0, 0)
+	if n := w.writes()["patch Node"]; n != 0 {
+		t.Errorf("the Nodes of Machines are written: %d times", n)
+	}
 }
 
 func TestAMachineGoesWithItsInfraMachineAndByItsUID(t *testing.T) {

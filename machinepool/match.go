@@ -62,10 +62,12 @@ type matching struct {
 	kept []contract.NodeRef
 }
 
-// refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there.
+// refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there. The schema
+// has a limit: of a pool of that size, new Nodes wait for the old ones to go, or the whole status would be refused.
 func (m *matching) refs() []contract.NodeRef {
+	room := max(maxNodeRefs-len(m.Retired)-len(m.kept), 0)
 	refs := make([]contract.NodeRef, 0, len(m.Nodes)+len(m.Retired)+len(m.kept))
-	for _, nodes := range [][]*corev1.Node{m.Nodes, m.Retired} {
+	for _, nodes := range [][]*corev1.Node{m.Nodes[:min(len(m.Nodes), room)], m.Retired} {
 		for _, node := range nodes {
 			refs = append(refs, contract.NodeRef{Name: node.Name, UID: node.UID})
 		}

@@ -1,6 +1,7 @@
 package machinepool
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -22,8 +23,15 @@ type recollection struct {
 	// draining are the names of the Nodes that the Drainer has an interest in, and since when.
 	draining map[string]time.Time
 	drainer  Drainer
+	// detaching are the names of those without pods whose volumes are waited for, and since when.
+	detaching map[string]time.Time
+	volumes   Volumes
+	// confirmed are the Nodes of which the API server itself said that their instance has left.
+	confirmed map[types.UID]struct{}
 	// statusAt is when the status was written last.
 	statusAt time.Time
+	// unread is since when something has not been read that was read before, and nodesUnread since when Nodes are not; zero while they are.
+	unread, nodesUnread time.Time
 }
 
 func newMemory() *memory { return &memory{pools: map[types.NamespacedName]*recollection{}} }
@@ -37,7 +45,10 @@ func (m *memory) of(key types.NamespacedName, pool types.UID) *recollection {
 		if found != nil {
 			found.release(nil)
 		}
-		found = &recollection{pool: pool, asked: map[types.UID]struct{}{}, drained: map[types.UID]struct{}{}, draining: map[string]time.Time{}}
+		found = &recollection{
+			pool: pool, asked: map[types.UID]struct{}{}, drained: map[types.UID]struct{}{}, confirmed: map[types.UID]struct{}{},
+			draining: map[string]time.Time{}, detaching: map[string]time.Time{},
+		}
 		m.pools[key] = found
 	}
 	return found
@@ -63,8 +74,36 @@ func (r *recollection) drains(d Drainer, node string, now time.Time) time.Time {
 	return r.draining[node]
 }
 
+// sees remembers since when Nodes cannot be read.
+func (r *recollection) sees(nodes bool, now time.Time) {
+	switch {
+	case nodes:
+		r.nodesUnread = time.Time{}
+	case r.nodesUnread.IsZero():
+		r.nodesUnread = now
+	}
+}
+
+// keep forgets what was remembered of objects that nothing is said of any more.
+func (r *recollection) keep(objects, retired map[types.UID]struct{}) {
+	for _, kept := range []struct{ remembered, seen map[types.UID]struct{} }{
+		{r.asked, objects}, {r.drained, objects}, {r.confirmed, retired},
+	} {
+		maps.DeleteFunc(kept.remembered, func(uid types.UID, _ struct{}) bool {
+			_, seen := kept.seen[uid]
+			return !seen
+		})
+	}
+}
+
 // release ends the interest in all Nodes but those to keep.
 func (r *recollection) release(keep map[string]struct{}) {
+	for node := range r.detaching {
+		if _, wanted := keep[node]; !wanted {
+			r.volumes.Release(node)
+			delete(r.detaching, node)
+		}
+	}
 	for node := range r.draining {
 		if _, wanted := keep[node]; !wanted {
 			r.drainer.Release(node)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
@@ -25,8 +26,43 @@ const (
 	atOnce = time.Millisecond
 )
 
-// observeNodes finds the pool's Nodes. Nodes that cannot be read are no error: an event tells when they can.
+// observeNodes finds the pool's Nodes, and remembers since when it does not.
 func (p *pass) observeNodes(ctx context.Context) error {
+	err := p.lookForNodes(ctx)
+	p.mem().sees(p.nodesKnown, p.now)
+	if p.nodesKnown {
+		p.forgetGone(p.mem())
+	}
+	return err
+}
+
+// forgetGone has the memory hold no more than what there is: Nodes and Machines come and go for as long as a pool lives.
+func (p *pass) forgetGone(mem *recollection) {
+	if len(mem.asked)+len(mem.drained)+len(mem.confirmed) == 0 || (p.env.kinds.makesMachines() && p.machines == nil) {
+		return
+	}
+	objects, retired := map[types.UID]struct{}{}, map[types.UID]struct{}{}
+	for _, node := range p.match.Nodes {
+		objects[node.UID] = struct{}{}
+	}
+	for _, node := range p.match.Retired {
+		objects[node.UID], retired[node.UID] = struct{}{}, struct{}{}
+	}
+	for _, e := range []external.Object{p.bootstrap, p.infrastructure} {
+		if e.Object != nil {
+			objects[e.Object.GetUID()] = struct{}{}
+		}
+	}
+	if p.machines != nil {
+		for uid := range p.machines.objects {
+			objects[uid] = struct{}{}
+		}
+	}
+	mem.keep(objects, retired)
+}
+
+// lookForNodes finds the pool's Nodes. Nodes that cannot be read are no error: an event tells when they can.
+func (p *pass) lookForNodes(ctx context.Context) error {
 	cluster := p.env.clusterOf(&p.state)
 	var err error
 	p.workload, err = p.env.workloadOf(cluster)

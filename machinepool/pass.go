@@ -38,6 +38,8 @@ type pass struct {
 	bootstrap, infrastructure  external.Object
 	infraState                 contract.InfraMachinePoolState
 	bootstrapReady, infraReady bool
+	// bootstrapRead and infraRead: what the object says is known, also that it says nothing.
+	bootstrapRead, infraRead bool
 	// ids are the instances, and complete says that they are all of them.
 	ids      []string
 	complete bool
@@ -100,6 +102,9 @@ func (p *pass) observeCluster(ctx context.Context) error {
 	p.alone = alone
 	if c, found := said.Get(); found {
 		p.assert(c)
+		if c.Status == metav1.ConditionTrue {
+			p.mem().release(nil) // what was queued for eviction is left alone too
+		}
 	}
 	return err
 }

@@ -34,7 +34,8 @@ type Policy struct {
 	// NoDrain has Nodes never drained by a pool. Those that Machines stand for are drained by whoever leads the Machines.
 	NoDrain bool
 	// DrainRules are the rules by which Nodes are drained; nil means those of the Drainer. DrainPolicy says how drains escalate; nil
-	// evicts for ever.
+	// evicts for ever, but does not wait for pods that cannot end because their kubelet has not answered for minutes: that is the zero
+	// drain.UnreachablePolicy.
 	DrainRules  []drain.Rule
 	DrainPolicy *drain.Policy
 	// MaxDraining is how many Nodes of a pool are drained at the same time. Default DefaultMaxDraining.
@@ -50,6 +51,9 @@ type Policy struct {
 func (p Policy) withDefaults() Policy {
 	if p.Leaving == nil {
 		p.Leaving = MarkedLeaving
+	}
+	if p.DrainPolicy == nil {
+		p.DrainPolicy = &drain.Policy{Unreachable: &drain.UnreachablePolicy{}}
 	}
 	if p.MaxDraining <= 0 {
 		p.MaxDraining = DefaultMaxDraining

@@ -116,6 +116,8 @@ const (
 	DefaultParallel = 8
 	// DefaultMaxDraining is how many Nodes of a pool are drained at the same time.
 	DefaultMaxDraining = 10
+	// DefaultConnectionGrace is how long what a pool says of its instances outlives the connection to their cluster.
+	DefaultConnectionGrace = 5 * time.Minute
 	// DefaultUnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read.
 	DefaultUnreadLimit = 5 * time.Minute
 	// DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template says otherwise. The
@@ -136,6 +138,10 @@ type Options struct {
 	// after the other cost one write. Bad news, and the news that all is as it shall be, do not wait. Default DefaultStatusDelay;
 	// negative: nothing waits.
 	StatusDelay time.Duration
+	// ConnectionGrace is for how long conditions stay as they are when what they are about cannot be read any more, so that a server
+	// that restarts, or a process that does, does not change all pools twice. Conditions that were never said do not wait. Default
+	// DefaultConnectionGrace; negative: at once.
+	ConnectionGrace time.Duration
 	// Parallel is how many Nodes are written, or Machines created, at the same time. Default DefaultParallel.
 	Parallel int
 	// Finalizer keeps a pool until everything of it is gone. Default Finalizer.
@@ -163,6 +169,9 @@ func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 	}
 	if o.StatusDelay == 0 {
 		o.StatusDelay = DefaultStatusDelay
+	}
+	if o.ConnectionGrace == 0 {
+		o.ConnectionGrace = DefaultConnectionGrace
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel

@@ -80,6 +80,9 @@ func (f *statusFacts) available() metav1.Condition {
 }
 
 func (f *statusFacts) unread(kind string) metav1.Condition {
+	if f.Unread == (external.Problem{}) { // the Nodes are known, and the Machines are not; an empty reason is refused
+		return condition(kind, metav1.ConditionUnknown, ReasonInternalError, seeLogs)
+	}
 	return condition(kind, metav1.ConditionUnknown, f.Unread.Reason, f.Unread.Message)
 }
 

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -44,7 +47,36 @@ func (p *pass) sum() {
 	for _, c := range facts.conditions() {
 		p.assert(c)
 	}
+	p.sparesUnread()
 	p.unhidden = p.unhidden || p.state.Phase == "" || decision.Phase == phases.Running
+}
+
+// sparesUnread leaves conditions as they are for a while when what they are about cannot be read any more: at the start of a process
+// nothing is, and connections come back.
+func (p *pass) sparesUnread() {
+	mem, grace := p.mem(), p.env.options.ConnectionGrace
+	read := map[string]bool{ConditionInfrastructureReady: p.infraRead, ConditionBootstrapConfigReady: p.bootstrapRead}
+	spared := func(c metav1.Condition) bool {
+		said, found := findCondition(p.state.Conditions, c.Type)
+		return found && said.Status != metav1.ConditionUnknown && isOnlyUnread(c) && !read[c.Type]
+	}
+	if !slices.ContainsFunc(p.asserted, spared) {
+		mem.unread = time.Time{}
+		return
+	}
+	if mem.unread.IsZero() {
+		mem.unread = p.now
+	}
+	if left := mem.unread.Add(grace).Sub(p.now); left > 0 {
+		p.asserted = slices.DeleteFunc(p.asserted, spared)
+		p.requeue(left)
+	}
+}
+
+// isOnlyUnread reports whether a condition says nothing but that something cannot be read now.
+func isOnlyUnread(c metav1.Condition) bool {
+	reasons := []string{ReasonConnectionDown, ReasonInspectionFailed, ReasonInternalError, external.ReasonCacheNotSynced}
+	return c.Status == metav1.ConditionUnknown && slices.Contains(reasons, c.Reason)
 }
 
 // sumFailure records the failure that is reported now, and says whether there is one.

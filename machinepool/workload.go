@@ -39,6 +39,9 @@ type Workload struct {
 	Client client.Client
 	// Drainer drains Nodes; nil means that Nodes are not drained. One that has a Source as a runner.Runner does wakes pools.
 	Drainer Drainer
+	// Volumes is asked whether volumes are still attached to a Node without pods; nil means that they are not waited for. Package machine
+	// has one, for the same connection. [SetupWithManager] and [SetupWorkload] have none.
+	Volumes Volumes
 }
 
 // NodesOf returns what Ports.NodesOf asks for, from connections that hold a Workload. Ports.WorkloadEvents is the method Source of

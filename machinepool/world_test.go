@@ -34,6 +34,9 @@ type world struct {
 	t      *testing.T
 	store  *fake.Store
 	client client.WithWatch
+	// begin starts the reconciler in a process of its own, and end ends the one that runs.
+	begin func() (end func())
+	end   func()
 }
 
 type worldOptions struct {
@@ -73,43 +76,68 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	}
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
 	settled := store.Start(ctx, fake.AllLoops())
-	providers, ours := w.manager("provider"), w.manager(userAgent)
+	t.Cleanup(func() {
+		cancel()
+		settled()
+	})
+	providers := w.manager("provider")
 	if o.provider != nil {
 		require.NoError(t, o.provider.SetupWithManager(providers))
 	}
 	bootstrap := fake.Bootstrap{ProviderOptions: fake.ProviderOptions{Machine: kinds.Pool.GVK}}
 	require.NoError(t, bootstrap.SetupWithManager(providers))
+	w.start(providers)
 	if o.pool.StatusDelay == 0 {
 		o.pool.StatusDelay = 100 * time.Millisecond
 	}
+	w.begin = func() (end func()) { return w.reconcile(kinds, o) }
+	w.end = w.begin()
+	return w
+}
+
+// reconcile starts the reconciler under test, as a process of its own.
+func (w *world) reconcile(kinds machinepool.Kinds, o worldOptions) (end func()) {
+	w.t.Helper()
+	ours := w.manager(userAgent)
+	ctx := w.t.Context()
 	o.pool.Recorder = ours.GetEventRecorder("machinepool")
 	ports, err := machinepool.PortsFromManager(ctx, ours, o.pool.Matching)
-	require.NoError(t, err)
+	require.NoError(w.t, err)
 	if o.clusters {
 		clusters, err := external.ClustersFromManager(ours, external.ClusterOptions{})
-		require.NoError(t, err)
+		require.NoError(w.t, err)
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	}
 	if o.ports != nil {
 		o.ports(ours, &ports)
 	}
 	r, err := machinepool.New(kinds, ports, o.pool)
-	require.NoError(t, err)
-	require.NoError(t, r.AddToManager(ctx, ours))
-	done := make(chan error, 2)
-	for _, mgr := range []ctrl.Manager{providers, ours} {
-		go func() { done <- mgr.Start(ctx) }()
-	}
-	t.Cleanup(func() {
+	require.NoError(w.t, err)
+	require.NoError(w.t, r.AddToManager(ctx, ours))
+	return w.start(ours)
+}
+
+// start runs a manager until the test, or somebody before, ends it.
+func (w *world) start(mgr ctrl.Manager) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	end = sync.OnceFunc(func() {
 		cancel()
-		for range 2 {
-			if err := <-done; err != nil {
-				t.Errorf("manager: %v", err)
-			}
+		if err := <-done; err != nil {
+			w.t.Errorf("manager: %v", err)
 		}
-		settled()
 	})
-	return w
+	w.t.Cleanup(end)
+	return end
+}
+
+// restart ends the process with the reconciler, has something happen meanwhile, and begins another one.
+func (w *world) restart(meanwhile func()) {
+	w.t.Helper()
+	w.end()
+	meanwhile()
+	w.end = w.begin()
 }
 
 func (w *world) manager(agent string) ctrl.Manager {
@@ -272,15 +300,20 @@ func (w *world) writes() map[string]int {
 // isQuiet waits until the reconciler makes no request for several status delays.
 func (w *world) isQuiet() {
 	w.t.Helper()
-	quiet := 0
+	w.settles()
+	w.store.ResetRequests()
+}
+
+// settles waits like isQuiet, and leaves the record of the requests alone.
+func (w *world) settles() {
+	w.t.Helper()
+	quiet, before := 0, -1
 	w.eventually("make no request", func() string {
 		time.Sleep(100 * time.Millisecond)
-		for _, r := range w.store.Requests() {
-			if r.UserAgent == userAgent && r.Verb != "watch" {
-				quiet = 0
-				w.store.ResetRequests()
-				return fmt.Sprintf("it still makes them: %+v", r)
-			}
+		made := w.store.CountRequests(func(r fake.Request) bool { return r.UserAgent == userAgent && r.Verb != "watch" })
+		if made != before {
+			quiet, before = 0, made
+			return fmt.Sprintf("it has made %d", made)
 		}
 		if quiet++; quiet < 6 {
 			return "not quiet for long enough"

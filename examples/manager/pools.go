@@ -63,7 +63,7 @@ func addPools(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Po
 	}
 	r, err := machinepool.New(kinds, poolPorts(ports), machinepool.Options{
 		StatusDelay: options.StatusDelay, Controller: options.Controller, WatchFilter: options.WatchFilter, Recorder: options.Recorder,
-		Matching: options.Matching,
+		ConnectionGrace: options.ConnectionGrace, Matching: options.Matching,
 	})
 	if err != nil {
 		return err
@@ -74,11 +74,13 @@ func addPools(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Po
 // poolPorts are those of Machines, as far as pools need them.
 func poolPorts(ports machine.Ports) machinepool.Ports {
 	workload := func(w machine.Workload) machinepool.Workload {
-		return machinepool.Workload{Nodes: w.Nodes, Client: w.Client, Drainer: w.Drainer}
+		return machinepool.Workload{Nodes: w.Nodes, Client: w.Client, Drainer: w.Drainer, Volumes: w.Volumes}
 	}
 	pools := machinepool.Ports{
 		Client: ports.Client, Cache: ports.Cache, APIReader: ports.APIReader, ClusterOf: ports.ClusterOf, ClusterEvents: ports.ClusterEvents,
-		Workload: workload(machine.Workload{Nodes: ports.Nodes, Client: ports.NodeClient, Drainer: ports.Drainer}),
+		Workload: workload(machine.Workload{
+			Nodes: ports.Nodes, Client: ports.NodeClient, Drainer: ports.Drainer, Volumes: ports.Volumes,
+		}),
 	}
 	if of := ports.NodesOf; of != nil {
 		pools.WorkloadEvents = ports.WorkloadEvents

@@ -1,0 +1,107 @@
+package machinepool
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+)
+
+func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
+	now := time.Unix(1000, 0)
+	node := func(name string, change ...func(*corev1.Node)) *corev1.Node {
+		return testNode(name, "p://"+name, change...)
+	}
+	going := func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) }
+	marked := func(n *corev1.Node) { n.Annotations = map[string]string{CordonedAnnotation: "2026-01-01T00:00:00Z"} }
+	facts := leavingFacts{
+		Nodes: []*corev1.Node{node("stays", readyAt(now)), node("leaves", readyAt(now)), node("leaves-drained"), node("leaves-deleted", going),
+			node("stays-drained"), node("stays-cordoned", marked), node("stays-deleted", marked, going)},
+		Retired: []*corev1.Node{node("answers", readyAt(now)), node("drained", readyAt(now)), node("silent"), node("going", going)},
+		Leaving: func(n *corev1.Node) bool { return strings.HasPrefix(n.Name, "leaves") },
+		Drained: func(n *corev1.Node) bool { return strings.HasSuffix(n.Name, "drained") }, CanDrain: true,
+	}
+	plan := planLeaving(facts)
+	if diff := cmp.Diff([][]string{{"answers", "leaves"}, {"drained", "silent"}}, [][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
+		t.Errorf("drained and deleted (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"stays-drained", "stays-cordoned"}, names(plan.Stay)); diff != "" {
+		t.Errorf("those that stay after all (-want +got):\n%s", diff)
+	}
+	facts.CanDrain = false
+	plan = planLeaving(facts)
+	if diff := cmp.Diff([][]string{nil, {"answers", "drained", "silent"}}, [][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
+		t.Errorf("where nobody drains (-want +got):\n%s", diff)
+	}
+}
+
+func TestADrainBeforeADeletionHasAnEnd(t *testing.T) {
+	began := time.Unix(1000, 0)
+	base := drainAllFacts{
+		Wanted: true, Known: true, Started: began, UnreadSince: began, UnreadLimit: time.Minute, Now: began.Add(2 * time.Minute),
+	}
+	for name, tc := range map[string]struct {
+		change func(*drainAllFacts)
+		want   drainAllAction
+	}{
+		"its start is recorded first":                  {func(f *drainAllFacts) { f.Started = time.Time{} }, drainBegin},
+		"it goes on for as long as it takes":           {func(*drainAllFacts) {}, drainGo},
+		"or as long as it may":                         {func(f *drainAllFacts) { f.Limit = time.Minute }, drainGiveUp},
+		"a cluster that does not answer is waited for": {func(f *drainAllFacts) { f.Known, f.Now = false, began }, drainUnread},
+		"but not for ever":                             {func(f *drainAllFacts) { f.Known = false }, drainGiveUp},
+		"and not when only the drain takes long":       {func(f *drainAllFacts) { f.Known, f.UnreadSince = false, f.Now }, drainUnread},
+		"unless somebody wants that":                   {func(f *drainAllFacts) { f.Known, f.UnreadLimit = false, -1 }, drainUnread},
+		"where nothing is to be drained":               {func(f *drainAllFacts) { f.Wanted = false }, drainNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := base
+			tc.change(&f)
+			if got := decideDrainAll(f); got != tc.want {
+				t.Errorf("want %d, got %d", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestADrainDoesNotWaitForAKubeletThatIsGone(t *testing.T) {
+	now := time.Unix(100000, 0)
+	silent := drain.Situation{Node: testNode("silent", "p://1", readiness(corev1.ConditionUnknown, now.Add(-time.Hour))), Now: now}
+	options := Options{}
+	if state := options.withDefaults(contract.MachinePoolKind{}).Policy.DrainPolicy.NodeState(silent); state != drain.NodeUnreachable {
+		t.Errorf("its pods never end: got %s", state)
+	}
+}
+
+func TestTheMemoryHoldsNoMoreThanThereIs(t *testing.T) {
+	pool := newMemory().of(testPool, "pool-uid")
+	set := func(uids ...types.UID) map[types.UID]struct{} {
+		all := map[types.UID]struct{}{}
+		for _, uid := range uids {
+			all[uid] = struct{}{}
+		}
+		return all
+	}
+	pool.asked, pool.drained, pool.confirmed = set("a", "gone"), set("b", "gone"), set("c", "d", "gone")
+	pool.keep(set("a", "b", "c", "d"), set("c"))
+	got := []map[types.UID]struct{}{pool.asked, pool.drained, pool.confirmed}
+	if diff := cmp.Diff([]map[types.UID]struct{}{set("a"), set("b"), set("c")}, got); diff != "" {
+		t.Errorf("asked, drained, confirmed (-want +got):\n%s", diff)
+	}
+}
+
+func TestALimitForUnreadNodesCountsFromWhenTheyWereReadLast(t *testing.T) {
+	pool, began := newMemory().of(testPool, "pool-uid"), time.Unix(1000, 0)
+	for i, known := range []bool{false, false, true, false, false} {
+		pool.sees(known, began.Add(time.Duration(i)*time.Second))
+	}
+	if want := began.Add(3 * time.Second); !pool.nodesUnread.Equal(want) {
+		t.Errorf("want %s, got %s", want, pool.nodesUnread)
+	}
+}

@@ -1,0 +1,53 @@
+package machinepool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain/runner"
+)
+
+// Volumes says whether volumes are still attached to a Node. runner.Runner with volumes implements it.
+type Volumes interface {
+	// StepVolumes says, without waiting, which volumes are to be waited for.
+	StepVolumes(context.Context, runner.VolumeRequest) (runner.VolumesResult, error)
+	// Release ends the interest in a Node.
+	Release(node string)
+}
+
+// volumesGone reports whether no volume is waited for any more on a Node without pods: an instance that goes with a volume attached
+// leaves its pods' successors without it for minutes. Rule: Cluster API's Machine controller.
+func (p *pass) volumesGone(ctx context.Context, node *corev1.Node) (bool, error) {
+	_, excluded := p.state.Annotations[contract.ExcludeVolumeDetach]
+	if excluded || p.workload.Volumes == nil {
+		return true, nil
+	}
+	limit := p.state.Template.NodeVolumeDetachTimeout.Or(0)
+	began := p.mem().detaches(p.workload.Volumes, node.Name, p.now)
+	if reached(began, limit, p.now) { // whether volumes can be read or not
+		p.tell(corev1.EventTypeWarning, EventVolumesLeft, "Volumes of Node %s were not detached within %s: going on without", node.Name, limit)
+		return true, nil
+	}
+	result, err := p.workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
+		Node: node, Owner: p.state.Key, Rules: p.env.options.Policy.DrainRules, StartedAt: began, Timeout: limit,
+	})
+	if err != nil {
+		return false, fmt.Errorf("wait for the volumes of Node %s: %w", node.Name, err)
+	}
+	p.requeue(result.RequeueAfter)
+	p.requeueAt(began, limit)
+	return result.Done, nil
+}
+
+// detaches remembers the interest in the volumes of a Node, and returns since when there is one.
+func (r *recollection) detaches(v Volumes, node string, now time.Time) time.Time {
+	r.volumes = v
+	if _, known := r.detaching[node]; !known {
+		r.detaching[node] = now
+	}
+	return r.detaching[node]
+}
