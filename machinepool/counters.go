@@ -1,6 +1,7 @@
 package machinepool
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -62,8 +63,12 @@ func hasVersion(kubelet, version string) bool {
 }
 
 // countMachines counts by the conditions of the Machines of the instances, as Cluster API does.
-func countMachines(machines []*contract.MachineState, version string) counts {
+func countMachines(machines []*contract.MachineState, nodes []*corev1.Node, version string) counts {
 	var c counts
+	kubelets := make(map[string]string, len(nodes))
+	for _, node := range nodes {
+		kubelets[node.Name] = node.Status.NodeInfo.KubeletVersion
+	}
 	for _, m := range machines {
 		if isTrue(m.Conditions, ConditionReady) {
 			c.Ready++
@@ -73,7 +78,7 @@ func countMachines(machines []*contract.MachineState, version string) counts {
 		if isTrue(m.Conditions, ConditionAvailable) {
 			c.Available++
 		}
-		if m.Deleting.IsZero() && hasVersion(m.Version, version) {
+		if m.Deleting.IsZero() && hasVersion(cmp.Or(kubelets[m.Node.Name], m.Version), version) {
 			c.UpToDate++
 		} else {
 			c.Outdated = append(c.Outdated, m.Key.Name)

@@ -54,11 +54,14 @@ func TestMachinesAreCountedByTheirConditions(t *testing.T) {
 		}
 		return m
 	}
+	upgraded, outdated := machine("upgraded", "v0", false), machine("outdated", "v1", false)
+	upgraded.Node.Name, outdated.Node.Name = "n1", "n0" // their kubelets know better
 	got := countMachines([]*contract.MachineState{
 		machine("a", "v1", false, ConditionReady, ConditionAvailable), machine("b", "v1", false, ConditionReady), machine("c", "v0", false),
-		machine("d", "v1", true, ConditionReady),
-	}, "v1")
-	want := counts{Ready: 3, Available: 1, UpToDate: 2, NotReady: []string{"c"}, Outdated: []string{"c", "d"}}
+		machine("d", "v1", true, ConditionReady), upgraded, outdated,
+	}, []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1"}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "n0"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v0"}}}}, "v1")
+	want := counts{Ready: 3, Available: 1, UpToDate: 3, NotReady: []string{"c", "upgraded", "outdated"}, Outdated: []string{"c", "d", "outdated"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -1,6 +1,7 @@
 package machinepool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -223,14 +224,35 @@ func (p *pass) machineMetadata() (labels, annotations map[string]string) {
 	return labels, p.state.Template.Annotations
 }
 
+// kubelets are the versions of instances, by the names of their InfraMachines: an instance can be older than its Machine.
+func (p *pass) kubelets(names []string) map[string]string {
+	layout := contract.InfraMachine(p.infrastructure.Contract)
+	if len(names) == 0 || layout == nil {
+		return nil
+	}
+	rules, ids := p.env.options.Matching, make(map[string]string, len(p.match.Nodes))
+	for _, node := range p.match.Nodes {
+		ids[rules.Key(node.Spec.ProviderID)] = node.Status.NodeInfo.KubeletVersion
+	}
+	versions := make(map[string]string, len(names))
+	for _, name := range names {
+		id, _, err := layout.ProviderID.Get(p.machines.infra[name].Object)
+		if key := rules.Key(id); err == nil && key != "" {
+			versions[name] = ids[key]
+		}
+	}
+	return versions
+}
+
 func (p *pass) createMachines(ctx context.Context, names []string) error {
 	labels, annotations := p.machineMetadata()
+	kubelets := p.kubelets(names)
 	made := make([]bool, len(names))
 	err := p.each(len(names), func(i int) error {
 		machine, err := p.env.kinds.NewMachine(Seed{
 			Key:    types.NamespacedName{Namespace: p.state.Key.Namespace, Name: names[i]},
 			Labels: maps.Clone(labels), Annotations: maps.Clone(annotations), // others are made at the same time
-			Owner: p.ownerReference(), ClusterName: p.state.ClusterName, Version: p.state.Template.Version,
+			Owner: p.ownerReference(), ClusterName: p.state.ClusterName, Version: cmp.Or(kubelets[names[i]], p.state.Template.Version),
 			Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: names[i]},
 			InfrastructureVersion: p.machines.gvk.Version,
 		})

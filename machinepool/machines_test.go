@@ -279,3 +279,25 @@ func TestThePoolsMachinesGoBeforeItsInstances(t *testing.T) {
 	w.change(&held, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
 	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"))
 }
+
+func TestMachinesOfAPoolAreUpToDateWhenTheirKubeletsAre(t *testing.T) {
+	t.Parallel()
+	old := func(name, providerID string) *corev1.Node {
+		node := fake.Node(name, providerID)
+		node.Status.NodeInfo.KubeletVersion = "v1.35.2"
+		return node
+	}
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true, Node: old}})
+	pool := w.poolWith(1, set("v1.36.0", "spec", "template", "spec", "version"))
+	m := fake.Machine("pool-0")
+	w.eventually("a Machine", func() string {
+		return map[bool]string{true: "there is none"}[w.get(m) == nil]
+	})
+	w.change(m, set(map[string]any{"name": "pool-0"}, "status", "nodeRef")) // package machine does
+	w.conditionIs(pool, machinepool.ConditionMachinesUpToDate, machinepool.ReasonNotUpToDate)
+	node := &w.nodes()[0]
+	changed := node.DeepCopy()
+	changed.Status.NodeInfo.KubeletVersion = "v1.36.0"
+	require.NoError(t, w.client.Status().Patch(t.Context(), changed, client.MergeFrom(node)))
+	w.conditionIs(pool, machinepool.ConditionMachinesUpToDate, machinepool.ReasonUpToDate)
+}

@@ -104,7 +104,7 @@ func (p *pass) statusFacts() statusFacts {
 	if p.ledByMachines() {
 		f.Known = f.Known && p.machines != nil
 		if p.machines != nil {
-			f.Counts, f.Unhealthy = countMachines(p.machines.states, p.state.Template.Version), p.machines.unhealthy()
+			f.Counts, f.Unhealthy = countMachines(p.machines.states, p.match.Nodes, p.state.Template.Version), p.machines.unhealthy()
 		}
 	}
 	if f.Known {
