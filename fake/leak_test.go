@@ -25,7 +25,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	for range w.ResultChan() { // closed by the end of the context
 	}
 	// Sequential tests end before parallel ones go on, so the only loops and watches left could be this test's.
-	err = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		buf := make([]byte, 1<<20)
 		stacks := string(buf[:runtime.Stack(buf, true)])
 		return !strings.Contains(stacks, "fake.runLoop") && !strings.Contains(stacks, "fake.(*watcher)"), nil

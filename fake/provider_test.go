@@ -71,7 +71,7 @@ func (p providers) get(obj *unstructured.Unstructured) *unstructured.Unstructure
 func (p providers) eventually(what string, check func() string) {
 	p.t.Helper()
 	var last string
-	err := wait.PollUntilContextTimeout(p.t.Context(), 10*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(p.t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == "", nil
 	})

@@ -28,7 +28,7 @@ var widget = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: 
 
 func eventually(t *testing.T, what string, check func(context.Context) (bool, error)) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 20*time.Second, true, check)
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, check)
 	require.NoError(t, err, "waiting for %s", what)
 }
 

@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -155,6 +156,12 @@ func TestAClusterThatNobodyCanAskForIsNotCalledAbsent(t *testing.T) {
 		}
 		return "there was none"
 	})
+	w.eventually("the finalizer", func() string { // the pass that asked writes it at its end
+		if len(w.get(m).GetFinalizers()) == 0 {
+			return "it is not there"
+		}
+		return ""
+	})
 	if c := conditionOf(w.get(m), machine.ConditionPaused); c.Type != "" {
 		t.Errorf("nothing is known, and the Machine says %s", c.Message)
 	}
@@ -214,8 +221,15 @@ func TestMachinesSleepThroughWhatDoesNotConcernThemInTheirCluster(t *testing.T) 
 	cluster := w.cluster("demo")
 	m := w.machineWith("m1")
 	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
-	w.isQuiet()
-	before := seen.total()
+	before := 0
+	w.eventually("no pass that was asked for when something was not listed yet", func() string {
+		before = seen.total()
+		time.Sleep(external.UnsyncedRetry + time.Second)
+		if n := seen.total() - before; n > 0 {
+			return fmt.Sprintf("%d of late", n)
+		}
+		return ""
+	})
 	for i := range int64(5) {
 		w.change(cluster, func(u *unstructured.Unstructured) {
 			fake.WithField(i, "status", "workers", "readyReplicas")(u)

@@ -112,9 +112,7 @@ func TestADrainWaitsForTheBudgetAndTheMachineForTheDrain(t *testing.T) {
 	if len(w.readyPods("web")) == 0 || w.node("m1") != nil || w.node("m2") == nil {
 		t.Error("the wrong things are gone")
 	}
-	if n := len(w.events(machine.EventNodeDrained)); n != 1 {
-		t.Errorf("want one event about the drain, got %d", n)
-	}
+	w.recorded(machine.EventNodeDrained, 1)
 }
 
 func TestABudgetThatNeverOpensIsNamedAndTheDrainGoesOnWhenItIsMended(t *testing.T) {

@@ -83,7 +83,7 @@ func Example_fakes() {
 	m := fake.Machine("one")
 	err = errors.Join(c.Create(ctx, fake.BootstrapConfig(v, "one")), c.Create(ctx, fake.InfraMachine(v, "one")), c.Create(ctx, m))
 	until := func(what string, done func(error) bool) {
-		for range 1000 {
+		for range 6000 {
 			if done(c.Get(ctx, client.ObjectKeyFromObject(m), m)) {
 				fmt.Println(what)
 				return

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,17 +59,21 @@ func TestALostResponseChangesNothingInTheEnd(t *testing.T) {
 }
 
 func TestAWatcherSeesEveryPhaseInOrderWhenStagesTakeTime(t *testing.T) {
-	delay := fake.ProviderOptions{Delay: fake.Constant(900 * time.Millisecond)}
-	w := newWorld(t, worldOptions{
-		infrastructure: fake.Infrastructure{ProviderOptions: delay, NodeDelay: fake.Constant(900 * time.Millisecond)},
-		bootstrap:      fake.Bootstrap{ProviderOptions: delay},
-	})
+	w := byHandWorld(t, machine.Options{})
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(fake.MachineGVK())
 	events, err := w.client.Watch(t.Context(), list, client.InNamespace("default"))
 	require.NoError(t, err)
 	defer events.Stop()
 	m := w.machineWith("m1")
+	w.reaches(m, "Pending")
+	w.setConfig("m1", dataCreated("m1"))
+	w.reaches(m, "Provisioning")
+	w.setInfra("m1", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/1")
+	w.reaches(m, "Provisioned")
+	node := fake.Node("m1", "fake://x/1")
+	node.Status.Conditions = conditionsOf(corev1.ConditionTrue) // or how long its kubelet takes may be worth a write
+	w.create(node)
 	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
 	if diff := cmp.Diff([]string{"", "Pending", "Provisioning", "Provisioned", "Running"}, phasesSeen(t, events)); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
@@ -101,7 +106,7 @@ func phasesSeen(t *testing.T, events watch.Interface) []string {
 			if phase == "Running" {
 				return seen
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(waitLimit):
 			t.Fatalf("saw only %v", seen)
 		}
 	}

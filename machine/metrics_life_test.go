@@ -42,12 +42,51 @@ func providersByHand(w *world) {
 	w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
 }
 
+// steppedClock is a clock that stands still until a test moves it. The passes of a Machine follow one another: when one has begun at the
+// new time, none is left that would see what happens from then on and date it back.
+type steppedClock struct {
+	*clocktesting.FakePassiveClock
+	w *world
+
+	mu    sync.Mutex
+	begun time.Time // the time of the last pass
+}
+
+// steps are the default ones, and one that writes down when a pass began.
+func (c *steppedClock) steps(t *testing.T) []machine.Step {
+	t.Helper()
+	steps, err := machine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
+		Name: "begun", On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.begun = s.Now
+			return machine.Result{}, nil
+		},
+	})
+	require.NoError(t, err)
+	return steps
+}
+
+// pass moves the clock, and waits until the Machine has been looked at since.
+func (c *steppedClock) pass(m *unstructured.Unstructured, seconds int) {
+	c.w.t.Helper()
+	now := c.Now().Add(time.Duration(seconds) * time.Second)
+	c.SetTime(now)
+	c.w.annotate(m, map[string]any{"example.com/wake": now.String()})
+	c.w.eventually("a pass at "+now.String(), func() string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return cmp.Diff(now, c.begun)
+	})
+}
+
 func TestALifeYieldsTheTimesOfItsPhases(t *testing.T) {
 	t.Parallel()
-	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
-	pass := func(seconds int) { clock.SetTime(clock.Now().Add(time.Duration(seconds) * time.Second)) }
+	clock := &steppedClock{FakePassiveClock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))}
 	m := machine.NewMetrics(machine.MetricsOptions{})
-	w := newWorld(t, worldOptions{noCRDs: true, before: providersByHand, machine: machine.Options{Metrics: m, Clock: clock, StatusDelay: -1}})
+	w := newWorld(t, worldOptions{noCRDs: true, before: providersByHand, machine: machine.Options{
+		Metrics: m, Clock: clock, StatusDelay: -1, Steps: clock.steps(t)}})
+	clock.w = w
 	infra := fake.InfraMachine(contract.V1Beta2, "m1")
 	infra.SetFinalizers([]string{hold})
 	obj := fake.Machine("m1")
@@ -57,14 +96,14 @@ func TestALifeYieldsTheTimesOfItsPhases(t *testing.T) {
 	w.scraped(m, "machinist_machines", map[string]float64{"machinist_machines{controller=machine}{phase=Pending}": 1})
 	w.scraped(m, "machine_controller_machines", map[string]float64{
 		"machine_controller_machines_total{controller=machine}{provider=" + infra.GetKind() + "}": 1})
-	pass(10)
+	clock.pass(obj, 10)
 	w.change(fake.BootstrapConfig(contract.V1Beta2, "m1"), func(u *unstructured.Unstructured) {
 		layout := contract.BootstrapConfig(contract.V1Beta2)
 		require.NoError(t, layout.DataSecretName.Set(u.Object, "m1"))
 		require.NoError(t, layout.DataSecretCreated.Set(u.Object, true))
 	})
 	w.reaches(obj, "Provisioning")
-	pass(60)
+	clock.pass(obj, 60)
 	id := fake.ProviderID(w.get(infra))
 	w.change(infra, func(u *unstructured.Unstructured) {
 		layout := contract.InfraMachine(contract.V1Beta2)
@@ -72,15 +111,15 @@ func TestALifeYieldsTheTimesOfItsPhases(t *testing.T) {
 		require.NoError(t, layout.Provisioned.Set(u.Object, true))
 	})
 	w.reaches(obj, "Provisioned")
-	pass(30)
+	clock.pass(obj, 30)
 	w.create(fake.Node("m1", id))
 	w.reaches(obj, "Running")
-	pass(3600)
+	clock.pass(obj, 3600)
 	require.NoError(t, w.client.Delete(t.Context(), obj))
 	w.reaches(obj, "Deleting")
 	w.conditionIs(obj, machine.ConditionDeleting, machine.ReasonWaitingForInfrastructureDeletion)
 	w.scraped(m, "machinist_machines", map[string]float64{"machinist_machines{controller=machine}{phase=Deleting}": 1})
-	pass(20)
+	clock.pass(obj, 20)
 	going := w.get(infra)
 	going.SetFinalizers(nil)
 	require.NoError(t, w.client.Update(t.Context(), going))
@@ -149,7 +188,7 @@ func TestMetricsAreScrapedWhileMachinesAreWorkedOn(t *testing.T) {
 	var scrapes sync.WaitGroup
 	for range 2 {
 		scrapes.Go(func() {
-			for ctx.Err() == nil {
+			for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) { // or nothing else would get a processor
 				if _, err := registry.Gather(); err != nil {
 					t.Errorf("scrape: %v", err)
 					return

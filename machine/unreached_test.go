@@ -29,8 +29,7 @@ func TestAMachineWhoseClusterCannotBeReachedWaitsOrGoesAsItsLimitsSay(t *testing
 	f.merge(hasty, limits)
 	require.NoError(t, f.client.Delete(t.Context(), patient))
 	require.NoError(t, f.client.Delete(t.Context(), hasty))
-	message := f.conditionIs(patient, machine.ConditionDeleting, machine.ReasonDrainingNode)
-	require.Contains(t, message, "cluster default/a is not connected")
+	f.conditionSays(patient, machine.ConditionDeleting, machine.ReasonDrainingNode, "cluster default/a is not connected")
 
 	t.Log("with limits it goes, and one after another: no stage is left out before its time")
 	f.goes(hasty, fake.InfraMachine(contract.V1Beta2, "hasty"))

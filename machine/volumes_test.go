@@ -48,10 +48,10 @@ func (w *world) attachment(name, node string, source storagev1.VolumeAttachmentS
 	return va
 }
 
-// waitsForVolumes waits until the Machine says so, and returns the message. Nothing may have been destroyed by then.
-func (w *world) waitsForVolumes(m *unstructured.Unstructured) string {
+// waitsForVolumes waits until the Machine says so and names all parts, and returns the message. Nothing may have been destroyed by then.
+func (w *world) waitsForVolumes(m *unstructured.Unstructured, parts ...string) string {
 	w.t.Helper()
-	message := w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForVolumeDetach)
+	message := w.conditionSays(m, machine.ConditionDeleting, machine.ReasonWaitingForVolumeDetach, parts...)
 	if w.get(fake.InfraMachine(contract.V1Beta2, m.GetName())).GetDeletionTimestamp() != nil {
 		w.t.Error("the infrastructure was deleted while volumes were attached")
 	}
@@ -99,7 +99,7 @@ func TestAMachineWaitsForAttachedVolumesAndGoesOnWhenTheyAreDetached(t *testing.
 	}
 	va := w.attach("data", "m1")
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	message := w.waitsForVolumes(m)
+	message := w.waitsForVolumes(m, "default/data")
 	at := w.startedAt(m)
 	if want := "Waiting for Node volumes to be detached (started at " + at + ")\n* PersistentVolumeClaims: default/data"; at == "" || message != want {
 		t.Errorf("want %q, got %q", want, message)
@@ -146,15 +146,26 @@ func TestAWaitForVolumesEndsWhenAPersonExcludesItOrItsLimitIsReached(t *testing.
 	}
 }
 
+// oneWasDeleted deletes a Machine, so that everything that a deletion reads is listed. Until it is, the end of a drain is recorded
+// apart.
+func (w *world) oneWasDeleted() {
+	w.t.Helper()
+	m := w.machineWith("the-first")
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	require.NoError(w.t, w.client.Delete(w.t.Context(), m))
+	w.goes(m)
+}
+
 func TestAMachineWithoutVolumesIsDeletedWithoutAWriteForThem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{})
+	w.oneWasDeleted()
 	m := w.machineWith("m1")
 	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
 	w.isQuiet()
 	w.store.ResetRequests()
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
+	w.wasLetGo(m)
 	if n := w.writes()["Machine"]; n != 1 {
 		t.Errorf("want one write of the Machine itself, the last, got %d", n)
 	}
@@ -200,7 +211,7 @@ func TestAProcessThatStartsInTheMiddleOfAWaitForVolumesResumesIt(t *testing.T) {
 		require.NoError(w.t, w.client.Delete(w.t.Context(), m))
 	}})
 	m := fake.Machine("m1")
-	if message := w.waitsForVolumes(m); !strings.Contains(message, "started at 2020-01-01T00:01:00Z") || !strings.Contains(message, "default/data") {
+	if message := w.waitsForVolumes(m, "default/data"); !strings.Contains(message, "started at 2020-01-01T00:01:00Z") {
 		t.Errorf("the wait began anew: %s", message)
 	}
 	if n := w.store.CountRequests(fake.Match("list", corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "")); n > 1 {
@@ -229,9 +240,7 @@ func TestVolumesThatMayNotBeListedHoldADeletionAndNothingElse(t *testing.T) {
 	}})
 	m := w.undrained("m1")
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	if message := w.waitsForVolumes(m); !strings.Contains(message, "VolumeAttachments") || !strings.Contains(message, "permissions") {
-		t.Errorf("the message does not say what is missing: %s", message)
-	}
+	w.waitsForVolumes(m, "VolumeAttachments", "permissions")
 	other := w.machineWith("m2")
 	w.conditionIs(other, machine.ConditionReady, machine.ReasonReady)
 	if at := w.startedAt(m); at != "" {
@@ -255,7 +264,7 @@ func TestVolumesAreThoseOfTheWorkloadCluster(t *testing.T) {
 	there := &world{t: t, store: server.Store, client: server.Client()}
 	va := there.attach("there", "n")
 	require.NoError(t, f.client.Delete(t.Context(), m))
-	if message := f.waitsForVolumes(m); !strings.HasSuffix(message, "* PersistentVolumeClaims: default/there") {
+	if message := f.waitsForVolumes(m, "default/there"); !strings.HasSuffix(message, "* PersistentVolumeClaims: default/there") {
 		t.Errorf("want the volume of the workload cluster alone, got %s", message)
 	}
 	require.NoError(t, there.client.Delete(t.Context(), va))

@@ -166,7 +166,7 @@ func TestADeletionGoesOnWhenTheInfrastructureIsGone(t *testing.T) {
 func TestADrainBeforeADeletionHonoursBudgetsAndItsLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
-	pool := w.poolWith(1, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(2)}, "spec", "template", "spec", "deletion"))
+	pool := w.poolWith(1, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(3600)}, "spec", "template", "spec", "deletion"))
 	w.says(pool, "Running", 1, 1)
 	w.create(guardedPod("pool-0")...)
 	w.eventually("the pod runs", func() string {
@@ -182,6 +182,7 @@ func TestADrainBeforeADeletionHonoursBudgetsAndItsLimit(t *testing.T) {
 	if w.get(fake.InfraMachinePool(contract.V1Beta2, "pool")).GetDeletionTimestamp() != nil {
 		t.Error("the instances go before the drain is over")
 	}
+	w.change(pool, set(int64(1), "spec", "template", "spec", "deletion", "nodeDrainTimeoutSeconds")) // since the drain began
 	w.goes(pool)
 }
 

@@ -4,12 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -118,9 +120,11 @@ func TestANodeThatGoesNotReadyLowersTheCountersWithinOneEvent(t *testing.T) {
 func TestANodeBecomesAvailableByItselfAfterMinReadySeconds(t *testing.T) {
 	t.Parallel()
 	// Cluster API counts once, when the Node is ready but too young, and never again.
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
-	pool := w.poolWith(1, fake.WithField(int64(2), "spec", "template", "spec", "minReadySeconds"))
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Clock: clock, StatusDelay: -1}})
+	pool := w.poolWith(1, fake.WithField(int64(1), "spec", "template", "spec", "minReadySeconds"))
 	w.says(pool, "Running", 1, 0)
+	clock.SetTime(time.Now().Add(time.Minute))
 	w.says(pool, "Running", 1, 1)
 }
 

@@ -1,6 +1,7 @@
 package machineset_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -105,9 +107,23 @@ func TestASetOfAnotherKindNeedsNoTemplates(t *testing.T) {
 func TestASetIsAsCheapAsItCanBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{StatusDelay: 500 * time.Millisecond})
+	clock := clocktesting.NewFakePassiveClock(time.Now()) // however slow this test is, that alone is worth no status
+	w.run(machineset.Options{StatusDelay: 500 * time.Millisecond, Clock: clock})
 	set := w.set("workers", 40)
 	w.create(set)
+	w.eventually("have 40 Machines that are ready", func() string {
+		ready := 0
+		for _, m := range w.machines() {
+			if c, _, _ := contract.ConditionsAt("status", "conditions").Find(m.Object, "Ready"); c.Status == metav1.ConditionTrue {
+				ready++
+			}
+		}
+		if ready != 40 {
+			return fmt.Sprintf("%d are; %s", ready, w.describe(set))
+		}
+		return ""
+	})
+	clock.SetTime(clock.Now().Add(time.Second))
 	w.has(set, 40)
 	count := map[string]int{}
 	for _, r := range w.store.Requests() {

@@ -211,11 +211,15 @@ func (w *world) machines() []unstructured.Unstructured {
 	return w.list(w.kinds.Machine.GVK)
 }
 
+// waitLimit bounds every wait, so that what never comes ends a test by itself. Only how busy the machine is says how long what does come
+// may take.
+const waitLimit = 2 * time.Minute
+
 // eventually polls until check says nothing any more, and fails with what it said last.
 func (w *world) eventually(what string, check func() string) {
 	w.t.Helper()
 	last := ""
-	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, waitLimit, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == "", nil
 	})

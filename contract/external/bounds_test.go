@@ -73,26 +73,3 @@ func TestWhatMachinesLookAtInAClusterIsNews(t *testing.T) {
 		require.Equal(t, tc.news, c.events == 1, name)
 	}
 }
-
-// late is an informer that syncs between two looks at it.
-type late struct {
-	cache.Informer
-
-	looks int
-}
-
-func (l *late) HasSynced() bool {
-	l.looks++
-	return l.looks > 1
-}
-
-func TestAListThatComesWhileSomebodyAsksIsSeenAndLeavesNobodyWaiting(t *testing.T) {
-	tracker := NewTracker(nil, nil, "test")
-	obj := CRDMetadata()
-	kind := &watched{informer: &late{}, waiting: map[types.NamespacedName]struct{}{}}
-	tracker.kinds[obj.GroupVersionKind().String()] = kind
-	synced, err := tracker.Ensure(t.Context(), obj, types.NamespacedName{Name: "me"})
-	require.NoError(t, err)
-	require.True(t, synced)
-	require.Empty(t, kind.waiting)
-}

@@ -72,12 +72,9 @@ func (t *Tracker) Ensure(ctx context.Context, obj client.Object, asks types.Name
 			return false, err
 		}
 	}
-	if known.informer.HasSynced() {
-		return true, nil
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if known.informer.HasSynced() { // meanwhile, and those who wait may have been woken
+	if known.informer.HasSynced() { // under the lock: those who wait are woken once
 		return true, nil
 	}
 	known.waiting[asks] = struct{}{}

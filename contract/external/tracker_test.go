@@ -10,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -19,7 +21,7 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 )
 
-const bound = 20 * time.Second
+const bound = time.Minute
 
 // lookout is a Tracker in a manager over a store, and who was woken by it.
 type lookout struct {
@@ -35,14 +37,16 @@ func newLookout(t *testing.T, crds ...client.Object) *lookout {
 	store := fake.NewStore(fake.Options{})
 	l := &lookout{t: t, store: store, woken: make(chan types.NamespacedName, 100)}
 	l.create(crds...)
-	mgr, err := ctrl.NewManager(store.RESTConfig(), store.ManagerOptions(ctrl.Options{Logger: logr.Discard()}))
+	mgr, err := ctrl.NewManager(store.RESTConfig(), store.ManagerOptions(ctrl.Options{
+		Logger: logr.Discard(), Controller: config.Controller{SkipNameValidation: new(true)}, // a test may be run more than once
+	}))
 	require.NoError(t, err)
 	l.reader = mgr.GetAPIReader()
 	l.tracker = external.NewTracker(mgr.GetCache(), func(_ context.Context, _, obj client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "told of " + obj.GetName()}}}
 	}, "test")
-	name := "lookout-" + t.Name()
-	require.NoError(t, ctrl.NewControllerManagedBy(mgr).Named(name).WatchesRawSource(l.tracker).Complete(
+	name, listens := "lookout-"+t.Name(), make(chan struct{})
+	require.NoError(t, ctrl.NewControllerManagedBy(mgr).Named(name).WatchesRawSource(started{l.tracker, listens}).Complete(
 		reconcile.Func(func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
 			l.woken <- r.NamespacedName
 			return reconcile.Result{}, nil
@@ -51,7 +55,19 @@ func newLookout(t *testing.T, crds ...client.Object) *lookout {
 	settled, done := store.Start(ctx, fake.Loops{}), make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-done); settled() })
+	<-listens // what happens before concerns nobody: a controller looks at everything when it starts
 	return l
+}
+
+// started is a Tracker that says when it has been handed its queue.
+type started struct {
+	*external.Tracker
+	done chan struct{}
+}
+
+func (s started) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	defer close(s.done)
+	return s.Tracker.Start(ctx, q)
 }
 
 func (l *lookout) create(objects ...client.Object) {

@@ -205,7 +205,7 @@ func (g *rig) start() {
 		select {
 		case err := <-ended:
 			require.NoError(g.t, err)
-		case <-time.After(10 * time.Second):
+		case <-time.After(waitLimit):
 			g.t.Fatal("Start did not return after its context had ended")
 		}
 	}
@@ -223,13 +223,16 @@ func (g *rig) step(node string) Result {
 	return result
 }
 
+// waitLimit bounds every wait, so that what never comes ends a test by itself. Only how busy the machine is says how long what does come
+// may take.
+const waitLimit = time.Minute
+
 func (g *rig) eventually(what string, ok func() bool) {
 	g.t.Helper()
-	for range 2000 {
+	for deadline := time.Now().Add(waitLimit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if ok() {
 			return
 		}
-		time.Sleep(time.Millisecond)
 	}
 	g.t.Fatalf("waited in vain until %s; requests so far: %v", what, g.evictor.names())
 }

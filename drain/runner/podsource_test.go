@@ -19,7 +19,7 @@ import (
 
 func poll(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 20*time.Second, true,
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
 		func(context.Context) (bool, error) { return ok(), nil })
 	require.NoError(t, err, "waiting until %s", what)
 }

@@ -138,7 +138,7 @@ func (c *cluster) volumes(node string) (runner.VolumesResult, error) {
 
 func (c *cluster) eventually(what string, ok func() bool) {
 	c.t.Helper()
-	err := wait.PollUntilContextTimeout(c.t.Context(), 5*time.Millisecond, 20*time.Second, true,
+	err := wait.PollUntilContextTimeout(c.t.Context(), 5*time.Millisecond, time.Minute, true,
 		func(context.Context) (bool, error) { return ok(), nil })
 	require.NoError(c.t, err, "waiting until %s; results: %+v, errors: %v", what, c.results, c.errs)
 }

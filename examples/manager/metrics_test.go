@@ -33,7 +33,7 @@ func servesMetrics(ctx context.Context, t *testing.T, store *fake.Store, address
 		`controller_runtime_reconcile_total{controller="machine",result="success"} `,
 	}
 	missing := map[string]bool{}
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		missing = missingFrom(ctx, "http://"+address+"/metrics", want)
 		return len(missing) == 0, nil
 	})

@@ -34,6 +34,7 @@ var (
 func (s *story) perform(ctx context.Context, o options) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
+	s.act = "the cluster and its controllers start"
 	w, err := newWorld(ctx, s.script, o.log)
 	if err != nil {
 		return s.because(ctx, o, err)

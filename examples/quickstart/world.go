@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/phases"
 )
 
 const (
@@ -110,18 +112,36 @@ func (w *world) startProviders(ctx context.Context, s script, log logr.Logger) e
 	if err != nil {
 		return err
 	}
-	takes := func(of map[string]time.Duration) func(*unstructured.Unstructured) time.Duration {
-		return func(obj *unstructured.Unstructured) time.Duration { return of[obj.GetName()] }
+	takes := func(of map[string]time.Duration, shown phases.Phase) func(*unstructured.Unstructured) time.Duration {
+		return func(obj *unstructured.Unstructured) time.Duration {
+			if !w.shows(ctx, obj.GetName(), shown) {
+				return time.Hour // the provider looks again when its Machine changes
+			}
+			return of[obj.GetName()]
+		}
 	}
-	bootstrap := &fake.Bootstrap{ProviderOptions: fake.ProviderOptions{Delay: takes(s.bootstrap)}}
+	bootstrap := &fake.Bootstrap{ProviderOptions: fake.ProviderOptions{Delay: takes(s.bootstrap, phases.Pending)}}
 	infrastructure := &fake.Infrastructure{
-		ProviderOptions: fake.ProviderOptions{Delay: takes(s.infra)}, NodeDelay: takes(s.arrive),
+		ProviderOptions: fake.ProviderOptions{Delay: takes(s.infra, phases.Provisioning)}, NodeDelay: takes(s.arrive, phases.Provisioned),
 	}
 	if err := errors.Join(bootstrap.SetupWithManager(mgr), infrastructure.SetupWithManager(mgr)); err != nil {
 		return err
 	}
 	w.start(ctx, "providers", mgr)
 	return nil
+}
+
+// shows says whether a Machine shows a phase of its way to Running, or is beyond it. No stage ends before that: it is there to be seen,
+// and on a busy computer it would be over before the Machine has told of it.
+func (w *world) shows(ctx context.Context, name string, phase phases.Phase) bool {
+	way := []phases.Phase{"", phases.Pending, phases.Provisioning, phases.Provisioned}
+	m := fake.Machine(name)
+	if w.client.Get(ctx, client.ObjectKeyFromObject(m), m) != nil {
+		return true // it is gone, and no stage of it matters
+	}
+	got, _, _ := unstructured.NestedString(m.Object, "status", "phase")
+	at := slices.Index(way, phases.Phase(got))
+	return at < 0 || at >= slices.Index(way, phase)
 }
 
 // manager makes a manager whose requests carry a user agent of its own, so that they can be told apart.

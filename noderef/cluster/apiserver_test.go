@@ -49,7 +49,7 @@ func newAPIServer(t *testing.T) *apiServer {
 		t: t, nodes: map[string]*corev1.Node{}, changed: make(chan struct{}), token: "t1", rv: 1,
 		refused: map[string]int{}, under: map[string]int{}, protocols: map[string]bool{},
 	}
-	s.listen("127.0.0.1:0")
+	require.NoError(t, s.listen("127.0.0.1:0"))
 	t.Cleanup(func() {
 		s.serve()
 		s.stop()
@@ -57,15 +57,17 @@ func newAPIServer(t *testing.T) *apiServer {
 	return s
 }
 
-func (s *apiServer) listen(address string) {
-	s.t.Helper()
+func (s *apiServer) listen(address string) error {
 	listener, err := net.Listen("tcp", address) //nolint:noctx // ends with the server
-	require.NoError(s.t, err)
+	if err != nil {
+		return err
+	}
 	server := httptest.NewUnstartedServer(s)
 	_ = server.Listener.Close()
 	server.Listener, server.EnableHTTP2 = listener, true
 	server.StartTLS()
 	s.http, s.addr = server, listener.Addr().String()
+	return nil
 }
 
 // stop kills the server: connections break, and new ones are refused.
@@ -77,10 +79,12 @@ func (s *apiServer) stop() {
 	}
 }
 
-// restart brings the server back at its address, with all its data.
+// restart brings the server back at its address, with all its data. Somebody else may have got the port for a moment.
 func (s *apiServer) restart() {
 	s.t.Helper()
-	s.listen(s.addr)
+	if !poll(func() bool { return s.listen(s.addr) == nil }) {
+		s.t.Fatalf("the port of %s stays taken", s.addr)
+	}
 }
 
 // hang makes the server take requests and answer none, and stop talking on its watches.

@@ -104,7 +104,8 @@ func (r *relay) count() int {
 func TestAConnectionThatDropsEverythingIsNoticedByItsPings(t *testing.T) {
 	s := newAPIServer(t)
 	r := newRelay(t, s.addr)
-	w := newWorld(t, Options[*nodes]{PingAfter: 20 * time.Millisecond, PingTimeout: 20 * time.Millisecond})
+	// Pings are of the real time. A server on a busy computer is not to be taken for a dead one.
+	w := newWorld(t, Options[*nodes]{PingAfter: 50 * time.Millisecond, PingTimeout: time.Second})
 	config := s.config("t1")
 	config.Host = "https://" + r.Addr().String()
 	w.set(keyA, Target{Config: config, Version: "1"}, nil)

@@ -78,7 +78,7 @@ func newIndex(t testing.TB, c *cluster) *Index {
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, 20*time.Second, time.Millisecond, what)
+	require.Eventually(t, ok, time.Minute, time.Millisecond, what)
 }
 
 func newNode(name, uid, providerID string) *corev1.Node {

@@ -1,0 +1,79 @@
+package external
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// listing is a cache of one informer, and that informer.
+type listing struct {
+	cache.Cache
+
+	informer *listed
+}
+
+func (l listing) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return l.informer, nil
+}
+
+type listed struct {
+	cache.Informer
+
+	synced bool
+	asked  func() // happens while somebody asks whether the list is here
+}
+
+func (*listed) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return nil, nil
+}
+
+func (l *listed) HasSynced() bool {
+	synced, asked := l.synced, l.asked
+	if asked != nil {
+		l.asked = nil
+		asked()
+	}
+	return synced
+}
+
+func TestWhoLooksWhileTheFirstListComesIsWokenToo(t *testing.T) {
+	list := &listed{}
+	tracker := NewTracker(listing{informer: list}, nil, "test")
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	kind := &unstructured.Unstructured{}
+	kind.SetAPIVersion("example.com/v1")
+	kind.SetKind("Thing")
+	looks := func(name string) {
+		synced, err := tracker.Ensure(t.Context(), kind, types.NamespacedName{Name: name})
+		require.NoError(t, err)
+		require.False(t, synced)
+	}
+	woken := func(n int) {
+		require.Eventually(t, func() bool { return queue.Len() == n }, time.Minute, time.Millisecond, "of those who wait, %d are woken", n)
+	}
+	looks("early")
+	list.asked = func() {
+		list.synced = true
+		start := func() { _ = tracker.Start(t.Context(), queue) } // it wakes those who wait
+		if !tracker.mu.TryLock() {
+			go start() // it has to wait until the one who asks waits too
+			return
+		}
+		tracker.mu.Unlock()
+		start()
+		woken(1)
+	}
+	looks("late")
+	woken(2)
+}
