@@ -32,6 +32,7 @@ ARMS ?=
 MACHINES ?= 500
 SETSIZE ?= 300
 INSTANCES ?= 1000
+EACH_A_MACHINE ?= false
 LIMITS ?=
 STEADY ?= 0s
 export BREAK ?=
@@ -84,8 +85,8 @@ bench-set: control-plane ## One MachineSet scaled up and down side by side with 
 	$(GO) run ./examples/controlplane/setbench --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
 
 .PHONY: bench-pool
-bench-pool: control-plane ## A pool of instances side by side with Cluster API on a real control plane (INSTANCES=1000, ARMS=ours,capi)
-	$(GO) run ./examples/controlplane/poolbench --instances $(INSTANCES) --arms '$(ARMS)'
+bench-pool: control-plane ## A pool of instances side by side with Cluster API on a real control plane (INSTANCES=1000, EACH_A_MACHINE=true, ARMS=ours,capi)
+	$(GO) run ./examples/controlplane/poolbench --instances $(INSTANCES) --machines=$(EACH_A_MACHINE) --arms '$(ARMS)'
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)

@@ -33,6 +33,7 @@ const (
 
 type options struct {
 	instances int
+	machines  bool
 	arms      []armName
 	steady    time.Duration
 	output    string
@@ -41,6 +42,7 @@ type options struct {
 const usage = `poolbench compares how a pool of instances is looked after.
 
   go run ./examples/controlplane/poolbench --instances 1000 --arms ours,capi
+  go run ./examples/controlplane/poolbench --instances 100 --machines            with a Machine for each instance
 
 Both reach the Nodes by the same kubeconfig Secret, without limits for their clients, and wait for the same contract provider. A target
 that was missed is said and is no failure of the run. Exit codes: 0 measured, 1 failed, 2 wrong flags.
@@ -55,6 +57,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags := flag.NewFlagSet("poolbench", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.IntVar(&o.instances, "instances", 1000, "instances of the pool")
+	flags.BoolVar(&o.machines, "machines", false, "the provider makes an InfraMachine for each instance, so that each has a Machine")
 	flags.StringVar(&arms, "arms", "ours,capi", "what is measured, separated by commas: ours, capi")
 	flags.DurationVar(&o.steady, "steady", 30*time.Second, "for how long requests are counted when all is as it shall be")
 	flags.StringVar(&o.output, "output", "text", "text or json")
@@ -100,7 +103,7 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return err
 	}
 	say := bench.NewSay(stderr, ownName)
-	result := report{Host: bench.ThisHost(), Instances: o.instances}
+	result := report{Host: bench.ThisHost(), Instances: o.instances, Machines: o.machines}
 	for _, a := range o.arms {
 		f, err := measure(ctx, o, a, say)
 		if err != nil {

@@ -41,15 +41,18 @@ func (f *figures) String() string {
 type report struct {
 	Host      bench.Host `json:"host"`
 	Instances int        `json:"instances"`
-	Arms      []*figures `json:"arms"`
+	// Machines: each instance has a Machine, which the program leads too.
+	Machines bool       `json:"machines"`
+	Arms     []*figures `json:"arms"`
 }
 
 // bound is how many of Cluster API's requests ours may be, says the target. Both write each Node once, which cannot be done with less:
-// while a pool comes up, that is nearly all of what either of them sends, and the target is out of reach.
+// while a pool without Machines comes up, that is nearly all of what either of them sends, and the target is out of reach.
 const bound = 1.0 / 3
 
 func (r *report) table(out io.Writer) {
-	fmt.Fprintf(out, "A pool of %d instances, on %d CPUs, %s\n\n", r.Instances, r.Host.CPUs, r.Host.Go)
+	kind := map[bool]string{true: " with a Machine each"}[r.Machines]
+	fmt.Fprintf(out, "A pool of %d instances%s, on %d CPUs, %s\n\n", r.Instances, kind, r.Host.CPUs, r.Host.Go)
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "arm\tto all references\tCPU\trequests\tbeside one per Node\tat rest, per minute\tlist reordered\t")
 	for _, f := range r.Arms {

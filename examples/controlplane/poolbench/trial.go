@@ -98,8 +98,11 @@ func (t *trial) run(ctx context.Context, program string) (*figures, error) {
 	if err := objects.Install(ctx); err != nil {
 		return nil, err
 	}
-	crd := fake.CRD(fake.InfraMachinePoolGVK(contract.V1Beta1), contract.V1Beta1) // Cluster API reads status.ready alone
-	if err := cluster.InstallCRDs(ctx, t.plane.Config(), crd); err != nil {
+	crds := []*unstructured.Unstructured{
+		fake.CRD(fake.InfraMachinePoolGVK(contract.V1Beta1), contract.V1Beta1), // Cluster API reads status.ready alone
+		fake.CRD(fake.InfraMachineGVK(contract.V1Beta1), contract.V1Beta1),
+	}
+	if err := cluster.InstallCRDs(ctx, t.plane.Config(), crds...); err != nil {
 		return nil, err
 	}
 	stop, err := t.provide(ctx)
@@ -144,7 +147,7 @@ func (t *trial) provide(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the provider: %w", err)
 	}
-	provider := fake.PoolInfrastructure{Contract: contract.V1Beta1, Batch: 100}
+	provider := fake.PoolInfrastructure{Contract: contract.V1Beta1, Batch: 100, Machines: t.machines}
 	if err := provider.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("start the provider: %w", err)
 	}
