@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -224,6 +225,25 @@ func (p *pass) machineMetadata() (labels, annotations map[string]string) {
 	return labels, p.state.Template.Annotations
 }
 
+// madeGrace is for how long a Machine is not made again that no cache shows. Somebody may have deleted it meanwhile.
+const madeGrace = 30 * time.Second
+
+// unmade are the Machines to make: those that are missing, but for those that were made a moment ago.
+func (p *pass) unmade(missing []string) []string {
+	mem := p.mem()
+	names, waiting := make([]string, 0, len(missing)), map[string]time.Time{}
+	for _, name := range missing {
+		if at, made := mem.made[name]; made && p.now.Before(at.Add(madeGrace)) {
+			waiting[name] = at
+			p.requeue(at.Add(madeGrace).Sub(p.now))
+			continue
+		}
+		names = append(names, name)
+	}
+	mem.made = waiting
+	return names
+}
+
 // kubelets are the versions of instances, by the names of their InfraMachines: an instance can be older than its Machine.
 func (p *pass) kubelets(names []string) map[string]string {
 	layout := contract.InfraMachine(p.infrastructure.Contract)
@@ -244,7 +264,8 @@ func (p *pass) kubelets(names []string) map[string]string {
 	return versions
 }
 
-func (p *pass) createMachines(ctx context.Context, names []string) error {
+func (p *pass) createMachines(ctx context.Context, missing []string) error {
+	names := p.unmade(missing)
 	labels, annotations := p.machineMetadata()
 	kubelets := p.kubelets(names)
 	made := make([]bool, len(names))
@@ -274,6 +295,7 @@ func (p *pass) createMachines(ctx context.Context, names []string) error {
 	for i, name := range names {
 		if made[i] {
 			told = append(told, name)
+			p.mem().made[name] = p.now
 		}
 	}
 	if len(told) > 0 {

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,6 +49,8 @@ type worldOptions struct {
 	ports func(ctrl.Manager, *machinepool.Ports)
 	// kinds changes the kinds that cluster.x-k8s.io has.
 	kinds func(*machinepool.Kinds)
+	// lag is how late the caches are.
+	lag func(schema.GroupKind, types.NamespacedName) time.Duration
 	// version is that of cluster.x-k8s.io; by default v1beta2.
 	version contract.Version
 	// clusters has Clusters read.
@@ -64,7 +68,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	if o.kinds != nil {
 		o.kinds(&kinds)
 	}
-	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{
+	store := fake.NewStore(fake.Options{CacheLagFunc: o.lag, Kinds: []fake.ServedKind{
 		{GVK: kinds.Pool.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true}, {GVK: fake.ClusterGVK(), Status: true},
 	}})
 	w := &world{t: t, store: store, client: store.Client()}
