@@ -1,14 +1,12 @@
 package machinepool
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -223,85 +221,6 @@ func (p *pass) machineMetadata() (labels, annotations map[string]string) {
 		labels[contract.ClusterNameLabel] = p.state.ClusterName
 	}
 	return labels, p.state.Template.Annotations
-}
-
-// madeGrace is for how long a Machine is not made again that no cache shows. Somebody may have deleted it meanwhile.
-const madeGrace = 30 * time.Second
-
-// unmade are the Machines to make: those that are missing, but for those that were made a moment ago.
-func (p *pass) unmade(missing []string) []string {
-	mem := p.mem()
-	names, waiting := make([]string, 0, len(missing)), map[string]time.Time{}
-	for _, name := range missing {
-		if at, made := mem.made[name]; made && p.now.Before(at.Add(madeGrace)) {
-			waiting[name] = at
-			p.requeue(at.Add(madeGrace).Sub(p.now))
-			continue
-		}
-		names = append(names, name)
-	}
-	mem.made = waiting
-	return names
-}
-
-// kubelets are the versions of instances, by the names of their InfraMachines: an instance can be older than its Machine.
-func (p *pass) kubelets(names []string) map[string]string {
-	layout := contract.InfraMachine(p.infrastructure.Contract)
-	if len(names) == 0 || layout == nil {
-		return nil
-	}
-	rules, ids := p.env.options.Matching, make(map[string]string, len(p.match.Nodes))
-	for _, node := range p.match.Nodes {
-		ids[rules.Key(node.Spec.ProviderID)] = node.Status.NodeInfo.KubeletVersion
-	}
-	versions := make(map[string]string, len(names))
-	for _, name := range names {
-		id, _, err := layout.ProviderID.Get(p.machines.infra[name].Object)
-		if key := rules.Key(id); err == nil && key != "" {
-			versions[name] = ids[key]
-		}
-	}
-	return versions
-}
-
-func (p *pass) createMachines(ctx context.Context, missing []string) error {
-	names := p.unmade(missing)
-	labels, annotations := p.machineMetadata()
-	kubelets := p.kubelets(names)
-	made := make([]bool, len(names))
-	err := p.each(len(names), func(i int) error {
-		machine, err := p.env.kinds.NewMachine(Seed{
-			Key:    types.NamespacedName{Namespace: p.state.Key.Namespace, Name: names[i]},
-			Labels: maps.Clone(labels), Annotations: maps.Clone(annotations), // others are made at the same time
-			Owner: p.ownerReference(), ClusterName: p.state.ClusterName, Version: cmp.Or(kubelets[names[i]], p.state.Template.Version),
-			Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: names[i]},
-			InfrastructureVersion: p.machines.gvk.Version,
-		})
-		obj, ok := machine.(client.Object)
-		if err != nil || !ok {
-			return errors.Join(err, fmt.Errorf("make Machine %s: got %T", names[i], machine))
-		}
-		err = p.env.ports.Client.Create(ctx, obj)
-		if apierrors.IsAlreadyExists(err) {
-			return p.alreadyThere(ctx, names[i])
-		}
-		made[i] = err == nil
-		if err != nil {
-			return fmt.Errorf("create Machine %s: %w", names[i], err)
-		}
-		return nil
-	})
-	var told []string
-	for i, name := range names {
-		if made[i] {
-			told = append(told, name)
-			p.mem().made[name] = p.now
-		}
-	}
-	if len(told) > 0 {
-		p.tell(corev1.EventTypeNormal, EventMachinesCreated, "Created Machines %s", named(told))
-	}
-	return err
 }
 
 // alreadyThere tells a Machine that the cache has yet to show from one of the same name that is somebody else's.
