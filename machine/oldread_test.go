@@ -16,13 +16,42 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 )
 
-// A new leader, or a cache that is very late, decides once more what is stored already. The write of metadata must not lend its
-// fresh resource version to a status that was decided on the old read: phases would seem to have just begun.
-func TestAStatusThatWasDecidedOnAnOldReadIsNotWrittenOnTopOfTheMetadata(t *testing.T) {
+// passesByHand are passes over Machine m1 in a store, as old as the test wants its reads to be.
+type passesByHand struct {
+	*machine.Reconciler
+
+	t      *testing.T
+	kind   contract.Kind
+	client client.Client
+}
+
+func newPassesByHand(t *testing.T, o machine.Options) *passesByHand {
+	t.Helper()
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kind.GVK, Status: true}}})
 	mgr, err := store.NewManager(ctrl.Options{})
 	require.NoError(t, err)
+	ports, err := machine.PortsFromManager(t.Context(), mgr, o.Matching)
+	require.NoError(t, err)
+	r, err := machine.New(kind, ports, o)
+	require.NoError(t, err)
+	require.NoError(t, store.Client().Create(t.Context(), fake.Machine("m1")))
+	return &passesByHand{Reconciler: r, t: t, kind: kind, client: store.Client()}
+}
+
+func (p *passesByHand) read() (client.Object, contract.MachineState) {
+	p.t.Helper()
+	obj, ok := p.kind.New().(client.Object)
+	require.True(p.t, ok)
+	require.NoError(p.t, p.client.Get(p.t.Context(), client.ObjectKeyFromObject(fake.Machine("m1")), obj))
+	var state contract.MachineState
+	require.NoError(p.t, p.kind.Adapter.Read(obj, &state))
+	return obj, state
+}
+
+// A new leader, or a cache that is very late, decides once more what is stored already. The write of metadata must not lend its
+// fresh resource version to a status that was decided on the old read: phases would seem to have just begun.
+func TestAStatusThatWasDecidedOnAnOldReadIsNotWrittenOnTopOfTheMetadata(t *testing.T) {
 	began := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(began)
 	var secret string
@@ -33,20 +62,10 @@ func TestAStatusThatWasDecidedOnAnOldReadIsNotWrittenOnTopOfTheMetadata(t *testi
 		s.SetPhase("Running")
 		return machine.Result{}, nil
 	}}}
-	ports, err := machine.PortsFromManager(t.Context(), mgr, machine.Options{}.Matching)
-	require.NoError(t, err)
-	r, err := machine.New(kind, ports, machine.Options{Clock: clock, Steps: steps, StatusDelay: -1})
-	require.NoError(t, err)
-	require.NoError(t, store.Client().Create(t.Context(), fake.Machine("m1")))
-	read := func() (contract.Object, contract.MachineState) {
-		obj := kind.New()
-		require.NoError(t, store.Client().Get(t.Context(), client.ObjectKeyFromObject(fake.Machine("m1")), obj.(client.Object)))
-		var state contract.MachineState
-		require.NoError(t, kind.Adapter.Read(obj, &state))
-		return obj, state
-	}
+	p := newPassesByHand(t, machine.Options{Clock: clock, Steps: steps, StatusDelay: -1})
+	r, read := p.Reconciler, p.read
 	old, _ := read()
-	_, err = r.ReconcileObject(t.Context(), old)
+	_, err := r.ReconcileObject(t.Context(), old)
 	require.NoError(t, err)
 
 	clock.SetTime(began.Add(patch.MaxBehind))

@@ -19,20 +19,18 @@ import (
 // madeGrace is for how long a Machine is not made again that no cache shows. Somebody may have deleted it meanwhile.
 const madeGrace = 30 * time.Second
 
-// unmade are the Machines to make: those that are missing, but for those that were made a moment ago.
-func (p *pass) unmade(missing []string) []string {
-	mem := p.mem()
-	names, waiting := make([]string, 0, len(missing)), map[string]time.Time{}
+// decideMade parts the Machines that are missing into those to make and those that were made a moment ago, by when that was, and says
+// when the first of these is missed; zero without any. It changes nothing.
+func decideMade(missing []string, made map[string]time.Time, now time.Time) (names []string, waiting map[string]time.Time, again time.Duration) {
+	waiting = map[string]time.Time{}
 	for _, name := range missing {
-		if at, made := mem.made[name]; made && p.now.Before(at.Add(madeGrace)) {
-			waiting[name] = at
-			p.requeue(at.Add(madeGrace).Sub(p.now))
+		if left := made[name].Add(madeGrace).Sub(now); left > 0 {
+			waiting[name], again = made[name], soonest(again, left)
 			continue
 		}
 		names = append(names, name)
 	}
-	mem.made = waiting
-	return names
+	return names, waiting, again
 }
 
 // kubelets are the versions of instances, by the names of their InfraMachines: an instance can be older than its Machine.
@@ -56,7 +54,9 @@ func (p *pass) kubelets(names []string) map[string]string {
 }
 
 func (p *pass) createMachines(ctx context.Context, missing []string) error {
-	names := p.unmade(missing)
+	names, waiting, again := decideMade(missing, p.mem().made, p.now)
+	p.mem().made = waiting
+	p.requeue(again)
 	labels, annotations := p.machineMetadata()
 	kubelets := p.kubelets(names)
 	made := make([]bool, len(names))
