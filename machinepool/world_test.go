@@ -203,6 +203,7 @@ func (w *world) change(obj *unstructured.Unstructured, do func(*unstructured.Uns
 		require.NoError(w.t, w.client.Patch(w.t.Context(), fresh, client.MergeFrom(base)))
 	}
 	if !equality.Semantic.DeepEqual(statusBefore, status.Object["status"]) {
+		base.Object["status"] = statusBefore
 		require.NoError(w.t, w.client.Status().Patch(w.t.Context(), status, client.MergeFrom(base)))
 	}
 }
