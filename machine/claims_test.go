@@ -15,7 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// byHandWorld has CRDs and a bootstrap provider, and no infrastructure provider: the test reports machines itself.
+// byHandWorld has the CRDs of providers, and no provider: the test reports machines itself.
 func byHandWorld(t *testing.T, o machine.Options) *world {
 	t.Helper()
 	return newWorld(t, worldOptions{noCRDs: true, machine: o, before: func(w *world) {
@@ -24,9 +24,9 @@ func byHandWorld(t *testing.T, o machine.Options) *world {
 	}})
 }
 
-func (w *world) provisioned(name, providerID string) *unstructured.Unstructured {
+func (w *world) provisioned(name, providerID string, options ...fake.Option) *unstructured.Unstructured {
 	w.t.Helper()
-	m := w.machineWith(name)
+	m := w.machineWith(name, options...)
 	w.setInfra(name, map[string]any{"initialization": map[string]any{"provisioned": true}}, providerID)
 	return m
 }
@@ -64,10 +64,11 @@ func TestTwoMachinesWithOneProviderIDNeverShareANode(t *testing.T) {
 
 func TestANodeThatTwoMachinesNameFromTheStartIsLeftAloneUntilOneIsCorrected(t *testing.T) {
 	w := byHandWorld(t, machine.Options{})
-	a, b := w.provisioned("a", "fake://x/1"), w.provisioned("b", "fake://x/1")
-	for _, m := range []*unstructured.Unstructured{a, b} {
-		w.eventually("the provider ID", func() string {
-			if id, _, _ := unstructured.NestedString(w.get(m).Object, "spec", "providerID"); id == "" {
+	named := fake.WithField("fake://x/1", "spec", "providerID")
+	a, b := w.provisioned("a", "fake://x/1", named), w.provisioned("b", "fake://x/1", named)
+	for _, m := range []*unstructured.Unstructured{a, b} { // what says that it waits for the Node has been read, with its ID
+		w.eventually("a pass", func() string {
+			if c := conditionOf(w.get(m), machine.ConditionNodeReady); c.Type == "" {
 				return "not yet"
 			}
 			return ""
