@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract/external"
@@ -57,7 +58,7 @@ func (s *Scope) deleteExternal(ctx context.Context, found external.Object) error
 		// The provider may have made the machine since this was read, and nobody would know its ID once the object is gone.
 		only.ResourceVersion = new(obj.GetResourceVersion())
 	}
-	gone := &metav1.PartialObjectMetadata{}
+	gone := &unstructured.Unstructured{} // what is deleted as metadata, controller-runtime 0.25 answers with an error
 	gone.SetGroupVersionKind(found.GVK)
 	gone.SetNamespace(obj.GetNamespace())
 	gone.SetName(obj.GetName())

@@ -272,6 +272,9 @@ func conditionOf(m *unstructured.Unstructured, kind string) metav1.Condition {
 }
 
 func describe(m *unstructured.Unstructured) string {
+	if m == nil {
+		return "the Machine is gone"
+	}
 	all, _ := contract.ConditionsAt("status", "conditions").Get(m.Object, nil)
 	text := ""
 	for _, c := range all {
