@@ -42,6 +42,7 @@
 // not connected, or whose Nodes are not listed yet, is unread: NodeReady and NodeHealthy become Unknown (ConnectionDown,
 // InspectionFailed), those of a Machine with a Node only after Options.ConnectionGrace; bootstrap data and infrastructure go
 // on; in a deletion, drain and Node deletion wait, and say for what.
+// BootstrapConfigReady and InfrastructureReady outlive a list that has not come back in the same way.
 //
 // # Clusters
 //

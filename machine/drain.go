@@ -77,8 +77,7 @@ func decideDrain(f drainFacts) (drainAction, string) {
 // mayBeOver reports whether an earlier process may have finished the drain: the deletion of the machine, which has yet to be read by one
 // that has just started, may be all that says so.
 func (f drainFacts) mayBeOver() bool {
-	reason := f.Infrastructure.Problem.Reason
-	return f.Infrastructure.Presence == external.Unread && (reason == "" || reason == external.ReasonCacheNotSynced) && !f.State.DrainStarted.IsZero()
+	return isUnreadYet(f.Infrastructure) && !f.State.DrainStarted.IsZero()
 }
 
 // contestedDrain: while it is not clear whose the Node is it is left alone, for as long as a drain may take.

@@ -2,12 +2,13 @@ package machine
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 )
 
-// memory is what a process remembers between passes: which status is waiting to be written, and which events were told. What its
+// memory is what a process remembers between passes: which status is waiting to be written, which events were told, and what is unread. What its
 // caches have yet to show, its patch.Writer knows. Losing it costs time or one rejected write, never correctness. Safe for concurrent use.
 type memory struct {
 	clock clock.PassiveClock
@@ -17,6 +18,7 @@ type memory struct {
 	told      map[types.NamespacedName]telling
 	farewells map[types.NamespacedName]farewell
 	held      map[types.NamespacedName]heldNode
+	unread    map[types.NamespacedName]time.Time
 }
 
 // heldNode is a Node whose pods or volumes are looked at for a Machine, and how that ends.
@@ -31,6 +33,7 @@ func newMemory(c clock.PassiveClock) *memory {
 		farewells: map[types.NamespacedName]farewell{},
 		held:      map[types.NamespacedName]heldNode{},
 		told:      map[types.NamespacedName]telling{},
+		unread:    map[types.NamespacedName]time.Time{},
 	}
 }
 
@@ -85,6 +88,21 @@ func (m *memory) dropLocked(key types.NamespacedName) {
 	delete(m.pending, key)
 	delete(m.farewells, key)
 	delete(m.told, key)
+	delete(m.unread, key)
+}
+
+// unreadSince remembers whether referenced objects of a Machine are unread, and returns since when.
+func (m *memory) unreadSince(key types.NamespacedName, unread bool, now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !unread {
+		delete(m.unread, key)
+		return time.Time{}
+	}
+	if m.unread[key].IsZero() {
+		m.unread[key] = now
+	}
+	return m.unread[key]
 }
 
 func (m *memory) telling(key types.NamespacedName) telling {

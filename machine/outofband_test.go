@@ -311,6 +311,7 @@ func TestANodeThatIsNewToADeletionIsRecordedAtOnce(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	require.NoError(t, w.client.Delete(t.Context(), w.node("m")))
 	w.create(fake.Node("m", "fake://x/1"))
+	w.runningByHand("later", "fake://x/2") // who has seen its Node has seen the one before
 	w.patched(m, func(u *unstructured.Unstructured) {
 		annotations := u.GetAnnotations()
 		delete(annotations, hook)

@@ -163,8 +163,9 @@ type Options struct {
 	// once.
 	StatusDelay time.Duration
 	// ConnectionGrace is for how long NodeReady and NodeHealthy of a Machine that has a Node stay as they are when its workload
-	// cluster is not connected: an API server that restarts is no news of every Node. Then they become Unknown. Default
-	// DefaultConnectionGrace; negative: at once.
+	// cluster is not connected: an API server that restarts is no news of every Node. Then they become Unknown. So it is with
+	// BootstrapConfigReady and InfrastructureReady while their objects cannot be read, as when the first list of a kind takes its
+	// time. Default DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
 	// Finalizer keeps a Machine until everything of it is gone. Default contract.MachineFinalizer.
 	Finalizer string

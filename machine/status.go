@@ -16,13 +16,14 @@ func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.paused {
 		return Result{}, nil
 	}
+	unread := s.spareUnread()
 	s.assertDeleting()
 	s.Assert(s.updating())
 	s.assertMissing()
 	measured, err := s.assertUpToDate(ctx)
 	ready := s.assertReady()
 	available := s.assertAvailable()
-	return Result{RequeueAfter: soonest(measured, soonest(ready, available))}, err
+	return Result{RequeueAfter: soonest(soonest(unread, measured), soonest(ready, available))}, err
 }
 
 // assertDeleting says that the Machine lives, or that its deletion has begun when no step has said yet how far it is.

@@ -1,0 +1,35 @@
+package machine
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract/external"
+)
+
+func TestWhatIsSaidOfAReferencedObjectOutlivesOnlyAReadThatHasYetToComeBack(t *testing.T) {
+	t.Parallel()
+	said := condition(ConditionInfrastructureReady, metav1.ConditionTrue, ReasonReady, "")
+	for name, tc := range map[string]struct {
+		object external.Object
+		stored metav1.Condition
+		want   bool
+	}{
+		"CRDs are not listed":        {external.Object{Presence: external.Unread}, said, true},
+		"its kind is not listed":     {external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonCacheNotSynced}}, said, true},
+		"it was not ready":           {external.Object{Presence: external.Unread}, condition(said.Type, metav1.ConditionFalse, ReasonNotReady, ""), true},
+		"it was unknown":             {external.Object{Presence: external.Unread}, condition(said.Type, metav1.ConditionUnknown, ReasonInspectionFailed, ""), false},
+		"nothing was said":           {external.Object{Presence: external.Unread}, metav1.Condition{}, false},
+		"a person has to mend it":    {external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonVersionNotServed}}, said, false},
+		"its kind is gone":           {external.Object{Presence: external.KindMissing}, said, false},
+		"it is not there":            {external.Object{Presence: external.Absent}, said, false},
+		"it is there":                {external.Object{Presence: external.Present}, said, false},
+		"the Machine names none":     {external.Object{}, said, false},
+		"its version is not labeled": {external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonContractLabelMissing}}, said, false},
+	} {
+		if got := isSpared(sparedFacts{Unread: isUnreadYet(tc.object), Stored: tc.stored}); got != tc.want {
+			t.Errorf("%s: want %t, got %t", name, tc.want, got)
+		}
+	}
+}
