@@ -21,7 +21,9 @@ var errNoFunctions = errors.New("the Kind was made without functions that read a
 // What a MachineUpdate changes goes where the type has a field for it. ProviderID and DataSecretName are written with the metadata
 // and the spec, everything else with the status too: a field for one of these two must not be in the status. What a deletion has to
 // remember can be kept in annotations: MachineState.StagesFromAnnotations and MachineUpdate.StagesInAnnotations. What is left out
-// is forgotten after each pass: that costs work and limits, never a machine.
+// is forgotten after each pass. A Node is drained and deleted only for a Machine that says ProviderID (read may make it of something
+// else), Node with its UID, and DrainStarted: where one of them is forgotten, a condition or an event says so. The rest costs work and
+// limits, never a machine.
 //
 // Cluster API's phase Running asks for InfrastructureReady. For a type without a field for it, read says so, for instance when
 // there is a provider ID, or a step of your own calls Scope.SetInfrastructureReady of package machine in every pass.

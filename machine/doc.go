@@ -15,8 +15,10 @@
 // removed, and one step in front of [StepNode] that makes or finds the machine and calls [Scope.SetProviderID]: the Node whose
 // spec.providerID is the same is the Machine's. Once the machine is there, the step calls [Scope.SetInfrastructureReady] too, in every
 // pass unless the type keeps it: without it, Cluster API's phase stays Provisioned, whatever the conditions say. What that step
-// makes, a step in front of [StepDeleteInfrastructure], or in its place, takes away. examples/embed does it, with a type, phases
-// and conditions of its own, in under a hundred lines.
+// makes, a step in front of [StepDeleteInfrastructure], or in its place, takes away. A step of a running Machine does not run in its
+// deletion: so a type of your own keeps the provider ID, or its read function makes it of something else, and it keeps the Node with
+// its UID and the start of the drain; without these a Node is not drained. examples/embed does it all, with a type, phases and
+// conditions of its own, in under a hundred lines.
 //
 // The phase is Cluster API's by default. [PhaseStep] computes another dialect's, or that of a table of your own.
 //

@@ -22,7 +22,9 @@ type drainFacts struct {
 	LeftOut bool
 	Unread  string
 	Match   noderef.Match
-	State   *contract.MachineState
+	// Disowned: the recorded Node exists, and the Machine names no provider ID by which it would be its own.
+	Disowned bool
+	State    *contract.MachineState
 	// Limit is how long the drain may take, zero for ever.
 	Limit time.Duration
 	Now   time.Time
@@ -63,7 +65,12 @@ func decideDrain(f drainFacts) (drainAction, string) {
 		return drainUnread, f.Unread
 	}
 	switch f.Match.Outcome {
-	case noderef.NoProviderID, noderef.NotFound, noderef.Stale:
+	case noderef.NoProviderID:
+		if f.Disowned {
+			return drainOverdue, "the Machine has no provider ID, so nothing says that the Node is its own"
+		}
+		return drainSkip, ""
+	case noderef.NotFound, noderef.Stale:
 		return drainSkip, ""
 	case noderef.Matched, noderef.Readopted:
 		return decideDrainOf(f)
@@ -122,12 +129,10 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 		return s.waitUnread(ReasonDrainingNode, message, s.State.DrainStarted, facts.Limit)
 	case drainRecord:
 		s.urgent = true
-		s.Wait(ReasonDrainingNode, message)
-		return Result{Checkpoint: true}, nil
+		return s.recordFirst(ReasonDrainingNode, message)
 	case drainStart:
 		s.beginDrain()
-		s.Wait(ReasonDrainingNode, fmt.Sprintf("%s (started at %s)", message, s.State.DrainStarted.UTC().Format(time.RFC3339)))
-		return Result{Checkpoint: true}, nil
+		return s.recordFirst(ReasonDrainingNode, fmt.Sprintf("%s (started at %s)", message, s.State.DrainStarted.UTC().Format(time.RFC3339)))
 	case drainGo:
 		return s.drain(ctx)
 	case drainOverdue:
@@ -136,6 +141,16 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	case drainSkip: // volumesStep, which may need to know of the pods still, releases the Node
 	}
 	return Result{}, nil
+}
+
+// disowned reports whether the recorded Node is there while the Machine names no provider ID, such as one whose kind has no place
+// for it, set by a step that runs in InRunning alone.
+func (s *Scope) disowned() bool {
+	if !s.NodesSynced || s.Node.Outcome != noderef.NoProviderID || s.State.Node.Name == "" {
+		return false
+	}
+	node := s.Workload.Nodes.ByName(s.State.Node.Name)
+	return node != nil && (s.State.Node.UID == "" || node.UID == s.State.Node.UID)
 }
 
 // beginDrain records when the drain began, also while its Node cannot be read yet: the limit counts from there.
@@ -150,6 +165,7 @@ func (s *Scope) drainFacts(ctx context.Context) (drainFacts, error) {
 		Care: s.care(), Infrastructure: s.Infrastructure, NodesSynced: s.NodesSynced, Match: s.Node, State: &s.State,
 		Limit: s.limits().Drain, Now: s.Now,
 	}
+	facts.Disowned = s.disowned()
 	_, facts.Excluded = s.State.Annotations[contract.ExcludeDrain]
 	facts.Excluded = facts.Excluded || (s.NodesErr == nil && s.Workload.Drainer == nil)
 	if facts.Excluded || facts.Care == CareNone {

@@ -73,8 +73,9 @@ func NewMetrics(o MetricsOptions) *Metrics {
 }
 
 // WatchDeployments has the replicas of MachineDeployments counted in a cache, which the caller starts; without it there is no such metric.
-// Call it when the program is set up, once per cache and kind. It asks the cache for an informer, so it needs get, list and
-// watch of the kind, and fails when the kind is not installed; scrapes make no requests. The error says what is wrong.
+// Call it when the program is set up, once per cache and kind. It asks the cache for an informer, so it needs list and
+// watch of the kind, as Wiring.Rollouts has them, and fails when the kind is not installed; scrapes make no requests. The error says
+// what is wrong.
 func (m *Metrics) WatchDeployments(ctx context.Context, c cache.Cache, kind contract.MachineDeploymentKind) error {
 	if m == nil {
 		return nil

@@ -105,8 +105,7 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 			"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
 	case nodeRecord:
 		s.urgent = true
-		s.Wait(ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
-		return Result{Checkpoint: true}, nil
+		return s.recordFirst(ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
 	case nodeUnread:
 		s.beginNodeDeletion(started)
 		return s.waitUnread(ReasonDeletingNode, why, s.nodeDeletionStarted(), s.setNodeDeletionLimit())

@@ -83,7 +83,8 @@ func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 //
 //   - CreateFailed: a failure was recorded (Scope.SetFailure) and there is no instance. Clear it before the next attempt.
 //   - Healthy: NodeReady and NodeHealthy are True; Policy.Health says what the latter asks for.
-//   - Joined: Healthy, or the status remembers a phase that only a Machine whose Node was healthy has.
+//   - Joined: the status remembers a phase that only a Machine whose Node was healthy has.
+//   - WasFailed: the status remembers that the Machine was Failed with this Node.
 //   - UpdateStarted: the condition Updating is True; UpdateFailed: with ReasonInPlaceUpdateFailed. The end of an update that succeeded is
 //     a healthy Node.
 //
@@ -97,8 +98,8 @@ func GardenerFacts(s *Scope) phases.GardenerFacts {
 		UpdateStarted: s.IsTrue(ConditionUpdating),
 	}
 	f.CreateFailed = s.failureReported() && !f.HasInstance
-	f.Joined = f.Healthy || s.remembers(phases.Running, phases.Unknown, phases.InPlaceUpdating, phases.InPlaceUpdateSuccessful,
-		phases.InPlaceUpdateFailed)
+	f.Joined = s.remembers(phases.Running, phases.Unknown, phases.InPlaceUpdating, phases.InPlaceUpdateSuccessful, phases.InPlaceUpdateFailed)
+	f.WasFailed = s.remembers(phases.Failed)
 	updating, _ := s.Condition(ConditionUpdating)
 	f.UpdateFailed = f.UpdateStarted && updating.Reason == ReasonInPlaceUpdateFailed
 	return f

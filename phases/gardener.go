@@ -33,6 +33,8 @@ type GardenerFacts struct {
 	Blocked bool
 	// HealthTimedOut: the Node has not been healthy for the health timeout, and the budget allows to replace it.
 	HealthTimedOut bool
+	// WasFailed: the Machine was Failed with the Node that it has.
+	WasFailed bool
 	// UpdateStarted: the Node was drained for an update in place, and has not been healthy since; UpdateSucceeded and UpdateFailed
 	// are how the update ended, a timeout included.
 	UpdateStarted, UpdateSucceeded, UpdateFailed bool
@@ -47,10 +49,13 @@ var gardener = Table[GardenerFacts]{rules: []Rule[GardenerFacts]{
 	{Decision{Available, "InstanceCreated", GateNone}, func(f GardenerFacts) bool { return f.NoTarget && f.HasInstance }},
 	{Decision{Failed, "NodeNameTaken", GateRepair}, func(f GardenerFacts) bool { return f.StaleNode }},
 	{Decision{Running, "NodeHealthy", GateNone}, func(f GardenerFacts) bool {
-		return f.HasInstance && f.Healthy && (f.Joined || !f.Blocked) && (!f.UpdateStarted || f.UpdateSucceeded)
+		return f.HasInstance && f.Healthy && (f.Joined || f.WasFailed || !f.Blocked) && (!f.UpdateStarted || f.UpdateSucceeded)
 	}},
 	{Decision{InPlaceUpdating, "UpdateStarted", GateUpdate}, func(f GardenerFacts) bool { return f.HasInstance && f.updating() }},
-	{Decision{Failed, "HealthTimeout", GateRepair}, func(f GardenerFacts) bool { return f.HasInstance && f.Joined && f.HealthTimedOut }},
+	{Decision{Failed, "HealthTimeout", GateRepair}, func(f GardenerFacts) bool {
+		return f.HasInstance && (f.Joined || f.WasFailed) && f.HealthTimedOut
+	}},
+	{Decision{Failed, "NotHealthySince", GateRepair}, func(f GardenerFacts) bool { return f.HasInstance && f.WasFailed }},
 	{Decision{InPlaceUpdateFailed, "UpdateFailed", GateRepair}, func(f GardenerFacts) bool { return f.HasInstance && f.UpdateStarted && f.UpdateFailed }},
 	{Decision{InPlaceUpdateSuccessful, "UpdateSucceeded", GateHealth}, func(f GardenerFacts) bool { return f.HasInstance && f.UpdateStarted }},
 	{Decision{Unknown, "NodeUnhealthy", GateHealth}, func(f GardenerFacts) bool { return f.HasInstance && f.Joined }},
@@ -63,8 +68,8 @@ var gardener = Table[GardenerFacts]{rules: []Rule[GardenerFacts]{
 
 // Gardener returns the phases of Gardener's machine-controller-manager. Where that one keeps the phase of before, a fact says what
 // happened before: a Machine that Joined is Unknown and not Pending when its Node is unhealthy, and Running again without
-// asking for the taint. A Machine without an instance, which it shows as the empty phase, is Pending here. The table is shared and
-// immutable.
+// asking for the taint; one that WasFailed is Failed until its Node is healthy. A Machine without an instance, which it shows as the
+// empty phase, is Pending here. The table is shared and immutable.
 func Gardener() *Table[GardenerFacts] { return &gardener }
 
 // GardenerLife is the life of a Machine of Gardener's, with a target cluster.

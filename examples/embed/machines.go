@@ -67,10 +67,12 @@ func power(name string, when machine.Life, to metav1.ConditionStatus, do func(co
 }
 
 // facts are what the stage of a box depends on.
-type facts struct{ Leaving, On, HasHost, Ready bool }
+type facts struct{ Leaving, On, Off, HasHost, Ready bool }
 
+// factsOf: a box whose console does not answer is neither on nor off.
 func factsOf(s *machine.Scope) facts {
-	return facts{!s.State.Deleting.IsZero(), s.IsTrue(poweredOn), s.State.Node.Name != "", s.IsTrue(machine.ConditionReady)}
+	is, _ := s.Condition(poweredOn)
+	return facts{!s.State.Deleting.IsZero(), is.Status == metav1.ConditionTrue, is.Status == metav1.ConditionFalse, s.State.Node.Name != "", s.IsTrue(machine.ConditionReady)}
 }
 
 // stages are the rules; the first one that holds wins.
@@ -79,8 +81,8 @@ func stages() (*phases.Table[facts], error) {
 		return phases.Rule[facts]{Decision: phases.Decision{Phase: stage, Reason: reason, Waiting: waiting}, When: when}
 	}
 	return phases.New(
-		rule("Retiring", "PodsLeave", phases.GateDeletion, func(f facts) bool { return f.Leaving && f.On }),
-		rule("Dark", "SwitchedOff", phases.GateDeletion, func(f facts) bool { return f.Leaving }),
+		rule("Dark", "SwitchedOff", phases.GateDeletion, func(f facts) bool { return f.Leaving && f.Off }),
+		rule("Retiring", "PodsLeave", phases.GateDeletion, func(f facts) bool { return f.Leaving }),
 		rule("Serving", "HostReady", phases.GateNone, func(f facts) bool { return f.Ready }),
 		rule("Settling", "HostNotReady", phases.GateHealth, func(f facts) bool { return f.HasHost }),
 		rule("Booting", "NoHost", phases.GateNode, func(f facts) bool { return f.On }),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -94,13 +97,31 @@ func TestEveryStageSaysWhatABoxWaitsFor(t *testing.T) {
 			r.comesTo(box, "Retiring", "PodsLeave", "Deletion")
 			_, off := r.consoles.switchedOff("b")
 			require.False(t, off)
+			r.consoles.set(errors.New("the console does not answer"), false)
 			r.change(box, func() { box.SetAnnotations(nil) })
+			r.cannotBeSwitchedOff(box)
+			r.consoles.set(nil, false)
 			r.comesTo(box, "Dark", "SwitchedOff", "Deletion")
 			r.goes(host)
 			r.change(box, func() { box.SetFinalizers(nil) })
 			r.goes(box)
 		})
 	}
+}
+
+// cannotBeSwitchedOff: a box that may be on still is not called dark.
+func (r *rack) cannotBeSwitchedOff(box v1.Box) {
+	r.t.Helper()
+	eventually(r.t, "the console to fail", func() string {
+		require.NoError(r.t, r.client.Get(r.t.Context(), client.ObjectKeyFromObject(box), box))
+		_, report := box.Parts()
+		if !meta.IsStatusConditionPresentAndEqual(report.Conditions, poweredOn, metav1.ConditionUnknown) {
+			return fmt.Sprint(report.Conditions)
+		}
+		return ""
+	})
+	_, report := box.Parts()
+	require.Equal(r.t, "Retiring", report.Stage)
 }
 
 // isReady has a host report whether it is Ready.

@@ -80,7 +80,7 @@ type consoles struct {
 	client client.Client
 
 	mu sync.Mutex
-	// broken is what PowerOn says in place of doing it, and noHost has boxes never boot.
+	// broken is what they say in place of doing what they are told, and noHost has boxes never boot.
 	broken error
 	noHost bool
 	// podsAtPowerOff are the pods that were on a box when it was switched off, nil before.
@@ -99,6 +99,9 @@ func (c *consoles) PowerOn(ctx context.Context, h v1.Hardware) error {
 func (c *consoles) PowerOff(ctx context.Context, h v1.Hardware) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.broken != nil {
+		return c.broken
+	}
 	var pods corev1.PodList
 	if err := c.client.List(ctx, &pods); err != nil {
 		return err
@@ -205,7 +208,7 @@ func (r *rack) goes(obj client.Object) {
 func eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
 	last := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == "", nil
 	})

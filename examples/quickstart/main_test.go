@@ -103,6 +103,8 @@ func TestTheStoryIsToldToItsEnd(t *testing.T) {
 		require.Greater(t, m.InAll, m.ToMachine)
 	}
 	require.GreaterOrEqual(t, got.summary.Deletion.Evicted, 2)
+	require.Positive(t, got.summary.Deletion.DrainSeconds)
+	require.LessOrEqual(t, got.summary.Deletion.DrainSeconds, got.summary.Deletion.Seconds)
 	require.Positive(t, got.summary.Budget.Waits, "the drain waited for the budget")
 	require.True(t, got.summary.Budget.Kept)
 	require.Equal(t, s.minAvailable, got.summary.Budget.FewestReady)

@@ -62,6 +62,7 @@ func (p *picture) apply(c change, now time.Time) (event, bool) {
 			worth = p.applyMachine(&e, obj, c.gone, now)
 		} else {
 			worth = presence(&e, p.parts, e.Kind+"/"+e.Name, c.gone)
+			p.machineGoes(obj, c.gone, now)
 		}
 	}
 	return e, worth
@@ -112,15 +113,25 @@ func (p *picture) applyMachine(e *event, obj *unstructured.Unstructured, gone bo
 
 // note keeps the moments that the summary tells of.
 func (l *life) note(state *contract.MachineState, gone bool, now time.Time) {
-	first := func(at *time.Time, happened bool) {
-		if happened && at.IsZero() {
-			*at = now
-		}
+	first(&l.running, now, state.Phase == "Running" && l.row.Ready == "True")
+	first(&l.deleting, now, !state.Deleting.IsZero())
+	first(&l.drained, now, state.DrainedNode != "")
+	first(&l.gone, now, gone)
+}
+
+// machineGoes notes that a drain is over: the machine behind it goes next, and says so sooner than its Machine, if that says so at all.
+func (p *picture) machineGoes(part *unstructured.Unstructured, gone bool, now time.Time) {
+	l := p.machines[part.GetName()]
+	if l != nil && part.GetKind() == fake.InfraMachineGVK(contract.V1Beta2).Kind {
+		first(&l.drained, now, gone || part.GetDeletionTimestamp() != nil)
 	}
-	first(&l.running, state.Phase == "Running" && l.row.Ready == "True")
-	first(&l.deleting, !state.Deleting.IsZero())
-	first(&l.drained, state.DrainedNode != "")
-	first(&l.gone, gone)
+}
+
+// first keeps the first moment at which something has happened.
+func first(at *time.Time, now time.Time, happened bool) {
+	if happened && at.IsZero() {
+		*at = now
+	}
 }
 
 func (p *picture) applyPod(e *event, pod *corev1.Pod, gone bool) bool {
