@@ -3,6 +3,7 @@ package machinepool
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,19 +31,37 @@ func annotationPath(key string) string {
 	return "/metadata/annotations/" + strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
-// cordonPatch cordons a Node and says so on it.
-func cordonPatch(node *corev1.Node, now time.Time) []operation {
-	ops := []operation{{"test", "/metadata/uid", node.UID}, {"test", unschedulable, nil}, {"add", unschedulable, true}}
+// marks are what a Node says of its leaving. contract.DrainStartedAnnotation says since when it is drained: others may go first.
+func marks() []string {
+	return []string{CordonedAnnotation, contract.DrainStartedAnnotation, contract.DrainedAnnotation}
+}
+
+// cordonPatch cordons a Node and says so on it, and that its drain begins if that is so.
+func cordonPatch(node *corev1.Node, now time.Time, begins bool) []operation {
+	keys := marks()[:1]
+	if begins {
+		keys = marks()[:2]
+	}
+	cordons := []operation{{"test", "/metadata/uid", node.UID}, {"test", unschedulable, nil}, {"add", unschedulable, true}}
+	return slices.Concat(cordons, sayPatch(node, now, keys...))
+}
+
+// sayPatch has annotations of a Node say when something was.
+func sayPatch(node *corev1.Node, at time.Time, keys ...string) []operation {
+	var ops []operation
 	if len(node.Annotations) == 0 {
 		ops = append(ops, operation{"test", "/metadata/annotations", nil}, operation{"add", "/metadata/annotations", struct{}{}})
 	}
-	return append(ops, operation{"add", annotationPath(CordonedAnnotation), now.UTC().Format(time.RFC3339)})
+	for _, key := range keys {
+		ops = append(ops, operation{"add", annotationPath(key), at.UTC().Format(time.RFC3339)})
+	}
+	return ops
 }
 
 // takeBackPatch removes what a Node says of its leaving, and the cordon if that is the pool's own.
 func takeBackPatch(node *corev1.Node) []operation {
 	ops := []operation{{"test", "/metadata/uid", node.UID}}
-	for _, key := range []string{CordonedAnnotation, contract.DrainedAnnotation} {
+	for _, key := range marks() {
 		if value, found := node.Annotations[key]; found {
 			ops = append(ops, operation{"test", annotationPath(key), value}, operation{Op: "remove", Path: annotationPath(key)})
 		}
@@ -55,29 +74,38 @@ func takeBackPatch(node *corev1.Node) []operation {
 
 // hasMark reports whether a Node says that it was to leave.
 func hasMark(node *corev1.Node) bool {
-	_, cordoned := node.Annotations[CordonedAnnotation]
-	_, drained := node.Annotations[contract.DrainedAnnotation]
-	return cordoned || drained
+	return slices.ContainsFunc(marks(), func(key string) bool {
+		_, found := node.Annotations[key]
+		return found
+	})
 }
 
-// cordonedAt is when the pool cordoned a Node, or otherwise if it did not.
-func cordonedAt(node *corev1.Node, otherwise time.Time) time.Time {
-	at, err := time.Parse(time.RFC3339, node.Annotations[CordonedAnnotation])
-	if err != nil {
-		return otherwise
+// begun is when the drain of a Node began: when its turn came, which may be long after it was cordoned. Where there is a limit the Node
+// says so itself, so that every process counts from there.
+func (p *pass) begun(ctx context.Context, node *corev1.Node, since time.Time, limit time.Duration) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339, node.Annotations[contract.DrainStartedAnnotation]); err == nil {
+		return at, nil
 	}
-	return at
+	if limit <= 0 || p.env.writer.Behind(node) {
+		return since, nil
+	}
+	ops := slices.Concat([]operation{{"test", "/metadata/uid", node.UID}}, sayPatch(node, since, contract.DrainStartedAnnotation))
+	return since, p.operate(ctx, node, ops)
 }
 
-// cordon has no more pods come to Nodes, in one patch for each that needs it.
-func (p *pass) cordon(ctx context.Context, nodes []*corev1.Node) error {
+// cordon has no more pods come to Nodes, in one patch for each that needs it. The drains of the first ones begin now.
+func (p *pass) cordon(ctx context.Context, nodes []*corev1.Node, begin int) error {
 	var open []*corev1.Node
-	for _, node := range nodes {
+	first := map[types.UID]bool{}
+	for i, node := range nodes {
 		if !node.Spec.Unschedulable && !p.env.writer.Behind(node) {
 			open = append(open, node)
+			first[node.UID] = i < begin
 		}
 	}
-	return p.each(len(open), func(i int) error { return p.operate(ctx, open[i], cordonPatch(open[i], p.now)) })
+	return p.each(len(open), func(i int) error {
+		return p.operate(ctx, open[i], cordonPatch(open[i], p.now, first[open[i].UID]))
+	})
 }
 
 // takeBack has Nodes that were to leave serve again. Who is to leave must be known for that, from the API server itself: a provider may

@@ -53,13 +53,13 @@ func readySince(node *corev1.Node) time.Time {
 }
 
 // hasVersion says whether a kubelet has the version of the template; every kubelet has when that names none. Distributions append to
-// it, as in v1.36.3+k3s1 or v1.36.3-eks-1234.
+// it, as in v1.36.3+k3s1 or v1.36.3-eks-1234. Managed control planes have versions without a patch, which any patch has.
 func hasVersion(kubelet, version string) bool {
 	if version == "" {
 		return true
 	}
 	rest, found := strings.CutPrefix(kubelet, version)
-	return found && (rest == "" || rest[0] == '+' || rest[0] == '-')
+	return found && (rest == "" || rest[0] == '+' || rest[0] == '-' || (rest[0] == '.' && strings.Count(version, ".") == 1))
 }
 
 // countMachines counts by the conditions of the Machines of the instances, as Cluster API does.

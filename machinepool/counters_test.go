@@ -37,6 +37,9 @@ func TestCountersFollowTheNodesBothWays(t *testing.T) {
 	if got := countNodes(nodes, 10*time.Second, "v1.36.3", later); got.Available != 2 {
 		t.Errorf("at the time that was asked for one more is available, got %d", got.Available)
 	}
+	if got := countNodes(nodes, 0, "v1.36", now); got.UpToDate != 5 {
+		t.Errorf("a version without a patch is that of any patch, got %+v", got)
+	}
 	if got := countNodes(nodes, 0, "", now); got.Available != 3 || got.UpToDate != 6 || got.Again != 0 {
 		t.Errorf("without a time to wait and a version: got %+v", got)
 	}

@@ -304,7 +304,7 @@ func TestConditionsAlwaysHaveAReason(t *testing.T) {
 
 func TestEachInfraMachineHasOneMachine(t *testing.T) {
 	machine := func(name, infra string, deleting, unhealthy bool) *contract.MachineState {
-		m := &contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Name: name}}}
+		m := &contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Name: name}, UID: types.UID(name)}}
 		m.Infrastructure.Name = infra
 		if deleting {
 			m.Deleting = time.Unix(1, 0)
@@ -335,6 +335,11 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"new-a", "new-b"}, {"lost"}, {"sick-1"}}, got); diff != "" {
 		t.Errorf("created, orphaned, replaced (-want +got):\n%s", diff)
 	}
+	facts.Asked = map[types.UID]struct{}{"sick-2": {}}
+	if got := planMachines(facts).Replace; len(got) != 0 {
+		t.Errorf("the deletion of one was asked for already, got %v", machineNames(got))
+	}
+	facts.Asked = nil
 	facts.MaxRemediating = -1
 	if got := planMachines(facts).Replace; len(got) != 2 {
 		t.Errorf("without a bound all unhealthy Machines go, got %v", machineNames(got))

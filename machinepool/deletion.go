@@ -62,19 +62,6 @@ func (p *pass) stageChanged() bool {
 	return said.Reason != now.Reason
 }
 
-// deleteAllMachines has the Machines of single instances go first, so that their Nodes are drained and their hooks are waited for.
-func (p *pass) deleteAllMachines(ctx context.Context) (bool, error) {
-	if p.machines == nil || len(p.machines.states) == 0 {
-		return true, nil
-	}
-	names := make([]string, 0, len(p.machines.states))
-	for _, m := range p.machines.states {
-		names = append(names, m.Key.Name)
-	}
-	p.waits(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+named(names))
-	return false, p.deleteMachines(ctx, p.machines.states)
-}
-
 // drainAllAction is what to do about the Nodes of a pool whose instances are about to be deleted.
 type drainAllAction uint8
 
@@ -162,13 +149,12 @@ func (p *pass) drainAll(ctx context.Context) (bool, error) {
 }
 
 // wantsDrain says whether the Nodes are to be drained before the instances go: not where Machines did it, not when the instances are
-// gone or going already, and not when the cluster goes too.
+// gone or going already or stay with another controller, and not when the cluster goes too.
 func (p *pass) wantsDrain() bool {
-	_, excluded := p.state.Annotations[contract.ExcludeDrain]
-	if excluded || p.env.options.Policy.NoDrain || p.ledByMachines() || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
+	if p.isExcluded() || p.env.options.Policy.NoDrain || p.ledByMachines() || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
 		return false
 	}
-	if p.infrastructure.Presence != external.Present && p.infrastructure.Presence != external.Unread {
+	if p.infrastructure.Foreign || (p.infrastructure.Presence != external.Present && p.infrastructure.Presence != external.Unread) {
 		return false
 	}
 	return !p.isGoing(p.infrastructure)
@@ -254,7 +240,7 @@ func (p *pass) deleteExternal(ctx context.Context, e external.Object) error {
 // deleteAllNodes deletes the Nodes that were recorded as the pool's, when the instances are gone. Its limit counts from then on, and not
 // from when deletion was asked for: instances take minutes to go. A Node that joined late is recorded first.
 func (p *pass) deleteAllNodes(ctx context.Context) (bool, error) {
-	if !p.nodesMatter() || p.hasNoNodes() {
+	if !p.nodesMatter() || p.hasNoNodes() || p.infrastructure.Foreign { // another controller's instances stay, and their Nodes with them
 		return true, nil
 	}
 	limit := p.state.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -220,5 +221,34 @@ func TestBootstrapDataOutliveTheInstances(t *testing.T) {
 	w.goes(pool, infra, bootstrap)
 	if n := len(w.nodes()); n != 0 {
 		t.Errorf("want no Node, got %d", n)
+	}
+}
+
+func TestInstancesThatAreAnotherControllersNowKeepTheirNodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(2)
+	w.says(pool, "Running", 2, 2)
+	other := fake.BootstrapConfig(contract.V1Beta2, "other") // whatever its kind
+	w.create(other)
+	infra := fake.InfraMachinePool(contract.V1Beta2, "pool")
+	w.change(infra, func(u *unstructured.Unstructured) {
+		u.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: other.GetAPIVersion(), Kind: other.GetKind(), Name: other.GetName(), UID: other.GetUID(), Controller: new(true),
+		}})
+	})
+	w.conditionIs(pool, machinepool.ConditionInfrastructureReady, machinepool.ReasonOwnedByAnother)
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.goes(pool)
+	for _, node := range w.nodes() {
+		if node.Spec.Unschedulable || node.DeletionTimestamp != nil {
+			t.Errorf("Node %s does not serve any more", node.Name)
+		}
+	}
+	if n := len(w.nodes()); n != 2 {
+		t.Errorf("Nodes were deleted, %d are left", n)
+	}
+	if w.get(infra) == nil {
+		t.Error("the instances were deleted")
 	}
 }

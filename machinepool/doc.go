@@ -33,7 +33,9 @@
 // to take away (contract.LeavingInstancesAnnotation on its InfraMachinePool), or anybody may mark a Node ([MarkedLeaving],
 // [Policy].Leaving). All these Nodes are cordoned, then drained behind their budgets, a few at a time, and each then says that it was
 // drained: annotation contract.DrainedAnnotation with its own UID. With Workload.Volumes, volumes have to be detached before that. A Node
-// that is named no more says so no more, and serves again if the cordon is the pool's ([CordonedAnnotation]).
+// that is named no more says so no more, and serves again if the cordon is the pool's ([CordonedAnnotation]). The limit of a drain counts
+// from when a Node's turn came, which contract.DrainStartedAnnotation says on it. Where the pool has contract.ExcludeDrain, Nodes say at
+// once that they were drained.
 //
 // A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. Whoever
 // leads Machines, such as package machine, then looks after single Nodes: drain, hooks, labels, deletion. A pool creates these Machines,
@@ -62,7 +64,6 @@
 //
 // # Limits
 //
-// How long the drain of a leaving instance has taken is counted from when this process began with it if somebody else had cordoned its
-// Node, and so is the wait for its volumes in any case. [SetupWithManager] and [SetupWorkload] know of no volumes. Taints and versions of
-// Machines that exist are not changed. status.versions is not written.
+// The limit of the wait for the volumes of a leaving instance counts from when this process began with it. [SetupWithManager] and
+// [SetupWorkload] know of no volumes. Taints and versions of Machines that exist are not changed. status.versions is not written.
 package machinepool

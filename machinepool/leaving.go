@@ -25,13 +25,13 @@ type leavingFacts struct {
 	Nodes, Retired []*corev1.Node
 	// Leaving says of a Node of an instance that it is about to leave, and Drained of any Node that it was drained.
 	Leaving, Drained func(*corev1.Node) bool
-	// CanDrain is false where nobody drains.
-	CanDrain bool
+	// CanDrain is false where nobody drains; Excluded: because the pool asks for that.
+	CanDrain, Excluded bool
 }
 
 // leavingPlan is what to do about them. Drains are in the order in which they are begun. Stay are Nodes that say that they were to
-// leave, and do not.
-type leavingPlan struct{ Drain, Delete, Stay []*corev1.Node }
+// leave, and do not. Release are Nodes that are not drained, and whose instances wait for that.
+type leavingPlan struct{ Drain, Delete, Stay, Release []*corev1.Node }
 
 // planLeaving: an instance that is about to leave has its Node drained. A Node whose instance has left is deleted, and while its
 // kubelet still answers it is drained before that: the instance may be about to go, and its pods with it. One that stays after all must
@@ -56,6 +56,8 @@ func planLeaving(f leavingFacts) leavingPlan {
 			}
 		case f.CanDrain && !f.Drained(node):
 			plan.Drain = append(plan.Drain, node)
+		case f.Excluded && !f.Drained(node):
+			plan.Release = append(plan.Release, node)
 		}
 	}
 	return plan
@@ -74,8 +76,13 @@ func leavingIDs(annotations map[string]string, rules noderef.Rules) map[string]s
 
 // canDrain says whether Nodes of this pool are drained at all.
 func (p *pass) canDrain() bool {
+	return p.workload.Drainer != nil && !p.env.options.Policy.NoDrain && !p.isExcluded()
+}
+
+// isExcluded says that the pool itself asks for its Nodes not to be drained.
+func (p *pass) isExcluded() bool {
 	_, excluded := p.state.Annotations[contract.ExcludeDrain]
-	return p.workload.Drainer != nil && !p.env.options.Policy.NoDrain && !excluded
+	return excluded
 }
 
 // wasDrained reports whether a Node was drained, as it says itself or as this process knows.
@@ -88,7 +95,9 @@ func (p *pass) wasDrained(node *corev1.Node) bool {
 // that stay after all.
 func (p *pass) removeNodes(ctx context.Context) error {
 	retired, err := p.confirmRetired(ctx)
-	facts := leavingFacts{Nodes: p.match.Nodes, Retired: retired, Drained: p.wasDrained, CanDrain: p.canDrain(), Leaving: p.isLeaving()}
+	facts := leavingFacts{
+		Nodes: p.match.Nodes, Retired: retired, Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.isExcluded(), Leaving: p.isLeaving(),
+	}
 	plan := planLeaving(facts)
 	gone := make(map[types.UID]struct{}, len(retired))
 	for _, node := range retired {
@@ -101,7 +110,17 @@ func (p *pass) removeNodes(ctx context.Context) error {
 		}
 		return p.sayDrained(ctx, node)
 	}))
-	return errors.Join(err, p.deleteNodes(ctx, plan.Delete), p.takeBack(ctx, plan.Stay))
+	return errors.Join(err, p.release(ctx, plan.Release), p.deleteNodes(ctx, plan.Delete), p.takeBack(ctx, plan.Stay))
+}
+
+// release has Nodes that are not to be drained say that they were: a provider that has named their instances waits for that.
+func (p *pass) release(ctx context.Context, nodes []*corev1.Node) error {
+	return p.each(len(nodes), func(i int) error {
+		if p.env.writer.Behind(nodes[i]) {
+			return nil
+		}
+		return p.sayDrained(ctx, nodes[i])
+	})
 }
 
 // confirmRetired returns the Nodes whose instance has left the pool, so the API server itself says: the first list of a process may be
@@ -189,14 +208,18 @@ func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 }
 
 // drain moves drains on. All Nodes are cordoned first, so that no pod goes from one that leaves to another one that does; then a few
-// are drained at a time. A zero start means that a Node's limit counts from when it was cordoned or, if somebody else did that, from when
-// this process began with it. It calls done for those that are drained, or whose time is up.
+// are drained at a time. A zero start means that each Node has a limit of its own, which counts from when its turn came. It calls done for
+// those that are drained, or whose time is up.
 func (p *pass) drain(ctx context.Context, nodes []*corev1.Node, start time.Time, done func(*corev1.Node) error) error {
 	mem := p.mem()
 	keep := make(map[string]struct{}, p.env.options.Policy.MaxDraining)
 	nodes = slices.Clone(nodes)
 	slices.SortStableFunc(nodes, func(a, b *corev1.Node) int { return turn(mem, a) - turn(mem, b) })
-	err := p.cordon(ctx, nodes)
+	begin := 0
+	if start.IsZero() {
+		begin = p.env.options.Policy.MaxDraining
+	}
+	err := p.cordon(ctx, nodes, begin)
 	for _, node := range nodes {
 		if len(keep) == p.env.options.Policy.MaxDraining {
 			break
@@ -222,9 +245,10 @@ func (p *pass) drain(ctx context.Context, nodes []*corev1.Node, start time.Time,
 	return err
 }
 
-// turn is zero for a drain that has begun, and one for others.
+// turn is zero for a drain that has begun, as this process knows or the Node says, and one for others.
 func turn(mem *recollection, node *corev1.Node) int {
-	if _, begun := mem.draining[node.Name]; begun {
+	_, begun := mem.draining[node.Name]
+	if _, says := node.Annotations[contract.DrainStartedAnnotation]; begun || says {
 		return 0
 	}
 	return 1
@@ -234,10 +258,13 @@ func turn(mem *recollection, node *corev1.Node) int {
 func (p *pass) step(ctx context.Context, node *corev1.Node, start time.Time) (bool, error) {
 	drainer, policy := p.workload.Drainer, p.env.options.Policy
 	since := p.mem().drains(drainer, node.Name, p.now)
-	if start.IsZero() {
-		start = cordonedAt(node, since)
-	}
 	limit := p.state.Template.NodeDrainTimeout.Or(0)
+	if start.IsZero() {
+		var err error
+		if start, err = p.begun(ctx, node, since, limit); err != nil {
+			return false, err
+		}
+	}
 	if limit > 0 && !p.now.Before(start.Add(limit)) {
 		p.tell(corev1.EventTypeWarning, EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
 		return true, nil

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,7 +45,8 @@ func (w *world) nodeIs(name string, cordoned, drained bool) {
 		require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, &node))
 		_, says := node.Annotations[contract.DrainedAnnotation]
 		_, marked := node.Annotations[machinepool.CordonedAnnotation]
-		if node.Spec.Unschedulable != cordoned || says != drained || (marked && !cordoned) {
+		_, begun := node.Annotations[contract.DrainStartedAnnotation]
+		if node.Spec.Unschedulable != cordoned || says != drained || ((marked || begun) && !cordoned) {
 			return "it is something else: " + node.String()
 		}
 		return ""
@@ -87,7 +89,7 @@ func TestANodeThatSomebodyElseCordonedStaysCordoned(t *testing.T) {
 	w.nodeIs("pool-0", true, false)
 }
 
-func TestTheLimitOfADrainCountsFromTheCordonInEveryProcess(t *testing.T) {
+func TestTheLimitOfADrainCountsFromItsBeginInEveryProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(3600)}, "spec", "template", "spec", "deletion"))
@@ -96,9 +98,47 @@ func TestTheLimitOfADrainCountsFromTheCordonInEveryProcess(t *testing.T) {
 	w.writeNode("pool-0", markLeaving)
 	w.nodeIs("pool-0", true, false)
 	w.restart(func() {
-		w.writeNode("pool-0", `{"metadata":{"annotations":{"`+machinepool.CordonedAnnotation+`":"2020-01-01T00:00:00Z"}}}`)
+		w.writeNode("pool-0", `{"metadata":{"annotations":{"`+contract.DrainStartedAnnotation+`":"2020-01-01T00:00:00Z"}}}`)
 	})
 	w.nodeIs("pool-0", true, true)
+}
+
+func TestTheLimitOfADrainDoesNotCountWhileOthersGoFirst(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{
+		Clock: clock, StatusDelay: -1, Policy: machinepool.Policy{MaxDraining: 1},
+	}})
+	pool := w.poolWith(2, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(3600)}, "spec", "template", "spec", "deletion"))
+	w.says(pool, "Running", 2, 2)
+	w.create(guardedPod("pool-0")...)
+	w.create(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "default"},
+		Spec:       corev1.PodSpec{NodeName: "pool-1", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	})
+	w.writeNode("pool-0", markLeaving)
+	w.nodeIs("pool-0", true, false)
+	w.writeNode("pool-1", markLeaving)
+	w.nodeIs("pool-1", true, false)
+	clock.SetTime(clock.Now().Add(2 * time.Hour))
+	w.change(pool, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"look": "again"}) })
+	w.nodeIs("pool-0", true, true)
+	w.nodeIs("pool-1", true, true)
+	if !slices.ContainsFunc(w.store.Requests(), func(r fake.Request) bool { return r.Subresource == "eviction" && r.Name == "other" }) {
+		t.Error("its time was up before it was drained")
+	}
+}
+
+func TestAPoolWhoseNodesAreNotToBeDrainedHoldsNoInstanceUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{AskForDrain: true}})
+	pool := w.poolWith(2, fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""}))
+	w.says(pool, "Running", 2, 2)
+	for _, node := range w.nodes() {
+		w.create(guardedPodNamed("app-"+node.Name, node.Name)...)
+	}
+	w.change(pool, set(int64(1), "spec", "replicas"))
+	w.says(pool, "Running", 1, 1)
 }
 
 func TestThatANodeWasDrainedIsSaidAgainUntilItIsWritten(t *testing.T) {
@@ -212,6 +252,37 @@ func TestAPausedPoolHasNoPodEvicted(t *testing.T) {
 	if !released.has("release pool-0") {
 		t.Error("what is queued is still evicted")
 	}
+}
+
+func TestAPoolThatIsAnotherControllersNowHasNoPodEvicted(t *testing.T) {
+	t.Parallel()
+	released := &releases{}
+	w := newWorld(t, worldOptions{
+		provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{WatchFilter: "mine"},
+		ports: func(_ ctrl.Manager, ports *machinepool.Ports) {
+			released.Drainer = ports.Workload.Drainer
+			ports.Workload.Drainer = released
+		},
+	})
+	pool := w.poolWith(1, fake.WithLabels(map[string]string{contract.WatchFilterLabel: "mine"}))
+	w.says(pool, "Running", 1, 1)
+	w.create(guardedPod("pool-0")...)
+	w.writeNode("pool-0", markLeaving)
+	w.eventually("the drain", func() string {
+		if !released.has("step pool-0") {
+			return "it has not begun"
+		}
+		return ""
+	})
+	w.change(pool, func(u *unstructured.Unstructured) {
+		u.SetLabels(map[string]string{contract.WatchFilterLabel: "others"})
+	})
+	w.eventually("the release", func() string {
+		if !released.has("release pool-0") {
+			return "what is queued is still evicted"
+		}
+		return ""
+	})
 }
 
 // attached are volumes that are attached until a test says otherwise.

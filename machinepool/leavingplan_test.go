@@ -40,6 +40,13 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 	if diff := cmp.Diff([][]string{nil, {"answers", "drained", "silent"}}, [][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
 		t.Errorf("where nobody drains (-want +got):\n%s", diff)
 	}
+	if len(plan.Release) > 0 {
+		t.Errorf("somebody else may drain them, got %v", names(plan.Release))
+	}
+	facts.Excluded = true
+	if diff := cmp.Diff([]string{"leaves"}, names(planLeaving(facts).Release)); diff != "" {
+		t.Errorf("where nobody shall (-want +got):\n%s", diff)
+	}
 }
 
 func TestADrainBeforeADeletionHasAnEnd(t *testing.T) {

@@ -59,7 +59,7 @@ func (p *pass) createMachines(ctx context.Context, missing []string) error {
 	p.requeue(again)
 	labels, annotations := p.machineMetadata()
 	kubelets := p.kubelets(names)
-	made := make([]bool, len(names))
+	made, there := make([]bool, len(names)), make([]bool, len(names))
 	err := p.each(len(names), func(i int) error {
 		machine, err := p.env.kinds.NewMachine(Seed{
 			Key:    types.NamespacedName{Namespace: p.state.Key.Namespace, Name: names[i]},
@@ -74,7 +74,9 @@ func (p *pass) createMachines(ctx context.Context, missing []string) error {
 		}
 		err = p.env.ports.Client.Create(ctx, obj)
 		if apierrors.IsAlreadyExists(err) {
-			return p.alreadyThere(ctx, names[i])
+			there[i], err = p.alreadyThere(ctx, names[i])
+			there[i] = there[i] && err == nil
+			return err
 		}
 		made[i] = err == nil
 		if err != nil {
@@ -84,9 +86,11 @@ func (p *pass) createMachines(ctx context.Context, missing []string) error {
 	})
 	var told []string
 	for i, name := range names {
+		if made[i] || there[i] {
+			p.mem().made[name] = p.now
+		}
 		if made[i] {
 			told = append(told, name)
-			p.mem().made[name] = p.now
 		}
 	}
 	if len(told) > 0 {

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,6 +65,8 @@ type machineFacts struct {
 	// Kind is that of the InfraMachines.
 	Kind     schema.GroupKind
 	Machines []*contract.MachineState
+	// Asked are those whose deletion was asked for, whether or not the cache shows it.
+	Asked map[types.UID]struct{}
 	// MaxRemediating bounds how many unhealthy Machines are on their way out; negative for no bound.
 	MaxRemediating int
 }
@@ -79,6 +79,12 @@ type machinePlan struct {
 	Orphaned, Replace []*contract.MachineState
 }
 
+// goes reports whether a Machine is on its way out.
+func (f *machineFacts) goes(m *contract.MachineState) bool {
+	_, asked := f.Asked[m.UID]
+	return asked || !m.Deleting.IsZero()
+}
+
 // planMachines: each InfraMachine has one Machine, which it is found by, whatever that is called. A Machine goes when its InfraMachine
 // is gone, and when a health check wants it replaced; which instances go when a pool shrinks the provider says, by deleting Machines.
 // One whose InfraMachine is of another kind, which the provider has made before, stays: nobody has looked for that InfraMachine.
@@ -88,14 +94,14 @@ func planMachines(f machineFacts) machinePlan {
 	going := 0
 	for _, m := range f.Machines {
 		has[m.Infrastructure.Name] = struct{}{}
-		if isUnhealthy(m) && !m.Deleting.IsZero() {
+		if isUnhealthy(m) && f.goes(m) {
 			going++
 		}
 	}
 	for _, m := range f.Machines {
 		_, there := f.Infra[m.Infrastructure.Name]
 		switch {
-		case !m.Deleting.IsZero():
+		case f.goes(m):
 		case !there && m.Infrastructure.GroupKind() != f.Kind:
 		case !there:
 			plan.Orphaned = append(plan.Orphaned, m)
@@ -202,14 +208,14 @@ func (p *pass) actOnMachines(ctx context.Context) error {
 	}
 	facts := machineFacts{
 		Infra: make(map[string]bool, len(m.infra)), Kind: m.gvk.GroupKind(), Machines: m.states,
-		MaxRemediating: p.env.options.Policy.MaxRemediating,
+		Asked: p.mem().asked, MaxRemediating: p.env.options.Policy.MaxRemediating,
 	}
 	for name, obj := range m.infra {
 		facts.Infra[name] = obj.GetDeletionTimestamp() != nil
 	}
 	plan := planMachines(facts)
 	return errors.Join(p.createMachines(ctx, plan.Create), p.syncMachines(ctx), p.deleteOrphaned(ctx, plan.Orphaned),
-		p.deleteMachines(ctx, plan.Replace))
+		p.deleteMachines(ctx, plan.Replace, true))
 }
 
 // machineMetadata are the labels and annotations of the pool's Machines.
@@ -223,19 +229,23 @@ func (p *pass) machineMetadata() (labels, annotations map[string]string) {
 	return labels, p.state.Template.Annotations
 }
 
-// alreadyThere tells a Machine that the cache has yet to show from one of the same name that is somebody else's.
-func (p *pass) alreadyThere(ctx context.Context, name string) error {
+// alreadyThere tells a Machine that the cache has yet to show from one of the same name that is somebody else's. One that somebody has
+// taken the labels from, by which it is found, gets them again.
+func (p *pass) alreadyThere(ctx context.Context, name string) (there bool, err error) {
 	have := &metav1.PartialObjectMetadata{}
 	have.SetGroupVersionKind(p.env.kinds.Machine.GVK)
-	err := p.env.ports.APIReader.Get(ctx, types.NamespacedName{Namespace: p.state.Key.Namespace, Name: name}, have)
+	err = p.env.ports.APIReader.Get(ctx, types.NamespacedName{Namespace: p.state.Key.Namespace, Name: name}, have)
 	if err != nil {
-		return client.IgnoreNotFound(err)
+		return false, client.IgnoreNotFound(err)
 	}
 	if owner := metav1.GetControllerOfNoCopy(have); owner == nil || owner.UID != p.state.UID {
-		return fmt.Errorf("create Machine %s/%s: it exists and is not one of MachinePool %s: delete it, or have the provider name its InfraMachine otherwise",
+		return false, fmt.Errorf("create Machine %s/%s: it exists and is not one of MachinePool %s: delete it, or have the provider name its InfraMachine otherwise",
 			p.state.Key.Namespace, name, p.state.Key.Name)
 	}
-	return nil
+	if labels, annotations := p.machineMetadata(); lacks(have.Labels, labels) {
+		return true, p.giveMetadata(ctx, client.ObjectKeyFromObject(have), have.UID, labels, annotations)
+	}
+	return true, nil
 }
 
 // syncMachines brings labels and annotations of the template to Machines that lack them. It removes none.
@@ -247,20 +257,22 @@ func (p *pass) syncMachines(ctx context.Context) error {
 			due = append(due, m)
 		}
 	}
-	return p.each(len(due), func(i int) error {
-		written := newObject(p.env.kinds.Machine)
-		written.SetNamespace(due[i].Key.Namespace)
-		written.SetName(due[i].Key.Name)
-		metadata := map[string]any{"uid": string(due[i].UID), "labels": labels}
-		if len(annotations) > 0 {
-			metadata["annotations"] = annotations
-		}
-		err := p.env.writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("write Machine %s: %w", due[i].Key, err)
-		}
-		return nil
-	})
+	return p.each(len(due), func(i int) error { return p.giveMetadata(ctx, due[i].Key, due[i].UID, labels, annotations) })
+}
+
+func (p *pass) giveMetadata(ctx context.Context, key types.NamespacedName, uid types.UID, labels, annotations map[string]string) error {
+	written := newObject(p.env.kinds.Machine)
+	written.SetNamespace(key.Namespace)
+	written.SetName(key.Name)
+	metadata := map[string]any{"uid": string(uid), "labels": labels}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	err := p.env.writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write Machine %s: %w", key, err)
+	}
+	return nil
 }
 
 func lacks(have, want map[string]string) bool {
@@ -270,54 +282,4 @@ func lacks(have, want map[string]string) bool {
 		}
 	}
 	return false
-}
-
-// deleteOrphaned deletes Machines whose InfraMachine is gone, so the API server itself says.
-func (p *pass) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineState) error {
-	var gone []*contract.MachineState
-	for _, m := range orphaned {
-		key := types.NamespacedName{Namespace: m.Key.Namespace, Name: m.Infrastructure.Name}
-		confirmed, err := external.ConfirmAbsent(ctx, p.env.ports.APIReader, p.machines.gvk, key)
-		if err != nil {
-			return err
-		}
-		if !confirmed {
-			p.requeue(external.AbsenceRetry)
-			continue
-		}
-		gone = append(gone, m)
-	}
-	return p.deleteMachines(ctx, gone)
-}
-
-// deleteMachines asks for the deletion of Machines, by UID. Whoever leads them drains their Nodes and waits for their hooks.
-func (p *pass) deleteMachines(ctx context.Context, going []*contract.MachineState) error {
-	asked := p.mem().asked
-	going = slices.DeleteFunc(slices.Clone(going), func(m *contract.MachineState) bool {
-		_, already := asked[m.UID]
-		return already || !m.Deleting.IsZero()
-	})
-	done := make([]bool, len(going))
-	err := p.each(len(going), func(i int) error {
-		uid := going[i].UID
-		obj := newObject(p.env.kinds.Machine)
-		obj.SetNamespace(going[i].Key.Namespace)
-		obj.SetName(going[i].Key.Name)
-		err := p.env.ports.Client.Delete(ctx, obj, client.Preconditions{UID: &uid})
-		if apierrors.IsConflict(err) {
-			return errAgain
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete Machine %s: %w", going[i].Key, err)
-		}
-		done[i] = true
-		return nil
-	})
-	for i, m := range going {
-		if done[i] {
-			asked[m.UID] = struct{}{}
-			p.tell(corev1.EventTypeNormal, EventMachineDeleted, "Deleted Machine %s", m.Key.Name)
-		}
-	}
-	return err
 }

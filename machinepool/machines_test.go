@@ -30,16 +30,18 @@ func noEvents(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Re
 }
 
 // guardedPod is a pod on a Node, with a budget that never lets it go.
-func guardedPod(node string) []client.Object {
-	labels := map[string]string{"app": "app"}
+func guardedPod(node string) []client.Object { return guardedPodNamed("app", node) }
+
+func guardedPodNamed(name, node string) []client.Object {
+	labels := map[string]string{"app": name}
 	none := intstr.FromInt32(0)
 	return []client.Object{
 		&corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default", Labels: labels},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: labels},
 			Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 		},
 		&policyv1.PodDisruptionBudget{
-			ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
 			Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &none, Selector: &metav1.LabelSelector{MatchLabels: labels}},
 		},
 	}

@@ -77,6 +77,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, pool contract.Object) 
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	if !r.minds(pool) || (p.deleting() && !slices.Contains(p.state.Finalizers, r.options.Finalizer)) {
+		r.memory.forget(p.state.Key)
 		return reconcile.Result{}, nil // another controller's, or one that we are done with
 	}
 	if r.writer.Behind(pool) {
@@ -85,6 +86,9 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, pool contract.Object) 
 	p.ids, p.replicas = p.state.ProviderIDs, p.state.ObservedReplicas
 	err := p.run(ctx)
 	err = errors.Join(err, p.flush(ctx, err != nil))
+	if p.finished && err == nil {
+		r.memory.forget(p.state.Key)
+	}
 	switch {
 	case err == nil:
 		return reconcile.Result{RequeueAfter: p.again}, nil

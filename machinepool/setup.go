@@ -10,6 +10,7 @@ import (
 	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -111,8 +112,10 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.IndexPools(ctx); err != nil {
 		return err
 	}
+	mine := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.minds(obj) })
+	mine.UpdateFunc = func(e event.UpdateEvent) bool { return r.minds(e.ObjectOld) || r.minds(e.ObjectNew) } // its end too
 	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
-		For(newObject(r.kinds.Pool), ctrlbuilder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.minds(obj) }))).
+		For(newObject(r.kinds.Pool), ctrlbuilder.WithPredicates(mine)).
 		WatchesRawSource(r.tracker)
 	if r.kinds.makesMachines() {
 		builder = builder.Watches(newObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolOfMachine))

@@ -27,8 +27,12 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 	}
 	p.decision = scale.Plan(facts)
 	next := settled.Abandon(p.decision.Abandon)
-	creates := p.decision.Create > 0
+	creates, resumes := p.decision.Create > 0, len(next.Pending) > 0 && len(p.holds) == 0 && facts.Desired.Found()
+	wait := p.mem().waits(p.state.Generation, p.now)
 	switch {
+	case wait > 0 && (creates || resumes):
+		creates = false
+		p.requeue(wait)
 	case creates:
 		naming, err := scale.NewNaming(p.state.UID, p.state.Key.Name, p.state.ClusterName, p.state.MachineNaming)
 		if err != nil {
@@ -41,7 +45,7 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 				p.state.MachineNaming))
 			return nil
 		}
-	case len(next.Pending) > 0 && len(p.holds) == 0 && facts.Desired.Found():
+	case resumes:
 		next, creates = next.Resume(), true
 	}
 	if err := p.writeLedger(ctx, ledger, next); err != nil {
@@ -108,6 +112,9 @@ func (p *pass) letGo(ctx context.Context, ledger, settled scale.Ledger) error {
 	}
 	if err := p.sweep(ctx, next); err != nil {
 		return err
+	}
+	if !p.mem().swept && len(settled.Pending) > 0 { // once: what cannot be watched must not hold a deletion up
+		return nil
 	}
 	return p.removeFinalizer(ctx)
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -27,6 +28,8 @@ type creation struct {
 	resourceVersion string
 	burnt           bool
 	err             error
+	// parts are the kinds of what the Machine was to refer to that are there, or may be: an answer can get lost.
+	parts []schema.GroupVersionKind
 }
 
 // create makes the Machines of the slots that are taken: one, and after each success twice as many at a time. What goes wrong is
@@ -41,6 +44,7 @@ func (p *pass) create(ctx context.Context, ledger scale.Ledger) error {
 	for len(left) > 0 && len(failed) == 0 && ctx.Err() == nil {
 		n := batches.Next(len(left))
 		for _, c := range p.createBatch(ctx, left[:n]) {
+			p.mem().remember(c)
 			switch {
 			case c.err != nil:
 				failed = append(failed, c.err)
@@ -57,6 +61,7 @@ func (p *pass) create(ctx context.Context, ledger scale.Ledger) error {
 		}
 		left = left[n:]
 	}
+	p.mem().tried(len(failed) > 0, p.state.Generation, p.now)
 	if len(names) > 0 {
 		p.tell(corev1.EventTypeNormal, eventCreate, actionCreate, "Created %s", named(names))
 	}
@@ -86,34 +91,51 @@ func (p *pass) createBatch(ctx context.Context, entries []scale.Entry) []creatio
 // createOne makes one Machine with what it refers to. Whatever exists already is judged by its stamp.
 func (p *pass) createOne(ctx context.Context, e scale.Entry) creation {
 	seed := p.seed(e)
-	var own bool
-	var err error
-	if seed.Bootstrap, seed.BootstrapVersion, own, err = p.createPart(ctx, p.templates.bootstrap, e, seed); err != nil || !own {
-		return creation{entry: e, burnt: !own, err: err}
+	c := creation{entry: e}
+	for _, part := range []struct {
+		template external.Object
+		ref      *contract.Ref
+		version  *string
+	}{
+		{p.templates.bootstrap, &seed.Bootstrap, &seed.BootstrapVersion}, {p.templates.infrastructure, &seed.Infrastructure, &seed.InfrastructureVersion},
+	} {
+		var own bool
+		*part.ref, *part.version, own, c.err = p.createPart(ctx, part.template, e, seed)
+		if own && !part.ref.IsZero() {
+			c.parts = append(c.parts, part.ref.GroupKind().WithVersion(*part.version))
+		}
+		if c.err != nil || !own {
+			c.burnt = !own
+			return c
+		}
 	}
-	if seed.Infrastructure, seed.InfrastructureVersion, own, err = p.createPart(ctx, p.templates.infrastructure, e, seed); err != nil || !own {
-		return creation{entry: e, burnt: !own, err: err}
-	}
+	return p.createMachine(ctx, seed, c)
+}
+
+// createMachine makes the Machine of a slot whose parts are there.
+func (p *pass) createMachine(ctx context.Context, seed contract.MachineSeed, c creation) creation {
 	machine, err := p.newMachine(seed)
 	if err != nil {
-		return creation{entry: e, err: err}
+		c.err = err
+		return c
 	}
 	err = p.env.ports.Client.Create(ctx, machine)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		have := newObject(p.env.kinds.Machine)
-		if err := p.there(ctx, have, p.env.kinds.Machine.GVK.Kind, e.Name); err != nil {
-			return creation{entry: e, err: err}
+		if c.err = p.there(ctx, have, p.env.kinds.Machine.GVK.Kind, c.entry.Name); c.err != nil {
+			return c
 		}
-		c := creation{entry: e, burnt: scale.JudgeMachine(have, p.state.UID, e.Slot) != scale.Own}
+		c.burnt = scale.JudgeMachine(have, p.state.UID, c.entry.Slot) != scale.Own
 		if metav1.IsControlledBy(have, p.set) {
 			c.resourceVersion = have.GetResourceVersion()
 		}
-		return c
 	case err != nil:
-		return creation{entry: e, err: fmt.Errorf("create %s %s: %w", p.env.kinds.Machine.GVK.Kind, p.key(e.Name), err)}
+		c.err = fmt.Errorf("create %s %s: %w", p.env.kinds.Machine.GVK.Kind, p.key(c.entry.Name), err)
+	default:
+		c.resourceVersion = machine.GetResourceVersion()
 	}
-	return creation{entry: e, resourceVersion: machine.GetResourceVersion()}
+	return c
 }
 
 // seed is what the set decides about the Machine of a slot.

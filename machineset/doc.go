@@ -24,9 +24,9 @@
 // another one begins a new one.
 //
 // Of a Machine, the bootstrap object is made first, then the infrastructure object, then the Machine itself, all under one name and
-// stamped with the set's UID and a slot. What goes wrong in between is resumed under the same names; what is given up is cleaned
-// up. Something that exists already counts as the set's own only by its stamp, and only while it is not being deleted. Otherwise
-// its slot is never used.
+// stamped with the set's UID and a slot. What goes wrong in between is resumed under the same names, after a second at first and after
+// up to a minute while it goes wrong again, or at once when the set is changed; what is given up is cleaned up. Something that exists
+// already counts as the set's own only by its stamp, and only while it is not being deleted. Otherwise its slot is never used.
 //
 // Before Machines are deleted, the API server itself is asked once whether the set still wants that, whether as many are there as the
 // cache says, and whether the same ones are marked to go first.

@@ -1,14 +1,18 @@
 package machineset_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -150,4 +154,27 @@ func TestASetInDeletionWaitsForItsMachines(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The first pass of a process may be over a set in deletion, which needs no templates: nobody has watched their kinds yet.
+func TestASetInDeletionIsLetGoByAProcessThatHasWatchedNothingYet(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, fake0(), fake.Loops{}).live() // no garbage collector: it would let go of the Machines itself
+	stop := w.run(machineset.Options{})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.has(set, 1)
+	stop()
+	require.NoError(t, w.client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	mgr := w.managerWith(userAgent, ctrl.Options{Cache: cache.Options{ReaderFailOnMissingInformer: true}})
+	_, err := machineset.SetupWithManager(t.Context(), mgr, w.kinds, machineset.Options{})
+	require.NoError(t, err)
+	w.start(mgr)
+	w.eventually("the set to be let go", func() string {
+		if slices.Contains(w.get(set).GetFinalizers(), machineset.Finalizer) {
+			return w.describe(set)
+		}
+		return ""
+	})
+	require.Len(t, w.machines(), 1)
 }

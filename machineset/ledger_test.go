@@ -172,6 +172,14 @@ func TestAControlPlaneThatCannotBeReadKeepsASetFromCreatingOnly(t *testing.T) {
 			w.change(control, func(u *unstructured.Unstructured) {
 				require.NoError(t, unstructured.SetNestedField(u.Object, tc.version, "spec", "version"))
 			})
+			w.eventually("the cache to show the version", func() string { // the set may be shown before its control plane is
+				have := object(plane, "demo")
+				require.NoError(t, mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(have), have))
+				if version, _, _ := unstructured.NestedFieldNoCopy(have.Object, "spec", "version"); version != tc.version {
+					return "it does not"
+				}
+				return ""
+			})
 			w.scale(set, 3)
 			w.conditionSays(set, machineset.ConditionScalingUp, tc.says)
 			w.scale(set, 1)

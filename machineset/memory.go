@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -27,6 +28,59 @@ type recollection struct {
 	statusAt time.Time
 	// swept: what Machines that never came about have left behind was looked for.
 	swept bool
+	// failed is how many attempts to create have failed one after the other, the last of them at failedAt, for this generation of the set.
+	failed           int
+	failedAt         time.Time
+	failedGeneration int64
+	// left are the parts of slots for which no Machine was made, which a cache may have yet to show.
+	left map[int64]leftParts
+}
+
+// leftParts are the parts of one slot: objects of these kinds, under the name of its Machine.
+type leftParts struct {
+	name  string
+	kinds []schema.GroupVersionKind
+}
+
+// remember keeps which parts of a slot are there without a Machine.
+func (r *recollection) remember(c creation) {
+	delete(r.left, c.entry.Slot)
+	if len(c.parts) == 0 || (c.err == nil && !c.burnt) {
+		return
+	}
+	if r.left == nil {
+		r.left = map[int64]leftParts{}
+	}
+	r.left[c.entry.Slot] = leftParts{c.entry.Name, c.parts}
+}
+
+// maxPatience bounds how long a set waits before it tries again to create.
+const maxPatience = time.Minute
+
+// patience is for how long a set waits after so many attempts to create that have failed one after the other.
+func patience(failed int) time.Duration {
+	if failed <= 0 {
+		return 0
+	}
+	return min(conflictRetry<<min(failed-1, 10), maxPatience)
+}
+
+// tried remembers what came of an attempt to create.
+func (r *recollection) tried(failed bool, generation int64, now time.Time) {
+	if !failed {
+		r.failed = 0
+		return
+	}
+	r.failed, r.failedAt, r.failedGeneration = r.failed+1, now, generation
+}
+
+// waits is for how long nothing is created after what has failed; a set that was changed does not wait. Every attempt writes the ledger,
+// and that event would wake the set at once: without this it would never rest while creations are refused.
+func (r *recollection) waits(generation int64, now time.Time) time.Duration {
+	if r.failed == 0 || generation != r.failedGeneration || now.Before(r.failedAt) {
+		return 0
+	}
+	return max(r.failedAt.Add(patience(r.failed)).Sub(now), 0)
 }
 
 // known is a Machine that was read, and what it was found to be in step with.

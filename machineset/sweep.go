@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,10 @@ func (p *pass) sweep(ctx context.Context, ledger scale.Ledger) error {
 
 // sweepKind returns false when the kind could not be looked at yet.
 func (p *pass) sweepKind(ctx context.Context, gk schema.GroupKind, ledger scale.Ledger) (bool, error) {
+	if synced, err := p.env.tracker.Ensure(ctx, external.CRDMetadata(), p.state.Key); err != nil || !synced {
+		p.requeue(external.UnsyncedRetry)
+		return false, err
+	}
 	resolved, err := p.env.tracker.Contract(ctx, gk)
 	if _, mended := external.KindProblem(err); mended {
 		return true, nil // without its kind there are no objects
@@ -72,7 +77,34 @@ func (p *pass) sweepKind(ctx context.Context, gk schema.GroupKind, ledger scale.
 			errs = append(errs, p.removePart(ctx, &list.Items[i]))
 		}
 	}
-	return true, errors.Join(errs...)
+	return true, errors.Join(append(errs, p.sweepLeft(ctx, gvk, ledger))...)
+}
+
+// sweepLeft looks, at the API server itself, for the parts that this process has made a moment ago: the list may be older.
+func (p *pass) sweepLeft(ctx context.Context, gvk schema.GroupVersionKind, ledger scale.Ledger) error {
+	left := p.mem().left
+	for _, slot := range slices.Sorted(maps.Keys(left)) {
+		parts := left[slot]
+		at := slices.Index(parts.kinds, gvk)
+		if at < 0 || slices.ContainsFunc(ledger.Pending, func(e scale.Entry) bool { return e.Slot == slot }) {
+			continue
+		}
+		have := &unstructured.Unstructured{}
+		have.SetGroupVersionKind(gvk)
+		err := p.env.ports.APIReader.Get(ctx, p.key(parts.name), have)
+		if err == nil && p.leftOver(have, ledger) {
+			err = p.removePart(ctx, have)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("%s %s was made for no Machine: %w", gvk.Kind, p.key(parts.name), err)
+		}
+		if parts.kinds = slices.Delete(slices.Clone(parts.kinds), at, at+1); len(parts.kinds) == 0 {
+			delete(left, slot)
+		} else {
+			left[slot] = parts
+		}
+	}
+	return nil
 }
 
 // leftOver reports whether an object was made for a slot of this set that no Machine will ever have.

@@ -87,10 +87,14 @@ func (w *world) live() *world {
 
 func (w *world) manager(agent string) ctrl.Manager {
 	w.t.Helper()
-	options := w.store.ManagerOptions(ctrl.Options{
-		Logger:     logr.Discard(),
-		Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 4},
-	})
+	return w.managerWith(agent, ctrl.Options{})
+}
+
+func (w *world) managerWith(agent string, options ctrl.Options) ctrl.Manager {
+	w.t.Helper()
+	options.Logger = logr.Discard()
+	options.Controller = config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 4}
+	options = w.store.ManagerOptions(options)
 	rest := w.store.RESTConfig()
 	rest.UserAgent = agent
 	mgr, err := ctrl.NewManager(rest, options)

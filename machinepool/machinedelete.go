@@ -1,0 +1,118 @@
+package machinepool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+)
+
+// deleteAllMachines has the Machines of single instances go first, so that their Nodes are drained and their hooks are waited for.
+func (p *pass) deleteAllMachines(ctx context.Context) (bool, error) {
+	if p.machines == nil {
+		return true, nil
+	}
+	if len(p.machines.states) == 0 {
+		return p.confirmNoMachines(ctx)
+	}
+	names := make([]string, 0, len(p.machines.states))
+	for _, m := range p.machines.states {
+		names = append(names, m.Key.Name)
+	}
+	p.waits(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+named(names))
+	return false, p.deleteMachines(ctx, p.machines.states, false)
+}
+
+// confirmNoMachines asks the API server itself, before the instances go: a cache may have yet to show Machines, and does not find those
+// that somebody has taken the labels of the pool from. They are deleted all the same.
+func (p *pass) confirmNoMachines(ctx context.Context) (bool, error) {
+	if p.infrastructure.Presence != external.Present || p.isGoing(p.infrastructure) || (p.infraRead && p.machineKind == "") {
+		return true, nil // it is too late for them, or there are none
+	}
+	list, gvk := &metav1.PartialObjectMetadataList{}, p.env.kinds.Machine.GVK
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := p.env.ports.APIReader.List(ctx, list, client.InNamespace(p.state.Key.Namespace)); err != nil {
+		return false, fmt.Errorf("list Machines of %s: %w", p.state.Key, err)
+	}
+	var left []*contract.MachineState
+	for i := range list.Items {
+		if owner := metav1.GetControllerOfNoCopy(&list.Items[i]); owner != nil && owner.UID == p.state.UID {
+			left = append(left, &contract.MachineState{Metadata: metadataOf(&list.Items[i])})
+		}
+	}
+	if len(left) == 0 {
+		return true, nil
+	}
+	p.waits(ReasonWaitingForMachineDeletion, fmt.Sprintf("Waiting for %d Machines to be deleted", len(left)))
+	p.requeue(claimedRetry) // a safety net: their events wake the pool that controls them
+	return false, p.deleteMachines(ctx, left, false)
+}
+
+// deleteOrphaned deletes Machines whose InfraMachine is gone, so the API server itself says. One that only lacks the labels by which a pool
+// lists them is there.
+func (p *pass) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineState) error {
+	var gone []*contract.MachineState
+	for _, m := range orphaned {
+		key := types.NamespacedName{Namespace: m.Key.Namespace, Name: m.Infrastructure.Name}
+		unlabelled := &unstructured.Unstructured{}
+		unlabelled.SetGroupVersionKind(p.machines.gvk)
+		if err := p.env.ports.Cache.Get(ctx, key, unlabelled, client.UnsafeDisableDeepCopy); err == nil {
+			continue
+		}
+		confirmed, err := external.ConfirmAbsent(ctx, p.env.ports.APIReader, p.machines.gvk, key)
+		if err != nil {
+			return err
+		}
+		if !confirmed {
+			p.requeue(external.AbsenceRetry)
+			continue
+		}
+		gone = append(gone, m)
+	}
+	return p.deleteMachines(ctx, gone, false)
+}
+
+// deleteMachines asks for the deletion of Machines, by UID. Whoever leads them drains their Nodes and waits for their hooks. asRead: only
+// while they are as they were read, because one that was unhealthy may have recovered.
+func (p *pass) deleteMachines(ctx context.Context, going []*contract.MachineState, asRead bool) error {
+	asked := p.mem().asked
+	going = slices.DeleteFunc(slices.Clone(going), func(m *contract.MachineState) bool {
+		_, already := asked[m.UID]
+		return already || !m.Deleting.IsZero()
+	})
+	done := make([]bool, len(going))
+	err := p.each(len(going), func(i int) error {
+		only := client.Preconditions{UID: &going[i].UID}
+		if asRead {
+			only.ResourceVersion = new(p.machines.objects[going[i].UID].GetResourceVersion())
+		}
+		obj := newObject(p.env.kinds.Machine)
+		obj.SetNamespace(going[i].Key.Namespace)
+		obj.SetName(going[i].Key.Name)
+		err := p.env.ports.Client.Delete(ctx, obj, only)
+		if apierrors.IsConflict(err) {
+			return errAgain
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete Machine %s: %w", going[i].Key, err)
+		}
+		done[i] = true
+		return nil
+	})
+	for i, m := range going {
+		if done[i] {
+			asked[m.UID] = struct{}{}
+			p.tell(corev1.EventTypeNormal, EventMachineDeleted, "Deleted Machine %s", m.Key.Name)
+		}
+	}
+	return err
+}

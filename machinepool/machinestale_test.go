@@ -1,0 +1,171 @@
+package machinepool_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machinepool"
+)
+
+// hasMachines waits until there are so many Machines.
+func (w *world) hasMachines(n int) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("%d Machines", n), func() string {
+		if have := len(w.machines()); have != n {
+			return fmt.Sprintf("there are %d", have)
+		}
+		return ""
+	})
+}
+
+// isSeen waits until a pass has seen a pool as it is now.
+func (w *world) isSeen(pool *unstructured.Unstructured) {
+	w.t.Helper()
+	w.eventually("the pool was looked at", func() string {
+		fresh := w.get(pool)
+		if seen, _, _ := unstructured.NestedInt64(fresh.Object, "status", "observedGeneration"); seen != fresh.GetGeneration() {
+			return "it was not"
+		}
+		return ""
+	})
+}
+
+func TestAMachineWhoseCreationWasNotAnsweredIsNotMadeAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	machinesLate := func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
+		return map[bool]time.Duration{true: 5 * time.Second}[kind == fake.MachineGVK().GroupKind()]
+	}
+	creation := func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == "Machine"
+	}
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}, lag: machinesLate})
+	w.store.LoseNext(creation)
+	pool := w.poolWith(1)
+	w.eventually("it is found to be there", func() string {
+		refused := w.store.CountRequests(func(r fake.Request) bool { return creation(r) && r.Code == http.StatusConflict })
+		return map[bool]string{true: "not yet"}[refused == 0]
+	})
+	for _, label := range []string{"a", "b", "c", "d"} { // passes while the cache does not show it
+		w.change(pool, func(u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(u.Object, label, "spec", "template", "metadata", "labels", "node.cluster.x-k8s.io/some")
+		})
+		w.isSeen(pool)
+	}
+	w.hasMachines(1)
+	if n := w.store.CountRequests(creation); n > 2 {
+		t.Errorf("%d creations, want the one that was lost and the one that found it", n)
+	}
+}
+
+func TestAMachineThatLostTheLabelOfItsPoolGetsItBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	w.poolWith(1)
+	w.hasMachines(1)
+	m := w.machines()[0]
+	w.isQuiet()
+	w.change(&m, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	w.eventually("the label", func() string {
+		return map[bool]string{true: "there is none"}[w.get(&m).GetLabels()[contract.PoolNameLabel] != "pool"]
+	})
+}
+
+func TestAnInfraMachineThatLostItsLabelsIsNotLookedForAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(1)
+	w.hasMachines(1)
+	w.isQuiet()
+	w.change(fake.InfraMachine(contract.V1Beta2, "pool-0"), func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	for _, label := range []string{"a", "b"} { // passes that see that
+		w.change(pool, func(u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(u.Object, label, "spec", "template", "metadata", "labels", "node.cluster.x-k8s.io/some")
+		})
+		w.isSeen(pool)
+	}
+	if n := w.store.CountRequests(func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.Verb == "get" && r.GVK.Kind == "FakeMachine"
+	}); n > 0 {
+		t.Errorf("the API server was asked %d times for what the cache has", n)
+	}
+	w.hasMachines(1)
+}
+
+// The first list of a process may be older than what the one before it has seen, and a Machine without its labels is in no list.
+func TestAMachineThatNoCacheShowsGoesBeforeTheInstances(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(1)
+	w.hasMachines(1)
+	held := w.machines()[0]
+	w.restart(func() {
+		w.change(&held, func(u *unstructured.Unstructured) {
+			u.SetLabels(nil)
+			u.SetFinalizers([]string{"test.machinist.dev/hook"})
+		})
+		require.NoError(t, w.client.Delete(t.Context(), pool))
+	})
+	w.eventually("the Machine is on its way out", func() string {
+		return map[bool]string{true: "it is not"}[w.get(&held).GetDeletionTimestamp() == nil]
+	})
+	w.conditionIs(pool, "Deleting", machinepool.ReasonWaitingForMachineDeletion)
+	if infra := w.get(fake.InfraMachinePool(contract.V1Beta2, "pool")); infra == nil || infra.GetDeletionTimestamp() != nil {
+		t.Error("the instances go before it was drained")
+	}
+	w.change(&held, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"))
+}
+
+// recovery has something happen right before the first Machine is deleted.
+type recovery struct {
+	client.Client
+	meanwhile func()
+}
+
+func (r recovery) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	if obj.GetObjectKind().GroupVersionKind().Kind == "Machine" {
+		r.meanwhile()
+	}
+	return r.Client.Delete(ctx, obj, opts...)
+}
+
+func TestAMachineThatRecoveredIsNotReplacedOnAnOldRead(t *testing.T) {
+	t.Parallel()
+	var w *world
+	recovers := sync.OnceFunc(func() {
+		w.lead(&w.machines()[0], is("HealthCheckSucceeded", "True"), is("OwnerRemediated", "True"))
+	})
+	w = newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}, ports: func(_ ctrl.Manager, ports *machinepool.Ports) {
+		ports.Client = recovery{ports.Client, recovers}
+	}})
+	pool := w.poolWith(1)
+	w.hasMachines(1)
+	m := w.machines()[0]
+	w.lead(&m, is("HealthCheckSucceeded", "False"), is("OwnerRemediated", "False"))
+	w.eventually("it recovers", func() string {
+		fresh := w.get(&m)
+		if fresh == nil {
+			return "it is gone"
+		}
+		return map[bool]string{true: "not yet"}[conditionOf(fresh, "HealthCheckSucceeded").Status != metav1.ConditionTrue]
+	})
+	w.conditionIs(pool, machinepool.ConditionRemediating, machinepool.ReasonNotRemediating)
+	w.isQuiet()
+	if fresh := w.get(&m); fresh == nil || fresh.GetUID() != m.GetUID() || fresh.GetDeletionTimestamp() != nil {
+		t.Error("it was deleted")
+	}
+}

@@ -1,0 +1,83 @@
+package machineset_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+)
+
+// Every attempt to create writes the ledger of the set, and the event of that write wakes the set again.
+func TestASetWhoseCreationsAreRefusedWaitsBeforeItTriesAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", nil)
+	attempt := func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
+	}
+	mend := w.store.Inject(fake.Fault{Err: refused, Times: -1, Match: attempt})
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	w.run(machineset.Options{Clock: clock, StatusDelay: -1})
+	set := w.set("workers", 3)
+	w.create(set)
+	attempts := func(want int) {
+		w.eventually("an attempt", func() string {
+			if w.store.CountRequests(attempt) < want {
+				return "there was none"
+			}
+			return ""
+		})
+		for _, paused := range []bool{true, false} { // passes that come after it
+			w.change(set, func(u *unstructured.Unstructured) {
+				annotations := u.GetAnnotations()
+				delete(annotations, contract.PausedAnnotation)
+				if paused {
+					annotations[contract.PausedAnnotation] = ""
+				}
+				u.SetAnnotations(annotations)
+			})
+			reason := map[bool]string{true: machineset.ReasonPaused, false: machineset.ReasonNotPaused}[paused]
+			w.eventually("to be "+reason, func() string {
+				if c := w.condition(set, machineset.ConditionPaused); c.Reason != reason {
+					return "it is " + c.Reason
+				}
+				return ""
+			})
+		}
+		require.Equal(t, want, w.store.CountRequests(attempt), "attempts to create")
+	}
+	attempts(1)
+	clock.SetTime(clock.Now().Add(time.Second))
+	attempts(2)
+	mend()
+	clock.SetTime(clock.Now().Add(time.Minute))
+	w.has(set, 3)
+}
+
+func TestASetThatWasChangedTriesToCreateAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	attempt := func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
+	}
+	w.store.FailNext(attempt, apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", nil))
+	w.run(machineset.Options{Clock: clocktesting.NewFakePassiveClock(time.Now()), StatusDelay: -1})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.eventually("an attempt", func() string {
+		if w.store.CountRequests(attempt) == 0 {
+			return "there was none"
+		}
+		return ""
+	})
+	w.scale(set, 2)
+	w.has(set, 2)
+}
