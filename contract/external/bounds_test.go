@@ -4,31 +4,37 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// deserted is a server, and a cache, without objects.
+// deserted is a server, and a cache, without objects until somebody settles.
 type deserted struct {
 	cache.Cache
 
-	asked int
+	asked   int
+	settled bool
 }
 
 func (d *deserted) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	d.asked++
+	if d.settled {
+		return nil
+	}
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, key.Name)
 }
 
 func TestClustersThatNeverComeBackAreNotRememberedForEver(t *testing.T) {
 	server := &deserted{}
-	c, err := NewClusters(server, server, ClusterOptions{})
+	c, err := NewClusters(server, server, ClusterOptions{Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))})
 	require.NoError(t, err)
 	look := func(name string) {
 		view, err := c.missing(t.Context(), types.NamespacedName{Name: name}, ClusterView{Presence: Unread})
@@ -41,6 +47,24 @@ func TestClustersThatNeverComeBackAreNotRememberedForEver(t *testing.T) {
 	}
 	require.Equal(t, 5*maxAbsent, server.asked, "each is asked for once")
 	require.LessOrEqual(t, len(c.absent), maxAbsent)
+}
+
+// A watch may be broken while everything else works: then no event tells that a Cluster has come, which was restored for example.
+func TestAClusterIsNotTakenForAbsentLongAfterTheAPIServerSaidSo(t *testing.T) {
+	server, now := &deserted{}, clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	c, err := NewClusters(server, server, ClusterOptions{Clock: now})
+	require.NoError(t, err)
+	look := func() Presence {
+		view, err := c.missing(t.Context(), types.NamespacedName{Name: "demo"}, ClusterView{Presence: Unread})
+		require.NoError(t, err)
+		return view.Presence
+	}
+	require.Equal(t, Absent, look())
+	require.Equal(t, Absent, look())
+	require.Equal(t, 1, server.asked)
+	server.settled = true
+	now.SetTime(now.Now().Add(absentFor))
+	require.Equal(t, Unread, look(), "it is there, and its event has yet to come")
 }
 
 // MachineDrainRules select Clusters by their labels: a drain that waits for such a rule has no other event.

@@ -45,8 +45,8 @@ type Clusters struct {
 	since    time.Time      // when the kind was first looked for
 	refused  error          // why the kind was not found, until lookAgain
 	again    time.Time
-	events   uint64 // how many Clusters came and went
-	absent   map[types.NamespacedName]struct{}
+	events   uint64                             // how many Clusters came and went
+	absent   map[types.NamespacedName]time.Time // when the API server said so
 	waiting  map[types.NamespacedName]struct{}
 	sinks    map[*clusterSink]struct{}
 }
@@ -76,7 +76,7 @@ func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*
 	return &Clusters{
 		gvk:    schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(options.Version), Kind: "Cluster"},
 		layout: layout, cache: c, reader: reader, clock: options.Clock,
-		absent: map[types.NamespacedName]struct{}{}, waiting: map[types.NamespacedName]struct{}{}, sinks: map[*clusterSink]struct{}{},
+		absent: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]struct{}{}, sinks: map[*clusterSink]struct{}{},
 	}, nil
 }
 
@@ -85,7 +85,7 @@ func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*
 const unsyncedGrace = 30 * time.Second
 
 // Of says what is known of a Cluster. It reads the cache and waits for nothing; only of a Cluster that the cache does not have is
-// the API server asked, once until Clusters come or go. What cannot be read is Unread, with a Problem when a person can do
+// the API server asked, again a moment later if it is still not there. What cannot be read is Unread, with a Problem when a person can do
 // something about it. An error is one of the API server or of the cache.
 func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterView, error) {
 	view := ClusterView{Presence: Unread, GVK: c.gvk}
@@ -129,16 +129,22 @@ func (c *Clusters) read(obj *unstructured.Unstructured, into *contract.ClusterSt
 	return Problem{}
 }
 
-// maxAbsent bounds how many Clusters that do not exist are remembered: most never come back. Forgetting one costs a request.
-const maxAbsent = 1000
+const (
+	// maxAbsent bounds how many Clusters that do not exist are remembered: most never come back. Forgetting one costs a request.
+	maxAbsent = 1000
+	// absentFor is for how long one is taken for absent because the API server said so. Its event would say that it has come, but
+	// a watch may be broken, and without a Cluster Nodes are not drained.
+	absentFor = 10 * time.Second
+)
 
-// missing makes sure that a Cluster is gone, and remembers it until it comes.
+// missing makes sure that a Cluster is gone, and remembers it for a moment, or until it comes.
 func (c *Clusters) missing(ctx context.Context, key types.NamespacedName, view ClusterView) (ClusterView, error) {
 	c.mu.Lock()
-	_, known := c.absent[key]
+	at, known := c.absent[key]
 	before := c.events
 	c.mu.Unlock()
-	if known {
+	asked := c.clock.Now()
+	if passed := asked.Sub(at); known && passed >= 0 && passed < absentFor {
 		view.Presence = Absent
 		return view, nil
 	}
@@ -153,7 +159,7 @@ func (c *Clusters) missing(ctx context.Context, key types.NamespacedName, view C
 		if len(c.absent) >= maxAbsent {
 			clear(c.absent)
 		}
-		c.absent[key] = struct{}{}
+		c.absent[key] = asked
 	}
 	view.Presence = Absent
 	return view, nil

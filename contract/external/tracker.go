@@ -3,11 +3,14 @@ package external
 import (
 	"context"
 	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -27,11 +30,19 @@ type Tracker struct {
 	cache cache.Cache
 	wakes Mapper
 	name  string
+	clock clock.PassiveClock
 
-	mu    sync.Mutex
-	kinds map[string]*watched
-	ctx   context.Context //nolint:containedctx // the life of the source: informers' handlers have no context of their own
-	queue queue
+	mu      sync.Mutex
+	kinds   map[string]*watched
+	refused map[string]refusal
+	ctx     context.Context //nolint:containedctx // the life of the source: informers' handlers have no context of their own
+	queue   queue
+}
+
+// refusal is why a kind is not served, for a while: every look costs a request, and all discovery of the process waits for it.
+type refusal struct {
+	err   error
+	until time.Time
 }
 
 type watched struct {
@@ -41,7 +52,9 @@ type watched struct {
 
 // NewTracker returns a Tracker that reads through a cache and wakes whom mapper names. Name names it in logs. It makes no request.
 func NewTracker(c cache.Cache, mapper Mapper, name string) *Tracker {
-	return &Tracker{cache: c, wakes: mapper, name: name, kinds: map[string]*watched{}}
+	return &Tracker{
+		cache: c, wakes: mapper, name: name, clock: clock.RealClock{}, kinds: map[string]*watched{}, refused: map[string]refusal{},
+	}
 }
 
 // Start implements controller-runtime's Source. It does not block.
@@ -60,14 +73,18 @@ func (t *Tracker) String() string { return t.name }
 
 // Ensure watches the kind of obj, by its GVK, and reports whether its first list is here. If it is not, the one who asks is woken
 // when it comes. It makes no request but discovery, and that only for a kind it has not seen; of a kind that is not
-// served the error matches meta.IsNoMatchError.
+// served the error matches meta.IsNoMatchError, and it is looked for again once in a while, however many ask, or when a
+// CustomResourceDefinition changes.
 func (t *Tracker) Ensure(ctx context.Context, obj client.Object, asks types.NamespacedName) (synced bool, err error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	id := gvk.String()
 	t.mu.Lock()
-	known := t.kinds[id]
+	known, refused := t.kinds[id], t.refused[id]
 	t.mu.Unlock()
 	if known == nil {
+		if refused.err != nil && t.clock.Now().Before(refused.until) {
+			return false, refused.err
+		}
 		if known, err = t.add(ctx, id, obj); err != nil {
 			return false, err
 		}
@@ -83,11 +100,15 @@ func (t *Tracker) Ensure(ctx context.Context, obj client.Object, asks types.Name
 
 func (t *Tracker) add(ctx context.Context, id string, obj client.Object) (*watched, error) {
 	informer, err := t.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false)) // may ask discovery: not under the lock
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if meta.IsNoMatchError(err) {
+		t.refused[id] = refusal{err, t.clock.Now().Add(NotServedRetry)}
+	}
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	delete(t.refused, id)
 	if known := t.kinds[id]; known != nil {
 		return known, nil
 	}
@@ -134,6 +155,9 @@ func EventObject(raw any) (client.Object, bool) {
 func (t *Tracker) wake(kind, obj client.Object) {
 	t.mu.Lock()
 	ctx, q := t.ctx, t.queue
+	if kind.GetObjectKind().GroupVersionKind() == CRDGVK() {
+		clear(t.refused)
+	}
 	t.mu.Unlock()
 	if q == nil {
 		return

@@ -73,6 +73,7 @@ func Drain(ctx context.Context, cfg Config, opts DrainOptions, nodes ...string) 
 	if err != nil {
 		return nil, err
 	}
+	r.impatient = true
 	d := &drains{runner: r, opts: opts}
 	if opts.Timeout > 0 {
 		d.until = r.cfg.Clock.Now().Add(opts.Timeout)

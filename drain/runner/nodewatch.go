@@ -172,7 +172,9 @@ func (l *nodeListWatch) open(ctx context.Context, opts metav1.ListOptions) (watc
 		l.report(ctx, fmt.Errorf("watch: %w", err))
 		return nil, err
 	}
-	l.watch.reached()
+	if opts.SendInitialEvents == nil || !*opts.SendInitialEvents { // what is there is yet to be told, and then replaces the store
+		l.watch.reached()
+	}
 	return w, nil
 }
 

@@ -29,10 +29,13 @@ type Runner struct {
 	budgets       map[types.NamespacedName]*budgetState
 	sinks         map[*sink]struct{}
 	budgetsSynced func() bool // nil without Informers or before Start
+	budgetsErr    error       // why budgets cannot be watched
 	inFlight      int
 	limit         int // of requests under way: halved when throttled, grows again with success
 	paused        pause
 	rate          bucket
+
+	impatient bool // Start fails when budgets cannot be watched: somebody waits for it
 }
 
 // nodeState is what the Runner remembers about a draining Node; all of it may be lost at any time.
@@ -122,8 +125,8 @@ func New(cfg Config) (*Runner, error) {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: only the leader evicts.
 func (r *Runner) NeedLeaderElection() bool { return true }
 
-// Start evicts what Steps queue until ctx ends, and returns when the requests under way have ended too. It implements
-// manager.Runnable and can be called once.
+// Start evicts what Steps queue until ctx ends, and returns when the requests under way have ended too. While the server cannot be
+// asked how to watch budgets, Steps say so, and it is asked again. It implements manager.Runnable and can be called once.
 func (r *Runner) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -136,7 +139,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	r.mu.Unlock()
 
 	stopWatching, err := r.watchBudgets(ctx)
-	if err != nil {
+	if err != nil && r.impatient {
 		return fmt.Errorf("start drain runner: %w", err)
 	}
 	defer stopWatching()
@@ -145,6 +148,9 @@ func (r *Runner) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
+	if err != nil {
+		running.Go(func() { r.watchBudgetsLater(ctx, err) })
+	}
 	sourceEnded := make(chan error, 2)
 	if r.cfg.Volumes != nil {
 		running.Go(func() { sourceEnded <- r.cfg.Volumes.Run(ctx, r.volumeChanged) })

@@ -105,8 +105,11 @@ func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policy
 	}
 	if r.cfg.Informers != nil {
 		r.mu.Lock()
-		hasSynced := r.budgetsSynced
+		hasSynced, err := r.budgetsSynced, r.budgetsErr
 		r.mu.Unlock()
+		if err != nil {
+			return nil, false, err
+		}
 		if hasSynced == nil || !hasSynced() {
 			return nil, false, nil
 		}

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -68,14 +69,14 @@ func (r *Runner) wakeWaitersLocked(budget types.NamespacedName) {
 	}
 }
 
-// watchBudgets wakes owners when a budget that they wait for changes. It does not wait for the informer.
+// watchBudgets wakes owners when a budget that they wait for changes. It does not wait for the informer. stop is never nil.
 func (r *Runner) watchBudgets(ctx context.Context) (stop func(), err error) {
 	if r.cfg.Informers == nil {
 		return func() {}, nil
 	}
 	informer, err := r.cfg.Informers.GetInformer(ctx, &policyv1.PodDisruptionBudget{}, cache.BlockUntilSynced(false))
 	if err != nil {
-		return nil, fmt.Errorf("informer of PodDisruptionBudgets: %w", err)
+		return func() {}, fmt.Errorf("informer of PodDisruptionBudgets: %w", err)
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: r.budgetChanged,
@@ -90,12 +91,38 @@ func (r *Runner) watchBudgets(ctx context.Context) (stop func(), err error) {
 		DeleteFunc: r.budgetChanged,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("informer of PodDisruptionBudgets: %w", err)
+		return func() {}, fmt.Errorf("informer of PodDisruptionBudgets: %w", err)
 	}
 	r.mu.Lock()
 	r.budgetsSynced = informer.HasSynced
 	r.mu.Unlock()
 	return func() { _ = informer.RemoveEventHandler(registration) }, nil
+}
+
+// watchBudgetsLater tries again until ctx ends, because a server that cannot be asked now which kinds it serves will answer: a Runner
+// lives as long as the connection to its cluster.
+func (r *Runner) watchBudgetsLater(ctx context.Context, err error) {
+	const longest = 30 * time.Second
+	stop := func() {}
+	for pause := time.Second; err != nil; pause = min(2*pause, longest) {
+		r.mu.Lock()
+		r.budgetsErr = err
+		r.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.cfg.Clock.After(pause):
+		}
+		stop, err = r.watchBudgets(ctx)
+	}
+	defer stop()
+	r.mu.Lock()
+	r.budgetsErr = nil
+	for _, node := range r.ring {
+		r.wakeLocked(node)
+	}
+	r.mu.Unlock()
+	<-ctx.Done()
 }
 
 func (r *Runner) budgetChanged(obj any) {

@@ -29,7 +29,8 @@ type Target struct {
 }
 
 // Notifier is an Access that tells when a target changes. Without it, targets are asked for again whenever a connection is
-// lost or refused, and a change of credentials that still work goes unnoticed.
+// lost or refused, and every five minutes where the target is Running; a change of credentials that still work goes unnoticed.
+// With it they are asked for every five minutes while a connection is lost, should an event have been missed.
 type Notifier interface {
 	// Notify is called once, before the first Target, and returns without waiting for events. It calls changed until ctx
 	// ends, never before it returns an error. gone means that the cluster that was there is not there any more, even if

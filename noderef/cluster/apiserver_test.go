@@ -161,6 +161,14 @@ func (s *apiServer) put(name string) {
 	s.emitLocked(verb, node)
 }
 
+// rewind takes the server's data back to a backup in which there is one Node. It has no watches, so the server must be stopped.
+func (s *apiServer) rewind(rv int, name string) {
+	s.mu.Lock()
+	s.rv, s.nodes, s.events = rv-1, map[string]*corev1.Node{}, nil
+	s.mu.Unlock()
+	s.put(name)
+}
+
 // bookmark sends a bookmark to every watch.
 func (s *apiServer) bookmark() {
 	s.mu.Lock()
@@ -184,6 +192,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	line := r.Method + " " + r.URL.Path
 	if r.URL.Query().Get("watch") != "" {
 		line = "WATCH " + r.URL.Path
+	}
+	if r.URL.Query().Get("limit") == "1" {
+		line = "PEEK " + r.URL.Path
 	}
 	s.mu.Lock()
 	s.requests = append(s.requests, line)
@@ -234,7 +245,7 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request, line string) 
 		})
 	case line == "WATCH /api/v1/nodes":
 		s.watch(w, r)
-	case line == "GET /api/v1/nodes":
+	case line == "GET /api/v1/nodes", line == "PEEK /api/v1/nodes":
 		list := &corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}}
 		s.mu.Lock()
 		list.ResourceVersion = strconv.Itoa(s.rv)

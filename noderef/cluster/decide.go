@@ -27,6 +27,8 @@ type facts struct {
 	Troubled bool
 	// Foreign means that somebody else runs the cluster: it is not probed.
 	Foreign bool
+	// LookAt is when the target is looked at again although nothing has happened; zero is never.
+	LookAt time.Time
 	// RetryAt is the end of the pause after a failure.
 	RetryAt time.Time
 	// Seen is when something was last heard, Probed when the server was last asked.
@@ -68,8 +70,11 @@ func decide(f facts, silence, idle time.Duration) (action, time.Time) {
 		}
 		plans = append(plans, plan{next, f.RetryAt})
 	case linked:
-		if f.Changed {
+		switch {
+		case f.Changed:
 			plans = append(plans, plan{replace, f.RetryAt})
+		case !f.LookAt.IsZero():
+			plans = append(plans, plan{replace, f.LookAt})
 		}
 		if !f.Foreign {
 			due := f.Seen.Add(silence)

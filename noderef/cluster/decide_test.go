@@ -49,6 +49,10 @@ func TestWhatIsDueIsDoneAndTheRestWaited(t *testing.T) {
 			facts{Asked: ago(time.Minute), Phase: linked, Foreign: true}, pause, 9 * time.Minute},
 		"somebody else's cluster that is held needs nothing at all": {
 			facts{Asked: ago(time.Hour), Held: true, Phase: linked, Foreign: true}, pause, -1},
+		"it is looked up again where nobody tells of another one": {
+			facts{Asked: now, Phase: linked, Foreign: true, LookAt: now}, replace, 0},
+		"and waited for until then": {
+			facts{Asked: now, Phase: linked, Foreign: true, LookAt: now.Add(time.Minute)}, pause, time.Minute},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

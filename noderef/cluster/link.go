@@ -18,9 +18,10 @@ type link[T any] struct {
 	poked    chan struct{}
 
 	// Of the goroutine.
-	backoff *backoff
-	retryAt time.Time
-	changed bool // the target has to be looked at again
+	backoff  *backoff
+	retryAt  time.Time
+	changed  bool      // the target has to be looked at again
+	lookedAt time.Time // when it was
 
 	cancel context.CancelFunc // guarded by the mu of Clusters; nil before the launch
 
@@ -119,6 +120,9 @@ func (l *link[T]) facts() facts {
 	if s != nil {
 		f.Foreign, f.Probed = s.wire == nil, s.probed
 		f.Troubled = s.wire != nil && s.wire.troubled.Load() != nil
+		if f.Foreign && !l.clusters.notified { // who runs it may have put another one in its place
+			f.LookAt = l.lookedAt.Add(hopeless)
+		}
 	}
 	return f
 }
@@ -143,6 +147,7 @@ func (l *link[T]) act(ctx context.Context, next action) {
 // target asks the Access. When there is no answer, a connection that works stays; one that does not is given up.
 func (l *link[T]) target(ctx context.Context) (Target, bool) {
 	o := &l.clusters.options
+	l.lookedAt = o.Clock.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := o.Clock.AfterFunc(o.ConnectTimeout, func() { cancel(timeoutError(o.ConnectTimeout)) })
@@ -179,11 +184,15 @@ func (l *link[T]) connect(ctx context.Context, target Target) {
 func (l *link[T]) replace(ctx context.Context) {
 	target, ok := l.target(ctx)
 	s := l.current()
-	if !ok || s == nil {
+	switch {
+	case s == nil:
+		return
+	case !ok:
+		l.rejoinUnread(ctx, s)
 		return
 	}
 	l.changed = false
-	if target.Version == s.version && target.Running == nil {
+	if s.reaches(target) {
 		if l.isLost() {
 			l.rejoin(ctx)
 		} else {
@@ -197,24 +206,6 @@ func (l *link[T]) replace(ctx context.Context) {
 		l.changed = true // until the new one is there
 	}
 	l.connect(ctx, target)
-}
-
-// rejoin probes a lost server.
-func (l *link[T]) rejoin(ctx context.Context) {
-	s := l.current()
-	s.probed = l.clusters.options.Clock.Now()
-	err := s.prober.probe(ctx)
-	switch {
-	case ctx.Err() != nil:
-	case err == nil:
-		l.regained(s)
-	default:
-		// Other credentials may help, and nobody may have said that there are any.
-		if !l.clusters.notified || errors.Is(err, ErrUnauthorized) || isCertificate(err) {
-			l.changed = true
-		}
-		l.failed(reasonOf(err, ReasonUnreachable), err)
-	}
 }
 
 // examine finds out whether a connection that was silent or troubled is good.

@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -42,10 +44,8 @@ func newProber(w *wire, config *rest.Config, path string, timeout time.Duration)
 // probe makes one request. nil means that the server serves: it answered OK, or knows the caller and refuses just this path,
 // or asks for patience. ErrUnauthorized is matched when it refuses the credentials.
 func (p *prober) probe(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := p.clock.AfterFunc(p.timeout, func() { cancel(timeoutError(p.timeout)) })
-	defer timer.Stop()
+	ctx, end := p.limit(ctx)
+	defer end()
 	var status int
 	result := p.client.Get().AbsPath(p.path).MaxRetries(0).Do(ctx).StatusCode(&status)
 	switch status {
@@ -63,6 +63,32 @@ func (p *prober) probe(ctx context.Context) error {
 	default:
 		return &answerError{status: status, path: p.path}
 	}
+}
+
+// limit ends a request after the timeout.
+func (p *prober) limit(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := p.clock.AfterFunc(p.timeout, func() { cancel(timeoutError(p.timeout)) })
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// version returns the resource version at which the server stands, from a consistent list of one object at most.
+func (p *prober) version(ctx context.Context, path string) (string, error) {
+	ctx, end := p.limit(ctx)
+	defer end()
+	body, err := p.client.Get().AbsPath(path).Param("limit", "1").MaxRetries(0).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").Do(ctx).Raw()
+	if err != nil {
+		return "", err
+	}
+	var list struct {
+		Metadata metav1.ListMeta `json:"metadata"`
+	}
+	err = json.Unmarshal(body, &list)
+	return list.Metadata.ResourceVersion, err
 }
 
 // answerError is an answer that a ready API server does not give.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +57,14 @@ func (s *session[T]) lastSeen() time.Time {
 		return s.clock.Now()
 	}
 	return s.wire.lastSeen()
+}
+
+// reaches reports whether the session is what a target leads to.
+func (s *session[T]) reaches(target Target) bool {
+	if target.Running == nil {
+		return s.wire != nil && s.version == target.Version
+	}
+	return s.wire == nil && reflect.ValueOf(target.Running).Comparable() && s.cluster == target.Running
 }
 
 // close ends a session at once and waits for its goroutines.
@@ -154,7 +163,7 @@ func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cl
 		c.Cache.DefaultWatchErrorHandler = l.watchErrors(s, o.Cache.DefaultWatchErrorHandler)
 		c.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
 			slow, err := cache.New(config, options)
-			return &promptCache{Cache: slow, life: s.life}, err
+			return &promptCache{Cache: slow, scheme: o.Scheme, life: s.life}, err
 		}
 	})
 }

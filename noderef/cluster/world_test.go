@@ -177,7 +177,7 @@ func (w *world) eventually(what string, ok func() bool) {
 }
 
 func poll(ok func() bool) bool {
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if ok() {
 			return true
 		}

@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+)
+
+// patient are options for tests that move the clock while requests are under way: none is cut short by that.
+func patient() Options[*nodes] {
+	const long = 1000 * time.Hour
+	return Options[*nodes]{ProbeTimeout: long, ConnectTimeout: long, Timeout: long}
+}
+
+// A load balancer leaves a connection where it is, also when its API server has lost the database and others have not.
+func TestAServerThatIsNotReadyIsNotAskedForEverOnTheSameConnection(t *testing.T) {
+	w, bad, good := newWorld(t, patient()), newAPIServer(t), newAPIServer(t)
+	bad.put("n1")
+	good.put("n1")
+	var backend atomic.Pointer[apiServer]
+	backend.Store(bad)
+	config := bad.config("t1")
+	config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, backend.Load().addr)
+	}
+	w.set(keyA, Target{Config: config, Version: "1"}, nil)
+	view := w.connected(keyA)
+
+	bad.refuse("", 500)
+	require.Error(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+	require.Error(t, w.becomes(keyA, ReasonUnreachable))
+	probes := bad.count("GET /readyz")
+	w.stepUntil(time.Second, "it is probed again, on a new connection", func() bool { return bad.count("GET /readyz") > probes })
+	backend.Store(good)
+	w.stepUntil(time.Second, "connected to another one", func() bool { return w.get(keyA).Connected })
+}
+
+// A Secret without the label is read all the same, but no event tells of it.
+func TestALostClusterIsLookedUpAgainAlthoughNobodySaysThatItHasMoved(t *testing.T) {
+	w, before, after := newWorld(t, patient()), newAPIServer(t), newAPIServer(t)
+	after.put("n1")
+	w.reach(keyA, before)
+	old := w.connected(keyA)
+	w.mu.Lock()
+	w.targets[keyA] = Target{Config: after.config("t1"), Version: "2"}
+	w.mu.Unlock()
+	before.stop()
+	require.Error(t, w.becomes(keyA, ReasonUnreachable))
+	w.stepUntil(10*time.Second, "connected where it is now", func() bool { return w.get(keyA).Connected })
+	require.NotSame(t, old.Value, w.get(keyA).Value)
+}
+
+func TestAServerThatComesBackIsUsedAlthoughItsKubeconfigCannotBeRead(t *testing.T) {
+	s := newAPIServer(t)
+	s.put("n1")
+	var unread atomic.Bool
+	options := patient()
+	options.Access = AccessFunc(func(context.Context, types.NamespacedName) (Target, error) {
+		if unread.Load() {
+			return Target{}, errors.New("the vault is sealed")
+		}
+		return Target{Config: s.config("t1"), Version: "1"}, nil
+	})
+	w := newWorld(t, options)
+	view := w.connected(keyA)
+	unread.Store(true)
+	s.stop()
+	w.stepUntil(time.Second, "nothing is known any more", func() bool { return w.get(keyA).Reason == ReasonKubeconfigUnread })
+	s.restart()
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	require.Same(t, view.Value, w.get(keyA).Value)
+	w.stepUntil(time.Second, "a problem is reported", func() bool { return w.get(keyA).Problem != nil })
+	require.ErrorContains(t, w.get(keyA).Problem, "the vault is sealed")
+	unread.Store(false)
+	w.stepUntil(time.Second, "no problem is left", func() bool { return w.get(keyA).Problem == nil })
+}
+
+// A watch from a resource version of the future is told of nothing, bookmarks included, and of no error.
+func TestAServerThatWasRestoredFromABackupIsReadAnew(t *testing.T) {
+	w, s := newWorld(t, patient()), newAPIServer(t)
+	for range 100 {
+		s.put("late")
+	}
+	w.reach(keyA, s)
+	old := w.connected(keyA)
+	s.put("later") // a watch that has told of nothing yet is begun anew
+	w.eventually("the watch tells", func() bool { return old.Value.has(t, "later") })
+	s.stop()
+	require.Error(t, w.becomes(keyA, ReasonUnreachable))
+	s.rewind(50, "early")
+	s.restart()
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	view := w.connected(keyA)
+	w.eventually("what there is now is seen", func() bool { return view.Value.has(t, "early") && !view.Value.has(t, "late") })
+	w.eventually("the old connection has ended", func() bool { return s.pending("WATCH") == 1 })
+	s.put("new")
+	w.eventually("and what comes", func() bool { return view.Value.has(t, "new") })
+	w.stop()
+	<-w.done
+	requireNoGoroutines(t)
+}
+
+func TestAServerThatDoesNotSayHowFarItIsIsNotTakenForRestored(t *testing.T) {
+	w, s := newWorld(t, patient()), newAPIServer(t)
+	s.put("n1")
+	w.reach(keyA, s)
+	old := w.connected(keyA)
+	s.stop()
+	require.Error(t, w.becomes(keyA, ReasonUnreachable))
+	s.refuse("PEEK", 403)
+	s.restart()
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	require.Same(t, old.Value, w.get(keyA).Value)
+	require.NotZero(t, s.count("PEEK"))
+}
+
+// A manager of many clusters ends the one whose kubeconfig has changed, and runs another.
+func TestAClusterThatSomebodyElseRunsIsReplacedWithThatOne(t *testing.T) {
+	s := newAPIServer(t)
+	var runs [2]ctrlcluster.Cluster
+	for i := range runs {
+		var err error
+		runs[i], err = ctrlcluster.New(s.config("t1"))
+		require.NoError(t, err)
+	}
+	var now atomic.Int32
+	options := patient()
+	options.Access = AccessFunc(func(context.Context, types.NamespacedName) (Target, error) {
+		return Target{Running: runs[now.Load()]}, nil
+	})
+	w := newWorld(t, options)
+	w.eventually("connected", func() bool { return w.get(keyA).Connected })
+	require.Same(t, runs[0], w.get(keyA).Cluster)
+	now.Store(1)
+	w.stepUntil(time.Minute, "it is the other one", func() bool { return w.get(keyA).Cluster == runs[1] })
+}

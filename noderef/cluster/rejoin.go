@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// rejoin probes a lost server.
+func (l *link[T]) rejoin(ctx context.Context) {
+	s := l.current()
+	s.probed = l.clusters.options.Clock.Now()
+	err := s.prober.probe(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		l.found(ctx, s)
+	default:
+		s.wire.hangUp() // behind a balancer, only a new connection gets to another server
+		// Other credentials may help, or another address, and nobody may have said that there are any.
+		if !l.clusters.notified || errors.Is(err, ErrUnauthorized) || isCertificate(err) || s.probed.Sub(l.lookedAt) >= hopeless {
+			l.changed = true
+		}
+		l.failed(reasonOf(err, ReasonUnreachable), err)
+	}
+}
+
+// rejoinUnread probes a lost server whose target cannot be read now: what served before may serve again. The target is still to be
+// looked at.
+func (l *link[T]) rejoinUnread(ctx context.Context, s *session[T]) {
+	if !l.isLost() || s.wire == nil {
+		return
+	}
+	s.probed = l.clusters.options.Clock.Now()
+	err := s.prober.probe(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.wire.hangUp()
+	default:
+		next := l.retryAt
+		l.found(ctx, s)
+		l.changed, l.retryAt = true, next
+	}
+}
+
+// found takes up a connection to a server that serves again, or gives it up when its caches would wait for what has been.
+func (l *link[T]) found(ctx context.Context, s *session[T]) {
+	if !s.rewound(ctx) {
+		l.regained(s)
+		return
+	}
+	l.log.Info("the API server has gone back in time, as after a restore from a backup: connecting anew")
+	l.retryAt = time.Time{}
+	l.drop()
+}
