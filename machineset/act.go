@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -110,10 +111,13 @@ func (p *pass) letGo(ctx context.Context, ledger, settled scale.Ledger) error {
 	if err := p.writeLedger(ctx, ledger, next); err != nil {
 		return err
 	}
+	p.mem().swept = p.mem().swept && len(settled.Pending) == 0
 	if err := p.sweep(ctx, next); err != nil {
 		return err
 	}
-	if !p.mem().swept && len(settled.Pending) > 0 { // once: what cannot be watched must not hold a deletion up
+	// Without the set nobody finds again what was made for no Machine. But what cannot be watched must not hold a deletion up.
+	if !p.mem().swept && p.now.Before(p.state.Deleting.Add(sweepLimit)) {
+		p.requeue(external.UnsyncedRetry)
 		return nil
 	}
 	return p.removeFinalizer(ctx)

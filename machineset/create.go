@@ -61,7 +61,7 @@ func (p *pass) create(ctx context.Context, ledger scale.Ledger) error {
 		}
 		left = left[n:]
 	}
-	p.mem().tried(len(failed) > 0, p.state.Generation, p.now)
+	p.mem().tried(len(names) > 0, len(failed) > 0, p.state.Generation, p.env.options.Clock.Now())
 	if len(names) > 0 {
 		p.tell(corev1.EventTypeNormal, eventCreate, actionCreate, "Created %s", named(names))
 	}

@@ -1,6 +1,7 @@
 package machineset
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -28,7 +29,8 @@ type recollection struct {
 	statusAt time.Time
 	// swept: what Machines that never came about have left behind was looked for.
 	swept bool
-	// failed is how many attempts to create have failed one after the other, the last of them at failedAt, for this generation of the set.
+	// failed is how many attempts to create have failed one after the other and made nothing, but for the first; the last one ended at
+	// failedAt, for this generation of the set.
 	failed           int
 	failedAt         time.Time
 	failedGeneration int64
@@ -42,16 +44,25 @@ type leftParts struct {
 	kinds []schema.GroupVersionKind
 }
 
-// remember keeps which parts of a slot are there without a Machine.
+// remember keeps which parts of a slot are there without a Machine, those of earlier attempts too.
 func (r *recollection) remember(c creation) {
-	delete(r.left, c.entry.Slot)
-	if len(c.parts) == 0 || (c.err == nil && !c.burnt) {
+	if c.err == nil && !c.burnt {
+		delete(r.left, c.entry.Slot)
+		return
+	}
+	kinds := slices.Clone(r.left[c.entry.Slot].kinds)
+	for _, gvk := range c.parts {
+		if !slices.Contains(kinds, gvk) {
+			kinds = append(kinds, gvk)
+		}
+	}
+	if len(kinds) == 0 {
 		return
 	}
 	if r.left == nil {
 		r.left = map[int64]leftParts{}
 	}
-	r.left[c.entry.Slot] = leftParts{c.entry.Name, c.parts}
+	r.left[c.entry.Slot] = leftParts{c.entry.Name, kinds}
 }
 
 // maxPatience bounds how long a set waits before it tries again to create.
@@ -65,13 +76,14 @@ func patience(failed int) time.Duration {
 	return min(conflictRetry<<min(failed-1, 10), maxPatience)
 }
 
-// tried remembers what came of an attempt to create.
-func (r *recollection) tried(failed bool, generation int64, now time.Time) {
-	if !failed {
+// tried remembers what came of an attempt to create that has ended now: whether anything was made, and whether anything has failed.
+func (r *recollection) tried(made, failed bool, generation int64, now time.Time) {
+	if made || !failed || generation != r.failedGeneration {
 		r.failed = 0
-		return
 	}
-	r.failed, r.failedAt, r.failedGeneration = r.failed+1, now, generation
+	if failed {
+		r.failed, r.failedAt, r.failedGeneration = r.failed+1, now, generation
+	}
 }
 
 // waits is for how long nothing is created after what has failed; a set that was changed does not wait. Every attempt writes the ledger,

@@ -1,6 +1,7 @@
 package machineset_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -15,6 +16,35 @@ import (
 	"github.com/machinist-dev/machinist/machineset"
 )
 
+// attempts waits for so many attempts to create, and finds no more after two passes that come later.
+func (w *world) attempts(set *unstructured.Unstructured, attempt func(fake.Request) bool, want int) {
+	w.t.Helper()
+	w.eventually("an attempt", func() string {
+		if w.store.CountRequests(attempt) < want {
+			return "there was none"
+		}
+		return ""
+	})
+	for _, paused := range []bool{true, false} { // passes that come after it
+		w.change(set, func(u *unstructured.Unstructured) {
+			annotations := u.GetAnnotations()
+			delete(annotations, contract.PausedAnnotation)
+			if paused {
+				annotations[contract.PausedAnnotation] = ""
+			}
+			u.SetAnnotations(annotations)
+		})
+		reason := map[bool]string{true: machineset.ReasonPaused, false: machineset.ReasonNotPaused}[paused]
+		w.eventually("to be "+reason, func() string {
+			if c := w.condition(set, machineset.ConditionPaused); c.Reason != reason {
+				return "it is " + c.Reason
+			}
+			return ""
+		})
+	}
+	require.Equal(w.t, want, w.store.CountRequests(attempt), "attempts to create")
+}
+
 // Every attempt to create writes the ledger of the set, and the event of that write wakes the set again.
 func TestASetWhoseCreationsAreRefusedWaitsBeforeItTriesAgain(t *testing.T) {
 	t.Parallel()
@@ -28,35 +58,9 @@ func TestASetWhoseCreationsAreRefusedWaitsBeforeItTriesAgain(t *testing.T) {
 	w.run(machineset.Options{Clock: clock, StatusDelay: -1})
 	set := w.set("workers", 3)
 	w.create(set)
-	attempts := func(want int) {
-		w.eventually("an attempt", func() string {
-			if w.store.CountRequests(attempt) < want {
-				return "there was none"
-			}
-			return ""
-		})
-		for _, paused := range []bool{true, false} { // passes that come after it
-			w.change(set, func(u *unstructured.Unstructured) {
-				annotations := u.GetAnnotations()
-				delete(annotations, contract.PausedAnnotation)
-				if paused {
-					annotations[contract.PausedAnnotation] = ""
-				}
-				u.SetAnnotations(annotations)
-			})
-			reason := map[bool]string{true: machineset.ReasonPaused, false: machineset.ReasonNotPaused}[paused]
-			w.eventually("to be "+reason, func() string {
-				if c := w.condition(set, machineset.ConditionPaused); c.Reason != reason {
-					return "it is " + c.Reason
-				}
-				return ""
-			})
-		}
-		require.Equal(t, want, w.store.CountRequests(attempt), "attempts to create")
-	}
-	attempts(1)
+	w.attempts(set, attempt, 1)
 	clock.SetTime(clock.Now().Add(time.Second))
-	attempts(2)
+	w.attempts(set, attempt, 2)
 	mend()
 	clock.SetTime(clock.Now().Add(time.Minute))
 	w.has(set, 3)
@@ -80,4 +84,23 @@ func TestASetThatWasChangedTriesToCreateAtOnce(t *testing.T) {
 	})
 	w.scale(set, 2)
 	w.has(set, 2)
+}
+
+func TestASetWaitsFromTheEndOfAnAttemptThatTookLong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	isAttempt := func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
+	}
+	w.store.Inject(fake.Fault{Err: apierrors.NewInternalError(errors.New("failed calling webhook")), Times: -1, Match: func(r fake.Request) bool {
+		if isAttempt(r) {
+			clock.SetTime(clock.Now().Add(10 * time.Second))
+		}
+		return isAttempt(r)
+	}})
+	w.run(machineset.Options{Clock: clock, StatusDelay: -1})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.attempts(set, isAttempt, 1)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,6 +20,9 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
+// sweepLimit is how long the deletion of a set that leaves its Machines waits for the kinds of their parts to be watched.
+const sweepLimit = 30 * time.Second
+
 // sweep deletes what was made for Machines that never came about: their slots were given up, or burnt. It looks once in the life of
 // a process, and whenever slots were given up. What belongs to a slot that is still taken, or to a Machine, stays, and everything
 // while the ledger, which says what is taken, cannot be read.
@@ -27,20 +31,20 @@ func (p *pass) sweep(ctx context.Context, ledger scale.Ledger) error {
 	if (mem.swept && p.decision.Abandon == 0) || (p.ledgerUnreadable() && p.state.Deleting.IsZero()) {
 		return nil
 	}
+	mem.swept = false // until all was looked at: what is given up leaves the ledger before
 	complete := true
+	var errs []error
 	for _, template := range []contract.Ref{p.state.Template.Bootstrap, p.state.Template.Infrastructure} {
 		kind, isTemplate := strings.CutSuffix(template.Kind, contract.TemplateSuffix)
 		if !isTemplate || template.Group == "" || kind == "" {
 			continue
 		}
 		swept, err := p.sweepKind(ctx, schema.GroupKind{Group: template.Group, Kind: kind}, ledger)
-		if err != nil {
-			return err
-		}
-		complete = complete && swept
+		errs = append(errs, err)
+		complete = complete && swept && err == nil
 	}
 	mem.swept = complete
-	return nil
+	return errors.Join(errs...)
 }
 
 // sweepKind returns false when the kind could not be looked at yet.

@@ -1,0 +1,49 @@
+package machineset
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+func TestASetWaitsLongerWhileNothingAtAllIsMade(t *testing.T) {
+	t.Parallel()
+	var r recollection
+	now := time.Now()
+	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
+		r.tried(false, true, 1, now)
+		require.Equal(t, want, r.waits(1, now), "after %d attempts", i+1)
+	}
+	for range 10 {
+		r.tried(false, true, 1, now)
+	}
+	require.Equal(t, maxPatience, r.waits(1, now))
+	for range 10 {
+		r.tried(true, true, 1, now)
+		require.Equal(t, time.Second, r.waits(1, now), "some of each batch are made")
+	}
+	for range 10 {
+		r.tried(false, true, 1, now)
+	}
+	r.tried(false, true, 2, now)
+	require.Equal(t, time.Second, r.waits(2, now), "it is another attempt since the set was changed")
+	r.tried(false, false, 2, now)
+	require.Zero(t, r.waits(2, now), "nothing has failed")
+}
+
+func TestPartsOfEarlierAttemptsAreRemembered(t *testing.T) {
+	t.Parallel()
+	bootstrap, infra := schema.GroupVersionKind{Kind: "BootstrapConfig"}, schema.GroupVersionKind{Kind: "InfraMachine"}
+	entry := scale.Entry{Slot: 3, Name: "workers-abcde"}
+	var r recollection
+	r.remember(creation{entry: entry, err: errors.New("its answer got lost"), parts: []schema.GroupVersionKind{bootstrap, infra}})
+	r.remember(creation{entry: entry, err: errors.New("an error"), parts: []schema.GroupVersionKind{bootstrap}})
+	require.Equal(t, map[int64]leftParts{3: {entry.Name, []schema.GroupVersionKind{bootstrap, infra}}}, r.left)
+	r.remember(creation{entry: entry, resourceVersion: "1", parts: []schema.GroupVersionKind{bootstrap, infra}})
+	require.Empty(t, r.left, "a Machine stands for them")
+}

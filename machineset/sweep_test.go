@@ -1,0 +1,82 @@
+package machineset_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+)
+
+// halfMade is a set that has one Machine, and the parts of a second one whose creation is refused.
+func (w *world) halfMade(options machineset.Options) *unstructured.Unstructured {
+	w.t.Helper()
+	w.run(options)
+	set := w.set("workers", 1)
+	w.create(set)
+	w.has(set, 1)
+	w.store.Inject(fake.Fault{
+		Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", nil), Times: -1,
+		Match: func(r fake.Request) bool {
+			return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
+		},
+	})
+	w.scale(set, 2)
+	w.eventually("have the parts of two Machines", func() string {
+		if len(w.list(bootstrapGVK())) != 2 || len(w.list(infraGVK())) != 2 {
+			return w.describe(set)
+		}
+		return ""
+	})
+	return set
+}
+
+// hasParts waits until there are the parts of one Machine only.
+func (w *world) hasParts(set *unstructured.Unstructured) {
+	w.t.Helper()
+	w.eventually("have the parts of one Machine", func() string {
+		if len(w.list(bootstrapGVK())) != 1 || len(w.list(infraGVK())) != 1 {
+			return w.describe(set)
+		}
+		return ""
+	})
+}
+
+func TestWhatWasMadeForNoMachineGoesWithASetThatLeavesItsMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, fake0(), fake.Loops{}).live() // no garbage collector: it would take the owner references from the parts
+	set := w.halfMade(machineset.Options{})
+	require.NoError(t, w.client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	w.eventually("the set to be let go", func() string {
+		if slices.Contains(w.get(set).GetFinalizers(), machineset.Finalizer) {
+			return w.describe(set)
+		}
+		return ""
+	})
+	require.Len(t, w.machines(), 1)
+	require.Len(t, w.list(bootstrapGVK()), 1)
+	require.Len(t, w.list(infraGVK()), 1)
+}
+
+func TestWhatCouldNotBeDeletedForASlotThatWasGivenUpIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{bootstrapGVK().Kind, infraGVK().Kind} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldWith(t, fake0(), fake.Loops{}).live()
+			set := w.halfMade(machineset.Options{StatusDelay: 10 * time.Millisecond})
+			w.store.FailNext(func(r fake.Request) bool { return r.UserAgent == userAgent && r.Verb == "delete" && r.GVK.Kind == kind },
+				apierrors.NewConflict(schema.GroupResource{Resource: kind}, "", nil))
+			w.scale(set, 1)
+			w.hasParts(set)
+		})
+	}
+}
