@@ -3,6 +3,7 @@ package machinepool
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -116,8 +117,10 @@ func (r *Reconciler) wakenBy(ctx context.Context, cluster types.NamespacedName) 
 	}
 }
 
-// concerns says whether a change of labels, annotations or taints is of interest.
+// concerns says whether a change of labels, annotations or taints is of interest. What a pool says itself on a Node is: a pass that came
+// before its event has left the Node alone.
 func (r *Reconciler) concerns(old, updated *corev1.Node) bool {
 	leaving := r.options.Policy.Leaving
-	return r.options.Propagation.Concerns(old, updated) || leaving(old) != leaving(updated)
+	return r.options.Propagation.Concerns(old, updated) || leaving(old) != leaving(updated) ||
+		slices.ContainsFunc(marks(), func(key string) bool { return old.Annotations[key] != updated.Annotations[key] })
 }

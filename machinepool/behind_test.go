@@ -1,0 +1,77 @@
+package machinepool_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+// late has Nodes shown two seconds late, so that a pool looks at one that it has written itself meanwhile.
+func late(gk schema.GroupKind, _ types.NamespacedName) time.Duration {
+	if gk.Kind == "Node" {
+		return 2 * time.Second
+	}
+	return 0
+}
+
+// drained waits until the Node says so at the API server, which no cache shows yet.
+func (w *world) drained(name string) {
+	w.t.Helper()
+	w.eventually("Node "+name+" is drained", func() string {
+		var node corev1.Node
+		require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, &node))
+		if node.Annotations[contract.DrainedAnnotation] == "" {
+			return "it is not"
+		}
+		return ""
+	})
+}
+
+// names has a provider say which instances are about to leave.
+func names(ids string) func(*unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{contract.LeavingInstancesAnnotation: ids})
+	}
+}
+
+// lateWorld has a pool of one instance, whose Node was drained and is said to be so by no cache yet.
+func lateWorld(t *testing.T) (w *world, pool, infra *unstructured.Unstructured) {
+	t.Helper()
+	w = newWorld(t, worldOptions{lag: late})
+	w.create(fake.Node("n", "p://1"))
+	pool, infra = w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
+	w.change(infra, func(u *unstructured.Unstructured) {
+		set([]any{"p://1"}, "spec", "providerIDList")(u)
+		set(int64(1), "status", "replicas")(u)
+		set(true, "status", "initialization", "provisioned")(u)
+	})
+	w.says(pool, "Running", 1, 1)
+	w.change(infra, names("p://1"))
+	w.drained("n")
+	return w, pool, infra
+}
+
+func TestANodeThatStaysAfterAllServesAgainAlsoWhenItsDrainWasJustWritten(t *testing.T) {
+	t.Parallel()
+	w, _, infra := lateWorld(t)
+	w.change(infra, names(""))
+	w.nodeIs("n", false, false)
+}
+
+func TestALabelReachesANodeWhoseDrainWasJustWritten(t *testing.T) {
+	t.Parallel()
+	w, pool, _ := lateWorld(t)
+	w.change(pool, set(map[string]any{"node.cluster.x-k8s.io/kind": "a"}, "spec", "template", "metadata", "labels"))
+	w.eventually("the Node has the label", func() string {
+		return map[bool]string{true: "it has not"}[w.nodes()[0].Labels["node.cluster.x-k8s.io/kind"] != "a"]
+	})
+}
