@@ -35,7 +35,8 @@ func (p *pass) deleteAllMachines(ctx context.Context) (bool, error) {
 // confirmNoMachines asks the API server itself, before the instances go: a cache may have yet to show Machines, and does not find those
 // that somebody has taken the labels of the pool from. They are deleted all the same.
 func (p *pass) confirmNoMachines(ctx context.Context) (bool, error) {
-	if p.infrastructure.Presence != external.Present || p.isGoing(p.infrastructure) || (p.infraRead && p.machineKind == "") {
+	there := p.infrastructure.Presence == external.Present || p.infrastructure.Presence == external.Unread
+	if !there || p.isGoing(p.infrastructure) || (p.infraRead && p.machineKind == "") {
 		return true, nil // it is too late for them, or there are none
 	}
 	list, gvk := &metav1.PartialObjectMetadataList{}, p.env.kinds.Machine.GVK

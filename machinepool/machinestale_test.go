@@ -130,6 +130,37 @@ func TestAMachineThatNoCacheShowsGoesBeforeTheInstances(t *testing.T) {
 	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"))
 }
 
+// The instances cannot be looked at, so that nothing says whether Machines stand for them.
+func TestNodesAreNotDrainedBehindTheBackOfAMachineThatNoCacheShows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(1)
+	w.hasMachines(1)
+	held := w.machines()[0]
+	crd := fake.CRD(fake.InfraMachinePoolGVK(contract.V1Beta2), contract.V1Beta2)
+	labels := crd.GetLabels()
+	w.restart(func() {
+		w.change(&held, func(u *unstructured.Unstructured) {
+			u.SetLabels(nil)
+			u.SetFinalizers([]string{"test.machinist.dev/hook"})
+		})
+		w.change(crd, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+		require.NoError(t, w.client.Delete(t.Context(), pool))
+	})
+	w.eventually("the Machine is on its way out", func() string {
+		return map[bool]string{true: "it is not"}[w.get(&held).GetDeletionTimestamp() == nil]
+	})
+	w.conditionIs(pool, "Deleting", machinepool.ReasonWaitingForMachineDeletion)
+	for _, node := range w.nodes() {
+		if node.Spec.Unschedulable {
+			t.Errorf("Node %s is drained before the hooks of its Machine were waited for", node.Name)
+		}
+	}
+	w.change(&held, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	w.change(crd, func(u *unstructured.Unstructured) { u.SetLabels(labels) })
+	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"))
+}
+
 // recovery has something happen right before the first Machine is deleted.
 type recovery struct {
 	client.Client
