@@ -22,31 +22,35 @@ type deserted struct {
 
 	asked   int
 	settled bool
+	takes   func() // happens while it answers
 }
 
 func (d *deserted) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	d.asked++
+	if d.takes != nil {
+		d.takes()
+	}
 	if d.settled {
 		return nil
 	}
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, key.Name)
 }
 
-func TestClustersThatNeverComeBackAreNotRememberedForEver(t *testing.T) {
-	server := &deserted{}
-	c, err := NewClusters(server, server, ClusterOptions{Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))})
-	require.NoError(t, err)
-	look := func(name string) {
-		view, err := c.missing(t.Context(), types.NamespacedName{Name: name}, ClusterView{Presence: Unread})
+func TestClustersThatTheCacheNeverShowsAreNotRememberedForEver(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		server := &deserted{settled: settled}
+		c, err := NewClusters(server, server, ClusterOptions{Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))})
 		require.NoError(t, err)
-		require.Equal(t, Absent, view.Presence)
+		for i := range 5 * maxAnswers {
+			for range 2 {
+				view, err := c.missing(t.Context(), types.NamespacedName{Name: fmt.Sprint(i)}, ClusterView{Presence: Unread})
+				require.NoError(t, err)
+				require.Equal(t, !settled, view.Presence == Absent)
+			}
+		}
+		require.Equal(t, 5*maxAnswers, server.asked, "each is asked for once")
+		require.LessOrEqual(t, len(c.answers), maxAnswers)
 	}
-	for i := range 5 * maxAbsent {
-		look(fmt.Sprint(i))
-		look(fmt.Sprint(i))
-	}
-	require.Equal(t, 5*maxAbsent, server.asked, "each is asked for once")
-	require.LessOrEqual(t, len(c.absent), maxAbsent)
 }
 
 // A watch may be broken while everything else works: then no event tells that a Cluster has come, which was restored for example.
@@ -65,6 +69,56 @@ func TestAClusterIsNotTakenForAbsentLongAfterTheAPIServerSaidSo(t *testing.T) {
 	server.settled = true
 	now.SetTime(now.Now().Add(absentFor))
 	require.Equal(t, Unread, look(), "it is there, and its event has yet to come")
+}
+
+// A thousand Machines of a Cluster that was restored while the watch is broken, or that the cache leaves out, look at it each second.
+func TestAClusterThatOnlyTheCacheLacksIsAskedForOnceAMoment(t *testing.T) {
+	server, now := &deserted{settled: true}, clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	c, err := NewClusters(&deserted{}, server, ClusterOptions{Clock: now})
+	require.NoError(t, err)
+	look := func() {
+		for range 1000 {
+			view, err := c.missing(t.Context(), types.NamespacedName{Name: "demo"}, ClusterView{Presence: Unread})
+			require.NoError(t, err)
+			require.Equal(t, Unread, view.Presence)
+			require.Equal(t, AbsenceRetry, view.RetryAfter)
+		}
+	}
+	look()
+	require.Equal(t, 1, server.asked)
+	now.SetTime(now.Now().Add(AbsenceRetry))
+	server.takes = func() { now.SetTime(now.Now().Add(time.Minute)) }
+	look()
+	require.Equal(t, 2, server.asked, "a slow server least of all is asked for each Machine")
+	server.settled = false
+	now.SetTime(now.Now().Add(AbsenceRetry))
+	view, err := c.missing(t.Context(), types.NamespacedName{Name: "demo"}, ClusterView{Presence: Unread})
+	require.NoError(t, err)
+	require.Equal(t, Absent, view.Presence, "it has gone since")
+}
+
+func TestAClusterIsFoundAsSoonAsTheCacheShowsItWhateverTheAPIServerHasSaid(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		cached, server := &deserted{}, &deserted{settled: settled}
+		c, err := NewClusters(cached, server, ClusterOptions{Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))})
+		require.NoError(t, err)
+		c.informer = &listed{synced: true}
+		look := func() Presence {
+			view, err := c.Of(t.Context(), types.NamespacedName{Name: "demo"})
+			require.NoError(t, err)
+			return view.Presence
+		}
+		require.Equal(t, !settled, look() == Absent)
+		cached.settled = true
+		require.Equal(t, Present, look())
+		require.Equal(t, 1, server.asked)
+		cached.settled = false
+		demo := &unstructured.Unstructured{}
+		demo.SetName("demo")
+		c.handler().OnDelete(demo)
+		look()
+		require.Equal(t, 2, server.asked, "its events make what was said before void")
+	}
 }
 
 // MachineDrainRules select Clusters by their labels: a drain that waits for such a rule has no other event.

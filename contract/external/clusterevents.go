@@ -102,7 +102,7 @@ func (c *Clusters) changed(obj client.Object) {
 	key := client.ObjectKeyFromObject(obj)
 	c.mu.Lock()
 	c.events++
-	delete(c.absent, key)
+	delete(c.answers, key)
 	c.mu.Unlock()
 	c.tell(key)
 }

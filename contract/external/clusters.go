@@ -45,8 +45,8 @@ type Clusters struct {
 	since    time.Time      // when the kind was first looked for
 	refused  error          // why the kind was not found, until lookAgain
 	again    time.Time
-	events   uint64                             // how many Clusters came and went
-	absent   map[types.NamespacedName]time.Time // when the API server said so
+	events   uint64                          // how many Clusters came and went
+	answers  map[types.NamespacedName]answer // the API server's, about Clusters that the cache does not have
 	waiting  map[types.NamespacedName]struct{}
 	sinks    map[*clusterSink]struct{}
 }
@@ -76,7 +76,7 @@ func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*
 	return &Clusters{
 		gvk:    schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(options.Version), Kind: "Cluster"},
 		layout: layout, cache: c, reader: reader, clock: options.Clock,
-		absent: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]struct{}{}, sinks: map[*clusterSink]struct{}{},
+		answers: map[types.NamespacedName]answer{}, waiting: map[types.NamespacedName]struct{}{}, sinks: map[*clusterSink]struct{}{},
 	}, nil
 }
 
@@ -85,8 +85,8 @@ func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*
 const unsyncedGrace = 30 * time.Second
 
 // Of says what is known of a Cluster. It reads the cache and waits for nothing; only of a Cluster that the cache does not have is
-// the API server asked, again a moment later if it is still not there. What cannot be read is Unread, with a Problem when a person can do
-// something about it. An error is one of the API server or of the cache.
+// the API server asked, again a moment later if it is still not there, and meanwhile once for all who look. What cannot be read is Unread,
+// with a Problem when a person can do something about it. An error is one of the API server or of the cache.
 func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterView, error) {
 	view := ClusterView{Presence: Unread, GVK: c.gvk}
 	synced, err := c.ensure(ctx, key)
@@ -129,40 +129,67 @@ func (c *Clusters) read(obj *unstructured.Unstructured, into *contract.ClusterSt
 	return Problem{}
 }
 
+// answer is what the API server said about a Cluster that the cache does not have.
+type answer struct {
+	at   time.Time
+	gone bool
+}
+
 const (
-	// maxAbsent bounds how many Clusters that do not exist are remembered: most never come back. Forgetting one costs a request.
-	maxAbsent = 1000
+	// maxAnswers bounds how many Clusters are remembered that the cache does not have: most never come. Forgetting one costs a request.
+	maxAnswers = 1000
 	// absentFor is for how long one is taken for absent because the API server said so. Its event would say that it has come, but
 	// a watch may be broken, and without a Cluster Nodes are not drained.
 	absentFor = 10 * time.Second
 )
 
-// missing makes sure that a Cluster is gone, and remembers it for a moment, or until it comes.
+// stands says whether an answer is still good. That a Cluster is there is good until those who heard it look again: its event may never
+// come, where the watch is broken or the cache leaves it out, and then all its Machines look again and again.
+func (a answer) stands(now time.Time) bool {
+	limit := AbsenceRetry
+	if a.gone {
+		limit = absentFor
+	}
+	passed := now.Sub(a.at)
+	return passed >= 0 && passed < limit
+}
+
+// missing makes sure that a Cluster is gone, and remembers the answer for a moment, or until its next event.
 func (c *Clusters) missing(ctx context.Context, key types.NamespacedName, view ClusterView) (ClusterView, error) {
 	c.mu.Lock()
-	at, known := c.absent[key]
+	said, known := c.answers[key]
 	before := c.events
 	c.mu.Unlock()
-	asked := c.clock.Now()
-	if passed := asked.Sub(at); known && passed >= 0 && passed < absentFor {
+	if asked := c.clock.Now(); !known || !said.stands(asked) {
+		gone, err := ConfirmAbsent(ctx, c.reader, c.gvk, key)
+		if err != nil {
+			view.RetryAfter = AbsenceRetry
+			return view, err
+		}
+		if said = (answer{at: asked, gone: gone}); !gone {
+			said.at = c.clock.Now() // a slow server least of all is asked for each Machine
+		}
+		c.remember(key, said, before)
+	}
+	if said.gone {
 		view.Presence = Absent
-		return view, nil
-	}
-	gone, err := ConfirmAbsent(ctx, c.reader, c.gvk, key)
-	if err != nil || !gone {
+	} else {
 		view.RetryAfter = AbsenceRetry // its event is on the way
-		return view, err
 	}
+	return view, nil
+}
+
+// remember keeps an answer, unless there was news of Clusters while it was under way.
+func (c *Clusters) remember(key types.NamespacedName, said answer, before uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.events == before {
-		if len(c.absent) >= maxAbsent {
-			clear(c.absent)
-		}
-		c.absent[key] = asked
+	if c.events != before {
+		return
 	}
-	view.Presence = Absent
-	return view, nil
+	if len(c.answers) >= maxAnswers {
+		clear(c.answers)
+	}
+	c.answers[key] = said
 }
 
 // ensure watches Clusters and reports whether their first list is here. If it is not, whoever belongs to the Cluster is woken when

@@ -8,7 +8,8 @@
 // # What is known
 //
 // Unread is not Absent. A Presence says which of the two it is, a Problem what a person can do about it, and ConfirmAbsent
-// asks the API server itself before anything is destroyed or skipped because an object is gone: a cache may be behind.
+// asks the API server itself before anything is destroyed or skipped because an object is gone: a cache may be behind. What it says of a
+// Cluster is remembered for a moment, so that however many Machines look, one asks.
 //
 // # Where it stands
 //
