@@ -18,6 +18,8 @@
 //   - Requests go out in turn over Nodes, at most 64 at once and 32 per Node. A throttled answer halves the number and
 //     makes everybody pause; each success wins one back. Refused credentials stop everybody and are an error of every Step.
 //   - Goroutines exist per request under way, not per pod, and end with the context.
+//   - A server that cannot be asked how to watch budgets or volumes is asked again, up to 30 s later, and Step or StepVolumes says so.
+//     Drain, for which somebody waits, fails at once.
 //   - StepVolumes sends no request, and says Done only when the VolumeAttachments are completely known.
 //   - Events are recorded on the Node, and only when something is new; a new process begins anew. No metric names an object.
 //   - The attempt table is a cache: losing it with the process costs at most one more request per pod.

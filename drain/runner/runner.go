@@ -30,12 +30,13 @@ type Runner struct {
 	sinks         map[*sink]struct{}
 	budgetsSynced func() bool // nil without Informers or before Start
 	budgetsErr    error       // why budgets cannot be watched
+	volumesErr    error       // why volumes cannot
 	inFlight      int
 	limit         int // of requests under way: halved when throttled, grows again with success
 	paused        pause
 	rate          bucket
 
-	impatient bool // Start fails when budgets cannot be watched: somebody waits for it
+	impatient bool // Start fails when budgets or volumes cannot be watched: somebody waits for it
 }
 
 // nodeState is what the Runner remembers about a draining Node; all of it may be lost at any time.
@@ -126,7 +127,8 @@ func New(cfg Config) (*Runner, error) {
 func (r *Runner) NeedLeaderElection() bool { return true }
 
 // Start evicts what Steps queue until ctx ends, and returns when the requests under way have ended too. While the server cannot be
-// asked how to watch budgets, Steps say so, and it is asked again. It implements manager.Runnable and can be called once.
+// asked how to watch budgets or volumes, Steps and StepVolumes say so, and it is asked again. It implements manager.Runnable and can be
+// called once.
 func (r *Runner) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -153,7 +155,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 	sourceEnded := make(chan error, 2)
 	if r.cfg.Volumes != nil {
-		running.Go(func() { sourceEnded <- r.cfg.Volumes.Run(ctx, r.volumeChanged) })
+		running.Go(func() { sourceEnded <- r.runVolumes(ctx) })
 	}
 	running.Go(func() { sourceEnded <- r.cfg.Pods.Run(ctx, r.wakeNode) })
 	return r.dispatch(ctx, sourceEnded)

@@ -12,6 +12,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain"
 )
 
 // reluctant is a cache that cannot find out what the server serves, for some calls, and has everything listed afterwards.
@@ -31,17 +33,27 @@ func (c *reluctant) GetInformer(context.Context, client.Object, ...cache.Informe
 }
 
 func (*reluctant) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	return nil, nil
+	return allTold{}, nil
 }
+
+// allTold is the registration of a handler that has been told of all that there is.
+type allTold struct {
+	toolscache.ResourceEventHandlerRegistration
+}
+
+func (allTold) HasSynced() bool { return true }
 
 func (*reluctant) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
 
 func (*reluctant) HasSynced() bool { return true }
 
-func refusingTwice() *reluctant {
-	c := &reluctant{refusals: make(chan error, 2)}
-	c.refusals <- errors.New("connection refused")
-	c.refusals <- errors.New("connection refused")
+func refusingTwice() *reluctant { return refusing(2) }
+
+func refusing(times int) *reluctant {
+	c := &reluctant{refusals: make(chan error, times)}
+	for range times {
+		c.refusals <- errors.New("connection refused")
+	}
 	return c
 }
 
@@ -63,13 +75,74 @@ func TestARunnerOutlivesAServerThatCannotBeAskedForItsKindsAtFirst(t *testing.T)
 	g.settled(1)
 }
 
-func TestADrainThatSomebodyWaitsForFailsAtOnceWithoutItsBudgets(t *testing.T) {
-	g := newRig(t, nil)
-	cfg := g.runner.cfg
-	cfg.Informers = refusingTwice()
-	cfg.Nodes = g.nodes
-	_, err := Drain(t.Context(), cfg, DrainOptions{Nodes: never{}}, "n")
-	require.ErrorContains(t, err, "connection refused")
+func TestARunnerOutlivesAServerThatCannotBeAskedForVolumesAtFirst(t *testing.T) {
+	source, err := NewCachedVolumes(refusingTwice())
+	require.NoError(t, err)
+	g := newRig(t, func(c *Config) { c.Volumes, c.SerialVolumes = source, &drain.SerialVolumes{} })
+	g.pods.put(podWith("n", "a"), pod("n", "b"))
+	g.start()
+	defer g.stop()
+	look := func() (VolumesResult, error) {
+		return g.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
+	}
+	g.eventually("Steps say why they cannot go on", func() bool {
+		_, err := look()
+		return err != nil
+	})
+	_, err = look()
+	require.ErrorContains(t, err, "informer of VolumeAttachments: connection refused")
+	g.step("n")
+	g.settled(1)
+	g.wantRequests("b") // whose turn it is among the others is not known
+	g.pods.remove("n", "uid-b")
+	g.eventually("volumes are watched", func() bool {
+		g.clock.Step(time.Second)
+		result, err := look()
+		return err == nil && result.Done
+	})
+	g.step("n")
+	g.settled(2)
+	g.wantRequests("a", "b")
+}
+
+func TestVolumesThatNoRunnerRunsAreWatchedLaterToo(t *testing.T) {
+	source, err := NewCachedVolumes(refusing(1))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- source.Run(ctx, func(string, string) {}) }()
+	require.Eventually(t, func() bool { _, synced := source.Attachments("n"); return synced }, waitLimit, time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+func TestAnEndWhileVolumesCannotBeWatchedIsNoFailure(t *testing.T) {
+	source, err := NewCachedVolumes(refusingTwice())
+	require.NoError(t, err)
+	g := newRig(t, func(c *Config) { c.Volumes = source })
+	g.start()
+	g.eventually("volumes cannot be watched", func() bool {
+		_, err := g.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
+		return err != nil
+	})
+	g.stop()
+}
+
+func TestADrainThatSomebodyWaitsForFailsAtOnceWithoutWhatItWatches(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"budgets": func(c *Config) { c.Informers = refusingTwice() },
+		"volumes": func(c *Config) {
+			source, err := NewCachedVolumes(refusingTwice())
+			require.NoError(t, err)
+			c.Volumes = source
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := newRig(t, change).runner.cfg
+			_, err := Drain(t.Context(), cfg, DrainOptions{Nodes: never{}}, "n")
+			require.ErrorContains(t, err, "connection refused")
+		})
+	}
 }
 
 // never is a reader whose server does not answer.

@@ -66,7 +66,10 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 	if err := errors.Join(ctx.Err(), r.enter(&Request{Node: req.Node, Owner: req.Owner})); err != nil {
 		return VolumesResult{}, err
 	}
-	attachments, synced := r.cfg.Volumes.Attachments(req.Node.Name)
+	attachments, synced, err := r.attachments(req.Node.Name)
+	if err != nil {
+		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
+	}
 	if !synced {
 		return VolumesResult{Message: volumesUnlisted, RequeueAfter: r.cfg.ProbeInterval}, nil
 	}
@@ -95,6 +98,17 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 		}
 	}
 	return r.reportVolumes(req, plan, now, wait), nil
+}
+
+// attachments asks the source. The error says why a source of this package cannot know them.
+func (r *Runner) attachments(node string) ([]*storagev1.VolumeAttachment, bool, error) {
+	attachments, synced := r.cfg.Volumes.Attachments(node)
+	if synced {
+		return attachments, true, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return nil, false, r.volumesErr
 }
 
 func (r *Runner) reportVolumes(req VolumeRequest, plan drain.VolumePlan, now time.Time, unreachableIn time.Duration) VolumesResult {
@@ -160,7 +174,10 @@ func (r *Runner) takeTurns(node *corev1.Node, pods []*corev1.Pod) {
 
 // nextTurns calls the source and so must not hold the lock, which the source's events need.
 func (r *Runner) nextTurns(prev *drain.VolumeTurns, node *corev1.Node, pods []*corev1.Pod) *drain.VolumeTurns {
-	attachments, synced := r.cfg.Volumes.Attachments(node.Name)
+	attachments, synced, err := r.attachments(node.Name)
+	if err != nil {
+		return r.cfg.SerialVolumes.UnknownVolumes(prev, err.Error())
+	}
 	if !synced {
 		return r.cfg.SerialVolumes.UnknownVolumes(prev, "waiting for the list of VolumeAttachments")
 	}
@@ -209,6 +226,18 @@ func (ns *nodeState) reportTurns(result *Result, now time.Time) {
 	if next := ns.turns.Deadline(); !next.IsZero() {
 		result.RequeueAfter = min(result.RequeueAfter, max(next.Sub(now), time.Millisecond))
 	}
+}
+
+// runVolumes runs the source, one of this package with the Runner's clock, words and patience.
+func (r *Runner) runVolumes(ctx context.Context) error {
+	cached, ok := r.cfg.Volumes.(*CachedVolumes)
+	switch {
+	case !ok:
+		return r.cfg.Volumes.Run(ctx, r.volumeChanged)
+	case r.impatient:
+		return cached.run(ctx, r.volumeChanged, nil)
+	}
+	return cached.run(ctx, r.volumeChanged, r.patience(&r.volumesErr))
 }
 
 // volumeChanged wakes the owners of the Node, and of those that wait for the volume to get somewhere else.

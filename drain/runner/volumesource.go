@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -125,8 +126,13 @@ func (v *CachedVolumes) knowsVolumesLocked() bool {
 	return len(v.synced) > 1 && v.synced[1].HasSynced()
 }
 
-// Run implements [VolumeSource]. It does not wait for the informers, and a source runs once.
+// Run implements [VolumeSource]. It does not wait for the informers, and tries again while the server cannot be asked for them. A source
+// runs once.
 func (v *CachedVolumes) Run(ctx context.Context, changed func(node, volume string)) error {
+	return v.run(ctx, changed, &patience{clock: clock.RealClock{}, tell: func(error) {}})
+}
+
+func (v *CachedVolumes) run(ctx context.Context, changed func(node, volume string), p *patience) error {
 	v.mu.Lock()
 	ran := v.ran
 	v.ran = true
@@ -134,17 +140,24 @@ func (v *CachedVolumes) Run(ctx context.Context, changed func(node, volume strin
 	if ran {
 		return errors.New("run volume source: it was started before")
 	}
-	attachments, err := v.watch(ctx, &storagev1.VolumeAttachment{}, func(obj client.Object, gone bool) {
+	if err := v.serve(ctx, changed, p); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("run volume source: %w", err)
+	}
+	return nil
+}
+
+func (v *CachedVolumes) serve(ctx context.Context, changed func(node, volume string), p *patience) error {
+	attachments, err := v.follow(ctx, p, "VolumeAttachments", &storagev1.VolumeAttachment{}, func(obj client.Object, gone bool) {
 		if a, ok := obj.(*storagev1.VolumeAttachment); ok {
 			v.putAttachment(a, gone)
 			changed(a.Spec.NodeName, volumeOf(a))
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("run volume source: informer of VolumeAttachments: %w", err)
+		return err
 	}
 	defer attachments.stop()
-	volumes, err := v.watch(ctx, &corev1.PersistentVolume{}, func(obj client.Object, gone bool) {
+	volumes, err := v.follow(ctx, p, "PersistentVolumes", &corev1.PersistentVolume{}, func(obj client.Object, gone bool) {
 		pv, ok := obj.(*corev1.PersistentVolume)
 		if !ok {
 			return
@@ -155,11 +168,12 @@ func (v *CachedVolumes) Run(ctx context.Context, changed func(node, volume strin
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("run volume source: informer of PersistentVolumes: %w", err)
+		return err
 	}
 	defer volumes.stop()
 	v.know(attachments.registration, volumes.registration)
 	defer v.know()
+	p.over()
 	<-ctx.Done()
 	return nil
 }
@@ -173,6 +187,20 @@ func (v *CachedVolumes) know(registrations ...toolscache.ResourceEventHandlerReg
 type registered struct {
 	registration toolscache.ResourceEventHandlerRegistration
 	stop         func()
+}
+
+// follow watches a kind, as soon as the server can be asked for it or, without patience, now or never.
+func (v *CachedVolumes) follow(
+	ctx context.Context, p *patience, what string, kind client.Object, take func(obj client.Object, gone bool),
+) (found registered, err error) {
+	try := func() error {
+		if found, err = v.watch(ctx, kind, take); err != nil {
+			return fmt.Errorf("informer of %s: %w", what, err)
+		}
+		return nil
+	}
+	err = p.outlast(ctx, try(), try)
+	return found, err
 }
 
 // watch adds one handler, since several would not run in step.

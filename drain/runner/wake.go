@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -99,30 +100,65 @@ func (r *Runner) watchBudgets(ctx context.Context) (stop func(), err error) {
 	return func() { _ = informer.RemoveEventHandler(registration) }, nil
 }
 
-// watchBudgetsLater tries again until ctx ends, because a server that cannot be asked now which kinds it serves will answer: a Runner
-// lives as long as the connection to its cluster.
+// watchBudgetsLater tries again until ctx ends.
 func (r *Runner) watchBudgetsLater(ctx context.Context, err error) {
-	const longest = 30 * time.Second
 	stop := func() {}
-	for pause := time.Second; err != nil; pause = min(2*pause, longest) {
+	p := r.patience(&r.budgetsErr)
+	err = p.outlast(ctx, err, func() (err error) {
+		stop, err = r.watchBudgets(ctx)
+		return err
+	})
+	defer stop()
+	if err == nil {
+		p.over()
+		<-ctx.Done()
+	}
+}
+
+// patience tries again what failed because a server cannot be asked now which kinds it serves: it will answer, and a Runner lives as long
+// as the connection to its cluster.
+type patience struct {
+	clock clock.Clock
+	tell  func(error) // hears why something cannot be watched, and nil when it is over
+}
+
+// patience returns one that notes for Steps what is wrong, and wakes everybody when it is over.
+func (r *Runner) patience(wrong *error) *patience {
+	return &patience{clock: r.cfg.Clock, tell: func(err error) {
 		r.mu.Lock()
-		r.budgetsErr = err
-		r.mu.Unlock()
+		defer r.mu.Unlock()
+		*wrong = err
+		for _, node := range r.ring {
+			if err == nil {
+				r.wakeLocked(node)
+			}
+		}
+	}}
+}
+
+// outlast calls again, with longer and longer pauses, until it does not fail, or returns the last error when ctx ends. Without patience
+// the first one stands.
+func (p *patience) outlast(ctx context.Context, err error, again func() error) error {
+	const longest = 30 * time.Second
+	if p == nil {
+		return err
+	}
+	for pause := time.Second; err != nil; pause = min(2*pause, longest) {
+		p.tell(err)
 		select {
 		case <-ctx.Done():
-			return
-		case <-r.cfg.Clock.After(pause):
+			return err
+		case <-p.clock.After(pause):
 		}
-		stop, err = r.watchBudgets(ctx)
+		err = again()
 	}
-	defer stop()
-	r.mu.Lock()
-	r.budgetsErr = nil
-	for _, node := range r.ring {
-		r.wakeLocked(node)
+	return nil
+}
+
+func (p *patience) over() {
+	if p != nil {
+		p.tell(nil)
 	}
-	r.mu.Unlock()
-	<-ctx.Done()
 }
 
 func (r *Runner) budgetChanged(obj any) {

@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
@@ -18,6 +22,9 @@ const detachLook = 250 * time.Millisecond
 func (s *session) detach(ctx context.Context, rules []drain.Rule, nodes []*corev1.Node, f *follower) error {
 	cfg, opts, err := runner.Standalone(s.config)
 	if err != nil {
+		return err
+	}
+	if err := watchVolumes(ctx, cfg.Informers); err != nil {
 		return err
 	}
 	if cfg.Volumes, err = runner.NewCachedVolumes(cfg.Informers); err != nil {
@@ -46,6 +53,16 @@ func (s *session) detach(ctx context.Context, rules []drain.Rule, nodes []*corev
 		case <-time.After(detachLook):
 		}
 		left = attached(ctx, r, f, left, runner.VolumeRequest{Rules: rules, StartedAt: began})
+	}
+	return nil
+}
+
+// watchVolumes fails at once where volumes cannot be watched: a Runner would ask again and again, and somebody waits here.
+func watchVolumes(ctx context.Context, informers runner.Informers) error {
+	for _, kind := range []client.Object{&storagev1.VolumeAttachment{}, &corev1.PersistentVolume{}} {
+		if _, err := informers.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("wait for volumes: %w", causeOf(ctx, err))
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -120,6 +121,34 @@ func TestErrors_ANodeThatCannotBeCordonedStopsTheDrain(t *testing.T) {
 		require.Contains(t, got.stdout+"\n", want)
 	}
 	require.Len(t, s.allPods(), 2)
+}
+
+// outage is a connection on which one path is not answered.
+type outage struct {
+	http.RoundTripper
+
+	path string
+}
+
+func (o outage) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == o.path {
+		return nil, errors.New("no route to host")
+	}
+	return o.RoundTripper.RoundTrip(r)
+}
+
+func TestErrors_VolumesThatCannotBeWatchedAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "a")
+	var stdout, stderr screen
+	p := s.program(&stdout, &stderr)
+	p.connect = func(options) (*rest.Config, error) {
+		cfg := s.store.RESTConfig()
+		cfg.Transport = outage{cfg.Transport, "/apis/storage.k8s.io/v1"}
+		return cfg, nil
+	}
+	require.Equal(t, exitFailed, p.execute(t.Context(), []string{"run", "a", "--wait-volumes", "--timeout", "1m"}))
+	require.Contains(t, stdout.String()+stderr.String(), "no route to host")
 }
 
 func TestErrors_PassingTroubleIsTold(t *testing.T) {
