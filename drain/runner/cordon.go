@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -88,11 +89,21 @@ func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to b
 	defer cancel()
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	err = r.cfg.Nodes.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch))
-	if apierrors.IsInvalid(err) {
+	if isReplaced(err) {
 		return "", fmt.Errorf("%s node %s: %w: %w", verb, node.Name, ErrNodeReplaced, err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s node %s: %w", verb, node.Name, err)
 	}
 	return target.ResourceVersion, nil
+}
+
+// isReplaced says whether the test of the UID failed. A Node that is refused as invalid is answered 422 too, but with causes.
+func isReplaced(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || len(details.Causes) == 0
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/machinist-dev/machinist/drain"
 )
@@ -84,12 +85,30 @@ func TestStep_CordonsOnceUntilTheCordonIsObserved(t *testing.T) {
 	}
 }
 
-func TestStep_ANodeReplacedUnderTheSameNameIsNotCordoned(t *testing.T) {
-	g := newRig(t, nil)
-	g.nodes.err = apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n", nil)
-	_, err := g.runner.Step(t.Context(), Request{Node: schedulable("n", "1")})
-	require.ErrorIs(t, err, ErrNodeReplaced)
-	require.ErrorIs(t, g.runner.Cancel(t.Context(), schedulable("n", "1"), true), ErrNodeReplaced)
+// An API server answers 422 to a patch whose test fails, to a patch that makes a Node invalid, and where it says nothing itself a proxy may.
+func TestStep_ANodeReplacedUnderTheSameNameIsToldFromOneThatIsRefused(t *testing.T) {
+	nodes := schema.GroupResource{Resource: "nodes"}
+	for name, tc := range map[string]struct {
+		answer   *apierrors.StatusError
+		replaced bool
+	}{
+		"the test of the UID fails": {apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", "testing value /metadata/uid failed", 0, false), true},
+		"without details":           {&apierrors.StatusError{ErrStatus: metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid}}, true},
+		"the Node is invalid": {apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n", field.ErrorList{
+			field.Forbidden(field.NewPath("spec", "podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"),
+		}), false},
+		"somebody else answers": {apierrors.NewGenericServerResponse(422, "PATCH", nodes, "n", "<html>", 0, true), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, nil)
+			g.nodes.err = tc.answer
+			_, stepped := g.runner.Step(t.Context(), Request{Node: schedulable("n", "1")})
+			for _, err := range []error{stepped, g.runner.Cancel(t.Context(), schedulable("n", "1"), true)} {
+				require.Equal(t, tc.replaced, errors.Is(err, ErrNodeReplaced), "%v", err)
+				require.True(t, apierrors.IsInvalid(err), "the API server's own answer is in it")
+			}
+		})
+	}
 }
 
 func TestCancel_ForgetsTheQueueAndUncordonsOnlyWhenAsked(t *testing.T) {

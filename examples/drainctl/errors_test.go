@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clientsetfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -108,6 +109,28 @@ func TestErrors_AKubeconfigThatIsNotThere(t *testing.T) {
 	var stdout, stderr screen
 	require.Equal(t, exitFailed, execute([]string{"plan", "a", "--kubeconfig", "does/not/exist"}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "--kubeconfig does/not/exist cannot be used")
+}
+
+func TestErrors_ANodeThatIsRefusedIsNotCalledReplaced(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer error
+		want   string
+	}{
+		"another UID": {apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing value /metadata/uid failed", 0, false),
+			"cordon node a: the node was replaced by another one of the same name"},
+		"an invalid Node": {apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "a", field.ErrorList{field.Forbidden(field.NewPath("spec", "podCIDRs"), "never")}),
+			`cordon node a: patch nodes: Node "a" is invalid: spec.podCIDRs: Forbidden: never`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "a")
+			s.store.Inject(fake.Fault{Match: requests("patch", "Node"), Err: c.answer, Times: -1})
+			got := s.do("run", "a")
+			require.Equal(t, exitFailed, got.code)
+			require.Contains(t, got.stdout+got.stderr, c.want)
+		})
+	}
 }
 
 func TestErrors_ANodeThatCannotBeCordonedStopsTheDrain(t *testing.T) {

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
 // run plans, refuses or cordons, and drains. An ended ctx stops it; what it leaves is said, and can be resumed.
@@ -93,7 +93,7 @@ func (s *session) cordon(ctx context.Context, nodes []*corev1.Node, f *follower)
 		}
 		_, err = s.client.CoreV1().Nodes().Patch(ctx, node.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
 		switch {
-		case apierrors.IsInvalid(err):
+		case propagate.Rejected(err): // the test failed; a Node that is refused as invalid gets the same status code
 			return fmt.Errorf("cordon node %s: %w", node.Name, runner.ErrNodeReplaced)
 		case err != nil:
 			return fmt.Errorf("cordon node %s: %w", node.Name, s.explain("patch", "nodes", causeOf(ctx, err)))
