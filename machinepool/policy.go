@@ -31,7 +31,9 @@ type Policy struct {
 	// KeepRetired leaves Nodes alone whose instances have left the pool. Default: they are deleted, those that are still Ready after a
 	// drain.
 	KeepRetired bool
-	// NoDrain has Nodes never drained by a pool. Those that Machines stand for are drained by whoever leads the Machines.
+	// NoDrain has Nodes never drained by a pool. Those that Machines stand for are drained by whoever leads the Machines. An instance that
+	// the provider names as leaving then waits until somebody else writes contract.DrainedAnnotation on its Node, unless the pool has
+	// contract.ExcludeDrain.
 	NoDrain bool
 	// DrainRules are the rules by which Nodes are drained; nil means those of the Drainer. DrainPolicy says how drains escalate; nil
 	// evicts for ever, but does not wait for pods that cannot end because their kubelet has not answered for minutes: that is the zero
