@@ -100,6 +100,8 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 		"a later one fails":           {limit: 10 * time.Second, started: ago(4 * time.Second), answer: boom, want: outcome{Again: 4 * time.Second, Started: ago(4 * time.Second)}},
 		"one fails shortly before":    {limit: 10 * time.Second, started: ago(8 * time.Second), answer: boom, want: outcome{Again: 2 * time.Second, Started: ago(8 * time.Second)}},
 		"the limit is reached":        {limit: 10 * time.Second, started: ago(10 * time.Second), answer: boom, want: outcome{Started: ago(10 * time.Second), Told: 1}},
+		"it succeeds at the limit":    {limit: 10 * time.Second, started: ago(10 * time.Second), want: outcome{Again: 10 * time.Second, Started: ago(10 * time.Second), Asked: true}},
+		"it is lost at the limit":     {limit: 10 * time.Second, started: ago(10 * time.Second), answer: lost, want: outcome{Started: ago(10 * time.Second), Told: 1}},
 		"the first fails, no limit":   {answer: boom, want: outcome{Started: ago(0), Told: 1, Fails: true}},
 		"a later one fails, no limit": {started: ago(time.Hour), answer: boom, want: outcome{Started: ago(time.Hour), Fails: true}},
 		"the connection is lost":      {limit: 10 * time.Second, answer: lost, want: outcome{Again: conflictRetry, Started: ago(0)}},
@@ -120,6 +122,27 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 			}
 		})
 	}
+}
+
+// The limit that nobody has set is not meant for a cluster that does not answer.
+func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
+	now := time.Unix(1000, 0).UTC()
+	lost := &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: cluster.ReasonUnreachable}
+	s := deletingNode(now, 0, lost)
+	s.State.NodeDeletionTimeout = contract.Opt[time.Duration]{}
+	s.NodesSynced, s.NodesErr = false, lost
+	_, err := deleteNodeStep(t.Context(), s)
+	require.NoError(t, err)
+	require.False(t, s.nodeDeletionStarted().IsZero())
+	s.NodesSynced, s.NodesErr, s.Now = true, nil, now.Add(time.Minute)
+	result, err := deleteNodeStep(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, Result{Stop: true, RequeueAfter: conflictRetry}, result, "it was lost again")
+	require.Empty(t, s.told)
+	s.Workload = deletingNode(now, 0, nil).Workload
+	_, err = deleteNodeStep(t.Context(), s)
+	require.NoError(t, err)
+	require.False(t, s.env.memory.asked(&s.State, "n-uid").IsZero())
 }
 
 func TestANodeThatWasAskedToGoIsNotAskedAgain(t *testing.T) {

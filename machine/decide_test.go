@@ -194,7 +194,9 @@ func TestOnlyTheRecordedNodeIsDeletedAndTheWaitHasALimit(t *testing.T) {
 		"stuck on its way out":           {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Limit: 5 * time.Second}, want: nodeGiveUp},
 		"no limit was set":               {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Hour)}, want: nodeWait},
 		"tried within the limit":         {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeDelete},
-		"tried for too long":             {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeGiveUp},
+		"tried for too long":             {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeDeleteLast},
+		"asked, and not gone in time":    {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Asked: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeGiveUp},
+		"asked after its limit":          {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Hour), Asked: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeWait},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := decideNodeDeletion(tc.facts); got != tc.want {

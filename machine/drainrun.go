@@ -8,6 +8,7 @@ import (
 
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 func (s *Scope) drain(ctx context.Context) (Result, error) {
@@ -57,9 +58,15 @@ func (s *Scope) holdNode() {
 
 // releaseNode ends the interest in the pods and the volumes of the Node. It must not be called while either is waited for: what
 // is known of them would be read anew.
+// A Node of the recorded name may be another Machine's by now, which may be draining it.
 func (s *Scope) releaseNode() {
-	s.env.memory.letGo(s.State.Key)
-	releaseNode(s.State.Node.Name, s.Workload.Drainer, s.Workload.Volumes)
+	held := s.env.memory.letGo(s.State.Key)
+	switch {
+	case held.release != nil:
+		held.release()
+	case s.Node.Outcome != noderef.Stale && s.Node.Outcome != noderef.Claimed:
+		releaseNode(s.State.Node.Name, s.Workload.Drainer, s.Workload.Volumes) // a step of somebody else may have begun
+	}
 }
 
 func releaseNode(name string, drainer Drainer, volumes Volumes) {

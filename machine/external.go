@@ -63,7 +63,7 @@ func (s *Scope) deleteExternal(ctx context.Context, found external.Object) error
 	gone.SetNamespace(obj.GetNamespace())
 	gone.SetName(obj.GetName())
 	err := s.env.ports.Client.Delete(ctx, gone, only)
-	if client.IgnoreNotFound(err) != nil {
+	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
 	}
 	s.env.memory.setAsked(&s.State, uid)

@@ -30,6 +30,8 @@ func (s *Scope) forgotten() error {
 		return err
 	}
 	switch {
+	case next.ProviderID == "" && s.State.ProviderID != "":
+		return s.keepsNo("its provider ID", "MachineState.ProviderID")
 	case next.Node.UID == "" && s.State.Node.UID != "":
 		return s.keepsNo("the UID of its Node", "MachineState.Node.UID")
 	case next.DrainStarted.IsZero() && !s.State.DrainStarted.IsZero():
@@ -39,6 +41,10 @@ func (s *Scope) forgotten() error {
 }
 
 func (s *Scope) keepsNo(what, place string) error {
-	return fmt.Errorf("%s %s does not keep %s, so Node %s is neither drained nor deleted: have the contract.Kind of %s write and read %s",
-		s.env.kind.GVK.Kind, s.State.Key, what, s.State.Node.Name, s.env.kind.GVK.Kind, place)
+	node := "its Node"
+	if s.State.Node.Name != "" {
+		node = "Node " + s.State.Node.Name
+	}
+	return fmt.Errorf("%s %s does not keep %s, so %s is neither drained nor deleted: have the contract.Kind of %s write and read %s",
+		s.env.kind.GVK.Kind, s.State.Key, what, node, s.env.kind.GVK.Kind, place)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 // drainsForEver is a Drainer whose Nodes are never drained.
@@ -106,4 +107,16 @@ func TestAMachineThatIsHandedToAnotherControllerIsForgotten(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, s.env.memory.waiting())
 	require.Empty(t, released, "the other controller goes on with the drain, perhaps by the same Drainer")
+}
+
+func TestAMachineLetsNoNodeGoThatTookTheNameOfItsOwn(t *testing.T) {
+	for _, taken := range []noderef.Outcome{noderef.Stale, noderef.Claimed} {
+		var released []string
+		s := draining(t, &released)
+		s.env.memory = newMemory(clocktesting.NewFakePassiveClock(s.Now)) // another process has begun the drain
+		s.Node = noderef.Match{Outcome: taken}
+		_, err := volumesStep(t.Context(), s)
+		require.NoError(t, err)
+		require.Empty(t, released, "another Machine may drain it")
+	}
 }

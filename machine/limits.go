@@ -18,7 +18,7 @@ type Limits struct {
 	PreDrainHooks, PreTerminateHooks time.Duration
 	// Drain ends the drain, and Volumes the wait for volumes.
 	Drain, Volumes time.Duration
-	// NodeDeletion ends the attempts to delete the Node, and the wait for it to go.
+	// NodeDeletion ends the attempts to delete the Node, of which one is made when it has passed, and the wait for it to go.
 	NodeDeletion time.Duration
 }
 

@@ -64,11 +64,13 @@ func (m *memory) hold(key types.NamespacedName, node heldNode) {
 	}
 }
 
-// letGo forgets the Node that is looked at for a Machine, whose release is the caller's.
-func (m *memory) letGo(key types.NamespacedName) {
+// letGo forgets the Node that is looked at for a Machine, whose release is the caller's. It is zero when none is.
+func (m *memory) letGo(key types.NamespacedName) heldNode {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	held := m.held[key]
 	delete(m.held, key)
+	return held
 }
 
 // forget drops what was remembered of a Machine that is gone, or no longer looked after. One that goes in the midst of its drain, because

@@ -25,6 +25,9 @@ type nodeDeletion uint8
 const (
 	nodeLeave nodeDeletion = iota
 	nodeDelete
+	// nodeDeleteLast: the time is up, and what fails now is given up. A limit that began while the Nodes were unread may have passed before
+	// the first attempt.
+	nodeDeleteLast
 	nodeRecord
 	nodeWait
 	// nodeUnread: wait for the Nodes, and record that the stage began.
@@ -67,11 +70,13 @@ func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
 		return nodeRecord
 	case !f.Rules.MayTouch(node, f.Current, f.ProviderID):
 		return nodeLeave
-	case limitReached(f.Started, f.Limit, f.Now), limitReached(f.Asked, f.Limit, f.Now):
-		return nodeGiveUp
 	case node.DeletionTimestamp == nil && f.Asked.IsZero():
+		if limitReached(f.Started, f.Limit, f.Now) {
+			return nodeDeleteLast
+		}
 		return nodeDelete
-	case node.DeletionTimestamp != nil && limitReached(node.DeletionTimestamp.Time, f.Limit, f.Now):
+	case limitReached(f.Asked, f.Limit, f.Now),
+		node.DeletionTimestamp != nil && limitReached(node.DeletionTimestamp.Time, f.Limit, f.Now):
 		return nodeGiveUp
 	default:
 		return nodeWait
@@ -95,14 +100,14 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	if !facts.Synced {
 		facts.LeftOut, why = s.leavesOut(StepDeleteNode, started, s.setNodeDeletionLimit())
 	}
-	switch decideNodeDeletion(facts) {
+	action := decideNodeDeletion(facts)
+	switch action {
 	case nodeLeave:
 	case nodeGiveUp:
 		if said, _ := findCondition(s.stored, ConditionDeleting); facts.Synced && said.Reason == ReasonDeletingNode {
 			why += ": " + said.Message // the last answer
 		}
-		s.abandon(ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
-			"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
+		s.leaveNode(why)
 	case nodeRecord:
 		s.urgent = true
 		return s.recordFirst(ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
@@ -115,14 +120,19 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 			since = gone.Time
 		}
 		return s.waitForNode(since, limit), nil
-	case nodeDelete:
-		return s.deleteNode(ctx, started, limit)
+	case nodeDelete, nodeDeleteLast:
+		return s.deleteNode(ctx, started, limit, action == nodeDeleteLast)
 	}
 	return Result{}, nil
 }
 
+func (s *Scope) leaveNode(why string) {
+	s.abandon(ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
+		"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
+}
+
 // deleteNode makes one attempt. The Node's own event tells when it is gone.
-func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Duration) (Result, error) {
+func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Duration, last bool) (Result, error) {
 	node := s.Node.Node
 	uid := node.UID
 	err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
@@ -133,6 +143,9 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		s.Wait(ReasonDeletingNode, "Waiting for Node "+node.Name+" to be read again")
 		return Result{Stop: true, RequeueAfter: conflictRetry}, nil // its event is on the way
+	case last && (!isUnread(err) || s.setNodeDeletionLimit() > 0):
+		s.leaveNode(notWithin(limit) + ": " + err.Error())
+		return Result{}, nil
 	}
 	s.beginNodeDeletion(started)
 	wait := s.Wait(ReasonDeletingNode, err.Error())

@@ -26,7 +26,7 @@ func observeStep(ctx context.Context, s *Scope) (Result, error) {
 	total.RequeueAfter = soonest(total.RequeueAfter, result.RequeueAfter)
 	if !s.update.ProviderID.Keeps() {
 		total.Checkpoint = true // the object that says it is about to go
-		return total, nil
+		return total, s.forgotten()
 	}
 	if s.care() == CareUnknown {
 		return s.careUnknown()

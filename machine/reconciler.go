@@ -327,7 +327,7 @@ const (
 
 // gone reports whether all that went wrong is that a Machine in deletion no longer exists.
 func gone(err error, s *Scope) bool {
-	return !s.State.Deleting.IsZero() && len(s.State.Finalizers) == 0 && apierrors.IsNotFound(err)
+	return !s.State.Deleting.IsZero() && len(s.State.Finalizers) == 0 && external.SaysGone(err)
 }
 
 // released reports whether a Machine in deletion has nothing left that this Reconciler looks after.

@@ -57,10 +57,8 @@ func decideVolumes(f volumesFacts) (volumesAction, string) {
 		return volumesSkip, ""
 	case f.InfrastructureGone || f.Infrastructure.Deleting():
 		return volumesSkip, ""
-	case !f.NodesSynced && f.LeftOut:
-		return volumesGiveUp, f.Unread
 	case !f.NodesSynced:
-		return volumesUnread, f.Unread
+		return decideUnreadVolumes(f)
 	case f.Match.Outcome != noderef.Matched && f.Match.Outcome != noderef.Readopted: // whose volumes? the drain has asked already
 		return volumesSkip, ""
 	case f.State.VolumesDetachedNode == f.Match.Node.UID:
@@ -69,6 +67,17 @@ func decideVolumes(f volumesFacts) (volumesAction, string) {
 		return volumesGiveUp, notWithin(f.Limit)
 	}
 	return volumesAsk, ""
+}
+
+// decideUnreadVolumes: what was done for the recorded Node is not waited for again.
+func decideUnreadVolumes(f volumesFacts) (volumesAction, string) {
+	switch recorded := f.State.Node.UID; {
+	case recorded != "" && f.State.VolumesDetachedNode == recorded:
+		return volumesSkip, ""
+	case f.LeftOut:
+		return volumesGiveUp, f.Unread
+	}
+	return volumesUnread, f.Unread
 }
 
 func volumesStep(ctx context.Context, s *Scope) (Result, error) {

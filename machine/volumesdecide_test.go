@@ -36,6 +36,8 @@ func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
 		"an unread machine is not a gone one": {facts: volumesFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: volumesAsk},
 		"unread Nodes are not missing":        {facts: volumesFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: volumesUnread},
 		"unread Nodes that are given up":      {facts: volumesFacts{LeftOut: true}, want: volumesGiveUp},
+		"done before Nodes were unread":       {facts: volumesFacts{}, state: contract.MachineState{VolumesDetachedNode: "n-uid", Node: contract.NodeRef{UID: "n-uid"}}},
+		"of another Node before":              {facts: volumesFacts{}, state: contract.MachineState{VolumesDetachedNode: "old", Node: contract.NodeRef{UID: "n-uid"}}, want: volumesUnread},
 		"there is no Node":                    {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}},
 		"the Node is another machine's":       {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale, Node: node}}},
 		"another Machine names it too":        {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}},

@@ -230,7 +230,7 @@ func (p *pass) deleteExternal(ctx context.Context, e external.Object) error {
 	}
 	uid := e.Object.GetUID()
 	err := p.env.ports.Client.Delete(ctx, e.Object.DeepCopy(), client.Preconditions{UID: &uid})
-	if client.IgnoreNotFound(err) != nil {
+	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s %s: %w", e.Ref.Kind, e.Ref.Name, err)
 	}
 	p.mem().asked[uid] = struct{}{}

@@ -103,7 +103,7 @@ func (p *pass) deleteMachines(ctx context.Context, going []*contract.MachineStat
 		if apierrors.IsConflict(err) {
 			return errAgain
 		}
-		if client.IgnoreNotFound(err) != nil {
+		if err != nil && !external.SaysGone(err) {
 			return fmt.Errorf("delete Machine %s: %w", going[i].Key, err)
 		}
 		done[i] = true

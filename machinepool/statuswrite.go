@@ -24,7 +24,7 @@ func (p *pass) flush(ctx context.Context, failed bool) error {
 		p.sum()
 	}
 	err := p.writeMain(ctx, p.main)
-	if p.finished && apierrors.IsNotFound(err) {
+	if p.finished && external.SaysGone(err) {
 		err = nil
 	}
 	if err != nil || (p.finished && len(p.pool.GetFinalizers()) == 0) {

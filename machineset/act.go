@@ -143,7 +143,7 @@ func (p *pass) removeFinalizer(ctx context.Context) error {
 	rest := slices.DeleteFunc(slices.Clone(p.state.Finalizers), func(f string) bool { return f == p.env.options.Finalizer })
 	var u contract.MachineSetUpdate
 	u.Finalizers = contract.SetTo(rest)
-	if err := client.IgnoreNotFound(p.writeMain(ctx, u)); err != nil {
+	if err := p.writeMain(ctx, u); err != nil && !external.SaysGone(err) {
 		return err
 	}
 	p.finished = true

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -115,7 +116,7 @@ func (p *pass) deleteOne(ctx context.Context, name string, uid types.UID) error 
 	machine.SetNamespace(p.state.Key.Namespace)
 	machine.SetName(name)
 	err := p.env.ports.Client.Delete(ctx, machine, client.Preconditions{UID: &uid})
-	if client.IgnoreNotFound(err) != nil {
+	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s %s: %w", p.env.kinds.Machine.GVK.Kind, p.key(name), err)
 	}
 	return nil

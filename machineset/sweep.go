@@ -99,7 +99,7 @@ func (p *pass) sweepLeft(ctx context.Context, gvk schema.GroupVersionKind, ledge
 		if err == nil && p.leftOver(have, ledger) {
 			err = p.removePart(ctx, have)
 		}
-		if client.IgnoreNotFound(err) != nil {
+		if err != nil && !external.SaysGone(err) {
 			return fmt.Errorf("%s %s was made for no Machine: %w", gvk.Kind, p.key(parts.name), err)
 		}
 		if parts.kinds = slices.Delete(slices.Clone(parts.kinds), at, at+1); len(parts.kinds) == 0 {
@@ -142,7 +142,7 @@ func (p *pass) removePart(ctx context.Context, part *unstructured.Unstructured) 
 	}
 	uid := part.GetUID()
 	only := client.Preconditions{UID: &uid, ResourceVersion: new(part.GetResourceVersion())}
-	if err := client.IgnoreNotFound(p.env.ports.Client.Delete(ctx, part.DeepCopy(), only)); err != nil {
+	if err := p.env.ports.Client.Delete(ctx, part.DeepCopy(), only); err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s %s: %w", part.GetKind(), p.key(part.GetName()), err)
 	}
 	return nil

@@ -1,0 +1,50 @@
+package machine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// An API server that does not serve a version at the moment answers 404 to all that is asked of it.
+func TestADeletionThatNobodyUnderstoodIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, machine.Options{})
+	m := w.provisioned("m", "fake://x/1")
+	w.create(fake.Node("n", "fake://x/1"))
+	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeReady)
+	kind := fake.InfraMachineGVK(contract.V1Beta2).Kind
+	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "delete" && r.GVK.Kind == kind },
+		apierrors.NewGenericServerResponse(404, "delete", schema.GroupResource{Resource: kind}, "m", "404 page not found", 0, true))
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "m")))
+}
+
+// unkept is an adapter of a kind that has no place for a provider ID.
+type unkept struct {
+	contract.Adapter[contract.MachineState, contract.MachineUpdate]
+}
+
+func (u unkept) Write(obj contract.Object, update contract.MachineUpdate) error {
+	update.ProviderID = contract.Change[string]{}
+	return u.Adapter.Write(obj, update)
+}
+
+func TestAKindThatCannotKeepAProviderIDIsToldWhenAMachineGoes(t *testing.T) {
+	t.Parallel()
+	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind.Adapter = unkept{kind.Adapter}
+	w := newWorld(t, worldOptions{kind: kind})
+	m := w.machineWith("m1")
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonInternalError, "Machine default/m1 does not keep its provider ID", "MachineState.ProviderID")
+	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "m1")).GetDeletionTimestamp(), "nobody would know its ID any more")
+}
