@@ -9,8 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -251,4 +253,17 @@ func TestInstancesThatAreAnotherControllersNowKeepTheirNodes(t *testing.T) {
 	if w.get(infra) == nil {
 		t.Error("the instances were deleted")
 	}
+}
+
+// An API server that does not serve a version at the moment answers 404 to all that is asked of it.
+func TestADeletionThatNobodyUnderstoodIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
+	w.says(pool, "Running", 1, 1)
+	kind := fake.InfraMachinePoolGVK(contract.V1Beta2).Kind
+	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "delete" && r.GVK.Kind == kind },
+		apierrors.NewGenericServerResponse(404, "delete", schema.GroupResource{Resource: kind}, "pool", "404 page not found", 0, true))
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.goes(pool, infra)
 }
