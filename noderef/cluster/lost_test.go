@@ -82,6 +82,22 @@ func TestAServerThatComesBackIsUsedAlthoughItsKubeconfigCannotBeRead(t *testing.
 	w.stepUntil(time.Second, "no problem is left", func() bool { return w.get(keyA).Problem == nil })
 }
 
+// A kubeconfig that is refused is not read again for minutes. The server that the old one leads to is probed all the same.
+func TestAServerThatComesBackIsFoundAlthoughItsNewKubeconfigIsRefused(t *testing.T) {
+	w, s := newWorld(t, patient()), newAPIServer(t)
+	s.put("n1")
+	w.reach(keyA, s)
+	view := w.connected(keyA)
+	w.set(keyA, Target{}, ErrInvalidKubeconfig)
+	w.eventually("a problem is reported", func() bool { return w.get(keyA).Problem != nil })
+	s.stop()
+	w.stepUntil(time.Second, "nothing is known any more", func() bool { return w.get(keyA).Reason == ReasonKubeconfigRefused })
+	s.restart()
+	steps := w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	require.LessOrEqual(t, steps, 60)
+	require.Same(t, view.Value, w.get(keyA).Value)
+}
+
 // A watch from a resource version of the future is told of nothing, bookmarks included, and of no error.
 func TestAServerThatWasRestoredFromABackupIsReadAnew(t *testing.T) {
 	w, s := newWorld(t, patient()), newAPIServer(t)

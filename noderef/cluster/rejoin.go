@@ -37,6 +37,7 @@ func (l *link[T]) rejoinUnread(ctx context.Context, s *session[T]) {
 	case ctx.Err() != nil:
 	case err != nil:
 		s.wire.hangUp()
+		l.pauseAfter(ReasonUnreachable) // also when nobody expects to read the target soon: the server may be back before
 	default:
 		next := l.retryAt
 		l.found(ctx, s)
