@@ -15,9 +15,10 @@
 // and 401, these every two seconds at most. While the server does not answer, a gate in the transport is closed: requests of
 // callers fail at once, those of informers wait. So nothing but one probe in a while reaches the server, with a pause that
 // grows to 30 seconds; and when it answers, informers go on where they were, without a list where the server still has their
-// resource version. Cache and Value outlive an outage, unless the server comes back from a backup: one small list of a kind that
+// resource version. Cache and Value outlive an outage, unless the server comes back from a backup: one small list of each kind that
 // is cached, at the end of an outage, says whether it stands at a resource version from before. Then the connection is made anew,
-// because a watch from a version of the future is told of nothing. Each probe of a lost server goes out on a new TCP connection,
+// because a watch from a version of the future is told of nothing. A balancer may lead to such a server without an outage, so the same is
+// asked when TCP connections have broken, and when a server answers that was silent. Each probe of a lost server goes out on a new TCP connection,
 // and after five minutes the Access is asked again, also one that says when a target has changed.
 //
 // # Guarantees

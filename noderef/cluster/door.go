@@ -125,6 +125,8 @@ func (x *exchange) explain(err error) error {
 		return err
 	case x.ctx.Err() != nil:
 		err = context.Cause(x.ctx)
+	default:
+		x.wire.broken.Store(true)
 	}
 	x.wire.trouble(err)
 	return err

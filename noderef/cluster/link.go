@@ -215,9 +215,18 @@ func (l *link[T]) examine(ctx context.Context) {
 	if why == nil {
 		why = errSilent
 	}
+	elsewhere := s.wire.broken.Swap(false) || errors.Is(why, errSilent)
 	s.probed = l.clusters.options.Clock.Now()
-	err := l.check(ctx, s)
-	if ctx.Err() != nil || err == nil {
+	hungUp, err := l.check(ctx, s)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err == nil:
+		if (hungUp || elsewhere) && s.rewound(ctx) { // who answers now may not be who was watched
+			l.restart()
+		} else if hungUp {
+			s.wire.gate.open()
+		}
 		return
 	}
 	l.log.V(1).Info("the API server does not serve", "noticed", why.Error())
@@ -228,19 +237,17 @@ func (l *link[T]) examine(ctx context.Context) {
 }
 
 // check probes a server in doubt. One that does not answer on the connections there are is asked again on a new one, for what
-// is broken may be a connection alone, after a failover for example. Meanwhile nobody else has to wait.
-func (l *link[T]) check(ctx context.Context, s *session[T]) error {
-	err := s.prober.probe(ctx)
+// is broken may be a connection alone, after a failover for example. Meanwhile nobody else has to wait: the gate is closed, and left
+// so.
+func (l *link[T]) check(ctx context.Context, s *session[T]) (hungUp bool, err error) {
+	err = s.prober.probe(ctx)
 	var answer *answerError
 	if err == nil || ctx.Err() != nil || errors.As(err, &answer) || errors.Is(err, ErrUnauthorized) {
-		return err
+		return false, err
 	}
 	s.wire.gate.close(&NotConnectedError{Cluster: l.key, Reason: ReasonUnreachable, Err: err, LastSeen: s.lastSeen()})
 	s.wire.hangUp()
-	if err = s.prober.probe(ctx); err == nil {
-		s.wire.gate.open()
-	}
-	return err
+	return true, s.prober.probe(ctx)
 }
 
 // reasonOf sorts an error.

@@ -123,6 +123,73 @@ func TestAServerThatWasRestoredFromABackupIsReadAnew(t *testing.T) {
 	requireNoGoroutines(t)
 }
 
+// standby returns a world that is connected to one server, another one that was restored from a backup, and what has new connections
+// end at that one.
+func standby(t *testing.T, options Options[*nodes]) (w *world, before, after *apiServer, switchOver func()) {
+	t.Helper()
+	w, before, after = newWorld(t, options), newAPIServer(t), newAPIServer(t)
+	for range 100 {
+		before.put("late")
+	}
+	after.rewind(50, "early")
+	var backend atomic.Pointer[apiServer]
+	backend.Store(before)
+	config := before.config("t1")
+	config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, backend.Load().addr)
+	}
+	w.set(keyA, Target{Config: config, Version: "1"}, nil)
+	view := w.connected(keyA)
+	before.put("later") // a watch that has told of nothing yet is begun anew
+	w.eventually("the watch tells", func() bool { return view.Value.has(t, "later") })
+	return w, before, after, func() { backend.Store(after) }
+}
+
+// readsAnew waits for another connection than the one with these Nodes, and for the Nodes of the backup.
+func (w *world) readsAnew(old *nodes) {
+	w.t.Helper()
+	w.stepUntil(time.Second, "there is another connection", func() bool {
+		view := w.get(keyA)
+		return view.Connected && view.Value != old
+	})
+	view := w.connected(keyA)
+	require.True(w.t, view.Value.has(w.t, "early"))
+	require.False(w.t, view.Value.has(w.t, "late"))
+}
+
+// The first probe is answered at once, by the other server, so that nothing is ever lost.
+func TestAServerThatWasRestoredBehindABalancerIsReadAnewWhenAConnectionBreaks(t *testing.T) {
+	w, before, _, switchOver := standby(t, patient())
+	old := w.get(keyA).Value
+	switchOver()
+	before.http.CloseClientConnections()
+	w.readsAnew(old)
+}
+
+func TestAServerThatWasRestoredBehindABalancerIsReadAnewWhenItIsSilent(t *testing.T) {
+	w, before, after, switchOver := standby(t, patient())
+	old := w.get(keyA).Value
+	after.refuse("PEEK", 503)
+	switchOver()
+	before.http.CloseClientConnections()
+	w.eventually("it does not say how far it is", func() bool { return after.count("PEEK") > 0 })
+	require.Same(t, old, w.get(keyA).Value)
+	after.refuse("PEEK", 0)
+	w.clock.Step(90 * time.Second)
+	w.readsAnew(old)
+}
+
+func TestAServerThatWasRestoredBehindABalancerIsReadAnewWhenAConnectionHangs(t *testing.T) {
+	w, before, after, switchOver := standby(t, Options[*nodes]{})
+	old := w.get(keyA).Value
+	before.hang()
+	switchOver()
+	w.clock.Step(90 * time.Second)
+	w.eventually("it is probed", func() bool { return before.pending("GET /readyz") == 1 })
+	require.Zero(t, after.count(""))
+	w.readsAnew(old)
+}
+
 func TestAServerThatDoesNotSayHowFarItIsIsNotTakenForRestored(t *testing.T) {
 	w, s := newWorld(t, patient()), newAPIServer(t)
 	s.put("n1")

@@ -47,10 +47,15 @@ func (l *link[T]) rejoinUnread(ctx context.Context, s *session[T]) {
 
 // found takes up a connection to a server that serves again, or gives it up when its caches would wait for what has been.
 func (l *link[T]) found(ctx context.Context, s *session[T]) {
-	if !s.rewound(ctx) {
-		l.regained(s)
+	if s.rewound(ctx) {
+		l.restart()
 		return
 	}
+	l.regained(s)
+}
+
+// restart gives up a connection whose server has gone back in time, and has a new one made at once.
+func (l *link[T]) restart() {
 	l.log.Info("the API server has gone back in time, as after a restore from a backup: connecting anew")
 	l.retryAt = time.Time{}
 	l.drop()

@@ -10,7 +10,8 @@ import (
 
 // rewound reports whether the API server has gone back in time since the cache last heard of it, because its database was restored from
 // a backup. Nobody else says so: a watch that goes on from a version of the future brings neither an event nor an error until that
-// version has come, which may take days. One small list answers; while none does, nothing is rewound.
+// version has come, which may take days. One small list of
+// each kind answers; while none does, nothing is rewound.
 func (s *session[T]) rewound(ctx context.Context) bool {
 	c, ok := s.cluster.GetCache().(*promptCache)
 	if !ok {
@@ -30,8 +31,8 @@ func (s *session[T]) rewound(ctx context.Context) bool {
 		if err != nil {
 			continue
 		}
-		if order, err := resourceversion.CompareResourceVersion(now, seen); err == nil {
-			return order < 0
+		if order, err := resourceversion.CompareResourceVersion(now, seen); err == nil && order < 0 {
+			return true
 		}
 	}
 	return false
