@@ -45,3 +45,30 @@ func TestAMachineWhoseClusterCannotBeReachedWaitsOrGoesAsItsLimitsSay(t *testing
 	require.NotNil(t, f.nodeIn(server, "n1"))
 	require.NotNil(t, f.nodeIn(server, "n2"))
 }
+
+// The server is back before anybody has heard of the Node that joined, and took pods, while it was lost.
+func TestAMachineWhoseNodeJoinedDuringAnOutageIsDrainedAllTheSame(t *testing.T) {
+	t.Parallel()
+	server := newFar(1)
+	server.up()
+	f := newFarWorld(t, machine.Options{ConnectionGrace: -1}, map[string]*far{"a": server})
+	m := f.provisionedIn("a", "m", "fake://x/1")
+	f.joins(server, "another", "fake://x/2")
+	f.conditionSays(m, machine.ConditionNodeReady, machine.ReasonInspectionFailed, "Waiting for a Node with spec.providerID fake://x/1")
+	server.down()
+	f.conditionIs(m, machine.ConditionNodeReady, machine.ReasonConnectionDown)
+	f.joins(server, "n", "fake://x/1")
+	require.NoError(t, f.client.Delete(t.Context(), m))
+	f.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "cluster default/a is not connected")
+
+	server.reads(false)
+	server.up()
+	f.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "what happened meanwhile is being read")
+	f.isLeftAlone("m")
+	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "m")).GetDeletionTimestamp())
+
+	server.reads(true)
+	f.goes(m)
+	require.Nil(t, f.nodeIn(server, "n"), "it was found")
+	require.NotZero(t, server.CountRequests(func(r fake.Request) bool { return r.IsWrite() && r.Name == "n" }))
+}

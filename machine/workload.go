@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,6 +45,9 @@ func NodesOf(cs *cluster.Clusters[Workload]) func(types.NamespacedName) (Workloa
 		view, err := cs.Get(key)
 		w := view.Value
 		w.LastSeen, w.Since = view.LastSeen, view.Since
+		if err == nil && view.Behind(schema.GroupKind{Kind: "Node"}) { // a Node that joined during an outage may be missing
+			return w, fmt.Errorf("read Nodes: %w", view.Problem)
+		}
 		if err == nil && view.Problem != nil && (w.Nodes == nil || !w.Nodes.HasSynced()) {
 			return w, fmt.Errorf("%w: Nodes of cluster %s cannot be listed: %w; check that the user of its kubeconfig may get, list and watch Nodes",
 				cluster.ErrNotSynced, key, view.Problem)

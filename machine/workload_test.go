@@ -38,6 +38,7 @@ type far struct {
 	epoch   context.Context // ends what is under way when the server dies; nil while it is down
 	end     context.CancelFunc
 	refused int
+	unread  bool // Nodes can neither be listed nor watched
 	version string
 }
 
@@ -50,7 +51,7 @@ func newFar(seed uint64) *far {
 // RoundTrip implements http.RoundTripper.
 func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
 	f.mu.Lock()
-	epoch := f.epoch
+	epoch, unread := f.epoch, f.unread
 	if epoch == nil {
 		f.refused++
 	}
@@ -60,6 +61,9 @@ func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if req.URL.Path == "/readyz" {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("ok")), Request: req, Header: http.Header{}}, nil
+	}
+	if unread && req.URL.Path == "/api/v1/nodes" && req.URL.Query().Get("limit") != "1" {
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Request: req, Header: http.Header{}}, nil
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	context.AfterFunc(epoch, func() { cancel(io.ErrUnexpectedEOF) })
@@ -78,6 +82,13 @@ func (f *far) down() {
 	defer f.mu.Unlock()
 	f.end()
 	f.epoch = nil
+}
+
+// reads lets Nodes be listed and watched, or not.
+func (f *far) reads(nodes bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unread = !nodes
 }
 
 func (f *far) attempts() int {

@@ -28,6 +28,7 @@ type apiServer struct {
 	mu        sync.Mutex
 	release   chan struct{} // closed when hanging requests may end; nil while the server serves
 	refused   map[string]int
+	mute      bool // it sends no bookmarks by itself
 	token     string
 	rv        int
 	nodes     map[string]*corev1.Node
@@ -283,6 +284,9 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	out := json.NewEncoder(w)
 	if query.Get("sendInitialEvents") == "true" {
 		after = s.sendInitial(out)
+	}
+	if query.Get("timeoutSeconds") == hurry {
+		s.nearTheEnd()
 	}
 	w.(http.Flusher).Flush()
 	for {

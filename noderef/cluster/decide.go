@@ -27,6 +27,8 @@ type facts struct {
 	Troubled bool
 	// Foreign means that somebody else runs the cluster: it is not probed.
 	Foreign bool
+	// CatchUp is when it is looked again whether the cache has caught up with the server after an outage; zero is never.
+	CatchUp time.Time
 	// LookAt is when the target is looked at again although nothing has happened; zero is never.
 	LookAt time.Time
 	// RetryAt is the end of the pause after a failure.
@@ -49,6 +51,8 @@ const (
 	replace
 	// examine probes a server that was silent or troubled.
 	examine
+	// catchUp looks whether the cache has caught up with the server.
+	catchUp
 	// retire ends the connection if really nobody uses it.
 	retire
 )
@@ -82,6 +86,9 @@ func decide(f facts, silence, idle time.Duration) (action, time.Time) {
 				due = f.Probed.Add(probeGap)
 			}
 			plans = append(plans, plan{examine, due})
+		}
+		if !f.CatchUp.IsZero() {
+			plans = append(plans, plan{catchUp, f.CatchUp})
 		}
 	}
 	if !f.Held {

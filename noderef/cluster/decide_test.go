@@ -39,6 +39,14 @@ func TestWhatIsDueIsDoneAndTheRestWaited(t *testing.T) {
 			facts{Asked: now, Phase: linked, Seen: now, Troubled: true, Changed: true}, replace, 0},
 		"while a new target does not work, the old connection is looked after": {
 			facts{Asked: now, Phase: linked, Changed: true, RetryAt: now.Add(time.Second), Seen: ago(2 * time.Minute)}, examine, 0},
+		"whether a cache has caught up is looked at": {
+			facts{Asked: now, Phase: linked, Seen: now, CatchUp: now}, catchUp, 0},
+		"every few seconds": {
+			facts{Asked: now, Phase: linked, Seen: now, CatchUp: now.Add(2 * time.Second)}, pause, 2 * time.Second},
+		"trouble comes before that": {
+			facts{Asked: now, Phase: linked, Seen: now, CatchUp: now, Troubled: true}, examine, 0},
+		"and a loss ends it": {
+			facts{Asked: now, Phase: lost, CatchUp: now, RetryAt: now.Add(time.Second)}, pause, time.Second},
 		"a connection that nobody uses ends": {
 			facts{Asked: ago(10 * time.Minute), Phase: linked, Seen: now}, retire, 0},
 		"whatever state it is in": {

@@ -18,8 +18,18 @@
 // resource version. Cache and Value outlive an outage, unless the server comes back from a backup: one small list of each kind that
 // is cached, at the end of an outage, says whether it stands at a resource version from before. Then the connection is made anew,
 // because a watch from a version of the future is told of nothing. A balancer may lead to such a server without an outage, so the same is
-// asked when TCP connections have broken, and when a server answers that was silent. Each probe of a lost server goes out on a new TCP connection,
-// and after five minutes the Access is asked again, also one that says when a target has changed.
+// asked when TCP connections have broken, and when a server answers that was silent.
+//
+// What a cache shows when a server is found again is from before the outage, and its watches may take a while to go on. So View.Synced is
+// false, and View.Problem matches [ErrNotSynced], until every informer stands at the resource version that the small list had or behind
+// it, because of an event, a list or a bookmark. For the sake of bookmarks, which come once a minute, watches end after five seconds until
+// then: API servers send one before the end. A cache that has not caught up after three minutes is replaced with a new connection, which
+// reads everything. Neither reads nor writes are refused meanwhile: who takes what is not found for absent looks at Synced first, or at
+// [View.Behind] for one kind. Where a server's resource versions cannot be compared, or the list is forbidden, a cache counts as synced
+// at once.
+//
+// Each probe of a lost server goes out on a new TCP connection, and after five minutes the Access is asked again, also one that says when
+// a target has changed.
 //
 // # Guarantees
 //

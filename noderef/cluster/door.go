@@ -13,6 +13,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
+// hurry is for how many seconds a watch runs whose bookmark is waited for. It comes two seconds before the end.
+const hurry = "5"
+
 // door is an http.RoundTripper that leads through the gate of a wire.
 type door struct {
 	wire    *wire
@@ -30,7 +33,11 @@ func (d *door) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x := newExchange(epoch, d, request)
-	response, err := d.wire.base.RoundTrip(request.WithContext(x.ctx))
+	request = request.WithContext(x.ctx)
+	if d.wait && d.wire.hurried.Load() {
+		request = soonOver(request)
+	}
+	response, err := d.wire.base.RoundTrip(request)
 	x.unanswered.Stop()
 	if err != nil {
 		err = x.explain(err)
@@ -83,6 +90,20 @@ func newExchange(epoch context.Context, d *door, request *http.Request) *exchang
 		x.deadline = d.wire.clock.AfterFunc(d.timeout, func() { x.cancel(timeoutError(d.timeout)) })
 	}
 	return x
+}
+
+// soonOver returns a watch that is to end in a few seconds, in place of one that goes on from a resource version. API servers send a
+// bookmark before the end of a watch, and otherwise about every minute.
+func soonOver(request *http.Request) *http.Request {
+	query := request.URL.Query()
+	if !isWatch(request) || query.Get("resourceVersion") == "" || query.Get("sendInitialEvents") != "" {
+		return request
+	}
+	query.Set("timeoutSeconds", hurry)
+	short, to := request.WithContext(request.Context()), *request.URL
+	to.RawQuery = query.Encode()
+	short.URL = &to
+	return short
 }
 
 func isWatch(request *http.Request) bool {

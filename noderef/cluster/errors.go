@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -17,7 +18,8 @@ var (
 	// ErrNotConnected is matched by every error that says that a cluster cannot be used now. It says nothing about what is
 	// in the cluster: what cannot be read is not absent.
 	ErrNotConnected = errors.New("cluster is not connected")
-	// ErrNotSynced is matched when a cached read comes before the first lists of its cache are complete.
+	// ErrNotSynced is matched when a cached read comes before the first lists of its cache are complete, and by View.Problem while
+	// a cache may not show yet what happened during an outage.
 	ErrNotSynced = errors.New("the first lists of the cluster are not complete")
 	// ErrNoKubeconfig is matched when nothing says how to reach a cluster. An [Access] returns it, wrapped.
 	ErrNoKubeconfig = errors.New("no kubeconfig")
@@ -33,6 +35,18 @@ var (
 	errSilent     = errors.New("nothing was heard for a while")
 	errClosed     = fmt.Errorf("%w: the connection was given up", ErrNotConnected)
 )
+
+// behindError says that a cache may not show yet what happened during an outage. It matches ErrNotSynced.
+type behindError struct {
+	cluster types.NamespacedName
+	kinds   []schema.GroupKind // of which it may not
+}
+
+func (e *behindError) Error() string {
+	return fmt.Sprintf("cluster %s is connected again, and what happened meanwhile is being read: wait, it takes minutes at most", e.cluster)
+}
+
+func (e *behindError) Is(target error) bool { return target == ErrNotSynced }
 
 // Reason says in one word why a cluster is not connected. It fits into a condition's reason.
 type Reason string

@@ -120,6 +120,9 @@ func (l *link[T]) facts() facts {
 	if s != nil {
 		f.Foreign, f.Probed = s.wire == nil, s.probed
 		f.Troubled = s.wire != nil && s.wire.troubled.Load() != nil
+		if len(s.behind) > 0 {
+			f.CatchUp = s.surveyed.Add(probeGap)
+		}
 		if f.Foreign && !l.clusters.notified { // who runs it may have put another one in its place
 			f.LookAt = l.lookedAt.Add(hopeless)
 		}
@@ -140,6 +143,8 @@ func (l *link[T]) act(ctx context.Context, next action) {
 		l.rejoin(ctx)
 	case examine:
 		l.examine(ctx)
+	case catchUp:
+		l.catchUp(ctx)
 	case pause, retire:
 	}
 }

@@ -1,6 +1,11 @@
 package cluster
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // current returns the session, or nil.
 func (l *link[T]) current() *session[T] {
@@ -24,7 +29,7 @@ func (l *link[T]) change(f func(*state[T])) {
 	if (before.reason == ReasonNone) != (after.reason == ReasonNone) {
 		after.since = l.clusters.options.Clock.Now()
 	}
-	tell := before.reason != after.reason || before.synced != after.synced || before.session != after.session ||
+	tell := before.reason != after.reason || before.synced != after.synced || before.behind != after.behind || before.session != after.session ||
 		(before.problem == nil) != (after.problem == nil)
 	l.mu.Unlock()
 	if tell {
@@ -91,13 +96,34 @@ func (l *link[T]) lose(reason Reason, err error) {
 }
 
 // regained says that the server of the current session serves again.
-func (l *link[T]) regained(s *session[T]) {
+// behind are the informers that have yet to read what happened meanwhile.
+func (l *link[T]) regained(s *session[T], behind []laggard) {
 	l.changed, l.retryAt = false, time.Time{}
 	l.backoff.reset()
 	_ = s.wire.takeTrouble() // it is of the past
 	l.log.Info("connected again")
+	s.regained = l.clusters.options.Clock.Now()
+	l.lag(s, behind)
 	s.wire.gate.open()
 	l.change(func(st *state[T]) { st.reason, st.err = ReasonNone, nil })
+}
+
+// lag says which informers have yet to read what happened during an outage.
+func (l *link[T]) lag(s *session[T], behind []laggard) {
+	s.behind, s.surveyed = behind, l.clusters.options.Clock.Now()
+	s.wire.hurried.Store(len(behind) > 0)
+	kinds := make([]schema.GroupKind, len(behind))
+	for i := range behind {
+		kinds[i] = behind[i].kind
+	}
+	l.change(func(st *state[T]) {
+		switch {
+		case len(kinds) == 0:
+			st.behind = nil
+		case st.behind == nil || !slices.Equal(st.behind.kinds, kinds):
+			st.behind = &behindError{cluster: l.key, kinds: kinds}
+		}
+	})
 }
 
 func (l *link[T]) pauseAfter(reason Reason) {

@@ -83,6 +83,9 @@ const (
 	// probeGap keeps probes apart that trouble asks for: a webhook that always fails must not have its server probed all
 	// the time.
 	probeGap = 2 * time.Second
+	// overdue is how long a cache may take to catch up with its server after an outage before everything is read anew. Bookmarks
+	// come every minute.
+	overdue = 3 * time.Minute
 	// hopeless is the pause after which a missing or refused kubeconfig, that of a lost cluster, or a cluster that somebody else
 	// runs is looked at again although nobody said that it has changed.
 	hopeless = 5 * time.Minute

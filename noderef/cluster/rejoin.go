@@ -47,11 +47,33 @@ func (l *link[T]) rejoinUnread(ctx context.Context, s *session[T]) {
 
 // found takes up a connection to a server that serves again, or gives it up when its caches would wait for what has been.
 func (l *link[T]) found(ctx context.Context, s *session[T]) {
-	if s.rewound(ctx) {
+	behind, rewound := s.survey(ctx, s.laggards())
+	if rewound {
 		l.restart()
 		return
 	}
-	l.regained(s)
+	l.regained(s, behind)
+}
+
+// catchUp looks whether the cache has read by now what happened during an outage.
+func (l *link[T]) catchUp(ctx context.Context) {
+	s := l.current()
+	behind, rewound := s.survey(ctx, s.behind)
+	now := l.clusters.options.Clock.Now()
+	switch {
+	case ctx.Err() != nil:
+	case rewound:
+		l.restart()
+	case len(behind) > 0 && now.Sub(s.regained) >= overdue:
+		s.regained = now // or it would be tried all the time
+		l.log.Info("the caches do not catch up with the API server: connecting anew")
+		l.changed = true // until there is a new connection, or this one is looked at again
+		if target, ok := l.target(ctx); ok {
+			l.connect(ctx, target)
+		}
+	default:
+		l.lag(s, behind)
+	}
 }
 
 // restart gives up a connection whose server has gone back in time, and has a new one made at once.

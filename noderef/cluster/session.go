@@ -47,6 +47,10 @@ type session[T any] struct {
 	probed  time.Time   // when doubts last had the server probed; belongs to the goroutine of the link
 	listed  atomic.Bool // the first lists are complete
 
+	// Of the goroutine of the link.
+	behind             []laggard // what has yet to catch up with the server since it was
+	regained, surveyed time.Time // and when somebody last looked whether it has
+
 	life    context.Context //nolint:containedctx // ends with the connection
 	end     context.CancelCauseFunc
 	running sync.WaitGroup

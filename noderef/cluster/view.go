@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 )
@@ -13,8 +15,8 @@ type View[T any] struct {
 	Key types.NamespacedName
 	// Connected means that the API server answered when it was last asked, and that nothing has gone wrong since.
 	Connected bool
-	// Synced means that the first lists of the cache were complete once on this connection. Before that, what is not found
-	// may exist.
+	// Synced means that the first lists of the cache were complete once on this connection, and that it has read what happened while
+	// the server was lost. Before that, what is not found may exist.
 	Synced bool
 	// Reason says why the cluster is not connected.
 	Reason Reason
@@ -24,7 +26,8 @@ type View[T any] struct {
 	// Since is when Connected became what it is.
 	Since time.Time
 	// Problem is what does not work although the cluster is connected: a list that is refused, or a new kubeconfig that
-	// leads nowhere while the old one still works. It is nil when the cluster is not connected.
+	// leads nowhere while the old one still works. It matches ErrNotSynced for as long as the cache may not show yet what
+	// happened while the server was lost. It is nil when the cluster is not connected.
 	Problem error
 
 	// Cluster is the connection: client, cache, mapper. It is nil until there was one, and stays when the server is lost.
@@ -34,6 +37,14 @@ type View[T any] struct {
 	Cluster ctrlcluster.Cluster
 	// Value is what Options.Setup returned for this connection; zero while Cluster is nil.
 	Value T
+
+	behind *behindError
+}
+
+// Behind reports whether the cache may not show yet what happened to objects of a kind while the server was lost. Where it is true,
+// Synced is false; where Synced is false for another reason, their informer tells whether their first list is complete.
+func (v View[T]) Behind(kind schema.GroupKind) bool {
+	return v.behind != nil && slices.Contains(v.behind.kinds, kind)
 }
 
 // state is what views are made of. It is replaced as a whole when something changes.
@@ -44,6 +55,7 @@ type state[T any] struct {
 	since   time.Time
 	seen    time.Time // what earlier connections heard
 	synced  bool
+	behind  *behindError // the cache may not show yet what happened during an outage
 	problem error
 }
 
@@ -58,8 +70,11 @@ func (s *state[T]) lastSeen() time.Time {
 
 func (s *state[T]) view(key types.NamespacedName) View[T] {
 	v := View[T]{
-		Key: key, Connected: s.reason == ReasonNone, Synced: s.synced, Reason: s.reason,
-		LastSeen: s.lastSeen(), Since: s.since, Problem: s.problem,
+		Key: key, Connected: s.reason == ReasonNone, Synced: s.synced && s.behind == nil, Reason: s.reason,
+		LastSeen: s.lastSeen(), Since: s.since, Problem: s.problem, behind: s.behind,
+	}
+	if s.behind != nil && v.Connected {
+		v.Problem = s.behind
 	}
 	if s.session != nil {
 		v.Cluster, v.Value = s.session.cluster, s.session.value
