@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +29,7 @@ type Clusters[T any] struct {
 	links   map[types.NamespacedName]*link[T]
 
 	sharedMu sync.Mutex
-	values   map[ctrlcluster.Cluster]T // of clusters that somebody else runs
+	values   map[ctrlcluster.Cluster]*sharedValue[T] // of clusters that somebody else runs
 
 	sinksMu sync.RWMutex
 	sinks   map[*sink]struct{}
@@ -51,7 +50,7 @@ func New[T any](options Options[T]) (*Clusters[T], error) {
 	return &Clusters[T]{
 		options: options, notified: notified, places: make(chan struct{}, options.Parallel),
 		links:  map[types.NamespacedName]*link[T]{},
-		values: map[ctrlcluster.Cluster]T{},
+		values: map[ctrlcluster.Cluster]*sharedValue[T]{},
 		sinks:  map[*sink]struct{}{},
 	}, nil
 }
@@ -223,26 +222,4 @@ func (c *Clusters[T]) place(ctx context.Context) (leave func(), err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-}
-
-// shared returns what Setup has put on a cluster that somebody else runs, once for all who share it.
-func (c *Clusters[T]) shared(key types.NamespacedName, running ctrlcluster.Cluster) (T, error) {
-	var none T
-	if c.options.Setup == nil {
-		return none, nil
-	}
-	if !reflect.ValueOf(running).Comparable() {
-		return none, fmt.Errorf("a running cluster of type %T cannot be told from others; pass a pointer", running)
-	}
-	c.sharedMu.Lock()
-	defer c.sharedMu.Unlock()
-	if value, ok := c.values[running]; ok {
-		return value, nil
-	}
-	value, err := c.options.Setup(c.life, &Connection{Cluster: running, Key: key, life: c.life, running: &c.running})
-	if err != nil {
-		return none, err
-	}
-	c.values[running] = value
-	return value, nil
 }

@@ -46,6 +46,9 @@ func (l *link[T]) adopt(s *session[T]) {
 	l.change(func(st *state[T]) {
 		*st = state[T]{session: s, since: st.since, seen: st.lastSeen(), synced: s.listed.Load()}
 	})
+	if old != nil && old.giveBack != nil {
+		old.replaced = old.cluster != s.cluster
+	}
 	l.discard(old)
 }
 

@@ -213,14 +213,46 @@ func TestAClusterThatSomebodyElseRunsIsReplacedWithThatOne(t *testing.T) {
 		runs[i], err = ctrlcluster.New(s.config("t1"))
 		require.NoError(t, err)
 	}
-	var now atomic.Int32
+	var now, setUps atomic.Int32
+	ended := make(chan ctrlcluster.Cluster, 2)
 	options := patient()
+	options.Setup = func(ctx context.Context, c *Connection) (*nodes, error) {
+		setUps.Add(1)
+		c.Go(func(ctx context.Context) {
+			<-ctx.Done()
+			ended <- c.Cluster
+		})
+		return setupNodes(ctx, c)
+	}
 	options.Access = AccessFunc(func(context.Context, types.NamespacedName) (Target, error) {
 		return Target{Running: runs[now.Load()]}, nil
 	})
 	w := newWorld(t, options)
 	w.eventually("connected", func() bool { return w.get(keyA).Connected })
 	require.Same(t, runs[0], w.get(keyA).Cluster)
+	w.eventually("so is another one that shares it", func() bool { return w.get(keyB).Connected })
 	now.Store(1)
 	w.stepUntil(time.Minute, "it is the other one", func() bool { return w.get(keyA).Cluster == runs[1] })
+	w.stepUntil(time.Minute, "for both", func() bool { return w.get(keyB).Cluster == runs[1] })
+
+	t.Log("what Setup had started on the one before ends with its last use")
+	require.Same(t, runs[0], <-ended)
+	w.eventually("it is forgotten", func() bool { return w.shared() == 1 })
+
+	t.Log("what nobody uses stays: Setup cannot put it there twice")
+	w.clusters.Forget(keyA)
+	w.clusters.Forget(keyB)
+	w.eventually("connected again", func() bool { return w.get(keyA).Connected })
+	require.Equal(t, int32(2), setUps.Load())
+	require.Empty(t, ended)
+	w.stop()
+	require.Same(t, runs[1], <-ended)
+	<-w.done
+}
+
+// shared is how many clusters there are that somebody else runs and something was put on.
+func (w *world) shared() int {
+	w.clusters.sharedMu.Lock()
+	defer w.clusters.sharedMu.Unlock()
+	return len(w.clusters.values)
 }

@@ -27,7 +27,8 @@ type Options[T any] struct {
 	// the cache starts, for ConnectTimeout at most. ctx ends with the connection, and that is when what Setup has started
 	// must end; Connection.Go helps with that. An error gives the connection up, to be tried again later.
 	//
-	// For a Target that is Running it is called once for all clusters that share it, and never undone.
+	// For a Target that is Running it is called once for all clusters that share it. ctx then ends with the Clusters, or when another
+	// Target has taken the place of this one and no cluster shares it any more.
 	Setup func(ctx context.Context, connection *Connection) (T, error)
 	// Scheme defaults to client-go's.
 	Scheme *runtime.Scheme

@@ -47,6 +47,9 @@ type session[T any] struct {
 	probed  time.Time   // when doubts last had the server probed; belongs to the goroutine of the link
 	listed  atomic.Bool // the first lists are complete
 
+	giveBack func(replaced bool) // lets go of what it shares with others; nil when that is nothing
+	replaced bool                // there is another cluster in the place of its own
+
 	// Of the goroutine of the link.
 	behind             []laggard // what has yet to catch up with the server since it was
 	regained, surveyed time.Time // and when somebody last looked whether it has
@@ -78,6 +81,9 @@ func (s *session[T]) close() {
 		s.wire.hangUp()
 	}
 	s.running.Wait()
+	if s.giveBack != nil {
+		s.giveBack(s.replaced)
+	}
 }
 
 // open makes a session for a target: probe first, because servers that do not answer must not take one of the places where
@@ -207,15 +213,4 @@ func (l *link[T]) watchSync(s *session[T]) {
 		s.listed.Store(true) // before adopt, which looks, or before synced, which finds the session adopted
 		l.synced(s)
 	}
-}
-
-// borrow makes a session of a cluster that somebody else runs.
-func (l *link[T]) borrow(s *session[T], running ctrlcluster.Cluster) error {
-	value, err := l.clusters.shared(l.key, running)
-	if err != nil {
-		return &setupError{err}
-	}
-	s.cluster, s.value = running, value
-	s.running.Go(func() { l.watchSync(s) })
-	return nil
 }
