@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,6 +50,9 @@ type Workload struct {
 func NodesOf(cs *cluster.Clusters[Workload]) func(types.NamespacedName) (Workload, error) {
 	return func(key types.NamespacedName) (Workload, error) {
 		view, err := cs.Get(key)
+		if err == nil && view.Behind(schema.GroupKind{Kind: "Node"}) { // they are those of before an outage
+			return view.Value, fmt.Errorf("read Nodes: %w", view.Problem)
+		}
 		if err == nil && view.Problem != nil && (view.Value.Nodes == nil || !view.Value.Nodes.HasSynced()) {
 			return view.Value, fmt.Errorf("%w: Nodes of cluster %s cannot be listed: %w; check that the user of its kubeconfig may get, list and watch Nodes",
 				cluster.ErrNotSynced, key, view.Problem)
