@@ -46,6 +46,13 @@ func TestAMachineWhoseClusterCannotBeReachedWaitsOrGoesAsItsLimitsSay(t *testing
 	require.NotNil(t, f.nodeIn(server, "n2"))
 }
 
+// reads lets Nodes be listed and watched, or not.
+func (f *far) reads(nodes bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unread = !nodes
+}
+
 // The server is back before anybody has heard of the Node that joined, and took pods, while it was lost.
 func TestAMachineWhoseNodeJoinedDuringAnOutageIsDrainedAllTheSame(t *testing.T) {
 	t.Parallel()

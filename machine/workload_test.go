@@ -84,13 +84,6 @@ func (f *far) down() {
 	f.epoch = nil
 }
 
-// reads lets Nodes be listed and watched, or not.
-func (f *far) reads(nodes bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.unread = !nodes
-}
-
 func (f *far) attempts() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
