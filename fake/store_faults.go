@@ -52,7 +52,7 @@ type Fault struct {
 	Times int
 }
 
-// requestLog has its own lock, so that faults can match without the store's.
+// requestLog has its own lock, so that faults can match without the store's. Who needs both takes the store's first.
 type requestLog struct {
 	mu     sync.Mutex
 	log    []Request
@@ -110,7 +110,7 @@ func (l *requestLog) add(r Request) {
 }
 
 // Requests returns the client requests since the start or the last ResetRequests, in the order in which they were answered; a
-// watch counts when it begins.
+// watch counts when it begins. A write is among them before anybody can see what it did; one whose answer gets lost, a moment later.
 func (s *Store) Requests() []Request {
 	s.requests.mu.Lock()
 	defer s.requests.mu.Unlock()

@@ -35,6 +35,8 @@ type call struct {
 	body     []byte
 	metadata bool
 	lagged   bool
+	lost     bool // the answer will be
+	noted    bool // in the log of requests
 }
 
 func (c *call) key() types.NamespacedName {
@@ -85,6 +87,7 @@ func (s *Store) answer(req *http.Request, c *call) (*http.Response, error) {
 	if failing && !(fault.Lose && c.Verb != "watch") {
 		return s.fail(req, c, fault.Err)
 	}
+	c.lost = failing
 	resp, err := s.serve(req, c)
 	if err != nil {
 		resp = failure(req, err)
@@ -92,8 +95,10 @@ func (s *Store) answer(req *http.Request, c *call) (*http.Response, error) {
 	if failing {
 		return s.fail(req, c, fault.Err)
 	}
-	c.Code = resp.StatusCode
-	s.requests.add(c.Request)
+	if !c.noted {
+		c.Code = resp.StatusCode
+		s.requests.add(c.Request)
+	}
 	return resp, nil
 }
 

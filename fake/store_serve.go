@@ -39,11 +39,18 @@ func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.requests.mu.Lock() // until it is noted, so that who sees the write in a watch finds the request, too
+	defer s.requests.mu.Unlock()
 	code, answer, err := s.write(c)
+	resp := success(req, code, answer)
 	if err != nil {
-		return nil, err
+		resp = failure(req, err)
 	}
-	return success(req, code, answer), nil
+	if !c.lost {
+		c.Code, c.noted = resp.StatusCode, true
+		s.requests.log = append(s.requests.log, c.Request)
+	}
+	return resp, nil
 }
 
 func (s *Store) serveWatch(req *http.Request, c *call) (*http.Response, error) {

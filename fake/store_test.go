@@ -78,6 +78,31 @@ func TestRequestsAreRecordedAsAnAuditLogWould(t *testing.T) {
 	require.Empty(t, store.Requests())
 }
 
+func TestAWriteThatIsSeenIsAmongTheRequests(t *testing.T) {
+	store := fake.NewStore(fake.Options{})
+	const writes = 500
+	w, err := store.Client().Watch(t.Context(), &corev1.ConfigMapList{})
+	require.NoError(t, err)
+	defer w.Stop()
+	done := make(chan error, writes)
+	go func() {
+		for i := range writes {
+			done <- store.Client().Create(t.Context(), configMap(fmt.Sprint(i)))
+		}
+	}()
+	for i := range writes {
+		select {
+		case <-w.ResultChan():
+		case <-time.After(time.Minute):
+			t.Fatal("nothing is seen")
+		}
+		if n := store.CountRequests(fake.Match("create", configMaps, "")); n <= i {
+			t.Errorf("%d objects are seen, %d requests", i+1, n)
+		}
+		require.NoError(t, <-done)
+	}
+}
+
 func TestACacheLagsBehindTheStore(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	store := fake.NewStore(fake.Options{Clock: clock, CacheLag: time.Minute})

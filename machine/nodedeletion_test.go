@@ -121,6 +121,11 @@ func TestANodeThatDoesNotGoIsAskedOnceAndWaitedForAsLongAsItsLimit(t *testing.T)
 	w.goes(stuck)
 }
 
+// letGo tells whether a request wrote a Machine itself, as the last one of a deletion does.
+func letGo(r fake.Request) bool {
+	return r.UserAgent == userAgent && fake.Match("patch", fake.MachineGVK().GroupKind(), "")(r) && r.Subresource == "" && r.Code == http.StatusOK
+}
+
 func TestADeletionMakesFewRequests(t *testing.T) {
 	t.Parallel()
 	// However slow this test is, no stage lasts for as long as it would have to, to be worth a status.
@@ -130,10 +135,14 @@ func TestADeletionMakesFewRequests(t *testing.T) {
 	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
 	w.store.ResetRequests()
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.wasLetGo(m)
+	w.goes(m)
+	requests := w.store.Requests()
+	for len(requests) > 0 && !letGo(requests[len(requests)-1]) { // of a pass whose cache does not know yet that its Machine is gone
+		requests = requests[:len(requests)-1]
+	}
 	counts := map[string]int{}
-	for _, r := range w.store.Requests() {
-		if r.UserAgent != userAgent || r.Verb == "watch" || tooLate(r) {
+	for _, r := range requests {
+		if r.UserAgent != userAgent || r.Verb == "watch" {
 			continue
 		}
 		name := r.Verb + " " + r.GVK.Kind

@@ -165,7 +165,7 @@ func TestAMachineWithoutVolumesIsDeletedWithoutAWriteForThem(t *testing.T) {
 	w.isQuiet()
 	w.store.ResetRequests()
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.wasLetGo(m)
+	w.goes(m)
 	if n := w.writes()["Machine"]; n != 1 {
 		t.Errorf("want one write of the Machine itself, the last, got %d", n)
 	}

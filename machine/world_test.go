@@ -296,18 +296,6 @@ func (w *world) events(reason string) []eventsv1.Event {
 	return found
 }
 
-// wasLetGo waits until a Machine is gone, and what let it go is among the requests: they are noted when they have been answered.
-func (w *world) wasLetGo(m *unstructured.Unstructured) {
-	w.t.Helper()
-	w.goes(m)
-	w.eventually("the last write to be noted", func() string {
-		if w.writes()["Machine"] == 0 {
-			return "it is not"
-		}
-		return ""
-	})
-}
-
 // tooLate: a pass whose cache does not know yet that its Machine is gone lets it go once more.
 func tooLate(r fake.Request) bool { return r.Verb == "patch" && r.Code == http.StatusNotFound }
 
