@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -112,7 +111,7 @@ func TestADrainThatTakesLongIsNotGivenUpWhenTheConnectionBreaks(t *testing.T) {
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, ports: gone(&away)})
 	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
 	w.says(pool, "Running", 1, 1)
-	w.create(guardedPod("pool-0")...)
+	w.guarded("pool-0")
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.conditionIs(pool, machinepool.ConditionDeleting, machinepool.ReasonDrainingNode)
 	away.Store(true)
@@ -171,15 +170,7 @@ func TestADrainBeforeADeletionHonoursBudgetsAndItsLimit(t *testing.T) {
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(3600)}, "spec", "template", "spec", "deletion"))
 	w.says(pool, "Running", 1, 1)
-	w.create(guardedPod("pool-0")...)
-	w.eventually("the pod runs", func() string {
-		var pod corev1.Pod
-		require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "app"}, &pod))
-		if pod.Status.Phase != corev1.PodRunning {
-			return "it does not"
-		}
-		return ""
-	})
+	w.guarded("pool-0")
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.conditionIs(pool, machinepool.ConditionDeleting, machinepool.ReasonDrainingNode)
 	if w.get(fake.InfraMachinePool(contract.V1Beta2, "pool")).GetDeletionTimestamp() != nil {

@@ -94,7 +94,7 @@ func TestTheLimitOfADrainCountsFromItsBeginInEveryProcess(t *testing.T) {
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(3600)}, "spec", "template", "spec", "deletion"))
 	w.says(pool, "Running", 1, 1)
-	w.create(guardedPod("pool-0")...)
+	w.guarded("pool-0")
 	w.writeNode("pool-0", markLeaving)
 	w.nodeIs("pool-0", true, false)
 	w.restart(func() {
@@ -111,7 +111,7 @@ func TestTheLimitOfADrainDoesNotCountWhileOthersGoFirst(t *testing.T) {
 	}})
 	pool := w.poolWith(2, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(3600)}, "spec", "template", "spec", "deletion"))
 	w.says(pool, "Running", 2, 2)
-	w.create(guardedPod("pool-0")...)
+	w.guarded("pool-0")
 	w.create(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "default"},
 		Spec:       corev1.PodSpec{NodeName: "pool-1", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
@@ -239,7 +239,7 @@ func TestAPausedPoolHasNoPodEvicted(t *testing.T) {
 	}})
 	pool := w.poolWith(1)
 	w.says(pool, "Running", 1, 1)
-	w.create(guardedPod("pool-0")...)
+	w.guarded("pool-0")
 	w.writeNode("pool-0", markLeaving)
 	w.eventually("the drain", func() string {
 		if !released.has("step pool-0") {
@@ -266,7 +266,7 @@ func TestAPoolThatIsAnotherControllersNowHasNoPodEvicted(t *testing.T) {
 	})
 	pool := w.poolWith(1, fake.WithLabels(map[string]string{contract.WatchFilterLabel: "mine"}))
 	w.says(pool, "Running", 1, 1)
-	w.create(guardedPod("pool-0")...)
+	w.guarded("pool-0")
 	w.writeNode("pool-0", markLeaving)
 	w.eventually("the drain", func() string {
 		if !released.has("step pool-0") {

@@ -47,6 +47,20 @@ func guardedPodNamed(name, node string) []client.Object {
 	}
 }
 
+// guarded creates a pod that a budget never lets go, and waits until it runs: no budget guards one that is pending.
+func (w *world) guarded(node string) {
+	w.t.Helper()
+	w.create(guardedPod(node)...)
+	w.eventually("the pod runs", func() string {
+		var pod corev1.Pod
+		require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: "app"}, &pod))
+		if pod.Status.Phase != corev1.PodRunning {
+			return "it does not"
+		}
+		return ""
+	})
+}
+
 func (w *world) machines() []unstructured.Unstructured {
 	w.t.Helper()
 	var list unstructured.UnstructuredList
