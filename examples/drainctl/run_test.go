@@ -144,7 +144,9 @@ func TestRun_AnInterruptLeavesAStateThatTheSameCommandResumes(t *testing.T) {
 	s.pods(append(numbered("a", "web", 3), newPod("a", "free", app("free")), newPod("b", "later", app("later")))...)
 	pdb := s.budget("web", 3)
 	out, interrupt, wait := s.start("run", "a", "b", "--wait", "-o", "lines")
-	s.until("the budget is in the way", func() bool { return strings.Contains(out.String(), "blocked") })
+	s.until("the budget is in the way, and one pod has gone", func() bool {
+		return strings.Contains(out.String(), "a: blocked") && strings.Contains(out.String(), "a: 1 of 4 pods gone")
+	})
 	interrupt()
 	got := wait()
 	require.Equal(t, exitInterrupted, got.code)
