@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -174,7 +175,16 @@ func TestAClusterThatNobodyCanAskForIsNotCalledAbsent(t *testing.T) {
 
 func TestTheAbsenceOfAClusterIsAskedForOnceForAllItsMachines(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{clusters: true})
+	// An absence stands for a while, which this test must not outlast.
+	still := clocktesting.NewFakePassiveClock(time.Now())
+	w := newWorld(t, worldOptions{
+		store: fake.Options{Kinds: []fake.ServedKind{{GVK: fake.ClusterGVK(), Status: true}}},
+		ports: func(mgr ctrl.Manager, ports *machine.Ports) {
+			clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{Clock: still})
+			require.NoError(t, err)
+			ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+		},
+	})
 	for _, name := range []string{"m1", "m2", "m3", "m4"} {
 		m := w.machineWith(name)
 		w.conditionIs(m, machine.ConditionPaused, machine.ReasonClusterDoesNotExist)

@@ -25,8 +25,9 @@ func TestASetWithoutItsTemplateSaysSoAndGoesOnWhenThereIsOne(t *testing.T) {
 	w.run(machineset.Options{})
 	set := w.set("workers", 2)
 	w.create(set)
-	c := w.conditionSays(set, machineset.ConditionScalingUp, "does not exist")
-	require.Equal(t, "Scaling up from 0 to 2 replicas is blocked because:\n* FakeMachineTemplate does not exist", c.Message)
+	text := "Scaling up from 0 to 2 replicas is blocked because:\n* FakeMachineTemplate does not exist"
+	c := w.conditionSays(set, machineset.ConditionScalingUp, text)
+	require.Equal(t, text, c.Message)
 	require.Equal(t, metav1.ConditionTrue, c.Status)
 	require.Empty(t, w.machines())
 	w.create(w.template(infraGVK()))
