@@ -22,7 +22,7 @@ func TestAStaleCacheCausesNoRejectedAndNoRepeatedWrite(t *testing.T) {
 	m := w.machineWith("m1")
 	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
 	for _, r := range w.store.Requests() {
-		if r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 {
+		if r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 && r.GVK.Kind != "Event" { // two of a kind at once, the recorder tries again
 			t.Errorf("a write was rejected: %+v", r)
 		}
 	}

@@ -142,7 +142,7 @@ func TestADeletionMakesFewRequests(t *testing.T) {
 	}
 	counts := map[string]int{}
 	for _, r := range requests {
-		if r.UserAgent != userAgent || r.Verb == "watch" {
+		if r.UserAgent != userAgent || r.Verb == "watch" || r.GVK.Kind == "Event" { // the recorder sends them when it suits it
 			continue
 		}
 		name := r.Verb + " " + r.GVK.Kind
@@ -157,7 +157,6 @@ func TestADeletionMakesFewRequests(t *testing.T) {
 		t.Errorf("want the start of the drain to be written, and little else of the status: %d writes", n)
 	}
 	delete(counts, "patch Machine/status")
-	delete(counts, "create Event") // the recorder sends it when it suits it
 	want := map[string]int{
 		"patch Node": 1, "delete FakeMachine": 1, "get FakeMachine": 1, "delete FakeConfig": 1, "get FakeConfig": 1, "delete Node": 1,
 		"patch Machine": 1, // the finalizer

@@ -266,20 +266,22 @@ func (p *poolScene) sent(mark cluster.AuditMark) cluster.AuditEvents {
 	return events.From(poolAgent).Where(func(e cluster.AuditEvent) bool { return e.Verb != "watch" })
 }
 
-// rests waits until the reconciler makes no more requests, and looks whether it stays so.
+// rests waits until the reconciler makes no more requests, and looks whether it stays so. The recorder sends an event late that came right
+// after one of its kind: it learns that there is one from a conflict, and tries again ten seconds later.
 func (p *poolScene) rests() {
 	p.t.Helper()
+	inTime := func(e cluster.AuditEvent) bool { return e.Resource != "events" || e.Verb != "patch" }
 	p.eventually("the reconciler to come to rest", func() string {
 		mark := p.mark()
 		time.Sleep(3 * time.Second)
-		if sent := p.sent(mark); len(sent) > 0 {
+		if sent := p.sent(mark).Where(inTime); len(sent) > 0 {
 			return "it still makes requests: " + sent.String()
 		}
 		return ""
 	})
 	mark := p.mark()
 	time.Sleep(5 * time.Second)
-	if sent := p.sent(mark); len(sent) > 0 {
+	if sent := p.sent(mark).Where(inTime); len(sent) > 0 {
 		p.t.Errorf("a pool in a steady state costs requests: %s", sent)
 	}
 }
