@@ -57,8 +57,7 @@ func (s *Scope) holdNode() {
 }
 
 // releaseNode ends the interest in the pods and the volumes of the Node. It must not be called while either is waited for: what
-// is known of them would be read anew.
-// A Node of the recorded name may be another Machine's by now, which may be draining it.
+// is known of them would be read anew. A Node of the recorded name may be another Machine's by now, which may be draining it.
 func (s *Scope) releaseNode() {
 	held := s.env.memory.letGo(s.State.Key)
 	switch {

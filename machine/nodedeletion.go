@@ -126,12 +126,14 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
+// leaveNode tells that the Machine goes and its Node stays.
 func (s *Scope) leaveNode(why string) {
 	s.abandon(ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
 		"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
 }
 
-// deleteNode makes one attempt. The Node's own event tells when it is gone.
+// deleteNode makes one attempt. The Node's own event tells when it is gone. What the last one fails with is final, unless the cluster does
+// not answer and nobody has set a limit.
 func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Duration, last bool) (Result, error) {
 	node := s.Node.Node
 	uid := node.UID
