@@ -2,10 +2,12 @@ package machine_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,13 +24,18 @@ type passesByHand struct {
 
 	t      *testing.T
 	kind   contract.Kind
+	store  *fake.Store
 	client client.Client
 }
 
 func newPassesByHand(t *testing.T, o machine.Options) *passesByHand {
 	t.Helper()
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kind.GVK, Status: true}}})
+	return newPassesOver(t, contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), o)
+}
+
+func newPassesOver(t *testing.T, kind contract.Kind, o machine.Options) *passesByHand {
+	t.Helper()
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kind.GVK, Status: kind.StatusSubresource}}})
 	mgr, err := store.NewManager(ctrl.Options{})
 	require.NoError(t, err)
 	ports, err := machine.PortsFromManager(t.Context(), mgr, o.Matching)
@@ -36,7 +43,7 @@ func newPassesByHand(t *testing.T, o machine.Options) *passesByHand {
 	r, err := machine.New(kind, ports, o)
 	require.NoError(t, err)
 	require.NoError(t, store.Client().Create(t.Context(), fake.Machine("m1")))
-	return &passesByHand{Reconciler: r, t: t, kind: kind, client: store.Client()}
+	return &passesByHand{Reconciler: r, t: t, kind: kind, store: store, client: store.Client()}
 }
 
 func (p *passesByHand) read() (client.Object, contract.MachineState) {
@@ -80,4 +87,36 @@ func TestAStatusThatWasDecidedOnAnOldReadIsNotWrittenOnTopOfTheMetadata(t *testi
 	_, state = read()
 	require.Equal(t, began, state.LastUpdated.UTC())
 	require.Equal(t, "data", state.DataSecretName.Or(""))
+}
+
+// The API server answers the write that removes the last finalizer with the version from before it. An event of the Node that comes
+// before the one of the Machine's own end leads to a pass over the very copy that the write was decided on.
+func TestAPassOverAnOldCopyWritesNothingAfterTheLastFinalizerIsGone(t *testing.T) {
+	for name, hasStatus := range map[string]bool{"with a status subresource": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+			kind.StatusSubresource = hasStatus
+			steps := slices.DeleteFunc(machine.Steps(), func(s machine.Step) bool {
+				return s.Name != machine.StepFinalizer && s.Name != machine.StepRemoveFinalizer && s.Name != machine.StepPhase
+			})
+			p := newPassesOver(t, kind, machine.Options{Steps: steps, StatusDelay: -1})
+			obj, _ := p.read()
+			_, err := p.ReconcileObject(t.Context(), obj)
+			require.NoError(t, err)
+			obj, state := p.read()
+			require.NotEmpty(t, state.Finalizers)
+			require.NoError(t, p.client.Delete(t.Context(), obj))
+			obj, _ = p.read()
+			_, err = p.ReconcileObject(t.Context(), obj)
+			require.NoError(t, err)
+			require.True(t, apierrors.IsNotFound(p.client.Get(t.Context(), client.ObjectKeyFromObject(obj), fake.Machine("m1"))))
+
+			writes := p.store.CountRequests(fake.Request.IsWrite)
+			for range 3 {
+				_, err = p.ReconcileObject(t.Context(), obj)
+				require.NoError(t, err)
+			}
+			require.Equal(t, writes, p.store.CountRequests(fake.Request.IsWrite), "the Machine is gone")
+		})
+	}
 }

@@ -23,10 +23,12 @@ type marks struct {
 type mark struct {
 	resourceVersion string
 	at              time.Time
+	// gone: the write removed the object. The API server answers with the version from before it.
+	gone bool
 }
 
 // MaxBehind bounds how long a write is remembered, by the Writer's clock and that of no other process: an object that was deleted right
-// after it is never seen again.
+// after it, or by it, is never seen again.
 const MaxBehind = 10 * time.Minute
 
 func newMarks(c clock.PassiveClock) *marks {
@@ -44,7 +46,7 @@ func (m *marks) Wrote(obj metav1.Object) {
 		}
 	}
 	now := m.clock.Now()
-	m.written[obj.GetUID()] = mark{obj.GetResourceVersion(), now}
+	m.written[obj.GetUID()] = mark{obj.GetResourceVersion(), now, removes(obj)}
 	if now.Sub(m.swept) < MaxBehind {
 		return
 	}
@@ -52,8 +54,15 @@ func (m *marks) Wrote(obj metav1.Object) {
 	maps.DeleteFunc(m.written, func(_ types.UID, w mark) bool { return now.Sub(w.at) >= MaxBehind })
 }
 
+// removes reports whether a write whose answer is obj was the last one: an object in deletion does not outlive its last finalizer.
+func removes(obj metav1.Object) bool {
+	grace := obj.GetDeletionGracePeriodSeconds()
+	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
+}
+
 // Behind reports whether obj is older than the last write of it, for MaxBehind at most. Deciding on it would repeat that write, and
-// a patch that carries its resource version would be rejected. Where resource versions cannot be compared, nothing is behind.
+// a patch that carries its resource version would be rejected. Any copy of an object that the last write removed is behind. Where
+// resource versions cannot be compared, nothing else is.
 func (m *marks) Behind(obj metav1.Object) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +71,7 @@ func (m *marks) Behind(obj metav1.Object) bool {
 		return false
 	}
 	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), last.resourceVersion)
-	if err == nil && order < 0 && m.clock.Since(last.at) < MaxBehind {
+	if (last.gone || err == nil && order < 0) && m.clock.Since(last.at) < MaxBehind {
 		return true
 	}
 	delete(m.written, obj.GetUID())

@@ -33,6 +33,35 @@ func TestAnObjectOlderThanOurOwnWriteIsBehind(t *testing.T) {
 	}
 }
 
+func TestEveryCopyOfAnObjectThatTheLastWriteRemovedIsBehind(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	deleted, grace := metav1.Unix(990, 0), int64(30)
+	for name, tc := range map[string]struct {
+		answer metav1.ObjectMeta
+		behind bool
+	}{
+		"the last finalizer was removed":   {metav1.ObjectMeta{DeletionTimestamp: &deleted}, true},
+		"another finalizer is left":        {metav1.ObjectMeta{DeletionTimestamp: &deleted, Finalizers: []string{"example.com/other"}}, false},
+		"the object lives":                 {metav1.ObjectMeta{}, false},
+		"the grace period has yet to pass": {metav1.ObjectMeta{DeletionTimestamp: &deleted, DeletionGracePeriodSeconds: &grace}, false},
+	} {
+		m := newMarks(clock)
+		tc.answer.UID, tc.answer.ResourceVersion = "u", "8" // the server answers with the version from before the removal
+		cached := &metav1.ObjectMeta{UID: "u", ResourceVersion: "8"}
+		m.Wrote(&tc.answer)
+		if m.Behind(cached) != tc.behind || m.Behind(cached) != tc.behind {
+			t.Errorf("%s: want behind %t, every time", name, tc.behind)
+		}
+		if m.Behind(&metav1.ObjectMeta{UID: "another", ResourceVersion: "8"}) {
+			t.Errorf("%s: an object of the same name that was created since is not behind", name)
+		}
+		clock.SetTime(clock.Now().Add(MaxBehind))
+		if m.Behind(cached) {
+			t.Errorf("%s: a mark must not outlive MaxBehind", name)
+		}
+	}
+}
+
 func TestAnAnswerThatIsToldLateDoesNotHideALaterWrite(t *testing.T) {
 	m := newMarks(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
 	for _, version := range []string{"12", "11"} { // two workers write one object, and the first is told last

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +18,7 @@ func deleteCases() []Case {
 		{"a delete with an old version is a Conflict", "decided on what was read", deleteStale},
 		{"an object with finalizers stays until the last one is removed", "clean-up comes first", deleteFinalizers},
 		{"an object that is being deleted takes no new finalizer", "a finalizer that comes late is no protection", deleteNewFinalizer},
-		{"an update that removes the last finalizer removes the object", "patch or update, both do", deleteByUpdate},
+		{"an update that removes the last finalizer removes the object", "the answer has the version from before", deleteByUpdate},
 		{"a pod without a node goes at once", "there is no kubelet to wait for", deleteUnboundPod},
 		{"a bound pod gets its grace period", "the kubelet ends it", deleteBoundPod},
 		{"deleting all of a selection deletes only it", "clean-up by label", deleteAllOf},
@@ -96,7 +97,15 @@ func deleteByUpdate(ctx context.Context, e Env) error {
 		func() error { return e.Client.Create(ctx, cm) },
 		func() error { return e.Client.Delete(ctx, cm) },
 		func() error { return e.read(ctx, cm) },
-		func() error { cm.Finalizers = nil; return e.Client.Update(ctx, cm) },
+		func() error {
+			version := cm.ResourceVersion
+			cm.Finalizers = nil
+			err := e.Client.Update(ctx, cm)
+			if err == nil && (cm.ResourceVersion != version || cm.DeletionTimestamp == nil || len(cm.Finalizers) > 0) {
+				return fmt.Errorf("answered with %v, want the object as it was at version %s, without the finalizer", cm.ObjectMeta, version)
+			}
+			return err
+		},
 		func() error { return refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.read(ctx, cm)) },
 	)
 }
