@@ -124,7 +124,7 @@ func promisedAPI(t *testing.T) map[string][]string {
 	t.Helper()
 	api := map[string][]string{}
 	require.NoError(t, fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
-		if path == ".git" {
+		if path == ".git" && entry.IsDir() { // in a linked work tree it is a file
 			return fs.SkipDir
 		}
 		pkg, isAPI := strings.CutSuffix(path, "/"+apiFile)
