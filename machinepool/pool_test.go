@@ -150,21 +150,25 @@ func TestAFailureComesAndGoesWithTheProviders(t *testing.T) {
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1)
 	w.says(pool, "Running", 1, 1)
-	infra := fake.InfraMachinePool(contract.V1Beta2, "pool")
-	w.change(infra, func(u *unstructured.Unstructured) {
-		set("CreateError", "status", "failureReason")(u)
-		set("no quota", "status", "failureMessage")(u)
-	})
-	w.says(pool, "Failed", 1, 1)
-	reason, _, _ := unstructured.NestedString(w.get(pool).Object, "status", "deprecated", "v1beta1", "failureReason")
-	require.Equal(t, "CreateError", reason)
-	w.change(infra, func(u *unstructured.Unstructured) {
-		unstructured.RemoveNestedField(u.Object, "status", "failureReason")
-		unstructured.RemoveNestedField(u.Object, "status", "failureMessage")
-	})
-	w.says(pool, "Running", 1, 1)
-	if old, found, _ := unstructured.NestedString(w.get(pool).Object, "status", "deprecated", "v1beta1", "failureReason"); found {
-		t.Errorf("the failure is over, got %q", old)
+	failure := func(field string) string {
+		text, _, _ := unstructured.NestedString(w.get(pool).Object, "status", "deprecated", "v1beta1", field)
+		return text
+	}
+	for _, obj := range []*unstructured.Unstructured{fake.InfraMachinePool(contract.V1Beta2, "pool"), fake.BootstrapConfig(contract.V1Beta2, "pool")} {
+		w.change(obj, func(u *unstructured.Unstructured) {
+			set("CreateError", "status", "failureReason")(u)
+			set("no quota", "status", "failureMessage")(u)
+		})
+		w.says(pool, "Failed", 1, 1)
+		require.Equal(t, "CreateError", failure("failureReason"), "of the %s", obj.GetKind())
+		require.Equal(t, "Failure detected from referenced resource "+obj.GetAPIVersion()+", Kind="+obj.GetKind()+` with name "pool": no quota`,
+			failure("failureMessage"))
+		w.change(obj, func(u *unstructured.Unstructured) {
+			unstructured.RemoveNestedField(u.Object, "status", "failureReason")
+			unstructured.RemoveNestedField(u.Object, "status", "failureMessage")
+		})
+		w.says(pool, "Running", 1, 1)
+		require.Empty(t, failure("failureReason")+failure("failureMessage"), "the failure is over")
 	}
 }
 
@@ -254,6 +258,35 @@ func TestTheUsersOwnDataSecretIsLeftAlone(t *testing.T) {
 	name, _, _ := unstructured.NestedString(w.get(pool).Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
 	if diff := cmp.Diff("mine", name); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestASecretThatTheConfigNamesAnewIsTakenOverAsThePolicySays(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		policy machinepool.DataSecret
+		want   string
+	}{
+		"followed": {machinepool.FollowDataSecret, "rotated"},
+		"kept":     {machinepool.KeepDataSecret, "pool"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Policy: machinepool.Policy{DataSecret: tc.policy}}})
+			pool := w.poolWith(1)
+			w.says(pool, "Running", 1, 1)
+			secret := func() string {
+				name, _, _ := unstructured.NestedString(w.get(pool).Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
+				return name
+			}
+			require.Equal(t, "pool", secret(), "the template names none, so both policies take the name over")
+			w.change(fake.BootstrapConfig(contract.V1Beta2, "pool"), set("rotated", "status", "dataSecretName"))
+			if tc.policy == machinepool.FollowDataSecret {
+				w.eventually("follow", func() string { return cmp.Diff(tc.want, secret()) })
+			}
+			w.isQuiet()
+			require.Equal(t, tc.want, secret())
+		})
 	}
 }
 
