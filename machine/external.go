@@ -8,14 +8,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// takeOwnership makes a running Machine the controller of a referenced object and labels it, in one patch, when that is due.
+// takeOwnership makes a running Machine the controller of a referenced object and labels it, in one patch, when that is due. So it is in
+// a deletion when the object names the Machine by a UID from before a restore: the garbage collector would take it before the drain.
 // An object of another controller becomes a Problem, so that nothing is taken over from it.
 func (s *Scope) takeOwnership(ctx context.Context, found *external.Object) error {
-	obj := found.Object
-	owners, changed, foreign := own(obj.GetOwnerReferences(), s.env.ownerReference(&s.State), s.controlPlaneKind())
+	obj, me := found.Object, s.env.ownerReference(&s.State)
+	owners, changed, foreign := own(obj.GetOwnerReferences(), me, s.controlPlaneKind())
+	restored := contract.RestoredOwner(obj.GetOwnerReferences(), me)
+	untouched := found.Deleting() || s.env.writer.Behind(obj)
+	if foreign == nil && restored && !untouched {
+		same, err := external.ConfirmUID(ctx, s.env.ports.APIReader, s.env.kind.GVK, s.State.Key, s.State.UID)
+		if err != nil {
+			return err
+		}
+		if !same { // the cache is behind: the object is that of the next Machine of this name
+			foreign = &me
+		}
+	}
 	if foreign != nil {
 		found.Foreign = true
 		found.Problem = external.Problem{Reason: ReasonOwnedByAnother, Message: fmt.Sprintf(
@@ -23,7 +36,7 @@ func (s *Scope) takeOwnership(ctx context.Context, found *external.Object) error
 			foreign.Kind, foreign.Name)}
 		return nil
 	}
-	if !s.State.Deleting.IsZero() || found.Deleting() || s.env.writer.Behind(obj) {
+	if untouched || (!s.State.Deleting.IsZero() && !restored) {
 		return nil
 	}
 	metadata := ownershipPatch(obj, owners, changed, s.State.ClusterName)

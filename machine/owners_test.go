@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -163,4 +164,61 @@ func TestAnOwnerThatSomebodyAddsMeanwhileIsKept(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"Machine": true, "FakeMachine": true, "FakeConfig": true}, w.refused()); diff != "" {
 		t.Errorf("writes that were refused, or else nothing was put to the test (-want +got):\n%s", diff)
 	}
+}
+
+// ownedBefore has the objects of a Machine name it by a UID of before it was restored from a backup.
+func (w *world) ownedBefore(name string) {
+	w.t.Helper()
+	for _, obj := range []*unstructured.Unstructured{fake.InfraMachine(contract.V1Beta2, name), fake.BootstrapConfig(contract.V1Beta2, name)} {
+		w.change(obj, func(u *unstructured.Unstructured) {
+			refs := u.GetOwnerReferences()
+			for i := range refs {
+				refs[i].UID = "from-before"
+			}
+			u.SetOwnerReferences(refs)
+		})
+	}
+}
+
+// isOwnedNow waits until the objects of a Machine name it by its UID.
+func (w *world) isOwnedNow(m *unstructured.Unstructured) {
+	w.t.Helper()
+	for _, obj := range []*unstructured.Unstructured{fake.InfraMachine(contract.V1Beta2, m.GetName()), fake.BootstrapConfig(contract.V1Beta2, m.GetName())} {
+		w.eventually(obj.GetKind()+" to be owned", func() string {
+			refs := w.get(obj).GetOwnerReferences()
+			if len(refs) != 1 || refs[0].UID != m.GetUID() {
+				return fmt.Sprintf("its owners are %v; conditions: %s", refs, describe(w.get(m)))
+			}
+			return ""
+		})
+	}
+}
+
+func TestAMachineThatWasRestoredFromABackupTakesItsObjectsBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{noCollector: true, machine: atOnce}) // the garbage collector would have taken them already
+	m := w.machineWith("m1")
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.ownedBefore("m1")
+	w.isOwnedNow(m)
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+}
+
+func TestAMachineThatWasRestoredFromABackupIsDrained(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{noCollector: true, machine: atOnce})
+	hook := contract.PreTerminateHook + "/look"
+	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{hook: ""}))
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.annotate(m, map[string]any{contract.PausedAnnotation: ""})
+	w.conditionIs(m, machine.ConditionPaused, machine.ReasonPaused)
+	w.ownedBefore("m1")
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.annotate(m, map[string]any{contract.PausedAnnotation: nil})
+	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	require.True(t, w.node("m1").Spec.Unschedulable, "its Node was drained")
+	w.isOwnedNow(m)
+	w.annotate(m, map[string]any{hook: nil})
+	w.goes(m, fake.InfraMachine(contract.V1Beta2, "m1"), fake.BootstrapConfig(contract.V1Beta2, "m1"))
+	require.Nil(t, w.node("m1"))
 }

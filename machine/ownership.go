@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -11,24 +9,24 @@ import (
 
 // own returns the owner references of an object that this Machine is to control. Sets that created the object for the
 // Machine give it up, and so does the control plane of the given kind; any other controller is a conflict, named by foreign,
-// and nothing changes. References of other owners that are not controllers stay. Rule: InfraMachine contract, "OwnerReferences".
+// and nothing changes. References of other owners that are not controllers stay where they are, and one to the Machine as it was before
+// it was restored from a backup becomes one to the Machine. Rule: InfraMachine contract, "OwnerReferences".
 func own(
 	have []metav1.OwnerReference, machine metav1.OwnerReference, controlPlane schema.GroupKind,
 ) (want []metav1.OwnerReference, changed bool, foreign *metav1.OwnerReference) {
 	for i := range have {
 		ref := have[i]
 		switch {
-		case ref.UID == machine.UID:
-			continue
+		case contract.IsOwner(ref, machine):
 		case createdForMachine(ref, machine, controlPlane):
 			continue
-		case ref.Controller != nil && *ref.Controller:
+		case isTrue(ref.Controller):
 			return nil, false, &ref
 		}
 		want = append(want, ref)
 	}
-	want = append(want, machine)
-	return want, !sameOwners(have, want), nil
+	want = contract.WithOwner(want, machine)
+	return want, !contract.SameOwners(have, want), nil
 }
 
 // ownershipPatch is the metadata to write into an object so that it has the given owners and belongs to the cluster, nil when
@@ -75,18 +73,14 @@ func adopted(m *contract.Metadata, cluster metav1.OwnerReference) ([]metav1.Owne
 			return m.OwnerReferences, false
 		}
 	}
-	var owners []metav1.OwnerReference
 	for _, ref := range m.OwnerReferences {
 		isCluster := ref.Kind == cluster.Kind && group(ref.APIVersion) == group(cluster.APIVersion)
-		switch {
-		case isTrue(ref.Controller), isCluster && (ref.Name != cluster.Name || ref.UID == cluster.UID):
+		if isTrue(ref.Controller) || (isCluster && (ref.Name != cluster.Name || ref.UID == cluster.UID)) {
 			return m.OwnerReferences, false
-		case isCluster: // one of that name which is gone: the garbage collector would take the Machine for its
-			continue
 		}
-		owners = append(owners, ref)
 	}
-	return append(owners, cluster), true
+	// It takes the place of one of that name which is gone, for whose the garbage collector would take the Machine.
+	return contract.WithOwner(m.OwnerReferences, cluster), true
 }
 
 func group(apiVersion string) string {
@@ -95,13 +89,6 @@ func group(apiVersion string) string {
 		return apiVersion
 	}
 	return gv.Group
-}
-
-func sameOwners(a, b []metav1.OwnerReference) bool {
-	return slices.EqualFunc(a, b, func(x, y metav1.OwnerReference) bool {
-		return x.APIVersion == y.APIVersion && x.Kind == y.Kind && x.Name == y.Name && x.UID == y.UID &&
-			isTrue(x.Controller) == isTrue(y.Controller) && isTrue(x.BlockOwnerDeletion) == isTrue(y.BlockOwnerDeletion)
-	})
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }

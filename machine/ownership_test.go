@@ -19,6 +19,8 @@ func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
 	set := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: new(true)}
 	cluster := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "c", UID: "c-uid"}
 	stranger := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Robot", Name: "r", UID: "r-uid", Controller: new(true)}
+	restored, namesake := me, me // from a backup, and of another group
+	restored.UID, namesake.UID, namesake.APIVersion = "from-before", "from-before", "example.com/v1"
 	foreignSet := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: new(true)}
 
 	for name, tc := range map[string]struct {
@@ -37,8 +39,15 @@ func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
 			have: []metav1.OwnerReference{cluster}, want: []metav1.OwnerReference{cluster, me}, changed: true},
 		"order is no difference worth a write": {
 			have: []metav1.OwnerReference{cluster, me}, want: []metav1.OwnerReference{cluster, me}},
-		"another controller is a conflict":    {have: []metav1.OwnerReference{stranger}, foreign: "r"},
-		"a set of another group is another's": {have: []metav1.OwnerReference{foreignSet}, foreign: "s"},
+		"order is no difference in the other direction": {
+			have: []metav1.OwnerReference{me, cluster}, want: []metav1.OwnerReference{me, cluster}},
+		"ours from before a restore": {
+			have: []metav1.OwnerReference{restored, cluster}, want: []metav1.OwnerReference{me, cluster}, changed: true},
+		"ours, beside one from before a restore": {
+			have: []metav1.OwnerReference{cluster, restored, me}, want: []metav1.OwnerReference{cluster, me}, changed: true},
+		"a namesake of another group is another's": {have: []metav1.OwnerReference{namesake}, foreign: "m"},
+		"another controller is a conflict":         {have: []metav1.OwnerReference{stranger}, foreign: "r"},
+		"a set of another group is another's":      {have: []metav1.OwnerReference{foreignSet}, foreign: "s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, changed, foreign := own(tc.have, me, schema.GroupKind{})
@@ -52,6 +61,21 @@ func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
 				t.Errorf("foreign: want %q, got %q", tc.foreign, name)
 			}
 		})
+	}
+}
+
+func TestAnOrderOfOwnersIsNeverWritten(t *testing.T) {
+	t.Parallel()
+	a := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "a"}
+	b := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "b", UID: "b"}
+	s := &Scope{State: contract.MachineState{Metadata: contract.Metadata{OwnerReferences: []metav1.OwnerReference{a, b}}}}
+	s.SetOwnerReferences([]metav1.OwnerReference{b, a})
+	if !s.update.OwnerReferences.Keeps() {
+		t.Error("the same owners in another order are a change")
+	}
+	s.SetOwnerReferences([]metav1.OwnerReference{b})
+	if s.update.OwnerReferences.Keeps() {
+		t.Error("one owner less is no change")
 	}
 }
 
@@ -128,7 +152,7 @@ func TestAMachineIsAdoptedUnlessSomebodyLooksAfterItOrWill(t *testing.T) {
 		"an owner that is no controller stays":     {have: owners{other}, want: owners{other, cluster}, changed: true},
 		"the Cluster owns it":                      {have: owners{cluster}, want: owners{cluster}},
 		"the Cluster owns it in an older version":  {have: owners{older}, want: owners{older}},
-		"a Cluster of that name which is gone did": {have: owners{restored, other}, want: owners{other, cluster}, changed: true},
+		"a Cluster of that name which is gone did": {have: owners{restored, other}, want: owners{cluster, other}, changed: true},
 		"another Cluster owns it":                  {have: owners{namesake}, want: owners{namesake}},
 		"somebody controls it":                     {have: owners{controller}, want: owners{controller}},
 		"a set will":                               {labels: label(contract.SetNameLabel)},

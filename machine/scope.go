@@ -227,7 +227,7 @@ func (s *Scope) SetFinalizers(names []string) {
 // SetOwnerReferences replaces the owner references, which the Scope keeps. The write only applies to the Machine that was read, so
 // that no owner whom somebody else added meanwhile is lost.
 func (s *Scope) SetOwnerReferences(owners []metav1.OwnerReference) {
-	if sameOwners(s.State.OwnerReferences, owners) {
+	if contract.SameOwners(s.State.OwnerReferences, owners) {
 		return
 	}
 	s.State.OwnerReferences = owners

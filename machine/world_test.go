@@ -42,6 +42,7 @@ type worldOptions struct {
 	infrastructure fake.Infrastructure
 	bootstrap      fake.Bootstrap
 	noCRDs         bool
+	noCollector    bool // no garbage collector
 	before         func(*world)
 	// ports changes the ports that the manager has by default.
 	ports func(ctrl.Manager, *machine.Ports)
@@ -77,7 +78,9 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		o.before(w)
 	}
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
-	settled := store.Start(ctx, fake.AllLoops())
+	loops := fake.AllLoops()
+	loops.GarbageCollector = !o.noCollector
+	settled := store.Start(ctx, loops)
 	providers, ours := w.manager("provider"), w.manager(userAgent)
 	if !o.noCRDs {
 		require.NoError(t, o.infrastructure.SetupWithManager(providers))

@@ -16,44 +16,23 @@ import (
 // ownedByCluster returns the owner references of a pool with its Cluster among them, and whether that is a change. A reference to a
 // Cluster of that name which is gone goes: the garbage collector would take the pool for its.
 func ownedByCluster(have []metav1.OwnerReference, cluster metav1.OwnerReference) ([]metav1.OwnerReference, bool) {
-	var owners []metav1.OwnerReference
-	for _, ref := range have {
-		if ref.Kind == cluster.Kind && groupOf(ref.APIVersion) == groupOf(cluster.APIVersion) && ref.Name == cluster.Name {
-			if ref.UID == cluster.UID {
-				return have, false
-			}
-			continue
-		}
-		owners = append(owners, ref)
+	if slices.ContainsFunc(have, func(ref metav1.OwnerReference) bool { return ref.UID == cluster.UID }) {
+		return have, false
 	}
-	return append(owners, cluster), true
+	return contract.WithOwner(have, cluster), true
 }
 
 // own returns the owner references of an object that the pool is to control. Another controller is a conflict, named by foreign, and
-// nothing changes. Owners that control nothing stay. Rule: contract page "InfraMachinePool", OwnerReferences.
+// nothing changes. Owners that control nothing stay, and a reference to the pool as it was before it was restored from a backup becomes
+// one to the pool. Rule: contract page "InfraMachinePool", OwnerReferences.
 func own(have []metav1.OwnerReference, pool metav1.OwnerReference) (want []metav1.OwnerReference, changed bool, foreign *metav1.OwnerReference) {
 	for i := range have {
-		ref := have[i]
-		if ref.UID == pool.UID {
-			continue
-		}
-		if ref.Controller != nil && *ref.Controller {
+		if ref := have[i]; ref.Controller != nil && *ref.Controller && !contract.IsOwner(ref, pool) {
 			return nil, false, &ref
 		}
-		want = append(want, ref)
 	}
-	want = append(want, pool)
-	return want, !sameOwners(have, want), nil
-}
-
-func sameOwners(a, b []metav1.OwnerReference) bool {
-	yes := func(b *bool) bool { return b != nil && *b }
-	return len(a) == len(b) && !slices.ContainsFunc(b, func(y metav1.OwnerReference) bool {
-		return !slices.ContainsFunc(a, func(x metav1.OwnerReference) bool {
-			return x.APIVersion == y.APIVersion && x.Kind == y.Kind && x.Name == y.Name && x.UID == y.UID &&
-				yes(x.Controller) == yes(y.Controller) && yes(x.BlockOwnerDeletion) == yes(y.BlockOwnerDeletion)
-		})
-	})
+	want = contract.WithOwner(have, pool)
+	return want, !contract.SameOwners(have, want), nil
 }
 
 func groupOf(apiVersion string) string {
@@ -89,10 +68,22 @@ func (p *pass) observeReferenced(ctx context.Context, ref contract.Ref, read fun
 	return found, nil
 }
 
-// takeOwnership makes the pool the controller of a referenced object and labels it, in one patch, when that is due.
+// takeOwnership makes the pool the controller of a referenced object and labels it, in one patch, when that is due; in a deletion, when
+// the object names the pool by a UID from before a restore: the garbage collector would take it.
 func (p *pass) takeOwnership(ctx context.Context, found *external.Object) error {
-	obj := found.Object
-	owners, changed, foreign := own(obj.GetOwnerReferences(), p.ownerReference())
+	obj, me := found.Object, p.ownerReference()
+	owners, changed, foreign := own(obj.GetOwnerReferences(), me)
+	restored := contract.RestoredOwner(obj.GetOwnerReferences(), me)
+	untouched := found.Deleting() || p.env.writer.Behind(obj)
+	if foreign == nil && restored && !untouched {
+		same, err := external.ConfirmUID(ctx, p.env.ports.APIReader, p.env.kinds.Pool.GVK, p.state.Key, p.state.UID)
+		if err != nil {
+			return err
+		}
+		if !same { // the cache is behind: the object is that of the next pool of this name
+			foreign = &me
+		}
+	}
 	if foreign != nil {
 		found.Foreign = true
 		found.Problem = external.Problem{Reason: ReasonOwnedByAnother, Message: fmt.Sprintf(
@@ -100,7 +91,7 @@ func (p *pass) takeOwnership(ctx context.Context, found *external.Object) error 
 			foreign.Kind, foreign.Name)}
 		return nil
 	}
-	if p.deleting() || found.Deleting() || p.env.writer.Behind(obj) {
+	if untouched || (p.deleting() && !restored) {
 		return nil
 	}
 	metadata := map[string]any{"uid": string(obj.GetUID())}

@@ -20,6 +20,7 @@ func owner(kind, name, uid string, controls bool) metav1.OwnerReference {
 }
 
 func TestAPoolControlsWhatItRefersToUnlessAnotherDoes(t *testing.T) {
+	restored := owner("MachinePool", "pool", "from-before", true)
 	pool, other, cluster := owner("MachinePool", "pool", "p", true), owner("MachinePool", "other", "o", true), owner("Cluster", "demo", "c", false)
 	for name, tc := range map[string]struct {
 		have, want []metav1.OwnerReference
@@ -28,7 +29,9 @@ func TestAPoolControlsWhatItRefersToUnlessAnotherDoes(t *testing.T) {
 	}{
 		"nobody's":                            {nil, []metav1.OwnerReference{pool}, true, false},
 		"the Cluster's too":                   {[]metav1.OwnerReference{cluster}, []metav1.OwnerReference{cluster, pool}, true, false},
-		"its own":                             {[]metav1.OwnerReference{pool, cluster}, []metav1.OwnerReference{cluster, pool}, false, false},
+		"its own":                             {[]metav1.OwnerReference{pool, cluster}, []metav1.OwnerReference{pool, cluster}, false, false},
+		"its own, the other way around":       {[]metav1.OwnerReference{cluster, pool}, []metav1.OwnerReference{cluster, pool}, false, false},
+		"its own from before a restore":       {[]metav1.OwnerReference{restored, cluster}, []metav1.OwnerReference{pool, cluster}, true, false},
 		"its own, but it does not control it": {[]metav1.OwnerReference{owner("MachinePool", "pool", "p", false)}, []metav1.OwnerReference{pool}, true, false},
 		"another's":                           {[]metav1.OwnerReference{other}, nil, false, true},
 	} {
@@ -47,9 +50,11 @@ func TestAPoolBelongsToTheClusterThatThereIs(t *testing.T) {
 		have, want []metav1.OwnerReference
 		changed    bool
 	}{
-		"nobody's":             {nil, []metav1.OwnerReference{cluster}, true},
-		"its own":              {[]metav1.OwnerReference{cluster}, []metav1.OwnerReference{cluster}, false},
-		"that of one before":   {[]metav1.OwnerReference{gone}, []metav1.OwnerReference{cluster}, true},
+		"nobody's":           {nil, []metav1.OwnerReference{cluster}, true},
+		"its own":            {[]metav1.OwnerReference{cluster}, []metav1.OwnerReference{cluster}, false},
+		"that of one before": {[]metav1.OwnerReference{gone}, []metav1.OwnerReference{cluster}, true},
+		"that of one before, first": {[]metav1.OwnerReference{gone, owner("App", "a", "a", false)},
+			[]metav1.OwnerReference{cluster, owner("App", "a", "a", false)}, true},
 		"somebody else's, too": {[]metav1.OwnerReference{owner("App", "a", "a", false)}, []metav1.OwnerReference{owner("App", "a", "a", false), cluster}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

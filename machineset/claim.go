@@ -3,6 +3,7 @@ package machineset
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -88,14 +89,9 @@ func groupOf(apiVersion string) string {
 
 // owned returns owner references with the set as the controller: in place of the given dead one, if any.
 func owned(have []metav1.OwnerReference, set metav1.OwnerReference) []metav1.OwnerReference {
-	want := make([]metav1.OwnerReference, 0, len(have)+1)
-	for _, ref := range have {
-		if ref.UID == set.UID || (ref.Controller != nil && *ref.Controller) {
-			continue
-		}
-		want = append(want, ref)
-	}
-	return append(want, set)
+	return contract.WithOwner(slices.DeleteFunc(slices.Clone(have), func(ref metav1.OwnerReference) bool {
+		return ref.Controller != nil && *ref.Controller && !contract.IsOwner(ref, set)
+	}), set)
 }
 
 // released returns owner references without the set.

@@ -119,18 +119,13 @@ func (p *pass) clusterOwns() ([]metav1.OwnerReference, bool) {
 	}
 	version, kind := p.cluster.GVK.ToAPIVersionAndKind()
 	ref := metav1.OwnerReference{APIVersion: version, Kind: kind, Name: p.cluster.State.Key.Name, UID: p.cluster.State.UID}
-	var owners []metav1.OwnerReference
 	for _, have := range p.state.OwnerReferences {
 		isCluster := have.Kind == kind && groupOf(have.APIVersion) == p.cluster.GVK.Group
-		switch {
-		case have.Controller != nil && *have.Controller, isCluster && (have.Name != ref.Name || have.UID == ref.UID):
+		if (have.Controller != nil && *have.Controller) || (isCluster && (have.Name != ref.Name || have.UID == ref.UID)) {
 			return nil, false
-		case isCluster: // one of that name which is gone
-			continue
 		}
-		owners = append(owners, have)
 	}
-	return append(owners, ref), true
+	return contract.WithOwner(p.state.OwnerReferences, ref), true // in place of one of that name which is gone
 }
 
 // clusterStays reports whether there is a Cluster that can own something: one in deletion is about to let go of what it owns.

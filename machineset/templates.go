@@ -90,15 +90,12 @@ func (p *pass) ownTemplate(ctx context.Context, found external.Object) error {
 	if stays, err := p.cluster.Stays(ctx, p.env.ports.APIReader); err != nil || !stays {
 		return err
 	}
-	owners = slices.DeleteFunc(slices.Clone(owners), func(have metav1.OwnerReference) bool {
-		return have.Kind == kind && have.Name == ref.Name && groupOf(have.APIVersion) == p.cluster.GVK.Group
-	})
 	written := &unstructured.Unstructured{}
 	written.SetGroupVersionKind(found.GVK)
 	written.SetNamespace(found.Object.GetNamespace())
 	written.SetName(found.Object.GetName())
 	body := map[string]any{"metadata": map[string]any{
-		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(), "ownerReferences": append(owners, ref),
+		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(), "ownerReferences": contract.WithOwner(owners, ref),
 	}}
 	if err := client.IgnoreNotFound(p.env.writer.Patch(ctx, written, body, false)); err != nil {
 		return fmt.Errorf("have Cluster own %s %s: %w", found.Ref.Kind, p.key(found.Ref.Name), err)

@@ -28,6 +28,18 @@ func ConfirmAbsent(ctx context.Context, reader client.Reader, gvk schema.GroupVe
 	return false, nil
 }
 
+// ConfirmUID asks the API server itself whether an object is still the one that was read, and not another of its name: one request for
+// its metadata, a list, so that it needs no right beyond those of a cache. The reader must not read a cache.
+func ConfirmUID(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID) (bool, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	err := reader.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+	if err != nil {
+		return false, fmt.Errorf("make sure that %s %s is still the same: %w", gvk.Kind, key, err)
+	}
+	return len(list.Items) == 1 && list.Items[0].UID == uid, nil
+}
+
 // SaysGone tells "there is no such object" from "there is no such place": an API version that is not served is answered 404
 // too, by somebody who knows nothing of objects.
 func SaysGone(err error) bool {

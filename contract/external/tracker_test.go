@@ -181,6 +181,22 @@ func TestOnlyTheAPIServerConfirmsThatAnObjectIsGone(t *testing.T) {
 	require.False(t, gone, "a kind that nobody serves says nothing of its objects")
 }
 
+func TestOnlyTheAPIServerConfirmsThatAnObjectIsStillTheSame(t *testing.T) {
+	infra := fake.InfraMachine(contract.V1Beta2, "m1")
+	l := newLookout(t, infraCRD(), infra)
+	for name, c := range map[string]struct {
+		uid  types.UID
+		want bool
+	}{"m1": {infra.GetUID(), true}, "m2": {infra.GetUID(), false}} {
+		got, err := external.ConfirmUID(t.Context(), l.reader, infra.GroupVersionKind(), types.NamespacedName{Namespace: "default", Name: name}, c.uid)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, name)
+	}
+	got, err := external.ConfirmUID(t.Context(), l.reader, infra.GroupVersionKind(), client.ObjectKeyFromObject(infra), "from-before")
+	require.NoError(t, err)
+	require.False(t, got)
+}
+
 func TestTombstonesAreTakenForWhatTheyStandFor(t *testing.T) {
 	_, ok := external.EventObject("nothing of the kind")
 	require.False(t, ok)
