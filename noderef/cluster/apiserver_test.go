@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -28,7 +29,8 @@ type apiServer struct {
 	mu        sync.Mutex
 	release   chan struct{} // closed when hanging requests may end; nil while the server serves
 	refused   map[string]int
-	mute      bool // it sends no bookmarks by itself
+	pages     string // the media type of refusals, which are not an API server's then
+	mute      bool   // it sends no bookmarks by itself
 	token     string
 	rv        int
 	nodes     map[string]*corev1.Node
@@ -112,6 +114,13 @@ func (s *apiServer) refuse(prefix string, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused[prefix] = status
+}
+
+// answerAsProxy has refusals come from a proxy, with a media type.
+func (s *apiServer) answerAsProxy(mediaType string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages = mediaType
 }
 
 func (s *apiServer) accept(token string) {
@@ -201,7 +210,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, line)
 	s.under[line]++
 	s.protocols[r.Proto] = true
-	release, token, status := s.release, s.token, 0
+	release, token, pages, status := s.release, s.token, s.pages, 0
 	for prefix, code := range s.refused {
 		if strings.HasPrefix(line, prefix) {
 			status = code
@@ -221,6 +230,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
+	case status != 0 && pages != "":
+		w.Header().Set("Content-Type", pages)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "<html><body>a proxy speaks</body></html>")
 	case r.Header.Get("Authorization") != "Bearer "+token:
 		answer(w, http.StatusUnauthorized, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonUnauthorized, Code: 401})
 	case status != 0:

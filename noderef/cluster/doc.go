@@ -49,7 +49,9 @@
 //
 // A server is believed dead only after a probe has failed, so that for some seconds it may count as connected although it is
 // not. Bookmarks come about every minute; a connection without any watch is probed every 90 seconds. Proxies that answer in
-// place of an API server are seen through only as far as their answers differ from a ready server's. The first Get of a cluster
+// place of an API server are seen through by the status of what they answer, whatever its format: 401 is refused credentials, 403 and 429
+// are signs of life, and another one, or a page for browsers, is a server that does not serve. That an object does not exist is believed
+// only in a format of API servers. The first Get of a cluster
 // and the one after it was evicted find it not connected. A Setup, an AccessFunc or a Mapper that does not return keeps its own
 // cluster from being looked after, and the end of Start waiting. Timeouts and pauses follow Options.Clock; TCP, TLS, HTTP/2
 // and the pauses of client-go's reflectors follow the real one. TLS verification that a kubeconfig turns off is off.

@@ -49,6 +49,12 @@ func (d *door) RoundTrip(request *http.Request) (*http.Response, error) {
 	} else {
 		d.wire.heard()
 	}
+	a := reply{status: response.StatusCode, path: request.URL.Path, mediaType: response.Header.Get("Content-Type")}
+	if absentElsewhere(a) { // unknown is not absent
+		_ = response.Body.Close()
+		x.finish()
+		return nil, &answerError{a}
+	}
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		x.release() // the body is the connection now, in both directions, and ends as its user wants
 		return response, nil

@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -154,6 +158,8 @@ func plain(err error) error {
 	)
 	dnsOrTLS = errors.As(err, &name) || isCertificate(err)
 	switch {
+	case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse): // its text may be a whole page
+		return &plainError{text: foreign(err), err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &plainError{text: "the API server does not answer in time", err: err}
 	case name != nil:
@@ -167,6 +173,21 @@ func plain(err error) error {
 	default:
 		return err
 	}
+}
+
+// foreign is the text of an error about an answer that is in no format of an API server's, without the body.
+func foreign(err error) string {
+	status := &apierrors.StatusError{}
+	if !errors.As(err, &status) {
+		return err.Error()
+	}
+	what := ""
+	if d := status.ErrStatus.Details; d != nil && d.Kind != "" {
+		what = " for " + schema.GroupResource{Group: d.Group, Resource: d.Kind}.String()
+	}
+	code := int(status.ErrStatus.Code)
+	said := fmt.Sprintf("the API server, or what is in front of it, answers %d %s%s, in no format of an API server's", code, http.StatusText(code), what)
+	return strings.Replace(err.Error(), status.Error(), said, 1)
 }
 
 func remote(e *net.OpError) string {

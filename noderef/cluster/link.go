@@ -247,7 +247,7 @@ func (l *link[T]) examine(ctx context.Context) {
 func (l *link[T]) check(ctx context.Context, s *session[T]) (hungUp bool, err error) {
 	err = s.prober.probe(ctx)
 	var answer *answerError
-	if err == nil || ctx.Err() != nil || errors.As(err, &answer) || errors.Is(err, ErrUnauthorized) {
+	if err == nil || ctx.Err() != nil || errors.As(err, &answer) {
 		return false, err
 	}
 	s.wire.gate.close(&NotConnectedError{Cluster: l.key, Reason: ReasonUnreachable, Err: err, LastSeen: s.lastSeen()})

@@ -59,7 +59,7 @@ type Options[T any] struct {
 	// ConnectTimeout bounds one call of Access and one of Setup; 30 s.
 	ConnectTimeout time.Duration
 
-	// ProbePath is asked for to find out whether an API server can serve; /readyz.
+	// ProbePath is asked for to find out whether an API server can serve; /readyz. Cluster API's in-memory API server has "/" instead.
 	ProbePath string
 	// ProbeTimeout ends a probe; 5 s.
 	ProbeTimeout time.Duration

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -41,28 +42,37 @@ func newProber(w *wire, config *rest.Config, path string, timeout time.Duration)
 	return &prober{wire: w, client: client, path: path, timeout: timeout, clock: w.clock}, nil
 }
 
-// probe makes one request. nil means that the server serves: it answered OK, or knows the caller and refuses just this path,
-// or asks for patience. ErrUnauthorized is matched when it refuses the credentials.
+// probe makes one request. nil means that the server serves, see judge. ErrUnauthorized is matched when it refuses the credentials.
 func (p *prober) probe(ctx context.Context) error {
 	ctx, end := p.limit(ctx)
 	defer end()
-	var status int
-	result := p.client.Get().AbsPath(p.path).MaxRetries(0).Do(ctx).StatusCode(&status)
-	switch status {
-	case http.StatusOK, http.StatusForbidden, http.StatusTooManyRequests:
-		p.wire.heard()
-		return nil
-	case http.StatusUnauthorized:
-		return ErrUnauthorized
-	case 0:
-		err := result.Error()
+	a, err := p.ask(ctx)
+	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
 		return plain(err)
-	default:
-		return &answerError{status: status, path: p.path}
 	}
+	if judge(a) == down || judge(a) == unauthorized {
+		return &answerError{a}
+	}
+	p.wire.heard()
+	return nil
+}
+
+// ask sends the request itself: client-go does not say the status of an answer that is in no form of an API server.
+func (p *prober) ask(ctx context.Context) (reply, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.client.Get().AbsPath(p.path).URL().String(), nil)
+	if err != nil {
+		return reply{}, err
+	}
+	response, err := p.client.Client.Do(request)
+	if err != nil {
+		return reply{}, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, sniffed))
+	return reply{status: response.StatusCode, path: p.path, mediaType: response.Header.Get("Content-Type"), body: body}, err
 }
 
 // limit ends a request after the timeout.
@@ -89,14 +99,4 @@ func (p *prober) version(ctx context.Context, path string) (string, error) {
 	}
 	err = json.Unmarshal(body, &list)
 	return list.Metadata.ResourceVersion, err
-}
-
-// answerError is an answer that a ready API server does not give.
-type answerError struct {
-	status int
-	path   string
-}
-
-func (e *answerError) Error() string {
-	return fmt.Sprintf("the API server answers %d %s at %s", e.status, http.StatusText(e.status), e.path)
 }
