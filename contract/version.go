@@ -37,8 +37,19 @@ func (v Version) Label() string { return LabelPrefix + string(v) }
 func Versions() []Version { return []Version{V1Beta2, V1Beta1} }
 
 // AllVersions returns every contract version that this package has layouts for, newest first, for those who still have
-// providers that Cluster API itself has given up: Resolve(crd, labels, AllVersions()...). The slice is the caller's.
+// providers that Cluster API itself has given up: Resolve(crd, labels, AllVersions()...), or Options.ContractVersions of the
+// reconcilers. The slice is the caller's.
 func AllVersions() []Version { return []Version{V1Beta2, V1Beta1, V1Alpha4, V1Alpha3} }
+
+// CheckVersions returns an error that matches ErrUnknownVersion when there is no layout for one of the versions, and names it.
+func CheckVersions(versions ...Version) error {
+	for _, v := range versions {
+		if !slices.Contains(AllVersions(), v) {
+			return fmt.Errorf("%w: %q is none of %v", ErrUnknownVersion, v, AllVersions())
+		}
+	}
+	return nil
+}
 
 // Why the objects of a kind cannot be read. A ResolveError carries one of them; match with errors.Is.
 var (

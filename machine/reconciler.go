@@ -181,6 +181,9 @@ type Options struct {
 	Propagation *propagate.Policy
 	// Metrics, when it is not nil, is told what the Reconciler does. Whoever makes it registers it.
 	Metrics *Metrics
+	// ContractVersions are the versions of the provider contract that count in the labels of CRDs, in any order. Default
+	// contract.Versions(), as Cluster API has it; contract.AllVersions() also reads providers of v1alpha3 and v1alpha4.
+	ContractVersions []contract.Version
 	// Controller is handed to controller-runtime; what is not set there stays the manager's default.
 	Controller controller.Options
 }
@@ -231,7 +234,7 @@ type Reconciler struct {
 // callers want SetupWithManager, which fills the ports from a manager.
 func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kind)
-	errs := []error{ports.validate(), validateSteps(options.Steps)}
+	errs := []error{ports.validate(), validateSteps(options.Steps), contract.CheckVersions(options.ContractVersions...)}
 	if kind.New == nil || kind.NewList == nil || kind.Adapter == nil || kind.GVK.Empty() {
 		errs = append(errs, errors.New("the contract.Kind needs a GVK, New, NewList and an Adapter"))
 	} else if _, ok := kind.New().(client.Object); !ok {
@@ -245,7 +248,7 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 	}
 	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock), onlookers: newOnlookers(),
 		unsaid: unsaid(options.Steps)}
-	r.tracker = external.NewTracker(ports.Cache, r.machinesOf, "kinds that Machines refer to")
+	r.tracker = external.NewTracker(ports.Cache, r.machinesOf, "kinds that Machines refer to", options.ContractVersions...)
 	r.writer = patch.NewWriter(ports.Client, options.Clock)
 	r.observer = newObserver(options)
 	r.nodeEvents = &nodeEvents{mapper: r.wakenBy, machines: r.inCluster, followed: map[types.NamespacedName]followed{}}

@@ -173,3 +173,26 @@ func (w *world) write(obj *unstructured.Unstructured, status map[string]any, pro
 	obj.Object["status"] = status
 	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), obj, client.MergeFrom(before)))
 }
+
+func TestAMachineOfAProviderThatSpeaksAnOldContractIsProvisioned(t *testing.T) {
+	infra, bootstrap := fake.InfraMachineGVK(contract.V1Alpha3), fake.BootstrapConfigGVK(contract.V1Alpha3)
+	w := newWorld(t, worldOptions{noCRDs: true, machine: machine.Options{ContractVersions: contract.AllVersions()}})
+	w.create(fake.CRD(infra, contract.V1Alpha3), fake.CRD(bootstrap, contract.V1Alpha3))
+	config, instance := fake.BootstrapConfig(contract.V1Alpha3, "old"), fake.InfraMachine(contract.V1Alpha3, "old")
+	m := fake.Machine("old")
+	w.create(config, instance, m)
+	w.change(config, func(u *unstructured.Unstructured) {
+		u.Object["status"] = map[string]any{"ready": true, "dataSecretName": "data"}
+	})
+	w.change(instance, func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(u.Object, "fake://old", "spec", "providerID"))
+		u.Object["status"] = map[string]any{"ready": true}
+	})
+	w.reaches(m, "Provisioned")
+}
+
+func TestAContractVersionThatNobodyKnowsIsRefused(t *testing.T) {
+	_, err := machine.New(contract.Kind{}, machine.Ports{}, machine.Options{ContractVersions: []contract.Version{"v1beta9"}})
+	require.ErrorIs(t, err, contract.ErrUnknownVersion)
+	require.ErrorContains(t, err, "v1beta9")
+}

@@ -156,6 +156,9 @@ type Options struct {
 	Matching noderef.Rules
 	// Propagation says what a pool hands down to its Nodes. Default Propagation(). It must not be changed later.
 	Propagation *propagate.Policy
+	// ContractVersions are the versions of the provider contract that count in the labels of CRDs, in any order. Default
+	// contract.Versions(), as Cluster API has it; contract.AllVersions() also reads providers of v1alpha3 and v1alpha4.
+	ContractVersions []contract.Version
 	// Controller is handed to controller-runtime; what is not set there stays the manager's default.
 	Controller controller.Options
 }

@@ -35,14 +35,14 @@ type Reconciler struct {
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Pool)
-	if err := errors.Join(kinds.validate(), ports.validate()); err != nil {
+	if err := errors.Join(kinds.validate(), ports.validate(), contract.CheckVersions(options.ContractVersions...)); err != nil {
 		return nil, fmt.Errorf("machine pool reconciler for %s: %w", cmp.Or(kinds.Pool.GVK.Kind, "a kind without a name"), err)
 	}
 	if ports.Workload.Client == nil {
 		ports.Workload.Client = ports.Client
 	}
 	r := &Reconciler{kinds: kinds, ports: ports, options: options, memory: newMemory(), tellsSelector: keepsSelector(kinds.Pool)}
-	r.tracker = external.NewTracker(ports.Cache, r.poolsOf, "kinds that MachinePools refer to")
+	r.tracker = external.NewTracker(ports.Cache, r.poolsOf, "kinds that MachinePools refer to", options.ContractVersions...)
 	r.writer = patch.NewWriter(ports.Client, options.Clock)
 	r.events = newNodeEvents(r)
 	return r, nil

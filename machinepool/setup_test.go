@@ -17,6 +17,8 @@ func TestNewSaysAllThatIsMissing(t *testing.T) {
 	for _, want := range []string{"kind Pool needs", "Ports.Client", "Ports.Cache", "Ports.APIReader", "neither Ports.Workload.Nodes nor Ports.NodesOf"} {
 		require.ErrorContains(t, err, want)
 	}
+	_, err = machinepool.New(machinepool.Kinds{}, machinepool.Ports{}, machinepool.Options{ContractVersions: []contract.Version{"v1beta9"}})
+	require.ErrorIs(t, err, contract.ErrUnknownVersion)
 	_, err = machinepool.ClusterAPI(contract.V1Alpha3)
 	require.ErrorIs(t, err, contract.ErrUnknownVersion)
 }

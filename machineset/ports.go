@@ -154,6 +154,9 @@ type Options struct {
 	// WatchFilter, when it is not empty, has the Reconciler leave every set alone whose label contract.WatchFilterLabel has another
 	// value or is missing.
 	WatchFilter string
+	// ContractVersions are the versions of the provider contract that count in the labels of CRDs, in any order. Default
+	// contract.Versions(), as Cluster API has it; contract.AllVersions() also reads providers of v1alpha3 and v1alpha4.
+	ContractVersions []contract.Version
 	// Controller is handed to controller-runtime; what is not set there stays the manager's default.
 	Controller controller.Options
 }

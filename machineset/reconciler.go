@@ -33,14 +33,14 @@ type Reconciler struct {
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
-	if err := errors.Join(kinds.validate(), ports.validate()); err != nil {
+	if err := errors.Join(kinds.validate(), ports.validate(), contract.CheckVersions(options.ContractVersions...)); err != nil {
 		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)
 	}
 	options = options.withDefaults(kinds.Set)
 	r := &Reconciler{
 		kinds: kinds, ports: ports, options: options, memory: newMemory(), writer: patch.NewWriter(ports.Client, options.Clock),
 	}
-	r.tracker = external.NewTracker(ports.Cache, r.setsOf, "templates of "+kinds.Set.GVK.Kind)
+	r.tracker = external.NewTracker(ports.Cache, r.setsOf, "templates of "+kinds.Set.GVK.Kind, options.ContractVersions...)
 	return r, nil
 }
 

@@ -200,3 +200,17 @@ func TestASetFollowsItsClusterAndWaitsForItsControlPlane(t *testing.T) {
 		return ""
 	})
 }
+
+func TestASetOfAProviderThatSpeaksAnOldContractCreatesMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	for _, gvk := range []schema.GroupVersionKind{infraGVK(), bootstrapGVK(), templateOf(infraGVK()), templateOf(bootstrapGVK())} {
+		w.change(fake.CRD(gvk), func(u *unstructured.Unstructured) {
+			u.SetLabels(map[string]string{contract.V1Alpha3.Label(): gvk.Version})
+		})
+	}
+	w.run(machineset.Options{ContractVersions: contract.AllVersions()})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.has(set, 1)
+}

@@ -98,7 +98,7 @@ func (t *Tracker) Contract(ctx context.Context, gk schema.GroupKind) (contract.R
 	case err != nil:
 		return contract.Resolved{}, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
 	}
-	return contract.Resolve(name, crd.Labels)
+	return contract.Resolve(name, crd.Labels, t.contracts...)
 }
 
 // KindProblem is what a condition says about a kind whose CRD is missing or names no contract; false when a person can do

@@ -2,6 +2,7 @@ package external
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // queue is what a Source is handed.
@@ -31,6 +34,8 @@ type Tracker struct {
 	wakes Mapper
 	name  string
 	clock clock.PassiveClock
+	// contracts are the contract versions that count, as contract.Resolve takes them.
+	contracts []contract.Version
 
 	mu      sync.Mutex
 	kinds   map[string]*watched
@@ -50,10 +55,12 @@ type watched struct {
 	waiting  map[types.NamespacedName]struct{}
 }
 
-// NewTracker returns a Tracker that reads through a cache and wakes whom mapper names. Name names it in logs. It makes no request.
-func NewTracker(c cache.Cache, mapper Mapper, name string) *Tracker {
+// NewTracker returns a Tracker that reads through a cache and wakes whom mapper names. Name names it in logs. Of the contract
+// versions in the labels of a CRD, the given ones count, and contract.Versions() when none is given. It makes no request.
+func NewTracker(c cache.Cache, mapper Mapper, name string, contracts ...contract.Version) *Tracker {
 	return &Tracker{
-		cache: c, wakes: mapper, name: name, clock: clock.RealClock{}, kinds: map[string]*watched{}, refused: map[string]refusal{},
+		cache: c, wakes: mapper, name: name, clock: clock.RealClock{}, contracts: slices.Clone(contracts),
+		kinds: map[string]*watched{}, refused: map[string]refusal{},
 	}
 }
 

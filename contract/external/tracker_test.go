@@ -34,6 +34,12 @@ type lookout struct {
 
 func newLookout(t *testing.T, crds ...client.Object) *lookout {
 	t.Helper()
+	return newLookoutOf(t, nil, crds...)
+}
+
+// newLookoutOf honours contract versions, nil those by default.
+func newLookoutOf(t *testing.T, contracts []contract.Version, crds ...client.Object) *lookout {
+	t.Helper()
 	store := fake.NewStore(fake.Options{})
 	l := &lookout{t: t, store: store, woken: make(chan types.NamespacedName, 100)}
 	l.create(crds...)
@@ -44,7 +50,7 @@ func newLookout(t *testing.T, crds ...client.Object) *lookout {
 	l.reader = mgr.GetAPIReader()
 	l.tracker = external.NewTracker(mgr.GetCache(), func(_ context.Context, _, obj client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "told of " + obj.GetName()}}}
-	}, "test")
+	}, "test", contracts...)
 	name, listens := "lookout-"+t.Name(), make(chan struct{})
 	require.NoError(t, ctrl.NewControllerManagedBy(mgr).Named(name).WatchesRawSource(started{l.tracker, listens}).Complete(
 		reconcile.Func(func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
@@ -154,6 +160,30 @@ func TestAKindWithoutAContractIsUnread(t *testing.T) {
 	found := l.known(refTo("m1"))
 	require.Equal(t, external.Unread, found.Presence)
 	require.Equal(t, external.ReasonContractLabelMissing, found.Problem.Reason)
+}
+
+func TestAKindOfAnOldContractIsReadForWhoeverAsksForThatContract(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		honoured []contract.Version
+		want     external.Presence
+		reason   string
+	}{
+		"by default": {nil, external.Unread, external.ReasonContractLabelMissing},
+		"all":        {contract.AllVersions(), external.Present, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gvk := fake.InfraMachineGVK(contract.V1Alpha3)
+			l := newLookoutOf(t, tc.honoured, fake.CRD(gvk, contract.V1Alpha3), fake.InfraMachine(contract.V1Alpha3, "m1"))
+			found := l.known(contract.Ref{Group: gvk.Group, Kind: gvk.Kind, Name: "m1"})
+			require.Equal(t, tc.want, found.Presence)
+			require.Equal(t, tc.reason, found.Problem.Reason)
+			if tc.want == external.Present {
+				require.Equal(t, contract.V1Alpha3, found.Contract)
+			}
+		})
+	}
 }
 
 func TestNoReferenceIsNothingToLookFor(t *testing.T) {
