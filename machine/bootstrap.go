@@ -91,7 +91,10 @@ func unavailable(kind string, e external.Object, reachedBefore, deleting bool) m
 }
 
 func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
-	found, err := s.env.tracker.Get(ctx, s.State.Key, s.State.Bootstrap)
+	if s.isNotMissed(s.State.Bootstrap) {
+		return Result{}, nil
+	}
+	found, err := s.look(ctx, s.State.Bootstrap)
 	s.Bootstrap = found
 	if err != nil {
 		s.Assert(condition(ConditionBootstrapConfigReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
@@ -100,10 +103,6 @@ func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	facts := bootstrapFacts{DataSecretName: s.State.DataSecretName, Created: s.State.BootstrapReady.Or(false),
 		Deleting: !s.State.Deleting.IsZero()}
 	if found.Presence == external.Present {
-		if err := s.takeOwnership(ctx, &found); err != nil {
-			s.Assert(condition(ConditionBootstrapConfigReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
-			return Result{}, err
-		}
 		if err := contract.BootstrapConfig(found.Contract).Read(found.Object, &facts.Config); err != nil && !found.Foreign {
 			found.Problem = external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
 		}

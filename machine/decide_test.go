@@ -124,6 +124,35 @@ func TestInfrastructureIsTakenOverWhenItIsProvisionedAndHasAnID(t *testing.T) {
 	}
 }
 
+func TestTheProviderIDOfAMachineThatWasNeverProvisionedIsTakenOverInADeletion(t *testing.T) {
+	known := func(e external.Object, id string) infrastructureFacts {
+		return infrastructureFacts{External: e, Deleting: true, Machine: contract.InfraMachineState{ProviderID: id}}
+	}
+	infra, foreign, unusable := present("Infra"), present("Infra"), known(present("Infra"), "a://b")
+	foreign.Foreign, foreign.Problem = true, external.Problem{Reason: ReasonOwnedByAnother}
+	unusable.Machine.Addresses = []contract.Address{{Type: "IPv7", Address: "x"}}
+	running, has := known(infra, "a://b"), known(infra, "a://b")
+	running.Deleting, has.ProviderID = false, "a://b"
+	for name, tc := range map[string]struct {
+		facts infrastructureFacts
+		want  bool
+	}{
+		"it exists":                       {known(infra, "a://b"), true},
+		"it is going":                     {known(leaving(infra), "a://b"), true},
+		"it names no instance":            {known(infra, "a://"), false},
+		"the Machine has one":             {has, false},
+		"another controller's":            {known(foreign, "a://b"), false},
+		"values that no Machine can hold": {unusable, false},
+		"the Machine lives":               {running, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := decideInfrastructure(tc.facts); got.AdoptID != tc.want || got.Adopt {
+				t.Errorf("want %v, got %+v", tc.want, got)
+			}
+		})
+	}
+}
+
 func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
 	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
@@ -182,21 +211,23 @@ func TestOnlyTheRecordedNodeIsDeletedAndTheWaitHasALimit(t *testing.T) {
 		facts nodeDeletionFacts
 		want  nodeDeletion
 	}{
-		"unread Nodes are not gone":      {facts: nodeDeletionFacts{}, want: nodeUnread},
-		"unread Nodes that are left out": {facts: nodeDeletionFacts{LeftOut: true}, want: nodeGiveUp},
-		"nothing is done about the Node": {facts: nodeDeletionFacts{Care: CareNone, Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeLeave},
-		"no Node":                        {facts: nodeDeletionFacts{Synced: true}, want: nodeLeave},
-		"the recorded Node":              {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeDelete},
-		"another UID":                    {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: noderef.Ref{Name: "n", UID: "old"}, ProviderID: "a://b"}, want: nodeLeave},
-		"another provider ID":            {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"}, want: nodeLeave},
-		"matched just now":               {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine, Record: true}, Current: recorded, ProviderID: "a://b"}, want: nodeRecord},
-		"on its way out":                 {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Limit: 10 * time.Second}, want: nodeWait},
-		"stuck on its way out":           {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Limit: 5 * time.Second}, want: nodeGiveUp},
-		"no limit was set":               {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Hour)}, want: nodeWait},
-		"tried within the limit":         {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeDelete},
-		"tried for too long":             {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeDeleteLast},
-		"asked, and not gone in time":    {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Asked: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeGiveUp},
-		"asked after its limit":          {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Hour), Asked: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeWait},
+		"unread Nodes are not gone":        {facts: nodeDeletionFacts{}, want: nodeUnread},
+		"unread Nodes that are left out":   {facts: nodeDeletionFacts{LeftOut: true}, want: nodeGiveUp},
+		"nothing is done about the Node":   {facts: nodeDeletionFacts{Care: CareNone, Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeLeave},
+		"no Node":                          {facts: nodeDeletionFacts{Synced: true}, want: nodeLeave},
+		"the recorded Node":                {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeDelete},
+		"another UID":                      {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: noderef.Ref{Name: "n", UID: "old"}, ProviderID: "a://b"}, want: nodeLeave},
+		"another provider ID":              {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"}, want: nodeLeave},
+		"another provider ID, vouched for": {facts: nodeDeletionFacts{Synced: true, Vouched: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"}, want: nodeDelete},
+		"another UID, vouched for":         {facts: nodeDeletionFacts{Synced: true, Vouched: true, Match: noderef.Match{Node: mine}, Current: noderef.Ref{Name: "n", UID: "old"}, ProviderID: "a://b"}, want: nodeLeave},
+		"matched just now":                 {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine, Record: true}, Current: recorded, ProviderID: "a://b"}, want: nodeRecord},
+		"on its way out":                   {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Limit: 10 * time.Second}, want: nodeWait},
+		"stuck on its way out":             {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Limit: 5 * time.Second}, want: nodeGiveUp},
+		"no limit was set":                 {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Hour)}, want: nodeWait},
+		"tried within the limit":           {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeDelete},
+		"tried for too long":               {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeDeleteLast},
+		"asked, and not gone in time":      {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Asked: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeGiveUp},
+		"asked after its limit":            {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Hour), Asked: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeWait},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := decideNodeDeletion(tc.facts); got != tc.want {

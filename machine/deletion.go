@@ -23,6 +23,9 @@ func (s *Scope) refKey(e external.Object) types.NamespacedName {
 }
 
 func deleteInfrastructureStep(ctx context.Context, s *Scope) (Result, error) {
+	if err := s.lookUnless(ctx, &s.Infrastructure, s.State.Infrastructure); err != nil {
+		return s.Wait(ReasonWaitingForInfrastructureDeletion, err.Error()), err
+	}
 	mattered := s.State.InfrastructureReady.Or(false) || s.State.ProviderID != ""
 	going := s.isGoing(s.Infrastructure)
 	result, err := s.deleteReferenced(ctx, s.Infrastructure, mattered, ReasonWaitingForInfrastructureDeletion)
@@ -59,6 +62,9 @@ func (s *Scope) recordDeferred() {
 }
 
 func deleteBootstrapStep(ctx context.Context, s *Scope) (Result, error) {
+	if err := s.lookUnless(ctx, &s.Bootstrap, s.State.Bootstrap); err != nil {
+		return s.Wait(ReasonWaitingForBootstrapDeletion, err.Error()), err
+	}
 	return s.deleteReferenced(ctx, s.Bootstrap, false, ReasonWaitingForBootstrapDeletion)
 }
 
@@ -81,7 +87,9 @@ func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, mattere
 		return s.continueWhenGone(ctx, external.CRDGVK(), crd, reason, message)
 	case removalWait:
 	}
-	return s.Wait(reason, message), nil
+	wait := s.Wait(reason, message)
+	wait.RequeueAfter = e.RetryAfter
+	return wait, nil
 }
 
 // continueWhenGone goes on when the API server itself says that an object is gone, and looks again soon when it does not.

@@ -11,12 +11,18 @@
 // [StepDrain] runs for as long as the deletion lasts, also when the drain is over (then State.DrainedNode is the Node's UID). What
 // shall happen once asks for what it has made, or remembers it in a condition ([Scope.Assert]).
 //
+// No step behind [StepFinalizer] runs before the finalizer is stored, those that decide about the Machine alone ([Step].MachineOnly) aside:
+// what makes something belongs behind it. [New] refuses a list that cannot be safe, and says what to do.
+//
+// [StepBootstrap], [StepInfrastructure] and [StepNode] run in both parts of the life, and what takes their place does too: a deletion goes
+// by what these steps found. The documentation of [Steps] says what each puts into the Scope.
+//
 // A Machine that refers to no bootstrap configuration and no infrastructure object needs [StepBootstrap] and [StepInfrastructure]
 // removed, and one step in front of [StepNode] that makes or finds the machine and calls [Scope.SetProviderID]: the Node whose
 // spec.providerID is the same is the Machine's. Once the machine is there, the step calls [Scope.SetInfrastructureReady] too, in every
 // pass unless the type keeps it: without it, Cluster API's phase stays Provisioned, whatever the conditions say. What that step
-// makes, a step in front of [StepDeleteInfrastructure], or in its place, takes away. A step of a running Machine does not run in its
-// deletion: so a type of your own keeps the provider ID, or its read function makes it of something else, and it keeps the Node with
+// makes, a step in front of [StepDeleteInfrastructure], or in its place, takes away. A step that is [InRunning] alone does not run in
+// a deletion: so a type of your own keeps the provider ID, or its read function makes it of something else, and it keeps the Node with
 // its UID and the start of the drain; without these a Node is not drained. examples/embed does it all, with a type, phases and
 // conditions of its own, in under a hundred lines.
 //
@@ -173,7 +179,7 @@
 //
 // Unread is not absent: no stage of a deletion is skipped because something could not be read, and before a deletion goes on
 // because an object is gone, the API server itself is asked. A Node is drained and deleted only while its UID and provider ID
-// are the recorded ones, and never while another Machine names the same Node, unless this one alone has recorded it; an
+// are the recorded ones (of a Node that a step in place of [StepNode] has matched, its UID), and never while another Machine names the same Node, unless this one alone has recorded it; an
 // object that another controller owns is neither used nor deleted; every delete carries a UID precondition. No worker waits: not for an informer, not for a pod. Trouble
 // that a person can mend (a CRD that does not exist, a wrong type at a contract path, an empty provider ID) is a condition
 // and an event, makes no requests while it lasts, and ends by itself when it is mended.

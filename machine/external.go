@@ -12,6 +12,32 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
+// isNotMissed reports whether a Machine in deletion does not refer to an object, or does not any more.
+func (s *Scope) isNotMissed(ref contract.Ref) bool { return ref.IsZero() && !s.State.Deleting.IsZero() }
+
+// look looks at a referenced object, and makes the Machine its controller if it may. After an error, what is known of it is to be
+// used for nothing.
+func (s *Scope) look(ctx context.Context, ref contract.Ref) (external.Object, error) {
+	found, err := s.env.tracker.Get(ctx, s.State.Key, ref)
+	if err == nil && found.Presence == external.Present {
+		err = s.takeOwnership(ctx, &found)
+	}
+	return found, err
+}
+
+// lookUnless looks at a referenced object that no step of this pass has looked at: a step that is removed, or that runs in another part of
+// the Machine's life, must not leave the object behind.
+func (s *Scope) lookUnless(ctx context.Context, have *external.Object, ref contract.Ref) error {
+	if have.Presence != external.NotReferenced || ref.IsZero() {
+		return nil
+	}
+	found, err := s.look(ctx, ref)
+	if err == nil {
+		*have = found
+	}
+	return err
+}
+
 // takeOwnership makes a running Machine the controller of a referenced object and labels it, in one patch, when that is due. So it is in
 // a deletion when the object names the Machine by a UID from before a restore: the garbage collector would take it before the drain.
 // An object of another controller becomes a Problem, so that nothing is taken over from it.

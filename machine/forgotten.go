@@ -29,22 +29,26 @@ func (s *Scope) forgotten() error {
 	if err := s.env.kind.Adapter.Read(stored, &next); err != nil {
 		return err
 	}
-	switch {
-	case next.ProviderID == "" && s.State.ProviderID != "":
-		return s.keepsNo("its provider ID", "MachineState.ProviderID")
-	case next.Node.UID == "" && s.State.Node.UID != "":
-		return s.keepsNo("the UID of its Node", "MachineState.Node.UID")
-	case next.DrainStarted.IsZero() && !s.State.DrainStarted.IsZero():
-		return s.keepsNo("when a drain began", "MachineState.DrainStarted, for instance in annotations (StagesFromAnnotations, StagesInAnnotations)")
-	}
-	return nil
-}
-
-func (s *Scope) keepsNo(what, place string) error {
 	node := "its Node"
 	if s.State.Node.Name != "" {
 		node = "Node " + s.State.Node.Name
 	}
-	return fmt.Errorf("%s %s does not keep %s, so %s is neither drained nor deleted: have the contract.Kind of %s write and read %s",
-		s.env.kind.GVK.Kind, s.State.Key, what, node, s.env.kind.GVK.Kind, place)
+	untouched := node + " is neither drained nor deleted"
+	switch {
+	case len(next.Finalizers) < len(s.State.Finalizers):
+		return s.keepsNo("its finalizers", "nothing is made for it", "MachineState.Finalizers (Metadata.From, MetadataUpdate.ApplyTo)")
+	case next.ProviderID == "" && s.State.ProviderID != "":
+		return s.keepsNo("its provider ID", untouched, "MachineState.ProviderID")
+	case next.Node.UID == "" && s.State.Node.UID != "":
+		return s.keepsNo("the UID of its Node", untouched, "MachineState.Node.UID")
+	case next.DrainStarted.IsZero() && !s.State.DrainStarted.IsZero():
+		return s.keepsNo("when a drain began", untouched,
+			"MachineState.DrainStarted, for instance in annotations (StagesFromAnnotations, StagesInAnnotations)")
+	}
+	return nil
+}
+
+func (s *Scope) keepsNo(what, so, place string) error {
+	kind := s.env.kind.GVK.Kind
+	return fmt.Errorf("%s %s does not keep %s, so %s: have the contract.Kind of %s write and read %s", kind, s.State.Key, what, so, kind, place)
 }

@@ -16,13 +16,15 @@ type infrastructureFacts struct {
 	External    external.Object
 	Machine     contract.InfraMachineState // read when External is Present
 	Provisioned bool                       // reported before: it never goes back
+	ProviderID  string                     // of the Machine, empty before it has one
 	Deleting    bool
 }
 
 // infrastructureDecision is what follows.
 type infrastructureDecision struct {
-	// Adopt says that provider ID, addresses and failure domain are taken over from the InfraMachine.
-	Adopt bool
+	// Adopt says that provider ID, addresses and failure domain are taken over from the InfraMachine, AdoptID that the provider ID
+	// alone is.
+	Adopt, AdoptID bool
 	// Provisioned says that the infrastructure was provisioned, now or before.
 	Provisioned bool
 	Condition   metav1.Condition
@@ -31,7 +33,8 @@ type infrastructureDecision struct {
 }
 
 // decideInfrastructure reads the contract: nothing is taken over before the provider says that the machine is provisioned;
-// afterwards it is taken over in every pass, because addresses change. Rule: contract page "InfraMachine".
+// afterwards it is taken over in every pass, because addresses change. Rule: contract page "InfraMachine". In a deletion, the provider ID
+// of a machine that was never reported as provisioned is taken over too: it exists, and its Node may join or have joined.
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	if f.External.Presence == external.NotReferenced {
 		return infrastructureDecision{Provisioned: f.Provisioned, Condition: condition(ConditionInfrastructureReady,
@@ -44,6 +47,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	kind := f.External.Ref.Kind
 	ready := f.Machine.Provisioned || f.Provisioned
 	d := infrastructureDecision{Provisioned: f.Provisioned}
+	d.AdoptID = f.Deleting && f.ProviderID == "" && noderef.ValidProviderID(f.Machine.ProviderID) && unacceptable(&f.Machine) == ""
 	d.Failure = failureOf(f.External, f.Machine.FailureReason, f.Machine.FailureMessage)
 	d.Condition = mirror(ConditionInfrastructureReady, f.Machine.Ready,
 		initialized(ConditionInfrastructureReady, ready, kind+" status.initialization.provisioned is false"))
@@ -97,27 +101,31 @@ func unacceptable(m *contract.InfraMachineState) string {
 	return ""
 }
 
+// infrastructureStep looks at the infrastructure object and takes over what it reports. In a deletion, a provider ID that is new is stored
+// before the object goes that says it.
 func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
-	found, err := s.env.tracker.Get(ctx, s.State.Key, s.State.Infrastructure)
+	if s.isNotMissed(s.State.Infrastructure) {
+		return Result{}, nil
+	}
+	found, err := s.look(ctx, s.State.Infrastructure)
 	s.Infrastructure = found
 	if err != nil {
 		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
 		return Result{}, err
 	}
-	facts := infrastructureFacts{Provisioned: s.State.InfrastructureReady.Or(false), Deleting: !s.State.Deleting.IsZero()}
+	facts := infrastructureFacts{Provisioned: s.State.InfrastructureReady.Or(false), ProviderID: s.State.ProviderID,
+		Deleting: !s.State.Deleting.IsZero()}
 	if found.Presence == external.Present {
-		if err := s.takeOwnership(ctx, &found); err != nil {
-			s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
-			return Result{}, err
-		}
 		if err := contract.InfraMachine(found.Contract).Read(found.Object, &facts.Machine); err != nil && !found.Foreign {
 			found.Problem = external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
 		}
 	}
 	facts.External, s.Infrastructure = found, found
 	decision := decideInfrastructure(facts)
-	if decision.Adopt {
+	if decision.Adopt || decision.AdoptID {
 		s.SetProviderID(facts.Machine.ProviderID)
+	}
+	if decision.Adopt {
 		if facts.Machine.HasAddresses {
 			s.SetAddresses(facts.Machine.Addresses)
 		}
@@ -130,5 +138,8 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.fails(decision.Failure)
 	s.Assert(decision.Condition)
+	if facts.Deleting && !s.update.ProviderID.Keeps() {
+		return Result{Checkpoint: true}, s.forgotten()
+	}
 	return Result{RequeueAfter: found.RetryAfter}, s.failWithoutInfrastructure(ctx)
 }

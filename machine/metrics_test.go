@@ -44,7 +44,8 @@ func TestStepsAreCountedByHowTheyEnd(t *testing.T) {
 	}
 	m := NewMetrics(MetricsOptions{})
 	o := newObserver(Options{Metrics: m, Steps: steps, Clock: now}.withDefaults(testKind()))
-	s := &Scope{Now: now.Now(), observer: o}
+	s := &Scope{Now: now.Now(), observer: o, Object: testKind().New(), env: &Reconciler{kind: testKind()}}
+	s.SetLabel("changed", "") // what there is a checkpoint for
 	_, err := run(t.Context(), steps, s)
 	require.Error(t, err)
 	o.passed(s, 0, errors.New("boom"))

@@ -25,7 +25,7 @@ func (s *Scope) matchNode(ctx context.Context) error {
 		s.NodesSynced = false // other Machines could not be read: this one must not take the Node
 		return err
 	}
-	s.Node = match
+	s.Node, s.matched = match, match.Node
 	if s.Node.Record && s.Node.Found() {
 		s.SetNode(contract.NodeRef{Name: s.Node.Node.Name, UID: s.Node.Node.UID})
 	}
@@ -42,6 +42,7 @@ func (s *Scope) matchOf(ctx context.Context) (noderef.Match, error) {
 	return rules.Resolve(id, s.Workload.Nodes, &others), others.err
 }
 
+// nodeStep looks the Machine's Node up, and says how it is.
 func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.matchNode(ctx); err != nil {
 		s.assertAll(bothOfNode(metav1.ConditionUnknown, ReasonInternalError, seeLogs))
@@ -52,7 +53,11 @@ func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	})
 	s.assertAll(conditions)
 	if !s.NodesSynced {
-		return s.nodesUnread(len(conditions) > 0)
+		result, err := s.nodesUnread(len(conditions) > 0)
+		if !s.State.Deleting.IsZero() {
+			err = nil // only the stages that need the Nodes are held up, and they report it
+		}
+		return result, err
 	}
 	return Result{}, nil
 }

@@ -44,6 +44,8 @@ type nodeDeletionFacts struct {
 	Match   noderef.Match
 	Current noderef.Ref
 	Rules   noderef.Rules
+	// Vouched: a step of the embedder has matched the Node, by whatever makes it the Machine's.
+	Vouched bool
 	// ProviderID is the Machine's.
 	ProviderID string
 	// Started is when the first attempt was made that did not succeed at once, and Asked when the API server accepted one; zero
@@ -68,7 +70,7 @@ func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
 		return nodeLeave
 	case f.Match.Record:
 		return nodeRecord
-	case !f.Rules.MayTouch(node, f.Current, f.ProviderID):
+	case noderef.RefTo(node) != f.Current, !f.Vouched && !f.Rules.MayTouch(node, f.Current, f.ProviderID):
 		return nodeLeave
 	case node.DeletionTimestamp == nil && f.Asked.IsZero():
 		if limitReached(f.Started, f.Limit, f.Now) {
@@ -94,6 +96,7 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 		Current: noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}, Started: started, Limit: limit, Now: s.Now,
 	}
 	if node := s.Node.Node; node != nil {
+		facts.Vouched = node != s.matched
 		facts.Asked = s.env.memory.asked(&s.State, node.UID)
 	}
 	why := notWithin(limit)

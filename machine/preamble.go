@@ -81,23 +81,25 @@ func pauseStep(_ context.Context, s *Scope) (Result, error) {
 	return Result{Stop: d.LeaveAlone, RequeueAfter: soonest(s.Cluster.RetryAfter, s.Cluster.ControlPlane.RetryAfter)}, s.ClusterErr
 }
 
-// finalizerStep keeps the Machine until everything of it is gone.
+// finalizerStep keeps the Machine until everything of it is gone. The finalizer must be stored before anything outside is touched: a Machine
+// without it could vanish and leave a machine behind.
 func finalizerStep(_ context.Context, s *Scope) (Result, error) {
-	if !slices.Contains(s.State.Finalizers, s.env.options.Finalizer) {
-		s.SetFinalizers(append(slices.Clone(s.State.Finalizers), s.env.options.Finalizer))
+	if slices.Contains(s.State.Finalizers, s.env.options.Finalizer) {
+		return Result{}, nil
 	}
-	return Result{}, nil
+	s.SetFinalizers(append(slices.Clone(s.State.Finalizers), s.env.options.Finalizer))
+	if err := s.forgotten(); err != nil {
+		return Result{Stop: true}, err
+	}
+	return Result{Checkpoint: true}, nil
 }
 
-// ownersStep labels the Machine with its cluster, and has the Cluster own it if nobody else looks after it. Before anything
-// outside is touched, what was decided so far must be stored: a Machine without a finalizer could vanish and leave a machine
-// behind.
+// ownersStep labels the Machine with its cluster, and has the Cluster own it if nobody else looks after it.
 func ownersStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.State.ClusterName != "" {
 		s.SetLabel(contract.ClusterNameLabel, s.State.ClusterName)
 	}
-	err := s.ownedByCluster(ctx)
-	return Result{Checkpoint: !s.update.Finalizers.Keeps()}, err
+	return Result{}, s.ownedByCluster(ctx)
 }
 
 // ownedByCluster has the Cluster own the Machine. Of a Machine that was led before, the Cluster may just have let go: then the API server

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -55,6 +56,7 @@ type Scope struct {
 	asserted []metav1.Condition // of this pass, in order of first assertion
 	told     []event            // of this pass
 	urgent   bool               // something in status must be written in this pass
+	demanded bool               // a step of the embedder demands that all of it is written in this pass
 	recorded bool               // events about drain and volumes were recorded in an earlier pass
 	paused   bool               // somebody asked to leave the Machine alone
 	waiting  *drain.Counts      // what the drain of this pass waits for; nil when it did not drain
@@ -69,6 +71,7 @@ type Scope struct {
 	infrastructureGone bool
 	// generation is what the status says it was made of, zero when it cannot say.
 	generation int64
+	matched    *corev1.Node         // the Node that this package's rules have found
 	cluster    types.NamespacedName // of the Node; zero for that of Ports.Nodes
 	base       patch.Base
 	due        *dueStatus // what was found to differ from the stored status; nil while nothing was

@@ -47,6 +47,9 @@ func (s *Scope) drainEnds() bool {
 // forcesStatus reports whether what a step needs stored is in the status. Much of it is in annotations, and written with the
 // metadata: then the status has time to settle.
 func (s *Scope) forcesStatus(u contract.MachineUpdate) (bool, error) {
+	if s.demanded {
+		return true, nil
+	}
 	if s.urgent && (len(s.told) > 0 || !s.update.Finalizers.Keeps()) {
 		return true, nil // what was told, and that the deletion is completed, is in the conditions
 	}
@@ -72,6 +75,15 @@ func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
 		!u.CertificatesExpire.Keeps() || stageStarted(u) || len(u.RemoveConditions) > 0 ||
 		(s.observes() && s.State.ObservedGeneration != s.generation) ||
 		len(contract.ChangedConditions(s.stored, s.asserted, s.generation, s.Now)) > 0
+}
+
+// hasDecided reports whether what the pass has decided so far would change the object, as it was read. What a step sets and a later one sets
+// back is no change. Where that cannot be known, the write reports why.
+func (s *Scope) hasDecided() bool {
+	u := s.update
+	u.Conditions = contract.ChangedConditions(s.stored, s.asserted, s.generation, s.Now)
+	contents, err := patch.ApplyOn(s.env.kind, &s.base, s.Object, u)
+	return err != nil || !contents.Whole().Empty()
 }
 
 // changes reports whether writing an update would change the object. Not every shape keeps all that an update says: one

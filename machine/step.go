@@ -31,8 +31,9 @@ type Result struct {
 	RequeueAfter time.Duration
 	// Stop skips the steps behind this one, the closing ones aside.
 	Stop bool
-	// Checkpoint ends the pass like Stop, and demands that what it decided is written before anything else is done: the
-	// next pass starts from the object as it then is.
+	// Checkpoint ends the pass like Stop, and demands that what it decided is written before anything else is done, status and conditions
+	// too: the next pass starts from the object as it then is. While there is nothing to write, because the object says all that already,
+	// a checkpoint is none, and the pass goes on. Steps that are MachineOnly run all the same.
 	Checkpoint bool
 }
 
@@ -47,7 +48,13 @@ type Step struct {
 	On   Life
 	// Closing steps run at the end of every pass, also when an earlier step stopped it or failed.
 	Closing bool
-	Run     StepFunc
+	// MachineOnly steps decide about the Machine itself and touch nothing else. They run also in a pass that a checkpoint has ended, so
+	// that what they decide is part of the same write; a pass that was stopped skips them too.
+	MachineOnly bool
+	Run         StepFunc
+
+	// ours: the step itself says what of its checkpoints has to be written at once.
+	ours bool
 }
 
 // Names of the steps that Steps returns.
@@ -79,14 +86,21 @@ const (
 // A step by one of these names says certain conditions: StepBootstrap BootstrapConfigReady, StepInfrastructure
 // InfrastructureReady, StepNode NodeReady and NodeHealthy, StepPaused Paused. Ready waits for all of them. So a step of your own
 // that takes the place of one keeps its name and asserts its conditions, or it has another name, and then nobody misses them.
+//
+// StepBootstrap, StepInfrastructure and StepNode run in both parts of the life, and so does a step that takes the place of one (InBoth).
+// What a deletion does follows from what they put into the Scope: StepInfrastructure sets Scope.Infrastructure, and InstanceGone and PoweredOff
+// where it knows; StepBootstrap sets Scope.Bootstrap; StepNode sets Scope.Node and Scope.NodesSynced and calls Scope.SetNode, with the
+// Node's UID, and vouches for a Node whose provider ID is not the Machine's. Drain, volumes and the Node's deletion wait while NodesSynced is false. A step that finds a provider ID calls
+// Scope.SetProviderID. An object that the Machine refers to, and that no step in front of StepDeleteInfrastructure and StepDeleteBootstrap
+// has looked at, is looked at and deleted by these.
 func Steps() []Step {
-	return []Step{
+	steps := []Step{
 		{Name: StepFinalizer, On: InRunning, Run: finalizerStep},
-		{Name: StepPaused, On: InBoth, Run: pauseStep},
-		{Name: StepOwners, On: InRunning, Run: ownersStep},
-		{Name: StepBootstrap, On: InRunning, Run: bootstrapStep},
-		{Name: StepInfrastructure, On: InRunning, Run: infrastructureStep},
-		{Name: StepNode, On: InRunning, Run: nodeStep},
+		{Name: StepPaused, On: InBoth, MachineOnly: true, Run: pauseStep},
+		{Name: StepOwners, On: InRunning, MachineOnly: true, Run: ownersStep},
+		{Name: StepBootstrap, On: InBoth, Run: bootstrapStep},
+		{Name: StepInfrastructure, On: InBoth, Run: infrastructureStep},
+		{Name: StepNode, On: InBoth, Run: nodeStep},
 		{Name: StepPropagate, On: InRunning, Run: propagateStep},
 		{Name: StepCertificates, On: InRunning, Run: certificatesStep},
 
@@ -103,6 +117,10 @@ func Steps() []Step {
 		{Name: StepConditions, On: InBoth, Closing: true, Run: conditionsStep},
 		PhaseStep(phases.ClusterAPI(), ClusterAPIFacts),
 	}
+	for i := range steps {
+		steps[i].ours = true
+	}
+	return steps
 }
 
 // ErrNoStep matches the error of looking for a step by a name that the list does not have.
@@ -130,7 +148,8 @@ func Replace(steps []Step, name string, step Step) ([]Step, error) {
 }
 
 // Remove returns steps without the named one, say without StepBootstrap and StepInfrastructure where Machines refer to no objects.
-// The conditions that it would have said do not count any more. The error matches ErrNoStep.
+// The conditions that it would have said do not count any more. New refuses a list that lacks StepFinalizer or StepRemoveFinalizer, and
+// one with a step of a deletion that would wait for ever without another. The error matches ErrNoStep.
 func Remove(steps []Step, name string) ([]Step, error) {
 	at, err := find(steps, name)
 	if err != nil {
@@ -176,25 +195,6 @@ func find(steps []Step, name string) (int, error) {
 	return at, nil
 }
 
-func validateSteps(steps []Step) error {
-	var errs []error
-	seen := map[string]bool{}
-	for i, s := range steps {
-		switch {
-		case s.Name == "":
-			errs = append(errs, fmt.Errorf("step %d: a step needs a name and a function", i))
-		case s.Run == nil:
-			errs = append(errs, fmt.Errorf("step %s: a step needs a name and a function, and Run is nil", s.Name))
-		case s.On&InBoth == 0:
-			errs = append(errs, fmt.Errorf("step %s never runs: set On", s.Name))
-		case seen[s.Name]:
-			errs = append(errs, fmt.Errorf("step %s stands there twice", s.Name))
-		}
-		seen[s.Name] = true
-	}
-	return errors.Join(errs...)
-}
-
 // run carries the steps out over a scope. While the Machine lives, a failing step does not keep the later ones from
 // running, because they serve other objects; while it is being deleted, order is what keeps things safe, so it does.
 func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
@@ -205,12 +205,15 @@ func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 	var total Result
 	var errs []error
 	for _, step := range steps {
-		stopped := total.Stop || total.Checkpoint || (life == InDeletion && len(errs) > 0)
+		stopped := total.Stop || (total.Checkpoint && !step.MachineOnly) || (life == InDeletion && len(errs) > 0)
 		if step.On&life == 0 || (stopped && !step.Closing) {
 			continue
 		}
 		began := s.observer.now()
 		result, err := step.Run(ctx, s)
+		if result.Checkpoint = result.Checkpoint && s.hasDecided(); result.Checkpoint && !step.ours {
+			s.demanded = true
+		}
 		s.observer.ran(step.Name, began, result, err)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("step %s: %w", step.Name, err))

@@ -3,10 +3,13 @@ package machine
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
@@ -18,6 +21,24 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 			return result, err
 		}}
 	}
+	labels := func(name string, result Result, values ...string) Step {
+		s := step(name, InBoth, result, nil)
+		does := s.Run
+		s.Run = func(ctx context.Context, s *Scope) (Result, error) {
+			for _, value := range values {
+				s.SetLabel("key", value)
+			}
+			return does(ctx, s)
+		}
+		return s
+	}
+	asserts := step("a", InBoth, Result{Checkpoint: true}, nil)
+	asserts.Run = func(_ context.Context, s *Scope) (Result, error) {
+		s.Assert(condition("Asserted", metav1.ConditionTrue, "Reason", ""))
+		return Result{Checkpoint: true}, nil
+	}
+	beside := step("beside", InBoth, Result{}, nil)
+	beside.MachineOnly = true
 	closing := step("closing", InBoth, Result{}, nil)
 	closing.Closing = true
 	for name, tc := range map[string]struct {
@@ -44,8 +65,28 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 			ran:   []string{"a", "closing"}, result: Result{Stop: true},
 		},
 		"a checkpoint skips the rest": {
-			steps: []Step{step("a", InBoth, Result{Checkpoint: true}, nil), step("b", InBoth, Result{}, nil), closing},
+			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", InBoth, Result{}, nil), closing},
 			ran:   []string{"a", "closing"}, result: Result{Checkpoint: true},
+		},
+		"a checkpoint of conditions skips the rest": {
+			steps: []Step{asserts, step("b", InBoth, Result{}, nil), closing},
+			ran:   []string{"closing"}, result: Result{Checkpoint: true},
+		},
+		"a checkpoint without a change is none": {
+			steps: []Step{step("a", InBoth, Result{Checkpoint: true}, nil), step("b", InBoth, Result{}, nil), closing},
+			ran:   []string{"a", "b", "closing"},
+		},
+		"nor is one that sets what is there in the end": {
+			steps: []Step{labels("a", Result{Checkpoint: true}, "new", "old"), step("b", InBoth, Result{}, nil), closing},
+			ran:   []string{"a", "b", "closing"},
+		},
+		"what decides about the Machine alone is part of a checkpoint": {
+			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", InBoth, Result{}, nil), beside, closing},
+			ran:   []string{"a", "beside", "closing"}, result: Result{Checkpoint: true},
+		},
+		"and not of a pass that was stopped": {
+			steps: []Step{step("a", InBoth, Result{Stop: true}, nil), beside, closing},
+			ran:   []string{"a", "closing"}, result: Result{Stop: true},
 		},
 		"while it lives, one failure does not keep the others": {
 			steps: []Step{step("a", InRunning, Result{}, boom), step("b", InRunning, Result{}, nil), closing},
@@ -59,7 +100,10 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ran = nil
-			s := &Scope{}
+			obj := testKind().New()
+			obj.SetLabels(map[string]string{"key": "old"})
+			s := &Scope{Object: obj, env: &Reconciler{kind: testKind()}}
+			s.State.Labels = obj.GetLabels()
 			if tc.deleting {
 				s.State.Deleting = time.Unix(1, 0)
 			}
@@ -80,7 +124,7 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
 	do := func(context.Context, *Scope) (Result, error) { return Result{}, nil }
 	err := validateSteps([]Step{{}, {Name: "never", Run: do}, {Name: "twice", On: InBoth, Run: do}, {Name: "twice", On: InBoth, Run: do}})
-	want := "step 0: a step needs a name and a function\nstep never never runs: set On\nstep twice stands there twice"
+	want := "step 0: a step needs a name and a function\nstep never never runs: set On\nduplicate step \"twice\""
 	if err == nil || err.Error() != want {
 		t.Errorf("want:\n%s\ngot:\n%v", want, err)
 	}
@@ -120,5 +164,61 @@ func TestStepsThatAreRemovedSayNothing(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{ConditionBootstrapConfigReady, ConditionNodeReady, ConditionNodeHealthy}, unsaid(some)); diff != "" {
 		t.Errorf("left open (-want +got):\n%s", diff)
+	}
+}
+
+func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
+	do := func(context.Context, *Scope) (Result, error) { return Result{}, nil }
+	without := func(names ...string) []Step {
+		return slices.DeleteFunc(Steps(), func(s Step) bool { return slices.Contains(names, s.Name) })
+	}
+	own := func(on Life) Step { return Step{Name: "own", On: on, Run: do} }
+	behind := func(name string, step Step) []Step {
+		steps, err := InsertAfter(Steps(), name, step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return steps
+	}
+	inRunning := func(name string) []Step {
+		steps, err := Replace(Steps(), name, Step{Name: name, On: InRunning, Run: do})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return steps
+	}
+	moved := slices.Insert(without(StepDrain), slices.IndexFunc(without(StepDrain), func(s Step) bool { return s.Name == StepDeleteBootstrap }),
+		Step{Name: StepDrain, On: InDeletion, Run: do})
+	for name, tc := range map[string]struct {
+		steps []Step
+		says  []string // none: it is accepted
+	}{
+		"no finalizer":                       {without(StepFinalizer), []string{"no step finalizer in InRunning", "keep the step"}},
+		"one that nothing takes away":        {without(StepRemoveFinalizer), []string{"no step remove-finalizer in InDeletion", "keep the step"}},
+		"neither":                            {without(StepFinalizer, StepRemoveFinalizer), []string{"no step finalizer", "no step remove-finalizer"}},
+		"steps of the embedder alone":        {[]Step{own(InBoth), {Name: StepPhase, On: InBoth, Run: do}}, nil},
+		"none":                               {[]Step{}, nil},
+		"behind the end":                     {behind(StepRemoveFinalizer, own(InBoth)), []string{"step own stands behind remove-finalizer", "put it in front, or set Closing"}},
+		"behind the end, of a running one":   {behind(StepPhase, own(InRunning)), nil},
+		"destroyed before the drain":         {moved, []string{"step drain stands behind delete-infrastructure", "keep the steps of Steps in their order"}},
+		"a drain without a Node":             {without(StepNode, StepVolumes, StepDeleteNode), []string{"step drain needs a step in front of it that looks the Node up in InDeletion, as node does"}},
+		"volumes without a drain":            {without(StepDrain), []string{"step volumes needs a step in front of it that frees the volumes"}},
+		"neither drain nor volumes":          {without(StepDrain, StepVolumes), nil},
+		"nothing about Nodes":                {without(StepNode, StepDrain, StepVolumes, StepDeleteNode), nil},
+		"a node step for running ones alone": {inRunning(StepNode), []string{"step drain needs", "step volumes needs", "step delete-node needs"}},
+		"an infrastructure step for those":   {inRunning(StepInfrastructure), nil},
+		"one of the embedder in deletions":   {slices.Insert(without(StepNode), 3, own(InDeletion)), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := validateSteps(tc.steps)
+			if (err == nil) != (len(tc.says) == 0) {
+				t.Fatalf("want %q, got %v", tc.says, err)
+			}
+			for _, text := range tc.says {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("want %q in\n%v", text, err)
+				}
+			}
+		})
 	}
 }

@@ -171,10 +171,11 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 func scopeWithVolumes(volumes Volumes, now time.Time, limit time.Duration) *Scope {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
 	return &Scope{
-		State: contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "n-uid"}},
-		Node:  noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true, Now: now,
+		Object: testKind().New(),
+		State:  contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "n-uid"}},
+		Node:   noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true, Now: now,
 		Workload: Workload{Volumes: volumes},
-		env: &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(now)), options: Options{Steps: Steps(), Policy: Policy{
+		env: &Reconciler{kind: testKind(), memory: newMemory(clocktesting.NewFakePassiveClock(now)), options: Options{Steps: Steps(), Policy: Policy{
 			Limits: func(*contract.MachineState) Limits { return Limits{Volumes: limit} },
 		}}},
 	}

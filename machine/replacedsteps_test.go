@@ -1,0 +1,162 @@
+package machine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// replaced are the default steps with one replaced by what a function makes of it.
+func replaced(t *testing.T, name string, with func(machine.Step) machine.Step) []machine.Step {
+	t.Helper()
+	steps := machine.Steps()
+	for _, step := range machine.Steps() {
+		if step.Name == name {
+			var err error
+			steps, err = machine.Replace(steps, name, with(step))
+			require.NoError(t, err)
+		}
+	}
+	return steps
+}
+
+// drainsAndGoes deletes a Machine, and makes sure that its Node is drained first and goes too.
+func (w *world) drainsAndGoes(m *unstructured.Unstructured, node string) {
+	w.t.Helper()
+	w.isQuiet()
+	require.NoError(w.t, w.client.Delete(w.t.Context(), m))
+	w.goes(m, fake.InfraMachine(contract.V1Beta2, m.GetName()), fake.BootstrapConfig(contract.V1Beta2, m.GetName()))
+	require.Nil(w.t, w.node(node), "the Node stays")
+	cordoned, deleted, config := -1, -1, false
+	for i, r := range w.store.Requests() {
+		switch {
+		case r.UserAgent != userAgent:
+		case r.Verb == "patch" && r.GVK.Kind == "Node" && cordoned < 0:
+			cordoned = i
+		case r.Verb == "delete" && r.GVK.Kind == "FakeMachine" && deleted < 0:
+			deleted = i
+		case r.Verb == "delete" && r.GVK.Kind == "FakeConfig":
+			config = true
+		}
+	}
+	require.True(w.t, cordoned >= 0 && cordoned < deleted, "the Node is cordoned (%d) before the machine goes (%d)", cordoned, deleted)
+	require.True(w.t, config, "the bootstrap configuration is not left to the garbage collector")
+	w.isQuiet()
+}
+
+// The step finds what the one of this package has set, sets it to something else, and asks for a checkpoint in every pass.
+func TestAWrappedInfrastructureStepIsWhatCountsInADeletion(t *testing.T) {
+	t.Parallel()
+	edge := func(name string) string { return "edge://" + name }
+	options := worldOptions{}
+	options.infrastructure.Node = func(obj *unstructured.Unstructured, _ string) *corev1.Node {
+		return fake.Node(obj.GetName(), edge(obj.GetName()))
+	}
+	options.machine.Steps = replaced(t, machine.StepInfrastructure, func(inner machine.Step) machine.Step {
+		return machine.Step{Name: inner.Name, On: machine.InBoth, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
+			result, err := inner.Run(ctx, s)
+			s.SetProviderID(edge(s.State.Key.Name))
+			result.Checkpoint = true
+			return result, err
+		}}
+	})
+	w := newWorld(t, options)
+	m := w.machineWith("m1")
+	w.reaches(m, "Running")
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.drainsAndGoes(m, "m1")
+}
+
+// The Node has no provider ID, and nobody but the step of the embedder knows whose it is.
+func TestTheNodeOfAReplacedNodeStepIsDrainedAndDeleted(t *testing.T) {
+	t.Parallel()
+	options := worldOptions{}
+	options.infrastructure.Node = func(obj *unstructured.Unstructured, _ string) *corev1.Node {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "host-of-" + obj.GetName()},
+			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		}
+	}
+	options.machine.Steps = replaced(t, machine.StepNode, func(inner machine.Step) machine.Step {
+		return machine.Step{Name: inner.Name, On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+			if s.NodesSynced = s.NodesErr == nil && s.Workload.Nodes.HasSynced(); !s.NodesSynced {
+				return machine.Result{RequeueAfter: time.Second}, nil
+			}
+			said := metav1.Condition{Status: metav1.ConditionFalse, Reason: machine.ReasonNodeDoesNotExist}
+			if node := s.Workload.Nodes.ByName("host-of-" + s.State.Key.Name); node != nil {
+				s.Node = noderef.Match{Outcome: noderef.Matched, Node: node}
+				s.SetNode(contract.NodeRef{Name: node.Name, UID: node.UID})
+				said = metav1.Condition{Status: metav1.ConditionTrue, Reason: machine.ReasonNodeReady}
+			} else {
+				s.Node = noderef.Match{Outcome: noderef.NotFound}
+			}
+			for _, said.Type = range []string{machine.ConditionNodeReady, machine.ConditionNodeHealthy} {
+				s.Assert(said)
+			}
+			return machine.Result{RequeueAfter: 100 * time.Millisecond}, nil
+		}}
+	})
+	w := newWorld(t, options)
+	m := w.machineWith("m1")
+	w.reaches(m, "Running")
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.drainsAndGoes(m, "host-of-m1")
+}
+
+// Steps for running Machines alone, and none at all, must not leave behind what the Machine refers to.
+func TestWhatNoStepOfADeletionHasLookedAtIsDeletedAllTheSame(t *testing.T) {
+	t.Parallel()
+	options := worldOptions{machine: machine.Options{Steps: replaced(t, machine.StepInfrastructure, func(step machine.Step) machine.Step {
+		step.On = machine.InRunning
+		return step
+	})}}
+	for i, step := range options.machine.Steps {
+		if step.Name == machine.StepBootstrap {
+			options.machine.Steps[i].On = machine.InRunning
+		}
+	}
+	w := newWorld(t, options)
+	m := w.machineWith("m1")
+	w.reaches(m, "Running")
+	w.drainsAndGoes(m, "m1")
+}
+
+func TestACheckpointHasEverythingWrittenAtOnceAndIsNoneWithoutAChange(t *testing.T) {
+	t.Parallel()
+	checkpoint, went := false, 0
+	steps := []machine.Step{
+		{Name: "own", On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+			s.Assert(metav1.Condition{Type: "Own", Status: metav1.ConditionTrue, Reason: "Done"})
+			return machine.Result{Checkpoint: checkpoint}, nil
+		}},
+		{Name: "next", On: machine.InBoth, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
+			went++
+			return machine.Result{}, nil
+		}},
+	}
+	p := newPassesByHand(t, machine.Options{Steps: steps, StatusDelay: time.Hour})
+	pass := func() []metav1.Condition {
+		obj, _ := p.read()
+		_, err := p.ReconcileObject(t.Context(), obj)
+		require.NoError(t, err)
+		_, state := p.read()
+		return state.Conditions
+	}
+	require.Empty(t, pass(), "without a checkpoint, a status waits")
+	require.Equal(t, 1, went)
+	checkpoint = true
+	require.Len(t, pass(), 1)
+	require.Equal(t, 1, went, "the pass ends")
+	require.Len(t, pass(), 1)
+	require.Equal(t, 2, went, "what is stored is no reason to end it")
+}

@@ -1,0 +1,181 @@
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// stepList is a changed list of steps, and one Machine that is led by it. Its Reconciler, its label and all of its objects have its name.
+type stepList struct {
+	name  string
+	steps []machine.Step
+	// refused is what New says, empty for a list that works.
+	refused string
+	// idle: a Machine cannot come to a Node with this list. leaves: its Node stays when it goes.
+	idle, leaves bool
+	// any: the step of the embedder may run before the finalizer is stored; early is how often it did.
+	any   bool
+	mu    sync.Mutex
+	early int
+}
+
+// looks returns a step of the embedder, which does nothing.
+func (l *stepList) looks(closing bool) machine.Step {
+	return machine.Step{Name: "own", On: machine.InBoth, Closing: closing, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(s.Object.GetFinalizers()) == 0 && s.Object.GetDeletionTimestamp() == nil {
+			l.early++
+		}
+		return machine.Result{}, nil
+	}}
+}
+
+// stepLists are the default steps with each step removed, replaced by a copy of itself, and with one of the embedder before and after it.
+func stepLists(t *testing.T) []*stepList {
+	t.Helper()
+	all := []*stepList{{name: "default", steps: machine.Steps()}}
+	add := func(what string, steps []machine.Step, err error) *stepList {
+		require.NoError(t, err)
+		all = append(all, &stepList{name: strings.ReplaceAll(what, " ", "-"), steps: steps})
+		return all[len(all)-1]
+	}
+	for _, step := range machine.Steps() {
+		steps, err := machine.Remove(machine.Steps(), step.Name)
+		removed := add("without "+step.Name, steps, err)
+		removed.refused = map[string]string{
+			machine.StepFinalizer: "no step finalizer", machine.StepRemoveFinalizer: "no step remove-finalizer",
+			machine.StepNode:  "step drain needs a step in front of it that looks the Node up",
+			machine.StepDrain: "step volumes needs a step in front of it that frees the volumes",
+		}[step.Name]
+		removed.idle = step.Name == machine.StepBootstrap || step.Name == machine.StepInfrastructure
+		removed.leaves = removed.idle || step.Name == machine.StepDeleteNode
+		steps, err = machine.Replace(machine.Steps(), step.Name, machine.Step{Name: step.Name, On: step.On, Closing: step.Closing,
+			MachineOnly: step.MachineOnly, Run: step.Run})
+		add("copied "+step.Name, steps, err)
+
+		before, after := add("before "+step.Name, nil, nil), add("after "+step.Name, nil, nil)
+		before.any, after.any = step.Closing || step.Name == machine.StepFinalizer, step.Closing
+		before.steps, err = machine.InsertBefore(machine.Steps(), step.Name, before.looks(step.Closing))
+		require.NoError(t, err)
+		after.steps, err = machine.InsertAfter(machine.Steps(), step.Name, after.looks(step.Closing))
+		require.NoError(t, err)
+		if step.Name == machine.StepRemoveFinalizer {
+			after.refused = "step own stands behind remove-finalizer"
+		}
+	}
+	return all
+}
+
+// Each list has a Machine of its own in one world, because a world for each would take minutes.
+func TestAMachineLivesAndDiesWithEveryStepRemovedReplacedAndInserted(t *testing.T) {
+	t.Parallel()
+	lists := stepLists(t)
+	w := newWorld(t, worldOptions{machine: machine.Options{WatchFilter: "none"}, ports: func(mgr ctrl.Manager, ports *machine.Ports) {
+		for _, l := range lists {
+			r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), *ports, machine.Options{
+				Name: l.name, WatchFilter: l.name, Steps: l.steps, StatusDelay: 300 * time.Millisecond})
+			if l.refused != "" {
+				require.ErrorContains(t, err, l.refused, l.name)
+				continue
+			}
+			require.NoError(t, err, l.name)
+			require.NoError(t, r.AddToManager(t.Context(), mgr), l.name)
+		}
+	}})
+	lists = slices.DeleteFunc(lists, func(l *stepList) bool { return l.refused != "" })
+	machines := map[string]*unstructured.Unstructured{}
+	for _, l := range lists {
+		machines[l.name] = w.machineWith(l.name, fake.WithLabels(map[string]string{contract.WatchFilterLabel: l.name}))
+	}
+	for _, l := range lists {
+		w.comesTo(l, machines[l.name])
+	}
+	for _, l := range lists {
+		l.mu.Lock()
+		if l.early > 0 && !l.any {
+			t.Errorf("%s: the step of the embedder ran %d times before the finalizer was stored", l.name, l.early)
+		}
+		l.mu.Unlock()
+	}
+	first := w.firstWrites()
+	for _, l := range lists {
+		require.Equal(t, "Machine", first[l.name], "%s: the finalizer is stored before anything else is touched", l.name)
+	}
+	w.isQuiet()
+	for _, l := range lists {
+		require.NoError(t, w.client.Delete(t.Context(), machines[l.name]))
+	}
+	for _, l := range lists {
+		w.goes(machines[l.name], fake.InfraMachine(contract.V1Beta2, l.name), fake.BootstrapConfig(contract.V1Beta2, l.name))
+		if !l.leaves {
+			w.eventually(l.name+": its Node goes", func() string {
+				if w.node(l.name) != nil {
+					return "it is still there"
+				}
+				return ""
+			})
+		}
+	}
+	for name, order := range w.drainedFirst() {
+		if !order && machines[name] != nil && !strings.HasPrefix(name, "without-") {
+			t.Errorf("%s: its infrastructure was deleted before its Node was cordoned", name)
+		}
+	}
+	w.isQuiet()
+}
+
+// comesTo waits until a Machine has come as far as it can.
+func (w *world) comesTo(l *stepList, m *unstructured.Unstructured) {
+	w.t.Helper()
+	w.eventually(l.name+" to be ready", func() string {
+		fresh := w.get(m)
+		phase, _, _ := unstructured.NestedString(fresh.Object, "status", "phase")
+		ready := conditionOf(fresh, machine.ConditionReady)
+		switch {
+		case l.idle && len(fresh.GetFinalizers()) > 0,
+			(phase == "Running" || l.name == "without-phase") && (ready.Status == "True" || l.name == "without-conditions"):
+			return ""
+		}
+		return fmt.Sprintf("phase %q; conditions: %s", phase, describe(fresh))
+	})
+}
+
+// firstWrites returns by name the kind that the reconcilers wrote first.
+func (w *world) firstWrites() map[string]string {
+	first := map[string]string{}
+	for _, r := range w.store.Requests() {
+		if r.UserAgent == userAgent && r.IsWrite() && r.GVK.Kind != "Event" && first[r.Name] == "" {
+			first[r.Name] = r.GVK.Kind
+		}
+	}
+	return first
+}
+
+// drainedFirst says of each name whose infrastructure was deleted whether its Node was written before.
+func (w *world) drainedFirst() map[string]bool {
+	cordoned, order := map[string]bool{}, map[string]bool{}
+	for _, r := range w.store.Requests() {
+		if r.UserAgent != userAgent {
+			continue
+		}
+		cordoned[r.Name] = cordoned[r.Name] || (r.Verb == "patch" && r.GVK.Kind == "Node")
+		if _, seen := order[r.Name]; r.Verb == "delete" && r.GVK.Kind == "FakeMachine" && !seen {
+			order[r.Name] = cordoned[r.Name]
+		}
+	}
+	return order
+}
