@@ -96,6 +96,10 @@ fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
 		$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$(dirname "$$file")"; \
 	done
 
+.PHONY: mutate
+mutate: ## Change the code in small ways and list the changes that no test notices (ARGS="--sample 100 machine", ARGS=--help)
+	$(GO) run ./examples/mutate $(ARGS)
+
 .PHONY: skew
 skew: ## Build and test a copy against the newest released Kubernetes and controller-runtime
 	@echo "skew: $(EMBED) against the pinned ones"; $(IN_EMBED); $(GO) vet ./...; $(GO) test ./...

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// verdict is what became of a mutant.
+type verdict string
+
+const (
+	killed         verdict = "killed"
+	killedByTime   verdict = "killed by timeout"
+	survived       verdict = "survived"
+	notReached     verdict = "not reached"
+	leftOut        verdict = "left out"
+	notTried       verdict = "not tried"
+	progressEvery          = 20 * time.Second
+	graceOfTimeout         = 3 * time.Second // a short test on a busy machine
+)
+
+// bench is where the mutants of one package are tried.
+type bench struct {
+	options  options
+	pkg      goPackage
+	folder   string
+	progress io.Writer
+
+	mu       sync.Mutex
+	verdicts []verdict
+	told     time.Time
+}
+
+func newBench(o options, p goPackage, folder string, progress io.Writer) *bench {
+	return &bench{options: o, pkg: p, folder: folder, progress: progress}
+}
+
+// work makes the mutants, finds out which tests reach them, and runs these. It reports also what was found when it fails.
+func (b *bench) work(ctx context.Context) (packageReport, error) {
+	mutants, sources, err := choose(b.options, b.pkg)
+	if err != nil || len(mutants) == 0 {
+		return packageReport{}, err
+	}
+	temp := filepath.Join(b.folder, "temp")
+	if err := os.MkdirAll(temp, 0o700); err != nil {
+		return packageReport{}, err
+	}
+	b.say("%d mutants: compiling", len(mutants))
+	r := runner{build: &build{pkg: b.pkg, folder: b.folder, sources: sources, mutants: mutants, leftOut: map[int]bool{}}, temp: temp}
+	b.verdicts = slices.Repeat([]verdict{notTried}, len(mutants))
+	if err := r.compile(ctx); err != nil {
+		return b.report(r, nil), err
+	}
+	b.say("running each test once")
+	tests, err := r.tests(ctx, b.options.parallel)
+	if err != nil {
+		return b.report(r, tests), err
+	}
+	err = inParallel(ctx, b.options.parallel, len(mutants), func(ctx context.Context, i int) error {
+		v, err := b.try(ctx, r, tests, i)
+		b.note(i, v)
+		return err
+	})
+	return b.report(r, tests), err
+}
+
+// try runs the tests that reach a mutant until one fails.
+func (b *bench) try(ctx context.Context, r runner, tests []test, mutant int) (verdict, error) {
+	if r.leftOut[mutant] {
+		return leftOut, nil
+	}
+	v := notReached
+	for _, t := range tests {
+		if t.outcome != passed || !slices.Contains(t.reaches, mutant) {
+			continue
+		}
+		v = survived
+		limit := graceOfTimeout + time.Duration(b.options.timeout*float64(t.took))
+		result, err := r.run(ctx, t.name, mutant, "", limit)
+		switch {
+		case err != nil:
+			return notTried, err
+		case result == failed:
+			return killed, nil
+		case result == timedOut:
+			return killedByTime, nil
+		}
+	}
+	return v, nil
+}
+
+func (b *bench) note(i int, v verdict) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.verdicts[i] = v
+	if time.Since(b.told) > progressEvery {
+		tried := len(b.verdicts) - count(b.verdicts, notTried)
+		b.say("%d of %d, %d survived so far", tried, len(b.verdicts), count(b.verdicts, survived))
+		b.told = time.Now()
+	}
+}
+
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(b.progress, "mutate: %s: %s\n", b.pkg.ImportPath, fmt.Sprintf(format, args...))
+}
+
+func (b *bench) report(r runner, tests []test) packageReport {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := packageReport{Package: b.pkg.ImportPath, Survivors: []survivor{}}
+	for _, t := range tests {
+		if t.outcome == failed || t.outcome == timedOut {
+			p.FailingTests = append(p.FailingTests, t.name)
+		}
+	}
+	for i, v := range b.verdicts {
+		m := r.mutants[i]
+		if v == survived || v == notReached {
+			p.Survivors = append(p.Survivors, survivor{
+				File: filepath.Join(b.pkg.Dir, m.file), Line: m.line, Kind: m.kind, Change: m.change, Verdict: v,
+			})
+		}
+	}
+	p.count(b.verdicts)
+	return p
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// goPackage is what the go command says about a package.
+type goPackage struct {
+	ImportPath, Name, Dir              string
+	GoFiles, TestGoFiles, XTestGoFiles []string
+}
+
+// list asks the go command for the packages. A folder may be named without the leading "./".
+func list(ctx context.Context, o options) ([]goPackage, error) {
+	args := []string{"list", "-json=ImportPath,Name,Dir,GoFiles,TestGoFiles,XTestGoFiles"}
+	for _, p := range o.packages {
+		folder, _, _ := strings.Cut(p, "/...")
+		if info, err := os.Stat(filepath.Join(o.dir, folder)); err == nil && info.IsDir() && !filepath.IsAbs(p) && !strings.HasPrefix(p, ".") {
+			p = "./" + p
+		}
+		args = append(args, p)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // packages that the user names
+	cmd.Dir, cmd.Stderr = o.dir, &bytes.Buffer{}
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w\n%s", err, cmd.Stderr)
+	}
+	var packages []goPackage
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 && !slices.ContainsFunc(packages, func(o goPackage) bool { return o.ImportPath == p.ImportPath }) {
+			packages = append(packages, p)
+		}
+	}
+}
+
+// choose finds the mutants of a package, or a sample of them.
+func choose(o options, p goPackage) ([]mutant, map[string][]byte, error) {
+	sources := map[string][]byte{}
+	var all []mutant
+	for _, name := range p.GoFiles {
+		source, err := os.ReadFile(filepath.Join(p.Dir, name))
+		if err != nil {
+			return nil, nil, err
+		}
+		found, err := find(name, source, o.kinds)
+		if err != nil {
+			return nil, nil, err
+		}
+		sources[name], all = source, append(all, found...)
+	}
+	if o.sample > 0 && o.sample < len(all) {
+		picked := rand.New(rand.NewPCG(o.seed, 0)).Perm(len(all))[:o.sample] //nolint:gosec // the same for the same seed
+		slices.Sort(picked)
+		sample := make([]mutant, 0, len(picked))
+		for _, i := range picked {
+			sample = append(sample, all[i])
+		}
+		all = sample
+	}
+	return all, sources, nil
+}
+
+// build is a test binary with mutants in it.
+type build struct {
+	pkg     goPackage
+	folder  string
+	sources map[string][]byte
+	mutants []mutant
+	// leftOut are the mutants that do not compile, by their number.
+	leftOut map[int]bool
+}
+
+func (b *build) binary() string { return filepath.Join(b.folder, "package.test") }
+
+// maxRounds bounds how often the compiler is asked: it names at most some errors of a package at a time.
+const maxRounds = 30
+
+// compile makes the binary, without the mutants that the compiler refuses.
+func (b *build) compile(ctx context.Context) error {
+	for range maxRounds {
+		files, err := b.overlay()
+		if err != nil {
+			return err
+		}
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-gcflags=-e", "-overlay", filepath.Join(b.folder, "overlay.json"), //nolint:gosec // see list
+			"-o", b.binary(), b.pkg.ImportPath)
+		cmd.Dir = b.pkg.Dir
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		if !b.leaveOut(string(out), files) {
+			return fmt.Errorf("go test -c: %w\n%s", err, out)
+		}
+	}
+	return errors.New("the compiler still finds errors: this is a mistake of this program")
+}
+
+// overlay writes the instrumented files beside the source tree, and says where they belong.
+func (b *build) overlay() (map[string]instrumented, error) {
+	files, replace := map[string]instrumented{}, map[string]string{}
+	write := func(name string, source []byte) error {
+		path := filepath.Join(b.folder, name)
+		replace[filepath.Join(b.pkg.Dir, name)] = path
+		return os.WriteFile(path, source, 0o600)
+	}
+	for name, source := range b.sources {
+		of := map[int]mutant{}
+		for number, m := range b.mutants {
+			if m.file == name && !b.leftOut[number] {
+				of[number] = m
+			}
+		}
+		files[name] = instrument(source, of)
+		if err := write(name, files[name].source); err != nil {
+			return nil, err
+		}
+	}
+	if err := write("mutant_guard.go", guardSource(b.pkg.Name, len(b.mutants))); err != nil {
+		return nil, err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return nil, err
+	}
+	return files, os.WriteFile(filepath.Join(b.folder, "overlay.json"), overlay, 0o600)
+}
+
+// leaveOut reads what the compiler says, and reports whether a mutant is at fault for any of it.
+func (b *build) leaveOut(errors string, files map[string]instrumented) bool {
+	found := false
+	for _, place := range regexp.MustCompile(`(?m)([^/\s:]+\.go):(\d+):(\d+): `).FindAllStringSubmatch(errors, -1) {
+		line, _ := strconv.Atoi(place[2])
+		column, _ := strconv.Atoi(place[3])
+		for _, number := range files[place[1]].blamed(line, column) {
+			found, b.leftOut[number] = true, true
+		}
+	}
+	return found
+}
