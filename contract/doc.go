@@ -73,7 +73,7 @@
 //	ProvisionedFallback, MAY by the provider; absent: not yet
 //	    v1alpha3, v1alpha4, v1beta1: status.initialization.provisioned (bool)
 //	    v1beta2: status.ready (bool)
-//	ProviderIDList, MUST by the provider; absent: not known yet
+//	ProviderIDList, MUST by the provider; absent: not known yet; none where replicas is 0
 //	    spec.providerIDList (list of strings)
 //	Replicas, MUST by the provider; absent: what the MachinePool says stays
 //	    status.replicas (32-bit integer)

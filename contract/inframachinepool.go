@@ -21,7 +21,7 @@ type InfraMachinePoolLayout struct {
 	Provisioned         Field[bool] `by:"provider" need:"MUST" absent:"what the fallback says"`
 	ProvisionedFallback Field[bool] `by:"provider" need:"MAY" absent:"not yet"`
 	// ProviderIDList has the ID of every machine of the group. Due once provisioned.
-	ProviderIDList TextsField `by:"provider" need:"MUST" absent:"not known yet"`
+	ProviderIDList TextsField `by:"provider" need:"MUST" absent:"not known yet; none where replicas is 0"`
 	// Replicas is how many machines there are. Due once provisioned.
 	Replicas Field[int32] `by:"provider" need:"MUST" absent:"what the MachinePool says stays"`
 	// InfrastructureMachineKind is the kind of the InfraMachines that stand for the machines, for a provider that makes
@@ -47,8 +47,8 @@ type InfraMachinePoolState struct {
 	// names the first, Cluster API reads only the second, and providers write what works. One that takes status.ready back
 	// while it scales does not take back that the group exists.
 	Provisioned bool
-	// ProviderIDList are the IDs in the order of the object; HasProviderIDList is false when it has no list, which says
-	// nothing about the machines, while an empty one says that there are none.
+	// ProviderIDList are the IDs in the order of the object; HasProviderIDList is false when it has no list. Listing says what
+	// that means.
 	ProviderIDList    []string
 	HasProviderIDList bool
 	// Replicas is absent while the object does not say, which is not 0.
@@ -68,6 +68,33 @@ type InfraMachinePoolState struct {
 	// Unreadable says what could not be read and holds nothing up, nil when there is nothing like that: what is for people,
 	// at any time, and what is due once provisioned, before. It matches ErrWrongType.
 	Unreadable error
+}
+
+// Listing is what an InfraMachinePool says about which machines there are.
+type Listing uint8
+
+const (
+	// NotListed: it has neither a list nor a number, and says nothing about the machines.
+	NotListed Listing = iota
+	// ListUnread: there are machines, and their IDs are not known.
+	ListUnread
+	// Listed: the machines are those in the list, which may be missing or empty: then there are none.
+	Listed
+)
+
+// Listing says whether the object names its machines. A provider whose Go type drops an empty list (providerIDList,omitempty, as in the
+// contract's own type) says that there are none by status.replicas alone, which is 0; beside any other number a missing or empty
+// list is one that is not known yet. Rule: contract page "InfraMachinePool", providerIDList and replicas.
+func (s *InfraMachinePoolState) Listing() Listing {
+	switch n, told := s.Replicas.Get(); {
+	case len(s.ProviderIDList) > 0:
+		return Listed
+	case told && n != 0:
+		return ListUnread
+	case told || s.HasProviderIDList:
+		return Listed
+	}
+	return NotListed
 }
 
 var infraMachinePoolTables = tablesOf(

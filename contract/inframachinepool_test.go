@@ -184,3 +184,24 @@ func TestInstancesField_TellsAbsentFromEmptyAndHasNoPlaceByDefault(t *testing.T)
 	require.False(t, found || none.Exists())
 	require.True(t, f.Exists())
 }
+
+func TestInfraMachinePool_AMissingListIsEmptyWhereTheProviderSaysThatThereAreNoMachines(t *testing.T) {
+	for _, v := range contractVersions() {
+		for object, want := range map[string]contract.Listing{
+			`{}`:                                    contract.NotListed,
+			`{"spec":{"providerIDList":null}}`:      contract.NotListed,
+			`{"status":{"replicas":0}}`:             contract.Listed,
+			`{"status":{"replicas":2}}`:             contract.ListUnread,
+			`{"spec":{"providerIDList":[]}}`:        contract.Listed,
+			`{"spec":{"providerIDList":["p://1"]}}`: contract.Listed,
+			`{"spec":{"providerIDList":[]},"status":{"replicas":0}}`:        contract.Listed,
+			`{"spec":{"providerIDList":[]},"status":{"replicas":2}}`:        contract.ListUnread,
+			`{"spec":{"providerIDList":["p://1"]},"status":{"replicas":2}}`: contract.Listed,
+			`{"spec":{"providerIDList":null},"status":{"replicas":0}}`:      contract.Listed,
+		} {
+			var state contract.InfraMachinePoolState
+			require.NoError(t, contract.InfraMachinePool(v).Read(parseObject(t, object), &state))
+			require.Equal(t, want, state.Listing(), "%s: %s", v, object)
+		}
+	}
+}

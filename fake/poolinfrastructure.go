@@ -285,17 +285,19 @@ func (i *PoolInfrastructure) report(obj *unstructured.Unstructured, instances ma
 	if err != nil {
 		return err
 	}
-	if _, found, _ := layout.ProviderIDList.Get(obj.Object, nil); !found || !maps.Equal(reported, instances) {
+	if path := layout.ProviderIDList.Path().Segments(); len(instances) == 0 { // as the contract's Go type has it: providerIDList,omitempty
+		unstructured.RemoveNestedField(obj.Object, path...)
+	} else if !maps.Equal(reported, instances) {
 		list := make([]any, 0, len(instances)+1)
 		for _, ordinal := range slices.Sorted(maps.Keys(instances)) {
 			list = append(list, instances[ordinal])
 		}
-		if i.Disorder != 0 && len(list) > 0 {
+		if i.Disorder != 0 {
 			random := rand.New(rand.NewPCG(i.Disorder, uint64(len(list)))) //nolint:gosec // an order for tests
 			list = append(list, list[random.IntN(len(list))])
 			random.Shuffle(len(list), func(a, b int) { list[a], list[b] = list[b], list[a] })
 		}
-		if err := unstructured.SetNestedSlice(obj.Object, list, layout.ProviderIDList.Path().Segments()...); err != nil {
+		if err := unstructured.SetNestedSlice(obj.Object, list, path...); err != nil {
 			return err
 		}
 	}

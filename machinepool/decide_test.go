@@ -165,7 +165,9 @@ func TestWhatAListOfProviderIDsMeans(t *testing.T) {
 		reason   string
 	}{
 		"the same instances in another order":     {pool: contract.InfraMachinePoolState{ProviderIDList: []string{"p://2", "p://1", "p://2"}, HasProviderIDList: true, Replicas: replicas(2)}, complete: true},
-		"no list":                                 {pool: contract.InfraMachinePoolState{Replicas: replicas(0)}},
+		"no list":                                 {pool: contract.InfraMachinePoolState{}},
+		"no list, and there are none":             {pool: contract.InfraMachinePoolState{Replicas: replicas(0)}, want: contract.Some([]string{}), complete: true},
+		"no list, and there are some":             {pool: contract.InfraMachinePoolState{Replicas: replicas(2)}},
 		"an empty list beside instances":          {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(2)}},
 		"an empty list of none":                   {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(0)}, want: contract.Some([]string{}), complete: true},
 		"an empty list and nobody says how many":  {pool: contract.InfraMachinePoolState{HasProviderIDList: true}, want: contract.Some([]string{}), complete: true},

@@ -42,8 +42,9 @@ type infrastructureDecision struct {
 
 // decideInfrastructure reads the contract: nothing is taken over before the provider says that the group is provisioned; afterwards
 // it is in every pass, also from a provider that takes its flag back while it scales (cluster-api-provider-azure#4982). A list that
-// is missing says nothing, and an empty one beside instances that there are says that their IDs are not known yet. A provider that does
-// not say any more how many there are has not said that there are none. Rule: contract page "InfraMachinePool".
+// is missing says nothing unless the provider says that there are none, and an empty one beside instances that there are says that
+// their IDs are not known yet (contract.InfraMachinePoolState.Listing). A provider that does not say any more how many there are has not
+// said that there are none. Rule: contract page "InfraMachinePool".
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d := infrastructureDecision{Provisioned: f.Provisioned}
 	if f.External.Presence == external.NotReferenced {
@@ -74,7 +75,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 		return d
 	}
 	replicas := f.Pool.Replicas.Or(f.Observed.Or(0))
-	if !f.Pool.HasProviderIDList || (len(ids) == 0 && replicas != 0) {
+	if f.Pool.Listing() != contract.Listed || (len(ids) == 0 && replicas != 0) {
 		return d
 	}
 	d.Complete = int64(len(ids)) >= int64(replicas)

@@ -68,3 +68,21 @@ func TestALongNameIsSelectedByTheLabelThatItsMachinesHave(t *testing.T) {
 		return ""
 	})
 }
+
+func TestAPoolThatScalesToZeroArrives(t *testing.T) {
+	t.Parallel()
+	// The provider's Go type drops a list that is empty: it says status.replicas: 0, and nothing of IDs.
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(2)
+	w.says(pool, "Running", 2, 2)
+	w.change(pool, set(int64(0), "spec", "replicas"))
+	w.says(pool, "Running", 0, 0)
+	w.eventually("the Nodes go", func() string {
+		if n := len(w.nodes()); n != 0 {
+			return "there are still some"
+		}
+		return ""
+	})
+	w.change(pool, set(int64(1), "spec", "replicas"))
+	w.says(pool, "Running", 1, 1)
+}
