@@ -31,9 +31,9 @@ type bootstrapDecision struct {
 	Failure   finding
 }
 
-// decideBootstrap reads the contract. A template that names a Secret and refers to no config has its data from a user. Otherwise the
-// name is taken over when the provider says that the data was created, and again when it names another Secret, if the policy says
-// so. Rule: contract page "BootstrapConfig"; Cluster API's MachinePool controller.
+// decideBootstrap reads the contract. A template that names a Secret has its data, whether it refers to a config or not: a user may
+// name one. A template that names none takes the name over when the provider says that the data was created; one that does, only if the
+// policy says so. Rule: contract page "BootstrapConfig"; Cluster API's page on the MachinePool controller, "Bootstrap provider".
 func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	if f.External.Presence == external.NotReferenced {
 		d := bootstrapDecision{Created: f.Created || f.DataSecretName.Found(), Failure: contract.Some(failure{})}
@@ -45,7 +45,8 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 			"the MachinePool has neither a bootstrap configuration nor the name of a data secret: set one of them")
 		return d
 	}
-	d := bootstrapDecision{Created: f.Created}
+	named := f.DataSecretName.Or("") != ""
+	d := bootstrapDecision{Created: f.Created || named}
 	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
 		d.Condition = unavailable(ConditionBootstrapConfigReady, f.External, f.Created, f.Deleting)
 		return d
@@ -53,8 +54,8 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
 	d.Failure = contract.Some(failureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage))
 	d.Condition = mirror(ConditionBootstrapConfigReady, f.Config.Ready,
-		initialized(ConditionBootstrapConfigReady, ready, kind+" status.initialization.dataSecretCreated is false"))
-	if !ready || f.Deleting || f.External.Deleting() {
+		initialized(ConditionBootstrapConfigReady, ready || named, kind+" status.initialization.dataSecretCreated is false"))
+	if !ready || (named && f.Policy == KeepDataSecret) || f.Deleting || f.External.Deleting() {
 		return d
 	}
 	if f.Config.DataSecretName.Or("") == "" {
@@ -62,10 +63,7 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 			"%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName", kind, f.External.Ref.Name))
 		return d
 	}
-	d.Created = true
-	if f.DataSecretName.Or("") == "" || f.Policy == FollowDataSecret {
-		d.DataSecretName = f.Config.DataSecretName
-	}
+	d.Created, d.DataSecretName = true, f.Config.DataSecretName
 	return d
 }
 

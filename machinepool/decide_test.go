@@ -103,10 +103,10 @@ func TestTheDataSecretIsCopiedAndARotatedOneFollowedByPolicy(t *testing.T) {
 		facts bootstrapFacts
 		want  contract.Opt[string]
 	}{
-		"none is named":                          {bootstrapFacts{Config: ready}, contract.Some("new")},
-		"the empty one is named":                 {bootstrapFacts{Config: ready, DataSecretName: contract.Some(""), Policy: KeepDataSecret}, contract.Some("new")},
-		"another is named":                       {bootstrapFacts{Config: ready, DataSecretName: contract.Some("old")}, contract.Some("new")},
-		"another is named, and the policy keeps": {bootstrapFacts{Config: ready, DataSecretName: contract.Some("old"), Policy: KeepDataSecret}, contract.Opt[string]{}},
+		"none is named":                            {bootstrapFacts{Config: ready}, contract.Some("new")},
+		"the empty one is named":                   {bootstrapFacts{Config: ready, DataSecretName: contract.Some(""), Policy: KeepDataSecret}, contract.Some("new")},
+		"another is named":                         {bootstrapFacts{Config: ready, DataSecretName: contract.Some("old")}, contract.Opt[string]{}},
+		"another is named, and the policy follows": {bootstrapFacts{Config: ready, DataSecretName: contract.Some("old"), Policy: FollowDataSecret}, contract.Some("new")},
 		"it is not ready any more": {bootstrapFacts{Created: true, DataSecretName: contract.Some("old"),
 			Config: contract.BootstrapConfigState{DataSecretName: contract.Some("new")}}, contract.Opt[string]{}},
 		"the pool is being deleted": {bootstrapFacts{Config: ready, Deleting: true}, contract.Opt[string]{}},
@@ -129,6 +129,20 @@ func TestAUsersOwnDataSecretIsReady(t *testing.T) {
 	}
 	if d := decideBootstrap(bootstrapFacts{}); d.Created || d.Condition.Status != metav1.ConditionFalse {
 		t.Errorf("neither a config nor a secret: got %+v", d)
+	}
+}
+
+func TestAUsersOwnDataSecretIsReadyAlsoBesideAConfig(t *testing.T) {
+	for _, ready := range []bool{false, true} {
+		d := decideBootstrap(bootstrapFacts{
+			External: present(contract.V1Alpha3), Config: contract.BootstrapConfigState{DataSecretCreated: ready}, DataSecretName: contract.Some("mine"),
+		})
+		if !d.Created || d.DataSecretName.Found() || d.Condition.Status != metav1.ConditionTrue {
+			t.Errorf("config ready %v: got %+v", ready, d)
+		}
+	}
+	if d := decideBootstrap(bootstrapFacts{External: present(contract.V1Alpha3), DataSecretName: contract.Some("")}); d.Created {
+		t.Errorf("the empty one names no Secret beside a config: got %+v", d)
 	}
 }
 

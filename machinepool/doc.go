@@ -22,8 +22,8 @@
 //
 // A Node is recorded by name and UID in status.nodeRefs, which is sorted, until its object is gone. When its instance leaves the list
 // the Node is retired: deleted by its UID, after a drain while its kubelet still answers. Nobody is retired by a list that is missing
-// while the provider does not say that there are no instances, or that names fewer instances than it says there are, or has said before; and before the first of them goes, the API server is
-// asked whether the list is still its own.
+// while the provider does not say that there are no instances, or that names fewer instances than it says there are, or has said before;
+// and before the first of them goes, the API server is asked whether the list is still its own.
 //
 // What the template says about labels, annotations and taints reaches each Node in one patch, by Options.Propagation.
 //

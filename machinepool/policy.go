@@ -13,17 +13,17 @@ import (
 type DataSecret uint8
 
 const (
-	// FollowDataSecret has the template always name the Secret that the BootstrapConfig names, so that a rotated one is followed. It
-	// is what Cluster API does.
-	FollowDataSecret DataSecret = iota
-	// KeepDataSecret copies the name only into a template that names none. It is what Cluster API's page on the MachinePool
-	// controller says.
-	KeepDataSecret
+	// KeepDataSecret copies the name only into a template that names none: a name that a user has written stays, and says that the
+	// bootstrap data is there. It is what Cluster API's page on the MachinePool controller says.
+	KeepDataSecret DataSecret = iota
+	// FollowDataSecret has the template always name the Secret that the BootstrapConfig names, so that a rotated one is followed, and
+	// one of a user is overwritten. It is what Cluster API does.
+	FollowDataSecret
 )
 
 // Policy holds the decisions that an embedder can replace one by one. It must not be changed after New.
 type Policy struct {
-	// DataSecret says whether a rotated Secret is followed. Default FollowDataSecret.
+	// DataSecret says whether a rotated Secret is followed. Default KeepDataSecret.
 	DataSecret DataSecret
 	// Leaving says of a Node of the pool whether its instance is about to leave, so that the Node is drained. It must not wait.
 	// Default MarkedLeaving. The provider's own list (contract.LeavingInstancesAnnotation) counts beside it.

@@ -261,6 +261,16 @@ func TestTheUsersOwnDataSecretIsLeftAlone(t *testing.T) {
 	}
 }
 
+func TestTheUsersOwnDataSecretIsLeftAloneAlsoBesideAConfig(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(1, set("mine", "spec", "template", "spec", "bootstrap", "dataSecretName"))
+	w.says(pool, "Running", 1, 1)
+	w.isQuiet()
+	name, _, _ := unstructured.NestedString(w.get(pool).Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
+	require.Equal(t, "mine", name)
+}
+
 func TestASecretThatTheConfigNamesAnewIsTakenOverAsThePolicySays(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
