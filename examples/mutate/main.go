@@ -117,7 +117,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "chooses the sample")
 	flags.IntVar(&o.sample, "sample", 0, "how many mutants of each package to try; 0 is all")
 	flags.Float64Var(&o.timeout, "timeout", 4, "how many times its normal time a test may take")
-	flags.IntVar(&o.parallel, "parallel", 8*runtime.GOMAXPROCS(0), "how many tests run at the same time: most of them wait")
+	flags.IntVar(&o.parallel, "parallel", 4*runtime.GOMAXPROCS(0), "how many tests run at the same time: most of them wait")
 	flags.StringVar(&o.dir, "C", ".", "folder of the module")
 	kinds := flags.String("kinds", strings.Join(names(allKinds()), ","), "what to change")
 	if err := flags.Parse(args); err != nil {

@@ -1,0 +1,284 @@
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
+)
+
+// api answers deletions and reads of one object, and notes the deletions with their preconditions.
+type api struct {
+	client.Client
+
+	deleted []string
+	refuses error
+	// there is what a read finds: an object with these, or the error.
+	there   metav1.ObjectMeta
+	unread  error
+	listing []metav1.PartialObjectMetadata
+}
+
+func (a *api) Delete(_ context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	var o client.DeleteOptions
+	o.ApplyOptions(opts)
+	said := obj.GetName()
+	if only := o.Preconditions; only != nil && only.UID != nil {
+		said += " uid=" + string(*only.UID)
+	}
+	if only := o.Preconditions; only != nil && only.ResourceVersion != nil {
+		said += " version=" + *only.ResourceVersion
+	}
+	a.deleted = append(a.deleted, said)
+	return a.refuses
+}
+
+func (a *api) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	obj.SetUID(a.there.UID)
+	obj.SetResourceVersion(a.there.ResourceVersion)
+	return a.unread
+}
+
+func (a *api) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if into, ok := list.(*metav1.PartialObjectMetadataList); ok {
+		into.Items = a.listing
+	}
+	return a.unread
+}
+
+var actingNow = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// acting is a pass over a pool in deletion, in front of an API server that a test makes up.
+func acting(t *testing.T, a *api) (*pass, *events.FakeRecorder) {
+	t.Helper()
+	kinds, err := ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	told := events.NewFakeRecorder(100)
+	r := &Reconciler{
+		kinds: kinds, options: Options{Recorder: told}.withDefaults(kinds.Pool), memory: newMemory(), writer: patch.NewWriter(a, nil),
+		ports: Ports{Client: a, APIReader: a},
+	}
+	p := &pass{env: r, pool: newObject(kinds.Pool), now: actingNow, workload: Workload{Client: a}, nodesKnown: true}
+	p.state.Key, p.state.UID, p.state.Deleting = testPool, "pool-uid", actingNow
+	p.machines = &machines{}
+	return p, told
+}
+
+// told returns what was recorded.
+func tellsOf(r *events.FakeRecorder) (all []string) {
+	for {
+		select {
+		case e := <-r.Events:
+			all = append(all, strings.TrimSpace(e))
+		default:
+			return all
+		}
+	}
+}
+
+func notFound(unserved bool) error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "delete", schema.GroupResource{Resource: "x"}, "x", "", 0, unserved)
+}
+
+func refTo(presence external.Presence) external.Object {
+	gvk := schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "FakeMachinePool"}
+	e := external.Object{Ref: contract.Ref{Group: gvk.Group, Kind: gvk.Kind, Name: "infra"}, GVK: gvk, Presence: presence}
+	if presence == external.Present {
+		e.Object = &unstructured.Unstructured{}
+		e.Object.SetGroupVersionKind(gvk)
+		e.Object.SetName("infra")
+		e.Object.SetUID("infra-uid")
+		e.Object.SetResourceVersion("7")
+	}
+	return e
+}
+
+func TestADeletionGoesOnWithoutAnObjectOnlyWhenTheAPIServerSaysThatItIsGone(t *testing.T) {
+	foreign := refTo(external.Present)
+	foreign.Foreign = true
+	missing := refTo(external.KindMissing)
+	missing.Problem.Message = "CRD is missing"
+	unread := refTo(external.Unread)
+	unread.Problem.Message = "not served"
+	for name, tc := range map[string]struct {
+		e        external.Object
+		mattered bool
+		api      api
+		done     bool
+		says     string
+		again    time.Duration
+		fails    bool
+	}{
+		"none is named":                   {e: refTo(external.NotReferenced), done: true},
+		"absent, and really gone":         {e: refTo(external.Absent), api: api{unread: notFound(false)}, done: true},
+		"absent in the cache alone":       {e: refTo(external.Absent), says: "FakeMachinePool infra exists, but has not been seen yet", again: external.AbsenceRetry},
+		"absent, and the answer is none":  {e: refTo(external.Absent), api: api{unread: notFound(true)}, fails: true},
+		"no kind, and nothing was made":   {e: missing, api: api{unread: notFound(false)}, done: true},
+		"no kind, and its CRD is there":   {e: missing, says: "CRD is missing", again: external.AbsenceRetry},
+		"no kind, and instances are made": {e: missing, mattered: true, api: api{unread: notFound(false)}, says: "CRD is missing; instances were made for this MachinePool and cannot be found without it"},
+		"unread":                          {e: refTo(external.Unread), says: "FakeMachinePool infra could not be read yet"},
+		"unread, for a reason":            {e: unread, says: "not served"},
+		"another controller's":            {e: foreign, done: true},
+		"present":                         {e: refTo(external.Present), says: "Waiting for FakeMachinePool infra to be deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := acting(t, &tc.api)
+			done, err := p.deleteReferenced(t.Context(), tc.e, tc.mattered, ReasonWaitingForInfrastructureDeletion)
+			require.Equal(t, tc.fails, err != nil, err)
+			require.Equal(t, tc.done, done)
+			said, _ := findCondition(p.asserted, ConditionDeleting)
+			require.Equal(t, tc.says, said.Message)
+			require.Equal(t, tc.again, p.again)
+		})
+	}
+}
+
+func TestAReferencedObjectIsDeletedOnceAndByItsUID(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refuses error
+		asks    int
+		fails   bool
+	}{
+		"accepted": {asks: 1},
+		"gone":     {refuses: notFound(false), asks: 1},
+		"refused":  {refuses: errors.New("no"), asks: 2, fails: true},
+		"unserved": {refuses: notFound(true), asks: 2, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &api{refuses: tc.refuses}
+			p, _ := acting(t, a)
+			for range 2 {
+				err := p.deleteExternal(t.Context(), refTo(external.Present))
+				require.Equal(t, tc.fails, err != nil, err)
+			}
+			require.Len(t, a.deleted, tc.asks)
+			require.Equal(t, "infra uid=infra-uid", a.deleted[0])
+		})
+	}
+	a := &api{}
+	p, _ := acting(t, a)
+	going := refTo(external.Present)
+	going.Object.SetDeletionTimestamp(&metav1.Time{Time: actingNow})
+	require.NoError(t, p.deleteExternal(t.Context(), going))
+	require.Empty(t, a.deleted, "it is on its way out")
+}
+
+func TestAnInfrastructureObjectIsCurrentOnlyAsItWasRead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		e     external.Object
+		api   api
+		want  bool
+		fails bool
+	}{
+		"none is named":       {e: refTo(external.NotReferenced), want: true},
+		"it was not read":     {e: refTo(external.Unread)},
+		"as it was read":      {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "7"}}, want: true},
+		"changed since":       {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "8"}}},
+		"another of its name": {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "other", ResourceVersion: "7"}}},
+		"gone":                {e: refTo(external.Present), api: api{unread: notFound(false)}},
+		"unknown":             {e: refTo(external.Present), api: api{unread: errors.New("no")}, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := acting(t, &tc.api)
+			p.infrastructure = tc.e
+			got, err := p.infrastructureIsCurrent(t.Context())
+			require.Equal(t, tc.fails, err != nil, err)
+			require.Equal(t, tc.want, got)
+			if again := tc.e.Object != nil && !tc.want && !tc.fails; again != (p.again == external.AbsenceRetry) {
+				t.Errorf("want another look: %v, got %s", again, p.again)
+			}
+		})
+	}
+}
+
+func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing.T) {
+	machine := func(name string) *contract.MachineState {
+		return &contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Namespace: "default", Name: name}, UID: types.UID(name + "-uid")}}
+	}
+	going := machine("going")
+	going.Deleting = actingNow
+	for name, tc := range map[string]struct {
+		refuses error
+		asRead  bool
+		want    []string
+		told    []string
+		fails   bool
+		again   time.Duration
+	}{
+		"accepted":         {want: []string{"a uid=a-uid"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
+		"as they were":     {asRead: true, want: []string{"a uid=a-uid version=7"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
+		"gone":             {refuses: notFound(false), want: []string{"a uid=a-uid"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
+		"another since":    {refuses: apierrors.NewConflict(schema.GroupResource{}, "a", nil), want: []string{"a uid=a-uid", "a uid=a-uid"}, again: conflictRetry},
+		"refused":          {refuses: errors.New("no"), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
+		"nobody answers":   {refuses: notFound(true), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
+		"refused, as read": {refuses: errors.New("no"), asRead: true, want: []string{"a uid=a-uid version=7", "a uid=a-uid version=7"}, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &api{refuses: tc.refuses}
+			p, told := acting(t, a)
+			p.machines = &machines{objects: map[types.UID]client.Object{"a-uid": refTo(external.Present).Object}}
+			for range 2 {
+				err := p.deleteMachines(t.Context(), []*contract.MachineState{machine("a"), going}, tc.asRead)
+				require.Equal(t, tc.fails, err != nil, err)
+			}
+			got := fmt.Sprint(a.deleted, tellsOf(told), p.again)
+			if diff := cmp.Diff(fmt.Sprint(tc.want, tc.told, tc.again), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
+	owned := func(name string, pool types.UID) metav1.PartialObjectMetadata {
+		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid"),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool", UID: pool, Controller: new(true)}}}}
+	}
+	stray := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stray", UID: "stray-uid"}}
+	for name, tc := range map[string]struct {
+		api    api
+		change func(*pass)
+		done   bool
+		want   []string
+		fails  bool
+	}{
+		"none":                       {done: true},
+		"those of others":            {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "other"), stray}}, done: true},
+		"one that no cache shows":    {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid"), stray}}, want: []string{"a uid=a-uid"}},
+		"nobody knows":               {api: api{unread: errors.New("no")}, fails: true},
+		"instances that are unread":  {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *pass) { p.infrastructure = refTo(external.Unread) }, want: []string{"a uid=a-uid"}},
+		"instances that are gone":    {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *pass) { p.infrastructure = refTo(external.Absent) }, done: true},
+		"instances on their way":     {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *pass) { p.mem().asked["infra-uid"] = struct{}{} }, done: true},
+		"a provider that makes none": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *pass) { p.infraRead, p.machineKind = true, "" }, done: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := acting(t, &tc.api)
+			p.infrastructure, p.machineKind, p.infraRead = refTo(external.Present), "FakeMachine", true
+			if tc.change != nil {
+				tc.change(p)
+			}
+			done, err := p.deleteAllMachines(t.Context())
+			require.Equal(t, tc.fails, err != nil, err)
+			require.Equal(t, tc.done, done)
+			require.Equal(t, tc.want, tc.api.deleted)
+			require.Equal(t, len(tc.want) > 0, p.again == claimedRetry)
+		})
+	}
+}

@@ -1,0 +1,219 @@
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/drain/runner"
+)
+
+// steps is a Drainer that answers as it is told, and notes what it is asked.
+type steps struct {
+	result runner.Result
+	asked  []string
+}
+
+func (s *steps) Step(_ context.Context, request runner.Request) (runner.Result, error) {
+	s.asked = append(s.asked, request.Node.Name)
+	return s.result, nil
+}
+
+func (*steps) Release(string) {}
+
+func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
+	foreign, going := refTo(external.Present), refTo(external.Present)
+	foreign.Foreign = true
+	going.Object.SetDeletionTimestamp(&metav1.Time{Time: actingNow})
+	for name, tc := range map[string]struct {
+		change func(*pass)
+		want   bool
+	}{
+		"its instances are there":        {func(*pass) {}, true},
+		"its instances are unread":       {func(p *pass) { p.infrastructure = refTo(external.Unread) }, true},
+		"its Nodes are unread":           {func(p *pass) { p.nodesKnown, p.workload.Drainer = false, nil }, true},
+		"its instances are gone":         {func(p *pass) { p.infrastructure = refTo(external.Absent) }, false},
+		"its instances are on their way": {func(p *pass) { p.infrastructure = going }, false},
+		"their deletion was asked for":   {func(p *pass) { p.mem().asked["infra-uid"] = struct{}{} }, false},
+		"its instances are another's":    {func(p *pass) { p.infrastructure = foreign }, false},
+		"Machines lead its instances":    {func(p *pass) { p.machineKind = "FakeMachine" }, false},
+		"Machines may lead them":         {func(p *pass) { p.machines = nil }, false},
+		"nobody drains":                  {func(p *pass) { p.workload.Drainer = nil }, false},
+		"the policy says no":             {func(p *pass) { p.env.options.Policy.NoDrain = true }, false},
+		"the pool says no":               {func(p *pass) { p.state.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
+		"its cluster is gone":            {func(p *pass) { p.cluster.Presence = external.Absent }, false},
+		"its cluster goes too":           {func(p *pass) { p.cluster.State.Deleting = actingNow }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := acting(t, &api{})
+			p.workload.Drainer, p.infrastructure = &steps{}, refTo(external.Present)
+			tc.change(p)
+			require.Equal(t, tc.want, p.wantsDrain())
+		})
+	}
+}
+
+// draining is a pass over a pool whose drain began a minute ago.
+func draining(t *testing.T, a *api, limit int) (*pass, *steps, *events.FakeRecorder) {
+	t.Helper()
+	p, told := acting(t, a)
+	drainer := &steps{}
+	p.workload.Drainer, p.infrastructure = drainer, refTo(external.Present)
+	p.state.Annotations = map[string]string{contract.DrainStartedAnnotation: actingNow.Add(-time.Minute).Format(time.RFC3339)}
+	p.state.Template.NodeDrainTimeout = contract.Some(time.Duration(limit) * time.Second)
+	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	drained := func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainedAnnotation: string(n.UID)} }
+	going := func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: actingNow} }
+	p.match.Nodes = []*corev1.Node{testNode("a", "p://a", cordoned), testNode("b", "p://b", cordoned, drained), testNode("c", "p://c", going)}
+	return p, drainer, told
+}
+
+func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T) {
+	message := func(p *pass) string {
+		c, _ := findCondition(p.asserted, ConditionDeleting)
+		require.Equal(t, ReasonDrainingNode, c.Reason)
+		return c.Message
+	}
+	p, drainer, _ := draining(t, &api{}, 90)
+	done, err := p.drainAll(t.Context())
+	require.NoError(t, err)
+	require.False(t, done)
+	require.Equal(t, []string{"a"}, drainer.asked, "b was drained, and c goes anyway")
+	require.Equal(t, "Drain not completed yet (started at 2026-01-02T11:59:00Z): 1 Nodes are left", message(p))
+	require.Equal(t, 30*time.Second, p.again)
+
+	p, drainer, _ = draining(t, &api{}, 90)
+	p.nodesKnown, p.unread.Message = false, "not connected"
+	p.mem().nodesUnread = actingNow
+	done, err = p.drainAll(t.Context())
+	require.NoError(t, err)
+	require.False(t, done)
+	require.Empty(t, drainer.asked)
+	require.Equal(t, "The Nodes cannot be read: not connected", message(p))
+	require.Equal(t, 30*time.Second, p.again, "its own limit comes first")
+
+	p, _, _ = draining(t, &api{}, 0)
+	p.nodesKnown = false
+	p.mem().nodesUnread = actingNow
+	_, err = p.drainAll(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, DefaultUnreadLimit, p.again)
+
+	p, drainer, told := draining(t, &api{}, 60)
+	done, err = p.drainAll(t.Context())
+	require.NoError(t, err)
+	require.True(t, done)
+	require.Empty(t, drainer.asked)
+	require.Equal(t, []string{"Warning FailedDrainNode The Nodes were not drained in time: the deletion goes on without"}, tellsOf(told))
+
+	p, drainer, _ = draining(t, &api{}, 90)
+	p.state.Annotations = nil
+	done, err = p.drainAll(t.Context())
+	require.NoError(t, err)
+	require.False(t, done)
+	require.Empty(t, drainer.asked, "the start is recorded first")
+	require.Equal(t, "Drain not completed yet", message(p))
+	require.Equal(t, contract.SetTo("2026-01-02T12:00:00Z"), p.main.Annotations[contract.DrainStartedAnnotation])
+}
+
+func TestANodeWhoseTimeIsUpLeavesUndrainedAndAnEventSaysSo(t *testing.T) {
+	p, drainer, told := draining(t, &api{}, 60)
+	node := p.match.Nodes[0]
+	over, err := p.step(t.Context(), node, actingNow.Add(-time.Minute))
+	require.NoError(t, err)
+	require.True(t, over)
+	require.Empty(t, drainer.asked)
+	require.Equal(t, []string{"Warning FailedDrainNode Node a was not drained within 1m0s: going on without"}, tellsOf(told))
+
+	over, err = p.step(t.Context(), node, actingNow)
+	require.NoError(t, err)
+	require.False(t, over)
+	require.Equal(t, time.Minute, p.again)
+	require.Empty(t, tellsOf(told))
+
+	drainer.result = runner.Result{Abandoned: true}
+	over, err = p.step(t.Context(), node, actingNow)
+	require.NoError(t, err)
+	require.True(t, over)
+	require.Empty(t, tellsOf(told), "it was not drained")
+
+	drainer.result = runner.Result{Done: true}
+	over, err = p.step(t.Context(), node, actingNow)
+	require.NoError(t, err)
+	require.True(t, over)
+	require.Equal(t, []string{"Normal SuccessfulDrainNode success draining Node a"}, tellsOf(told))
+}
+
+func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
+	const gaveUp = "Warning FailedDeleteNode Nodes of the pool were not deleted within 10s: the deletion goes on without"
+	for name, tc := range map[string]struct {
+		began   time.Duration
+		refuses error
+		asked   bool
+		unread  time.Duration
+		done    bool
+		deleted int
+		says    string
+		told    []string
+		again   time.Duration
+	}{
+		"it begins":                    {says: "Waiting for Nodes to be deleted: a", deleted: 1, told: []string{"Normal SuccessfulDeleteNode a"}, again: 10 * time.Second},
+		"asked for, and within":        {began: 4 * time.Second, asked: true, says: "Waiting for Nodes to be deleted: a", again: 6 * time.Second},
+		"asked for, and it is time":    {began: 10 * time.Second, asked: true, done: true, told: []string{gaveUp}, says: "Waiting for Nodes to be deleted: a", again: time.Second},
+		"not asked for before":         {began: time.Hour, done: true, deleted: 1, told: []string{"Normal SuccessfulDeleteNode a", gaveUp}, says: "Waiting for Nodes to be deleted: a", again: time.Second},
+		"refused, and within":          {began: 4 * time.Second, refuses: errors.New("no"), deleted: 1, says: "delete Node a: no", again: conflictRetry},
+		"refused, and it is time":      {began: time.Hour, refuses: errors.New("no"), deleted: 1, done: true, says: "delete Node a: no", told: []string{gaveUp}, again: time.Second},
+		"unread, and within":           {began: time.Hour, unread: 4 * time.Second, says: "The Nodes cannot be read: not connected", again: time.Second},
+		"unread since, and not begun":  {unread: time.Hour, says: "The Nodes cannot be read: not connected", again: time.Second},
+		"unread, and it is time":       {began: time.Hour, unread: time.Hour, done: true, says: "The Nodes cannot be read: not connected", told: []string{gaveUp}, again: time.Second},
+		"unread a moment ago, and old": {began: 4 * time.Second, unread: 5 * time.Second, says: "The Nodes cannot be read: not connected", again: 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &api{refuses: tc.refuses}
+			p, told := acting(t, a)
+			node := testNode("a", "p://a")
+			p.match.Nodes, p.state.Nodes = []*corev1.Node{node}, []contract.NodeRef{{Name: "a", UID: node.UID}}
+			if tc.began > 0 {
+				p.state.Annotations = map[string]string{NodeDeletionStartedAnnotation: actingNow.Add(-tc.began).Format(time.RFC3339)}
+			}
+			if tc.asked {
+				p.mem().asked[node.UID] = struct{}{}
+			}
+			if tc.unread > 0 {
+				p.nodesKnown, p.unread.Message = false, "not connected"
+				p.mem().nodesUnread = actingNow.Add(-tc.unread)
+			}
+			done, err := p.deleteAllNodes(t.Context())
+			require.NoError(t, err)
+			c, _ := findCondition(p.asserted, ConditionDeleting)
+			got := fmt.Sprint(done, len(a.deleted), c.Message, tellsOf(told), p.again)
+			if diff := cmp.Diff(fmt.Sprint(tc.done, tc.deleted, tc.says, tc.told, tc.again), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			require.Equal(t, tc.began == 0, p.main.Annotations != nil, "the begin is recorded once")
+			for _, said := range a.deleted {
+				require.Equal(t, "a uid=a-uid", said)
+			}
+		})
+	}
+}
+
+func TestUnreadNodesAreNoneOnlyWhenThereWereNoInstances(t *testing.T) {
+	p, _ := acting(t, &api{})
+	p.nodesKnown = false
+	require.True(t, p.hasNoNodes())
+	p.ids = []string{"p://a"}
+	require.False(t, p.hasNoNodes())
+	p.ids, p.state.Nodes = nil, []contract.NodeRef{{Name: "a"}}
+	require.False(t, p.hasNoNodes())
+}
