@@ -58,6 +58,9 @@ func choose(o options, p goPackage) ([]mutant, map[string][]byte, error) {
 	sources := map[string][]byte{}
 	var all []mutant
 	for _, name := range p.GoFiles {
+		if o.files != nil && !o.files.MatchString(name) {
+			continue
+		}
 		source, err := os.ReadFile(filepath.Join(p.Dir, name))
 		if err != nil {
 			return nil, nil, err

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ const usage = `mutate runs the tests of packages against small changes of their 
   mutate                                   the packages that look after Machines and Nodes
   mutate ./machineset ./machineset/...     others, as the go command names them
   mutate --kinds call --sample 100 machine one hundred of the calls of one package, always the same for one --seed
+  mutate --files 'delet' machinepool         files whose names match a regular expression
   mutate -o json drain | jq '.packages[].survivors[]'
 
 What is changed (--kinds):
@@ -72,6 +74,7 @@ type options struct {
 	packages []string
 	output   string
 	kinds    []kind
+	files    *regexp.Regexp
 	seed     uint64
 	sample   int
 	timeout  float64
@@ -119,6 +122,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.Float64Var(&o.timeout, "timeout", 4, "how many times its normal time a test may take")
 	flags.IntVar(&o.parallel, "parallel", 4*runtime.GOMAXPROCS(0), "how many tests run at the same time: most of them wait")
 	flags.StringVar(&o.dir, "C", ".", "folder of the module")
+	files := flags.String("files", "", "change only files whose names match this regular `expression`")
 	kinds := flags.String("kinds", strings.Join(names(allKinds()), ","), "what to change")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -133,6 +137,10 @@ func parse(args []string, stdout io.Writer) (options, error) {
 			return o, fmt.Errorf("--kinds are some of %s, not %q", strings.Join(names(allKinds()), ","), name)
 		}
 		o.kinds = append(o.kinds, kind(name))
+	}
+	var err error
+	if o.files, err = regexp.Compile(*files); err != nil {
+		return o, fmt.Errorf("--files: %w", err)
 	}
 	if o.packages = flags.Args(); len(o.packages) == 0 {
 		o.packages = defaultPackages()

@@ -211,6 +211,7 @@ func TestHelpTeachesAndWrongFlagsAreNamed(t *testing.T) {
 	}
 	for wrong, want := range map[string]string{
 		"--kinds=typos": `not "typos"`, "-o=xml": `not "xml"`, "--sample=-1": "cannot be negative", "--parallel=0": "cannot be negative",
+		"--files=(": "--files",
 	} {
 		stderr.Reset()
 		require.Equal(t, exitUsage, run(t.Context(), []string{wrong}, &stdout, &stderr))
