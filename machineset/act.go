@@ -19,6 +19,7 @@ import (
 func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 	machines := p.machines()
 	settled, _ := ledger.Settle(machines, p.seen) // versions that cannot be compared were dealt with when they were read
+	settled = p.restoring(settled)
 	facts, err := p.facts(machines, settled)
 	if err != nil {
 		return err
@@ -29,6 +30,13 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 	p.decision = scale.Plan(facts)
 	next := settled.Abandon(p.decision.Abandon)
 	creates, resumes := p.decision.Create > 0, len(next.Pending) > 0 && len(p.holds) == 0 && facts.Desired.Found()
+	if creates { // what is resumed was asked for before
+		shows, err := p.cacheShowsAll(ctx, ledger.Through)
+		if err != nil || p.waiting {
+			return err
+		}
+		creates, resumes = shows, resumes && shows
+	}
 	wait := p.mem().waits(p.state.Generation, p.now)
 	switch {
 	case wait > 0 && (creates || resumes):
@@ -85,21 +93,6 @@ func (p *pass) taken(ctx context.Context, name string) bool {
 	return p.env.ports.Cache.Get(ctx, p.key(name), newObject(p.env.kinds.Machine), client.UnsafeDisableDeepCopy) == nil
 }
 
-// writeLedger writes the ledger on the condition that the set is still the one that was read. Nothing is decided on a set that
-// somebody has changed meanwhile.
-func (p *pass) writeLedger(ctx context.Context, have, want scale.Ledger) error {
-	if have.String() == want.String() || p.ledgerUnreadable() {
-		return nil
-	}
-	var u contract.MachineSetUpdate
-	u.Annotations = map[string]contract.Change[string]{scale.LedgerAnnotation: contract.SetTo(want.String())}
-	return p.writeMain(ctx, u)
-}
-
-func (p *pass) ledgerUnreadable() bool {
-	return slices.ContainsFunc(p.holds, func(h scale.Hold) bool { return h.Reason == ReasonLedgerUnreadable })
-}
-
 // orphans reports whether the set goes and its Machines are to stay. The garbage collector takes the owner references away.
 func (p *pass) orphans() bool {
 	return !p.state.Deleting.IsZero() && slices.Contains(p.state.Finalizers, metav1.FinalizerOrphanDependents)
@@ -125,10 +118,10 @@ func (p *pass) letGo(ctx context.Context, ledger, settled scale.Ledger) error {
 
 // end removes the finalizer of a set in deletion that has no Machine any more, as the API server itself says.
 func (p *pass) end(ctx context.Context, ledger scale.Ledger) error {
-	if p.state.Deleting.IsZero() || len(p.observed) > 0 || (len(ledger.Pending) > 0 && !p.ledgerUnreadable()) {
+	if p.state.Deleting.IsZero() || len(p.observed) > 0 || (len(ledger.Pending) > 0 && !p.held(ReasonLedgerUnreadable)) {
 		return nil
 	}
-	live, _, err := p.liveMachines(ctx)
+	live, err := p.ownLive(ctx)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -26,6 +27,7 @@ type creation struct {
 	// resourceVersion is that of the set's Machine; burnt: the name is somebody else's, or its Machine is being deleted. Neither: err says
 	// why, and the slot is still taken.
 	resourceVersion string
+	uid             types.UID
 	burnt           bool
 	err             error
 	// parts are the kinds of what the Machine was to refer to that are there, or may be: an answer can get lost.
@@ -128,12 +130,12 @@ func (p *pass) createMachine(ctx context.Context, seed contract.MachineSeed, c c
 		}
 		c.burnt = scale.JudgeMachine(have, p.state.UID, c.entry.Slot) != scale.Own
 		if metav1.IsControlledBy(have, p.set) {
-			c.resourceVersion = have.GetResourceVersion()
+			c.resourceVersion, c.uid = have.GetResourceVersion(), have.GetUID()
 		}
 	case err != nil:
 		c.err = fmt.Errorf("create %s %s: %w", p.env.kinds.Machine.GVK.Kind, p.key(c.entry.Name), err)
 	default:
-		c.resourceVersion = machine.GetResourceVersion()
+		c.resourceVersion, c.uid = machine.GetResourceVersion(), machine.GetUID()
 	}
 	return c
 }

@@ -56,7 +56,7 @@ func (p *pass) confirm(ctx context.Context, victims []scale.Victim) ([]scale.Vic
 	if set.GetResourceVersion() != p.set.GetResourceVersion() {
 		return nil, fmt.Errorf("%w: %s %s has changed", errStale, p.env.kinds.Set.GVK.Kind, p.state.Key)
 	}
-	live, _, err := p.liveMachines(ctx)
+	live, err := p.ownLive(ctx)
 	if err != nil {
 		return nil, err
 	}

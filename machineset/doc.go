@@ -20,8 +20,7 @@
 // functions (package scale), acts in thin ones, and writes the status in one request. Nothing is decided after an observation that
 // failed, and nothing on caches that are too old: the pass then waits for their events. Templates and preflight checks that could not
 // be read keep a set from creating only. Names are taken in the set's creation ledger, an annotation that is written on the
-// condition that nobody has changed the set, before anything is made under them. A set that was moved or restored with the ledger of
-// another one begins a new one.
+// condition that nobody has changed the set, before anything is made under them.
 //
 // Of a Machine, the bootstrap object is made first, then the infrastructure object, then the Machine itself, all under one name and
 // stamped with the set's UID and a slot. What goes wrong in between is resumed under the same names, after a second at first and after
@@ -30,6 +29,44 @@
 //
 // Before Machines are deleted, the API server itself is asked once whether the set still wants that, whether as many are there as the
 // cache says, and whether the same ones are marked to go first.
+//
+// # What the promise rests on
+//
+// A set makes no second machine, whoever leads it and however late its caches are, as long as the API server answers for what is
+// there. The ledger and the cache are what others can take away, so neither is enough:
+//
+//   - New slots are taken only in a ledger that nobody has changed since it was read, and what exists under the name of a slot is judged
+//     by its stamp. So two processes never make a Machine twice for one slot.
+//   - Before a process takes slots of a set for the first time, the API server itself is asked once for the metadata of all Machines in
+//     the namespace. It is asked again when the set has no ledger of its own, or an earlier one; when a Machine that was created or seen
+//     has vanished without a deletion that was seen or asked for; and, once for a ledger, when a cache that cannot say what it has seen, as
+//     one with Cache.DefaultNamespaces, shows nothing that is as young as what was created last.
+//   - A Machine that the API server names and the cache does not show keeps the set from creating. A cache that has yet to see what was
+//     created is waited for, for 30 s without a word. One that has seen it and does not show it leaves it out, and the condition ScalingUp
+//     says so with the reason [ReasonMachinesNotShown] and the name: the cache selects by labels, fields or namespaces that the Machine
+//     does not have, or a webhook takes its labels away.
+//
+// What was lost is written again: a set that has Machines and no ledger goes on behind all slots that can have been taken. Without any
+// Machine, and with a status that tells of none, a ledger that is lost leaves no trace: the set begins with the first slot again, and
+// names of Machines that are gone come back.
+//
+// # Restored and moved sets
+//
+// A backup may bring a set before its Machines. Such a set creates nothing until as many Machines as it wants are there, adopted or its
+// own, or until a person sets [RestoredAnnotation] to the set's UID; the condition ScalingUp has the reason
+// [ReasonMachinesNotRestored] and says what to set. That holds for a copy, too, whose annotations were copied. What tells it from a set
+// whose Machines were all deleted is the ledger:
+//
+//	ledger                     Machines   status.replicas   the set
+//	its own                    any        any               creates what is missing
+//	none, or another set's     some       any               creates what is missing, behind a gap of slots
+//	another set's              none       any               waits for its Machines
+//	none                       none       more than 0       waits for its Machines
+//	none                       none       0, or none        creates: it is new
+//
+// Another set's is a ledger with another UID that has taken slots, and Machines are those that the set controls by its present UID. A set
+// of another program, which keeps no ledger, is not known for a restored one when its status is not restored: restore such sets
+// paused.
 //
 // # In place
 //

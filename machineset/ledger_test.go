@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,22 +21,84 @@ import (
 )
 
 // Whoever moves a set to another API server, or restores it, brings its annotations along. Versions of the old server say nothing of
-// the new one's caches: waiting for them would last for ever, in silence.
-func TestASetThatWasMovedWithItsLedgerBeginsANewOne(t *testing.T) {
+// the new one's caches: waiting for them would last for ever, in silence. And the set may come before its Machines.
+func TestASetThatWasRestoredBeforeItsMachinesWaitsForThem(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	set := w.set("workers", 2)
-	set.SetAnnotations(map[string]string{
-		scale.LedgerAnnotation: `{"set":"of-the-old-cluster","next":9,"through":"999999999999","pending":[{"slot":8,"name":"old"}]}`,
-	})
-	w.create(set)
-	w.run(machineset.Options{})
-	w.has(set, 2)
-	ledger, err := scale.ParseLedger(w.get(set).GetAnnotations()[scale.LedgerAnnotation])
-	require.NoError(t, err)
-	require.Equal(t, set.GetUID(), ledger.Set)
-	w.scale(set, 1)
-	w.has(set, 1)
+	led := func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{
+			scale.LedgerAnnotation: `{"set":"of-the-old-cluster","next":9,"through":"999999999999","pending":[{"slot":8,"name":"old"}]}`,
+		})
+	}
+	said := func(w *world, set *unstructured.Unstructured) {
+		w.change(set, func(u *unstructured.Unstructured) {
+			u.SetAnnotations(withKey(u.GetAnnotations(), machineset.RestoredAnnotation, string(set.GetUID())))
+		})
+	}
+	machine := func(w *world, name string, owners ...metav1.OwnerReference) {
+		m := object(w.kinds.Machine.GVK, name)
+		m.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
+		m.Object["spec"] = map[string]any{"clusterName": "demo"}
+		m.SetOwnerReferences(owners)
+		w.create(m)
+	}
+	for name, tc := range map[string]struct {
+		options machineset.Options
+		end     func(w *world, set *unstructured.Unstructured)
+		made    int
+	}{
+		"until all are there": {end: func(w *world, _ *unstructured.Unstructured) { machine(w, "c") }},
+		"until they come as those of the set of before": {end: func(w *world, _ *unstructured.Unstructured) {
+			machine(w, "c", metav1.OwnerReference{
+				APIVersion: w.kinds.Set.GVK.GroupVersion().String(), Kind: "MachineSet", Name: "workers", UID: "of-the-old-cluster", Controller: new(true),
+			})
+		}},
+		"until a person says so": {end: said, made: 1},
+		"until no more are wanted": {end: func(w *world, set *unstructured.Unstructured) {
+			w.scale(set, 2)
+			w.conditionSays(set, machineset.ConditionScalingUp, "")
+			w.eventually("end the wait", func() string {
+				if strings.Contains(w.get(set).GetAnnotations()[scale.LedgerAnnotation], "restoring") {
+					return w.describe(set)
+				}
+				return ""
+			})
+			w.scale(set, 3)
+		}, made: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldWith(t, fake0(), fake.Loops{}) // no garbage collector
+			set := w.set("workers", 3, led)
+			w.create(set)
+			stop := w.run(tc.options)
+			c := w.conditionSays(set, machineset.ConditionScalingUp, "0 of 3 are there")
+			require.Equal(t, machineset.ReasonMachinesNotRestored, c.Reason)
+			require.Contains(t, c.Message, machineset.RestoredAnnotation+" to "+string(set.GetUID()))
+			require.Empty(t, w.machines())
+			machine(w, "a")
+			w.conditionSays(set, machineset.ConditionScalingUp, "1 of 3 are there")
+			stop()
+			w.run(tc.options) // another process knows as much
+			machine(w, "b")
+			w.conditionSays(set, machineset.ConditionScalingUp, "2 of 3 are there")
+			tc.end(w, set)
+			w.eventually("have three Machines", func() string {
+				if c := w.condition(set, machineset.ConditionScalingUp); c.Status != metav1.ConditionFalse || len(w.machines()) != 3 {
+					return w.describe(set)
+				}
+				return ""
+			})
+			for _, name := range []string{"a", "b"} {
+				m := w.get(object(w.kinds.Machine.GVK, name))
+				require.NotNil(t, m)
+				require.Nil(t, m.GetDeletionTimestamp(), name)
+			}
+			require.Len(t, w.list(infraGVK()), tc.made, "what was restored is not made again")
+			ledger, err := scale.ParseLedger(w.get(set).GetAnnotations()[scale.LedgerAnnotation])
+			require.NoError(t, err)
+			require.Equal(t, set.GetUID(), ledger.Set)
+		})
+	}
 }
 
 func TestASetWhoseLedgerWasPutBackGoesOnBehindAllItsSlots(t *testing.T) {

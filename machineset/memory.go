@@ -1,6 +1,7 @@
 package machineset
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +24,16 @@ type recollection struct {
 	set types.UID
 	// asked are the Machines whose deletion was asked for and whose deletion the cache has yet to show.
 	asked map[types.UID]bool
+	// shown are the Machines that the cache has to show until it shows their deletion. trusted: it shows all Machines of the set, the API
+	// server has said so, and since then none has been missing. through: the Through of the ledger for which it was asked last.
+	shown   map[types.UID]bool
+	trusted bool
+	through string
+	// missing is since when Machines have been missing in the cache, and leftOut what a person was told about it, until the API server is
+	// asked again.
+	missing time.Time
+	leftOut string
+	askedAt time.Time
 	// members are the Machines as they were read last, so that one that did not change is not read again.
 	members map[types.UID]*known
 	// statusAt is when the status was written last.
@@ -44,8 +55,11 @@ type leftParts struct {
 	kinds []schema.GroupVersionKind
 }
 
-// remember keeps which parts of a slot are there without a Machine, those of earlier attempts too.
+// remember keeps that a Machine was made, or which parts of a slot are there without one, those of earlier attempts too.
 func (r *recollection) remember(c creation) {
+	if c.uid != "" {
+		r.shown[c.uid] = true
+	}
 	if c.err == nil && !c.burnt {
 		delete(r.left, c.entry.Slot)
 		return
@@ -117,7 +131,7 @@ func (m *memory) of(key types.NamespacedName, set types.UID) *recollection {
 	defer m.mu.Unlock()
 	found := m.sets[key]
 	if found == nil || found.set != set {
-		found = &recollection{set: set, asked: map[types.UID]bool{}, members: map[types.UID]*known{}}
+		found = &recollection{set: set, asked: map[types.UID]bool{}, members: map[types.UID]*known{}, shown: map[types.UID]bool{}}
 		m.sets[key] = found
 	}
 	return found
@@ -129,11 +143,17 @@ func (m *memory) forget(key types.NamespacedName) {
 	delete(m.sets, key)
 }
 
-// keep forgets Machines that are not among those observed, and deletions that can be seen.
+// keep forgets Machines that are not among those observed, and deletions that can be seen. A Machine that is missing before its deletion
+// was seen or asked for takes the trust in the cache away.
 func (r *recollection) keep(observed []*member) {
 	there := make(map[types.UID]bool, len(observed))
 	for _, m := range observed {
 		there[m.state.UID] = m.state.Deleting.IsZero()
+	}
+	for uid := range r.shown {
+		if _, found := there[uid]; !found && !r.asked[uid] {
+			r.trusted = false
+		}
 	}
 	for uid := range r.members {
 		if _, found := there[uid]; !found {
@@ -145,4 +165,26 @@ func (r *recollection) keep(observed []*member) {
 			delete(r.asked, uid)
 		}
 	}
+	maps.DeleteFunc(there, func(_ types.UID, alive bool) bool { return !alive })
+	r.shown = there
+}
+
+// shows remembers that the API server has named no Machine that the cache did not show, for a ledger.
+func (r *recollection) shows(through string) {
+	r.trusted, r.through, r.missing = true, through, time.Time{}
+}
+
+// caughtUp remembers that the cache has seen what was created.
+func (r *recollection) caughtUp() {
+	if r.trusted {
+		r.missing = time.Time{}
+	}
+}
+
+// missingFor returns for how long Machines have been missing in the cache, and remembers since when.
+func (r *recollection) missingFor(now time.Time) time.Duration {
+	if r.missing.IsZero() || now.Before(r.missing) {
+		r.missing = now
+	}
+	return now.Sub(r.missing)
 }

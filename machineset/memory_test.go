@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -46,4 +48,36 @@ func TestPartsOfEarlierAttemptsAreRemembered(t *testing.T) {
 	require.Equal(t, map[int64]leftParts{3: {entry.Name, []schema.GroupVersionKind{bootstrap, infra}}}, r.left)
 	r.remember(creation{entry: entry, resourceVersion: "1", parts: []schema.GroupVersionKind{bootstrap, infra}})
 	require.Empty(t, r.left, "a Machine stands for them")
+}
+
+func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
+	t.Parallel()
+	alive := func(uid types.UID) *member {
+		return &member{state: &contract.MachineState{Metadata: contract.Metadata{UID: uid}}}
+	}
+	going := alive("a")
+	going.state.Deleting = time.Unix(1, 0)
+	for name, tc := range map[string]struct {
+		then func(*recollection)
+		next []*member
+		want bool
+	}{
+		"all are there":                 {next: []*member{alive("a"), alive("b")}, want: true},
+		"one is missing":                {next: []*member{alive("b")}},
+		"one was made and is missing":   {then: func(r *recollection) { r.remember(creation{uid: "c"}) }, next: []*member{alive("a"), alive("b")}},
+		"one was made":                  {then: func(r *recollection) { r.remember(creation{uid: "c"}) }, next: []*member{alive("a"), alive("b"), alive("c")}, want: true},
+		"one went whose deletion was":   {then: func(r *recollection) { r.keep([]*member{going, alive("b")}) }, next: []*member{alive("b")}, want: true},
+		"one went that was to go":       {then: func(r *recollection) { r.asked["a"] = true }, next: []*member{alive("b")}, want: true},
+		"one is missing that was to go": {then: func(r *recollection) { r.asked["a"] = true }, next: []*member{alive("a")}},
+	} {
+		r := newMemory().of(types.NamespacedName{}, "set")
+		r.keep([]*member{alive("a"), alive("b")})
+		require.False(t, r.trusted, name)
+		r.shows("7")
+		if tc.then != nil {
+			tc.then(r)
+		}
+		r.keep(tc.next)
+		require.Equal(t, tc.want, r.trusted, name)
+	}
 }

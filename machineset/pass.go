@@ -27,10 +27,14 @@ type pass struct {
 
 	selector labels.Selector
 	cluster  external.ClusterView
-	// observed are the Machines of the set; counted says that they were read, from a cache that has seen everything up to seen.
+	// candidates are the Machines that the set controls or may come to control, from a cache that has seen everything up to seen; empty
+	// when it cannot say. unsure: whether it shows all of them is not known.
+	candidates []*member
+	seen       string
+	unsure     bool
+	// observed are the Machines of the set; counted says that they were read.
 	observed  []*member
 	counted   bool
-	seen      string
 	templates templates
 	holds     []scale.Hold
 	decision  scale.Decision

@@ -1,6 +1,7 @@
 package machineset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +25,9 @@ type statusFacts struct {
 	// Missing are the kinds of the templates that do not exist, bootstrap before infrastructure; Blocked is what else keeps the set
 	// from creating.
 	Missing, Blocked []string
-	Now              time.Time
+	// Cause is the reason of a hold that Cluster API does not know, empty without one.
+	Cause string
+	Now   time.Time
 }
 
 // counters are the numbers of a status.
@@ -131,7 +134,7 @@ func (f statusFacts) scalingUp() metav1.Condition {
 	if len(blocked) > 0 {
 		message += " is blocked because:\n* " + strings.Join(blocked, "\n* ")
 	}
-	return condition(ConditionScalingUp, metav1.ConditionTrue, ReasonScalingUp, message)
+	return condition(ConditionScalingUp, metav1.ConditionTrue, cmp.Or(f.Cause, ReasonScalingUp), message)
 }
 
 func (f statusFacts) scalingDown(stale string) metav1.Condition {

@@ -69,6 +69,11 @@ func (p *pass) statusUpdate(failed bool) contract.MachineSetUpdate {
 		facts.Selector = p.selector.String()
 	}
 	facts.Missing, facts.Blocked = p.missing()
+	for _, reason := range []string{ReasonMachinesNotShown, ReasonMachinesNotRestored} {
+		if p.held(reason) {
+			facts.Cause = reason
+		}
+	}
 	if facts.Unobserved && !failed {
 		return u
 	}

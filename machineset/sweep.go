@@ -28,7 +28,10 @@ const sweepLimit = 30 * time.Second
 // while the ledger, which says what is taken, cannot be read.
 func (p *pass) sweep(ctx context.Context, ledger scale.Ledger) error {
 	mem := p.mem()
-	if (mem.swept && p.decision.Abandon == 0) || (p.ledgerUnreadable() && p.state.Deleting.IsZero()) {
+	if _, known := p.state.Annotations[scale.LedgerAnnotation]; !known && p.state.Deleting.IsZero() {
+		return nil // what is taken may be in a ledger that was not read
+	}
+	if (mem.swept && p.decision.Abandon == 0) || (p.held(ReasonLedgerUnreadable) && p.state.Deleting.IsZero()) {
 		return nil
 	}
 	mem.swept = false // until all was looked at: what is given up leaves the ledger before

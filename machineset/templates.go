@@ -70,10 +70,6 @@ func (p *pass) template(ctx context.Context, ref contract.Ref) (external.Object,
 	return found, nil
 }
 
-func (p *pass) hold(reason, message string) {
-	p.holds = append(p.holds, scale.Hold{Reason: reason, Message: message})
-}
-
 // ownTemplate has the Cluster own a template, so that it goes, and moves, with the Cluster. Rule: Cluster API's
 // reconcileExternalTemplateReference.
 func (p *pass) ownTemplate(ctx context.Context, found external.Object) error {

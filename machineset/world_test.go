@@ -121,7 +121,13 @@ func (w *world) start(mgr ctrl.Manager) (stop func()) {
 // run starts the reconciler under test.
 func (w *world) run(options machineset.Options) (stop func()) {
 	w.t.Helper()
-	mgr := w.manager(userAgent)
+	return w.runWith(ctrl.Options{}, options)
+}
+
+// runWith starts it in a manager of these options.
+func (w *world) runWith(manager ctrl.Options, options machineset.Options) (stop func()) {
+	w.t.Helper()
+	mgr := w.managerWith(userAgent, manager)
 	if options.StatusDelay == 0 {
 		options.StatusDelay = 50 * time.Millisecond
 	}

@@ -11,8 +11,9 @@
 // the same names, and [JudgeMachine] tells an object of one's own from somebody else's. An entry leaves the ledger when its
 // Machine was observed ([Ledger.Settle]), and what was observed counts only from a cache that has seen at least
 // [Ledger.Through]. Slots and names are never used again. A later pass that finds reserved slots says so first ([Ledger.Resume]),
-// because a write with the resource version is what tells an old read from a new one. A ledger names its set ([Ledger.IsOf]): what
-// was moved, restored or copied with it starts anew.
+// because a write with the resource version is what tells an old read from a new one. A ledger names its set ([Ledger.IsOf]). One that
+// others have taken away or put back is no longer enough: [Recover] says what becomes of the set, and [Compare] what the API server
+// itself says of the Machines that a cache does not show.
 //
 // # Guarantees
 //

@@ -32,6 +32,8 @@ type Ledger struct {
 	Through string `json:"through,omitempty"`
 	// Resumed counts how often a later pass went on with slots that an earlier one had taken.
 	Resumed int64 `json:"resumed,omitempty"`
+	// Restoring: the set was restored from a backup, or moved, and its Machines are waited for: nothing is created (see RestoreIsOver).
+	Restoring bool `json:"restoring,omitempty"`
 	// Pending are the slots that were taken and whose Machines nobody has seen, in order.
 	Pending []Entry `json:"pending,omitempty"`
 }

@@ -1,0 +1,252 @@
+package machineset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// RestoredAnnotation of a set that waits for its Machines since it was restored from a backup, with the set's UID as the value, says that
+// no more of them come: the set creates what is missing. It means nothing to any other set, also when it is restored with one.
+const RestoredAnnotation = "machinist.dev/restored"
+
+// Reasons of holds that Cluster API does not know. They are those of the condition ScalingUp too.
+const (
+	// ReasonLedgerUnreadable: the ledger cannot be read.
+	ReasonLedgerUnreadable = "LedgerUnreadable"
+	// ReasonMachinesNotShown: the API server has Machines of the set that the cache does not show.
+	ReasonMachinesNotShown = "MachinesNotShown"
+	// ReasonMachinesNotRestored: the set was led before, and its Machines are not there.
+	ReasonMachinesNotRestored = "MachinesNotRestored"
+)
+
+// askAgain is when the API server is asked again for Machines that the cache leaves out. A person has to change something.
+const askAgain = time.Minute
+
+// readLedger reads the ledger. When the caches are too old to decide on, the pass waits.
+func (p *pass) readLedger(ctx context.Context) (scale.Ledger, error) {
+	highest, facts := int64(0), scale.RecoveryFacts{Had: p.state.ObservedReplicas.Or(0) > 0}
+	machines := make([]scale.Machine, 0, len(p.candidates))
+	for _, m := range p.candidates {
+		machines = append(machines, scale.Of(m.state, p.state.UID))
+		highest = max(highest, machines[len(machines)-1].Slot)
+		if owner := controllerOf(m.state.OwnerReferences); owner != nil && owner.UID == p.state.UID {
+			facts.Own++
+		}
+	}
+	text, found := p.state.Annotations[scale.LedgerAnnotation]
+	ledger, err := scale.ParseLedger(text)
+	switch {
+	case found && err != nil:
+		p.hold(ReasonLedgerUnreadable, fmt.Sprintf("annotation %s: %v: correct it, or remove it", scale.LedgerAnnotation, err))
+		return scale.Rebuilt(p.state.UID, highest), nil
+	case !found || !ledger.IsOf(p.state.UID):
+		facts.Foreign = found && ledger.Next > 1
+		return p.recoverLedger(ctx, facts, highest)
+	case ledger.Behind(machines):
+		return p.recoverLedger(ctx, scale.RecoveryFacts{Own: len(machines)}, highest)
+	}
+	p.covers(ledger)
+	return ledger, nil
+}
+
+// covers has the pass wait for a cache that has yet to see what was created. One that cannot say what it has seen has seen at least its
+// youngest Machine; where that does not tell, and when the wait lasts, the API server is asked before anything is created, once for a
+// ledger.
+func (p *pass) covers(ledger scale.Ledger) {
+	exact := p.seen != ""
+	if !exact {
+		p.seen = p.youngest()
+	}
+	covers, err := ledger.Covers(p.seen)
+	switch {
+	case err == nil && covers:
+		p.mem().caughtUp()
+	case err == nil && exact && p.mem().missingFor(p.now) < scale.CacheLimit:
+		p.wait()
+	default:
+		p.unsure = exact || p.mem().through != ledger.Through
+	}
+}
+
+// youngest is the latest resource version among the candidates.
+func (p *pass) youngest() string {
+	latest := ""
+	for _, m := range p.candidates {
+		version := m.obj.GetResourceVersion()
+		if order, err := resourceversion.CompareResourceVersion(version, latest); err != nil || order > 0 {
+			latest = version
+		}
+	}
+	return latest
+}
+
+// recoverLedger is the ledger of a set without a usable one of its own. What was lost is written again before anything is decided: that
+// fails when the read of the set is old. Somebody may have taken the annotation away, or put an earlier one back, say with a manifest.
+func (p *pass) recoverLedger(ctx context.Context, facts scale.RecoveryFacts, highest int64) (scale.Ledger, error) {
+	recovery, ledger := scale.Recover(facts), scale.Rebuilt(p.state.UID, highest)
+	if recovery == scale.Begin || !p.state.Deleting.IsZero() {
+		p.unsure = true
+		if highest == 0 {
+			ledger = scale.NewLedger()
+		}
+		return ledger, nil
+	}
+	live, err := p.liveSet(ctx)
+	if err != nil {
+		return scale.Ledger{}, err
+	}
+	text, found := p.state.Annotations[scale.LedgerAnnotation]
+	if now, there := live.GetAnnotations()[scale.LedgerAnnotation]; there != found || now != text {
+		p.wait()
+		return scale.Ledger{}, nil
+	}
+	p.unsure = true
+	if shows, err := p.cacheShowsAll(ctx, ""); err != nil || !shows {
+		return ledger, err
+	}
+	p.unsure, ledger.Restoring = false, recovery == scale.Restore
+	return ledger, p.writeLedger(ctx, scale.Ledger{}, ledger)
+}
+
+// cacheShowsAll asks the API server itself, before something is created, whether it has Machines of the set, or for it to adopt, that the
+// cache does not show: a cache may be behind, or leave them out. It is asked once, and again when one is missing. Otherwise the pass
+// waits, or the set is held.
+func (p *pass) cacheShowsAll(ctx context.Context, through string) (bool, error) {
+	mem := p.mem()
+	if mem.trusted && !p.unsure {
+		return true, nil
+	}
+	if mem.leftOut != "" && p.now.Before(mem.askedAt.Add(askAgain)) && !p.now.Before(mem.askedAt) {
+		p.leftOut(mem.leftOut)
+		return false, nil
+	}
+	mem.leftOut = ""
+	facts := scale.CacheFacts{Seen: p.seen, Shown: make(map[string]types.UID, len(p.candidates))}
+	for _, m := range p.candidates {
+		facts.Shown[m.state.Key.Name] = m.state.UID
+	}
+	err := p.liveMachines(ctx, func(m *metav1.PartialObjectMetadata) {
+		if p.concerns(m) {
+			facts.Live = append(facts.Live, scale.Live{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion})
+		}
+	})
+	if err != nil {
+		return false, err
+	}
+	verdict, missing := scale.Compare(facts)
+	if verdict != scale.ShowsAll {
+		facts.Since = mem.missingFor(p.now)
+		mem.trusted = false
+		verdict, missing = scale.Compare(facts)
+	}
+	switch verdict {
+	case scale.ShowsAll:
+		mem.shows(through)
+		return true, nil
+	case scale.LeavesOut:
+		mem.leftOut, mem.askedAt = missing[0], p.now
+		p.leftOut(missing[0])
+	case scale.Behind:
+		p.wait()
+	}
+	return false, nil
+}
+
+// leftOut holds a set of which the cache leaves a Machine out.
+func (p *pass) leftOut(name string) {
+	kind := p.env.kinds.Machine.GVK.Kind
+	p.hold(ReasonMachinesNotShown, fmt.Sprintf("%s %s exists, and the cache does not show it: have the cache of %s objects select it (labels, fields, "+
+		"namespaces), or look for a webhook that takes its labels away", kind, name, kind))
+	p.requeue(askAgain)
+}
+
+// concerns reports whether a Machine is one of those that listCandidates lists.
+func (p *pass) concerns(m *metav1.PartialObjectMetadata) bool {
+	owner, set := metav1.GetControllerOfNoCopy(m), p.env.kinds.Set.GVK
+	if owner != nil && owner.UID == p.state.UID {
+		return true
+	}
+	named := owner != nil && owner.Name == p.state.Key.Name && owner.Kind == set.Kind && groupOf(owner.APIVersion) == set.Group
+	return (owner == nil || named) && p.selector.Matches(labels.Set(m.Labels))
+}
+
+// listLimit is how many Machines the API server is asked for at a time.
+const listLimit = 500
+
+// liveMachines hands over the metadata of all Machines in the namespace of the set as the API server itself knows them.
+func (p *pass) liveMachines(ctx context.Context, each func(*metav1.PartialObjectMetadata)) error {
+	list, gvk := &metav1.PartialObjectMetadataList{}, p.env.kinds.Machine.GVK
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	for {
+		err := p.env.ports.APIReader.List(ctx, list, client.InNamespace(p.state.Key.Namespace), client.Limit(listLimit), client.Continue(list.Continue))
+		if err != nil {
+			return fmt.Errorf("list %s objects: %w", gvk.Kind, err)
+		}
+		for i := range list.Items {
+			each(&list.Items[i])
+		}
+		if list.Continue == "" {
+			return nil
+		}
+		rest := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{Continue: list.Continue}}
+		rest.SetGroupVersionKind(list.GroupVersionKind())
+		list = rest
+	}
+}
+
+// ownLive are the Machines that the set controls as the API server itself knows them, by name.
+func (p *pass) ownLive(ctx context.Context) (map[string]metav1.PartialObjectMetadata, error) {
+	own := map[string]metav1.PartialObjectMetadata{}
+	err := p.liveMachines(ctx, func(m *metav1.PartialObjectMetadata) {
+		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && owner.UID == p.state.UID {
+			own[m.Name] = *m
+		}
+	})
+	return own, err
+}
+
+// restoring holds a set that waits for its Machines since it was restored, and returns the ledger to go on with.
+func (p *pass) restoring(ledger scale.Ledger) scale.Ledger {
+	desired, known := p.state.Replicas.Get()
+	if !ledger.Restoring || !known || !p.state.Deleting.IsZero() {
+		return ledger
+	}
+	said := p.state.Annotations[RestoredAnnotation] == string(p.state.UID)
+	if ledger.RestoreIsOver(len(p.observed), int(desired), said) {
+		ledger.Restoring = false
+		return ledger
+	}
+	p.hold(ReasonMachinesNotRestored, fmt.Sprintf("%s was restored, moved or copied with its Machines yet to come: %d of %d are there; "+
+		"if no more of them come, set annotation %s to %s", p.env.kinds.Set.GVK.Kind, len(p.observed), desired, RestoredAnnotation, p.state.UID))
+	return ledger
+}
+
+// writeLedger writes the ledger on the condition that the set is still the one that was read. Nothing is decided on a set that
+// somebody has changed meanwhile.
+func (p *pass) writeLedger(ctx context.Context, have, want scale.Ledger) error {
+	if have.String() == want.String() || p.held(ReasonLedgerUnreadable) {
+		return nil
+	}
+	var u contract.MachineSetUpdate
+	u.Annotations = map[string]contract.Change[string]{scale.LedgerAnnotation: contract.SetTo(want.String())}
+	return p.writeMain(ctx, u)
+}
+
+func (p *pass) held(reason string) bool {
+	return slices.ContainsFunc(p.holds, func(h scale.Hold) bool { return h.Reason == reason })
+}
+
+func (p *pass) hold(reason, message string) {
+	p.holds = append(p.holds, scale.Hold{Reason: reason, Message: message})
+}

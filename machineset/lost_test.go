@@ -1,0 +1,244 @@
+package machineset_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+func stripLedger(u *unstructured.Unstructured) {
+	annotations := u.GetAnnotations()
+	delete(annotations, scale.LedgerAnnotation)
+	u.SetAnnotations(annotations)
+}
+
+// A replace, or a GitOps tool, takes annotations away that its manifest does not have, and the cache has yet to show what was created.
+func TestALedgerThatIsLostWhileTheCacheIsBehindCostsNoSecondMachine(t *testing.T) {
+	t.Parallel()
+	for shown := range 4 { // how many of the three Machines the cache shows
+		for name, lose := range map[string]func(*unstructured.Unstructured){
+			"it is taken away": stripLedger,
+			"an earlier one is put back": func(u *unstructured.Unstructured) {
+				u.SetAnnotations(map[string]string{scale.LedgerAnnotation: `{"next":1}`})
+			},
+			"everything is taken from it": func(u *unstructured.Unstructured) { u.SetAnnotations(nil); u.SetFinalizers(nil) },
+		} {
+			t.Run(fmt.Sprint(name, " and the cache shows ", shown), func(t *testing.T) {
+				t.Parallel()
+				w := newWorldWith(t, fake0(), fake.Loops{})
+				set := w.set("workers", 3)
+				w.create(set)
+				h := &history{store: w.client, kinds: map[string][]snapshot{}}
+				h.note(t.Context(), w.tracked()...)
+				h.kinds[w.kinds.Machine.GVK.Kind] = []snapshot{{version: set.GetResourceVersion()}}
+				clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+				never := func() bool { return false }
+				first, next := newLeader(w, h, clock, nil, never), newLeader(w, h, clock, nil, never)
+				key := client.ObjectKeyFromObject(set)
+				for range 10 {
+					first.catchUpWholly()
+					first.pass(key)
+				}
+				require.Len(t, w.machines(), 3)
+				w.change(set, lose)
+				h.note(t.Context(), w.tracked()...)
+				for _, l := range []*leader{next, first} {
+					for range 5 {
+						clock.SetTime(clock.Now().Add(time.Second))
+						l.catchUpWholly()
+						l.cache.at[w.kinds.Machine.GVK.Kind] = shown
+						l.pass(key)
+					}
+					require.Len(t, w.machines(), 3, w.describe(set))
+				}
+				w.scale(set, 4)
+				h.note(t.Context(), w.tracked()...)
+				for range 5 {
+					clock.SetTime(clock.Now().Add(time.Minute))
+					next.catchUpWholly()
+					next.pass(key)
+				}
+				require.Len(t, w.machines(), 4, w.describe(set))
+				w.oneForEachSlot()
+			})
+		}
+	}
+}
+
+// Whoever narrows the cache of Machines by labels that a set's own Machines do not have would see none of them, however many it makes.
+func TestASetWhoseOwnMachinesTheCacheLeavesOutHoldsAndSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, everywhere := range map[string]bool{"of all namespaces": true, "of some namespaces": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fake0()).live()
+			narrow := cache.Options{ByObject: map[client.Object]cache.ByObject{
+				object(w.kinds.Machine.GVK, ""): {Label: labels.SelectorFromSet(labels.Set{"team": "ours"})},
+			}}
+			if !everywhere {
+				narrow.DefaultNamespaces = map[string]cache.Config{"default": {}}
+			}
+			clock := clocktesting.NewFakePassiveClock(time.Now())
+			w.runWith(ctrl.Options{Cache: narrow}, machineset.Options{Clock: clock, StatusDelay: -1})
+			set := w.set("workers", 2)
+			w.create(set)
+			w.eventually("hold", func() string {
+				clock.SetTime(clock.Now().Add(time.Second))
+				if c := w.condition(set, machineset.ConditionScalingUp); c.Reason != machineset.ReasonMachinesNotShown {
+					return fmt.Sprintf("%s: %s: %s", c.Reason, c.Message, w.describe(set))
+				}
+				return ""
+			})
+			machines := w.machines()
+			require.Len(t, machines, 2)
+			c := w.condition(set, machineset.ConditionScalingUp)
+			require.Contains(t, c.Message, min(machines[0].GetName(), machines[1].GetName()))
+			require.Contains(t, c.Message, "label")
+			for n := range int64(3) { // more events, and time
+				clock.SetTime(clock.Now().Add(time.Hour))
+				w.scale(set, 3+n)
+				w.conditionSays(set, machineset.ConditionScalingUp, fmt.Sprintf("from 0 to %d replicas", 3+n))
+			}
+			require.Len(t, w.machines(), 2)
+		})
+	}
+}
+
+// Nothing tells a Machine that was deleted to the end from one that the cache leaves out, but the API server.
+func TestASetWhoseMachinesWereAllDeletedMakesOthersWhoeverLeadsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	stop := w.run(machineset.Options{})
+	set := w.set("workers", 2)
+	w.create(set)
+	w.has(set, 2)
+	for range 2 {
+		stop()
+		for _, m := range w.machines() {
+			require.NoError(t, w.client.Delete(t.Context(), &m))
+		}
+		w.eventually("no Machine", func() string { return left(len(w.machines())) })
+		stop = w.run(machineset.Options{})
+		w.has(set, 2)
+	}
+	for _, m := range w.machines() {
+		require.NoError(t, w.client.Delete(t.Context(), &m))
+	}
+	w.eventually("others", func() string { return left(len(w.machines()) - 2) })
+	w.has(set, 2)
+}
+
+func left(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n, " too many")
+}
+
+// lists is how often the process under test has listed Machines, its informers' lists included.
+func (w *world) lists() int {
+	return w.store.CountRequests(func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.Verb == "list" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
+	})
+}
+
+// modes are the caches that a manager may have.
+func modes() map[string]cache.Options {
+	return map[string]cache.Options{
+		"all namespaces":  {},
+		"some namespaces": {DefaultNamespaces: map[string]cache.Config{"default": {}, "other": {}}},
+	}
+}
+
+func TestASetLivesInEveryModeOfTheCache(t *testing.T) {
+	t.Parallel()
+	for name, mode := range modes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fake.Options{CacheLag: 50 * time.Millisecond}).live()
+			stop := w.runWith(ctrl.Options{Cache: mode}, machineset.Options{})
+			set := w.set("workers", 3)
+			w.create(set)
+			w.has(set, 3)
+			w.scale(set, 5)
+			w.has(set, 5)
+			w.change(set, stripLedger)
+			w.scale(set, 6)
+			w.has(set, 6)
+			w.scale(set, 2)
+			w.has(set, 2)
+			machine := w.machines()[0]
+			require.NoError(t, w.client.Delete(t.Context(), &machine))
+			w.eventually("be replaced", func() string {
+				if w.get(&machine) != nil {
+					return "it is still there"
+				}
+				return ""
+			})
+			w.has(set, 2)
+			stop()
+			w.runWith(ctrl.Options{Cache: mode}, machineset.Options{})
+			w.scale(set, 3)
+			w.has(set, 3)
+			w.oneForEachSlot()
+			require.NoError(t, w.client.Delete(t.Context(), set))
+			w.has(set, 0)
+		})
+	}
+}
+
+// What the API server has once said need not be asked again: it costs a list of all Machines of a namespace.
+func TestEventsOfMachinesCostNoListInAnyModeOfTheCache(t *testing.T) {
+	t.Parallel()
+	for name, mode := range modes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fake0()).live()
+			w.runWith(ctrl.Options{Cache: mode}, machineset.Options{StatusDelay: -1})
+			set := w.set("workers", 3)
+			w.create(set)
+			w.has(set, 3)
+			machines := w.machines()
+			youngest := machines[0]
+			for _, m := range machines {
+				if len(m.GetResourceVersion()) > len(youngest.GetResourceVersion()) || m.GetResourceVersion() > youngest.GetResourceVersion() {
+					youngest = m
+				}
+			}
+			w.change(&youngest, func(u *unstructured.Unstructured) {
+				u.SetAnnotations(withKey(u.GetAnnotations(), scale.DeleteAnnotation, "x"))
+			})
+			w.scale(set, 2) // the youngest goes: nothing that is left tells that the cache has seen it
+			w.has(set, 2)
+			machine := w.machines()[0]
+			before := w.lists()
+			for n := range 20 {
+				w.change(&machine, func(u *unstructured.Unstructured) { u.SetLabels(withKey(u.GetLabels(), "tier", fmt.Sprint("t", n))) })
+				w.eventually("the set to give the label back", func() string {
+					if got := w.get(&machine).GetLabels()["tier"]; got != "a" {
+						return got
+					}
+					return ""
+				})
+			}
+			require.Equal(t, before, w.lists())
+		})
+	}
+}
+
+func withKey(have map[string]string, key, value string) map[string]string {
+	have[key] = value
+	return have
+}
