@@ -53,17 +53,49 @@ func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
 		}), CareDrainAndDelete, "the control plane is managed elsewhere"},
 		"its members are not counted": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Opt[int]{} }),
 			CareUnknown, "the Machines of the control plane could not be counted yet"},
+		"nobody counts its members": {with(func(v *external.ClusterView) {
+			v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = contract.Opt[int]{}, true
+		}), CareDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"},
+		"nobody counts its members, and its object is there": {with(func(v *external.ClusterView) {
+			v.ControlPlane, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = plane, contract.Opt[int]{}, true
+		}), CareDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"},
+		"nobody counts its members, and it goes": {with(func(v *external.ClusterView) {
+			v.ControlPlane, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = leaving(plane), contract.Opt[int]{}, true
+		}), CareNone, "the control plane is being deleted"},
+		"nobody counts its members, and the Cluster goes": {with(func(v *external.ClusterView) {
+			v.State.Deleting, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = at, contract.Opt[int]{}, true
+		}), CareNone, "the Cluster is being deleted"},
 		"the last member goes": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }), CareNone, "no control plane members"},
 		"there is no member, and no object of a control plane": {with(func(v *external.ClusterView) {
 			v.ControlPlane, v.ActiveControlPlaneMachines = external.Object{Presence: external.Absent}, contract.Some(0)
 		}), CareNone, "no control plane members"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, says := DefaultNodeCare(tc.facts)
-			if got != tc.want || says != tc.says {
-				t.Errorf("want %s (%s), got %s (%s)", tc.want, tc.says, got, says)
+			got, reason := DefaultNodeCare(tc.facts)
+			if says := tc.facts.words(reason); got != tc.want || says != tc.says {
+				t.Errorf("want %s (%s), got %s (%s)", tc.want, tc.says, got, reason)
 			}
 		})
+	}
+}
+
+func TestNoMachinesOfAControlPlaneAreNoneOnlyWhereTheyCouldBeSeen(t *testing.T) {
+	const capi, own = "cluster.x-k8s.io", "example.com"
+	for name, tc := range map[string]struct {
+		members members
+		want    bool
+	}{
+		"the Cluster's own kind":                    {members{Own: capi, Cluster: capi, Indexed: true}, true},
+		"the Cluster's own kind, and some":          {members{Own: capi, Cluster: capi, Indexed: true, Seen: 3, Active: 2}, true},
+		"another kind":                              {members{Own: own, Cluster: capi, Indexed: true}, false},
+		"another kind, which the control plane has": {members{Own: own, Cluster: capi, Indexed: true, Seen: 1}, true},
+		"nobody says what a Cluster is":             {members{Own: own, Indexed: true}, false},
+		"no group, and nobody says":                 {members{Indexed: true}, false},
+		"no index":                                  {members{Own: capi, Cluster: capi}, false},
+	} {
+		if got := tc.members.counted(); got != tc.want {
+			t.Errorf("%s: counted: want %v, got %v", name, tc.want, got)
+		}
 	}
 }
 
@@ -100,7 +132,7 @@ func TestANodeThatNobodyCouldLookForMayExist(t *testing.T) {
 
 func TestAPolicyAndAStepDecideInPlaceOfTheDefault(t *testing.T) {
 	var asked []NodeCareFacts
-	policy := Policy{NodeCare: func(f NodeCareFacts) (NodeCare, string) {
+	policy := Policy{NodeCare: func(f NodeCareFacts) (NodeCare, CareReason) {
 		asked = append(asked, f)
 		return CareUnknown, "ask me later"
 	}}

@@ -3,15 +3,18 @@ package machine_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -167,4 +170,49 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 			t.Errorf("%s: the Node is left: %v", name, left)
 		}
 	}
+}
+
+// isDrainedBeforeItGoes deletes a Machine that a pre-terminate hook holds, and looks at its Node.
+func (w *world) isDrainedBeforeItGoes(m *unstructured.Unstructured) {
+	w.t.Helper()
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.annotate(m, map[string]any{contract.PreTerminateHook + "/look": ""})
+	require.NoError(w.t, w.client.Delete(w.t.Context(), m))
+	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	require.True(w.t, w.node(m.GetName()).Spec.Unschedulable, "its Node was drained")
+	w.annotate(m, map[string]any{contract.PreTerminateHook + "/look": nil})
+	w.goes(m)
+	require.Nil(w.t, w.node(m.GetName()))
+}
+
+func TestAWorkerOfAnEmbeddersKindIsDrainedInAClusterOfClusterAPI(t *testing.T) {
+	t.Parallel()
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "edge.example.com", Version: "v1", Kind: "EdgeMachine"}, contract.MachineV1Beta2())
+	w := newWorld(t, worldOptions{kind: kind, clusters: true, machine: atOnce})
+	w.cluster("demo")
+	m := fake.Machine("m1")
+	m.SetGroupVersionKind(kind.GVK)
+	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"), m)
+	w.isDrainedBeforeItGoes(m) // the control plane's Machines are of Cluster API's kind, and in no cache here
+}
+
+// narrowed is a cache that leaves the Machines of control planes out.
+type narrowed struct{ cache.Cache }
+
+func (n narrowed) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	if o.FieldSelector != nil && strings.Contains(o.FieldSelector.String(), "=controlplane:") {
+		return nil
+	}
+	return n.Cache.List(ctx, list, options...)
+}
+
+func TestAControlPlaneThatTheCacheLeavesOutIsNotNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{clusters: true, machine: atOnce, ports: func(_ ctrl.Manager, p *machine.Ports) { p.Cache = narrowed{p.Cache} }})
+	w.cluster("demo")
+	member := w.machineWith("cp1", fake.WithLabels(map[string]string{contract.ControlPlaneLabel: ""}))
+	w.conditionIs(member, machine.ConditionReady, machine.ReasonReady)
+	w.isDrainedBeforeItGoes(w.machineWith("m1"))
 }

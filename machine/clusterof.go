@@ -2,7 +2,9 @@ package machine
 
 import (
 	"context"
+	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -22,8 +24,8 @@ func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineSta
 		return view, err
 	}
 	r.onlookers.add(state.Key, clusterKey(cluster))
-	if !view.ActiveControlPlaneMachines.Found() {
-		if view.ActiveControlPlaneMachines, err = r.activeControlPlane(ctx, cluster); err != nil {
+	if !view.ActiveControlPlaneMachines.Found() && !view.ControlPlaneUncounted {
+		if err = r.countControlPlane(ctx, state, cluster, &view); err != nil {
 			return view, err
 		}
 	}
@@ -55,21 +57,75 @@ func onlookerKey(crd string, key types.NamespacedName) string {
 	return "plane:" + crd + "/" + key.String()
 }
 
-// activeControlPlane counts the Machines of a Cluster's control plane that are not being deleted; absent without an index.
-func (r *Reconciler) activeControlPlane(ctx context.Context, cluster types.NamespacedName) (contract.Opt[int], error) {
-	if !r.indexed {
-		return contract.Opt[int]{}, nil
+// members are what is known of the Machines of a Cluster's control plane.
+type members struct {
+	// Own and Cluster are the API groups of the Machines that are counted, and of the Cluster.
+	Own, Cluster string
+	// Indexed: the cache can be asked for them.
+	Indexed bool
+	// Seen are those in the cache, Active those among them that are not being deleted.
+	Seen, Active int
+}
+
+// counted reports whether the count is that of the Cluster's control plane: its Machines are of the Cluster's own API group, unless some
+// of this kind are seen. Those of any other kind are in no cache here, which is not to say that there are none.
+func (m members) counted() bool {
+	return m.Indexed && (m.Seen > 0 || (m.Own == m.Cluster && m.Own != ""))
+}
+
+// countControlPlane counts the Machines of a Cluster's control plane that are not being deleted. That there are none has Nodes not drained,
+// so the API server is asked whether it is true: a cache may be behind, or leave them out.
+func (r *Reconciler) countControlPlane(
+	ctx context.Context, state *contract.MachineState, cluster types.NamespacedName, view *external.ClusterView,
+) error {
+	m := members{Own: r.kind.GVK.Group, Cluster: view.GVK.Group, Indexed: r.indexed}
+	if m.Indexed {
+		err := r.eachMachine(ctx, cluster.Namespace, controlPlaneKey(cluster), func(obj client.Object) {
+			m.Seen++
+			if isActiveControlPlane(obj) {
+				m.Active++
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if view.ControlPlaneUncounted = !m.counted(); view.ControlPlaneUncounted {
+		return nil
+	}
+	if m.Active == 0 && view.Presence == external.Present && view.State.Deleting.IsZero() {
+		var err error
+		if m.Active, err = r.liveControlPlane(ctx, state, cluster); err != nil {
+			return err
+		}
+	}
+	view.ActiveControlPlaneMachines = contract.Some(m.Active)
+	return nil
+}
+
+// liveControlPlane counts them by the API server's own list. That there are none is asked once for each Machine.
+func (r *Reconciler) liveControlPlane(ctx context.Context, state *contract.MachineState, cluster types.NamespacedName) (int, error) {
+	none := goneObject{gvk: r.kind.GVK, name: types.NamespacedName{Namespace: cluster.Namespace, Name: controlPlaneKey(cluster)}}
+	if r.memory.isGone(state, none) {
+		return 0, nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(r.kind.GVK.GroupVersion().WithKind(r.kind.GVK.Kind + "List"))
+	err := r.ports.APIReader.List(ctx, list, client.InNamespace(cluster.Namespace), client.HasLabels{contract.ControlPlaneLabel})
+	if err != nil {
+		return 0, fmt.Errorf("count the Machines of the control plane of Cluster %s: %w", cluster, err)
 	}
 	active := 0
-	err := r.eachMachine(ctx, cluster.Namespace, controlPlaneKey(cluster), func(obj client.Object) {
-		if isActiveControlPlane(obj) {
+	for i := range list.Items {
+		name, labelled := list.Items[i].Labels[contract.ClusterNameLabel]
+		if list.Items[i].DeletionTimestamp == nil && (name == cluster.Name || !labelled) {
 			active++
 		}
-	})
-	if err != nil {
-		return contract.Opt[int]{}, err
 	}
-	return contract.Some(active), nil
+	if active == 0 {
+		r.memory.setGone(state, none)
+	}
+	return active, nil
 }
 
 func isActiveControlPlane(obj client.Object) bool {

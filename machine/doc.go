@@ -68,8 +68,8 @@
 // deleted, is initialised or gets another control plane, and sleep through the rest.
 //
 // With Options.WatchFilter, Machines of other controllers cost nothing but their place in the cache. They still count as Machines of a
-// control plane, and when they name the same Node. So a label selector of the cache must leave the Machines of control planes in: a
-// Node whose Cluster seems to have none is not drained.
+// control plane, and when they name the same Node. Where the cache has no Machine of a control plane that stays, as where its label selector
+// leaves them out, the API server is asked, because the Node of a Cluster that has none is not drained.
 //
 // # Deletion
 //
@@ -82,7 +82,9 @@
 //
 //   - [Policy].NodeCare ([DefaultNodeCare]): whether the Node is drained and deleted at all. It is left as it is when its Cluster
 //     or its control plane goes too, or has no other control plane Machine; then pre-drain hooks, drain, volumes and the Node's deletion
-//     are left out, and everything else is done. What could not be read is waited for, and is not "no".
+//     are left out, and everything else is done. What could not be read is waited for, and is not "no". Machines of a control plane are
+//     counted where they are of the Cluster's API group, or of this kind. Those of a Cluster that has others are not, which is not
+//     "none": the Node is drained and deleted while the Cluster stays. The reason is a [CareReason].
 //   - [Policy].Limits ([DefaultLimits]): how long a stage may take. Starts are recorded when a stage begins, also while its Nodes
 //     cannot be read, and a limit that is set or changed later counts from there. What is left out is told in an event, once.
 //   - [Policy].Unreachable ([DefaultUnreachable]): whether a stage whose Nodes cannot be read is waited for. By default it is,

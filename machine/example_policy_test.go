@@ -12,7 +12,7 @@ import (
 // A policy replaces one decision and leaves the others, and the cases that it does not care about, as they are.
 func ExamplePolicy() {
 	policy := machine.Policy{
-		NodeCare: func(f machine.NodeCareFacts) (machine.NodeCare, string) {
+		NodeCare: func(f machine.NodeCareFacts) (machine.NodeCare, machine.CareReason) {
 			if f.HasNode && !f.Cluster.State.Deleting.IsZero() {
 				return machine.CareDrainAndDelete, "databases here outlive their clusters"
 			}

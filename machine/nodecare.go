@@ -47,45 +47,76 @@ type NodeCareFacts struct {
 	HasNode bool
 }
 
-// DefaultNodeCare is what Policy.NodeCare decides when it is nil, and the reason in words. The rule is Cluster API's: a Node that
+// CareReason is why a NodeCare was decided, in words for people. A policy of an embedder's own may have reasons of its own.
+type CareReason string
+
+// Reasons of DefaultNodeCare.
+const (
+	CareBecauseNoNode                 CareReason = "the Machine has no Node"
+	CareBecauseNoCluster              CareReason = "the Machine belongs to no Cluster"
+	CareBecauseClusterGone            CareReason = "the Cluster no longer exists"
+	CareBecauseClusterUnread          CareReason = "the Cluster could not be read yet"
+	CareBecauseClusterDeleting        CareReason = "the Cluster is being deleted"
+	CareBecauseControlPlaneUnread     CareReason = "the control plane could not be read"
+	CareBecauseControlPlaneDeleting   CareReason = "the control plane is being deleted"
+	CareBecauseControlPlaneExternal   CareReason = "the control plane is managed elsewhere"
+	CareBecauseControlPlaneNotCounted CareReason = "the Machines of the control plane could not be counted yet"
+	// CareBecauseControlPlaneUncounted: they may be of a kind that the Reconciler does not know, see ClusterView.ControlPlaneUncounted.
+	CareBecauseControlPlaneUncounted CareReason = "the cluster stays: its control plane has no Machines of this kind that could be counted"
+	CareBecauseNoControlPlane        CareReason = "no control plane members"
+	CareBecauseClusterStays          CareReason = "the cluster stays"
+)
+
+// String returns the words.
+func (r CareReason) String() string { return string(r) }
+
+// DefaultNodeCare is what Policy.NodeCare decides when it is nil, and why. The rule is Cluster API's: a Node that
 // goes with its cluster, or whose cluster is left without a control plane by this deletion, is not taken care of. Unlike there,
-// nothing is decided on what could not be read. A Machine without a Cluster has its Node drained and deleted.
-func DefaultNodeCare(f NodeCareFacts) (NodeCare, string) {
+// nothing is decided on what could not be read, nor on what nobody counts. A Machine without a Cluster has its Node drained and deleted.
+func DefaultNodeCare(f NodeCareFacts) (NodeCare, CareReason) {
 	switch {
 	case !f.HasNode:
-		return CareNone, "the Machine has no Node"
+		return CareNone, CareBecauseNoNode
 	case f.Cluster.Presence == external.NotReferenced:
-		return CareDrainAndDelete, "the Machine belongs to no Cluster"
+		return CareDrainAndDelete, CareBecauseNoCluster
 	case f.Cluster.Presence == external.Absent:
-		return CareNone, "the Cluster no longer exists"
+		return CareNone, CareBecauseClusterGone
 	case f.Cluster.Presence != external.Present:
-		return CareUnknown, "the Cluster could not be read yet"
+		return CareUnknown, CareBecauseClusterUnread
 	case !f.Cluster.State.Deleting.IsZero():
-		return CareNone, "the Cluster is being deleted"
+		return CareNone, CareBecauseClusterDeleting
 	}
 	return careBesideControlPlane(f.Cluster)
 }
 
 // careBesideControlPlane decides in a Cluster that stays. One whose control plane object does not exist may still have control
-// plane Machines, so those are counted then too.
-func careBesideControlPlane(view external.ClusterView) (NodeCare, string) {
+// plane Machines, so those are counted then too. Where they are not counted, that is not none.
+func careBesideControlPlane(view external.ClusterView) (NodeCare, CareReason) {
 	plane := view.ControlPlane
-	switch {
-	case plane.Presence == external.Unread, plane.Presence == external.Present && plane.Problem != (external.Problem{}):
-		return CareUnknown, fmt.Sprintf("the control plane %s %s could not be read", plane.Ref.Kind, plane.Ref.Name) + because(plane.Problem)
-	case plane.Deleting(), plane.Presence == external.Present && !view.ControlPlaneState.Deleting.IsZero():
-		return CareNone, "the control plane is being deleted"
-	case plane.Presence == external.Present && view.ControlPlaneState.ExternalManagedControlPlane:
-		return CareDrainAndDelete, "the control plane is managed elsewhere"
-	}
 	members, known := view.ActiveControlPlaneMachines.Get()
 	switch {
+	case plane.Presence == external.Unread, plane.Presence == external.Present && plane.Problem != (external.Problem{}):
+		return CareUnknown, CareBecauseControlPlaneUnread
+	case plane.Deleting(), plane.Presence == external.Present && !view.ControlPlaneState.Deleting.IsZero():
+		return CareNone, CareBecauseControlPlaneDeleting
+	case plane.Presence == external.Present && view.ControlPlaneState.ExternalManagedControlPlane:
+		return CareDrainAndDelete, CareBecauseControlPlaneExternal
+	case !known && view.ControlPlaneUncounted:
+		return CareDrainAndDelete, CareBecauseControlPlaneUncounted
 	case !known:
-		return CareUnknown, "the Machines of the control plane could not be counted yet"
+		return CareUnknown, CareBecauseControlPlaneNotCounted
 	case members == 0:
-		return CareNone, "no control plane members"
+		return CareNone, CareBecauseNoControlPlane
 	}
-	return CareDrainAndDelete, "the cluster stays"
+	return CareDrainAndDelete, CareBecauseClusterStays
+}
+
+// words are a reason with what is known of the object that it is about.
+func (f NodeCareFacts) words(reason CareReason) string {
+	if plane := f.Cluster.ControlPlane; reason == CareBecauseControlPlaneUnread {
+		return fmt.Sprintf("the control plane %s %s could not be read", plane.Ref.Kind, plane.Ref.Name) + because(plane.Problem)
+	}
+	return reason.String()
 }
 
 func because(p external.Problem) string {
@@ -108,7 +139,8 @@ func (s *Scope) care() NodeCare {
 	if decide == nil {
 		decide = DefaultNodeCare
 	}
-	s.Care, s.CareReason = decide(facts)
+	care, reason := decide(facts)
+	s.Care, s.CareReason = care, facts.words(reason)
 	if s.Care == CareUnknown && s.ClusterErr != nil {
 		s.CareReason += ": " + s.ClusterErr.Error()
 	}

@@ -14,10 +14,10 @@ import (
 // something else. The functions are called in every pass that needs them, from several goroutines, and must not wait for
 // anything; they neither keep nor change what they are given. The Policy must not be changed after New.
 type Policy struct {
-	// NodeCare says what to do about the Node of a Machine that is being deleted, and why, for people. It is asked once in every pass
+	// NodeCare says what to do about the Node of a Machine that is being deleted, and why. It is asked once in every pass
 	// of such a Machine, before any stage, also when the Nodes or the Cluster could not be read. Nil: DefaultNodeCare, which a
 	// function may call for the cases that it leaves as they are.
-	NodeCare func(NodeCareFacts) (NodeCare, string)
+	NodeCare func(NodeCareFacts) (NodeCare, CareReason)
 	// Limits says how long each stage of a deletion may take. It may be asked several times in a pass, and what it says counts at
 	// once. Nil: DefaultLimits.
 	Limits func(*contract.MachineState) Limits
