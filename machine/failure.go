@@ -39,9 +39,12 @@ func (s *Scope) fails(f failure) {
 }
 
 // failWithoutInfrastructure records that somebody took away the infrastructure of a running Machine. That is said for good, so the
-// API server is asked once whether it is true. Nothing is retried: the object's return is an event.
+// API server is asked once whether it is true, until the object is back. Nothing is retried: its return is an event.
 func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	e := s.Infrastructure
+	if e.Presence == external.Present {
+		s.env.memory.setLost(s.State.Key, lostObject{})
+	}
 	if e.Presence != external.Absent || !s.State.InfrastructureReady.Or(false) || !s.State.Deleting.IsZero() {
 		return nil
 	}
@@ -50,9 +53,13 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	if s.State.FailureReason == f.Reason && s.State.FailureMessage == f.Message {
 		return nil
 	}
-	gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, s.refKey(e))
-	if err == nil && gone {
-		s.fails(f)
+	lost := lostObject{machine: s.State.UID, object: goneObject{gvk: e.GVK, name: s.refKey(e)}}
+	if !s.env.memory.isLost(s.State.Key, lost) { // not every kind keeps a failure
+		if gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, s.refKey(e)); err != nil || !gone {
+			return err
+		}
+		s.env.memory.setLost(s.State.Key, lost)
 	}
-	return err
+	s.fails(f)
+	return nil
 }

@@ -19,6 +19,13 @@ type memory struct {
 	farewells map[types.NamespacedName]farewell
 	held      map[types.NamespacedName]heldNode
 	unread    map[types.NamespacedName]time.Time
+	lost      map[types.NamespacedName]lostObject
+}
+
+// lostObject is an object that a running Machine refers to, and that the API server said to be gone.
+type lostObject struct {
+	machine types.UID
+	object  goneObject
 }
 
 // heldNode is a Node whose pods or volumes are looked at for a Machine, and how that ends.
@@ -34,6 +41,7 @@ func newMemory(c clock.PassiveClock) *memory {
 		held:      map[types.NamespacedName]heldNode{},
 		told:      map[types.NamespacedName]telling{},
 		unread:    map[types.NamespacedName]time.Time{},
+		lost:      map[types.NamespacedName]lostObject{},
 	}
 }
 
@@ -91,6 +99,25 @@ func (m *memory) dropLocked(key types.NamespacedName) {
 	delete(m.farewells, key)
 	delete(m.told, key)
 	delete(m.unread, key)
+	delete(m.lost, key)
+}
+
+// isLost reports whether an object was gone when the API server was asked. Unlike what a Machine in deletion has lost, it may come back.
+func (m *memory) isLost(key types.NamespacedName, o lostObject) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lost[key] == o
+}
+
+// setLost remembers an object that is gone, and the zero lostObject that it is back.
+func (m *memory) setLost(key types.NamespacedName, o lostObject) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o == (lostObject{}) {
+		delete(m.lost, key)
+		return
+	}
+	m.lost[key] = o
 }
 
 // unreadSince remembers whether referenced objects of a Machine are unread, and returns since when.

@@ -49,7 +49,7 @@ func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{}, err
 	}
 	conditions := decideNode(nodeFacts{
-		Synced: s.NodesSynced, Match: s.Node, State: &s.State, Cluster: s.Cluster, Health: s.env.options.Policy.Health,
+		Synced: s.NodesSynced, Match: s.Node, State: &s.State, Disowned: s.disowned(), Cluster: s.Cluster, Health: s.env.options.Policy.Health,
 	})
 	s.assertAll(conditions)
 	if !s.NodesSynced {

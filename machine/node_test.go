@@ -83,15 +83,29 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 	rival := types.NamespacedName{Namespace: "ns", Name: "rival"}
 	me := contract.Metadata{Key: types.NamespacedName{Namespace: "ns", Name: "me"}}
 	for name, tc := range map[string]struct {
-		match  noderef.Match
-		state  contract.MachineState
-		status metav1.ConditionStatus
-		reason string
-		says   string
+		match    noderef.Match
+		state    contract.MachineState
+		disowned bool
+		status   metav1.ConditionStatus
+		reason   string
+		says     string
 	}{
 		"no provider ID": {
 			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{MachineSpec: contract.MachineSpec{Infrastructure: infra}},
 			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed, says: "Waiting for FakeMachine to report spec.providerID"},
+		"no provider ID, and its Node is gone": {
+			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Node: joined},
+			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted while the Machine still exists"},
+		"no provider ID, and its Node is there": {
+			match: noderef.Match{Outcome: noderef.NoProviderID}, disowned: true,
+			state:  contract.MachineState{Node: joined, Metadata: contract.Metadata{Deleting: going}},
+			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed, says: "Waiting for the provider ID of the machine"},
+		"no provider ID in a deletion": {
+			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Metadata: contract.Metadata{Deleting: going}},
+			status: metav1.ConditionUnknown, reason: ReasonNodeDoesNotExist, says: "Node does not exist"},
+		"no provider ID in a deletion, and its Node is gone": {
+			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Node: joined, Metadata: contract.Metadata{Deleting: going}},
+			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted"},
 		"not joined": {
 			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known},
 			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed, says: "Waiting for a Node with spec.providerID a://b to exist"},
@@ -134,7 +148,7 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 			want := []metav1.Condition{
 				condition(ConditionNodeReady, tc.status, tc.reason, tc.says), condition(ConditionNodeHealthy, tc.status, tc.reason, tc.says),
 			}
-			if diff := cmp.Diff(want, decideNode(nodeFacts{Synced: true, Match: tc.match, State: &tc.state})); diff != "" {
+			if diff := cmp.Diff(want, decideNode(nodeFacts{Synced: true, Match: tc.match, State: &tc.state, Disowned: tc.disowned})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

@@ -16,6 +16,8 @@ type nodeFacts struct {
 	Synced bool
 	Match  noderef.Match
 	State  *contract.MachineState
+	// Disowned: the recorded Node exists, and the Machine names no provider ID by which it would be its own.
+	Disowned bool
 	// Cluster is what is known of the Machine's Cluster; zero where there are none.
 	Cluster external.ClusterView
 	// Health says what a healthy Node is; nil asks for what Cluster API does.
@@ -71,7 +73,7 @@ const maxNodeNames = 5
 func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	id, node := f.State.ProviderID, f.State.Node.Name
 	switch {
-	case f.Match.Outcome == noderef.NoProviderID:
+	case f.Match.Outcome == noderef.NoProviderID && (f.Disowned || (f.State.Deleting.IsZero() && node == "")):
 		return metav1.ConditionUnknown, ReasonInspectionFailed,
 			waitsForProviderID(f.State.Infrastructure) + refused(f.Match)
 	case f.Match.Outcome == noderef.Ambiguous:
