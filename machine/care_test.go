@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -151,4 +153,31 @@ func TestAPolicyAndAStepDecideInPlaceOfTheDefault(t *testing.T) {
 	s.Care = CareNone
 	require.Equal(t, CareNone, s.care())
 	require.Len(t, asked, 1)
+}
+
+func TestANodeByTheRecordedNameIsTheMachinesWhenItIsTheRecordedOneOrItsInstance(t *testing.T) {
+	node := func(uid types.UID, id string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: uid}, Spec: corev1.NodeSpec{ProviderID: id}}
+	}
+	known := noderef.Identity{ProviderID: "a://b", Current: noderef.Ref{Name: "n", UID: "u"}}
+	unnamed := noderef.Identity{Current: known.Current}
+	for name, tc := range map[string]struct {
+		node  *corev1.Node
+		id    noderef.Identity
+		rules noderef.Rules
+		want  bool
+	}{
+		"the recorded one":                                 {node: node("u", "a://b"), id: known, want: true},
+		"its instance registered again":                    {node: node("new", "a://b"), id: known, want: true},
+		"another instance took its name":                   {node: node("new", "a://c"), id: known},
+		"nothing says whose it is":                         {node: node("new", ""), id: known},
+		"the recorded one, matched by name":                {node: node("u", ""), id: known, rules: noderef.Rules{ByName: true}, want: true},
+		"the recorded one of a Machine without an ID":      {node: node("u", "a://b"), id: unnamed, want: true},
+		"another than that of a Machine without an ID":     {node: node("new", "a://b"), id: unnamed},
+		"one without a UID, of a Machine without anything": {node: node("", "a://b"), id: noderef.Identity{}},
+	} {
+		if got := isStill(tc.node, tc.id, tc.rules); got != tc.want {
+			t.Errorf("%s: want %v, got %v", name, tc.want, got)
+		}
+	}
 }

@@ -180,7 +180,8 @@
 // # Guarantees
 //
 // Unread is not absent: no stage of a deletion is skipped because something could not be read, and before a deletion goes on
-// because an object is gone, the API server itself is asked. A Node is drained and deleted only while its UID and provider ID
+// because an object is gone, the API server itself is asked, once. So it is with a recorded Node that the index does not have, by
+// [Workload].APIReader, and with the Machines of a control plane. A Node is drained and deleted only while its UID and provider ID
 // are the recorded ones (of a Node that a step in place of [StepNode] has matched, its UID), and never while another Machine names the same Node, unless this one alone has recorded it; an
 // object that another controller owns is neither used nor deleted; every delete carries a UID precondition. No worker waits: not for an informer, not for a pod. Trouble
 // that a person can mend (a CRD that does not exist, a wrong type at a contract path, an empty provider ID) is a condition

@@ -176,6 +176,10 @@ func (s *Scope) drainFacts(ctx context.Context) (drainFacts, error) {
 		return facts, err
 	}
 	facts.InfrastructureGone = facts.InfrastructureGone || s.isGoing(s.Infrastructure)
+	if !facts.InfrastructureGone && s.State.PreTerminateStarted.IsZero() {
+		s.confirmNoNode(ctx)
+		facts.NodesSynced = s.NodesSynced
+	}
 	if !facts.NodesSynced {
 		facts.LeftOut, facts.Unread = s.leavesOut(StepDrain, s.State.DrainStarted, facts.Limit)
 	}

@@ -209,7 +209,7 @@ func ExamplePolicyRules() {
 		}
 	}
 	// Output:
-	// delete,list,patch,watch nodes
+	// delete,get,list,patch,watch nodes
 	// list,watch persistentvolumes
 	// list,watch pods
 	// create pods/eviction

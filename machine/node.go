@@ -2,11 +2,17 @@ package machine
 
 import (
 	"context"
+	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // matchNode looks the Machine's Node up, and records it when it is a new one. A Machine whose infrastructure is another
@@ -65,5 +71,48 @@ func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 func (s *Scope) assertAll(conditions []metav1.Condition) {
 	for _, c := range conditions {
 		s.Assert(c)
+	}
+}
+
+// isMissed reports whether a Node was recorded that the index does not have. It may be a registration behind.
+func isMissed(m noderef.Match, recorded contract.NodeRef) bool {
+	switch m.Outcome {
+	case noderef.NotFound, noderef.Stale, noderef.NoProviderID:
+		return recorded.Name != ""
+	default:
+		return false
+	}
+}
+
+// isStill reports whether what the API server has by the name of the recorded Node is the Machine's: the recorded one, or its instance
+// that has registered again.
+func isStill(node *corev1.Node, id noderef.Identity, rules noderef.Rules) bool {
+	if !noderef.ValidProviderID(id.ProviderID) {
+		return node.UID == id.Current.UID && node.UID != ""
+	}
+	return rules.Same(node.Spec.ProviderID, id.ProviderID) || rules.MayTouch(node, id.Current, id.ProviderID)
+}
+
+// confirmNoNode makes sure by one request that the recorded Node is gone, when the index does not have it, before a stage of the deletion
+// is left out. A Node that is there after all, and one that could not be asked for, leave the Nodes unread. What this Machine has asked
+// to delete needs no confirmation.
+func (s *Scope) confirmNoNode(ctx context.Context) {
+	ref := s.State.Node
+	if !s.NodesSynced || s.Infrastructure.Foreign || s.disowned() || !isMissed(s.Node, ref) || !s.env.memory.asked(&s.State, ref.UID).IsZero() {
+		return
+	}
+	gone := goneObject{gvk: corev1.SchemeGroupVersion.WithKind("Node"), name: types.NamespacedName{Namespace: string(ref.UID), Name: ref.Name}}
+	if s.env.memory.isGone(&s.State, gone) {
+		return
+	}
+	var live corev1.Node
+	switch err := s.Workload.reader().Get(ctx, client.ObjectKey{Name: ref.Name}, &live); {
+	case external.SaysGone(err), err == nil && !isStill(&live, identityOf(&s.State), s.env.options.Matching):
+		s.env.memory.setGone(&s.State, gone)
+	case err != nil:
+		s.NodesSynced, s.NodesErr = false, fmt.Errorf("make sure that Node %s is gone: %w", ref.Name, err)
+	default: // its event is on the way
+		s.NodesSynced, s.nodesBehind = false, true
+		s.NodesErr = fmt.Errorf("%w: Node %s exists, and its event has not come yet", cluster.ErrNotSynced, ref.Name)
 	}
 }

@@ -90,6 +90,9 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.care() == CareUnknown {
 		return s.careUnknown()
 	}
+	if s.care() == CareDrainAndDelete {
+		s.confirmNoNode(ctx)
+	}
 	started, limit := s.nodeDeletionStarted(), s.limits().NodeDeletion
 	facts := nodeDeletionFacts{
 		Care: s.care(), Synced: s.NodesSynced, Match: s.Node, ProviderID: s.State.ProviderID, Rules: s.env.options.Matching,

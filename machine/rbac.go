@@ -98,10 +98,10 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 }
 
 // NodePolicyRules are the rights that a Reconciler needs where the Nodes are, be that the cluster of the Machines or a workload
-// cluster: to find, label, taint and delete Nodes, to drain them, and to read the labels of Namespaces when MachineDrainRules
+// cluster: to find, label, taint and delete Nodes, to get one that is to be gone, to drain them, and to read the labels of Namespaces when MachineDrainRules
 // ask for them.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
-	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")}}
+	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule(schema.GroupResource{Resource: "nodes"}, "get", "patch", "delete")}}
 	if w.Drains {
 		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true, Volumes: true}))
 	}

@@ -88,9 +88,9 @@ func TestAMachineThatGetsItsClusterAsOwnerMayHaveToBeDeletable(t *testing.T) {
 
 func TestRightsOnNodesAreThoseOfADrainIfThereIsOne(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"/nodes delete,list,patch,watch"}, lines(machine.NodePolicyRules(machine.Wiring{DrainRules: true})))
+	require.Equal(t, []string{"/nodes delete,get,list,patch,watch"}, lines(machine.NodePolicyRules(machine.Wiring{DrainRules: true})))
 	require.Equal(t, []string{
-		"/namespaces,persistentvolumes,pods list,watch", "/nodes delete,list,patch,watch", "/pods/eviction create",
+		"/namespaces,persistentvolumes,pods list,watch", "/nodes delete,get,list,patch,watch", "/pods/eviction create",
 		"policy/poddisruptionbudgets list,watch", "storage.k8s.io/volumeattachments list,watch",
 	}, lines(machine.NodePolicyRules(machine.Wiring{Drains: true, DrainRules: true})))
 }

@@ -66,6 +66,8 @@ type Ports struct {
 	// NodeClient defaults to Client. Events of Nodes wake Machines if it has a Source as a nodeindex.Index does.
 	Nodes      Nodes
 	NodeClient client.Client
+	// NodeReader reads Nodes from their API server itself, as Workload.APIReader does. It defaults to APIReader where NodeClient is not set.
+	NodeReader client.Reader
 	// Drainer drains Nodes; nil means that Nodes are not drained.
 	Drainer Drainer
 	// Volumes is asked after the drain whether volumes are still attached; nil means that they are not waited for. It is usually
@@ -245,6 +247,9 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 	}
 	if ports.NodeClient == nil {
 		ports.NodeClient = ports.Client
+		if ports.NodeReader == nil {
+			ports.NodeReader = ports.APIReader
+		}
 	}
 	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock), onlookers: newOnlookers(),
 		unsaid: unsaid(options.Steps)}

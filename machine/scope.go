@@ -69,6 +69,8 @@ type Scope struct {
 	stores     bool    // this pass has written the status
 	// infrastructureGone: the API server itself said so of the infrastructure object.
 	infrastructureGone bool
+	// nodesBehind: the recorded Node exists, and the index does not have it yet.
+	nodesBehind bool
 	// generation is what the status says it was made of, zero when it cannot say.
 	generation int64
 	matched    *corev1.Node         // the Node that this package's rules have found

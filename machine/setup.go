@@ -55,8 +55,8 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules
 		return Ports{}, fmt.Errorf("drain runner: %w", err)
 	}
 	return Ports{
-		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Nodes: nodes, Drainer: drainer,
-		Volumes: drainer,
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Nodes: nodes, NodeReader: mgr.GetAPIReader(),
+		Drainer: drainer, Volumes: drainer,
 	}, nil
 }
 

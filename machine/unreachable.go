@@ -103,6 +103,8 @@ func (s *Scope) waitUnread(reason, why string, started time.Time, limit time.Dur
 	wait := s.Wait(reason, why)
 	wait.RequeueAfter = s.until(0, started, limit)
 	switch {
+	case s.nodesBehind:
+		wait.RequeueAfter = soonest(wait.RequeueAfter, external.AbsenceRetry) // and an event is on the way
 	case s.NodesErr == nil && !s.isTold():
 		wait.RequeueAfter = soonest(wait.RequeueAfter, time.Second) // the first list of the own cluster, at the start
 	case s.NodesErr == nil || isUnread(s.NodesErr):

@@ -117,6 +117,10 @@ func (s *Scope) volumesFacts(ctx context.Context) (volumesFacts, error) {
 		return facts, err
 	}
 	facts.InfrastructureGone = facts.InfrastructureGone || s.isGoing(s.Infrastructure)
+	if !facts.InfrastructureGone && s.State.PreTerminateStarted.IsZero() {
+		s.confirmNoNode(ctx)
+		facts.NodesSynced = s.NodesSynced
+	}
 	if !facts.NodesSynced {
 		facts.LeftOut, facts.Unread = s.leavesOut(StepVolumes, s.State.VolumeDetachStarted, facts.Limit)
 	}

@@ -23,6 +23,9 @@ type Workload struct {
 	Nodes Nodes
 	// Client writes Nodes; its writes must not wait for a server that does not answer.
 	Client client.Client
+	// APIReader reads from the cluster's API server itself, to make sure that a Node which the index does not have is really gone. Nil: Client,
+	// which may read a cache that is as far behind as the index.
+	APIReader client.Reader
 	// Drainer drains Nodes; nil means that Nodes are not drained.
 	Drainer Drainer
 	// Volumes is asked whether volumes are still attached to a Node; nil means that they are not waited for.
@@ -31,6 +34,13 @@ type Workload struct {
 	LastSeen time.Time
 	// Since is when the cluster became connected, or not connected; zero when that is not known.
 	Since time.Time
+}
+
+func (w Workload) reader() client.Reader {
+	if w.APIReader != nil {
+		return w.APIReader
+	}
+	return w.Client
 }
 
 var errNoCluster = errors.New("the Machine names no cluster, and this controller has none of its own for such Machines: name the Machine's cluster")
@@ -69,7 +79,7 @@ func SetupWorkload(rules noderef.Rules) func(context.Context, *cluster.Connectio
 			return Workload{}, fmt.Errorf("drain runner: %w", err)
 		}
 		c.Go(func(ctx context.Context) { _ = drainer.Start(ctx) }) // when it has ended, its Step says so
-		return Workload{Nodes: nodes, Client: c.GetClient(), Drainer: drainer, Volumes: drainer}, nil
+		return Workload{Nodes: nodes, Client: c.GetClient(), APIReader: c.GetAPIReader(), Drainer: drainer, Volumes: drainer}, nil
 	}
 }
 
@@ -94,5 +104,7 @@ func (r *Reconciler) workloadOf(key types.NamespacedName) (Workload, error) {
 	case r.ports.Nodes == nil:
 		return Workload{}, errNoCluster
 	}
-	return Workload{Nodes: r.ports.Nodes, Client: r.ports.NodeClient, Drainer: r.ports.Drainer, Volumes: r.ports.Volumes}, nil
+	return Workload{
+		Nodes: r.ports.Nodes, Client: r.ports.NodeClient, APIReader: r.ports.NodeReader, Drainer: r.ports.Drainer, Volumes: r.ports.Volumes,
+	}, nil
 }

@@ -200,8 +200,9 @@ func (w *world) rightsFarAway(binary string) {
 	w.exactly(nodes, nil)
 }
 
-// haveTrouble has a Machine whose Cluster does not exist, so that the API server itself is asked for it, and one whose parts are of
-// kinds that do not exist. The two events about that differ in their notes only, so the recorder patches the first.
+// haveTrouble has a Machine whose Cluster does not exist, so that the API server itself is asked for it, one whose Node is gone before it
+// is, so that its Node is asked for, and one whose parts are of kinds that do not exist. The two events about that differ in their notes
+// only, so the recorder patches the first.
 func (w *world) haveTrouble() {
 	w.t.Helper()
 	lost := fake.Machine("lost", fake.WithField("nowhere", "spec", "clusterName"))
@@ -211,7 +212,12 @@ func (w *world) haveTrouble() {
 	w.saysSo(lost, "Paused", "ClusterDoesNotExist")
 	w.saysSo(kindless, "InfrastructureReady", "CRDNotFound")
 	w.saysSo(kindless, "BootstrapConfigReady", "CRDNotFound")
-	for _, m := range []*unstructured.Unstructured{lost, kindless} {
+	nodeless := fake.Machine("nodeless")
+	w.withParts(nodeless)
+	w.ready(nodeless)
+	require.NoError(w.t, w.client.Delete(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "nodeless"}}))
+	w.saysSo(nodeless, "NodeReady", "NodeDeleted")
+	for _, m := range []*unstructured.Unstructured{lost, kindless, nodeless} {
 		require.NoError(w.t, w.client.Delete(w.t.Context(), m))
 		w.gone(m)
 	}
