@@ -1,0 +1,206 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+var thePDB = types.NamespacedName{Namespace: "default", Name: "pdb"}
+
+// wakes notes which Nodes' owners are woken from now on.
+func (g *rig) wakes() *[]string {
+	g.t.Helper()
+	var nodes []string
+	g.runner.addSink(&sink{wake: func(node string, _ types.NamespacedName) { nodes = append(nodes, node) }})
+	return &nodes
+}
+
+// taken steps two Nodes with a pod each behind one budget, and takes the first request.
+func taken(t *testing.T, allowed int32) (*rig, job) {
+	t.Helper()
+	g := newRig(t, func(c *Config) { c.Workers = 1 })
+	g.budgets.set(allowed, 10)
+	g.pods.put(pod("n1", "a"), pod("n2", "b"))
+	g.step("n1")
+	g.step("n2")
+	jobs, _ := g.runner.pick(g.clock.Now())
+	require.Len(t, jobs, 1)
+	require.Equal(t, "a", jobs[0].ref.Name)
+	return g, jobs[0]
+}
+
+func overloaded() error {
+	return apierrors.NewForbidden(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudget"}, "pdb", errors.New("too many evictions not confirmed"))
+}
+
+func TestATokenGoesBackToItsBudgetAndThoseWhoWaitForItAreWoken(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer     error
+		stillThere bool
+		stopping   bool
+		released   bool
+		tokens     int
+		state      attemptState
+		woken      bool
+	}{
+		"accepted":                           {tokens: 1, state: accepted},
+		"gone":                               {answer: apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "a"), state: accepted},
+		"the process stops":                  {answer: context.Canceled, stillThere: true, stopping: true, state: idle},
+		"accepted as the process stops":      {stopping: true, tokens: 1, state: accepted},
+		"throttled":                          {answer: throttled(t.Context(), PodRef{}), stillThere: true, tokens: 1, state: queued},
+		"refused by the budget":              {answer: exhausted(t.Context(), PodRef{}), stillThere: true, state: resting, woken: true},
+		"refused for its overload":           {answer: overloaded(), stillThere: true, state: resting, woken: true},
+		"refused after its Node was let go":  {answer: errors.New("no"), stillThere: true, released: true, state: inFlight, woken: true},
+		"accepted after its Node was let go": {released: true, tokens: 1, state: accepted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, j := taken(t, 1)
+			woken := g.wakes()
+			if tc.released {
+				g.runner.Release("n1")
+			}
+			g.runner.finish(j, tc.answer, tc.stillThere, tc.stopping)
+			require.Len(t, g.runner.budgets[thePDB].tokens, tc.tokens)
+			require.Equal(t, tc.tokens == 1, j.attempt.token)
+			require.Equal(t, tc.state, j.attempt.state)
+			require.Equal(t, tc.woken, slices.Contains(*woken, "n2"), "woken: %v", *woken)
+			require.Zero(t, g.runner.inFlight+j.ns.inFlight+j.budget.inFlight)
+		})
+	}
+}
+
+func TestWhatWaitsForABudgetThatRefusesIsRecalled(t *testing.T) {
+	for name, answer := range map[string]error{"exhausted": exhausted(t.Context(), PodRef{}), "overloaded": overloaded()} {
+		t.Run(name, func(t *testing.T) {
+			g, j := taken(t, 2)
+			other := g.runner.attempts["uid-b"]
+			require.Equal(t, queued, other.state)
+			woken := g.wakes()
+			g.runner.finish(j, answer, true, false)
+			require.Equal(t, idle, other.state)
+			require.False(t, other.token)
+			require.Empty(t, g.runner.nodes["n2"].queue)
+			require.Empty(t, g.runner.budgets[thePDB].tokens)
+			require.Contains(t, *woken, "n2")
+		})
+	}
+}
+
+func TestATokenDoesNotOutliveItsAcceptance(t *testing.T) {
+	g, j := taken(t, 1)
+	g.runner.finish(j, nil, true, false)
+	g.runner.refreshLocked(g.runner.nodes["n1"], []*corev1.Pod{pod("n1", "a")}, g.clock.Now().Add(acceptedFor))
+	require.Equal(t, idle, j.attempt.state)
+	require.Empty(t, g.runner.budgets[thePDB].tokens, "it would count against the budget for ever")
+
+	g, j = taken(t, 1)
+	g.runner.finish(j, nil, true, false)
+	g.budgets.set(0, 11) // which shows it
+	g.step("n2")
+	require.Empty(t, g.runner.budgets[thePDB].tokens)
+}
+
+func TestADeletionThatWaitsTakesTheGraceOfTheNewestPlan(t *testing.T) {
+	g := newRig(t, nil)
+	g.pods.put(pod("n", "a"))
+	g.step("n")
+	ns := g.runner.nodes["n"]
+	decided := func(grace int64) *drain.Decision {
+		return &drain.Decision{Node: "n", Pod: pod("n", "a"), Verdict: drain.Verdict{Action: drain.Delete, GracePeriodSeconds: &grace}}
+	}
+	for _, grace := range []int64{30, 1} {
+		g.runner.enqueueLocked(ns, decided(grace), false)
+		require.Equal(t, grace, *g.runner.attempts["uid-a"].grace)
+		require.Equal(t, []types.UID{"uid-a"}, ns.queue)
+	}
+	jobs, _ := g.runner.pick(g.clock.Now())
+	require.Len(t, jobs, 1)
+	g.runner.enqueueLocked(ns, decided(60), false)
+	require.Equal(t, int64(1), *g.runner.attempts["uid-a"].grace, "it is on its way")
+	require.Empty(t, ns.queue)
+}
+
+func TestAReportForgetsWhatIsOver(t *testing.T) {
+	g := newRig(t, nil)
+	g.budgets.set(0, 10)
+	g.pods.put(pod("n", "a"))
+	require.Equal(t, g.clock.Now(), g.step("n").Blockers[0].Since)
+	require.True(t, g.runner.nodes["n"].waits[thePDB])
+	g.clock.Step(time.Second)
+	g.budgets.set(1, 11)
+	g.step("n")
+	require.Empty(t, g.runner.nodes["n"].waits, "it waits for no budget any more")
+	g.clock.Step(time.Second)
+	g.budgets.set(0, 12)
+	g.runner.Step(g.t.Context(), Request{Node: cordoned("n")}) //nolint:errcheck // the pod is still queued
+	g.runner.withdrawLocked(g.runner.nodes["n"], g.runner.attempts["uid-a"])
+	require.Equal(t, g.clock.Now(), g.step("n").Blockers[0].Since, "it is blocked since now, and not since it was the last time")
+}
+
+// releasing is a source that notes which Nodes are let go.
+type releasing struct {
+	*memorySource
+
+	released []string
+}
+
+func (s *releasing) Release(node string) { s.released = append(s.released, node) }
+
+func TestTheEndOfAWaitLetsItsNodeGo(t *testing.T) {
+	source := &releasing{memorySource: &memorySource{pods: map[string]map[types.UID]*corev1.Pod{}}}
+	g := newRig(t, func(c *Config) { c.Pods = source })
+	result, err := g.runner.Wait(t.Context(), Request{Node: cordoned("n")}, WaitOptions{
+		Node: func(context.Context) (*corev1.Node, error) { return cordoned("n"), nil },
+	})
+	require.NoError(t, err)
+	require.True(t, result.Done)
+	require.Empty(t, g.runner.nodes)
+	require.Empty(t, g.runner.ring)
+	require.Empty(t, g.runner.sinks)
+	require.Equal(t, []string{"n"}, source.released)
+}
+
+func TestVolumesThatAreGoneAreForgotten(t *testing.T) {
+	claim := types.NamespacedName{Namespace: "default", Name: "claim"}
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv"},
+		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name}},
+	}
+	attachment := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "attachment"},
+		Spec:       storagev1.VolumeAttachmentSpec{NodeName: "n", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}},
+	}
+	v, err := NewCachedVolumes(refusingTwice())
+	require.NoError(t, err)
+	v.putVolume(pv, false)
+	v.putAttachment(attachment, false)
+	require.Len(t, v.byClaim.list(claim), 1)
+	require.Len(t, v.byNode.list("n"), 1)
+	require.Len(t, v.byVolume.list("pv"), 1)
+
+	released := pv.DeepCopy()
+	released.Spec.ClaimRef.Name = "another"
+	v.putVolume(released, false)
+	require.Empty(t, v.byClaim.list(claim), "a volume has one claim")
+	moved := attachment.DeepCopy()
+	moved.Spec.NodeName = "other"
+	v.putAttachment(moved, false)
+	require.Empty(t, v.byNode.list("n"), "an attachment has one Node")
+
+	v.putVolume(released, true)
+	v.putAttachment(moved, true)
+	require.Zero(t, len(v.volumes)+len(v.attachments)+len(v.byClaim)+len(v.byNode)+len(v.byVolume))
+}
