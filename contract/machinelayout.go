@@ -6,7 +6,7 @@ import (
 
 // MachineLayout says where a Machine of one shape keeps its state: the fields of MachineState and MachineUpdate with the
 // same names. A zero Field is "no such place": it reads as absent and what is written there is lost, so give state that
-// the schema has no field for an annotation (AtAnnotation). The tables that this package returns are shared: copy one to
+// the schema has no field for an annotation (AtAnnotation); the starts of stages have one without being told. The tables that this package returns are shared: copy one to
 // make a layout of your own.
 //
 // The tags say who writes a field and what it means when it is missing; the table in the documentation of this package is
@@ -52,10 +52,10 @@ func (l *MachineLayout) read(obj map[string]any, into *MachineState) error {
 	into.Conditions = r.conditions(l.Conditions, into.Conditions)
 	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
 	into.LastUpdated = r.time(l.LastUpdated)
-	into.PreDrainStarted = r.time(l.PreDrainStarted)
-	into.DrainStarted = r.time(l.DrainStarted)
-	into.VolumeDetachStarted = r.time(l.VolumeDetachStarted)
-	into.PreTerminateStarted = r.time(l.PreTerminateStarted)
+	into.PreDrainStarted = r.time(orAnnotation(l.PreDrainStarted, PreDrainStartedAnnotation))
+	into.DrainStarted = r.time(orAnnotation(l.DrainStarted, DrainStartedAnnotation))
+	into.VolumeDetachStarted = r.time(orAnnotation(l.VolumeDetachStarted, VolumeDetachStartedAnnotation))
+	into.PreTerminateStarted = r.time(orAnnotation(l.PreTerminateStarted, PreTerminateStartedAnnotation))
 	into.DrainedNode = types.UID(text(r, l.DrainedNodeUID))
 	into.VolumesDetachedNode = types.UID(text(r, l.VolumesDetachedNodeUID))
 	into.FailureReason = text(r, l.FailureReason)
@@ -78,16 +78,24 @@ func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
 	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
 	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
 	w.time(l.LastUpdated, orClear(u.LastUpdated))
-	w.time(l.PreDrainStarted, orClear(u.PreDrainStarted))
-	w.time(l.DrainStarted, orClear(u.DrainStarted))
-	w.time(l.VolumeDetachStarted, orClear(u.VolumeDetachStarted))
-	w.time(l.PreTerminateStarted, orClear(u.PreTerminateStarted))
+	w.time(orAnnotation(l.PreDrainStarted, PreDrainStartedAnnotation), orClear(u.PreDrainStarted))
+	w.time(orAnnotation(l.DrainStarted, DrainStartedAnnotation), orClear(u.DrainStarted))
+	w.time(orAnnotation(l.VolumeDetachStarted, VolumeDetachStartedAnnotation), orClear(u.VolumeDetachStarted))
+	w.time(orAnnotation(l.PreTerminateStarted, PreTerminateStartedAnnotation), orClear(u.PreTerminateStarted))
 	put(w, l.DrainedNodeUID, orClear(mapped(u.DrainedNode, func(uid types.UID) string { return string(uid) })))
 	put(w, l.VolumesDetachedNodeUID, orClear(mapped(u.VolumesDetachedNode, func(uid types.UID) string { return string(uid) })))
 	put(w, l.FailureReason, orClear(u.FailureReason))
 	put(w, l.FailureMessage, orClear(u.FailureMessage))
 	w.time(l.CertificatesExpire, orClear(u.CertificatesExpire))
 	return w.err
+}
+
+// orAnnotation is the place of the start of a stage: limits count from there, so what a layout has no place for is in an annotation.
+func orAnnotation(f TimeField, key string) TimeField {
+	if f.Exists() {
+		return f
+	}
+	return TimeAtAnnotation(key)
 }
 
 // writeNode writes the members of the reference together: where it says of what kind it is, it says so as long as it

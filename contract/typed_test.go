@@ -78,7 +78,13 @@ func TestNewTyped_WhatIsWrittenIsReadBackEqual(t *testing.T) {
 		DrainStarted: updated.DrainStarted, DrainedNode: updated.DrainedNode, ObservedGeneration: updated.ObservedGeneration,
 		Conditions: updated.Conditions,
 	}
-	want.Annotations = map[string]string{"other": "kept", "note": ""}
+	want.PreDrainStarted, want.VolumeDetachStarted, want.PreTerminateStarted = updated.PreDrainStarted, updated.VolumeDetachStarted, updated.PreTerminateStarted
+	want.Annotations = map[string]string{
+		"other": "kept", "note": "", // and the starts that a Server has no field for
+		contract.PreDrainStartedAnnotation:     updated.PreDrainStarted.Format(time.RFC3339),
+		contract.VolumeDetachStartedAnnotation: updated.VolumeDetachStarted.Format(time.RFC3339),
+		contract.PreTerminateStartedAnnotation: updated.PreTerminateStarted.Format(time.RFC3339),
+	}
 	want.ProviderID, want.DataSecretName = updated.ProviderID, updated.DataSecretName
 	if diff := diffStates(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

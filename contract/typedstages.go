@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -13,40 +14,60 @@ import (
 // for that (NewTyped), after Metadata.From; MachineUpdate.StagesInAnnotations writes it. A text that is no time is an error that
 // matches ErrWrongType.
 func (s *MachineState) StagesFromAnnotations() error {
+	s.PreDrainStarted, s.DrainStarted, s.VolumeDetachStarted, s.PreTerminateStarted = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	s.DrainedNode = types.UID(s.Annotations[DrainedAnnotation])
+	s.VolumesDetachedNode = types.UID(s.Annotations[VolumesDetachedAnnotation])
+	return s.startsFrom(s.Annotations)
+}
+
+// startsFrom fills in the starts of stages that the state does not have yet.
+func (s *MachineState) startsFrom(annotations map[string]string) error {
 	var errs []error
-	at := func(key string) time.Time {
-		text := s.Annotations[key]
-		if text == "" {
-			return time.Time{}
+	for _, start := range [...]struct {
+		key string
+		at  *time.Time
+	}{
+		{PreDrainStartedAnnotation, &s.PreDrainStarted}, {DrainStartedAnnotation, &s.DrainStarted},
+		{VolumeDetachStartedAnnotation, &s.VolumeDetachStarted}, {PreTerminateStartedAnnotation, &s.PreTerminateStarted},
+	} {
+		text := annotations[start.key]
+		if text == "" || !start.at.IsZero() {
+			continue
 		}
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			errs = append(errs, unreadableTime(NewPath("metadata", "annotations", key)))
+			errs = append(errs, unreadableTime(NewPath("metadata", "annotations", start.key)))
+			continue
 		}
-		return t.UTC()
+		*start.at = t.UTC()
 	}
-	s.PreDrainStarted, s.DrainStarted = at(PreDrainStartedAnnotation), at(DrainStartedAnnotation)
-	s.VolumeDetachStarted, s.PreTerminateStarted = at(VolumeDetachStartedAnnotation), at(PreTerminateStartedAnnotation)
-	s.DrainedNode = types.UID(s.Annotations[DrainedAnnotation])
-	s.VolumesDetachedNode = types.UID(s.Annotations[VolumesDetachedAnnotation])
 	return errors.Join(errs...)
+}
+
+// stageStart is what an update says of the start of a stage, and the annotation that holds it where there is no other place.
+type stageStart struct {
+	key  string
+	says Change[time.Time]
+}
+
+func (u *MachineUpdate) starts() [4]stageStart {
+	return [...]stageStart{
+		{PreDrainStartedAnnotation, u.PreDrainStarted}, {DrainStartedAnnotation, u.DrainStarted},
+		{VolumeDetachStartedAnnotation, u.VolumeDetachStarted}, {PreTerminateStartedAnnotation, u.PreTerminateStarted},
+	}
 }
 
 // StagesInAnnotations returns the update of the metadata with how far a deletion is in annotations of this module, to be applied in
 // the place of u.MetadataUpdate. It does not change the update.
 func (u MachineUpdate) StagesInAnnotations() MetadataUpdate {
 	texts := map[string]Change[string]{}
-	started := func(key string, c Change[time.Time]) {
-		if t, set := c.Value(); set && !t.IsZero() {
-			texts[key] = SetTo(rfc3339(t))
-		} else if set || c.Clears() {
-			texts[key] = Cleared[string]()
+	for _, start := range u.starts() {
+		if t, set := start.says.Value(); set && !t.IsZero() {
+			texts[start.key] = SetTo(rfc3339(t))
+		} else if set || start.says.Clears() {
+			texts[start.key] = Cleared[string]()
 		}
 	}
-	started(PreDrainStartedAnnotation, u.PreDrainStarted)
-	started(DrainStartedAnnotation, u.DrainStarted)
-	started(VolumeDetachStartedAnnotation, u.VolumeDetachStarted)
-	started(PreTerminateStartedAnnotation, u.PreTerminateStarted)
 	done := func(key string, c Change[types.UID]) {
 		if uid, set := c.Value(); set && uid != "" {
 			texts[key] = SetTo(string(uid))
@@ -63,4 +84,29 @@ func (u MachineUpdate) StagesInAnnotations() MetadataUpdate {
 	metadata := u.MetadataUpdate
 	metadata.Annotations = texts
 	return metadata
+}
+
+// keepStarts puts the starts of stages into annotations that an object, to which the update was written, does not give back. have is
+// what it gives back.
+func (u *MachineUpdate) keepStarts(obj metav1.Object, have *MachineState) {
+	kept := map[string]time.Time{
+		PreDrainStartedAnnotation: have.PreDrainStarted, DrainStartedAnnotation: have.DrainStarted,
+		VolumeDetachStartedAnnotation: have.VolumeDetachStarted, PreTerminateStartedAnnotation: have.PreTerminateStarted,
+	}
+	texts := map[string]Change[string]{}
+	for _, start := range u.starts() {
+		t, set := start.says.Value()
+		switch {
+		case set && !t.IsZero() && rfc3339(kept[start.key]) != rfc3339(t):
+			texts[start.key] = SetTo(rfc3339(t))
+		case start.says.Clears() || (set && t.IsZero()):
+			texts[start.key] = Cleared[string]()
+		}
+	}
+	MetadataUpdate{Annotations: texts}.ApplyTo(obj)
+}
+
+// startsStage reports whether an update says anything of the start of a stage.
+func (u *MachineUpdate) startsStage() bool {
+	return !u.PreDrainStarted.Keeps() || !u.DrainStarted.Keeps() || !u.VolumeDetachStarted.Keeps() || !u.PreTerminateStarted.Keeps()
 }

@@ -28,20 +28,15 @@ func TestADeletionThatNobodyUnderstoodIsAskedForAgain(t *testing.T) {
 	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "m")))
 }
 
-// unkept is an adapter of a kind that has no place for a provider ID.
-type unkept struct {
-	contract.Adapter[contract.MachineState, contract.MachineUpdate]
-}
-
-func (u unkept) Write(obj contract.Object, update contract.MachineUpdate) error {
-	update.ProviderID = contract.Change[string]{}
-	return u.Adapter.Write(obj, update)
-}
-
+// New refuses a kind that never keeps a provider ID, so this one loses it only in a deletion.
 func TestAKindThatCannotKeepAProviderIDIsToldWhenAMachineGoes(t *testing.T) {
 	t.Parallel()
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	kind.Adapter = unkept{kind.Adapter}
+	kind.Adapter = forgetful{kind.Adapter, func(s *contract.MachineState) {
+		if !s.Deleting.IsZero() && s.Key.Name == "m1" {
+			s.ProviderID = ""
+		}
+	}}
 	w := newWorld(t, worldOptions{kind: kind})
 	m := w.machineWith("m1")
 	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)

@@ -80,6 +80,8 @@ const (
 	ReasonOwnedByAnother = "OwnedByAnother"
 	// ReasonProviderIDMissing: the infrastructure is provisioned but has no provider ID, or one that names no instance.
 	ReasonProviderIDMissing = "ProviderIDMissing"
+	// ReasonInfrastructureNotReported: there is no StepInfrastructure, and no step has called Scope.SetInfrastructureReady.
+	ReasonInfrastructureNotReported = "InfrastructureNotReported"
 	// ReasonDataSecretNameMissing: the bootstrap data was created, but its Secret is not named.
 	ReasonDataSecretNameMissing = "DataSecretNameMissing"
 	// ReasonAmbiguousNode: several Nodes carry the Machine's provider ID.

@@ -181,7 +181,7 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		"there is no Node":                    {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainSkip},
 		"the Node is another machine's":       {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale}}, want: drainSkip},
 		"a Machine without a provider ID":     {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}}, want: drainSkip},
-		"it has lost its provider ID":         {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}, Disowned: true}, want: drainOverdue},
+		"it has lost its provider ID":         {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}, Disowned: true}, want: drainWait},
 		"two Nodes claim the ID":              {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}, want: drainWait},
 		"another Machine names it too":        {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}, want: drainWait},
 		"a new Node is recorded first":        {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Readopted, Node: node, Record: true}}, want: drainRecord},

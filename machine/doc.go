@@ -5,7 +5,7 @@
 //
 // [SetupWithManager] adds a [Reconciler] to a manager. A [Reconciler] is an ordered list of [Step]s over one [Scope]; take
 // [Steps], change it with [InsertBefore], [InsertAfter], [Replace] and [Remove], and hand it to [Options]. [Reconciler.ReconcileObject]
-// makes one pass inside a loop of your own. The CRD of the Machines must be installed before.
+// makes one pass inside a loop of your own, and [Reconciler.Forget] ends what it remembers of a Machine. The CRD of the Machines must be installed before.
 //
 // Every pass runs all the steps that are for this part of the Machine's life, and a pass follows every event: a step in front of
 // [StepDrain] runs for as long as the deletion lasts, also when the drain is over (then State.DrainedNode is the Node's UID). What
@@ -20,11 +20,11 @@
 // A Machine that refers to no bootstrap configuration and no infrastructure object needs [StepBootstrap] and [StepInfrastructure]
 // removed, and one step in front of [StepNode] that makes or finds the machine and calls [Scope.SetProviderID]: the Node whose
 // spec.providerID is the same is the Machine's. Once the machine is there, the step calls [Scope.SetInfrastructureReady] too, in every
-// pass unless the type keeps it: without it, Cluster API's phase stays Provisioned, whatever the conditions say. What that step
+// pass unless the type keeps it: without it, Cluster API's phase stays Provisioned, and InfrastructureReady says so. What that step
 // makes, a step in front of [StepDeleteInfrastructure], or in its place, takes away. A step that is [InRunning] alone does not run in
 // a deletion: so a type of your own keeps the provider ID, or its read function makes it of something else, and it keeps the Node with
-// its UID and the start of the drain; without these a Node is not drained. examples/embed does it all, with a type, phases and
-// conditions of its own, in under a hundred lines.
+// its UID; contract.CheckKind says in a test what it forgets, and [New] refuses a kind that forgets what the steps need.
+// examples/embed does it all, with a type, phases and conditions of its own, in under a hundred lines.
 //
 // The phase is Cluster API's by default. [PhaseStep] computes another dialect's, or that of a table of your own.
 //
@@ -115,7 +115,10 @@
 //   - Deleting, which names the stage of a deletion, and Paused;
 //   - Ready, which sums up Deleting, Updating, BootstrapConfigReady, InfrastructureReady, NodeHealthy, HealthCheckSucceeded if
 //     there is one, and the readiness gates of the Machine: bad news first, then what is unknown. When a deletion lasts for more
-//     than 15 minutes it says so, and what holds the drain up after 5;
+//     than 15 minutes it says so, and what holds the drain up after 5.
+//     A step of your own that fails keeps a Machine from becoming Ready, with reason InternalError and its first words; one that is
+//     Ready stays so, and says it too. Without [StepInfrastructure], and with the default [StepPhase], InfrastructureReady says when
+//     nobody has called [Scope.SetInfrastructureReady];
 //   - Available, when it has been ready for spec.minReadySeconds;
 //   - UpToDate, when [Ports].RolloutOf finds its MachineSet and its MachineDeployment ([RolloutFromManager] looks them up). That of
 //     other Machines is left to whoever sets it.

@@ -67,7 +67,8 @@ func decideDrain(f drainFacts) (drainAction, string) {
 	switch f.Match.Outcome {
 	case noderef.NoProviderID:
 		if f.Disowned {
-			return drainOverdue, "the Machine has no provider ID, so nothing says that the Node is its own"
+			return contestedDrain(f, "Node "+f.State.Node.Name+" is recorded, and the Machine has no provider ID, so nothing says that the Node "+
+				"is still its own: give it back its provider ID, which its contract.Kind has to write and read")
 		}
 		return drainSkip, ""
 	case noderef.NotFound, noderef.Stale:

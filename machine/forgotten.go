@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -46,6 +47,43 @@ func (s *Scope) forgotten() error {
 			"MachineState.DrainStarted, for instance in annotations (StagesFromAnnotations, StagesInAnnotations)")
 	}
 	return nil
+}
+
+// keepsProviderID takes a provider ID back that the kind of the Machine has no place for: the Node that it finds would never be drained.
+func (s *Scope) keepsProviderID(before string) error {
+	err := s.forgotten()
+	if err != nil {
+		s.State.ProviderID, s.update.ProviderID = before, contract.Change[string]{}
+	}
+	return err
+}
+
+// validateKind reports what a kind forgets of what a Reconciler cannot do without. One that refuses an object without content cannot be
+// asked: what it forgets, passes notice.
+func validateKind(kind contract.Kind, o Options) error {
+	missing, err := contract.CheckKind(kind)
+	if err != nil {
+		return nil //nolint:nilerr // a real object may have what this one lacks
+	}
+	ofNode := at(o.Steps, StepDrain, InDeletion) >= 0 || at(o.Steps, StepDeleteNode, InDeletion) >= 0
+	var errs []error
+	for _, f := range missing {
+		needed := f.Need == contract.NeedMust
+		switch f.Member {
+		case "Node.Name", "Node.UID", "DrainStarted":
+			needed = ofNode
+		case "ProviderID":
+			needed = isOurs(o.Steps, StepInfrastructure)
+		case "DataSecretName":
+			needed = isOurs(o.Steps, StepBootstrap)
+		case "PreDrainStarted", "VolumeDetachStarted", "PreTerminateStarted":
+			needed = o.Policy.Limits != nil
+		}
+		if needed {
+			errs = append(errs, errors.New(f.String()))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (s *Scope) keepsNo(what, so, place string) error {

@@ -6,31 +6,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
 
-// runningOf returns a running Machine of a Go type that has no place for everything.
+// runningOf returns a running Machine of a Go type that has no place for everything, which shows in its deletion: what New sees is another.
 func runningOf(t *testing.T, forget func(*contract.MachineState)) (*world, contract.Kind, *unstructured.Unstructured) {
 	t.Helper()
-	kind := contract.NewTyped(serverGVK, func() *Server { return &Server{} }, func() runtime.Object { return &ServerList{} },
-		func(s *Server, into *contract.MachineState) error {
-			err := readServer(s, into)
-			forget(into)
-			return err
-		}, writeServer)
-	options := worldOptions{kind: kind, store: fake.Options{Scheme: serverScheme(clientgoscheme.AddToScheme)}, noCRDs: true}
-	options.machine.Steps = driverSteps(t, &options)
-	w := newWorld(t, options)
-	m := &unstructured.Unstructured{}
-	m.SetGroupVersionKind(kind.GVK)
-	m.SetNamespace("default")
-	m.SetName("m1")
-	w.create(m)
+	kind := serverKind(true)
+	kind.Adapter = forgetful{kind.Adapter, func(s *contract.MachineState) {
+		if s.Key.Name == "m1" && !s.Deleting.IsZero() {
+			forget(s)
+		}
+	}}
+	w, m := serverWorld(t, kind, nil)
 	w.says(kind, m, machine.ConditionReady, machine.ReasonReady)
 	return w, kind, m
 }
@@ -64,11 +54,14 @@ func TestAKindThatForgetsWhatIsStoredBeforeANodeIsTouchedIsTold(t *testing.T) {
 	}
 }
 
-func TestANodeThatStaysBecauseTheMachineHasNoProviderIDIsTold(t *testing.T) {
+// The machine would go undrained while its Node and its pods stay.
+func TestAMachineThatHasLostItsProviderIDWaitsForItOrForSomebodyToExcludeTheDrain(t *testing.T) {
 	t.Parallel()
 	w, _, m := runningOf(t, func(s *contract.MachineState) { s.ProviderID = "" })
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
-	require.Contains(t, w.recorded(machine.EventDrainFailed, 1)[0].Note, `"m1": the Machine has no provider ID`)
+	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "Node m1 is recorded, and the Machine has no provider ID",
+		contract.ExcludeDrain)
 	require.False(t, w.node("m1").Spec.Unschedulable)
+	w.annotate(m, map[string]any{contract.ExcludeDrain: ""})
+	w.goes(m)
 }

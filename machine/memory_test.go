@@ -17,3 +17,15 @@ func TestWhatIsRememberedOfAMachineEndsWithIt(t *testing.T) {
 		t.Error("what was pending for a Machine that is gone is remembered")
 	}
 }
+
+func TestAMachineThatALoopForgetsIsNotDrainedAnyMore(t *testing.T) {
+	r := &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(time.Unix(1000, 0))), onlookers: newOnlookers()}
+	key, released := types.NamespacedName{Namespace: "default", Name: "m1"}, 0
+	r.memory.hold(key, heldNode{name: "n", release: func() { released++ }})
+	r.memory.setSettling(key, settling{Fingerprint: 1})
+	r.Forget(key)
+	r.Forget(key)
+	if released != 1 || r.memory.waiting() != 0 {
+		t.Errorf("the drain ended %d times, and %d statuses wait", released, r.memory.waiting())
+	}
+}

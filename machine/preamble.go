@@ -71,14 +71,16 @@ func pauseStep(_ context.Context, s *Scope) (Result, error) {
 		ClusterKey: types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.ClusterName},
 		Deleting:   !s.State.Deleting.IsZero(),
 	})
-	if said, found := d.Condition.Get(); found {
+	said, found := d.Condition.Get()
+	result := Result{}
+	switch {
+	case d.LeaveAlone:
+		result = s.Pause(said.Status, said.Reason, said.Message)
+	case found:
 		s.Assert(said)
 	}
-	s.paused = d.LeaveAlone
-	if c, _ := d.Condition.Get(); c.Status == metav1.ConditionTrue && !s.State.Deleting.IsZero() {
-		s.releaseNode()
-	}
-	return Result{Stop: d.LeaveAlone, RequeueAfter: soonest(s.Cluster.RetryAfter, s.Cluster.ControlPlane.RetryAfter)}, s.ClusterErr
+	result.RequeueAfter = soonest(s.Cluster.RetryAfter, s.Cluster.ControlPlane.RetryAfter)
+	return result, s.ClusterErr
 }
 
 // finalizerStep keeps the Machine until everything of it is gone. The finalizer must be stored before anything outside is touched: a Machine

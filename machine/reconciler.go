@@ -226,6 +226,8 @@ type Reconciler struct {
 	indexed bool // the cache knows which Machines claim a Node
 	// unsaid are the conditions that no step says.
 	unsaid []string
+	// untoldInfrastructure: the phase asks whether the infrastructure is ready, and no step of this package says so.
+	untoldInfrastructure bool
 
 	nodeEvents *nodeEvents
 	onlookers  *onlookers
@@ -233,7 +235,8 @@ type Reconciler struct {
 }
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most
-// callers want SetupWithManager, which fills the ports from a manager.
+// callers want SetupWithManager, which fills the ports from a manager. A kind that does not keep what the steps need is refused, see
+// contract.CheckKind; which limits there are counts too.
 func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kind)
 	errs := []error{ports.validate(), validateSteps(options.Steps), contract.CheckVersions(options.ContractVersions...)}
@@ -241,6 +244,8 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 		errs = append(errs, errors.New("the contract.Kind needs a GVK, New, NewList and an Adapter"))
 	} else if _, ok := kind.New().(client.Object); !ok {
 		errs = append(errs, fmt.Errorf("%s is no client.Object", kind.GVK))
+	} else {
+		errs = append(errs, validateKind(kind, options))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("machine reconciler for %s: %w", cmp.Or(kind.GVK.Kind, "a kind without a name"), err)
@@ -253,6 +258,7 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 	}
 	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock), onlookers: newOnlookers(),
 		unsaid: unsaid(options.Steps)}
+	r.untoldInfrastructure = isOurs(options.Steps, StepPhase) && at(options.Steps, StepInfrastructure, InRunning) < 0
 	r.tracker = external.NewTracker(ports.Cache, r.machinesOf, "kinds that Machines refer to", options.ContractVersions...)
 	r.writer = patch.NewWriter(ports.Client, options.Clock)
 	r.observer = newObserver(options)
@@ -265,7 +271,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	obj := r.newObject()
 	err := r.ports.Cache.Get(ctx, request.NamespacedName, obj, client.UnsafeDisableDeepCopy) // a Scope only looks at it
 	if apierrors.IsNotFound(err) {
-		r.forget(request.NamespacedName)
+		r.Forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -276,7 +282,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // ReconcileObject makes one pass over a Machine that the caller has read, and does not change it. Call it from a loop of
-// your own in place of Reconcile, and IndexMachines once before the cache starts.
+// your own in place of Reconcile, Forget when a Machine is gone, and IndexMachines once before the cache starts.
 func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
 	r.observer.begin(ctx, r)
 	defer r.observer.end()
@@ -287,11 +293,11 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	}
 	if !r.minds(obj) {
 		r.memory.letGo(s.State.Key) // the other controller may go on with its drain by the same Drainer
-		r.forget(s.State.Key)
+		r.Forget(s.State.Key)
 		return reconcile.Result{}, nil
 	}
 	if r.released(&s.State) {
-		r.forget(s.State.Key)
+		r.Forget(s.State.Key)
 		return reconcile.Result{}, nil // others may hold it; we are done with it, or never began
 	}
 	if r.writer.Behind(obj) {
@@ -319,8 +325,10 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	return reconcile.Result{}, err
 }
 
-// forget drops what this process remembers of a Machine that is gone, or not its own any more.
-func (r *Reconciler) forget(key types.NamespacedName) {
+// Forget drops what this process remembers of a Machine that is gone, or not its own any more, and ends its drain. Reconcile calls it; call
+// it from a loop of your own for a Machine that ReconcileObject is not called for any more, or memory grows with each. Metrics stop to
+// count the Machine.
+func (r *Reconciler) Forget(key types.NamespacedName) {
 	r.memory.forget(key)
 	r.onlookers.forget(key)
 	r.observer.forget(key)

@@ -56,6 +56,7 @@ type Scope struct {
 	asserted []metav1.Condition // of this pass, in order of first assertion
 	told     []event            // of this pass
 	urgent   bool               // something in status must be written in this pass
+	failures []stepFailure      // of steps of the embedder, while the Machine lives
 	demanded bool               // a step of the embedder demands that all of it is written in this pass
 	recorded bool               // events about drain and volumes were recorded in an earlier pass
 	paused   bool               // somebody asked to leave the Machine alone
@@ -90,6 +91,20 @@ func ObjectAs[T contract.Object](s *Scope) (T, bool) {
 
 // Paused reports whether somebody asked to leave the Machine alone, or that cannot be known. Closing steps run all the same.
 func (s *Scope) Paused() bool { return s.paused }
+
+// Pause has the rest of the pass leave the Machine alone, and returns a Result that stops it. It says why in the condition Paused: with
+// status True because somebody asked for it, which ends the drain of a Machine in deletion, or Unknown because that cannot be known. With
+// an empty status nothing is said. It is for a step in place of StepPaused, which asserts Paused as False otherwise.
+func (s *Scope) Pause(status metav1.ConditionStatus, reason, message string) Result {
+	s.paused = true
+	if status != "" {
+		s.Assert(condition(ConditionPaused, status, reason, message))
+	}
+	if status == metav1.ConditionTrue && !s.State.Deleting.IsZero() {
+		s.releaseNode()
+	}
+	return Result{Stop: true}
+}
 
 // Assert sets a condition of the Machine, with its message cut to 8 KiB. Its observed generation is filled in when it is
 // written, and its transition time too unless it brings one along; that one counts only when the status is another than

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
 	s.assertDeleting()
 	s.Assert(s.updating())
 	s.assertMissing()
+	s.assertProvisioned()
 	measured, err := s.assertUpToDate(ctx)
 	ready := s.assertReady()
 	available := s.assertAvailable()
@@ -49,15 +51,57 @@ func (s *Scope) assertMissing() {
 	}
 }
 
+// assertProvisioned says why the phase does not become Running when Machines have infrastructure that no object stands for.
+func (s *Scope) assertProvisioned() {
+	c, found := s.Condition(ConditionInfrastructureReady)
+	if !s.env.untoldInfrastructure || !s.State.Deleting.IsZero() || (found && c.Reason != ReasonInfrastructureNotReported) {
+		return
+	}
+	switch {
+	case s.State.InfrastructureReady.Or(false) && found:
+		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionTrue, ReasonReady, ""))
+	case !s.State.InfrastructureReady.Or(false) && s.State.Node.Name != "":
+		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInfrastructureNotReported, "The phase waits for a step that "+
+			"calls Scope.SetInfrastructureReady, in every pass once the machine is there, because there is no step "+StepInfrastructure))
+	}
+}
+
 // all are the conditions of the Machine as they will be; the first of a type counts.
 func (s *Scope) all() []metav1.Condition {
 	all := make([]metav1.Condition, 0, len(s.stored)+len(s.asserted))
 	return append(append(all, s.asserted...), s.stored...)
 }
 
+// stepFailure is what a step of the embedder failed with.
+type stepFailure struct {
+	step string
+	err  error
+}
+
+// maxFailureLength bounds what Ready says of a step that failed.
+const maxFailureLength = 1024
+
+// failureLines are what Ready says of steps that failed. While a step fails, it keeps the words of its first error: those of many differ in
+// each attempt, such as by the number of a request, and would be a write each.
+func failureLines(failures []stepFailure, before string) []string {
+	said := strings.Split(before, "\n")
+	var lines []string
+	for _, f := range failures {
+		start := "* Step " + f.step + " failed: "
+		line := start + bounded(strings.Join(strings.Fields(f.err.Error()), " "), maxFailureLength)
+		if at := slices.IndexFunc(said, func(text string) bool { return strings.HasPrefix(text, start) }); at >= 0 {
+			line = said[at]
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
 // assertReady returns when time alone changes what Ready says.
 func (s *Scope) assertReady() time.Duration {
 	facts := readyFacts{Conditions: s.all(), Gates: s.State.ReadinessGates, Deleting: !s.State.Deleting.IsZero(), Unsaid: s.env.unsaid}
+	before, _ := findCondition(s.stored, ConditionReady)
+	facts.Before, facts.Failures = before.Status, failureLines(s.failures, before.Message)
 	var again time.Duration
 	if facts.Deleting {
 		stage, _ := s.Condition(ConditionDeleting)

@@ -38,8 +38,9 @@ type Result struct {
 }
 
 // StepFunc does one thing for one Machine. It reads and changes the Scope. It is called in every pass of that part of the Machine's
-// life, from several goroutines for different Machines, also when nothing is left to do: ask first what is there. An error is retried with back-off; whatever the person who looks
-// at the Machine can mend is a condition instead (Scope.Assert), and waits for an event.
+// life, from several goroutines for different Machines, also when nothing is left to do: ask first what is there. An error is retried with back-off. It is a line of the
+// condition Ready, in the words that it began with, and in a deletion it is the message of Deleting. A Machine that is Ready stays so.
+// Whatever the person who looks at the Machine can mend is a condition instead (Scope.Assert), and waits for an event.
 type StepFunc func(context.Context, *Scope) (Result, error)
 
 // Step is one part of the reconciler, by name.
@@ -209,16 +210,24 @@ func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 		if step.On&life == 0 || (stopped && !step.Closing) {
 			continue
 		}
-		began := s.observer.now()
+		began, id := s.observer.now(), s.State.ProviderID
 		result, err := step.Run(ctx, s)
+		tells := !step.ours // others have conditions of their own
+		if err == nil && s.State.ProviderID != id {
+			err = s.keepsProviderID(id)
+			tells = true
+		}
 		if result.Checkpoint = result.Checkpoint && s.hasDecided(); result.Checkpoint && !step.ours {
 			s.demanded = true
 		}
 		s.observer.ran(step.Name, began, result, err)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("step %s: %w", step.Name, err))
-			if life == InDeletion {
+			switch {
+			case life == InDeletion:
 				s.sayFailed(err)
+			case tells && !patch.Retryable(err):
+				s.failures = append(s.failures, stepFailure{step.Name, err})
 			}
 		}
 		total = Result{

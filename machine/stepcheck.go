@@ -96,6 +96,11 @@ func at(steps []Step, name string, life Life) int {
 	return slices.IndexFunc(steps, func(s Step) bool { return s.Name == name && s.On&life != 0 })
 }
 
+// isOurs reports whether a list has a step as Steps returns it.
+func isOurs(steps []Step, name string) bool {
+	return slices.ContainsFunc(steps, func(s Step) bool { return s.Name == name && s.ours })
+}
+
 // isStandard reports whether Steps has a step of the name.
 func isStandard(name string) bool {
 	return slices.ContainsFunc(Steps(), func(s Step) bool { return s.Name == name })

@@ -20,6 +20,9 @@ type readyFacts struct {
 	Stage    string
 	// Unsaid are conditions that no step says: each counts only if it is there all the same.
 	Unsaid []string
+	// Failures are lines about steps that failed; Before is Ready as it was read.
+	Failures []string
+	Before   metav1.ConditionStatus
 }
 
 // term is one condition of a summary.
@@ -61,8 +64,24 @@ const (
 )
 
 // summarise computes Ready: bad news first, then what is unknown, else true. Its message has a line for each condition that
-// stands in the way, in the order of the terms. Rule: Cluster API's setReadyCondition and its default merge strategy.
+// stands in the way, in the order of the terms. Rule: Cluster API's setReadyCondition and its default merge strategy. A step that failed
+// keeps a Machine from becoming ready, and a ready one ready: what it did not do may concern no Node.
 func summarise(f readyFacts) metav1.Condition {
+	c := f.summarised()
+	if len(f.Failures) == 0 {
+		return c
+	}
+	c.Message = strings.Join(slices.DeleteFunc(append(slices.Clone(f.Failures), c.Message), func(text string) bool { return text == "" }), "\n")
+	if c.Status == metav1.ConditionTrue && f.Before != metav1.ConditionTrue {
+		c.Status = metav1.ConditionUnknown
+	}
+	if c.Status != metav1.ConditionTrue {
+		c.Reason = ReasonInternalError
+	}
+	return c
+}
+
+func (f readyFacts) summarised() metav1.Condition {
 	if slices.ContainsFunc(f.Gates, func(g contract.ReadinessGate) bool { return g.ConditionType == ConditionReady }) {
 		return condition(ConditionReady, metav1.ConditionUnknown, ReasonInternalError,
 			"The readiness gate Ready is the condition itself: remove it from spec.readinessGates")

@@ -1,0 +1,146 @@
+package contract_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func kindOfServers(read func(*Server, *contract.MachineState) error, write func(*Server, contract.MachineUpdate) error) contract.Kind {
+	return contract.NewTyped(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"},
+		func() *Server { return &Server{} }, func() runtime.Object { return &metav1.List{} }, read, write)
+}
+
+// A test of your own type asks what it forgets, and compares that with what it may forget.
+func ExampleCheckKind() {
+	kind := kindOfServers(readServer, func(s *Server, u contract.MachineUpdate) error {
+		u.ProviderID = contract.Change[string]{} // the line is missing
+		return writeServer(s, u)
+	})
+	forgotten, err := contract.CheckKind(kind)
+	for _, f := range forgotten {
+		if f.Need != contract.NeedOptional {
+			fmt.Println(f)
+		}
+	}
+	fmt.Println(err)
+	// Output:
+	// ProviderID is not kept, so no Node is found, drained or deleted: have the contract.Kind write and read it
+	// VolumesDetachedNode is not kept, so volumes are waited for again in each pass: have the contract.Kind write and read it
+	// <nil>
+}
+
+func TestWhatAKindForgetsIsNamedWhetherItIsNotWrittenOrNotRead(t *testing.T) {
+	before, err := contract.CheckKind(kindOfServers(readServer, writeServer))
+	require.NoError(t, err)
+	for member, forget := range map[string]struct {
+		state  func(*contract.MachineState)
+		update func(*contract.MachineUpdate)
+		need   contract.Need
+	}{
+		"UID":        {state: func(s *contract.MachineState) { s.UID = "" }, need: contract.NeedMust},
+		"Deleting":   {state: func(s *contract.MachineState) { s.Deleting = time.Time{} }, need: contract.NeedMust},
+		"Finalizers": {func(s *contract.MachineState) { s.Finalizers = nil }, func(u *contract.MachineUpdate) { u.Finalizers = contract.Change[[]string]{} }, contract.NeedMust},
+		"OwnerReferences": {func(s *contract.MachineState) { s.OwnerReferences = nil },
+			func(u *contract.MachineUpdate) { u.OwnerReferences = contract.Change[[]metav1.OwnerReference]{} }, contract.NeedMust},
+		"Labels":      {func(s *contract.MachineState) { s.Labels = nil }, func(u *contract.MachineUpdate) { u.Labels = nil }, contract.NeedMust},
+		"Annotations": {func(s *contract.MachineState) { s.Annotations = nil }, func(u *contract.MachineUpdate) { u.Annotations = nil }, contract.NeedMust},
+		"ProviderID":  {func(s *contract.MachineState) { s.ProviderID = "" }, func(u *contract.MachineUpdate) { u.ProviderID = contract.Change[string]{} }, contract.NeedShould},
+		"DataSecretName": {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} },
+			func(u *contract.MachineUpdate) { u.DataSecretName = contract.Change[string]{} }, contract.NeedShould},
+		"Node.UID": {func(s *contract.MachineState) { s.Node.UID = "" },
+			func(u *contract.MachineUpdate) { u.Node = contract.SetTo(contract.NodeRef{Name: "probe"}) }, contract.NeedMust},
+		"DrainedNode": {func(s *contract.MachineState) { s.DrainedNode = "" }, func(u *contract.MachineUpdate) { u.DrainedNode = contract.Change[types.UID]{} }, contract.NeedShould},
+		"Conditions":  {func(s *contract.MachineState) { s.Conditions = nil }, func(u *contract.MachineUpdate) { u.Conditions = nil }, contract.NeedShould},
+		"Phase":       {func(s *contract.MachineState) { s.Phase = "" }, func(u *contract.MachineUpdate) { u.Phase = contract.Change[string]{} }, contract.NeedOptional},
+	} {
+		t.Run(member, func(t *testing.T) {
+			notRead := kindOfServers(func(s *Server, into *contract.MachineState) error {
+				err := readServer(s, into)
+				forget.state(into)
+				return err
+			}, writeServer)
+			notWritten := kindOfServers(readServer, func(s *Server, u contract.MachineUpdate) error {
+				if forget.update != nil {
+					forget.update(&u)
+				}
+				return writeServer(s, u)
+			})
+			for how, kind := range map[string]contract.Kind{"read": notRead, "write": notWritten} {
+				got, err := contract.CheckKind(kind)
+				require.NoError(t, err)
+				if how == "write" && forget.update == nil {
+					require.Equal(t, before, got)
+					continue
+				}
+				at := slices.IndexFunc(got, func(f contract.Forgotten) bool { return f.Member == member })
+				require.GreaterOrEqual(t, at, 0, "not named: %v", got)
+				require.Equal(t, forget.need, got[at].Need)
+				require.Len(t, got, len(before)+1)
+			}
+		})
+	}
+}
+
+func TestEveryKindOfThisPackageKeepsWhatReconcilersNeed(t *testing.T) {
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Machine"}
+	for name, layout := range map[string]*contract.MachineLayout{
+		"v1beta2": contract.MachineV1Beta2(), "v1beta1": contract.MachineV1Beta1(), "Kubermatic": contract.KubermaticMachine(),
+		"Gardener": contract.GardenerMachine(),
+	} {
+		got, err := contract.CheckKind(contract.Unstructured(gvk, layout))
+		require.NoError(t, err)
+		for _, f := range got {
+			require.Equal(t, contract.NeedOptional, f.Need, "%s: %s", name, f)
+		}
+	}
+	_, err := contract.CheckKind(contract.Kind{})
+	require.Error(t, err)
+}
+
+func TestTheStartsOfStagesAreKeptInAnnotationsWhereThereIsNoOtherPlace(t *testing.T) {
+	layout := *contract.MachineV1Beta2()
+	layout.PreDrainStarted, layout.DrainStarted = contract.TimeField{}, contract.TimeField{}
+	layout.VolumeDetachStarted, layout.PreTerminateStarted = contract.TimeField{}, contract.TimeField{}
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}
+	for name, kind := range map[string]contract.Kind{
+		"a Go type": kindOfServers(readServer, writeServer), "a layout": contract.Unstructured(gvk, &layout),
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := kind.New()
+			read := func() (state contract.MachineState) {
+				require.NoError(t, kind.Adapter.Read(obj, &state))
+				return state
+			}
+			require.NoError(t, kind.Adapter.Write(obj, contract.MachineUpdate{
+				PreDrainStarted: contract.SetTo(noon), DrainStarted: contract.SetTo(noon.Add(time.Minute)),
+				VolumeDetachStarted: contract.SetTo(noon.Add(2 * time.Minute)), PreTerminateStarted: contract.SetTo(noon.Add(3 * time.Minute)),
+			}))
+			got := read()
+			require.Equal(t, []time.Time{noon, noon.Add(time.Minute), noon.Add(2 * time.Minute), noon.Add(3 * time.Minute)},
+				[]time.Time{got.PreDrainStarted, got.DrainStarted, got.VolumeDetachStarted, got.PreTerminateStarted})
+			if server, typed := obj.(*Server); typed {
+				require.NotContains(t, server.Annotations, contract.DrainStartedAnnotation, "it has a place of its own")
+				require.Len(t, server.Annotations, 3)
+			}
+			require.NoError(t, kind.Adapter.Write(obj, contract.MachineUpdate{Phase: contract.SetTo("Deleting")}))
+			require.Equal(t, noon, read().PreDrainStarted, "what an update does not name stays")
+			require.NoError(t, kind.Adapter.Write(obj, contract.MachineUpdate{
+				PreDrainStarted: contract.Cleared[time.Time](), DrainStarted: contract.SetTo(time.Time{}),
+				VolumeDetachStarted: contract.Cleared[time.Time](), PreTerminateStarted: contract.Cleared[time.Time](),
+			}))
+			got = read()
+			require.True(t, got.PreDrainStarted.IsZero() && got.DrainStarted.IsZero() && got.VolumeDetachStarted.IsZero() && got.PreTerminateStarted.IsZero())
+			require.Empty(t, obj.GetAnnotations())
+		})
+	}
+}

@@ -1,0 +1,241 @@
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// forgetful is an adapter whose kind does not keep something, whatever its functions fall back to.
+type forgetful struct {
+	contract.MachineAdapter
+
+	forget func(*contract.MachineState)
+}
+
+func (f forgetful) Read(obj contract.Object, into *contract.MachineState) error {
+	err := f.MachineAdapter.Read(obj, into)
+	f.forget(into)
+	return err
+}
+
+func TestAKindThatForgetsWhatTheStepsNeedIsRefused(t *testing.T) {
+	t.Parallel()
+	limits := func(*contract.MachineState) machine.Limits { return machine.Limits{Volumes: time.Minute} }
+	own := driverSteps(t, &worldOptions{})
+	for name, tc := range map[string]struct {
+		forget  func(*contract.MachineState)
+		options machine.Options
+		says    string // empty: it is taken
+	}{
+		"nothing":                            {func(*contract.MachineState) {}, machine.Options{}, ""},
+		"the provider ID":                    {func(s *contract.MachineState) { s.ProviderID = "" }, machine.Options{}, "ProviderID is not kept, so no Node is found"},
+		"one that read makes":                {func(s *contract.MachineState) { s.ProviderID = "" }, machine.Options{Steps: own}, ""},
+		"annotations":                        {func(s *contract.MachineState) { s.Annotations = nil }, machine.Options{Steps: own}, "Annotations is not kept"},
+		"finalizers":                         {func(s *contract.MachineState) { s.Finalizers = nil }, machine.Options{Steps: own}, "Finalizers is not kept"},
+		"the UID of the Node":                {func(s *contract.MachineState) { s.Node.UID = "" }, machine.Options{Steps: own}, "Node.UID is not kept"},
+		"the start of a drain":               {func(s *contract.MachineState) { s.DrainStarted = time.Time{} }, machine.Options{Steps: own}, "DrainStarted is not kept"},
+		"bootstrap data":                     {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} }, machine.Options{}, "DataSecretName is not kept"},
+		"bootstrap data that it has no need": {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} }, machine.Options{Steps: own}, ""},
+		"a start without limits":             {func(s *contract.MachineState) { s.VolumeDetachStarted = time.Time{} }, machine.Options{}, ""},
+		"a start with limits": {func(s *contract.MachineState) { s.VolumeDetachStarted = time.Time{} },
+			machine.Options{Policy: machine.Policy{Limits: limits}}, "VolumeDetachStarted is not kept, so the limit of the wait for volumes is never reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := serverKind(true)
+			kind.Adapter = forgetful{kind.Adapter, tc.forget}
+			_, err := machine.New(kind, machine.Ports{}, tc.options) // the ports are refused in any case
+			if tc.says != "" {
+				require.ErrorContains(t, err, tc.says)
+				return
+			}
+			require.NotContains(t, err.Error(), "is not kept")
+		})
+	}
+}
+
+// serverWorld has Servers that steps of the embedder make, with whatever changes the options.
+func serverWorld(t *testing.T, kind contract.Kind, change func(*worldOptions)) (*world, *unstructured.Unstructured) {
+	t.Helper()
+	options := worldOptions{kind: kind, store: fake.Options{Scheme: serverScheme(clientgoscheme.AddToScheme)}, noCRDs: true}
+	options.machine.Steps = driverSteps(t, &options)
+	if change != nil {
+		change(&options)
+	}
+	w := newWorld(t, options)
+	m := &unstructured.Unstructured{}
+	m.SetGroupVersionKind(kind.GVK)
+	m.SetNamespace("default")
+	m.SetName("m1")
+	w.create(m)
+	return w, m
+}
+
+func TestAMachineWhoseKindForgetsTheProviderIDSaysSoAndIsNotReady(t *testing.T) {
+	t.Parallel()
+	kind := contract.NewTyped(serverGVK, func() *Server { return &Server{} }, func() runtime.Object { return &ServerList{} }, readServer,
+		func(s *Server, u contract.MachineUpdate) error {
+			u.ProviderID = contract.Change[string]{}
+			return writeServer(s, u)
+		})
+	w, m := serverWorld(t, kind, nil)
+	state := w.says(kind, m, machine.ConditionReady, machine.ReasonInternalError)
+	for _, c := range state.Conditions {
+		if c.Type == machine.ConditionReady {
+			require.Contains(t, c.Message, "Step infrastructure failed: Server default/m1 does not keep its provider ID")
+			require.NotEqual(t, metav1.ConditionTrue, c.Status)
+		}
+	}
+	require.Empty(t, state.Node.Name)
+	require.NotEqual(t, "Running", state.Phase)
+}
+
+// A limit that somebody set is reached although the type has no place for the start, and costs few writes.
+func TestALimitIsReachedWhateverTheTypeHasPlacesFor(t *testing.T) {
+	t.Parallel()
+	kind := serverKind(true)
+	w, m := serverWorld(t, kind, func(o *worldOptions) {
+		o.machine.Policy.Limits = func(*contract.MachineState) machine.Limits { return machine.Limits{PreTerminateHooks: 2 * time.Second} }
+	})
+	w.says(kind, m, machine.ConditionReady, machine.ReasonReady)
+	w.annotate(m, map[string]any{contract.PreTerminateHook + "/test": ""})
+	w.store.ResetRequests()
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+	require.LessOrEqual(t, w.writes()["Server"]+w.writes()["Server/status"], 8, "%v", w.writes())
+}
+
+func TestWhatAStepFailsWithIsSaidOnceAndTakesNoReadinessAway(t *testing.T) {
+	t.Parallel()
+	var fails atomic.Bool
+	var asked atomic.Int64
+	fails.Store(true)
+	kind := serverKind(true)
+	w, m := serverWorld(t, kind, func(o *worldOptions) {
+		var err error
+		o.machine.Steps, err = machine.InsertAfter(o.machine.Steps, machine.StepNode, machine.Step{
+			Name: "quota", On: machine.InRunning, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
+				if !fails.Load() {
+					return machine.Result{}, nil
+				}
+				return machine.Result{}, fmt.Errorf("quota exceeded\nrequest %d", asked.Add(1))
+			},
+		})
+		require.NoError(t, err)
+	})
+	said := func(s contract.MachineState) (c metav1.Condition) {
+		for _, have := range s.Conditions {
+			if have.Type == machine.ConditionReady {
+				c = have
+			}
+		}
+		return c
+	}
+	first := said(w.says(kind, m, machine.ConditionReady, machine.ReasonInternalError))
+	require.Contains(t, first.Message, "* Step quota failed: quota exceeded request ")
+	require.NotEqual(t, metav1.ConditionTrue, first.Status)
+	at := asked.Load()
+	w.eventually("more attempts", func() string {
+		if asked.Load() < at+3 {
+			return "there are none yet"
+		}
+		return ""
+	})
+	var state contract.MachineState
+	w.eventually("the same words to stay", func() string {
+		state = w.says(kind, m, machine.ConditionReady, machine.ReasonInternalError)
+		return ""
+	})
+	require.Contains(t, said(state).Message, "quota exceeded request ")
+
+	fails.Store(false)
+	w.annotate(m, map[string]any{"example.com/wake": "1"})
+	w.says(kind, m, machine.ConditionReady, machine.ReasonReady)
+	fails.Store(true)
+	w.annotate(m, map[string]any{"example.com/wake": "2"})
+	w.eventually("the failure to be said of a ready Machine", func() string {
+		c := said(w.says(kind, m, machine.ConditionReady, machine.ReasonReady))
+		if c.Status != metav1.ConditionTrue || c.Message == "" {
+			return fmt.Sprintf("%s %q", c.Status, c.Message)
+		}
+		return ""
+	})
+}
+
+// Ready would be True while the phase waits for what nobody says.
+func TestAMachineWhoseInfrastructureNoStepReportsSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	var reports atomic.Bool
+	kind := serverKind(true)
+	var w *world
+	w, m := serverWorld(t, kind, func(o *worldOptions) {
+		o.before = func(made *world) { w = made }
+		steps, err1 := machine.Remove(machine.Steps(), machine.StepBootstrap)
+		steps, err2 := machine.Remove(steps, machine.StepInfrastructure)
+		steps, err3 := machine.InsertBefore(steps, machine.StepNode, machine.Step{
+			Name: "own", On: machine.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+				s.SetProviderID("fake://" + s.State.Key.Name)
+				if reports.Load() {
+					s.SetInfrastructureReady()
+				}
+				return machine.Result{}, nil
+			},
+		})
+		require.NoError(t, errors.Join(err1, err2, err3))
+		o.machine.Steps = steps
+	})
+	w.create(fake.Node("m1", "fake://m1"))
+	state := w.says(kind, m, machine.ConditionInfrastructureReady, machine.ReasonInfrastructureNotReported)
+	require.Equal(t, "Provisioned", state.Phase)
+	w.says(kind, m, machine.ConditionReady, machine.ReasonReadyUnknown)
+	reports.Store(true)
+	w.annotate(m, map[string]any{"example.com/wake": "1"})
+	w.says(kind, m, machine.ConditionReady, machine.ReasonReady)
+	require.Equal(t, "Running", w.says(kind, m, machine.ConditionInfrastructureReady, machine.ReasonReady).Phase)
+}
+
+func TestAStepInPlaceOfStepPausedPausesAndAForgottenMachineIsNotDrained(t *testing.T) {
+	t.Parallel()
+	paused, went := true, 0
+	steps := replaced(t, machine.StepPaused, func(step machine.Step) machine.Step {
+		step.Run = func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+			if paused {
+				return s.Pause(metav1.ConditionTrue, "Holiday", "until Monday"), nil
+			}
+			return machine.Result{}, nil
+		}
+		return step
+	})
+	steps, err := machine.InsertAfter(steps, machine.StepPaused, machine.Step{Name: "next", On: machine.InBoth,
+		Run: func(context.Context, *machine.Scope) (machine.Result, error) {
+			went++
+			return machine.Result{}, nil
+		}})
+	require.NoError(t, err)
+	p := newPassesByHand(t, machine.Options{Steps: steps, StatusDelay: -1})
+	for range 2 {
+		obj, _ := p.read()
+		_, err := p.ReconcileObject(t.Context(), obj)
+		require.NoError(t, err)
+	}
+	_, state := p.read()
+	require.Zero(t, went)
+	require.Len(t, state.Conditions, 1, "nothing else is said of a paused Machine")
+	require.Equal(t, "Holiday: until Monday", state.Conditions[0].Reason+": "+state.Conditions[0].Message)
+	require.NotEmpty(t, state.Finalizers)
+	p.Forget(types.NamespacedName{Namespace: "default", Name: "m1"})
+}
