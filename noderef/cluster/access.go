@@ -22,7 +22,9 @@ type Target struct {
 	// Config is a client configuration. It is copied. Its rate limits, timeout and user agent are replaced by those of
 	// the Options; dialer, proxy and wrappers are kept. What it names (files, plugins) is used: see ParseKubeconfig.
 	Config *rest.Config
-	// Version changes when Config does. When it stays the same, so does the connection.
+	// Version changes when Config does. When it stays the same, so does the connection. When it changes and only a token, a password or
+	// a client certificate is new, the connection goes on with that. Where Config has a plugin, or functions other than Proxy, which
+	// cannot be compared, the connection is made anew.
 	Version string
 	// Running is a cluster that somebody else starts and stops, such as the manager. It counts as connected.
 	Running ctrlcluster.Cluster

@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,9 +31,11 @@ type apiServer struct {
 	mu        sync.Mutex
 	release   chan struct{} // closed when hanging requests may end; nil while the server serves
 	refused   map[string]int
-	pages     string // the media type of refusals, which are not an API server's then
-	mute      bool   // it sends no bookmarks by itself
-	token     string
+	pages     string            // the media type of refusals, which are not an API server's then
+	slow      chan struct{}     // the pieces of a list of Nodes are sent when something comes; nil for at once
+	shown     map[string]string // by line, the credentials of the last request
+	mute      bool              // it sends no bookmarks by itself
+	tokens    []string
 	rv        int
 	nodes     map[string]*corev1.Node
 	events    []watchEvent
@@ -49,8 +53,8 @@ type watchEvent struct {
 func newAPIServer(t *testing.T) *apiServer {
 	t.Helper()
 	s := &apiServer{
-		t: t, nodes: map[string]*corev1.Node{}, changed: make(chan struct{}), token: "t1", rv: 1,
-		refused: map[string]int{}, under: map[string]int{}, protocols: map[string]bool{},
+		t: t, nodes: map[string]*corev1.Node{}, changed: make(chan struct{}), tokens: []string{"t1"}, rv: 1,
+		refused: map[string]int{}, shown: map[string]string{}, under: map[string]int{}, protocols: map[string]bool{},
 	}
 	require.NoError(t, s.listen("127.0.0.1:0"))
 	t.Cleanup(func() {
@@ -68,6 +72,7 @@ func (s *apiServer) listen(address string) error {
 	server := httptest.NewUnstartedServer(s)
 	_ = server.Listener.Close()
 	server.Listener, server.EnableHTTP2 = listener, true
+	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	s.http, s.addr = server, listener.Addr().String()
 	return nil
@@ -123,10 +128,10 @@ func (s *apiServer) answerAsProxy(mediaType string) {
 	s.pages = mediaType
 }
 
-func (s *apiServer) accept(token string) {
+func (s *apiServer) accept(tokens ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.token = token
+	s.tokens = tokens
 }
 
 // count returns how many requests have come whose line begins so.
@@ -140,6 +145,22 @@ func (s *apiServer) count(prefix string) int {
 		}
 	}
 	return n
+}
+
+// credentialsIn names the token and the client certificate of a request.
+func credentialsIn(r *http.Request) string {
+	shown := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	for _, certificate := range r.TLS.PeerCertificates {
+		shown += " " + certificate.Subject.CommonName
+	}
+	return shown
+}
+
+// credentials returns what the last request of a line has shown.
+func (s *apiServer) credentials(line string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown[line]
 }
 
 // pending returns how many requests are under way whose line begins so.
@@ -209,8 +230,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, line)
 	s.under[line]++
+	s.shown[line] = credentialsIn(r)
 	s.protocols[r.Proto] = true
-	release, token, pages, status := s.release, s.token, s.pages, 0
+	release, tokens, pages, status := s.release, s.tokens, s.pages, 0
 	for prefix, code := range s.refused {
 		if strings.HasPrefix(line, prefix) {
 			status = code
@@ -234,7 +256,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", pages)
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, "<html><body>a proxy speaks</body></html>")
-	case r.Header.Get("Authorization") != "Bearer "+token:
+	case !slices.Contains(tokens, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")):
 		answer(w, http.StatusUnauthorized, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonUnauthorized, Code: 401})
 	case status != 0:
 		answer(w, status, &metav1.Status{Status: metav1.StatusFailure, Message: "refused by the test", Code: int32(status)})
@@ -257,6 +279,10 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request, line string) 
 			APIResources: []metav1.APIResource{{Name: "nodes", SingularName: "node", Kind: "Node",
 				Verbs: []string{"get", "list", "watch", "patch"}}},
 		})
+	case s.slow != nil && r.URL.Query().Get("sendInitialEvents") != "": // it streams no lists then
+		answer(w, http.StatusUnprocessableEntity, &metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: 422,
+		})
 	case line == "WATCH /api/v1/nodes":
 		s.watch(w, r)
 	case line == "GET /api/v1/nodes", line == "PEEK /api/v1/nodes":
@@ -267,6 +293,9 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request, line string) 
 			list.Items = append(list.Items, *node)
 		}
 		s.mu.Unlock()
+		if s.slow != nil {
+			w = &slowWriter{w, r, s.slow}
+		}
 		answer(w, http.StatusOK, list)
 	case name != r.URL.Path:
 		s.mu.Lock()
@@ -280,6 +309,30 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request, line string) 
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// slowWriter sends a body in four pieces, each one when it may.
+type slowWriter struct {
+	http.ResponseWriter
+
+	request *http.Request
+	next    chan struct{}
+}
+
+// Write implements io.Writer.
+func (w *slowWriter) Write(p []byte) (int, error) {
+	for piece := range slices.Chunk(p, len(p)/4+1) {
+		if _, err := w.ResponseWriter.Write(piece); err != nil {
+			return 0, err
+		}
+		w.ResponseWriter.(http.Flusher).Flush()
+		select {
+		case <-w.next:
+		case <-w.request.Context().Done():
+			return 0, w.request.Context().Err()
+		}
+	}
+	return len(p), nil
 }
 
 func answer(w http.ResponseWriter, status int, body any) {

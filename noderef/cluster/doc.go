@@ -38,7 +38,9 @@
 //   - A server that begins to hang costs a worker one request, for at most Patience (3 s), the gap between probes (2 s) and one
 //     ProbeTimeout (5 s). From then on requests fail at once. Servers that do not answer, however many, keep no other cluster
 //     from being connected or served.
-//   - A new kubeconfig is tried beside the connection that works; that one ends when the new one is there. A Secret that is
+//   - A new kubeconfig is tried beside the connection that works; that one ends when the new one is there. Where a token, a password or a
+//     client certificate is all that is new, the connection stays, with its caches and its Value, and nobody is woken: requests that come
+//     from then on carry the new one, and watches under way end in their own time. A Secret that is
 //     deleted, or replaced by one of the same name, closes the connection at once, with all requests under way.
 //   - Not connected is an error that matches [ErrNotConnected], names the cluster and says what a person can do. It never reads
 //     as "there is no such Node". Its text stays the same while the state does.

@@ -19,8 +19,9 @@ const hurry = "5"
 // door is an http.RoundTripper that leads through the gate of a wire.
 type door struct {
 	wire    *wire
-	wait    bool
-	timeout time.Duration
+	base    http.RoundTripper
+	wait    bool          // while the gate is closed, for caches
+	timeout time.Duration // of what is no watch; of caches, of the time in which nothing comes
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -37,7 +38,7 @@ func (d *door) RoundTrip(request *http.Request) (*http.Response, error) {
 	if d.wait && d.wire.hurried.Load() {
 		request = soonOver(request)
 	}
-	response, err := d.wire.base.RoundTrip(request)
+	response, err := d.base.RoundTrip(request)
 	x.unanswered.Stop()
 	if err != nil {
 		err = x.explain(err)
@@ -75,7 +76,8 @@ type exchange struct {
 	watch  bool
 	body   io.ReadCloser
 
-	unanswered, deadline clock.Timer // deadline is nil for a watch
+	unanswered, deadline clock.Timer   // deadline is nil for a watch
+	silence              time.Duration // after which a cache gives up what is no watch; zero for callers
 	detach               func() bool
 	once                 sync.Once
 }
@@ -92,6 +94,9 @@ func newExchange(epoch context.Context, d *door, request *http.Request) *exchang
 	x.ctx, x.cancel = context.WithCancelCause(request.Context())
 	x.detach = context.AfterFunc(epoch, func() { x.cancel(context.Cause(epoch)) })
 	x.unanswered = d.wire.clock.AfterFunc(d.wire.patience, func() { d.wire.trouble(errUnanswered) })
+	if d.wait {
+		x.silence = d.timeout
+	}
 	if !x.watch {
 		x.deadline = d.wire.clock.AfterFunc(d.timeout, func() { x.cancel(timeoutError(d.timeout)) })
 	}
@@ -123,6 +128,9 @@ func (x *exchange) Read(p []byte) (int, error) {
 	n, err := x.body.Read(p)
 	if n > 0 {
 		x.wire.heard()
+		if x.deadline != nil && x.silence > 0 && err == nil {
+			x.deadline.Reset(x.silence)
+		}
 	}
 	if err == nil {
 		return n, nil

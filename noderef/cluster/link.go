@@ -205,6 +205,9 @@ func (l *link[T]) replace(ctx context.Context) {
 		}
 		return
 	}
+	if l.exchange(ctx, s, target) {
+		return
+	}
 	if l.isLost() {
 		l.drop()
 	} else {
@@ -245,14 +248,14 @@ func (l *link[T]) examine(ctx context.Context) {
 // is broken may be a connection alone, after a failover for example. Meanwhile nobody else has to wait: the gate is closed, and left
 // so.
 func (l *link[T]) check(ctx context.Context, s *session[T]) (hungUp bool, err error) {
-	err = s.prober.probe(ctx)
+	err = s.shown.prober.probe(ctx)
 	var answer *answerError
 	if err == nil || ctx.Err() != nil || errors.As(err, &answer) {
 		return false, err
 	}
 	s.wire.gate.close(&NotConnectedError{Cluster: l.key, Reason: ReasonUnreachable, Err: err, LastSeen: s.lastSeen()})
 	s.wire.hangUp()
-	return true, s.prober.probe(ctx)
+	return true, s.shown.prober.probe(ctx)
 }
 
 // reasonOf sorts an error.

@@ -37,10 +37,15 @@ func (l *link[T]) change(f func(*state[T])) {
 	}
 }
 
-// adopt makes a new session the current one. The one before ends in the background.
-func (l *link[T]) adopt(s *session[T]) {
+// resume says that an attempt has succeeded: there is nothing to look at, and no pause.
+func (l *link[T]) resume() {
 	l.changed, l.retryAt = false, time.Time{}
 	l.backoff.reset()
+}
+
+// adopt makes a new session the current one. The one before ends in the background.
+func (l *link[T]) adopt(s *session[T]) {
+	l.resume()
 	old := l.current()
 	l.log.Info("connected")
 	l.change(func(st *state[T]) {
@@ -101,8 +106,7 @@ func (l *link[T]) lose(reason Reason, err error) {
 // regained says that the server of the current session serves again.
 // behind are the informers that have yet to read what happened meanwhile.
 func (l *link[T]) regained(s *session[T], behind []laggard) {
-	l.changed, l.retryAt = false, time.Time{}
-	l.backoff.reset()
+	l.resume()
 	_ = s.wire.takeTrouble() // it is of the past
 	l.log.Info("connected again")
 	s.regained = l.clusters.options.Clock.Now()

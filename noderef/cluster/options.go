@@ -45,7 +45,7 @@ type Options[T any] struct {
 	// fairness. Burst defaults to 30.
 	QPS   float32
 	Burst int
-	// Timeout ends a request that is no watch, once sent; 10 s. What caches list has two minutes.
+	// Timeout ends a request that is no watch, once sent; 10 s. What caches list ends when nothing has come of it for two minutes.
 	Timeout time.Duration
 
 	// Backoff is the pause after a failed attempt to connect or to connect again. Default: 1 s, doubled up to 30 s, with a

@@ -23,11 +23,11 @@ type prober struct {
 	clock   clock.WithDelayedExecution
 }
 
-func newProber(w *wire, config *rest.Config, path string, timeout time.Duration) (*prober, error) {
+func newProber(w *wire, base http.RoundTripper, config *rest.Config, path string, timeout time.Duration) (*prober, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter = -1, nil
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	around, err := rest.HTTPWrappersForConfig(config, w.base)
+	around, err := rest.HTTPWrappersForConfig(config, base)
 	if err != nil {
 		return nil, fmt.Errorf("%w: credentials: %w", ErrInvalidKubeconfig, err)
 	}

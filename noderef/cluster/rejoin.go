@@ -10,7 +10,7 @@ import (
 func (l *link[T]) rejoin(ctx context.Context) {
 	s := l.current()
 	s.probed = l.clusters.options.Clock.Now()
-	err := s.prober.probe(ctx)
+	err := s.shown.prober.probe(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
@@ -32,7 +32,7 @@ func (l *link[T]) rejoinUnread(ctx context.Context, s *session[T]) {
 		return
 	}
 	s.probed = l.clusters.options.Clock.Now()
-	err := s.prober.probe(ctx)
+	err := s.shown.prober.probe(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

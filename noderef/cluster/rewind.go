@@ -57,11 +57,11 @@ func (s *session[T]) laggards() []laggard {
 //
 // Where versions cannot be compared or may not be read, nothing is behind, and nothing is rewound.
 func (s *session[T]) survey(ctx context.Context, informers []laggard) (behind []laggard, rewound bool) {
-	ctx, end := s.prober.limit(ctx)
+	ctx, end := s.shown.prober.limit(ctx)
 	defer end()
 	for _, i := range informers {
 		if i.want == "" {
-			now, err := s.prober.version(ctx, i.path)
+			now, err := s.shown.prober.version(ctx, i.path)
 			if err != nil {
 				if mayPass(err) {
 					behind = append(behind, i)

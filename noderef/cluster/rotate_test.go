@@ -2,12 +2,23 @@ package cluster
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
+	"math/big"
+	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 func TestARotatedKubeconfigIsTakenUpWithoutADisconnection(t *testing.T) {
@@ -137,4 +148,169 @@ func TestAKubeconfigThatIsRefusedIsLookedAtAgainWhenItChanges(t *testing.T) {
 	w.eventually("a problem", func() bool { return w.get(keyA).Problem != nil })
 	require.ErrorIs(t, w.get(keyA).Problem, ErrInvalidKubeconfig)
 	require.True(t, w.get(keyA).Connected)
+}
+
+// withCertificate is a configuration that shows a client certificate with a name besides the token.
+func withCertificate(t *testing.T, config *rest.Config, name string) *rest.Config {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	config = rest.CopyConfig(config)
+	config.CertData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
+	config.KeyData = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	return config
+}
+
+func TestCredentialsThatChangeAloneKeepWhatIsCachedAndWakeNobody(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, after func(s *apiServer) *rest.Config
+		shown         string
+	}{
+		"a token": {
+			before: func(s *apiServer) *rest.Config { return s.config("t1") },
+			after:  func(s *apiServer) *rest.Config { return s.config("t2") },
+			shown:  "t2",
+		},
+		"a client certificate": {
+			before: func(s *apiServer) *rest.Config { return withCertificate(s.t, s.config("t1"), "first") },
+			after:  func(s *apiServer) *rest.Config { return withCertificate(s.t, s.config("t1"), "second") },
+			shown:  "t1 second",
+		},
+		"a client certificate in place of none": {
+			before: func(s *apiServer) *rest.Config { return s.config("t1") },
+			after:  func(s *apiServer) *rest.Config { return withCertificate(s.t, s.config("t2"), "second") },
+			shown:  "t2 second",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+			s.put("n1")
+			w.set(keyA, Target{Config: tc.before(s), Version: "1"}, nil)
+			view := w.connected(keyA)
+			w.eventually("the watch runs", func() bool { return s.pending("WATCH") == 1 })
+			reads := s.count("WATCH") + s.count("GET /api/v1/nodes")
+			w.rest()
+
+			after := tc.after(s)
+			s.accept("t1", after.BearerToken)
+			w.set(keyA, Target{Config: after, Version: "2"}, nil)
+			w.eventually("the new credentials are tried", func() bool { return s.credentials("GET /readyz") == tc.shown })
+			w.eventually("a request carries them", func() bool {
+				_ = patchNode(t, view.Cluster.GetClient(), "n1")
+				return s.credentials("PATCH /api/v1/nodes/n1") == tc.shown
+			})
+			require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+			require.Same(t, view.Value, w.get(keyA).Value)
+			require.True(t, w.get(keyA).Connected && w.get(keyA).Synced)
+			require.Equal(t, reads, s.count("WATCH")+s.count("GET /api/v1/nodes"), "nothing is listed or watched anew")
+			require.Equal(t, 1, s.pending("WATCH"), "the watch goes on")
+			require.Zero(t, w.queue.Len(), "nobody is woken")
+			s.put("n2")
+			w.eventually("the cache goes on", func() bool { return view.Value.has(t, "n2") })
+
+			t.Log("credentials that are refused later are noticed, and others heal the connection")
+			s.accept("t3")
+			require.Error(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+			require.ErrorIs(t, w.becomes(keyA, ReasonUnauthorized), ErrUnauthorized)
+			require.Equal(t, view.Value, w.get(keyA).Value)
+			w.set(keyA, Target{Config: s.config("t3"), Version: "3"}, nil)
+			require.Same(t, view.Value, w.connected(keyA).Value)
+			require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+		})
+	}
+}
+
+func TestNewCredentialsThatAreRefusedDoNotReplaceThoseThatWork(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	s.put("n1")
+	w.reach(keyA, s)
+	view := w.connected(keyA)
+	w.set(keyA, Target{Config: s.config("t2"), Version: "2"}, nil)
+	w.eventually("a problem", func() bool { return w.get(keyA).Problem != nil })
+	require.ErrorIs(t, w.get(keyA).Problem, ErrUnauthorized)
+	require.True(t, w.get(keyA).Connected)
+	require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+
+	s.accept("t2") // they begin to be valid a little late
+	w.stepUntil(time.Second, "they are taken up", func() bool { return w.get(keyA).Connected && w.get(keyA).Problem == nil })
+	require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+	require.Same(t, view.Value, w.get(keyA).Value)
+}
+
+func TestAConfigurationThatCannotBeComparedIsConnectedAnew(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	s.put("n1")
+	plugin := func() *rest.Config {
+		config := s.config("t1")
+		config.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return next }
+		return config
+	}
+	w.set(keyA, Target{Config: plugin(), Version: "1"}, nil)
+	view := w.connected(keyA)
+	w.set(keyA, Target{Config: plugin(), Version: "2"}, nil)
+	w.eventually("there is a new connection", func() bool { return w.get(keyA).Value != view.Value })
+}
+
+func TestWhatIsMoreThanOtherCredentials(t *testing.T) {
+	base := func() *rest.Config {
+		return &rest.Config{Host: "https://a.example.com:6443", BearerToken: "t1", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}
+	}
+	proxied := func(c *rest.Config, proxy string) {
+		address, err := url.Parse(proxy)
+		require.NoError(t, err)
+		c.Proxy = http.ProxyURL(address)
+	}
+	for name, tc := range map[string]struct {
+		before, after func(*rest.Config)
+		only          bool
+	}{
+		"nothing":                {after: func(*rest.Config) {}, only: true},
+		"the token":              {after: func(c *rest.Config) { c.BearerToken = "t2" }, only: true},
+		"the password":           {after: func(c *rest.Config) { c.Username, c.Password = "u", "p" }, only: true},
+		"the certificate":        {after: func(c *rest.Config) { c.CertData, c.KeyData = []byte("c"), []byte("k") }, only: true},
+		"what Options replace":   {after: func(c *rest.Config) { c.QPS, c.Burst, c.UserAgent, c.Timeout = 5, 10, "x", 1 }, only: true},
+		"the server":             {after: func(c *rest.Config) { c.Host = "https://b.example.com:6443" }},
+		"the path of the API":    {after: func(c *rest.Config) { c.Host += "/k8s/clusters/b" }},
+		"the authority":          {after: func(c *rest.Config) { c.CAData = []byte("other") }},
+		"no verification":        {after: func(c *rest.Config) { c.CAData, c.Insecure = nil, true }},
+		"the name of the server": {after: func(c *rest.Config) { c.ServerName = "b" }},
+		"a proxy":                {after: func(c *rest.Config) { proxied(c, "http://proxy:3128") }},
+		"another proxy": {
+			before: func(c *rest.Config) { proxied(c, "http://proxy:3128") },
+			after:  func(c *rest.Config) { proxied(c, "http://other:3128") },
+		},
+		"the token behind a proxy": {
+			before: func(c *rest.Config) { proxied(c, "http://proxy:3128") },
+			after: func(c *rest.Config) {
+				proxied(c, "http://proxy:3128")
+				c.BearerToken = "t2"
+			},
+			only: true,
+		},
+		"who is acted for": {after: func(c *rest.Config) { c.Impersonate.UserName = "somebody" }},
+		"a command":        {after: func(c *rest.Config) { c.ExecProvider = &clientcmdapi.ExecConfig{Command: "x"} }},
+		"a plugin":         {after: func(c *rest.Config) { c.AuthProvider = &clientcmdapi.AuthProviderConfig{Name: "x"} }},
+		"the same command": {
+			before: func(c *rest.Config) { c.ExecProvider = &clientcmdapi.ExecConfig{Command: "x"} },
+			after:  func(c *rest.Config) { c.ExecProvider = &clientcmdapi.ExecConfig{Command: "x"} },
+		},
+		"a transport": {after: func(c *rest.Config) { c.Transport = http.DefaultTransport }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := base(), base()
+			if tc.before != nil {
+				tc.before(before)
+			}
+			tc.after(after)
+			require.Equal(t, tc.only, onlyCredentials(before, after))
+		})
+	}
 }

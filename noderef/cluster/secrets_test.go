@@ -131,10 +131,15 @@ func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 	require.Same(t, first.Value, w.connected(keyA).Value)
 
 	t.Log("it is rotated")
-	s.accept("t2")
+	s.accept("t1", "t2")
 	v.Modify(v.write("u1", map[string][]byte{KubeconfigKey: s.kubeconfig("t2")}, nil))
-	w.eventually("there is a new connection", func() bool { view := w.get(keyA); return view.Connected && view.Value != first.Value })
+	w.eventually("the new token is taken up", func() bool { return s.credentials("GET /readyz") == "t2" })
 	second := w.connected(keyA)
+	require.Same(t, first.Value, second.Value, "only the token is new")
+	s.put("n1")
+	w.eventually("requests carry it", func() bool {
+		return patchNode(t, second.Cluster.GetClient(), "n1") == nil && s.credentials("PATCH /api/v1/nodes/n1") == "t2"
+	})
 
 	t.Log("it is broken, and mended")
 	v.Modify(v.write("u1", map[string][]byte{"other": nil}, nil))

@@ -38,11 +38,9 @@ func (c *Connection) Go(run func(ctx context.Context)) {
 
 // session is one connection.
 type session[T any] struct {
-	version string
 	cluster ctrlcluster.Cluster
 	value   T
-	wire    *wire   // nil when somebody else runs the cluster
-	prober  *prober // nil then, too
+	wire    *wire // nil when somebody else runs the cluster
 	clock   interface{ Now() time.Time }
 	probed  time.Time   // when doubts last had the server probed; belongs to the goroutine of the link
 	listed  atomic.Bool // the first lists are complete
@@ -50,7 +48,10 @@ type session[T any] struct {
 	giveBack func(replaced bool) // lets go of what it shares with others; nil when that is nothing
 	replaced bool                // there is another cluster in the place of its own
 
+	callers, caches entrance // into the wire
+
 	// Of the goroutine of the link.
+	shown              *credentials
 	behind             []laggard // what has yet to catch up with the server since it was
 	regained, surveyed time.Time // and when somebody last looked whether it has
 
@@ -69,7 +70,7 @@ func (s *session[T]) lastSeen() time.Time {
 // reaches reports whether the session is what a target leads to.
 func (s *session[T]) reaches(target Target) bool {
 	if target.Running == nil {
-		return s.wire != nil && s.version == target.Version
+		return s.wire != nil && s.shown.version == target.Version
 	}
 	return s.wire == nil && reflect.ValueOf(target.Running).Comparable() && s.cluster == target.Running
 }
@@ -89,7 +90,7 @@ func (s *session[T]) close() {
 // open makes a session for a target: probe first, because servers that do not answer must not take one of the places where
 // connections are built.
 func (l *link[T]) open(ctx context.Context, target Target) (*session[T], error) {
-	s := &session[T]{version: target.Version, clock: l.clusters.options.Clock}
+	s := &session[T]{clock: l.clusters.options.Clock}
 	s.life, s.end = context.WithCancelCause(ctx)
 	err := l.build(s, target)
 	if err != nil {
@@ -107,32 +108,24 @@ func (l *link[T]) build(s *session[T], target Target) error {
 		return fmt.Errorf("%w: the Access returned a Target without Config and without Running", ErrInvalidKubeconfig)
 	}
 	o := &l.clusters.options
-	config := rest.CopyConfig(target.Config)
-	config.UserAgent, config.Timeout = o.UserAgent, 0
-	config.QPS, config.Burst, config.RateLimiter = -1, 0, nil
-	if o.QPS > 0 { // one for all clients: controller-runtime makes one for each kind
-		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst)
-	}
-	var err error
-	s.wire, err = newWire(s.life, config, wireOptions{
+	s.wire = newWire(s.life, wireOptions{
 		clock: o.Clock, patience: o.Patience, pingAfter: o.PingAfter, pingTimeout: o.PingTimeout,
 	}, l.poke)
+	c, err := l.credentialsOf(s, target)
 	if err != nil {
 		return err
 	}
-	if s.prober, err = newProber(s.wire, config, o.ProbePath, o.ProbeTimeout); err != nil {
+	if err := c.prober.probe(s.life); err != nil {
 		return err
 	}
-	if err := s.prober.probe(s.life); err != nil {
-		return err
-	}
+	s.show(c)
 	leave, err := l.clusters.place(s.life)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	s.wire.gate.open()
-	if s.cluster, err = l.newCluster(s, config); err != nil {
+	if s.cluster, err = l.newCluster(s, l.ownConfig(target)); err != nil {
 		return &setupError{err}
 	}
 	if s.value, err = l.setup(s); err != nil {
@@ -147,6 +140,18 @@ func (l *link[T]) build(s *session[T], target Target) error {
 	return nil
 }
 
+// ownConfig is the configuration of a target with the rates and the user agent of the Options.
+func (l *link[T]) ownConfig(target Target) *rest.Config {
+	o := &l.clusters.options
+	config := rest.CopyConfig(target.Config)
+	config.UserAgent, config.Timeout = o.UserAgent, 0
+	config.QPS, config.Burst, config.RateLimiter = -1, 0, nil
+	if o.QPS > 0 { // one for all clients: controller-runtime makes one for each kind
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst)
+	}
+	return config
+}
+
 // setupError is what goes wrong between the first answer of the server and the end of Setup.
 type setupError struct{ error }
 
@@ -156,18 +161,10 @@ func (e *setupError) Unwrap() error { return e.error }
 // settings by object, for which it asks for the kinds that the server has.
 func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cluster, error) {
 	o := &l.clusters.options
-	forCallers, err := s.wire.roundTripper(config, false, o.Timeout)
-	if err != nil {
-		return nil, err
-	}
-	forCache, err := s.wire.roundTripper(config, true, listTimeout)
-	if err != nil {
-		return nil, err
-	}
 	return ctrlcluster.New(config, func(c *ctrlcluster.Options) {
-		c.Scheme, c.Logger, c.HTTPClient = o.Scheme, l.log, &http.Client{Transport: forCallers}
+		c.Scheme, c.Logger, c.HTTPClient = o.Scheme, l.log, &http.Client{Transport: &s.callers}
 		c.Cache = o.Cache
-		c.Cache.HTTPClient = &http.Client{Transport: forCache}
+		c.Cache.HTTPClient = &http.Client{Transport: &s.caches}
 		c.Cache.Scheme, c.Cache.Mapper = nil, nil // those of the cluster
 		c.Cache.ReaderFailOnMissingInformer = true
 		c.Cache.DefaultWatchErrorHandler = l.watchErrors(s, o.Cache.DefaultWatchErrorHandler)

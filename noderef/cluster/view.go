@@ -33,7 +33,8 @@ type View[T any] struct {
 	// Cluster is the connection: client, cache, mapper. It is nil until there was one, and stays when the server is lost.
 	// Its client reads from the cache, which must have an informer of the kind, and never waits for it: before the first
 	// list the error matches ErrNotSynced. Writes and live reads fail at once while the cluster is not connected, matching
-	// ErrNotConnected. Whoever makes clients of their own passes GetHTTPClient along, or they bypass all that.
+	// ErrNotConnected. Whoever makes clients of their own passes GetHTTPClient along, or they bypass all that, and keep
+	// credentials that were exchanged since.
 	Cluster ctrlcluster.Cluster
 	// Value is what Options.Setup returned for this connection; zero while Cluster is nil.
 	Value T

@@ -17,9 +17,9 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// listTimeout bounds what a cache reads, apart from watches. API servers end a request after one minute, and client-go's
-	// reflectors list without a deadline of their own.
-	listTimeout = 2 * time.Minute
+	// listSilence is how long nothing may come of a list of a cache before it is begun anew. As a whole it may take as long as it needs.
+	// client-go's reflectors list without a deadline of their own, and a server that is alive may still have lost one request.
+	listSilence = 2 * time.Minute
 )
 
 // wire is the transport of one connection. It has its own pool of TCP connections, which can be cut, and notes every sign of
@@ -28,15 +28,13 @@ const (
 // client-go's transports cannot be used: they come from a global cache, so that a rotated Secret would leave its connections
 // behind, and two clusters behind one address could share one.
 type wire struct {
+	wireOptions
+
 	gate      *gate
-	base      http.RoundTripper
-	transport *http.Transport // nil when the caller's configuration brings a transport
+	transport atomic.Pointer[http.Transport] // nil when the caller's configuration brings a transport
 	conns     *connrotation.ConnectionTracker
 	life      context.Context //nolint:containedctx // the life of the connection
-
-	clock    clock.WithDelayedExecution
-	patience time.Duration
-	poke     func() // wakes who looks after the connection; must not block
+	poke      func()          // wakes who looks after the connection; must not block
 
 	seen     atomic.Int64 // when something was last heard, in nanoseconds since 1970; 0 is never
 	troubled atomic.Pointer[error]
@@ -51,14 +49,15 @@ type wireOptions struct {
 	pingAfter, pingTimeout time.Duration
 }
 
-func newWire(life context.Context, config *rest.Config, o wireOptions, poke func()) (*wire, error) {
-	w := &wire{
-		life: life, gate: newGate(life, errClosed), conns: connrotation.NewConnectionTracker(),
-		clock: o.clock, patience: o.patience, poke: poke,
-	}
-	if config.Transport != nil {
-		w.base = config.Transport
-		return w, nil
+func newWire(life context.Context, o wireOptions, poke func()) *wire {
+	return &wire{wireOptions: o, life: life, gate: newGate(life, errClosed), conns: connrotation.NewConnectionTracker(), poke: poke}
+}
+
+// transportFor makes a transport for the server and the client certificate of a configuration, or returns that of credentials that were
+// shown before if theirs is the same.
+func (w *wire) transportFor(config *rest.Config, before *credentials) (*http.Transport, error) {
+	if before != nil && sameCertificate(before.config, config) {
+		return before.transport, nil
 	}
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -66,13 +65,13 @@ func newWire(life context.Context, config *rest.Config, o wireOptions, poke func
 	}
 	dial := config.Dial
 	if dial == nil {
-		dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: o.pingAfter}).DialContext
+		dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: w.pingAfter}).DialContext
 	}
 	proxy := config.Proxy
 	if proxy == nil {
 		proxy = http.ProxyFromEnvironment // as client-go does
 	}
-	w.transport = &http.Transport{
+	return &http.Transport{
 		Proxy:               proxy,
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: dialTimeout,
@@ -81,10 +80,8 @@ func newWire(life context.Context, config *rest.Config, o wireOptions, poke func
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  config.DisableCompression,
 		ForceAttemptHTTP2:   len(config.NextProtos) == 0 || slices.Contains(config.NextProtos, "h2"),
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: o.pingAfter, PingTimeout: o.pingTimeout},
-	}
-	w.base = w.transport
-	return w, nil
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: w.pingAfter, PingTimeout: w.pingTimeout},
+	}, nil
 }
 
 func (w *wire) dialWith(dial connrotation.DialFunc) connrotation.DialFunc {
@@ -101,17 +98,11 @@ func (w *wire) dialWith(dial connrotation.DialFunc) connrotation.DialFunc {
 	}
 }
 
-// roundTripper returns the way through the gate, with the credentials of config. With wait, requests wait while the gate is
-// closed, as is right for informers; otherwise they fail. What is no watch ends after timeout.
-func (w *wire) roundTripper(config *rest.Config, wait bool, timeout time.Duration) (http.RoundTripper, error) {
-	return rest.HTTPWrappersForConfig(config, &door{wire: w, wait: wait, timeout: timeout})
-}
-
 // hangUp closes all TCP connections. Requests that come later dial anew.
 func (w *wire) hangUp() {
 	w.conns.CloseAll()
-	if w.transport != nil {
-		w.transport.CloseIdleConnections()
+	if transport := w.transport.Load(); transport != nil {
+		transport.CloseIdleConnections()
 	}
 }
 

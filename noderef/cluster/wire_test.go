@@ -203,3 +203,34 @@ func TestClustersThatShareARunningOneAreSetUpOnce(t *testing.T) {
 	cancel()
 	require.NoError(t, <-done)
 }
+
+func TestAListMayTakeAsLongAsItGoesOn(t *testing.T) {
+	s := newAPIServer(t)
+	s.put("n1")
+	s.slow = make(chan struct{})
+	w := newWorld(t, Options[*nodes]{Silence: time.Hour, Patience: time.Hour})
+	w.reach(keyA, s)
+	w.eventually("connected", func() bool { return w.get(keyA).Connected })
+	w.eventually("the list is under way", func() bool { return s.pending("GET /api/v1/nodes") == 1 })
+	for range 4 { // all of them take longer than listSilence
+		w.clock.Step(time.Minute)
+		require.False(t, w.get(keyA).Synced)
+		s.slow <- struct{}{}
+		w.eventually("a piece is read", func() bool { return w.get(keyA).LastSeen.Equal(w.clock.Now()) })
+	}
+	w.connected(keyA)
+	require.Equal(t, 1, s.count("GET /api/v1/nodes"), "it was not begun anew")
+}
+
+func TestAListOfWhichNothingComesIsBegunAnew(t *testing.T) {
+	s := newAPIServer(t)
+	s.put("n1")
+	s.slow = make(chan struct{})
+	w := newWorld(t, Options[*nodes]{})
+	w.reach(keyA, s)
+	w.eventually("connected", func() bool { return w.get(keyA).Connected })
+	w.eventually("the list is under way", func() bool { return s.pending("GET /api/v1/nodes") == 1 })
+	w.stepUntil(10*time.Second, "it is asked for again", func() bool { return s.count("GET /api/v1/nodes") > 1 })
+	close(s.slow)
+	w.connected(keyA)
+}
