@@ -40,6 +40,9 @@ type far struct {
 	refused int
 	unread  bool // Nodes can neither be listed nor watched
 	version string
+
+	noJSONPatch bool // as Cluster API's in-memory server
+	jsonPatches int
 }
 
 func newFar(seed uint64) *far {
@@ -62,12 +65,25 @@ func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Path == "/readyz" {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("ok")), Request: req, Header: http.Header{}}, nil
 	}
+	if f.refusesPatch(req) {
+		return &http.Response{StatusCode: http.StatusUnsupportedMediaType, Body: http.NoBody, Request: req, Header: http.Header{}}, nil
+	}
 	if unread && req.URL.Path == "/api/v1/nodes" && req.URL.Query().Get("limit") != "1" {
 		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Request: req, Header: http.Header{}}, nil
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	context.AfterFunc(epoch, func() { cancel(io.ErrUnexpectedEOF) })
 	return f.inner.RoundTrip(req.WithContext(ctx))
+}
+
+func (f *far) refusesPatch(req *http.Request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.noJSONPatch || req.Header.Get("Content-Type") != string(types.JSONPatchType) {
+		return false
+	}
+	f.jsonPatches++
+	return true
 }
 
 func (f *far) up() {
@@ -391,4 +407,29 @@ func TestNodesOfNeedsWhatWakesMachines(t *testing.T) {
 func providerIDOf(m *unstructured.Unstructured) string {
 	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
 	return id
+}
+
+func TestAClusterWithoutJSONPatchHasItsNodesLabelled(t *testing.T) {
+	t.Parallel()
+	server := newFar(1)
+	server.noJSONPatch = true
+	server.up()
+	f := newFarWorld(t, machine.Options{}, map[string]*far{"prod": server})
+	m := f.provisionedIn("prod", "m", "fake://x/1")
+	f.change(m, func(m *unstructured.Unstructured) { m.SetLabels(map[string]string{"node.cluster.x-k8s.io/pool": "a"}) })
+	f.joins(server, "n", "fake://x/1")
+	f.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	f.eventually("the label on the Node", func() string {
+		if f.nodeIn(server, "n").Labels["node.cluster.x-k8s.io/pool"] != "a" {
+			return "there is none"
+		}
+		return ""
+	})
+	require.NoError(t, f.client.Delete(t.Context(), m))
+	f.goes(m)
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	if server.jsonPatches != 1 {
+		t.Errorf("want one JSON patch, which is refused, got %d", server.jsonPatches)
+	}
 }

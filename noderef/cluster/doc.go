@@ -42,6 +42,8 @@
 //     client certificate is all that is new, the connection stays, with its caches and its Value, and nobody is woken: requests that come
 //     from then on carry the new one, and watches under way end in their own time. A Secret that is
 //     deleted, or replaced by one of the same name, closes the connection at once, with all requests under way.
+//   - A server that knows no JSON Patch, such as Cluster API's in-memory one, is asked for it once per connection. From then on the client
+//     of a View reads the object and sends a merge patch that names its UID and resource version.
 //   - Not connected is an error that matches [ErrNotConnected], names the cluster and says what a person can do. It never reads
 //     as "there is no such Node". Its text stays the same while the state does.
 //   - A kubeconfig from a Secret cannot run a command, load a plugin or read a file; see [ParseKubeconfig].

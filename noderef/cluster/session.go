@@ -163,6 +163,7 @@ func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cl
 	o := &l.clusters.options
 	return ctrlcluster.New(config, func(c *ctrlcluster.Options) {
 		c.Scheme, c.Logger, c.HTTPClient = o.Scheme, l.log, &http.Client{Transport: &s.callers}
+		c.NewClient = newPatcher
 		c.Cache = o.Cache
 		c.Cache.HTTPClient = &http.Client{Transport: &s.caches}
 		c.Cache.Scheme, c.Cache.Mapper = nil, nil // those of the cluster
