@@ -20,14 +20,15 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 	machines := p.machines()
 	settled, _ := ledger.Settle(machines, p.seen) // versions that cannot be compared were dealt with when they were read
 	settled = p.restoring(settled)
-	facts, err := p.facts(machines, settled)
-	if err != nil {
-		return err
-	}
+	facts, orderErr := p.facts(machines, settled)
 	if p.orphans() {
 		return p.letGo(ctx, ledger, settled)
 	}
 	p.decision = scale.Plan(facts)
+	if orderErr != nil && len(p.decision.Delete) > 0 { // a person has to correct it
+		p.decision.Delete = nil
+		p.decision.Held = append(p.decision.Held, scale.Hold{Reason: ReasonDeletionOrderUnreadable, Message: orderErr.Error()})
+	}
 	next := settled.Abandon(p.decision.Abandon)
 	creates, resumes := p.decision.Create > 0, len(next.Pending) > 0 && len(p.holds) == 0 && facts.Desired.Found()
 	if creates { // what is resumed was asked for before
@@ -60,7 +61,7 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 	if err := p.writeLedger(ctx, ledger, next); err != nil {
 		return err
 	}
-	err = p.sweep(ctx, next)
+	err := p.sweep(ctx, next)
 	switch {
 	case creates:
 		return errors.Join(err, p.create(ctx, next))
@@ -70,13 +71,10 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 	return errors.Join(err, p.end(ctx, next))
 }
 
-// facts are what the plan depends on.
+// facts are what the plan depends on. The error says that the order of deletions cannot be read; a set in deletion needs none.
 func (p *pass) facts(machines []scale.Machine, ledger scale.Ledger) (scale.Facts, error) {
 	policy := p.env.options.Policy
 	order, err := scale.ParseOrder(p.state.DeletionOrder)
-	if err != nil {
-		return scale.Facts{}, err
-	}
 	policy.Order = order
 	facts := scale.Facts{Machines: machines, Reserved: len(ledger.Pending), Holds: p.holds, Policy: policy}
 	if desired, known := p.state.Replicas.Get(); known {
@@ -84,8 +82,9 @@ func (p *pass) facts(machines []scale.Machine, ledger scale.Ledger) (scale.Facts
 	}
 	if !p.state.Deleting.IsZero() {
 		facts.Desired, facts.Policy.MaxUnavailable = contract.Some(0), contract.Opt[int]{}
+		return facts, nil
 	}
-	return facts, nil
+	return facts, err
 }
 
 // taken reports whether a name is that of a Machine. One that the cache does not have is found when it is asked for.

@@ -50,6 +50,9 @@ const (
 	ReasonInternalError         = "InternalError"
 )
 
+// ReasonMachineDeletionFailed is the reason of the condition ScalingDown while the API server refuses to delete a Machine.
+const ReasonMachineDeletionFailed = "MachineDeletionFailed"
+
 // seeLogs is what a condition says about an error that no person can mend by changing an object.
 const seeLogs = "Please check controller logs for errors"
 

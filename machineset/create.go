@@ -40,13 +40,14 @@ func (p *pass) create(ctx context.Context, ledger scale.Ledger) error {
 	ctx, cancel := context.WithTimeout(ctx, p.env.options.PassLimit)
 	defer cancel()
 	batches := scale.Batches{Ceiling: p.env.options.Parallel}
-	done, left := ledger, ledger.Pending
+	mem := p.mem()
+	done, left := ledger, failedLast(ledger.Pending, func(e scale.Entry) bool { return mem.failedSlots[e.Slot] })
 	var names []string
 	var failed []error
 	for len(left) > 0 && len(failed) == 0 && ctx.Err() == nil {
 		n := batches.Next(len(left))
 		for _, c := range p.createBatch(ctx, left[:n]) {
-			p.mem().remember(c)
+			mem.remember(c)
 			switch {
 			case c.err != nil:
 				failed = append(failed, c.err)
@@ -210,7 +211,7 @@ func (p *pass) createPart(ctx context.Context, template external.Object, e scale
 func (p *pass) there(ctx context.Context, into client.Object, kind, name string) error {
 	err := p.env.ports.APIReader.Get(ctx, p.key(name), into)
 	switch {
-	case apierrors.IsNotFound(err):
+	case external.SaysGone(err):
 		return fmt.Errorf("%w: %s %s has gone a moment ago", errStale, kind, p.key(name))
 	case err != nil:
 		return fmt.Errorf("read %s %s: %w", kind, p.key(name), err)

@@ -1,9 +1,11 @@
 package machineset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +17,19 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// delete asks for the deletion of Machines, in order: one, and after each success twice as many at a time. Caches may be old, so
+// maxFailed is how many failures end what a pass tries with one Machine after the other: more of them would say the same.
+const maxFailed = 8
+
+// failedLast puts what failed the last time behind the others, so that it does not hold them up.
+func failedLast[T any](all []T, failed func(T) bool) []T {
+	last := slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !failed(one) })
+	return append(slices.DeleteFunc(slices.Clone(all), failed), last...)
+}
+
+func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
+
+// delete asks for the deletion of Machines, in order: one, and after each success twice as many at a time. A refused one does not hold
+// up the others, and no other one goes in its place. Caches may be old, so
 // the API server itself is asked once whether the set still wants that, whether as many are there as was thought, and whether they are
 // marked as was thought.
 func (p *pass) delete(ctx context.Context, victims []scale.Victim) error {
@@ -23,26 +37,32 @@ func (p *pass) delete(ctx context.Context, victims []scale.Victim) error {
 	if err != nil {
 		return err
 	}
+	mem := p.mem()
+	victims = failedLast(victims, func(v scale.Victim) bool { return mem.refused[v.UID] })
 	batches := scale.Batches{Ceiling: p.env.options.Parallel}
 	var names []string
 	var failed []error
-	for len(victims) > 0 && len(failed) == 0 {
-		n := batches.Next(len(victims))
+	for len(victims) > 0 && len(failed) < maxFailed {
+		n, before := batches.Next(len(victims)), len(failed)
 		for i, err := range p.deleteBatch(ctx, victims[:n]) {
-			if err != nil {
+			if mem.attempted(victims[i].UID, err); err != nil {
 				failed = append(failed, err)
 				continue
 			}
-			p.mem().asked[victims[i].UID] = true
+			mem.asked[victims[i].UID] = true
 			names = append(names, victims[i].Name)
 		}
-		victims = victims[n:]
+		if victims = victims[n:]; len(failed) > before {
+			batches = scale.Batches{Ceiling: p.env.options.Parallel}
+		}
 	}
+	slices.SortFunc(failed, byText)
 	if len(names) > 0 {
 		p.tell(corev1.EventTypeNormal, eventDelete, actionDelete, "Deleted %s", named(names))
 	}
 	if len(failed) > 0 {
 		p.tell(corev1.EventTypeWarning, eventFailedDelete, actionDelete, "Failed to delete Machines: %v", failed[0])
+		p.trouble.deletion = slices.DeleteFunc(slices.Clone(failed), onlyStale)
 	}
 	return errors.Join(failed...)
 }

@@ -27,6 +27,11 @@
 // up to a minute while it goes wrong again, or at once when the set is changed; what is given up is cleaned up. Something that exists
 // already counts as the set's own only by its stamp, and only while it is not being deleted. Otherwise its slot is never used.
 //
+// A Machine whose deletion, adoption or creation is refused does not hold up the others: they come first the next time, a pass goes
+// on for up to eight failures (one for creations), and no other Machine is deleted in its place. The conditions ScalingDown and Deleting
+// say why a Machine stays, and ScalingUp why one is not adopted, during which nothing is created. A selector that cannot be read keeps a
+// set from creating, adopting and releasing, and a deletion order from deleting, until the set itself is deleted.
+//
 // Before Machines are deleted, the API server itself is asked once whether the set still wants that, whether as many are there as the
 // cache says, and whether the same ones are marked to go first.
 //
@@ -83,7 +88,8 @@
 // # Conditions
 //
 // Types, reasons and messages are those of Cluster API's v1beta2 MachineSet: MachinesReady, MachinesUpToDate, ScalingUp, ScalingDown,
-// Remediating, Deleting, and Paused. ScalingUp says what keeps a set from creating: a template that does not exist, a preflight
+// Remediating, Deleting, and Paused. Where something holds a set that Cluster API does not know, ScalingUp and ScalingDown have its
+// reason, such as MaxUnavailable. ScalingUp says what keeps a set from creating: a template that does not exist, a preflight
 // check, a selector that would not match. Preflight checks look at what the Cluster names as its control plane, where sets have
 // Clusters; those about topologies are made with Ports.PreflightOf only. Remediating only tells what health checks have said:
 // nothing is remediated here. MachinesUpToDate and upToDateReplicas sum up the condition UpToDate of the Machines, which package

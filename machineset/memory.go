@@ -34,6 +34,10 @@ type recollection struct {
 	missing time.Time
 	leftOut string
 	askedAt time.Time
+	// refused are the Machines whose adoption, release or deletion failed the last time, and failedSlots the slots whose creation did:
+	// the others come first.
+	refused     map[types.UID]bool
+	failedSlots map[int64]bool
 	// members are the Machines as they were read last, so that one that did not change is not read again.
 	members map[types.UID]*known
 	// statusAt is when the status was written last.
@@ -59,6 +63,12 @@ type leftParts struct {
 func (r *recollection) remember(c creation) {
 	if c.uid != "" {
 		r.shown[c.uid] = true
+	}
+	if delete(r.failedSlots, c.entry.Slot); c.err != nil {
+		if r.failedSlots == nil {
+			r.failedSlots = map[int64]bool{}
+		}
+		r.failedSlots[c.entry.Slot] = true
 	}
 	if c.err == nil && !c.burnt {
 		delete(r.left, c.entry.Slot)
@@ -131,7 +141,7 @@ func (m *memory) of(key types.NamespacedName, set types.UID) *recollection {
 	defer m.mu.Unlock()
 	found := m.sets[key]
 	if found == nil || found.set != set {
-		found = &recollection{set: set, asked: map[types.UID]bool{}, members: map[types.UID]*known{}, shown: map[types.UID]bool{}}
+		found = &recollection{set: set, asked: map[types.UID]bool{}, members: map[types.UID]*known{}, shown: map[types.UID]bool{}, refused: map[types.UID]bool{}}
 		m.sets[key] = found
 	}
 	return found
@@ -167,6 +177,13 @@ func (r *recollection) keep(observed []*member) {
 	}
 	maps.DeleteFunc(there, func(_ types.UID, alive bool) bool { return !alive })
 	r.shown = there
+}
+
+// attempted remembers whether what was asked for of a Machine has failed.
+func (r *recollection) attempted(uid types.UID, err error) {
+	if delete(r.refused, uid); err != nil {
+		r.refused[uid] = true
+	}
 }
 
 // shows remembers that the API server has named no Machine that the cache did not show, for a ledger.

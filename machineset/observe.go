@@ -2,8 +2,8 @@ package machineset
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -20,8 +21,9 @@ import (
 // too old to decide on, the pass waits.
 func (p *pass) observeMachines(ctx context.Context) (scale.Ledger, error) {
 	var err error
-	if p.selector, err = selectorOf(&p.state); err != nil {
-		return scale.Ledger{}, fmt.Errorf("%s %s: %w", p.env.kinds.Set.GVK.Kind, p.state.Key, err)
+	if p.selector, err = selectorOf(&p.state); err != nil { // a person has to correct it: until then no Machine comes or is let go
+		p.selector, p.trouble.selector = labels.Nothing(), err
+		p.hold(ReasonSelectorUnreadable, err.Error())
 	}
 	if p.seen, err = p.env.machinesSeen(ctx); err != nil { // before the list, which then holds at least that
 		return scale.Ledger{}, err
@@ -60,6 +62,10 @@ func (p *pass) listCandidates(ctx context.Context) ([]*member, error) {
 				}
 				seen[obj.GetName()] = true
 				m, err := p.read(obj)
+				if err != nil && !p.state.Deleting.IsZero() { // that it is there is enough to delete it
+					m, err = &member{obj: obj, state: &contract.MachineState{}}, nil
+					m.state.From(obj)
+				}
 				all = append(all, m)
 				return err
 			})
@@ -104,7 +110,7 @@ func (r *Reconciler) machinesSeen(ctx context.Context) (string, error) {
 func (p *pass) liveSet(ctx context.Context) (contract.Object, error) {
 	live := newObject(p.env.kinds.Set)
 	if err := p.env.ports.APIReader.Get(ctx, p.state.Key, live); err != nil {
-		if client.IgnoreNotFound(err) == nil {
+		if external.SaysGone(err) {
 			return nil, fmt.Errorf("%w: %s %s is gone", errStale, p.env.kinds.Set.GVK.Kind, p.state.Key)
 		}
 		return nil, fmt.Errorf("read %s %s: %w", p.env.kinds.Set.GVK.Kind, p.state.Key, err)
@@ -115,29 +121,43 @@ func (p *pass) liveSet(ctx context.Context) (contract.Object, error) {
 	return live, nil
 }
 
-// claim adopts and releases, and returns the Machines that the set controls then. A Machine that could not be claimed ends the pass:
-// how many there are would not be known.
+// claim adopts and releases, and returns the Machines that the set controls then. One that could not be adopted or released does not
+// hold up the others; nothing is created meanwhile, because it may come to count.
 func (p *pass) claim(ctx context.Context) ([]*member, error) {
 	var own []*member
-	var errs []error
-	for _, m := range p.candidates {
+	mem := p.mem()
+	for _, m := range failedLast(p.candidates, func(m *member) bool { return mem.refused[m.state.UID] }) {
 		c := decideClaim(claimFacts{Set: &p.state, GVK: p.env.kinds.Set.GVK, Selector: p.selector, Machine: m.state})
-		switch c {
-		case claimNone:
-		case claimOwn:
+		if c == claimOwn {
 			own = append(own, m)
-		case claimAdopt, claimRestore, claimRelease:
-			if p.env.writer.Behind(m.obj) {
-				p.requeue(behindRetry)
-				return nil, fmt.Errorf("%w: %s %s was changed a moment ago", errStale, p.env.kinds.Machine.GVK.Kind, m.state.Key)
+		}
+		if c == claimNone || c == claimOwn {
+			continue
+		}
+		if p.env.writer.Behind(m.obj) {
+			p.requeue(behindRetry)
+			return nil, fmt.Errorf("%w: %s %s was changed a moment ago", errStale, p.env.kinds.Machine.GVK.Kind, m.state.Key)
+		}
+		taken, err := m, error(nil)
+		if len(p.trouble.claim) < maxFailed {
+			taken, err = p.take(ctx, m, c)
+			mem.attempted(m.state.UID, err)
+		} else if c != claimRelease {
+			taken = nil
+		}
+		switch {
+		case err != nil && onlyStale(err):
+			return nil, err
+		case err != nil:
+			p.trouble.claim = append(p.trouble.claim, err)
+			p.hold(ReasonClaimFailed, err.Error())
+			if c == claimRelease {
+				own = append(own, m)
 			}
-			taken, err := p.take(ctx, m, c)
-			if err != nil {
-				errs = append(errs, err)
-			} else if taken != nil {
-				own = append(own, taken)
-			}
+		case taken != nil:
+			own = append(own, taken)
 		}
 	}
-	return own, errors.Join(errs...)
+	slices.SortFunc(p.trouble.claim, byText)
+	return own, nil
 }

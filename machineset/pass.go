@@ -38,11 +38,18 @@ type pass struct {
 	templates templates
 	holds     []scale.Hold
 	decision  scale.Decision
+	trouble   trouble
 
 	paused   *metav1.Condition
 	alone    bool // somebody asked to leave the set alone
 	waiting  bool // what was read is too old to say anything
 	finished bool // the set is gone
+}
+
+// trouble is what went wrong with single Machines, which does not hold up the others, and what cannot be read of the set.
+type trouble struct {
+	claim, deletion []error
+	selector        error
 }
 
 // member is a Machine of the set.
@@ -63,7 +70,7 @@ func (p *pass) run(ctx context.Context) error {
 	if err != nil || p.waiting {
 		return err
 	}
-	return errors.Join(p.observeTemplates(ctx), p.observeHolds(ctx), p.syncMachines(ctx), p.scale(ctx, ledger))
+	return errors.Join(errors.Join(p.trouble.claim...), p.observeTemplates(ctx), p.observeHolds(ctx), p.syncMachines(ctx), p.scale(ctx, ledger))
 }
 
 // requeue asks for another pass at the latest then.

@@ -27,7 +27,11 @@ type statusFacts struct {
 	Missing, Blocked []string
 	// Cause is the reason of a hold that Cluster API does not know, empty without one.
 	Cause string
-	Now   time.Time
+	// Unclaimed is why Machines are neither adopted nor let go, and Kept why Machines that are to go stay, for a reason that Cluster API
+	// does not know.
+	Unclaimed, Kept []string
+	KeptCause       string
+	Now             time.Time
 }
 
 // counters are the numbers of a status.
@@ -123,6 +127,8 @@ func (f statusFacts) scalingUp() metav1.Condition {
 		message := ""
 		if f.Set.Deleting.IsZero() && missing != "" {
 			message = "Scaling up would be blocked because " + missing
+		} else if f.Set.Deleting.IsZero() && len(f.Unclaimed) > 0 {
+			message = "Scaling up would be blocked because:" + bullets(f.Unclaimed)
 		}
 		return condition(ConditionScalingUp, metav1.ConditionFalse, ReasonNotScalingUp, message)
 	}
@@ -146,8 +152,11 @@ func (f statusFacts) scalingDown(stale string) metav1.Condition {
 	if current <= desired {
 		return condition(ConditionScalingDown, metav1.ConditionFalse, ReasonNotScalingDown, "")
 	}
-	return condition(ConditionScalingDown, metav1.ConditionTrue, ReasonScalingDown,
-		fmt.Sprintf("Scaling down from %d to %d replicas", current, desired)+stale)
+	message := fmt.Sprintf("Scaling down from %d to %d replicas", current, desired)
+	if len(f.Kept) > 0 {
+		message += " is blocked because:" + bullets(f.Kept)
+	}
+	return condition(ConditionScalingDown, metav1.ConditionTrue, cmp.Or(f.KeptCause, ReasonScalingDown), message+stale)
 }
 
 func (f statusFacts) ready() metav1.Condition {
@@ -205,9 +214,9 @@ func (f statusFacts) deleting(stale string) metav1.Condition {
 	message := "Deletion completed"
 	switch n := len(f.Machines); {
 	case n == 1:
-		message = "Deleting 1 Machine" + stale
+		message = "Deleting 1 Machine" + bullets(f.Kept) + stale
 	case n > 1:
-		message = fmt.Sprintf("Deleting %d Machines", n) + stale
+		message = fmt.Sprintf("Deleting %d Machines", n) + bullets(f.Kept) + stale
 	}
 	return condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, message)
 }
@@ -220,6 +229,18 @@ func blockedBy(holds []scale.Hold) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// bullets puts lines below a head: three of them, and how many there are besides.
+func bullets(lines []string) string {
+	text := ""
+	for _, line := range lines[:min(len(lines), maxVoices)] {
+		text += "\n* " + line
+	}
+	if more := len(lines) - maxVoices; more > 0 {
+		text += fmt.Sprintf("\n* And %d more", more)
+	}
+	return text
 }
 
 func soonest(a, b time.Duration) time.Duration {

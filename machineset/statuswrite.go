@@ -3,11 +3,13 @@ package machineset
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/patch"
 )
 
@@ -43,10 +45,13 @@ func (p *pass) writeStatus(ctx context.Context, failed bool) error {
 	}
 	written := newObject(p.env.kinds.Set)
 	err = p.env.writer.Send(ctx, p.set, written, document, p.env.kinds.Set.StatusSubresource, true)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case external.SaysGone(err):
 		return nil
-	}
-	if err != nil {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("write status of %s %s: its CRD has no status subresource: add it, or set StatusSubresource of the Kind to false: %w",
+			p.env.kinds.Set.GVK.Kind, p.state.Key, err)
+	case err != nil:
 		return fmt.Errorf("write status of %s %s: %w", p.env.kinds.Set.GVK.Kind, p.state.Key, err)
 	}
 	mem.statusAt = p.now
@@ -65,10 +70,20 @@ func (p *pass) statusUpdate(failed bool) contract.MachineSetUpdate {
 	facts := statusFacts{
 		Set: &p.state, Machines: p.states(), Unobserved: !p.counted, TemplateLabels: machineLabels(&p.state), Now: p.now,
 	}
-	if p.selector != nil {
+	if p.selector != nil && p.trouble.selector == nil {
 		facts.Selector = p.selector.String()
 	}
 	facts.Missing, facts.Blocked = p.missing()
+	facts.Unclaimed = texts(p.trouble.claim)
+	if p.trouble.selector != nil {
+		facts.Unclaimed = append(facts.Unclaimed, p.trouble.selector.Error())
+	}
+	if facts.Kept = texts(p.trouble.deletion); len(facts.Kept) > 0 {
+		facts.KeptCause = ReasonMachineDeletionFailed
+	}
+	if p.decision.Surplus > 0 && len(p.decision.Held) > 0 {
+		facts.Kept, facts.KeptCause = append(blockedBy(p.decision.Held), facts.Kept...), p.decision.Held[0].Reason
+	}
 	for _, reason := range []string{ReasonMachinesNotShown, ReasonMachinesNotRestored} {
 		if p.held(reason) {
 			facts.Cause = reason
@@ -85,10 +100,25 @@ func (p *pass) statusUpdate(failed bool) contract.MachineSetUpdate {
 	}
 	c, again := facts.count()
 	p.requeue(again)
-	u.SelectorText = contract.SetTo(facts.Selector)
+	if p.trouble.selector == nil {
+		u.SelectorText = contract.SetTo(facts.Selector)
+	}
 	u.ObservedReplicas, u.ReadyReplicas = contract.SetTo(c.Replicas), contract.SetTo(c.Ready)
 	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(c.Available), contract.SetTo(c.UpToDate)
 	u.NodeReadyReplicas, u.NodeAvailableReplicas = contract.SetTo(c.NodeReady), contract.SetTo(c.NodeAvailable)
 	u.FullyLabeledReplicas = contract.SetTo(c.FullyLabeled)
 	return u
+}
+
+// texts are the texts of errors, each of them short enough to leave room for others.
+func texts(errs []error) []string {
+	all := make([]string, 0, len(errs))
+	for _, err := range errs {
+		text := err.Error()
+		if len(text) > maxNoteLength {
+			text = strings.ToValidUTF8(text[:maxNoteLength], "") + " ..."
+		}
+		all = append(all, text)
+	}
+	return all
 }

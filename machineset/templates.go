@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -26,6 +25,12 @@ const (
 	ReasonSelectorMismatch = "SelectorDoesNotMatchTemplate"
 	ReasonNaming           = "MachineNamingInvalid"
 	ReasonPreflightFailed  = "PreflightFailed"
+	// ReasonSelectorUnreadable: spec.selector cannot be read, so that no Machine is adopted or let go either.
+	ReasonSelectorUnreadable = "SelectorUnreadable"
+	// ReasonClaimFailed: a Machine could not be adopted, or could not be let go.
+	ReasonClaimFailed = "ClaimFailed"
+	// ReasonDeletionOrderUnreadable: spec.deletion.order cannot be read. It keeps a set from deleting only.
+	ReasonDeletionOrderUnreadable = "DeletionOrderUnreadable"
 )
 
 // preflightRetry is when checks before a creation are made again. Rule: Cluster API's preflightFailedRequeueAfter.
@@ -93,7 +98,7 @@ func (p *pass) ownTemplate(ctx context.Context, found external.Object) error {
 	body := map[string]any{"metadata": map[string]any{
 		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(), "ownerReferences": contract.WithOwner(owners, ref),
 	}}
-	if err := client.IgnoreNotFound(p.env.writer.Patch(ctx, written, body, false)); err != nil {
+	if err := p.env.writer.Patch(ctx, written, body, false); err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("have Cluster own %s %s: %w", found.Ref.Kind, p.key(found.Ref.Name), err)
 	}
 	return nil
@@ -107,7 +112,7 @@ func (p *pass) observeHolds(ctx context.Context) error {
 	if p.state.Annotations[DisableCreateAnnotation] == "true" {
 		p.hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
 	}
-	if want := machineLabels(&p.state); !p.selector.Matches(labels.Set(want)) {
+	if want := machineLabels(&p.state); p.trouble.selector == nil && !p.selector.Matches(labels.Set(want)) {
 		p.hold(ReasonSelectorMismatch, fmt.Sprintf("spec.selector %s does not match the labels of spec.template: new Machines would not be the set's own",
 			p.selector))
 	}

@@ -1,0 +1,229 @@
+package machineset_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// refuses has an admission webhook refuse what the process under test does to a Machine.
+func (w *world) refuses(verb, name string) (mend func()) {
+	return w.store.Inject(fake.Fault{
+		Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, name, errors.New("admission webhook denied the request")), Times: -1,
+		Match: func(r fake.Request) bool {
+			return r.UserAgent == userAgent && r.Verb == verb && r.GVK.Kind == w.kinds.Machine.GVK.Kind && r.Name == name
+		},
+	})
+}
+
+func (w *world) names() []string {
+	var names []string
+	for _, m := range w.machines() {
+		names = append(names, m.GetName())
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestARefusedDeletionDoesNotHoldUpTheOthersAndIsTold(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		do        func(w *world, set *unstructured.Unstructured)
+		condition string
+		left      int
+		mended    int
+	}{
+		"to none":  {func(w *world, set *unstructured.Unstructured) { w.scale(set, 0) }, machineset.ConditionScalingDown, 1, 0},
+		"to three": {func(w *world, set *unstructured.Unstructured) { w.scale(set, 3) }, machineset.ConditionScalingDown, 4, 3},
+		"in deletion": {func(w *world, set *unstructured.Unstructured) {
+			require.NoError(w.t, w.client.Delete(w.t.Context(), set))
+		}, machineset.ConditionDeleting, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fake0()).live()
+			w.run(machineset.Options{})
+			set := w.set("workers", 5)
+			w.create(set)
+			w.has(set, 5)
+			victim := w.machines()[2]
+			w.change(&victim, func(u *unstructured.Unstructured) { // it is to go first
+				u.SetAnnotations(withKey(u.GetAnnotations(), scale.DeleteAnnotation, ""))
+			})
+			mend := w.refuses("delete", victim.GetName())
+			tc.do(w, set)
+			told := func() string {
+				c := w.condition(set, tc.condition)
+				if got := len(w.machines()); got != tc.left || c.Status != metav1.ConditionTrue {
+					return fmt.Sprint(got, " are left; ", w.describe(set))
+				}
+				return ""
+			}
+			w.eventually("go but for the refused one", told)
+			w.conditionSays(set, tc.condition, "denied the request")
+			c := w.conditionSays(set, tc.condition, victim.GetName())
+			require.Equal(t, metav1.ConditionTrue, c.Status)
+			attempts := func(r fake.Request) bool { return r.Verb == "delete" && r.Name == victim.GetName() }
+			before := w.store.CountRequests(attempts)
+			w.eventually("try again", func() string {
+				if w.store.CountRequests(attempts) < before+3 {
+					return "it was not tried"
+				}
+				return ""
+			})
+			require.Empty(t, told(), "no other one goes in its place")
+			mend()
+			w.has(set, tc.mended)
+			require.NotContains(t, w.names(), victim.GetName())
+		})
+	}
+}
+
+func TestARefusedAdoptionKeepsASetFromCreatingOnlyAndIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 4)
+	w.create(set)
+	w.has(set, 4)
+	stray := object(w.kinds.Machine.GVK, "stray")
+	stray.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
+	stray.Object["spec"] = map[string]any{"clusterName": "demo"}
+	mend := w.refuses("patch", "stray")
+	w.create(stray)
+	w.conditionSays(set, machineset.ConditionScalingUp, "denied the request")
+	w.conditionSays(set, machineset.ConditionScalingUp, "stray")
+	own := func(n int) func() string {
+		return func() string {
+			if got := len(w.machines()); got != n {
+				return fmt.Sprint(got, " are there; ", w.describe(set))
+			}
+			return ""
+		}
+	}
+	w.scale(set, 2)
+	w.eventually("shrink beside it", own(3))
+	w.scale(set, 3)
+	w.conditionSays(set, machineset.ConditionScalingUp, "from 2 to 3 replicas is blocked because")
+	require.Len(t, w.machines(), 3)
+	mend()
+	w.eventually("adopt it", func() string {
+		if metav1.GetControllerOf(w.get(stray)) == nil {
+			return w.describe(set)
+		}
+		return ""
+	})
+	require.Len(t, w.machines(), 3)
+}
+
+func TestARefusedCreationDoesNotHoldUpTheOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	set := w.set("workers", 4)
+	w.create(set)
+	refused := w.nameOf(set, 1)
+	mend := w.refuses("create", refused)
+	w.run(machineset.Options{})
+	w.eventually("create the others", func() string {
+		if got := len(w.machines()); got != 3 {
+			return fmt.Sprint(got, " are there; ", w.describe(set))
+		}
+		return ""
+	})
+	mend()
+	w.has(set, 4)
+	require.Contains(t, w.names(), refused)
+}
+
+// What cannot be read about how a set grows and shrinks is no reason to keep a set that is to go.
+func TestASetThatCannotBeReadInPartsCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spoil     fake.Option
+		condition string
+		says      string
+	}{
+		"selector": {func(u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedSlice(u.Object, []any{map[string]any{"key": "pool", "operator": "Bogus"}}, "spec", "selector", "matchExpressions")
+		}, machineset.ConditionScalingUp, "spec.selector"},
+		"deletion order": {fake.WithField("Sideways", "spec", "deletion", "order"), machineset.ConditionScalingDown, "want Random, Newest or Oldest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fake0()).live()
+			w.run(machineset.Options{})
+			set := w.set("workers", 2)
+			w.create(set)
+			w.has(set, 2)
+			w.change(set, func(u *unstructured.Unstructured) {
+				tc.spoil(u)
+				require.NoError(t, unstructured.SetNestedField(u.Object, map[string]int64{
+					machineset.ConditionScalingUp: 3, machineset.ConditionScalingDown: 1,
+				}[tc.condition], "spec", "replicas"))
+			})
+			w.conditionSays(set, tc.condition, tc.says)
+			require.Len(t, w.machines(), 2)
+			require.NoError(t, w.client.Delete(t.Context(), set))
+			w.eventually("the set to go", func() string {
+				if w.get(set) != nil {
+					return w.describe(set)
+				}
+				return ""
+			})
+			require.Empty(t, w.machines())
+		})
+	}
+}
+
+func TestAMachineThatCannotBeReadDoesNotHoldUpTheDeletionOfItsSet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 3)
+	w.create(set)
+	w.has(set, 3)
+	bad := w.machines()[0]
+	w.change(&bad, func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(u.Object, int64(7), "spec", "clusterName"))
+	})
+	require.NoError(t, w.client.Delete(t.Context(), set))
+	w.has(set, 0)
+}
+
+func TestADeletionThatMaxUnavailableHoldsUpIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()) // nobody looks after the Machines
+	w.run(machineset.Options{Policy: scale.Policy{MaxUnavailable: contract.Some(0)}})
+	set := w.set("workers", 4)
+	w.create(set)
+	w.has(set, 4)
+	machines := w.machines()
+	for i := range machines[:3] {
+		base := machines[i].DeepCopy()
+		machines[i].Object["status"] = map[string]any{"conditions": []any{map[string]any{
+			"type": "Available", "status": "True", "reason": "Available", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+		}}}
+		require.NoError(t, w.client.Status().Patch(t.Context(), &machines[i], client.MergeFrom(base)))
+	}
+	w.change(&machines[0], func(u *unstructured.Unstructured) { // it is to go first, and the one that is not available would stay
+		u.SetAnnotations(withKey(u.GetAnnotations(), scale.DeleteAnnotation, ""))
+	})
+	w.scale(set, 3)
+	c := w.conditionSays(set, machineset.ConditionScalingDown, "3 available, and at least 3 must stay")
+	require.Equal(t, metav1.ConditionTrue, c.Status)
+	require.Equal(t, scale.ReasonMaxUnavailable, c.Reason)
+	require.Len(t, w.machines(), 4)
+}
