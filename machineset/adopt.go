@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/patch"
 )
 
@@ -28,7 +28,7 @@ func (p *pass) take(ctx context.Context, m *member, c claim) (*member, error) {
 	u.OwnerReferences = contract.SetTo(owners)
 	written, err := p.writeMachine(ctx, m.obj, u)
 	switch {
-	case apierrors.IsNotFound(err):
+	case external.SaysGone(err):
 		return nil, nil
 	case err != nil && c == claimRelease:
 		return nil, fmt.Errorf("release: %w", err)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -212,5 +213,22 @@ func TestASetOfAProviderThatSpeaksAnOldContractCreatesMachines(t *testing.T) {
 	w.run(machineset.Options{ContractVersions: contract.AllVersions()})
 	set := w.set("workers", 1)
 	w.create(set)
+	w.has(set, 1)
+}
+
+// The answer to a place that does not exist is the same number as that to an object that does not exist.
+func TestASetWhoseCRDHasNoStatusSubresourceSaysSo(t *testing.T) {
+	t.Parallel()
+	kinds := kindsOf(t)
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "ServerGroup"}
+	kinds.Set = contract.Unstructured(gvk, contract.MachineSetV1Beta2())
+	kinds.Set.StatusSubresource = false
+	w := newWorld(t, fake.Options{Kinds: []fake.ServedKind{{GVK: gvk}}}).live()
+	w.kinds.Set, w.kinds.Set.StatusSubresource = kinds.Set, true
+	set := w.set("workers", 1)
+	w.create(set)
+	w.fails(w.reconciler(func(ctrl.Manager, *machineset.Ports) {}), set, "has no status subresource")
+	w.kinds.Set.StatusSubresource = false
+	w.run(machineset.Options{})
 	w.has(set, 1)
 }

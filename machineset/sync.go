@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -28,7 +27,7 @@ func (p *pass) syncMachines(ctx context.Context) error {
 		if err == nil {
 			k.inStep = now
 		}
-		if !apierrors.IsNotFound(err) {
+		if !external.SaysGone(err) {
 			errs = append(errs, err)
 		}
 	}
@@ -125,7 +124,7 @@ func (p *pass) syncPart(ctx context.Context, ref contract.Ref, before given) err
 	written.SetGroupVersionKind(found.GVK)
 	written.SetNamespace(have.Key.Namespace)
 	written.SetName(have.Key.Name)
-	if err := p.env.writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false); err != nil && !apierrors.IsNotFound(err) {
+	if err := p.env.writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false); err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("write %s %s: %w", ref.Kind, have.Key, err)
 	}
 	return nil
