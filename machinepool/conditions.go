@@ -80,8 +80,11 @@ const (
 	ReasonDataSecretNameMissing = "DataSecretNameMissing"
 	// ReasonAmbiguousNode: several Nodes carry the provider ID of one instance.
 	ReasonAmbiguousNode = "AmbiguousNode"
-	// ReasonNodeClaimed: another pool names the same instance.
+	// ReasonNodeClaimed: another pool names the same instance, or a Machine claims a Node that is to leave.
 	ReasonNodeClaimed = "NodeClaimed"
+	// ReasonInstancesHeld: the provider lists instances none of which has a recorded Node, while those Nodes are Ready. Nothing is done
+	// for that list until a person confirms it (ConfirmedInstancesAnnotation), or the Nodes have not been Ready for five minutes.
+	ReasonInstancesHeld = "InstancesHeld"
 	// ReasonClusterDoesNotExist: the Cluster that the pool names does not exist, so the API server itself said.
 	ReasonClusterDoesNotExist = "ClusterDoesNotExist"
 )
@@ -91,6 +94,7 @@ func troubles() []string {
 	return []string{
 		external.ReasonCRDNotFound, external.ReasonContractLabelMissing, external.ReasonContractViolation, external.ReasonVersionNotServed,
 		ReasonOwnedByAnother, ReasonDataSecretNameMissing, ReasonAmbiguousNode, ReasonNodeClaimed, ReasonClusterDoesNotExist,
+		ReasonInstancesHeld,
 	}
 }
 

@@ -113,7 +113,7 @@ func (p *pass) cordon(ctx context.Context, nodes []*corev1.Node, begin int) erro
 func (p *pass) takeBack(ctx context.Context, nodes []*corev1.Node) error {
 	var marked []*corev1.Node
 	known := p.infraRead || p.infrastructure.Presence == external.NotReferenced
-	for _, node := range nodes {
+	for _, node := range byRefusal(nodes, p.mem().refused) {
 		if known && !p.env.writer.Behind(node) && len(marked) < maxNodeWrites {
 			marked = append(marked, node)
 		}
@@ -131,11 +131,11 @@ func (p *pass) takeBack(ctx context.Context, nodes []*corev1.Node) error {
 		delete(p.mem().drained, node.UID)
 		delete(p.mem().confirmed, node.UID)
 	}
-	return p.each(len(marked), func(i int) error {
-		if !hasMark(marked[i]) {
+	return p.eachNode(marked, func(node *corev1.Node) error {
+		if !hasMark(node) {
 			return nil // it was only remembered
 		}
-		return p.operate(ctx, marked[i], takeBackPatch(marked[i]))
+		return p.operate(ctx, node, takeBackPatch(node))
 	})
 }
 

@@ -2,6 +2,7 @@ package machinepool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,10 +30,9 @@ func (p *pass) waits(reason, message string) {
 // go, is told in the condition Deleting and, where it has a limit, left out when that is reached.
 func (p *pass) delete(ctx context.Context) error {
 	p.waits(ReasonDeleting, "Deletion started")
-	for _, observe := range []func(context.Context) error{p.observeBootstrap, p.observeInfrastructure, p.observeMachines} {
-		if err := observe(ctx); err != nil {
-			return err
-		}
+	refused := errors.Join(p.observeBootstrap(ctx), p.observeInfrastructure(ctx)) // each holds up the stage that needs it
+	if err := p.observeMachines(ctx); err != nil {
+		return errors.Join(refused, err)
 	}
 	if err := p.observeNodes(ctx); err != nil { // Nodes that cannot be read hold up the stages that need them, within their limits
 		p.requeue(conflictRetry)
@@ -43,7 +43,7 @@ func (p *pass) delete(ctx context.Context) error {
 	for _, stage := range stages {
 		if done, err := stage(ctx); err != nil || !done {
 			p.unhidden = p.unhidden || p.stageChanged()
-			return err
+			return errors.Join(refused, err)
 		}
 	}
 	p.waits(ReasonDeletionCompleted, "Deletion completed")

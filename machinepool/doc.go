@@ -25,17 +25,27 @@
 // while the provider does not say that there are no instances, or that names fewer instances than it says there are, or has said before;
 // and before the first of them goes, the API server is asked whether the list is still its own.
 //
+// A list that names none of the recorded Nodes, while the kubelets of Nodes that it would retire still answer and nobody has said that they
+// leave, is held: providers that change the form of their IDs write such a list. Nothing is drained, deleted or recorded for it, and the
+// condition InfrastructureReady says InstancesHeld, with what a person can do: mend the form, or confirm the list by
+// [ConfirmedInstancesAnnotation]. It is believed once those Nodes have not been Ready for five minutes or are gone, and an empty one when
+// spec.replicas is 0.
+//
+// A Node that a Machine claims, by its provider ID or as its recorded Node, is neither cordoned nor drained nor deleted, unless the Machine
+// is one of the pool's own. That needs Kinds.Machine.
+//
 // What the template says about labels, annotations and taints reaches each Node in one patch, by Options.Propagation.
 //
 // # Instances that are about to leave
 //
 // Cluster API drains the instances of a pool only where a Machine stands for each. Here a provider may also name those that it is about
 // to take away (contract.LeavingInstancesAnnotation on its InfraMachinePool), or anybody may mark a Node ([MarkedLeaving],
-// [Policy].Leaving). All these Nodes are cordoned, then drained behind their budgets, a few at a time, and each then says that it was
-// drained: annotation contract.DrainedAnnotation with its own UID. With Workload.Volumes, volumes have to be detached before that. A Node
-// that is named no more says so no more, and serves again if the cordon is the pool's ([CordonedAnnotation]). The limit of a drain counts
-// from when a Node's turn came, which contract.DrainStartedAnnotation says on it. Where the pool has contract.ExcludeDrain, Nodes say at
-// once that they were drained.
+// [Policy].Leaving). All these Nodes are cordoned, then drained behind their budgets, a few at a time (Policy.MaxDraining); one on which
+// nothing moves for Policy.StuckAfter, because its pods may not go, gives its turn to one that waits, and gets it again later. Each then
+// says that it was drained: annotation contract.DrainedAnnotation with its own UID. With Workload.Volumes, volumes have to be detached
+// before that. A Node that is named no more says so no more, and serves again if the cordon is the pool's ([CordonedAnnotation]). The limit
+// of a drain counts from when a Node's turn came first, which contract.DrainStartedAnnotation says on it. Where the pool has
+// contract.ExcludeDrain, Nodes say at once that they were drained.
 //
 // A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. Whoever
 // leads Machines, such as package machine, then looks after single Nodes: drain, hooks, labels, deletion. A pool creates these Machines,

@@ -62,16 +62,19 @@ func nodeKey(cluster types.NamespacedName, name string) string {
 
 func (r *Reconciler) indexName() string { return "machinist." + r.options.Name }
 
-// IndexPools registers the index of pools with the cache. AddToManager does it; whoever calls ReconcileObject from a loop of their own
+// IndexPools registers the indexes of pools, and of Machines where those are known, with the cache. AddToManager does it; whoever calls ReconcileObject from a loop of their own
 // does it once, before the cache starts.
 func (r *Reconciler) IndexPools(ctx context.Context) error {
 	err := r.ports.Cache.IndexField(ctx, newObject(r.kinds.Pool), r.indexName(), func(obj client.Object) []string {
 		var state contract.MachinePoolState
-		if err := r.kinds.Pool.Adapter.Read(obj, &state); err != nil {
+		if err := r.read(obj, &state); err != nil {
 			return nil // the pool itself reports what is wrong with it
 		}
 		return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
 	})
+	if err == nil && r.kinds.knowsMachines() {
+		err = r.ports.Cache.IndexField(ctx, newObject(r.kinds.Machine), r.indexName(), r.machineKeys)
+	}
 	if err != nil {
 		return fmt.Errorf("index %s objects: %w", r.kinds.Pool.GVK.Kind, err)
 	}
@@ -178,6 +181,14 @@ func (r *Reconciler) claimsIn(ctx context.Context, cluster, self types.Namespace
 	return &claims{ctx: ctx, r: r, cluster: cluster, self: self}, nil
 }
 
+// failed is why not all claims are known, nil when they are.
+func (c *claims) failed() error {
+	if c == nil {
+		return nil
+	}
+	return c.err
+}
+
 // ClaimsOn implements noderef.Claims.
 func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 	var all []noderef.Identity
@@ -189,7 +200,7 @@ func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 		}
 		seen[key] = true
 		var state contract.MachinePoolState
-		if err := c.r.kinds.Pool.Adapter.Read(obj, &state); err == nil {
+		if err := c.r.read(obj, &state); err == nil {
 			all = append(all, claimOf(&state, node, c.r.options.Matching))
 		}
 	}

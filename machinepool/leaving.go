@@ -99,6 +99,9 @@ func (p *pass) removeNodes(ctx context.Context) error {
 		Nodes: p.match.Nodes, Retired: retired, Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.isExcluded(), Leaving: p.isLeaving(),
 	}
 	plan := planLeaving(facts)
+	var unread error
+	plan.Drain, unread = p.withoutClaimed(ctx, plan.Drain)
+	err = errors.Join(err, unread)
 	gone := make(map[types.UID]struct{}, len(retired))
 	for _, node := range retired {
 		gone[node.UID] = struct{}{}
@@ -154,7 +157,7 @@ func (p *pass) infrastructureIsCurrent(ctx context.Context) (bool, error) {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(p.infrastructure.GVK)
 	err := p.env.ports.APIReader.Get(ctx, client.ObjectKeyFromObject(read), obj)
-	if client.IgnoreNotFound(err) != nil {
+	if err != nil && !external.SaysGone(err) {
 		return false, fmt.Errorf("make sure of %s %s: %w", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, err)
 	}
 	current := err == nil && obj.UID == read.GetUID() && obj.ResourceVersion == read.GetResourceVersion()
@@ -184,19 +187,15 @@ func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 		_, already := asked[node.UID]
 		return already || node.DeletionTimestamp != nil
 	})
+	nodes = byRefusal(nodes, p.mem().refused)
 	if len(nodes) > maxNodeWrites {
 		nodes = nodes[:maxNodeWrites]
 		p.requeue(atOnce)
 	}
-	done := make([]bool, len(nodes))
-	err := p.each(len(nodes), func(i int) error {
-		err := p.deleteNode(ctx, nodes[i])
-		done[i] = err == nil
-		return err
-	})
+	err := p.eachNode(nodes, func(node *corev1.Node) error { return p.deleteNode(ctx, node) })
 	var names []string
-	for i, node := range nodes {
-		if done[i] {
+	for _, node := range nodes {
+		if _, failed := p.mem().refused[node.UID]; !failed {
 			asked[node.UID] = struct{}{}
 			names = append(names, node.Name)
 		}
@@ -208,13 +207,12 @@ func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 }
 
 // drain moves drains on. All Nodes are cordoned first, so that no pod goes from one that leaves to another one that does; then a few
-// are drained at a time. A zero start means that each Node has a limit of its own, which counts from when its turn came. It calls done for
-// those that are drained, or whose time is up.
+// are drained at a time, and one that is stuck gives its turn to another one that waits. A zero start means that each Node has a limit of
+// its own, which counts from when its turn came first. It calls done for those that are drained, or whose time is up.
 func (p *pass) drain(ctx context.Context, nodes []*corev1.Node, start time.Time, done func(*corev1.Node) error) error {
-	mem := p.mem()
+	mem, patience := p.mem(), p.env.options.Policy.StuckAfter
 	keep := make(map[string]struct{}, p.env.options.Policy.MaxDraining)
-	nodes = slices.Clone(nodes)
-	slices.SortStableFunc(nodes, func(a, b *corev1.Node) int { return turn(mem, a) - turn(mem, b) })
+	nodes = inTurn(nodes, mem.turns, p.isExpired(start), patience, p.now)
 	begin := 0
 	if start.IsZero() {
 		begin = p.env.options.Policy.MaxDraining
@@ -242,22 +240,30 @@ func (p *pass) drain(ctx context.Context, nodes []*corev1.Node, start time.Time,
 		err = errors.Join(err, stepErr)
 	}
 	mem.release(keep)
+	p.requeue(mem.passOn(nodes, keep, patience, p.now))
 	return err
 }
 
-// turn is zero for a drain that has begun, as this process knows or the Node says, and one for others.
-func turn(mem *recollection, node *corev1.Node) int {
-	_, begun := mem.draining[node.Name]
-	if _, says := node.Annotations[contract.DrainStartedAnnotation]; begun || says {
-		return 0
+// isExpired says of a Node that the limit of its drain is reached, whether it has a turn now or not.
+func (p *pass) isExpired(start time.Time) func(*corev1.Node) bool {
+	limit := p.state.Template.NodeDrainTimeout.Or(0)
+	return func(node *corev1.Node) bool {
+		began := start
+		if began.IsZero() {
+			began = p.mem().turns[node.UID].Began
+		}
+		if at, err := time.Parse(time.RFC3339, node.Annotations[contract.DrainStartedAnnotation]); err == nil && start.IsZero() {
+			began = at
+		}
+		return reached(began, limit, p.now)
 	}
-	return 1
 }
 
 // step moves the drain of one Node on, and reports whether it is over.
 func (p *pass) step(ctx context.Context, node *corev1.Node, start time.Time) (bool, error) {
 	drainer, policy := p.workload.Drainer, p.env.options.Policy
-	since := p.mem().drains(drainer, node.Name, p.now)
+	since := p.mem().takes(node.UID, p.now)
+	p.mem().drains(drainer, node.Name)
 	limit := p.state.Template.NodeDrainTimeout.Or(0)
 	if start.IsZero() {
 		var err error
@@ -275,6 +281,7 @@ func (p *pass) step(ctx context.Context, node *corev1.Node, start time.Time) (bo
 	if err != nil {
 		return false, fmt.Errorf("drain Node %s: %w", node.Name, err)
 	}
+	p.mem().turns[node.UID] = p.mem().turns[node.UID].steps(result.Counts, p.now)
 	gone := result.Abandoned
 	if result.Done {
 		gone, err = p.volumesGone(ctx, node)

@@ -2,6 +2,7 @@ package machinepool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -62,6 +63,7 @@ func (p *pass) confirmNoMachines(ctx context.Context) (bool, error) {
 // lists them is there.
 func (p *pass) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineState) error {
 	var gone []*contract.MachineState
+	var failed error
 	for _, m := range orphaned {
 		key := types.NamespacedName{Namespace: m.Key.Namespace, Name: m.Infrastructure.Name}
 		unlabelled := &unstructured.Unstructured{}
@@ -70,16 +72,16 @@ func (p *pass) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineS
 			continue
 		}
 		confirmed, err := external.ConfirmAbsent(ctx, p.env.ports.APIReader, p.machines.gvk, key)
-		if err != nil {
-			return err
-		}
-		if !confirmed {
+		switch {
+		case err != nil:
+			failed = errors.Join(failed, err)
+		case confirmed:
+			gone = append(gone, m)
+		default:
 			p.requeue(external.AbsenceRetry)
-			continue
 		}
-		gone = append(gone, m)
 	}
-	return p.deleteMachines(ctx, gone, false)
+	return errors.Join(failed, p.deleteMachines(ctx, gone, false))
 }
 
 // deleteMachines asks for the deletion of Machines, by UID. Whoever leads them drains their Nodes and waits for their hooks. asRead: only

@@ -236,7 +236,10 @@ func (p *pass) alreadyThere(ctx context.Context, name string) (there bool, err e
 	have.SetGroupVersionKind(p.env.kinds.Machine.GVK)
 	err = p.env.ports.APIReader.Get(ctx, types.NamespacedName{Namespace: p.state.Key.Namespace, Name: name}, have)
 	if err != nil {
-		return false, client.IgnoreNotFound(err)
+		if external.SaysGone(err) {
+			err = nil
+		}
+		return false, err
 	}
 	if owner := metav1.GetControllerOfNoCopy(have); owner == nil || owner.UID != p.state.UID {
 		return false, fmt.Errorf("create Machine %s/%s: it exists and is not one of MachinePool %s: delete it, or have the provider name its InfraMachine otherwise",
@@ -269,7 +272,7 @@ func (p *pass) giveMetadata(ctx context.Context, key types.NamespacedName, uid t
 		metadata["annotations"] = annotations
 	}
 	err := p.env.writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false)
-	if client.IgnoreNotFound(err) != nil {
+	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("write Machine %s: %w", key, err)
 	}
 	return nil

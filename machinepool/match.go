@@ -58,6 +58,8 @@ type matching struct {
 	// Missing are IDs without a Node; Ambiguous those with several Nodes; Claimed those whose Node is another's, or nobody's until a
 	// person has decided. All are sorted.
 	Missing, Ambiguous, Claimed []string
+	// OfMachines are the names of Nodes that would leave, and are left alone because Machines claim them.
+	OfMachines []string
 	// kept are recorded Nodes that are neither the pool's now nor to be retired.
 	kept []contract.NodeRef
 }

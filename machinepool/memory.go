@@ -20,9 +20,13 @@ type recollection struct {
 	pool types.UID
 	// asked are objects whose deletion was asked for and whose deletion a cache has yet to show, and drained the Nodes that were.
 	asked, drained map[types.UID]struct{}
-	// draining are the names of the Nodes that the Drainer has an interest in, and since when.
-	draining map[string]time.Time
+	// draining are the names of the Nodes that the Drainer has an interest in.
+	draining map[string]struct{}
 	drainer  Drainer
+	// turns are those of the Nodes that are to be drained, some of which have lost theirs.
+	turns map[types.UID]turn
+	// refused is when a write of a Node was refused that this process sent.
+	refused map[types.UID]time.Time
 	// detaching are the names of those without pods whose volumes are waited for, and since when.
 	detaching map[string]time.Time
 	volumes   Volumes
@@ -49,7 +53,7 @@ func (m *memory) of(key types.NamespacedName, pool types.UID) *recollection {
 		}
 		found = &recollection{
 			pool: pool, asked: map[types.UID]struct{}{}, drained: map[types.UID]struct{}{}, confirmed: map[types.UID]struct{}{},
-			draining: map[string]time.Time{}, detaching: map[string]time.Time{},
+			draining: map[string]struct{}{}, detaching: map[string]time.Time{}, turns: map[types.UID]turn{}, refused: map[types.UID]time.Time{},
 		}
 		m.pools[key] = found
 	}
@@ -67,13 +71,10 @@ func (m *memory) forget(key types.NamespacedName) {
 	}
 }
 
-// drains remembers the interest in a Node, and returns since when there is one.
-func (r *recollection) drains(d Drainer, node string, now time.Time) time.Time {
+// drains remembers the interest in a Node.
+func (r *recollection) drains(d Drainer, node string) {
 	r.drainer = d
-	if _, known := r.draining[node]; !known {
-		r.draining[node] = now
-	}
-	return r.draining[node]
+	r.draining[node] = struct{}{}
 }
 
 // sees remembers since when Nodes cannot be read.
@@ -88,6 +89,10 @@ func (r *recollection) sees(nodes bool, now time.Time) {
 
 // keep forgets what was remembered of objects that nothing is said of any more.
 func (r *recollection) keep(objects, retired map[types.UID]struct{}) {
+	maps.DeleteFunc(r.refused, func(uid types.UID, _ time.Time) bool {
+		_, seen := objects[uid]
+		return !seen
+	})
 	for _, kept := range []struct{ remembered, seen map[types.UID]struct{} }{
 		{r.asked, objects}, {r.drained, objects}, {r.confirmed, retired},
 	} {

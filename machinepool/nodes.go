@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,7 +39,7 @@ func (p *pass) observeNodes(ctx context.Context) error {
 
 // forgetGone has the memory hold no more than what there is: Nodes and Machines come and go for as long as a pool lives.
 func (p *pass) forgetGone(mem *recollection) {
-	if len(mem.asked)+len(mem.drained)+len(mem.confirmed) == 0 || (p.env.kinds.makesMachines() && p.machines == nil) {
+	if len(mem.asked)+len(mem.drained)+len(mem.confirmed)+len(mem.refused) == 0 || (p.env.kinds.makesMachines() && p.machines == nil) {
 		return
 	}
 	objects, retired := map[types.UID]struct{}{}, map[types.UID]struct{}{}
@@ -68,6 +69,7 @@ func (p *pass) lookForNodes(ctx context.Context) error {
 	p.workload, err = p.env.workloadOf(cluster)
 	if err != nil || !p.workload.Nodes.HasSynced() {
 		p.unread = unreadProblem(err)
+		p.holdsUnread()
 		if err == nil || isUnread(err) {
 			p.requeue(claimedRetry) // a safety net
 			return nil
@@ -80,15 +82,19 @@ func (p *pass) lookForNodes(ctx context.Context) error {
 	others, err := p.env.claimsIn(ctx, cluster, p.state.Key)
 	if err != nil {
 		p.unread = unreadProblem(err)
+		p.holdsUnread()
 		return err
 	}
 	if others != nil {
 		facts.Claims = others
 	}
 	p.match = matchNodes(facts)
-	if others != nil && others.err != nil {
-		p.match, p.unread = matching{}, unreadProblem(others.err)
-		return others.err // a Node whose claims are not known must not be taken
+	p.holdsList(facts)
+	if err := p.spareClaimed(ctx); err != nil || others.failed() != nil {
+		err = errors.Join(err, others.failed())
+		p.match, p.unread = matching{}, unreadProblem(err)
+		p.holdsUnread()
+		return err // a Node whose claims are not known must not be taken
 	}
 	if len(p.match.Claimed) > 0 {
 		p.requeue(claimedRetry)
@@ -112,28 +118,53 @@ func (p *pass) actOnNodes(ctx context.Context) error {
 // propagate sends each Node that lacks something one patch, which only applies to the Node that was read.
 func (p *pass) propagate(ctx context.Context) error {
 	desired := p.desired()
-	type change struct {
-		node  *corev1.Node
-		patch propagate.Patch
-	}
-	var changes []change
-	for _, node := range p.match.Nodes {
+	var changed []*corev1.Node
+	patches := map[types.UID]propagate.Patch{}
+	for _, node := range byRefusal(p.match.Nodes, p.mem().refused) {
 		if node.DeletionTimestamp != nil {
 			continue
 		}
-		patch, changed := p.env.options.Propagation.Diff(node, desired)
-		if !changed || p.env.writer.Behind(node) {
+		patch, differs := p.env.options.Propagation.Diff(node, desired)
+		if !differs || p.env.writer.Behind(node) {
 			continue
 		}
-		if len(changes) == maxNodeWrites {
+		if len(changed) == maxNodeWrites {
 			p.requeue(atOnce)
 			break
 		}
-		changes = append(changes, change{node, patch})
+		changed = append(changed, node)
+		patches[node.UID] = patch
 	}
-	return p.each(len(changes), func(i int) error {
-		return p.patchNode(ctx, changes[i].node, types.JSONPatchType, changes[i].patch.JSON())
+	return p.eachNode(changed, func(node *corev1.Node) error {
+		return p.patchNode(ctx, node, types.JSONPatchType, patches[node.UID].JSON())
 	})
+}
+
+// byRefusal puts Nodes whose writes were refused behind the others, the one that was refused last at the end: a pass writes some of
+// them, and those that are refused must not hold up the rest.
+func byRefusal(nodes []*corev1.Node, refused map[types.UID]time.Time) []*corev1.Node {
+	if len(refused) == 0 {
+		return nodes
+	}
+	return slices.SortedStableFunc(slices.Values(nodes), func(a, b *corev1.Node) int { return refused[a.UID].Compare(refused[b.UID]) })
+}
+
+// eachNode writes Nodes, a few of them at the same time, and remembers those whose writes were refused.
+func (p *pass) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) error {
+	ok := make([]bool, len(nodes))
+	err := p.each(len(nodes), func(i int) error {
+		err := do(nodes[i])
+		ok[i] = err == nil
+		return err
+	})
+	for i, node := range nodes {
+		if ok[i] {
+			delete(p.mem().refused, node.UID)
+		} else {
+			p.mem().refused[node.UID] = p.now
+		}
+	}
+	return err
 }
 
 // desired is what the pool hands down to its Nodes: what its template says.
@@ -163,7 +194,7 @@ func (p *pass) patchNode(ctx context.Context, node *corev1.Node, kind types.Patc
 	case err == nil:
 		p.env.writer.Wrote(target)
 		return nil
-	case apierrors.IsNotFound(err):
+	case external.SaysGone(err):
 		return nil // its event is on the way
 	case propagate.Rejected(err), apierrors.IsConflict(err), isUnread(err):
 		return errAgain
@@ -181,7 +212,7 @@ func (p *pass) deleteNode(ctx context.Context, node *corev1.Node) error {
 	if apierrors.IsConflict(err) {
 		return errAgain
 	}
-	if client.IgnoreNotFound(err) != nil {
+	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete Node %s: %w", node.Name, err)
 	}
 	return nil

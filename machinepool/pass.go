@@ -204,7 +204,7 @@ func (p *pass) writeMain(ctx context.Context, u contract.MachinePoolUpdate) erro
 		return fmt.Errorf("write %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.state.Key, err)
 	}
 	var state contract.MachinePoolState // a fresh one: what was taken from the old one stays as it is
-	if err := p.env.kinds.Pool.Adapter.Read(written, &state); err != nil {
+	if err := p.env.read(written, &state); err != nil {
 		return err
 	}
 	p.pool, p.state = written, state

@@ -42,6 +42,10 @@ type Policy struct {
 	DrainPolicy *drain.Policy
 	// MaxDraining is how many Nodes of a pool are drained at the same time. Default DefaultMaxDraining.
 	MaxDraining int
+	// StuckAfter is for how long no pod of a Node may go, because budgets or refusals are in the way, until the Node gives its turn to
+	// another one that waits to be drained. Its cordon stays, its limit goes on to count, and its turn comes again. Default
+	// DefaultStuckAfter; negative: never.
+	StuckAfter time.Duration
 	// UnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read, because the workload cluster does
 	// not answer or its kubeconfig is gone; then the pool is deleted without. Default DefaultUnreadLimit; negative: for ever.
 	UnreadLimit time.Duration
@@ -59,6 +63,9 @@ func (p Policy) withDefaults() Policy {
 	}
 	if p.MaxDraining <= 0 {
 		p.MaxDraining = DefaultMaxDraining
+	}
+	if p.StuckAfter == 0 {
+		p.StuckAfter = DefaultStuckAfter
 	}
 	if p.UnreadLimit == 0 {
 		p.UnreadLimit = DefaultUnreadLimit

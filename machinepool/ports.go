@@ -29,17 +29,20 @@ const Finalizer = "machinepool.cluster.x-k8s.io"
 type Kinds struct {
 	Pool contract.MachinePoolKind
 	// Machine is the kind of the Machines that stand for single instances, where a provider makes an InfraMachine for each of them
-	// (InfraMachinePool status.infrastructureMachineKind), and NewMachine makes one. Without them such a pool is treated like any
-	// other.
+	// (InfraMachinePool status.infrastructureMachineKind), and NewMachine makes one. Without NewMachine such a pool is treated like
+	// any other. A Node that another Machine claims is neither cordoned nor drained nor deleted. Leave Machine empty where there are
+	// none.
 	Machine    contract.Kind
 	NewMachine func(Seed) (contract.Object, error)
 }
 
 func (k Kinds) makesMachines() bool { return k.NewMachine != nil }
 
+func (k Kinds) knowsMachines() bool { return k.makesMachines() || k.Machine.New != nil }
+
 func (k Kinds) validate() error {
 	errs := []error{validateKind("Pool", k.Pool)}
-	if k.makesMachines() {
+	if k.knowsMachines() {
 		errs = append(errs, validateKind("Machine", k.Machine))
 	}
 	return errors.Join(errs...)
@@ -116,6 +119,8 @@ const (
 	DefaultParallel = 8
 	// DefaultMaxDraining is how many Nodes of a pool are drained at the same time.
 	DefaultMaxDraining = 10
+	// DefaultStuckAfter is how long a Node behind budgets keeps its turn while other Nodes wait to be drained.
+	DefaultStuckAfter = time.Minute
 	// DefaultConnectionGrace is how long what a pool says of its instances outlives the connection to their cluster.
 	DefaultConnectionGrace = 5 * time.Minute
 	// DefaultUnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read.

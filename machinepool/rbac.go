@@ -17,7 +17,7 @@ type Wiring struct {
 	// status is written through its own endpoint.
 	Pool              schema.GroupResource
 	StatusSubresource bool
-	// Machines are those that stand for single instances; zero where Kinds.NewMachine is not set.
+	// Machines are those of Kinds.Machine; zero where that is not set.
 	Machines schema.GroupResource
 	// References are the kinds of infrastructure and bootstrap objects that pools may refer to, and those of the InfraMachines of single
 	// instances, as resources; "*" means all of their group.

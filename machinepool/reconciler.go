@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // place of Reconcile, and IndexPools once before the cache starts.
 func (r *Reconciler) ReconcileObject(ctx context.Context, pool contract.Object) (reconcile.Result, error) {
 	p := &pass{env: r, pool: pool, now: r.options.Clock.Now()}
-	if err := r.kinds.Pool.Adapter.Read(pool, &p.state); err != nil {
+	if err := r.read(pool, &p.state); err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	if !r.minds(pool) || (p.deleting() && !slices.Contains(p.state.Finalizers, r.options.Finalizer)) {
@@ -113,10 +113,24 @@ func newList[S, U any](kind contract.KindOf[S, U]) client.ObjectList {
 	return list
 }
 
+// read reads a pool. One whose spec names no cluster belongs to that of its label. Rule: Cluster API's page on the MachinePool
+// controller, "Expected labels".
+func (r *Reconciler) read(pool contract.Object, into *contract.MachinePoolState) error {
+	if err := r.kinds.Pool.Adapter.Read(pool, into); err != nil {
+		return err
+	}
+	into.ClusterName = cmp.Or(into.ClusterName, into.Labels[contract.ClusterNameLabel])
+	return nil
+}
+
 // clusterOf is the workload cluster of a pool; the zero name is that of Ports.Workload.
 func (r *Reconciler) clusterOf(state *contract.MachinePoolState) types.NamespacedName {
-	if r.ports.NodesOf == nil || state.ClusterName == "" {
+	return r.clusterNamed(state.Key.Namespace, state.ClusterName)
+}
+
+func (r *Reconciler) clusterNamed(namespace, name string) types.NamespacedName {
+	if r.ports.NodesOf == nil || name == "" {
 		return types.NamespacedName{}
 	}
-	return types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }

@@ -117,7 +117,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
 		For(newObject(r.kinds.Pool), ctrlbuilder.WithPredicates(mine)).
 		WatchesRawSource(r.tracker)
-	if r.kinds.makesMachines() {
+	if r.kinds.knowsMachines() { // also where only their claims count: nothing waits for their first list then
 		builder = builder.Watches(newObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolOfMachine))
 	}
 	if nodes, ok := r.ports.Workload.Nodes.(interface {

@@ -103,6 +103,10 @@ func (f *statusFacts) machinesReady() metav1.Condition {
 			reason = ReasonNodeClaimed
 			lines = append(lines, "* Named by another pool too, so that nobody has their Nodes: "+named(m.Claimed)+"; let each instance be in one pool")
 		}
+		if len(m.OfMachines) > 0 {
+			reason = ReasonNodeClaimed
+			lines = append(lines, "* With a Node that is to leave and that a Machine claims: "+named(m.OfMachines)+"; let each instance be in the pool or have a Machine")
+		}
 		if len(m.Ambiguous) > 0 {
 			reason = ReasonAmbiguousNode
 			lines = append(lines, "* With several Nodes: "+named(m.Ambiguous)+"; delete those that are wrong")

@@ -157,8 +157,12 @@ func (p *pass) writeStatus(ctx context.Context, stored *contract.MachinePoolStat
 	}
 	written := newObject(p.env.kinds.Pool)
 	err = p.env.writer.Send(ctx, p.pool, written, document, p.env.kinds.Pool.StatusSubresource, true)
-	if apierrors.IsNotFound(err) {
+	if external.SaysGone(err) {
 		return nil
+	}
+	if apierrors.IsNotFound(err) { // there is no such place: to be silent would be to work without ever saying anything
+		return fmt.Errorf("write status of %s %s: %w: if its CustomResourceDefinition has no status subresource, add one, "+
+			"or set StatusSubresource of the kind to false", p.env.kinds.Pool.GVK.Kind, p.state.Key, err)
 	}
 	if err != nil {
 		return fmt.Errorf("write status of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.state.Key, err)

@@ -56,6 +56,10 @@ type worldOptions struct {
 	version contract.Version
 	// clusters has Clusters read.
 	clusters bool
+	// noGarbage has no garbage collector run, as while it is behind.
+	noGarbage bool
+	// noStatus has pools without the status subresource.
+	noStatus bool
 }
 
 func newWorld(t *testing.T, o worldOptions) *world {
@@ -70,7 +74,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		o.kinds(&kinds)
 	}
 	store := fake.NewStore(fake.Options{CacheLagFunc: o.lag, Kinds: []fake.ServedKind{
-		{GVK: kinds.Pool.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true}, {GVK: fake.ClusterGVK(), Status: true},
+		{GVK: kinds.Pool.GVK, Status: !o.noStatus}, {GVK: kinds.Machine.GVK, Status: true}, {GVK: fake.ClusterGVK(), Status: true},
 	}})
 	w := &world{t: t, store: store, client: store.Client()}
 	for _, gvk := range []*unstructured.Unstructured{
@@ -80,7 +84,9 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		w.create(gvk)
 	}
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
-	settled := store.Start(ctx, fake.AllLoops())
+	loops := fake.AllLoops()
+	loops.GarbageCollector = !o.noGarbage
+	settled := store.Start(ctx, loops)
 	t.Cleanup(func() {
 		cancel()
 		settled()

@@ -1,0 +1,148 @@
+package machinepool
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// ConfirmedInstancesAnnotation of a pool says that a person has looked at a list of instances that matches no Node of the pool, and that
+// it is right: the old instances have left. Its value is the one that the condition InfrastructureReady asks for, which is that of one
+// list: the next list that matches no Node is held again.
+const ConfirmedInstancesAnnotation = "machinist.dev/confirmed-instances"
+
+// believeFacts are what decides whether a complete list of instances is believed.
+type believeFacts struct {
+	IDs []string
+	// Matched are the Nodes of the listed instances, and Retired those of the instances that are not listed any more.
+	Matched, Retired []*corev1.Node
+	Recorded         []contract.NodeRef
+	// Leaves says of a Node that it was on its way out before: drained, being drained, or named by the provider.
+	Leaves func(*corev1.Node) bool
+	// Wanted is how many instances there shall be.
+	Wanted contract.Opt[int32]
+	// Confirmed is the value of ConfirmedInstancesAnnotation.
+	Confirmed string
+	Rules     noderef.Rules
+	Now       time.Time
+}
+
+// silentFor is for how long a Node is not Ready until its instance is taken for gone, where nothing but that says so: an outage makes
+// all Nodes of a cluster silent for a while.
+const silentFor = 5 * time.Minute
+
+// silentIn is how long it takes until the kubelet of a Node has been silent for so long; absent while it answers.
+func silentIn(node *corev1.Node, now time.Time) contract.Opt[time.Duration] {
+	for i := range node.Status.Conditions {
+		c := &node.Status.Conditions[i]
+		switch {
+		case c.Type != corev1.NodeReady:
+		case c.Status == corev1.ConditionTrue:
+			return contract.Opt[time.Duration]{}
+		default:
+			return contract.Some(c.LastTransitionTime.Add(silentFor).Sub(now))
+		}
+	}
+	return contract.Some(time.Duration(0)) // it has never answered
+}
+
+// unbelievable returns the Nodes that a list of instances retires, or will when it is complete, although it is more likely wrong than
+// right: their kubelets answer, or did a moment ago, nobody has said that they leave, and the list names not one of the recorded Nodes. A
+// provider that writes its IDs in another form says just that. It is no such case when nothing is listed and nothing is wanted, and none
+// any more when a person has confirmed the list, or when the Nodes stay silent because their instances really are gone. again is when
+// the first of them has been silent for long enough; zero for never.
+func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration) {
+	if (len(f.IDs) == 0 && f.Wanted == contract.Some(int32(0))) || f.Confirmed == confirmation(f.IDs, f.Rules) {
+		return nil, 0
+	}
+	for _, node := range f.Matched {
+		if slices.Contains(f.Recorded, contract.NodeRef{Name: node.Name, UID: node.UID}) {
+			return nil, 0
+		}
+	}
+	for _, node := range f.Retired {
+		left, silent := silentIn(node, f.Now).Get()
+		if (silent && left <= 0) || node.DeletionTimestamp != nil || f.Leaves(node) {
+			continue
+		}
+		standing, again = append(standing, node), soonest(again, left)
+	}
+	return standing, again
+}
+
+// confirmation is what a person says to confirm a list of instances, whatever its order.
+func confirmation(ids []string, rules noderef.Rules) string {
+	sum := fnv.New64a()
+	for _, id := range instanceIDs(ids, rules) {
+		_, _ = sum.Write([]byte(rules.Key(id) + "\n")) // it never fails
+	}
+	return fmt.Sprintf("%016x", sum.Sum64())
+}
+
+// mayHold says whether a list of instances may be held: somebody's Nodes would be drained and deleted because of it.
+func (p *pass) mayHold() bool {
+	return p.infraRead && !p.deleting() && len(p.state.Nodes) > 0 && !p.ledByMachines() && !p.env.options.Policy.KeepRetired
+}
+
+// holdsUnread keeps the instances that were recorded while Nodes cannot be read that would tell whether a list is to be believed which
+// names none of them.
+func (p *pass) holdsUnread() {
+	rules := p.env.options.Matching
+	known := make(map[string]struct{}, len(p.state.ProviderIDs))
+	for _, id := range p.state.ProviderIDs {
+		known[rules.Key(id)] = struct{}{}
+	}
+	listed := slices.ContainsFunc(p.ids, func(id string) bool { _, found := known[rules.Key(id)]; return found })
+	if p.mayHold() && len(known) > 0 && !listed {
+		p.keepInstances(p.state.ProviderIDs)
+	}
+}
+
+// holdsList has a list that is not believed change nothing: the instances stay those of the recorded Nodes, and a condition says why and
+// what a person can do.
+func (p *pass) holdsList(facts matchFacts) {
+	if !p.mayHold() {
+		return
+	}
+	judged, leaving := p.match, p.isLeaving()
+	if !facts.Complete { // before it is, the Nodes that it names would be recorded, and speak for it
+		whole := facts
+		whole.Complete = true
+		judged = matchNodes(whole)
+	}
+	held, again := unbelievable(believeFacts{
+		IDs: p.ids, Matched: judged.Nodes, Retired: judged.Retired, Recorded: p.state.Nodes, Wanted: p.state.Replicas, Now: p.now,
+		Leaves:    func(node *corev1.Node) bool { return p.wasDrained(node) || hasMark(node) || leaving(node) },
+		Confirmed: p.state.Annotations[ConfirmedInstancesAnnotation], Rules: p.env.options.Matching,
+	})
+	if len(held) == 0 {
+		return
+	}
+	p.requeue(again)
+	ids, names := make([]string, 0, len(held)), make([]string, 0, len(held))
+	for _, node := range held {
+		ids, names = append(ids, node.Spec.ProviderID), append(names, node.Name)
+	}
+	p.assert(condition(ConditionInfrastructureReady, metav1.ConditionFalse, ReasonInstancesHeld, fmt.Sprintf(
+		"%s %s lists %d instances, and none of them has one of the recorded Nodes, of which %d answer: %s. "+
+			"No Node is drained or deleted for it. "+
+			"If the form of the provider IDs has changed, change it back, or let Options.Matching take both forms for equal. "+
+			"If the instances were replaced, annotate the %s with %s=%s", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, len(p.ids),
+		len(held), named(names), p.env.kinds.Pool.GVK.Kind, ConfirmedInstancesAnnotation, confirmation(p.ids, p.env.options.Matching))))
+	p.keepInstances(ids)
+	facts.IDs, facts.Complete = p.ids, false
+	p.match = matchNodes(facts)
+}
+
+// keepInstances goes by other instances than the provider lists.
+func (p *pass) keepInstances(ids []string) {
+	p.ids, p.complete = ids, false
+	p.main.ProviderIDs = contract.Change[[]string]{}
+}

@@ -1,0 +1,90 @@
+package machinepool
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+func TestWhichListsAreNotBelieved(t *testing.T) {
+	ready := readyAt(time.Unix(1000, 0))
+	a, b := testNode("a", "p://1", ready), testNode("b", "p://2", ready)
+	for name, tc := range map[string]struct {
+		change func(*believeFacts)
+		want   []string
+	}{
+		"it names none of the recorded Nodes": {func(*believeFacts) {}, []string{"a", "b"}},
+		"it names a Node that was not recorded": {func(f *believeFacts) {
+			f.Matched = []*corev1.Node{testNode("new", "q://1", ready)}
+		}, []string{"a", "b"}},
+		"it names a recorded one": {func(f *believeFacts) {
+			f.Matched, f.Retired = []*corev1.Node{b}, []*corev1.Node{a}
+		}, nil},
+		"it names one that has the name of a recorded one": {func(f *believeFacts) {
+			f.Matched = []*corev1.Node{testNode("a", "q://1", func(n *corev1.Node) { n.UID = "another" })}
+		}, []string{"a", "b"}},
+		"their kubelets are silent": {func(f *believeFacts) {
+			f.Retired = []*corev1.Node{testNode("a", "p://1"), testNode("b", "p://2")}
+		}, nil},
+		"their kubelets are silent for a moment": {func(f *believeFacts) {
+			f.Retired = []*corev1.Node{testNode("a", "p://1", readiness(corev1.ConditionUnknown, time.Unix(1000, 0)))}
+		}, []string{"a"}},
+		"their kubelets are silent for long": {func(f *believeFacts) {
+			f.Retired = []*corev1.Node{testNode("a", "p://1", readiness(corev1.ConditionUnknown, time.Unix(1060, 0).Add(-silentFor)))}
+		}, nil},
+		"one of them answers":        {func(f *believeFacts) { f.Retired = []*corev1.Node{testNode("a", "p://1"), b} }, []string{"b"}},
+		"they were on their way out": {func(f *believeFacts) { f.Leaves = func(*corev1.Node) bool { return true } }, nil},
+		"they are being deleted": {func(f *believeFacts) {
+			f.Retired = []*corev1.Node{testNode("a", "p://1", ready, func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) })}
+		}, nil},
+		"nothing is listed, and nothing wanted": {func(f *believeFacts) { f.IDs, f.Wanted = nil, contract.Some(int32(0)) }, nil},
+		"nothing is listed, and two are wanted": {func(f *believeFacts) { f.IDs = nil }, []string{"a", "b"}},
+		"nothing is listed, and nobody has said what is wanted": {func(f *believeFacts) {
+			f.IDs, f.Wanted = nil, contract.Opt[int32]{}
+		}, []string{"a", "b"}},
+		"something is listed, and nothing wanted":  {func(f *believeFacts) { f.Wanted = contract.Some(int32(0)) }, []string{"a", "b"}},
+		"a person has confirmed it":                {func(f *believeFacts) { f.Confirmed = confirmation([]string{"q://2", "q://1"}, f.Rules) }, nil},
+		"a person has confirmed another one":       {func(f *believeFacts) { f.Confirmed = confirmation([]string{"q://1"}, f.Rules) }, []string{"a", "b"}},
+		"the annotation says anything but its sum": {func(f *believeFacts) { f.Confirmed = "true" }, []string{"a", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := believeFacts{
+				IDs: []string{"q://1", "q://2"}, Retired: []*corev1.Node{a, b}, Wanted: contract.Some(int32(2)), Rules: noderef.Rules{}, Now: time.Unix(1060, 0),
+				Recorded: []contract.NodeRef{{Name: "a", UID: "a-uid"}, {Name: "b", UID: "b-uid"}}, Leaves: func(*corev1.Node) bool { return false },
+			}
+			tc.change(&f)
+			held, again := unbelievable(f)
+			if diff := cmp.Diff(tc.want, names(held)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if name == "their kubelets are silent for a moment" && again != silentFor-time.Minute {
+				t.Errorf("looked at again in %s", again)
+			}
+		})
+	}
+}
+
+func TestWhichMachinesClaimANode(t *testing.T) {
+	node := testNode("n", "p://1")
+	for name, tc := range map[string]struct {
+		machine contract.MachineState
+		want    bool
+	}{
+		"its instance":                 {contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "p://1"}}, true},
+		"another instance":             {contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "p://2"}}, false},
+		"the very Node":                {contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "n-uid"}}, true},
+		"the Node by name alone":       {contract.MachineState{Node: contract.NodeRef{Name: "n"}}, true},
+		"the Node of this name before": {contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "before"}}, false},
+		"nothing":                      {contract.MachineState{}, false},
+	} {
+		if got := claimsNode(&tc.machine, node, noderef.Rules{}); got != tc.want {
+			t.Errorf("a Machine that names %s: got %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package machinepool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// machineKeys are the keys under which a Machine is found that claims a Node.
+func (r *Reconciler) machineKeys(obj client.Object) []string {
+	var m contract.MachineState
+	if err := r.kinds.Machine.Adapter.Read(obj, &m); err != nil {
+		return nil // it reports itself what is wrong with it
+	}
+	name := m.ClusterName
+	if name == "" {
+		name = m.Labels[contract.ClusterNameLabel]
+	}
+	var keys []string
+	cluster := r.clusterNamed(m.Key.Namespace, name)
+	if id := r.options.Matching.Key(m.ProviderID); id != "" {
+		keys = append(keys, instanceKey(cluster, id))
+	}
+	if m.Node.Name != "" {
+		keys = append(keys, nodeKey(cluster, m.Node.Name))
+	}
+	return keys
+}
+
+// claimsNode says whether a Machine claims a Node: its instance is the Machine's, or the very Node is recorded as its own.
+func claimsNode(m *contract.MachineState, node *corev1.Node, rules noderef.Rules) bool {
+	recorded := m.Node.Name == node.Name && (m.Node.UID == "" || m.Node.UID == node.UID)
+	return recorded || rules.Same(m.ProviderID, node.Spec.ProviderID)
+}
+
+// unclaimed parts Nodes into those that are the pool's to cordon, drain and delete, and those that a Machine claims which is none of its
+// own: whoever leads that Machine looks after them. Where Machines cannot be read, no Node is the pool's.
+func (p *pass) unclaimed(ctx context.Context, nodes []*corev1.Node) (free, claimed []*corev1.Node, err error) {
+	if !p.env.kinds.knowsMachines() {
+		return nodes, nil, nil
+	}
+	for _, node := range nodes {
+		taken, err := p.claimedByMachine(ctx, node)
+		if err != nil {
+			return nil, nil, err
+		}
+		if taken {
+			claimed = append(claimed, node)
+			continue
+		}
+		free = append(free, node)
+	}
+	return free, claimed, nil
+}
+
+func (p *pass) claimedByMachine(ctx context.Context, node *corev1.Node) (bool, error) {
+	cluster, rules := p.env.clusterOf(&p.state), p.env.options.Matching
+	keys := []string{nodeKey(cluster, node.Name)}
+	if id := rules.Key(node.Spec.ProviderID); id != "" {
+		keys = append(keys, instanceKey(cluster, id))
+	}
+	taken := false
+	for _, key := range keys {
+		list := newList(p.env.kinds.Machine)
+		err := p.env.ports.Cache.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingFields{p.env.indexName(): key},
+			client.UnsafeDisableDeepCopy)
+		if err == nil {
+			err = eachObject(list, func(obj client.Object) { taken = taken || p.losesTo(obj, node) })
+		}
+		if err != nil {
+			return false, fmt.Errorf("list Machines that claim Node %s: %w", node.Name, err)
+		}
+	}
+	return taken, nil
+}
+
+// losesTo says whether a Machine claims a Node that is to leave the pool. The pool's own Machines do not count.
+func (p *pass) losesTo(obj client.Object, node *corev1.Node) bool {
+	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil && owner.UID == p.state.UID {
+		return false
+	}
+	var m contract.MachineState
+	return p.env.kinds.Machine.Adapter.Read(obj, &m) == nil && claimsNode(&m, node, p.env.options.Matching)
+}
+
+// spareClaimed has the pool let go of Nodes that Machines claim: of those whose instance has left it and, in a deletion, of all.
+func (p *pass) spareClaimed(ctx context.Context) error {
+	retired, _, err := p.unclaimed(ctx, p.match.Retired)
+	if err != nil {
+		return err
+	}
+	p.match.Retired = retired
+	if p.deleting() {
+		p.match.Nodes, _, err = p.unclaimed(ctx, p.match.Nodes)
+	}
+	return err
+}
+
+// withoutClaimed leaves out Nodes of the pool's instances that Machines claim, and remembers them for the status.
+func (p *pass) withoutClaimed(ctx context.Context, nodes []*corev1.Node) ([]*corev1.Node, error) {
+	free, claimed, err := p.unclaimed(ctx, nodes)
+	for _, node := range claimed {
+		p.match.OfMachines = append(p.match.OfMachines, node.Name)
+	}
+	slices.Sort(p.match.OfMachines)
+	return free, err
+}
