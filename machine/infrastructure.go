@@ -18,6 +18,7 @@ type infrastructureFacts struct {
 	Provisioned bool                       // reported before: it never goes back
 	ProviderID  string                     // of the Machine, empty before it has one
 	Deleting    bool
+	Early       bool // Policy.EarlyProviderID
 }
 
 // infrastructureDecision is what follows.
@@ -34,7 +35,8 @@ type infrastructureDecision struct {
 
 // decideInfrastructure reads the contract: nothing is taken over before the provider says that the machine is provisioned;
 // afterwards it is taken over in every pass, because addresses change. Rule: contract page "InfraMachine". In a deletion, the provider ID
-// of a machine that was never reported as provisioned is taken over too: it exists, and its Node may join or have joined.
+// of a machine that was never reported as provisioned is taken over too: it exists, and its Node may join or have joined. A policy has it
+// taken over at any time.
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	if f.External.Presence == external.NotReferenced {
 		return infrastructureDecision{Provisioned: f.Provisioned, Condition: condition(ConditionInfrastructureReady,
@@ -47,7 +49,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	kind := f.External.Ref.Kind
 	ready := f.Machine.Provisioned || f.Provisioned
 	d := infrastructureDecision{Provisioned: f.Provisioned}
-	d.AdoptID = f.Deleting && f.ProviderID == "" && noderef.ValidProviderID(f.Machine.ProviderID) && unacceptable(&f.Machine) == ""
+	d.AdoptID = (f.Deleting || f.Early) && f.ProviderID == "" && noderef.ValidProviderID(f.Machine.ProviderID) && unacceptable(&f.Machine) == ""
 	d.Failure = failureOf(f.External, f.Machine.FailureReason, f.Machine.FailureMessage)
 	d.Condition = mirror(ConditionInfrastructureReady, f.Machine.Ready,
 		initialized(ConditionInfrastructureReady, ready, kind+" status.initialization.provisioned is false"))
@@ -114,7 +116,7 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{}, err
 	}
 	facts := infrastructureFacts{Provisioned: s.State.InfrastructureReady.Or(false), ProviderID: s.State.ProviderID,
-		Deleting: !s.State.Deleting.IsZero()}
+		Deleting: !s.State.Deleting.IsZero(), Early: s.env.options.Policy.EarlyProviderID}
 	if found.Presence == external.Present {
 		if err := contract.InfraMachine(found.Contract).Read(found.Object, &facts.Machine); err != nil && !found.Foreign {
 			found.Problem = external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}

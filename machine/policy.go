@@ -24,6 +24,10 @@ type Policy struct {
 	// Unreachable says whether a stage of a deletion that cannot read the Nodes is waited for or left out, and why it is left out,
 	// for people. It is asked in every pass in which that is so, and never for a Machine with CareNone. Nil: DefaultUnreachable.
 	Unreachable func(UnreachableFacts) (Unreachable, string)
+	// EarlyProviderID has a Machine take over the provider ID as soon as its InfraMachine names an instance, and not only when that is
+	// reported as provisioned, so that its Node is recorded when it appears. The phase Provisioned of phases.ClusterAPIV1Alpha3 is
+	// reached only so; phases.ClusterAPI calls a Machine with a provider ID Provisioned. Default false, as the contract says.
+	EarlyProviderID bool
 	// Updating computes the condition Updating; its type is filled in.
 	Updating func(*contract.MachineState) metav1.Condition
 	// Health says what makes a Node healthy, for the condition NodeHealthy. The zero HealthRules ask for nothing.
