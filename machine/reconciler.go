@@ -304,6 +304,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 		return reconcile.Result{RequeueAfter: behindRetry}, nil
 	}
 	s.stored, s.before = s.State.Conditions, phaseAt{s.State.Phase, s.State.LastUpdated}
+	s.storedID = s.State.ProviderID
 	s.cluster = r.clusterOf(&s.State)
 	s.Workload, s.NodesErr = r.workloadOf(s.cluster)
 	s.Cluster, s.ClusterErr = r.clusterView(ctx, &s.State)

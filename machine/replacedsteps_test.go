@@ -2,6 +2,8 @@ package machine_test
 
 import (
 	"context"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +77,34 @@ func TestAWrappedInfrastructureStepIsWhatCountsInADeletion(t *testing.T) {
 	w.reaches(m, "Running")
 	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
 	w.drainsAndGoes(m, "m1")
+}
+
+// It must not end each second pass, between what the deletion says before the drain and in it.
+func TestACheckpointInEveryPassCostsADeletionNoWrites(t *testing.T) {
+	t.Parallel()
+	var passes atomic.Int64
+	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: -1, Steps: replaced(t, machine.StepPreDrainHooks, func(inner machine.Step) machine.Step {
+		return machine.Step{Name: inner.Name, On: inner.On, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
+			passes.Add(1)
+			result, err := inner.Run(ctx, s)
+			result.Checkpoint = true
+			return result, err
+		}}
+	})}})
+	m := w.blocked("m1")["m1"]
+	w.store.ResetRequests()
+	for i := range 5 {
+		before := passes.Load()
+		w.annotate(m, map[string]any{"example.com/wake": strconv.Itoa(i)})
+		w.eventually("a pass", func() string {
+			if passes.Load() == before {
+				return "there is none"
+			}
+			return ""
+		})
+	}
+	require.LessOrEqual(t, w.writes()["Machine/status"], 2)
+	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonDrainingNode)
 }
 
 // The Node has no provider ID, and nobody but the step of the embedder knows whose it is.

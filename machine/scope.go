@@ -53,6 +53,7 @@ type Scope struct {
 
 	update   contract.MachineUpdate
 	stored   []metav1.Condition // as read
+	storedID string             // the provider ID as read
 	asserted []metav1.Condition // of this pass, in order of first assertion
 	told     []event            // of this pass
 	urgent   bool               // something in status must be written in this pass
@@ -149,8 +150,13 @@ func (s *Scope) SetDataSecretName(name string) {
 	s.update.DataSecretName = contract.SetTo(name)
 }
 
-// SetProviderID records the provider ID.
-func (s *Scope) SetProviderID(id string) { change(&s.State.ProviderID, id, &s.update.ProviderID) }
+// SetProviderID records the provider ID. One that is stored already is no change, whatever another step has set before.
+func (s *Scope) SetProviderID(id string) {
+	change(&s.State.ProviderID, id, &s.update.ProviderID)
+	if id == s.storedID {
+		s.update.ProviderID = contract.Change[string]{}
+	}
+}
 
 // SetNode records the matched Node.
 func (s *Scope) SetNode(ref contract.NodeRef) { change(&s.State.Node, ref, &s.update.Node) }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,10 +79,15 @@ func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
 }
 
 // hasDecided reports whether what the pass has decided so far would change the object, as it was read. What a step sets and a later one sets
-// back is no change. Where that cannot be known, the write reports why.
+// back is no change, nor is that the deletion has begun, which each pass says anew until a stage says more. Where that cannot be known, the write reports why.
 func (s *Scope) hasDecided() bool {
-	u := s.update
-	u.Conditions = contract.ChangedConditions(s.stored, s.asserted, s.generation, s.Now)
+	u, asserted := s.update, s.asserted
+	if said, _ := findCondition(s.stored, ConditionDeleting); said.Status == metav1.ConditionTrue {
+		asserted = slices.DeleteFunc(slices.Clone(asserted), func(c metav1.Condition) bool {
+			return c.Type == ConditionDeleting && c.Reason == ReasonDeleting
+		})
+	}
+	u.Conditions = contract.ChangedConditions(s.stored, asserted, s.generation, s.Now)
 	contents, err := patch.ApplyOn(s.env.kind, &s.base, s.Object, u)
 	return err != nil || !contents.Whole().Empty()
 }
