@@ -59,7 +59,7 @@ func silentIn(node *corev1.Node, now time.Time) contract.Opt[time.Duration] {
 // any more when a person has confirmed the list, or when the Nodes stay silent because their instances really are gone. again is when
 // the first of them has been silent for long enough; zero for never.
 func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration) {
-	if (len(f.IDs) == 0 && f.Wanted == contract.Some(int32(0))) || f.Confirmed == confirmation(f.IDs, f.Rules) {
+	if len(f.IDs) == 0 && f.Wanted == contract.Some(int32(0)) {
 		return nil, 0
 	}
 	for _, node := range f.Matched {
@@ -73,6 +73,9 @@ func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration)
 			continue
 		}
 		standing, again = append(standing, node), soonest(again, left)
+	}
+	if len(standing) > 0 && f.Confirmed == confirmation(f.IDs, f.Rules) {
+		return nil, 0
 	}
 	return standing, again
 }
