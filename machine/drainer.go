@@ -2,13 +2,15 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -22,6 +24,7 @@ import (
 type drainer struct {
 	*runner.Runner
 	beside     cache.Cache
+	troubles   *listTroubles
 	volumes    *lazyVolumes
 	namespaces *lazyNamespaces
 }
@@ -46,22 +49,82 @@ func newDrainer(c ctrlcluster.Cluster) (*drainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	beside, err := cache.New(c.GetConfig(), cache.Options{
-		HTTPClient: c.GetHTTPClient(), Scheme: scheme.Scheme, Mapper: c.GetRESTMapper(),
-		ByObject: map[client.Object]cache.ByObject{
-			&storagev1.VolumeAttachment{}: {Transform: runner.TrimVolumes},
-			&corev1.PersistentVolume{}:    {Transform: runner.TrimVolumes},
-			&corev1.Namespace{}:           {Transform: trimNamespace},
-		},
-	})
+	troubled := &listTroubles{by: map[string]error{}}
+	beside, err := newBeside(c, troubled)
 	if err != nil {
 		return nil, fmt.Errorf("cache of volumes: %w", err)
 	}
-	d := &drainer{beside: beside, volumes: newLazyVolumes(beside), namespaces: newLazyNamespaces(beside)}
+	d := &drainer{
+		beside: beside, troubles: troubled, volumes: newLazyVolumes(beside), namespaces: newLazyNamespaces(beside, troubled),
+	}
 	d.Runner, err = runner.New(runner.Config{
 		Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Budgets: c.GetCache(), Informers: c.GetCache(), Volumes: d.volumes,
 	})
 	return d, err
+}
+
+// newBeside returns the cache of what only drains need to know. It asks the server for nothing before somebody asks for a kind, and so it is
+// no hindrance that the server does not serve one.
+func newBeside(c ctrlcluster.Cluster, t *listTroubles) (cache.Cache, error) {
+	forCaches := c.GetHTTPClient()
+	if own, ok := c.(interface{ CacheHTTPClient() *http.Client }); ok {
+		forCaches = own.CacheHTTPClient()
+	}
+	return cache.New(c.GetConfig(), cache.Options{
+		HTTPClient: forCaches, Scheme: scheme.Scheme, Mapper: c.GetRESTMapper(), DefaultTransform: trimBeside,
+		DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
+			t.note(r.TypeDescription(), err)
+			toolscache.DefaultWatchErrorHandler(ctx, r, err)
+		},
+	})
+}
+
+func trimBeside(obj any) (any, error) {
+	obj, err := trimNamespace(obj)
+	if err != nil {
+		return nil, err
+	}
+	return runner.TrimVolumes(obj)
+}
+
+// listTroubles remember what the API server answered last when it was asked for the objects of a kind. Safe for concurrent use.
+type listTroubles struct {
+	mu sync.Mutex
+	by map[string]error // Go type
+}
+
+// note remembers answers of the server: the text of other errors changes with each attempt.
+func (t *listTroubles) note(kind string, err error) {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.by[kind] = err
+	}
+}
+
+// why says what was answered, behind what waits for it; nothing when nothing is known.
+func (t *listTroubles) why(kind client.Object) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.by[fmt.Sprintf("%T", kind)]; err != nil {
+		return ": " + err.Error()
+	}
+	return ""
+}
+
+// StepVolumes implements Volumes. While volumes are not listed, it says what the server answers to that.
+func (d *drainer) StepVolumes(ctx context.Context, req runner.VolumeRequest) (runner.VolumesResult, error) {
+	result, err := d.Runner.StepVolumes(ctx, req)
+	if err == nil && !result.Done && len(result.Attached) == 0 {
+		missing, unread := d.volumes.unread()
+		switch {
+		case unread != nil:
+			result.Message += ": " + unread.Error()
+		case missing != nil:
+			result.Message += d.troubles.why(missing)
+		}
+	}
+	return result, err
 }
 
 // Step implements Drainer.

@@ -28,16 +28,17 @@ func (d *drainer) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, e
 
 // lazyNamespaces are namespaces that nobody lists before a rule asks for their labels. Safe for concurrent use.
 type lazyNamespaces struct {
-	cache  cache.Cache
-	once   sync.Once
-	wanted chan struct{}
+	cache    cache.Cache
+	troubles *listTroubles
+	once     sync.Once
+	wanted   chan struct{}
 
 	mu       sync.Mutex
 	informer cache.Informer // nil before it was wanted
 }
 
-func newLazyNamespaces(c cache.Cache) *lazyNamespaces {
-	return &lazyNamespaces{cache: c, wanted: make(chan struct{})}
+func newLazyNamespaces(c cache.Cache, t *listTroubles) *lazyNamespaces {
+	return &lazyNamespaces{cache: c, troubles: t, wanted: make(chan struct{})}
 }
 
 func (l *lazyNamespaces) labels(ctx context.Context) (drain.NamespaceLabels, error) {
@@ -46,8 +47,8 @@ func (l *lazyNamespaces) labels(ctx context.Context) (drain.NamespaceLabels, err
 	informer := l.informer
 	l.mu.Unlock()
 	if informer == nil || !informer.HasSynced() {
-		return nil, fmt.Errorf("%w: the Namespaces, whose labels drain rules ask for; if this lasts, look for missing list and watch permissions",
-			cluster.ErrNotSynced)
+		return nil, fmt.Errorf("%w: the Namespaces, whose labels drain rules ask for; if this lasts, look for missing list and watch permissions%s",
+			cluster.ErrNotSynced, l.troubles.why(&corev1.Namespace{}))
 	}
 	return func(namespace string) (map[string]string, bool) {
 		var found corev1.Namespace

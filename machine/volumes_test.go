@@ -240,7 +240,7 @@ func TestVolumesThatMayNotBeListedHoldADeletionAndNothingElse(t *testing.T) {
 	}})
 	m := w.undrained("m1")
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.waitsForVolumes(m, "VolumeAttachments", "permissions")
+	w.waitsForVolumes(m, "VolumeAttachments", "permissions", "volumeattachments.storage.k8s.io is forbidden")
 	other := w.machineWith("m2")
 	w.conditionIs(other, machine.ConditionReady, machine.ReasonReady)
 	if at := w.startedAt(m); at != "" {

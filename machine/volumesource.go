@@ -8,9 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain/runner"
 )
@@ -26,6 +29,8 @@ type lazyVolumes struct {
 
 	mu      sync.Mutex
 	current *runner.CachedVolumes // nil while nothing runs
+	err     error                 // why a kind cannot be watched
+	none    bool                  // the server does not serve VolumeAttachments
 	asked   map[string]struct{}   // Nodes that were asked about before everything was known
 }
 
@@ -38,32 +43,56 @@ func newLazyVolumes(informers runner.Informers) *lazyVolumes {
 // want has the volumes listed. It does not wait for that.
 func (l *lazyVolumes) want() { l.once.Do(func() { close(l.wanted) }) }
 
-// Attachments implements runner.VolumeSource. They are not synced before the PersistentVolumes are: who knows the ones and not
-// the others cannot decide.
+// Attachments implements runner.VolumeSource. They are not synced before the PersistentVolumes of what is attached are: who knows the ones
+// and not the others cannot decide. A server that says that it does not serve VolumeAttachments has none: nothing that could be seen here
+// is attached, and waiting for it would never end.
 func (l *lazyVolumes) Attachments(node string) ([]*storagev1.VolumeAttachment, bool) {
 	l.want()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.knownLocked() {
-		l.asked[node] = struct{}{}
-		return nil, false
+	if l.none {
+		return nil, true
 	}
-	return l.current.Attachments(node)
+	if l.current != nil {
+		attachments, synced := l.current.Attachments(node)
+		if synced && (len(attachments) == 0 || l.volumesKnownLocked()) {
+			return attachments, true
+		}
+	}
+	l.asked[node] = struct{}{}
+	return nil, false
 }
 
-func (l *lazyVolumes) knownLocked() bool {
+func (l *lazyVolumes) volumesKnownLocked() bool {
+	_, err := l.current.Volume("")
+	return err == nil
+}
+
+func (l *lazyVolumes) attachmentsKnown() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.current == nil {
 		return false
 	}
-	_, attachments := l.current.Attachments("")
-	_, err := l.current.Volume("")
-	return attachments && err == nil
+	_, synced := l.current.Attachments("")
+	return synced
 }
 
-func (l *lazyVolumes) known() bool {
+func (l *lazyVolumes) volumesKnown() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.knownLocked()
+	return l.current != nil && l.volumesKnownLocked()
+}
+
+// unread returns the kind that is waited for, and why it cannot be watched if that is known.
+func (l *lazyVolumes) unread() (client.Object, error) {
+	attachments := l.attachmentsKnown()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if attachments {
+		return &corev1.PersistentVolume{}, l.err
+	}
+	return &storagev1.VolumeAttachment{}, l.err
 }
 
 // AttachmentsOf implements runner.VolumeSource.
@@ -108,9 +137,15 @@ func (l *lazyVolumes) Run(ctx context.Context, changed func(node, volume string)
 }
 
 func (l *lazyVolumes) serve(ctx context.Context, changed func(node, volume string)) error {
+	_, err := l.informers.GetInformer(ctx, &storagev1.VolumeAttachment{}, cache.BlockUntilSynced(false))
+	l.learn(err, meta.IsNoMatchError(err))
+	if err != nil {
+		l.wake(changed)
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	var waking sync.WaitGroup
-	defer waking.Wait()
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	defer cancel()
 	current, err := runner.NewCachedVolumes(l.informers)
 	if err != nil {
@@ -118,15 +153,34 @@ func (l *lazyVolumes) serve(ctx context.Context, changed func(node, volume strin
 	}
 	l.set(current)
 	defer l.set(nil)
-	waking.Go(func() {
-		if !toolscache.WaitForCacheSync(ctx.Done(), l.known) {
-			return
-		}
-		for node := range l.takeAsked() {
-			changed(node, "")
+	beside.Go(func() {
+		for _, known := range []toolscache.InformerSynced{l.attachmentsKnown, l.volumesKnown} {
+			if toolscache.WaitForCacheSync(ctx.Done(), known) {
+				l.wake(changed)
+			}
 		}
 	})
+	beside.Go(func() { // current asks again by itself, and does not say what was answered
+		untilDone(ctx, func(ctx context.Context) error {
+			_, err := l.informers.GetInformer(ctx, &corev1.PersistentVolume{}, cache.BlockUntilSynced(false))
+			l.learn(err, false)
+			return err
+		})
+	})
 	return current.Run(ctx, changed)
+}
+
+func (l *lazyVolumes) learn(err error, none bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err, l.none = err, none
+}
+
+// wake tells of the Nodes about which somebody waits to hear.
+func (l *lazyVolumes) wake(changed func(node, volume string)) {
+	for node := range l.takeAsked() {
+		changed(node, "")
+	}
 }
 
 func (l *lazyVolumes) set(current *runner.CachedVolumes) {

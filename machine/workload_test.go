@@ -1,11 +1,14 @@
 package machine_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -41,7 +45,8 @@ type far struct {
 	unread  bool // Nodes can neither be listed nor watched
 	version string
 
-	noJSONPatch bool // as Cluster API's in-memory server
+	noJSONPatch bool            // as Cluster API's in-memory server
+	unserved    map[string]bool // kinds that are not served, by resource
 	jsonPatches int
 }
 
@@ -73,7 +78,28 @@ func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	context.AfterFunc(epoch, func() { cancel(io.ErrUnexpectedEOF) })
-	return f.inner.RoundTrip(req.WithContext(ctx))
+	response, err := f.inner.RoundTrip(req.WithContext(ctx))
+	if err == nil && len(f.unserved) > 0 && (req.URL.Path == "/api/v1" || req.URL.Path == "/apis/storage.k8s.io/v1") {
+		return f.withoutKinds(response)
+	}
+	return response, err
+}
+
+// withoutKinds leaves kinds that are not served out of the answer to what is served.
+func (f *far) withoutKinds(response *http.Response) (*http.Response, error) {
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	list := &metav1.APIResourceList{}
+	if json.Unmarshal(body, list) == nil && list.Kind == "APIResourceList" {
+		list.APIResources = slices.DeleteFunc(list.APIResources, func(r metav1.APIResource) bool { return f.unserved[r.Name] })
+		if body, err = json.Marshal(list); err != nil {
+			return nil, err
+		}
+	}
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return response, nil
 }
 
 func (f *far) refusesPatch(req *http.Request) bool {
@@ -432,4 +458,45 @@ func TestAClusterWithoutJSONPatchHasItsNodesLabelled(t *testing.T) {
 	if server.jsonPatches != 1 {
 		t.Errorf("want one JSON patch, which is refused, got %d", server.jsonPatches)
 	}
+}
+
+func TestAClusterWithoutVolumesHasItsNodesFoundAndIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, unserved := range map[string][]string{
+		"no PersistentVolumes":                       {"persistentvolumes"},
+		"no VolumeAttachments":                       {"volumeattachments"},
+		"neither, and no Namespaces that are listed": {"volumeattachments", "persistentvolumes", "namespaces"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := newFar(1)
+			server.unserved = map[string]bool{}
+			for _, resource := range unserved {
+				server.unserved[resource] = true
+			}
+			server.up()
+			f := newFarWorld(t, machine.Options{}, map[string]*far{"prod": server})
+			m := f.provisionedIn("prod", "m", "fake://x/1")
+			f.joins(server, "n", "fake://x/1")
+			f.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+			require.NoError(t, f.client.Delete(t.Context(), m))
+			f.goes(m)
+		})
+	}
+}
+
+func TestTheVolumesOfANodeThatCannotBeReadAreNamed(t *testing.T) {
+	t.Parallel()
+	server := newFar(1)
+	server.unserved = map[string]bool{"persistentvolumes": true}
+	server.up()
+	f := newFarWorld(t, machine.Options{}, map[string]*far{"prod": server})
+	m := f.provisionedIn("prod", "m", "fake://x/1")
+	f.joins(server, "n", "fake://x/1")
+	f.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	f.change(m, func(m *unstructured.Unstructured) { m.SetAnnotations(map[string]string{contract.ExcludeDrain: ""}) })
+	there := &world{t: t, store: server.Store, client: server.Client()}
+	there.attach("data", "n")
+	require.NoError(t, f.client.Delete(t.Context(), m))
+	f.waitsForVolumes(m, "PersistentVolume", "no matches for kind")
 }

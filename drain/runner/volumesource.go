@@ -157,6 +157,8 @@ func (v *CachedVolumes) serve(ctx context.Context, changed func(node, volume str
 		return err
 	}
 	defer attachments.stop()
+	v.know(attachments.registration)
+	defer v.know()
 	volumes, err := v.follow(ctx, p, "PersistentVolumes", &corev1.PersistentVolume{}, func(obj client.Object, gone bool) {
 		pv, ok := obj.(*corev1.PersistentVolume)
 		if !ok {
@@ -172,7 +174,6 @@ func (v *CachedVolumes) serve(ctx context.Context, changed func(node, volume str
 	}
 	defer volumes.stop()
 	v.know(attachments.registration, volumes.registration)
-	defer v.know()
 	p.over()
 	<-ctx.Done()
 	return nil

@@ -28,6 +28,17 @@ type Connection struct {
 
 	life    context.Context //nolint:containedctx // ends with the connection
 	running *sync.WaitGroup
+	caches  *http.Client
+}
+
+// CacheHTTPClient returns what caches beside that of the connection send their requests with: those wait while the server is lost, and a
+// list may take as long as something comes of it, while GetHTTPClient fails at once and ends after Options.Timeout. Of a Target that is
+// Running both are the same.
+func (c *Connection) CacheHTTPClient() *http.Client {
+	if c.caches == nil {
+		return c.GetHTTPClient()
+	}
+	return c.caches
 }
 
 // Go runs a function until the connection ends. It has to return when its context does: the end of the Clusters waits for it.
@@ -198,7 +209,9 @@ func (l *link[T]) setup(s *session[T]) (value T, err error) {
 	}
 	timer := o.Clock.AfterFunc(o.ConnectTimeout, func() { s.end(timeoutError(o.ConnectTimeout)) })
 	defer timer.Stop()
-	value, err = o.Setup(s.life, &Connection{Cluster: s.cluster, Key: l.key, life: s.life, running: &s.running})
+	value, err = o.Setup(s.life, &Connection{
+		Cluster: s.cluster, Key: l.key, life: s.life, running: &s.running, caches: &http.Client{Transport: &s.caches},
+	})
 	if cause := context.Cause(s.life); cause != nil {
 		err = cause
 	}
