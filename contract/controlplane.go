@@ -23,6 +23,8 @@ type ControlPlaneLayout struct {
 	// DesiredVersion is the Kubernetes version that is asked for, CurrentVersion the lowest one of the control plane.
 	DesiredVersion Field[string] `by:"user" need:"MAY" absent:"the provider knows no versions"`
 	CurrentVersion Field[string] `by:"provider" need:"MAY" absent:"made for the first time, or unknown"`
+	// CurrentVersions lists all versions of the control plane, since Cluster API v1.14, and goes before CurrentVersion.
+	CurrentVersions VersionsField `by:"provider" need:"MAY" absent:"what CurrentVersion says"`
 	// DesiredReplicas and CurrentReplicas are numbers of machines.
 	DesiredReplicas Field[int32] `by:"user" need:"MAY" absent:"the provider knows no replicas, or a default"`
 	CurrentReplicas Field[int32] `by:"provider" need:"MAY" absent:"unknown"`
@@ -42,7 +44,7 @@ type ControlPlaneState struct {
 	Deleting time.Time
 	// Initialized and ExternalManagedControlPlane are false while the object does not say.
 	Initialized, ExternalManagedControlPlane bool
-	// DesiredVersion and CurrentVersion are empty while the object does not say.
+	// DesiredVersion and CurrentVersion are empty while the object does not say. Of several current versions it is the lowest.
 	DesiredVersion, CurrentVersion string
 	// DesiredReplicas and CurrentReplicas are absent while the object does not say, which is not 0.
 	DesiredReplicas, CurrentReplicas Opt[int32]
@@ -75,6 +77,7 @@ func controlPlaneSinceV1Beta2(v Version) ControlPlaneLayout {
 		ExternalManagedControlPlane: At[bool]("status", "externalManagedControlPlane"),
 		DesiredVersion:              At[string]("spec", "version"),
 		CurrentVersion:              At[string]("status", "version"),
+		CurrentVersions:             VersionsAt("status", "versions"),
 		DesiredReplicas:             At[int32]("spec", "replicas"),
 		CurrentReplicas:             At[int32]("status", "replicas"),
 		FailureReason:               At[string]("status", "failureReason"),
@@ -120,6 +123,10 @@ func (l *ControlPlaneLayout) read(obj map[string]any, into *ControlPlaneState) e
 		*text.into = value(r, text.field).Or("")
 		r.spare(&into.Unreadable)
 	}
+	if lowest := r.lowest(l.CurrentVersions); lowest != "" {
+		into.CurrentVersion = lowest
+	}
+	r.spare(&into.Unreadable)
 	into.DesiredReplicas = value(r, l.DesiredReplicas)
 	r.spare(&into.Unreadable)
 	into.CurrentReplicas = value(r, l.CurrentReplicas)

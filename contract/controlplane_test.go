@@ -74,3 +74,24 @@ status.replicas: want 32-bit integer, found object`)
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestControlPlane_SaysTheLowestOfItsVersions(t *testing.T) {
+	for status, want := range map[string]string{
+		`{"versions":[{"version":"v1.36.3","replicas":2},{"version":"v1.35.10","replicas":1}]}`: "v1.35.10",
+		`{"versions":[{"version":"v1.9.0"},{"version":"v1.10.0"}],"version":"v1.8.0"}`:          "v1.9.0",
+		`{"versions":[],"version":"v1.36.3"}`:                                                   "v1.36.3",
+		`{"versions":[{"replicas":1}],"version":"v1.36.3"}`:                                     "v1.36.3",
+		`{"versions":[{"version":"v1.36.3"},{"version":"latest"}]}`:                             "latest",
+		`{}`: "",
+	} {
+		for _, v := range contractVersions() {
+			var state contract.ControlPlaneState
+			require.NoError(t, contract.ControlPlane(v).Read(parseObject(t, `{"status":`+status+`}`), &state))
+			require.NoError(t, state.Unreadable)
+			require.Equal(t, want, state.CurrentVersion, "%s: %s", v, status)
+		}
+	}
+	var state contract.ControlPlaneState
+	require.NoError(t, contract.ControlPlane(contract.V1Beta2).Read(parseObject(t, `{"status":{"versions":["v1.36.3"]}}`), &state))
+	require.EqualError(t, state.Unreadable, "status.versions.0: want object, found string")
+}

@@ -17,7 +17,12 @@ import (
 // kind whose last part is a word that a kind may reasonably end in; a test compares the two. It differs for rare Latin and
 // Greek words (alumna, noumenon), and for a kind that is nothing but an acronym in S (DNS, HTTPS), which flect turns into a name
 // that no CRD can have.
-func CRDName(gk schema.GroupKind) string { return plural(strings.ToLower(gk.Kind)) + "." + gk.Group }
+func CRDName(gk schema.GroupKind) string { return ResourceOf(gk).Resource + "." + gk.Group }
+
+// ResourceOf returns what a kind is called in paths and in rights, by the plural of CRDName.
+func ResourceOf(gk schema.GroupKind) schema.GroupResource {
+	return schema.GroupResource{Group: gk.Group, Resource: plural(strings.ToLower(gk.Kind))}
+}
 
 // The plurals of endings that no rule of letters covers, as singular:plural. What ends in such a plural stays as it is, so
 // that a word with one form stands here twice. The first ending that fits counts.

@@ -38,11 +38,9 @@
 //	Addresses, MAY by the provider; absent: what the Machine says stays
 //	    status.addresses (list of addresses)
 //	FailureDomain, MAY by the provider; absent: what the fallback says
-//	    v1alpha3, v1alpha4, v1beta1: spec.failureDomain (string)
-//	    v1beta2: status.failureDomain (string)
+//	    status.failureDomain (string)
 //	FailureDomainFallback, MAY by the provider; absent: unknown
-//	    v1alpha3, v1alpha4, v1beta1: status.failureDomain (string)
-//	    v1beta2: spec.failureDomain (string)
+//	    spec.failureDomain (string)
 //	Interruptible, MAY by the provider; absent: false
 //	    status.interruptible (bool)
 //	FailureReason, MAY by the provider; absent: no failure
@@ -117,6 +115,8 @@
 //	    spec.version (string)
 //	CurrentVersion, MAY by the provider; absent: made for the first time, or unknown
 //	    status.version (string)
+//	CurrentVersions, MAY by the provider; absent: what CurrentVersion says
+//	    status.versions (list of versions)
 //	DesiredReplicas, MAY by the user; absent: the provider knows no replicas, or a default
 //	    spec.replicas (32-bit integer)
 //	CurrentReplicas, MAY by the provider; absent: unknown

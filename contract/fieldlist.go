@@ -1,6 +1,10 @@
 package contract
 
-import "slices"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
 
 // TextsField is the place of a list of texts. The zero TextsField is "no such place": it reads as absent. Safe for
 // concurrent use as long as nobody writes the object.
@@ -122,4 +126,50 @@ func (e entry) needed(key string) (string, error) {
 		return "", &FieldError{Path: e.path(key), Want: "string", Got: "nothing"}
 	}
 	return text, err
+}
+
+// VersionsField is the place of a list of Kubernetes versions, entries with a version and how many replicas have it. The zero VersionsField
+// is "no such place": it reads as absent. Safe for concurrent use as long as nobody writes the object.
+type VersionsField struct{ path Path }
+
+// VersionsAt returns the VersionsField at the given keys.
+func VersionsAt(segments ...string) VersionsField { return VersionsField{path: NewPath(segments...)} }
+
+// Path returns the place; it is the zero Path when the layout has none.
+func (f VersionsField) Path() Path { return f.path }
+
+// Exists reports whether the layout has a place for this value.
+func (f VersionsField) Exists() bool { return !f.path.IsZero() }
+
+// Lowest returns the lowest version of the list, empty without one; of versions that are no semantic ones the first in the alphabet, because
+// who reads it then says so. Another type anywhere, null included, is an error that matches ErrWrongType.
+func (f VersionsField) Lowest(obj map[string]any) (string, error) {
+	items, _, err := listAt(f.path, obj)
+	if err != nil {
+		return "", err
+	}
+	lowest := ""
+	for i, item := range items {
+		values, ok := item.(map[string]any)
+		if !ok {
+			return "", &FieldError{Path: entryPath(f.path, i), Want: "object", Got: TypeName(item)}
+		}
+		text, err := entry{list: f.path, index: i, values: values}.text("version")
+		if err != nil {
+			return "", err
+		}
+		if text != "" && (lowest == "" || isLower(text, lowest)) {
+			lowest = text
+		}
+	}
+	return lowest, nil
+}
+
+func isLower(a, b string) bool {
+	x, errX := version.Parse(a)
+	y, errY := version.Parse(b)
+	if errX != nil || errY != nil {
+		return errX != nil && (errY == nil || a < b) // what cannot be read is not hidden by what can
+	}
+	return x.LessThan(y)
 }

@@ -19,7 +19,8 @@ type InfraMachineLayout struct {
 	Addresses AddressesField `by:"provider" need:"MAY" absent:"what the Machine says stays"`
 	// FailureDomain is where the machine really is. Due once provisioned.
 	FailureDomain Field[string] `by:"provider" need:"MAY" absent:"what the fallback says"`
-	// FailureDomainFallback is the place of the other contract versions. Cluster API reads both, whatever the version.
+	// FailureDomainFallback is the place of the contract versions before v1beta2, in which the provider overwrites what was asked for. Cluster
+	// API reads both, whatever the version: the one into status.failureDomain of the Machine, this one into its spec.
 	FailureDomainFallback Field[string] `by:"provider" need:"MAY" absent:"unknown"`
 	// Interruptible says that the machine may be taken away, as spot instances are. No contract page names it, but Cluster
 	// API labels the Node by it.
@@ -43,8 +44,7 @@ type InfraMachineState struct {
 	// Addresses are those that the object lists; HasAddresses is false when it has no list.
 	Addresses    []Address
 	HasAddresses bool
-	// FailureDomain is where the machine really is: what the place of the contract says, and when that is absent or empty,
-	// the fallback.
+	// FailureDomain is where the machine really is: what the status says in every version, and when that is absent or empty, the fallback.
 	FailureDomain Opt[string]
 	// Interruptible is false while the object does not say.
 	Interruptible bool
@@ -63,7 +63,6 @@ var infraMachineTables = tablesOf(
 	func(v Version) InfraMachineLayout {
 		l := infraMachineSinceV1Beta2(v)
 		l.Provisioned = At[bool]("status", "ready")
-		l.FailureDomain, l.FailureDomainFallback = l.FailureDomainFallback, l.FailureDomain
 		return l
 	},
 	infraMachineSinceV1Beta2,

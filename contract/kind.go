@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -33,11 +34,13 @@ type Adapter[S, U any] interface {
 	Write(obj Object, update U) error
 }
 
-// KindOf is a kind of object and how to read it. Every field but StatusSubresource is needed. Use it by the names Kind,
+// KindOf is a kind of object and how to read it. Every field but Resource and StatusSubresource is needed. Use it by the names Kind,
 // MachineSetKind, MachineDeploymentKind, MachinePoolKind and HealthCheckKind.
 type KindOf[S, U any] struct {
 	// GVK is used for owner references and events, because cached objects of Go types have none.
 	GVK schema.GroupVersionKind
+	// Resource is what the kind is called in paths and in rights; default the plural of CRDName, such as machines for Machine.
+	Resource string
 	// New and NewList return empty objects, with the GVK set when they are unstructured.
 	New     func() Object
 	NewList func() runtime.Object
@@ -46,6 +49,13 @@ type KindOf[S, U any] struct {
 	// StatusSubresource says that status is written through its own endpoint. Without one, generations count status writes
 	// too, so that reconcilers record none.
 	StatusSubresource bool
+}
+
+// GroupResource is what the kind is called in paths and in rights.
+func (k KindOf[S, U]) GroupResource() schema.GroupResource {
+	resource := ResourceOf(k.GVK.GroupKind())
+	resource.Resource = cmp.Or(k.Resource, resource.Resource)
+	return resource
 }
 
 // Layout is a table of fields for one kind of object in one shape: *MachineLayout, *MachineSetLayout,

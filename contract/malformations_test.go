@@ -161,6 +161,9 @@ func listMalformations(t *testing.T, c malformedCase, name string, l leaf, in li
 	case contract.TextsField:
 		in.valid, in.entries = "x", "string"
 		return in.malformations(), false
+	case contract.VersionsField:
+		in.valid, in.members = map[string]any{"version": "v1.36.3"}, map[string]string{"version": "string"}
+		return in.malformations(), false
 	case contract.AddressesField:
 		in.valid, in.members = map[string]any{"type": "Hostname", "address": "h"}, map[string]string{"type": "string", "address": "string"}
 		return in.malformations(), false

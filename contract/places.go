@@ -78,6 +78,7 @@ func placesIn(v reflect.Value, prefix string) []Place {
 func (f Field[T]) describe() (string, []Path)        { return f.want(), []Path{f.path} }
 func (f TimeField) describe() (string, []Path)       { return "time", []Path{f.path} }
 func (f TextsField) describe() (string, []Path)      { return "list of strings", []Path{f.path} }
+func (f VersionsField) describe() (string, []Path)   { return "list of versions", []Path{f.path} }
 func (f ContentField) describe() (string, []Path)    { return "object", []Path{f.path} }
 func (f AddressesField) describe() (string, []Path)  { return "list of addresses", []Path{f.path} }
 func (f ConditionsField) describe() (string, []Path) { return "list of conditions", f.Paths() }

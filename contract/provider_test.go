@@ -21,8 +21,8 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 		"an empty v1beta2 object says nothing": {version: contract.V1Beta2, object: `{}`},
 		"a v1beta1 object": {
 			version: contract.V1Beta1,
-			object: `{"spec":{"providerID":"p://1","failureDomain":"a"},"status":{"ready":true,
-				"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],"failureDomain":"only read without the other",
+			object: `{"spec":{"providerID":"p://1","failureDomain":"only read without the other"},"status":{"ready":true,
+				"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],"failureDomain":"a",
 				"initialization":{"provisioned":false},"conditions":[{"type":"Ready","status":"False","severity":"Info","reason":"R"}]}}`,
 			want: contract.InfraMachineState{
 				Provisioned: true, ProviderID: "p://1", Addresses: addresses, HasAddresses: true, FailureDomain: contract.Some("a"),
@@ -202,5 +202,22 @@ func TestLayouts_OfAnUnknownVersionAreAnErrorAndNoPanic(t *testing.T) {
 	} {
 		require.ErrorIs(t, err, contract.ErrUnknownVersion)
 		require.EqualError(t, err, "K ns/n: unknown contract version")
+	}
+}
+
+// Where the machine really is, Cluster API takes for the status of a Machine from status alone, in every version.
+func TestInfraMachine_TheStatusSaysTheFailureDomainInEveryVersion(t *testing.T) {
+	for _, v := range contractVersions() {
+		for object, want := range map[string]string{
+			`{"spec":{"failureDomain":"wanted"},"status":{"failureDomain":"real"}}`: "real",
+			`{"status":{"failureDomain":"real"}}`:                                   "real",
+			`{"spec":{"failureDomain":"wanted"},"status":{"failureDomain":""}}`:     "wanted",
+			`{"spec":{"failureDomain":"wanted"}}`:                                   "wanted",
+			`{}`:                                                                    "(not said)",
+		} {
+			var state contract.InfraMachineState
+			require.NoError(t, contract.InfraMachine(v).Read(parseObject(t, object), &state))
+			require.Equal(t, want, state.FailureDomain.Or("(not said)"), "%s: %s", v, object)
+		}
 	}
 }

@@ -71,3 +71,15 @@ func mirrored(f ConditionsField, obj map[string]any, conditionType string) Opt[m
 	}
 	return Opt[metav1.Condition]{value: c, found: found}
 }
+
+// lowest reads the lowest of the versions that a provider lists.
+func (r *reader) lowest(f VersionsField) string {
+	if !f.Exists() || r.err != nil {
+		return ""
+	}
+	text, err := f.Lowest(r.obj)
+	if err != nil {
+		r.fail(err)
+	}
+	return text
+}

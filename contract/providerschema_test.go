@@ -57,7 +57,7 @@ func providerCRDs() []providerCRD {
 
 // onlyInV1Beta2 are places of that contract, which none of these providers has for its infrastructure.
 func onlyInV1Beta2() []string {
-	return []string{"InfraMachine.FailureDomainFallback", "InfraMachinePool.ProvisionedFallback"}
+	return []string{"InfraMachine.FailureDomain", "InfraMachinePool.ProvisionedFallback", "ControlPlane.CurrentVersions"}
 }
 
 // Published providers judge the tables: what the contract demands is in every one of them, and whatever of the rest they
@@ -125,13 +125,14 @@ func fits(t *testing.T, what string, node *schemaNode, typeName string) {
 	types := map[string]string{
 		"string": "string", "bool": "boolean", "32-bit integer": "integer", "object": "object",
 		"map of strings": "object", "map of quantities": "object", "list of strings": "array",
-		"list of addresses": "array", "list of conditions": "array", "list of instances": "array",
+		"list of addresses": "array", "list of conditions": "array", "list of instances": "array", "list of versions": "array",
 	}
 	require.Contains(t, types, typeName, what)
 	require.Equal(t, types[typeName], node.Type, what)
 	members := map[string]map[string]string{
 		"list of addresses":  {"type": "string", "address": "string"},
 		"list of conditions": {"type": "string", "status": "string", "reason": "string", "message": "string", "lastTransitionTime": "string"},
+		"list of versions":   {"version": "string"},
 		"list of instances":  {"instanceName": "string", "providerID": "string", "version": "string", "ready": "boolean", "addresses": "array"},
 	}
 	switch typeName {

@@ -40,19 +40,18 @@ Spec MUST object: spec.template.spec`
 
 // wantPlaces are the contract pages as a table. Before v1beta2, what differs between the versions is what controllers do.
 func wantPlaces(v contract.Version) map[string]string {
-	provisioned, poolFallback, domain, domainFallback := "status.ready", "status.initialization.provisioned", "spec.failureDomain", "status.failureDomain"
+	provisioned, poolFallback := "status.ready", "status.initialization.provisioned"
 	created, initialized := "status.ready", "status.initialized"
 	if v == contract.V1Beta2 {
 		provisioned, poolFallback = poolFallback, provisioned
-		domain, domainFallback = domainFallback, domain
 		created, initialized = "status.initialization.dataSecretCreated", "status.initialization.controlPlaneInitialized"
 	}
 	return map[string]string{
 		"InfraMachine": `Provisioned MUST bool: ` + provisioned + `
 ProviderID MUST string: spec.providerID
 Addresses MAY list of addresses: status.addresses
-FailureDomain MAY string: ` + domain + `
-FailureDomainFallback MAY string: ` + domainFallback + `
+FailureDomain MAY string: status.failureDomain
+FailureDomainFallback MAY string: spec.failureDomain
 Interruptible MAY bool: status.interruptible
 ` + reportPlaces,
 		"BootstrapConfig": `DataSecretCreated MUST bool: ` + created + `
@@ -77,6 +76,7 @@ Initialized MUST bool: ` + initialized + `
 ExternalManagedControlPlane MAY bool: status.externalManagedControlPlane
 DesiredVersion MAY string: spec.version
 CurrentVersion MAY string: status.version
+CurrentVersions MAY list of versions: status.versions
 DesiredReplicas MAY 32-bit integer: spec.replicas
 CurrentReplicas MAY 32-bit integer: status.replicas
 ` + reportPlaces,

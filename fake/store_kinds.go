@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // ServedKind is a custom kind that a Store serves.
@@ -137,8 +138,7 @@ func (r *registry) register(served ServedKind) error {
 		return fmt.Errorf("kind %q cannot be served: it needs a group, a version and a kind", gvk.String())
 	}
 	if served.Resource == "" {
-		plural, _ := meta.UnsafeGuessKindToResource(gvk)
-		served.Resource = plural.Resource
+		served.Resource = contract.ResourceOf(gvk.GroupKind()).Resource
 	}
 	k := r.kinds[gvk.GroupKind()]
 	if k == nil {

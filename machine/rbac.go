@@ -1,10 +1,10 @@
 package machine
 
 import (
+	"cmp"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -17,9 +17,9 @@ import (
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there: the zero value but for
 // Kind is a Reconciler that neither drains nor records events, for Machines that refer to nothing.
 type Wiring struct {
-	// Kind is that of the Machines. Its GVK and StatusSubresource count.
+	// Kind is that of the Machines. Its GVK, Resource and StatusSubresource count.
 	Kind contract.Kind
-	// Resource is what the Machines' kind is called in paths; default the usual plural of it, such as machines for Machine.
+	// Resource is what the Machines' kind is called in paths; default that of Kind.
 	Resource string
 	// References are the kinds of infrastructure and bootstrap objects that Machines may refer to, as resources; "*" means all of
 	// their group. Without any no CustomResourceDefinitions are read for them. Cluster API's providers bring ClusterRoles with
@@ -112,11 +112,9 @@ func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
 }
 
 func (w Wiring) resource() schema.GroupResource {
-	if w.Resource != "" {
-		return schema.GroupResource{Group: w.Kind.GVK.Group, Resource: w.Resource}
-	}
-	plural, _ := meta.UnsafeGuessKindToResource(w.Kind.GVK)
-	return plural.GroupResource()
+	resource := w.Kind.GroupResource()
+	resource.Resource = cmp.Or(w.Resource, resource.Resource)
+	return resource
 }
 
 func crds() schema.GroupResource {

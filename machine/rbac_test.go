@@ -47,6 +47,16 @@ func TestRightsFollowFromTheWiring(t *testing.T) {
 		"no references, and no status of its own": {
 			func(w *machine.Wiring) { w.References, w.Kind.StatusSubresource = nil, false },
 			func([]string) []string { return []string{"cluster.x-k8s.io/machines list,patch,watch"} }},
+		"a kind with an odd plural": {
+			func(w *machine.Wiring) {
+				w.References, w.Kind.StatusSubresource, w.Kind.GVK.Kind = nil, false, "EdgeBox"
+			},
+			func([]string) []string { return []string{"cluster.x-k8s.io/edgeboxes list,patch,watch"} }},
+		"a kind that names its plural": {
+			func(w *machine.Wiring) {
+				w.References, w.Kind.StatusSubresource, w.Kind.Resource = nil, false, "machinery"
+			},
+			func([]string) []string { return []string{"cluster.x-k8s.io/machinery list,patch,watch"} }},
 		"another name": {
 			func(w *machine.Wiring) {
 				w.References, w.Kind.StatusSubresource, w.Resource = nil, false, "machinery"

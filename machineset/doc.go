@@ -87,9 +87,10 @@
 //
 // # Conditions
 //
-// Types, reasons and messages are those of Cluster API's v1beta2 MachineSet: MachinesReady, MachinesUpToDate, ScalingUp, ScalingDown,
-// Remediating, Deleting, and Paused. Where something holds a set that Cluster API does not know, ScalingUp and ScalingDown have its
-// reason, such as MaxUnavailable. ScalingUp says what keeps a set from creating: a template that does not exist, a preflight
+// Types are those of Cluster API's v1beta2 MachineSet: MachinesReady, MachinesUpToDate, ScalingUp, ScalingDown, Remediating, Deleting, and
+// Paused. So are reasons and messages of what Cluster API says too, preflight checks aside: their reasons are the names of the checks, and
+// their messages name versions in words of their own. Where something holds a set that Cluster API does not know, or only logs, ScalingUp
+// and ScalingDown have its reason, such as MaxUnavailable. ScalingUp says what keeps a set from creating: a template that does not exist, a preflight
 // check, a selector that would not match. Preflight checks look at what the Cluster names as its control plane, where sets have
 // Clusters; those about topologies are made with Ports.PreflightOf only. Remediating only tells what health checks have said:
 // nothing is remediated here. MachinesUpToDate and upToDateReplicas sum up the condition UpToDate of the Machines, which package

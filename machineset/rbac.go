@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -14,9 +13,9 @@ import (
 
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
 type Wiring struct {
-	// Kinds are those of the Reconciler. Their GVKs and StatusSubresource count.
+	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
 	Kinds Kinds
-	// SetResource and MachineResource are what they are called in paths; default the usual plurals, such as machinesets.
+	// SetResource and MachineResource are what they are called in paths; default those of Kinds.
 	SetResource, MachineResource string
 	// Templates are the kinds of bootstrap and infrastructure templates that sets may refer to, as resources, and References the kinds
 	// of what is cloned from them; "*" means all of their group.
@@ -43,7 +42,7 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	rule := func(at schema.GroupResource, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{at.Group}, Resources: []string{at.Resource}, Verbs: verbs}
 	}
-	sets, machines := resourceOf(w.Kinds.Set.GVK, w.SetResource), resourceOf(w.Kinds.Machine.GVK, w.MachineResource)
+	sets, machines := resourceOf(w.Kinds.Set.GroupResource(), w.SetResource), resourceOf(w.Kinds.Machine.GroupResource(), w.MachineResource)
 	rules := []rbacv1.PolicyRule{rule(sets, "get", "list", "watch", "patch")}
 	if w.Kinds.Set.StatusSubresource {
 		rules = append(rules, rule(schema.GroupResource{Group: sets.Group, Resource: sets.Resource + "/status"}, "patch"))
@@ -76,7 +75,7 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	return contract.MergePolicyRules(rules)
 }
 
-func resourceOf(gvk schema.GroupVersionKind, name string) schema.GroupResource {
-	plural, _ := meta.UnsafeGuessKindToResource(gvk)
-	return schema.GroupResource{Group: gvk.Group, Resource: cmp.Or(name, plural.Resource)}
+func resourceOf(resource schema.GroupResource, name string) schema.GroupResource {
+	resource.Resource = cmp.Or(name, resource.Resource)
+	return resource
 }

@@ -152,6 +152,10 @@ func shapeOf(typeName string) shape {
 		return conditionsShape()
 	case "list of instances":
 		return instancesShape()
+	case "list of versions":
+		return listOf("list of versions", shape{name: typeObject, typed: typeObject, members: []member{
+			{key: "version", shape: shape{name: typeString, typed: typeString}, needed: true},
+		}})
 	case "map of strings":
 		text := shape{name: typeString, typed: typeString}
 		return shape{name: "map of strings", typed: typeObject, values: &text}
@@ -190,6 +194,9 @@ func readAt(typeName string, at []string, obj map[string]any) (found bool, err e
 		_, found, err = contract.TextsAt(at...).Get(obj, nil)
 	case "list of addresses":
 		_, found, err = contract.AddressesAt(at...).Get(obj, nil)
+	case "list of versions":
+		lowest, wrong := contract.VersionsAt(at...).Lowest(obj)
+		found, err = lowest != "", wrong
 	case "list of instances":
 		_, found, err = contract.InstancesAt(at...).Get(obj, nil)
 	case "map of strings":

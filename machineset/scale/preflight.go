@@ -47,9 +47,20 @@ type PreflightFacts struct {
 	Skip string
 }
 
-// parseVersion takes versions without a patch too, such as v1.36: managed control planes have them. Rule: Cluster API reads versions
-// tolerantly.
-func parseVersion(text string) (*version.Version, error) { return version.Parse(text) }
+// parseVersion takes semantic versions, and those without a patch too, such as v1.36: managed control planes have them. A short one has
+// neither a pre-release nor build metadata. Rule: semver.ParseTolerant, by which Cluster API reads versions.
+func parseVersion(text string) (*version.Version, error) {
+	text = strings.TrimSpace(text)
+	full := text
+	if !strings.ContainsAny(text, "+-") {
+		full += strings.Repeat(".0", max(0, 2-strings.Count(text, ".")))
+	}
+	v, err := version.ParseSemantic(full)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no semantic version", text)
+	}
+	return v, nil
+}
 
 // Preflight returns what speaks against creating a Machine now, sorted; nothing when all is well. The error says that a version cannot
 // be read: then it is not known, and nothing should be created either.
