@@ -42,6 +42,10 @@ type Policy struct {
 	DeleteInTerminatingNamespaces bool
 }
 
+// DefaultPolicy returns what the reconcilers of this module drain by unless they are told otherwise: it evicts for ever, but does not
+// wait for pods that cannot end because their kubelet has not answered for minutes. It is a fresh value.
+func DefaultPolicy() *Policy { return &Policy{Unreachable: &UnreachablePolicy{}} }
+
 // MultipleBudgetsPolicy is a policy for pods that more than one budget selects (k/k #75957).
 type MultipleBudgetsPolicy struct {
 	// DeleteAfter is how long after the start of the drain such pods are deleted; 0 means never: they block.
@@ -61,6 +65,8 @@ type Situation struct {
 	// PoweredOff and InstanceGone are the provider's word about the instance, never a guess from the Node's conditions.
 	PoweredOff   bool
 	InstanceGone bool
+	// EvictsOnly: nobody can delete pods. Those of a Node whose instance is off are evicted then.
+	EvictsOnly bool
 }
 
 func (s *Situation) elapsed() time.Duration {
@@ -118,6 +124,17 @@ func (p Policy) Rule(s Situation) Rule {
 
 // Abandoned says that a stage has given the drain up.
 func (p Policy) Abandoned(s Situation) bool { return p.stage(&s).Mode == ModeAbandon }
+
+// AbandonsAfter is how long after its start a drain is given up, 0 for never. Who records that start can treat it as a limit, which
+// then is reached also while the pods of the Node cannot be read.
+func (p Policy) AbandonsAfter() time.Duration {
+	for _, stage := range p.Stages {
+		if stage.Mode == ModeAbandon {
+			return max(stage.After, 1)
+		}
+	}
+	return 0
+}
 
 // DeletesAfter says whether a pod whose eviction was refused is to be deleted instead. Only [ReasonMultipleBudgets] and
 // [ReasonNamespaceTerminating] are refusals that evicting again cannot overcome.

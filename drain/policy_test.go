@@ -85,6 +85,11 @@ func TestPolicy_UnreachableNodes(t *testing.T) {
 		"but not longer than the pod's own":           {with(func(u *UnreachablePolicy) { u.Grace = new(int64(60)) }), Situation{Node: silentFor(time.Hour)}, newPod("a", ownGrace(5)), "Evict Evictable 5s"},
 		"a pod with grace 0 of its own gets a second": {table, Situation{Node: silentFor(time.Hour)}, newPod("a", ownGrace(0)), "Evict Evictable 1s"},
 		"long terminations are shortened":             {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(time.Minute, 3600)), "Delete Terminating 1s"},
+		"and end the same if nobody can":              {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-2 * time.Minute)}, newPod("a", deletedFor(62*time.Second, 3600)), "Ignore StuckTerminating"},
+		"an hour counts from when it is silent":       {table, Situation{Node: silentFor(5*time.Minute + 61*time.Second), StartedAt: noon.Add(-time.Hour)}, newPod("a", deletedFor(30*time.Minute, 3600)), "Delete Terminating 1s"},
+		"and is over a minute and a second later":     {table, Situation{Node: silentFor(5*time.Minute + 62*time.Second), StartedAt: noon.Add(-time.Hour)}, newPod("a", deletedFor(30*time.Minute, 3600)), "Ignore StuckTerminating"},
+		"and from when the drain began":               {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-61 * time.Second)}, newPod("a", deletedFor(30*time.Minute, 3600)), "Delete Terminating 1s"},
+		"to be over a minute and a second later":      {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-62 * time.Second)}, newPod("a", deletedFor(30*time.Minute, 3600)), "Ignore StuckTerminating"},
 		"what the server would not shorten is left":   {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(30*time.Second, 1)), "Wait Terminating"},
 		"a deletion without a grace period is left":   {table, Situation{Node: silentFor(time.Hour)}, newPod("a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }), "Wait Terminating"},
 		"a minute after its time a pod is skipped":    {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(92*time.Second, 30)), "Ignore StuckTerminating"},
@@ -93,6 +98,8 @@ func TestPolicy_UnreachableNodes(t *testing.T) {
 		"and not before":                              {with(func(u *UnreachablePolicy) { u.BypassBudgetsAfter = time.Hour }), Situation{Node: silentFor(59 * time.Minute)}, newPod("a"), "Evict Evictable 1s"},
 
 		"off: deleted with a second of grace":         {table, Situation{Node: silentFor(time.Minute), PoweredOff: true}, newPod("a"), "Delete PoweredOff 1s"},
+		"off: evicted where nobody can delete":        {table, Situation{PoweredOff: true, EvictsOnly: true}, newPod("a"), "Evict Evictable 1s"},
+		"off: an hour of grace is not waited for":     {table, Situation{PoweredOff: true, StartedAt: noon.Add(-time.Hour)}, newPod("a", deletedFor(62*time.Second, 3600)), "Ignore StuckTerminating"},
 		"off counts even before the Node is silent":   {table, Situation{Node: readyNode(corev1.ConditionTrue, time.Hour), PoweredOff: true}, newPod("a"), "Delete PoweredOff 1s"},
 		"off: terminating pods are skipped in time":   {table, Situation{PoweredOff: true}, newPod("a", deletedFor(92*time.Second, 30)), "Ignore StuckTerminating"},
 		"off: nobody waited for, if asked":            {with(func(u *UnreachablePolicy) { u.FinishWhenPoweredOff = true }), Situation{PoweredOff: true}, newPod("a"), "Ignore PoweredOff"},
@@ -332,6 +339,7 @@ func TestPolicy_NextIsTheMomentOfTheNextChange(t *testing.T) {
 		"the first pod to be clamped":  {clamp, Situation{Deadline: after(time.Hour)}, after(50 * time.Minute)},
 		"a Node that falls silent":     {silent, Situation{Node: silentFor(time.Minute)}, after(4 * time.Minute)},
 		"a pod that is to be skipped":  {silent, Situation{Node: silentFor(10 * time.Minute)}, after(81 * time.Second)},
+		"a long grace period is over":  {silent, Situation{Node: silentFor(10 * time.Minute), StartedAt: noon.Add(-time.Hour)}, after(52 * time.Second)},
 		"budgets that are bypassed":    {Policy{Unreachable: &UnreachablePolicy{BypassBudgetsAfter: 11 * time.Minute}}, Situation{Node: silentFor(10 * time.Minute)}, after(time.Minute)},
 		"a Node that answers, no pods": {silent, Situation{}, time.Time{}},
 	}

@@ -128,7 +128,7 @@ func (m *moment) nextOf(pod *corev1.Pod) time.Time {
 	case pod.DeletionTimestamp != nil:
 		if m.state == NodeUnreachable || m.state == NodePoweredOff {
 			// One second later, because deletion times are cut to seconds.
-			return pod.DeletionTimestamp.Add(m.policy.Unreachable.skipAfter() + time.Second)
+			return m.goneBy(pod).Add(m.policy.Unreachable.skipAfter() + time.Second)
 		}
 	case m.stage.Mode == ModeClamp && !m.Deadline.IsZero():
 		return m.Deadline.Add(-seconds(m.graceOf(pod, Verdict{})))

@@ -17,8 +17,9 @@ type UnreachablePolicy struct {
 	// Grace is the longest grace period, in seconds, that a pod of such a Node gets; nil means 1. Pods that terminate with a
 	// longer one are deleted again, because the API server lets a grace period be shortened and never lengthened.
 	Grace *int64
-	// SkipTerminatingAfter is how long after the end of its grace period a terminating pod is no longer waited for; 0 means
-	// 1 minute, negative means that it is always waited for.
+	// SkipTerminatingAfter is how long after its time a terminating pod is no longer waited for; 0 means 1 minute, negative means that
+	// it is always waited for. Its time is the end of its grace period, or sooner that of Grace, which counts from when its deletion
+	// was asked for, the drain began and After had passed: so also where nobody could shorten the grace period.
 	SkipTerminatingAfter time.Duration
 	// BypassBudgetsAfter deletes instead of evicting when the Node has been silent for so long; 0 means never. A silent Node
 	// may run its pods on behind a broken network.
@@ -146,7 +147,30 @@ func (m *moment) poweredOff(pod *corev1.Pod, v Verdict) Verdict {
 		return m.let(v, Wait, ReasonPoweredOff, "the Node is out of service; its Pods are left to the Pod garbage collector")
 	}
 	v.GracePeriodSeconds = m.shortened(pod, v)
+	if m.EvictsOnly {
+		return v
+	}
 	return m.let(v, Delete, ReasonPoweredOff, "deleting the Pod because the instance of its Node is off")
+}
+
+// goneBy is when a terminating pod of a Node that does not answer should be gone. Whoever drains has the time to shorten its grace period
+// before that.
+func (m *moment) goneBy(pod *corev1.Pod) time.Time {
+	end := pod.DeletionTimestamp.Time
+	if m.StartedAt.IsZero() || pod.DeletionGracePeriodSeconds == nil {
+		return end
+	}
+	from := end.Add(-seconds(*pod.DeletionGracePeriodSeconds))
+	if m.StartedAt.After(from) {
+		from = m.StartedAt
+	}
+	if since, silent := UnreachableSince(m.Node); silent && m.state == NodeUnreachable && since.Add(m.policy.Unreachable.after()).After(from) {
+		from = since.Add(m.policy.Unreachable.after())
+	}
+	if short := from.Add(seconds(m.policy.Unreachable.grace())); short.Before(end) {
+		return short
+	}
+	return end
 }
 
 // terminating decides about a pod that is going already.
@@ -154,7 +178,7 @@ func (m *moment) terminating(pod *corev1.Pod, v Verdict) Verdict {
 	silent := m.state == NodeUnreachable || m.state == NodePoweredOff
 	if silent {
 		skip := m.policy.Unreachable.skipAfter()
-		if skip >= 0 && m.Now.Sub(pod.DeletionTimestamp.Time) > skip {
+		if skip >= 0 && m.Now.Sub(m.goneBy(pod)) > skip {
 			return m.let(v, Ignore, ReasonStuckTerminating, "the Node does not answer and the Pod should be gone by now")
 		}
 	}

@@ -87,6 +87,8 @@
 //     "none": the Node is drained and deleted while the Cluster stays. The reason is a [CareReason].
 //   - [Policy].Limits ([DefaultLimits]): how long a stage may take. Starts are recorded when a stage begins, also while its Nodes
 //     cannot be read, and a limit that is set or changed later counts from there. What is left out is told in an event, once.
+//   - [Policy].DrainPolicy ([drain.DefaultPolicy]): how a drain escalates and when it is given up. By default it evicts for ever; when the
+//     kubelet has not answered for five minutes, grace periods are cut to a second, and pods that do not end are not waited for.
 //   - [Policy].Unreachable ([DefaultUnreachable]): whether a stage whose Nodes cannot be read is waited for. By default it is,
 //     unless the Cluster is gone or going, the machine is gone or off, or a limit that somebody set is reached.
 //

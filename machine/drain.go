@@ -15,9 +15,9 @@ type drainFacts struct {
 	Care           NodeCare
 	Excluded       bool // by annotation, or because there is no Drainer
 	Infrastructure external.Object
-	// InfrastructureGone: the API server said so itself, or has accepted its deletion.
-	InfrastructureGone bool
-	NodesSynced        bool
+	// InfrastructureGone: the API server said so itself, or has accepted its deletion. InstanceGone: the provider said that of the machine.
+	InfrastructureGone, InstanceGone bool
+	NodesSynced                      bool
 	// LeftOut: the Nodes are unread, and the deletion goes on all the same. Unread says why it does, or what it waits for.
 	LeftOut bool
 	Unread  string
@@ -53,7 +53,9 @@ const (
 // (kubernetes-sigs/cluster-api#11591).
 func decideDrain(f drainFacts) (drainAction, string) {
 	switch {
-	case f.Care == CareNone, f.Excluded, !f.State.PreTerminateStarted.IsZero(), f.InfrastructureGone, f.Infrastructure.Deleting():
+	case f.Care == CareNone, f.Excluded, f.InstanceGone:
+		return drainSkip, ""
+	case !f.State.PreTerminateStarted.IsZero(), f.InfrastructureGone, f.Infrastructure.Deleting():
 		return drainSkip, ""
 	case f.mayBeOver():
 		return drainWait, f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " could not be read yet" + because(f.Infrastructure.Problem)
@@ -137,11 +139,16 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	case drainGo:
 		return s.drain(ctx)
 	case drainOverdue:
-		s.abandon(ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
-			"error draining Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, message))
+		s.abandonDrain(message)
 	case drainSkip: // volumesStep, which may need to know of the pods still, releases the Node
 	}
 	return Result{}, nil
+}
+
+// abandonDrain tells that the deletion goes on with a Node that is not drained.
+func (s *Scope) abandonDrain(why string) {
+	s.abandon(ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
+		"error draining Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, why))
 }
 
 // disowned reports whether the recorded Node is there while the Machine names no provider ID, such as one whose kind has no place
@@ -163,13 +170,13 @@ func (s *Scope) beginDrain() {
 
 func (s *Scope) drainFacts(ctx context.Context) (drainFacts, error) {
 	facts := drainFacts{
-		Care: s.care(), Infrastructure: s.Infrastructure, NodesSynced: s.NodesSynced, Match: s.Node, State: &s.State,
-		Limit: s.limits().Drain, Now: s.Now,
+		Care: s.care(), Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone, NodesSynced: s.NodesSynced, Match: s.Node,
+		State: &s.State, Limit: s.limits().Drain, Now: s.Now,
 	}
 	facts.Disowned = s.disowned()
 	_, facts.Excluded = s.State.Annotations[contract.ExcludeDrain]
 	facts.Excluded = facts.Excluded || (s.NodesErr == nil && s.Workload.Drainer == nil)
-	if facts.Excluded || facts.Care == CareNone {
+	if facts.Excluded || facts.InstanceGone || facts.Care == CareNone {
 		return facts, nil
 	}
 	var err error

@@ -39,6 +39,10 @@ func newDrainer(c ctrlcluster.Cluster) (*drainer, error) {
 	if err != nil {
 		return nil, err
 	}
+	deleter, err := runner.NewRESTDeleter(clients)
+	if err != nil {
+		return nil, err
+	}
 	live, err := client.NewWithWatch(c.GetConfig(), client.Options{
 		HTTPClient: c.GetHTTPClient(), Scheme: c.GetScheme(), Mapper: c.GetRESTMapper(),
 	})
@@ -58,7 +62,8 @@ func newDrainer(c ctrlcluster.Cluster) (*drainer, error) {
 		beside: beside, troubles: troubled, volumes: newLazyVolumes(beside), namespaces: newLazyNamespaces(beside, troubled),
 	}
 	d.Runner, err = runner.New(runner.Config{
-		Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Budgets: c.GetCache(), Informers: c.GetCache(), Volumes: d.volumes,
+		Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: c.GetCache(), Informers: c.GetCache(),
+		Volumes: d.volumes,
 	})
 	return d, err
 }

@@ -18,13 +18,18 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	}
 	s.holdNode()
 	result, err := s.Workload.Drainer.Step(ctx, runner.Request{
-		Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.State.DrainStarted,
+		Node: s.Node.Node, Owner: s.State.Key, Rules: rules, Policy: s.env.options.Policy.DrainPolicy, StartedAt: s.State.DrainStarted,
+		PoweredOff: s.PoweredOff,
 	})
 	if err != nil {
 		return s.drainFailed(err)
 	}
 	s.Blockers, s.waiting = result.Blockers, &result.Counts
-	if !result.Done {
+	switch {
+	case result.Abandoned:
+		s.abandonDrain("given up by the drain policy")
+		return Result{}, nil
+	case !result.Done:
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", s.State.DrainStarted.UTC().Format(time.RFC3339), result.Message)
 		s.Wait(ReasonDrainingNode, strings.TrimSpace(message))
 		return Result{Stop: true, RequeueAfter: s.until(result.RequeueAfter, s.State.DrainStarted, s.limits().Drain)}, nil

@@ -211,7 +211,7 @@ func ExamplePolicyRules() {
 	// Output:
 	// delete,get,list,patch,watch nodes
 	// list,watch persistentvolumes
-	// list,watch pods
+	// delete,list,watch pods
 	// create pods/eviction
 	// get,list,watch customresourcedefinitions.apiextensions.k8s.io
 	// list,patch,watch machines.cluster.x-k8s.io

@@ -31,12 +31,18 @@ func DefaultLimits(state *contract.MachineState) Limits {
 	}
 }
 
-// limits are those of this Machine.
+// limits are those of this Machine. A drain policy that gives up sets a limit too.
 func (s *Scope) limits() Limits {
-	if decide := s.env.options.Policy.Limits; decide != nil {
-		return decide(&s.State)
+	policy, limits := &s.env.options.Policy, Limits{}
+	if policy.Limits != nil {
+		limits = policy.Limits(&s.State)
+	} else {
+		limits = DefaultLimits(&s.State)
 	}
-	return DefaultLimits(&s.State)
+	if policy.DrainPolicy != nil {
+		limits.Drain = soonest(limits.Drain, policy.DrainPolicy.AbandonsAfter())
+	}
+	return limits
 }
 
 // limitReached reports whether a stage that began has had its time.

@@ -35,4 +35,7 @@ type Policy struct {
 	// DrainRules are the rules by which the Node of a Machine is drained and its volumes are waited for; nil, and a nil result, mean
 	// those of the Drainer. An error holds the drain up and is retried with back-off. A result must not be changed later.
 	DrainRules func(context.Context, *Scope) ([]drain.Rule, error)
+	// DrainPolicy says how drains escalate, and what becomes of the pods of a Node that does not answer or whose machine is off. When it
+	// gives a drain up (drain.ModeAbandon), the deletion goes on as at a limit. Nil: drain.DefaultPolicy. New validates it.
+	DrainPolicy *drain.Policy
 }

@@ -103,7 +103,7 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule(schema.GroupResource{Resource: "nodes"}, "get", "patch", "delete")}}
 	if w.Drains {
-		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true, Volumes: true}))
+		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true}))
 	}
 	if w.Drains && w.DrainRules {
 		lists = append(lists, []rbacv1.PolicyRule{rule(schema.GroupResource{Resource: "namespaces"}, "list", "watch")})

@@ -100,7 +100,7 @@ func TestRightsOnNodesAreThoseOfADrainIfThereIsOne(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"/nodes delete,get,list,patch,watch"}, lines(machine.NodePolicyRules(machine.Wiring{DrainRules: true})))
 	require.Equal(t, []string{
-		"/namespaces,persistentvolumes,pods list,watch", "/nodes delete,get,list,patch,watch", "/pods/eviction create",
+		"/namespaces,persistentvolumes list,watch", "/nodes delete,get,list,patch,watch", "/pods delete,list,watch", "/pods/eviction create",
 		"policy/poddisruptionbudgets list,watch", "storage.k8s.io/volumeattachments list,watch",
 	}, lines(machine.NodePolicyRules(machine.Wiring{Drains: true, DrainRules: true})))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -206,6 +207,9 @@ func (o Options) withDefaults(kind contract.Kind) Options {
 	if o.ConnectionGrace == 0 {
 		o.ConnectionGrace = DefaultConnectionGrace
 	}
+	if o.Policy.DrainPolicy == nil {
+		o.Policy.DrainPolicy = drain.DefaultPolicy()
+	}
 	if o.Propagation == nil {
 		o.Propagation = propagate.ClusterAPI()
 	}
@@ -239,7 +243,10 @@ type Reconciler struct {
 // contract.CheckKind; which limits there are counts too.
 func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kind)
-	errs := []error{ports.validate(), validateSteps(options.Steps), contract.CheckVersions(options.ContractVersions...)}
+	errs := []error{
+		ports.validate(), validateSteps(options.Steps), contract.CheckVersions(options.ContractVersions...),
+		options.Policy.DrainPolicy.Validate(),
+	}
 	if kind.New == nil || kind.NewList == nil || kind.Adapter == nil || kind.GVK.Empty() {
 		errs = append(errs, errors.New("the contract.Kind needs a GVK, New, NewList and an Adapter"))
 	} else if _, ok := kind.New().(client.Object); !ok {

@@ -41,7 +41,8 @@ type Scope struct {
 	Care       NodeCare
 	CareReason string
 	// InstanceGone and PoweredOff are for steps that ask a provider about the machine itself: that it no longer exists, and that
-	// it is off. What an unreachable cluster holds up may then be left out, see Policy.Unreachable.
+	// it is off. A machine that no longer exists has its Node neither drained nor its volumes waited for; of one that is off volumes are
+	// not waited for, and its pods are Policy.DrainPolicy's. What an unreachable cluster holds up may be left out, see Policy.Unreachable.
 	InstanceGone, PoweredOff bool
 	// Blockers are the pods that the drain waits for in this pass; nil while it does not drain. Shared, not to be changed.
 	Blockers []drain.Blocker

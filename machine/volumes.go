@@ -26,9 +26,9 @@ type volumesFacts struct {
 	// Excluded: by annotation, because nobody cares for the Node, or because there is nobody to ask.
 	Excluded       bool
 	Infrastructure external.Object
-	// InfrastructureGone: the API server said so itself.
-	InfrastructureGone bool
-	NodesSynced        bool
+	// InfrastructureGone: the API server said so itself. InstanceGone: the provider said that of the machine.
+	InfrastructureGone, InstanceGone bool
+	NodesSynced                      bool
 	// LeftOut: the Nodes are unread, and the deletion goes on without them. Unread is why, or what is waited for.
 	LeftOut bool
 	Unread  string
@@ -55,7 +55,7 @@ func decideVolumes(f volumesFacts) (volumesAction, string) {
 	switch {
 	case f.Excluded || !f.State.PreTerminateStarted.IsZero():
 		return volumesSkip, ""
-	case f.InfrastructureGone || f.Infrastructure.Deleting():
+	case f.InstanceGone || f.InfrastructureGone || f.Infrastructure.Deleting():
 		return volumesSkip, ""
 	case !f.NodesSynced:
 		return decideUnreadVolumes(f)
@@ -104,12 +104,12 @@ func volumesStep(ctx context.Context, s *Scope) (Result, error) {
 
 func (s *Scope) volumesFacts(ctx context.Context) (volumesFacts, error) {
 	facts := volumesFacts{
-		Infrastructure: s.Infrastructure, NodesSynced: s.NodesSynced, Match: s.Node, State: &s.State,
+		Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone, NodesSynced: s.NodesSynced, Match: s.Node, State: &s.State,
 		Limit: s.limits().Volumes, Now: s.Now,
 	}
 	_, facts.Excluded = s.State.Annotations[contract.ExcludeVolumeDetach]
 	facts.Excluded = facts.Excluded || s.care() == CareNone || (s.NodesErr == nil && s.Workload.Volumes == nil)
-	if facts.Excluded {
+	if facts.Excluded || facts.InstanceGone {
 		return facts, nil
 	}
 	var err error
@@ -137,6 +137,7 @@ func (s *Scope) askForVolumes(ctx context.Context, limit time.Duration) (Result,
 	s.holdNode()
 	result, err := s.Workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
 		Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.State.VolumeDetachStarted, Timeout: limit,
+		PoweredOff: s.PoweredOff,
 	})
 	switch {
 	case err != nil:

@@ -115,8 +115,10 @@ func (o worldOptions) setup(ctx context.Context, t *testing.T, mgr ctrl.Manager)
 	}
 	ports, err := machine.PortsFromManager(ctx, mgr, o.machine.Matching)
 	require.NoError(t, err)
-	if o.clusters {
+	if o.machine.Recorder == nil {
 		o.machine.Recorder = mgr.GetEventRecorder("machine")
+	}
+	if o.clusters {
 		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
 		require.NoError(t, err)
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source

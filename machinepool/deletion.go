@@ -110,7 +110,7 @@ func reached(began time.Time, limit time.Duration, now time.Time) bool {
 func (p *pass) drainAll(ctx context.Context) (bool, error) {
 	facts := drainAllFacts{
 		Wanted: p.wantsDrain(), Known: p.nodesKnown, Started: p.started(contract.DrainStartedAnnotation), UnreadSince: p.mem().nodesUnread,
-		Limit: p.state.Template.NodeDrainTimeout.Or(0), UnreadLimit: p.env.options.Policy.UnreadLimit, Now: p.now,
+		Limit: p.drainLimit(), UnreadLimit: p.env.options.Policy.UnreadLimit, Now: p.now,
 	}
 	switch decideDrainAll(facts) {
 	case drainNone:

@@ -246,7 +246,7 @@ func (p *pass) drain(ctx context.Context, nodes []*corev1.Node, start time.Time,
 
 // isExpired says of a Node that the limit of its drain is reached, whether it has a turn now or not.
 func (p *pass) isExpired(start time.Time) func(*corev1.Node) bool {
-	limit := p.state.Template.NodeDrainTimeout.Or(0)
+	limit := p.drainLimit()
 	return func(node *corev1.Node) bool {
 		began := start
 		if began.IsZero() {
@@ -259,12 +259,21 @@ func (p *pass) isExpired(start time.Time) func(*corev1.Node) bool {
 	}
 }
 
+// drainLimit is how long the drain of a Node may take, zero for ever. A drain policy that gives up sets a limit too.
+func (p *pass) drainLimit() time.Duration {
+	limit, gives := p.state.Template.NodeDrainTimeout.Or(0), p.env.options.Policy.DrainPolicy.AbandonsAfter()
+	if limit <= 0 || (gives > 0 && gives < limit) {
+		return gives
+	}
+	return limit
+}
+
 // step moves the drain of one Node on, and reports whether it is over.
 func (p *pass) step(ctx context.Context, node *corev1.Node, start time.Time) (bool, error) {
 	drainer, policy := p.workload.Drainer, p.env.options.Policy
 	since := p.mem().takes(node.UID, p.now)
 	p.mem().drains(drainer, node.Name)
-	limit := p.state.Template.NodeDrainTimeout.Or(0)
+	limit := p.drainLimit()
 	if start.IsZero() {
 		var err error
 		if start, err = p.begun(ctx, node, since, limit); err != nil {
@@ -283,6 +292,9 @@ func (p *pass) step(ctx context.Context, node *corev1.Node, start time.Time) (bo
 	}
 	p.mem().turns[node.UID] = p.mem().turns[node.UID].steps(result.Counts, p.now)
 	gone := result.Abandoned
+	if gone {
+		p.tell(corev1.EventTypeWarning, EventDrainFailed, "Node %s was not drained: given up by the drain policy: going on without", node.Name)
+	}
 	if result.Done {
 		gone, err = p.volumesGone(ctx, node)
 	}

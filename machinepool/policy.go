@@ -36,8 +36,7 @@ type Policy struct {
 	// contract.ExcludeDrain.
 	NoDrain bool
 	// DrainRules are the rules by which Nodes are drained; nil means those of the Drainer. DrainPolicy says how drains escalate; nil
-	// evicts for ever, but does not wait for pods that cannot end because their kubelet has not answered for minutes: that is the zero
-	// drain.UnreachablePolicy.
+	// means drain.DefaultPolicy. New validates it.
 	DrainRules  []drain.Rule
 	DrainPolicy *drain.Policy
 	// MaxDraining is how many Nodes of a pool are drained at the same time. Default DefaultMaxDraining.
@@ -59,7 +58,7 @@ func (p Policy) withDefaults() Policy {
 		p.Leaving = MarkedLeaving
 	}
 	if p.DrainPolicy == nil {
-		p.DrainPolicy = &drain.Policy{Unreachable: &drain.UnreachablePolicy{}}
+		p.DrainPolicy = drain.DefaultPolicy()
 	}
 	if p.MaxDraining <= 0 {
 		p.MaxDraining = DefaultMaxDraining

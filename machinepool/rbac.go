@@ -82,7 +82,7 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")}}
 	if w.Drains {
-		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true}))
+		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true}))
 	}
 	return contract.MergePolicyRules(lists...)
 }

@@ -35,7 +35,8 @@ type Reconciler struct {
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Pool)
-	if err := errors.Join(kinds.validate(), ports.validate(), contract.CheckVersions(options.ContractVersions...)); err != nil {
+	policy := options.Policy.DrainPolicy
+	if err := errors.Join(kinds.validate(), ports.validate(), contract.CheckVersions(options.ContractVersions...), policy.Validate()); err != nil {
 		return nil, fmt.Errorf("machine pool reconciler for %s: %w", cmp.Or(kinds.Pool.GVK.Kind, "a kind without a name"), err)
 	}
 	if ports.Workload.Client == nil {

@@ -89,6 +89,10 @@ func newDrainer(c ctrlcluster.Cluster) (*runner.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	deleter, err := runner.NewRESTDeleter(clients)
+	if err != nil {
+		return nil, err
+	}
 	live, err := client.NewWithWatch(c.GetConfig(), client.Options{
 		HTTPClient: c.GetHTTPClient(), Scheme: c.GetScheme(), Mapper: c.GetRESTMapper(),
 	})
@@ -100,7 +104,7 @@ func newDrainer(c ctrlcluster.Cluster) (*runner.Runner, error) {
 		return nil, err
 	}
 	return runner.New(runner.Config{
-		Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Budgets: c.GetCache(), Informers: c.GetCache(),
+		Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: c.GetCache(), Informers: c.GetCache(),
 	})
 }
 

@@ -17,7 +17,7 @@ func (req *Request) policy() drain.Policy {
 func (r *Runner) situation(req *Request) drain.Situation {
 	return drain.Situation{
 		Now: r.cfg.Clock.Now(), StartedAt: req.StartedAt, Deadline: req.Deadline,
-		Node: req.Node, PoweredOff: req.PoweredOff, InstanceGone: req.InstanceGone,
+		Node: req.Node, PoweredOff: req.PoweredOff, InstanceGone: req.InstanceGone, EvictsOnly: r.cfg.Deleter == nil,
 	}
 }
 

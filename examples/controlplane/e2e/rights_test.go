@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,6 +127,11 @@ func notRequested() map[string]string {
 	}
 }
 
+// rarelyRequested is what the drain of a Node asks for only while its kubelet does not answer, its machine is off, or a policy says so.
+func rarelyRequested() map[string]string {
+	return map[string]string{"delete pods": "to shorten the grace period of pods whose Node does not answer"}
+}
+
 // rightsAreMissing makes sure that the API server asks for what notRequested excuses.
 func (w *world) rightsAreMissing(binary string) {
 	flags := slices.DeleteFunc(flagsForRights(w.t), func(flag string) bool { return flag == "--owner-references-enforced" })
@@ -171,7 +177,9 @@ func (w *world) rightsAtHome(binary string, set *unstructured.Unstructured) {
 	require.NoError(w.t, w.client.Delete(w.t.Context(), alone))
 	w.gone(alone)
 	manager.stop()
-	w.exactly(user, notRequested())
+	excused := notRequested()
+	maps.Copy(excused, rarelyRequested())
+	w.exactly(user, excused)
 }
 
 // rightsFarAway has a workload cluster that is the same one, by the kubeconfig of somebody else.
@@ -197,7 +205,7 @@ func (w *world) rightsFarAway(binary string) {
 	w.diesSlowly(m)
 	manager.stop()
 	w.exactly(user, notRequested())
-	w.exactly(nodes, nil)
+	w.exactly(nodes, rarelyRequested())
 }
 
 // haveTrouble has a Machine whose Cluster does not exist, so that the API server itself is asked for it, one whose Node is gone before it
