@@ -105,7 +105,12 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 		"the first fails, no limit":   {answer: boom, want: outcome{Started: ago(0), Told: 1, Fails: true}},
 		"a later one fails, no limit": {started: ago(time.Hour), answer: boom, want: outcome{Started: ago(time.Hour), Fails: true}},
 		"the connection is lost":      {limit: 10 * time.Second, answer: lost, want: outcome{Again: conflictRetry, Started: ago(0)}},
-		"the Node was replaced":       {limit: 10 * time.Second, answer: conflict, want: outcome{Again: conflictRetry}},
+		"the Node was replaced":       {limit: 10 * time.Second, answer: conflict, want: outcome{Again: time.Second, Started: ago(0)}},
+		"it still was a while later":  {limit: 10 * time.Second, started: ago(4 * time.Second), answer: conflict, want: outcome{Again: 4 * time.Second, Started: ago(4 * time.Second)}},
+		"it was for too long":         {limit: 10 * time.Second, started: ago(10 * time.Second), answer: conflict, want: outcome{Started: ago(10 * time.Second), Told: 1}},
+		"it was, no limit":            {started: ago(4 * time.Second), answer: conflict, want: outcome{Again: 4 * time.Second, Started: ago(4 * time.Second)}},
+		"there is no such Node":       {limit: 10 * time.Second, answer: apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "n")},
+		"there is no such place":      {limit: 10 * time.Second, answer: apierrors.NewGenericServerResponse(404, "delete", schema.GroupResource{Resource: "nodes"}, "n", "404 page not found", 0, true), want: outcome{Again: time.Second, Started: ago(0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := deletingNode(now, tc.limit, tc.answer)

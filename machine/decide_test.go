@@ -162,7 +162,7 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		state contract.MachineState
 		want  drainAction
 	}{
-		"excluded by annotation": {facts: drainFacts{Excluded: true, NodesSynced: true, Match: matched}, want: drainSkip},
+		"excluded by annotation": {facts: drainFacts{Excluded: "asked", NodesSynced: true, Match: matched}, want: drainSkip},
 		"the machine is gone":    {facts: drainFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: drainSkip},
 		"the machine is going":   {facts: drainFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}, want: drainSkip},
 		"an unread machine may have been drained by an earlier process": {
@@ -176,7 +176,7 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		"the hooks that come after it began":  {facts: drainFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{PreTerminateStarted: now}, want: drainSkip},
 		"drained before, and unread now":      {facts: drainFacts{}, state: contract.MachineState{DrainedNode: "n-uid", Node: contract.NodeRef{UID: "n-uid"}}, want: drainSkip},
 		"another was drained, and unread now": {facts: drainFacts{}, state: contract.MachineState{DrainedNode: "old-uid", Node: contract.NodeRef{UID: "n-uid"}}, want: drainUnread},
-		"excluded while it is under way":      {facts: drainFacts{Excluded: true, NodesSynced: true, Match: matched}, state: contract.MachineState{DrainStarted: now}, want: drainSkip},
+		"excluded while it is under way":      {facts: drainFacts{Excluded: "asked", NodesSynced: true, Match: matched}, state: contract.MachineState{DrainStarted: now}, want: drainSkip},
 		"contested for too long":              {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}, Limit: time.Minute, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Minute)}, want: drainOverdue},
 		"there is no Node":                    {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainSkip},
 		"the Node is another machine's":       {facts: drainFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale}}, want: drainSkip},

@@ -120,6 +120,28 @@ func (s *Scope) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, ke
 	return gone, err
 }
 
+// forgetDeletion drops what a Machine that lives says of a deletion: it comes from a backup that was made in the midst of one. A later
+// deletion would skip its drain, or find limits reached before it began.
+func (s *Scope) forgetDeletion() {
+	if !s.State.Deleting.IsZero() || s.paused {
+		return
+	}
+	for _, began := range []struct {
+		at   *time.Time
+		into *contract.Change[time.Time]
+	}{
+		{&s.State.PreDrainStarted, &s.update.PreDrainStarted}, {&s.State.DrainStarted, &s.update.DrainStarted},
+		{&s.State.VolumeDetachStarted, &s.update.VolumeDetachStarted}, {&s.State.PreTerminateStarted, &s.update.PreTerminateStarted},
+	} {
+		change(began.at, time.Time{}, began.into)
+	}
+	s.SetDrained("")
+	s.SetVolumesDetached("")
+	if _, found := s.State.Annotations[NodeDeletionStartedAnnotation]; found {
+		s.changeAnnotation(NodeDeletionStartedAnnotation, contract.Cleared[string]())
+	}
+}
+
 // confirmInfrastructureGone reports whether the infrastructure object is gone. What could not be read is not.
 func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
 	if s.Infrastructure.Presence != external.Absent {

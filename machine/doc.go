@@ -92,6 +92,11 @@
 //   - [Policy].Unreachable ([DefaultUnreachable]): whether a stage whose Nodes cannot be read is waited for. By default it is,
 //     unless the Cluster is gone or going, the machine is gone or off, or a limit that somebody set is reached.
 //
+// A Node that was recorded or matched, and is not drained or not deleted, is never left in silence: an event tells it once with the reason
+// ([EventNodeNotDrained], [EventNodeNotDeleted], or that of the stage whose limit was reached), and Deleting says it in a line of its own
+// behind the message of the stage, for as long as the deletion lasts. A Machine that lives drops what it says of a deletion, because it comes
+// from a backup that was made in the midst of one.
+//
 // A Machine whose Cluster object no longer exists can be deleted: infrastructure, bootstrap data and finalizer go, the Node stays
 // with its cluster. A Node that became known only when its machine was going, by its provider ID, is recorded and then deleted
 // like any other. A Node gets one delete request, and nobody waits for it in a worker.

@@ -12,9 +12,10 @@ import (
 
 // drainFacts are what the decision to drain depends on.
 type drainFacts struct {
-	Care           NodeCare
-	Excluded       bool // by annotation, or because there is no Drainer
-	Infrastructure external.Object
+	Care NodeCare
+	// CareReason is why there is CareNone, and Excluded why the Node is not drained in any case: by annotation, or without a Drainer.
+	CareReason, Excluded string
+	Infrastructure       external.Object
 	// InfrastructureGone: the API server said so itself, or has accepted its deletion. InstanceGone: the provider said that of the machine.
 	InfrastructureGone, InstanceGone bool
 	NodesSynced                      bool
@@ -53,10 +54,16 @@ const (
 // (kubernetes-sigs/cluster-api#11591).
 func decideDrain(f drainFacts) (drainAction, string) {
 	switch {
-	case f.Care == CareNone, f.Excluded, f.InstanceGone:
-		return drainSkip, ""
-	case !f.State.PreTerminateStarted.IsZero(), f.InfrastructureGone, f.Infrastructure.Deleting():
-		return drainSkip, ""
+	case f.Care == CareNone:
+		return drainSkip, f.CareReason
+	case f.Excluded != "":
+		return drainSkip, f.Excluded
+	case f.InstanceGone:
+		return drainSkip, "the machine no longer exists"
+	case !f.State.PreTerminateStarted.IsZero():
+		return drainSkip, f.unlessBegun("pre-terminate hooks were waited for before there was a Node to drain")
+	case f.InfrastructureGone, f.Infrastructure.Deleting():
+		return drainSkip, f.unlessBegun(f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " is gone or being deleted already")
 	case f.mayBeOver():
 		return drainWait, f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " could not be read yet" + because(f.Infrastructure.Problem)
 	case f.State.DrainedNode != "" && f.State.DrainedNode == f.State.Node.UID && !f.NodesSynced:
@@ -73,7 +80,9 @@ func decideDrain(f drainFacts) (drainAction, string) {
 				"is still its own: give it back its provider ID, which its contract.Kind has to write and read")
 		}
 		return drainSkip, ""
-	case noderef.NotFound, noderef.Stale:
+	case noderef.Stale:
+		return drainSkip, anotherMachines
+	case noderef.NotFound:
 		return drainSkip, ""
 	case noderef.Matched, noderef.Readopted:
 		return decideDrainOf(f)
@@ -82,6 +91,20 @@ func decideDrain(f drainFacts) (drainAction, string) {
 	case noderef.Ambiguous, noderef.Unknown:
 	}
 	return contestedDrain(f, ambiguous(f.Match, f.State.ProviderID))
+}
+
+// Why a Node is not taken for the Machine's own.
+const (
+	anotherMachines = "the Node of that name is another machine's"
+	nothingSaysOwn  = "the Machine has no provider ID, so nothing says that the Node is its own"
+)
+
+// unlessBegun: a drain that had begun is not one that was left out. Whether it was finished is not written at once.
+func (f drainFacts) unlessBegun(why string) string {
+	if !f.State.DrainStarted.IsZero() || f.State.DrainedNode != "" {
+		return ""
+	}
+	return why
 }
 
 // mayBeOver reports whether an earlier process may have finished the drain: the deletion of the machine, which has yet to be read by one
@@ -121,6 +144,7 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{}, err
 	}
 	action, message := decideDrain(facts)
+	s.notDrained.decided = action != drainSkip
 	switch action {
 	case drainWait:
 		s.beginDrain()
@@ -141,6 +165,11 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	case drainOverdue:
 		s.abandonDrain(message)
 	case drainSkip: // volumesStep, which may need to know of the pods still, releases the Node
+		what := isNotDrained
+		if facts.Care == CareNone {
+			what = isNeither
+		}
+		s.leaves(&s.notDrained, what, message, true)
 	}
 	return Result{}, nil
 }
@@ -149,6 +178,7 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 func (s *Scope) abandonDrain(why string) {
 	s.abandon(ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
 		"error draining Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, why))
+	s.leaves(&s.notDrained, isNotDrained, why, false)
 }
 
 // disowned reports whether the recorded Node is there while the Machine names no provider ID, such as one whose kind has no place
@@ -174,9 +204,13 @@ func (s *Scope) drainFacts(ctx context.Context) (drainFacts, error) {
 		State: &s.State, Limit: s.limits().Drain, Now: s.Now,
 	}
 	facts.Disowned = s.disowned()
-	_, facts.Excluded = s.State.Annotations[contract.ExcludeDrain]
-	facts.Excluded = facts.Excluded || (s.NodesErr == nil && s.Workload.Drainer == nil)
-	if facts.Excluded || facts.InstanceGone || facts.Care == CareNone {
+	facts.CareReason = s.CareReason
+	if _, excluded := s.State.Annotations[contract.ExcludeDrain]; excluded {
+		facts.Excluded = "the Machine has the annotation " + contract.ExcludeDrain
+	} else if s.NodesErr == nil && s.Workload.Drainer == nil {
+		facts.Excluded = "this controller drains no Nodes"
+	}
+	if facts.Excluded != "" || facts.InstanceGone || facts.Care == CareNone {
 		return facts, nil
 	}
 	var err error

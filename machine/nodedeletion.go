@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -107,11 +108,13 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 		facts.LeftOut, why = s.leavesOut(StepDeleteNode, started, s.setNodeDeletionLimit())
 	}
 	action := decideNodeDeletion(facts)
+	s.notDeleted.decided = action != nodeLeave
 	switch action {
 	case nodeLeave:
+		s.leaves(&s.notDeleted, isNotDeleted, s.whyNodeStays(facts), true)
 	case nodeGiveUp:
 		if said, _ := findCondition(s.stored, ConditionDeleting); facts.Synced && said.Reason == ReasonDeletingNode {
-			why += ": " + said.Message // the last answer
+			why += ": " + withoutLeft(said.Message) // the last answer
 		}
 		s.leaveNode(why)
 	case nodeRecord:
@@ -132,10 +135,35 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
+// whyNodeStays says why a Node is left that is not gone.
+func (s *Scope) whyNodeStays(f nodeDeletionFacts) string {
+	switch {
+	case f.Care == CareNone && s.notDrained.line != "":
+		return "" // that says it
+	case f.Care == CareNone:
+		return s.CareReason
+	case f.Match.Node != nil:
+		return "it is not the Node that was recorded"
+	}
+	switch f.Match.Outcome {
+	case noderef.Stale:
+		return anotherMachines
+	case noderef.Claimed:
+		return claimed(f.Match, &s.State)
+	case noderef.Ambiguous:
+		return ambiguous(f.Match, f.ProviderID)
+	case noderef.NoProviderID:
+		return nothingSaysOwn
+	case noderef.NotFound, noderef.Unknown, noderef.Matched, noderef.Readopted:
+	}
+	return ""
+}
+
 // leaveNode tells that the Machine goes and its Node stays.
 func (s *Scope) leaveNode(why string) {
 	s.abandon(ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
 		"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
+	s.leaves(&s.notDeleted, isNotDeleted, why, false)
 }
 
 // deleteNode makes one attempt. The Node's own event tells when it is gone. What the last one fails with is final, unless the cluster does
@@ -148,9 +176,8 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 	case err == nil:
 		s.env.memory.setAsked(&s.State, uid)
 		return s.waitForNode(s.Now, limit), nil
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		s.Wait(ReasonDeletingNode, "Waiting for Node "+node.Name+" to be read again")
-		return Result{Stop: true, RequeueAfter: conflictRetry}, nil // its event is on the way
+	case external.SaysGone(err):
+		return Result{}, nil
 	case last && (!isUnread(err) || s.setNodeDeletionLimit() > 0):
 		s.leaveNode(notWithin(limit) + ": " + err.Error())
 		return Result{}, nil
@@ -161,7 +188,7 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 		wait.RequeueAfter = conflictRetry
 		return wait, nil
 	}
-	if limit <= 0 {
+	if limit <= 0 && !apierrors.IsConflict(err) { // the Node has another UID by now, and its event is on the way
 		if started.IsZero() { // with a limit, its end tells
 			s.tell(corev1.EventTypeWarning, EventNodeDeletionFailed, actionDeleteNode, "error deleting Machine's Node: "+err.Error())
 		}
@@ -206,19 +233,24 @@ func (s *Scope) beginNodeDeletion(started time.Time) {
 	if !started.IsZero() {
 		return
 	}
-	s.setAnnotation(NodeDeletionStartedAnnotation, s.Now.UTC().Format(time.RFC3339))
+	s.changeAnnotation(NodeDeletionStartedAnnotation, contract.SetTo(s.Now.UTC().Format(time.RFC3339)))
 	s.urgent = true
 }
 
-func (s *Scope) setAnnotation(key, value string) {
+// changeAnnotation sets or clears an annotation of the Machine.
+func (s *Scope) changeAnnotation(key string, to contract.Change[string]) {
 	annotations := maps.Clone(s.State.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[key] = value
+	if value, set := to.Value(); set {
+		annotations[key] = value
+	} else {
+		delete(annotations, key)
+	}
 	s.State.Annotations = annotations
 	if s.update.Annotations == nil {
 		s.update.Annotations = map[string]contract.Change[string]{}
 	}
-	s.update.Annotations[key] = contract.SetTo(value)
+	s.update.Annotations[key] = to
 }

@@ -317,6 +317,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	s.Cluster, s.ClusterErr = r.clusterView(ctx, &s.State)
 	result, err := run(ctx, r.options.Steps, s)
 	s.failed = err != nil
+	s.forgetDeletion()
 	again, flushErr := s.flush(ctx)
 	result.RequeueAfter = soonest(result.RequeueAfter, again)
 	err = errors.Join(err, flushErr)

@@ -62,7 +62,9 @@ type Scope struct {
 	demanded bool               // a step of the embedder demands that all of it is written in this pass
 	recorded bool               // events about drain and volumes were recorded in an earlier pass
 	paused   bool               // somebody asked to leave the Machine alone
-	waiting  *drain.Counts      // what the drain of this pass waits for; nil when it did not drain
+	// notDrained and notDeleted say of a Machine in deletion why its Node is left as it is.
+	notDrained, notDeleted leftNode
+	waiting                *drain.Counts // what the drain of this pass waits for; nil when it did not drain
 	// measure and measureErr are what RolloutOf said in this pass; both nil before it was asked.
 	measure    *Rollout
 	measureErr error

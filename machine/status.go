@@ -37,6 +37,7 @@ func (s *Scope) assertDeleting() {
 	if c, found := s.Condition(ConditionDeleting); !found || c.Status != metav1.ConditionTrue {
 		s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, "Deletion started"))
 	}
+	s.sayLeft()
 }
 
 // assertMissing fills in what no step of this pass and of those before has said, so that nobody takes a condition that is missing

@@ -264,7 +264,7 @@ func TestVolumesAreThoseOfTheWorkloadCluster(t *testing.T) {
 	there := &world{t: t, store: server.Store, client: server.Client()}
 	va := there.attach("there", "n")
 	require.NoError(t, f.client.Delete(t.Context(), m))
-	if message := f.waitsForVolumes(m, "default/there"); !strings.HasSuffix(message, "* PersistentVolumeClaims: default/there") {
+	if message := f.waitsForVolumes(m, "default/there"); !strings.Contains(message+"\n", "* PersistentVolumeClaims: default/there\n") {
 		t.Errorf("want the volume of the workload cluster alone, got %s", message)
 	}
 	require.NoError(t, there.client.Delete(t.Context(), va))

@@ -315,10 +315,24 @@ func (p *pass) started(annotation string) time.Time {
 
 // begin records that a stage began.
 func (p *pass) begin(annotation string) {
+	p.changeAnnotation(annotation, contract.SetTo(p.now.UTC().Format(time.RFC3339)))
+}
+
+func (p *pass) changeAnnotation(key string, to contract.Change[string]) {
 	if p.main.Annotations == nil {
 		p.main.Annotations = map[string]contract.Change[string]{}
 	}
-	p.main.Annotations[annotation] = contract.SetTo(p.now.UTC().Format(time.RFC3339))
+	p.main.Annotations[key] = to
+}
+
+// forgetDeletion drops what a pool that lives says of a deletion: it comes from a backup that was made in the midst of one, and the limits
+// of a later one would be reached before it began.
+func (p *pass) forgetDeletion() {
+	for _, key := range []string{contract.DrainStartedAnnotation, NodeDeletionStartedAnnotation} {
+		if _, found := p.state.Annotations[key]; found {
+			p.changeAnnotation(key, contract.Cleared[string]())
+		}
+	}
 }
 
 // requeueAt asks for a pass when a limit is reached.

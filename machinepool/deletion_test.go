@@ -258,3 +258,24 @@ func TestADeletionThatNobodyUnderstoodIsAskedForAgain(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.goes(pool, infra)
 }
+
+func TestAPoolThatLivesForgetsTheDeletionThatItsBackupWasMadeIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(1)
+	w.says(pool, "Running", 1, 1)
+	w.change(pool, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{
+			contract.DrainStartedAnnotation: "2020-01-01T00:00:00Z", machinepool.NodeDeletionStartedAnnotation: "2020-01-01T00:00:00Z",
+		})
+	})
+	w.eventually("the records to go", func() string {
+		for _, key := range []string{contract.DrainStartedAnnotation, machinepool.NodeDeletionStartedAnnotation} {
+			if _, found := w.get(pool).GetAnnotations()[key]; found {
+				return "there still is " + key
+			}
+		}
+		return ""
+	})
+	w.isQuiet()
+}

@@ -81,6 +81,7 @@ func (p *pass) run(ctx context.Context) error {
 		return p.delete(ctx)
 	}
 	p.assert(condition(ConditionDeleting, metav1.ConditionFalse, ReasonNotDeleting, ""))
+	p.forgetDeletion()
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}

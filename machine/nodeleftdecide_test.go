@@ -1,0 +1,67 @@
+package machine
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+func TestWhatWasSaidOfANodeStaysUntilAStageSaysSomethingElse(t *testing.T) {
+	const stored = "Waiting for I i to be deleted\n* Node n is not drained: old\n* Node n is not deleted: old"
+	for name, tc := range map[string]struct {
+		stored           string
+		drained, deleted leftNode
+		want             []string
+	}{
+		"nothing was said":        {stored: "Drain not completed yet\n* Pod a: is not drained: b"},
+		"nothing is decided":      {stored: stored, want: []string{"* Node n is not drained: old", "* Node n is not deleted: old"}},
+		"it is drained after all": {stored: stored, drained: leftNode{decided: true}, want: []string{"* Node n is not deleted: old"}},
+		"for another reason": {
+			stored: stored, drained: leftNode{decided: true, line: "* Node n is neither drained nor deleted: new"}, deleted: leftNode{decided: true},
+			want: []string{"* Node n is neither drained nor deleted: new"}},
+		"for the first time": {stored: "Deletion started", deleted: leftNode{decided: true, line: "* Node n is not deleted: new"}, want: []string{"* Node n is not deleted: new"}},
+	} {
+		if diff := cmp.Diff(tc.want, leftLines(tc.stored, tc.drained, tc.deleted)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if got := withoutLeft(stored); got != "Waiting for I i to be deleted" {
+		t.Errorf("want the message of the stage alone, got %q", got)
+	}
+}
+
+func TestANodeIsNeverLeftUndrainedInSilence(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
+	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
+	started := contract.MachineState{DrainStarted: metav1.Unix(1, 0).Time}
+	for name, tc := range map[string]struct {
+		facts drainFacts
+		state contract.MachineState
+		says  bool
+	}{
+		"care none":                         {facts: drainFacts{Care: CareNone, CareReason: "why", Match: matched}, says: true},
+		"excluded":                          {facts: drainFacts{Excluded: "why", Match: matched}, says: true},
+		"the provider says that it is gone": {facts: drainFacts{InstanceGone: true, Match: matched}, says: true},
+		"its object is gone before":         {facts: drainFacts{InfrastructureGone: true, Match: matched}, says: true},
+		"its object goes before":            {facts: drainFacts{Infrastructure: leaving(present("I")), Match: matched}, says: true},
+		"its object goes after it began":    {facts: drainFacts{Infrastructure: leaving(present("I")), Match: matched}, state: started},
+		"hooks were waited for before":      {facts: drainFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted}, says: true},
+		"hooks were waited for after it":    {facts: drainFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted}},
+		"another machine has it":            {facts: drainFacts{Match: noderef.Match{Outcome: noderef.Stale}}, says: true},
+		"it is gone":                        {facts: drainFacts{Match: noderef.Match{Outcome: noderef.NotFound}}},
+		"it was drained":                    {facts: drainFacts{Match: matched}, state: contract.MachineState{DrainedNode: "n-uid"}},
+		"the Machine never had one":         {facts: drainFacts{Match: noderef.Match{Outcome: noderef.NoProviderID}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.State, tc.facts.NodesSynced = &tc.state, true
+			if action, why := decideDrain(tc.facts); action != drainSkip || (why != "") != tc.says {
+				t.Errorf("want a skip, and a reason: %v; got %d %q", tc.says, action, why)
+			}
+		})
+	}
+}
