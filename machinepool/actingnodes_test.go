@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 
 // steps is a Drainer that answers as it is told, and notes what it is asked.
 type steps struct {
-	result runner.Result
-	asked  []string
+	result          runner.Result
+	asked, released []string
 }
 
 func (s *steps) Step(_ context.Context, request runner.Request) (runner.Result, error) {
@@ -29,7 +30,7 @@ func (s *steps) Step(_ context.Context, request runner.Request) (runner.Result, 
 	return s.result, nil
 }
 
-func (*steps) Release(string) {}
+func (s *steps) Release(node string) { s.released = append(s.released, node) }
 
 func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 	foreign, going := refTo(external.Present), refTo(external.Present)
@@ -216,4 +217,89 @@ func TestUnreadNodesAreNoneOnlyWhenThereWereNoInstances(t *testing.T) {
 	require.False(t, p.hasNoNodes())
 	p.ids, p.state.Nodes = nil, []contract.NodeRef{{Name: "a"}}
 	require.False(t, p.hasNoNodes())
+}
+
+func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
+	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	a, b := testNode("a", "p://a", cordoned), testNode("b", "p://b", cordoned)
+	began := func(t *testing.T) (*pass, *steps) {
+		t.Helper()
+		p, drainer, _ := draining(t, &api{}, 90)
+		require.NoError(t, p.drain(t.Context(), []*corev1.Node{a, b}, actingNow, func(*corev1.Node) error { return nil }))
+		require.Equal(t, []string{"a", "b"}, drainer.asked)
+		require.Empty(t, drainer.released)
+		return p, drainer
+	}
+	for name, tc := range map[string]struct {
+		then func(*testing.T, *pass, *steps)
+		want []string
+	}{
+		"one stays after all": {func(t *testing.T, p *pass, _ *steps) {
+			t.Helper()
+			require.NoError(t, p.drain(t.Context(), []*corev1.Node{b}, actingNow, nil))
+		}, []string{"a"}},
+		"both are drained": {func(t *testing.T, p *pass, drainer *steps) {
+			t.Helper()
+			drainer.result = runner.Result{Done: true}
+			require.NoError(t, p.drain(t.Context(), []*corev1.Node{a, b}, actingNow, func(*corev1.Node) error { return nil }))
+			require.True(t, p.wasDrained(a))
+		}, []string{"a", "b"}},
+		"that one was drained could not be said": {func(t *testing.T, p *pass, drainer *steps) {
+			t.Helper()
+			drainer.result = runner.Result{Done: true}
+			require.NoError(t, p.drain(t.Context(), []*corev1.Node{a, b}, actingNow, func(*corev1.Node) error { return errAgain }))
+			require.False(t, p.wasDrained(a))
+			require.Equal(t, conflictRetry, p.again)
+		}, nil},
+		"the time of all is up": {func(t *testing.T, p *pass, _ *steps) {
+			t.Helper()
+			p.now = actingNow.Add(time.Hour)
+			done, err := p.drainAll(t.Context())
+			require.NoError(t, err)
+			require.True(t, done)
+		}, []string{"a", "b"}},
+		"nobody wants it": {func(t *testing.T, p *pass, _ *steps) {
+			t.Helper()
+			p.env.options.Policy.NoDrain = true
+			done, err := p.drainAll(t.Context())
+			require.NoError(t, err)
+			require.True(t, done)
+		}, []string{"a", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, drainer := began(t)
+			tc.then(t, p, drainer)
+			slices.Sort(drainer.released)
+			require.Equal(t, tc.want, drainer.released)
+		})
+	}
+}
+
+func TestDrainsThatHaveBegunGoOnBeforeOthersBegin(t *testing.T) {
+	p, drainer, _ := draining(t, &api{}, 0)
+	p.env.options.Policy.MaxDraining = 2
+	var nodes []*corev1.Node
+	for _, name := range []string{"a", "b", "said", "remembered"} {
+		nodes = append(nodes, testNode(name, "p://"+name, func(n *corev1.Node) { n.Spec.Unschedulable = true }))
+	}
+	nodes[2].Annotations = map[string]string{contract.DrainStartedAnnotation: "2026-01-01T00:00:00Z"}
+	p.mem().drains(drainer, "remembered", actingNow)
+	require.NoError(t, p.drain(t.Context(), nodes, actingNow, nil))
+	require.Equal(t, []string{"said", "remembered"}, drainer.asked)
+}
+
+func TestOnePassDeletesSoManyNodesAndTheNextOneTheRest(t *testing.T) {
+	a := &api{}
+	p, told := acting(t, a)
+	p.env.options.Parallel = 1
+	var nodes []*corev1.Node
+	for i := range maxNodeWrites + 1 {
+		nodes = append(nodes, testNode(fmt.Sprintf("n-%03d", i), ""))
+	}
+	require.NoError(t, p.deleteNodes(t.Context(), nodes))
+	require.Len(t, a.deleted, maxNodeWrites)
+	require.Equal(t, atOnce, p.again)
+	require.NoError(t, p.deleteNodes(t.Context(), nodes))
+	require.Len(t, a.deleted, maxNodeWrites+1)
+	require.Len(t, tellsOf(told), 2)
 }

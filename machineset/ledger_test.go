@@ -157,10 +157,15 @@ func TestASetWhoseNamesRunOutSaysSo(t *testing.T) {
 // reconciler is one without a controller, for a look at what a pass returns.
 func (w *world) reconciler(change func(ctrl.Manager, *machineset.Ports)) *machineset.Reconciler {
 	w.t.Helper()
+	return w.reconcilerWith(machineset.Options{StatusDelay: -1}, change)
+}
+
+func (w *world) reconcilerWith(options machineset.Options, change func(ctrl.Manager, *machineset.Ports)) *machineset.Reconciler {
+	w.t.Helper()
 	mgr := w.manager(userAgent)
 	ports := machineset.PortsFromManager(mgr)
 	change(mgr, &ports)
-	r, err := machineset.New(w.kinds, ports, machineset.Options{StatusDelay: -1})
+	r, err := machineset.New(w.kinds, ports, options)
 	require.NoError(w.t, err)
 	require.NoError(w.t, r.IndexMachines(w.t.Context()))
 	w.start(mgr)

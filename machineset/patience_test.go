@@ -2,6 +2,7 @@ package machineset_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -103,4 +106,25 @@ func TestASetWaitsFromTheEndOfAnAttemptThatTookLong(t *testing.T) {
 	set := w.set("workers", 1)
 	w.create(set)
 	w.attempts(set, isAttempt, 1)
+}
+
+// The event of the ledger's write may come before the wait is over, and no other one comes.
+func TestASetThatWaitsAsksForAPassWhenItsTimeHasCome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	r := w.reconcilerWith(machineset.Options{StatusDelay: -1, Clock: clock}, func(ctrl.Manager, *machineset.Ports) {})
+	w.store.FailNext(func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
+	}, apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", errors.New("not today")))
+	set := w.set("workers", 1)
+	w.create(set)
+	w.fails(r, set, "not today")
+	w.eventually("ask for a pass", func() string {
+		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > time.Second || len(w.machines()) > 0 {
+			return fmt.Sprintf("it asks for %s: %v", result.RequeueAfter, err)
+		}
+		return ""
+	})
 }
