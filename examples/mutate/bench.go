@@ -23,6 +23,7 @@ const (
 	notTried       verdict = "not tried"
 	progressEvery          = 20 * time.Second
 	graceOfTimeout         = 3 * time.Second // a short test on a busy machine
+	maxBatch               = 16
 )
 
 // bench is where the mutants of one package are tried.
@@ -70,19 +71,26 @@ func (b *bench) work(ctx context.Context) (packageReport, error) {
 	return b.report(r, tests), err
 }
 
-// try runs the tests that reach a mutant until one fails.
+// try runs the tests that reach a mutant until one fails: the quickest ones alone, and then more and more of them beside each other.
 func (b *bench) try(ctx context.Context, r runner, tests []test, mutant int) (verdict, error) {
 	if r.leftOut[mutant] {
 		return leftOut, nil
 	}
-	v := notReached
-	for _, t := range tests {
-		if t.outcome != passed || !slices.Contains(t.reaches, mutant) {
-			continue
+	left := slices.DeleteFunc(slices.Clone(tests), func(t test) bool { return t.outcome != passed || !slices.Contains(t.reaches, mutant) })
+	if len(left) == 0 {
+		return notReached, nil
+	}
+	for size := 1; len(left) > 0; size = min(2*size, maxBatch) {
+		batch := left[:min(size, len(left))]
+		left = left[len(batch):]
+		// Tests that do not wait beside each other take as long as all of them.
+		var all, longest time.Duration
+		var names []string
+		for _, t := range batch {
+			all, longest, names = all+t.took, max(longest, t.took), append(names, t.name)
 		}
-		v = survived
-		limit := graceOfTimeout + time.Duration(b.options.timeout*float64(t.took))
-		result, err := r.run(ctx, t.name, mutant, "", limit)
+		limit := graceOfTimeout + all - longest + time.Duration(b.options.timeout*float64(longest))
+		result, err := r.run(ctx, names, mutant, "", limit)
 		switch {
 		case err != nil:
 			return notTried, err
@@ -92,7 +100,7 @@ func (b *bench) try(ctx context.Context, r runner, tests []test, mutant int) (ve
 			return killedByTime, nil
 		}
 	}
-	return v, nil
+	return survived, nil
 }
 
 func (b *bench) note(i int, v verdict) {

@@ -42,25 +42,33 @@ type runner struct {
 	temp string
 }
 
-// run runs one test, with a mutant unless that is negative.
-func (r runner) run(ctx context.Context, name string, mutant int, reached string, limit time.Duration) (outcome, error) {
+// run runs some tests, with a mutant unless that is negative, and ends with the first that fails.
+func (r runner) run(ctx context.Context, tests []string, mutant int, reached string, limit time.Duration) (outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	binary, err := filepath.Abs(r.binary())
 	if err != nil {
 		return "", err
 	}
-	// The tests of a table wait beside each other. The binary ends by itself, should this program be killed.
-	cmd := exec.CommandContext(limited, binary, "-test.run=^"+regexp.QuoteMeta(name)+"$", "-test.parallel=8", //nolint:gosec // built above
+	quoted := make([]string, 0, len(tests))
+	for _, name := range tests {
+		quoted = append(quoted, regexp.QuoteMeta(name))
+	}
+	// Tests wait beside each other. The binary ends by itself, should this program be killed.
+	cmd := exec.CommandContext(limited, binary, "-test.run=^("+strings.Join(quoted, "|")+")$", "-test.parallel=8", "-test.failfast", //nolint:gosec // built above
 		fmt.Sprintf("-test.timeout=%s", limit+time.Minute))
 	cmd.Dir = r.pkg.Dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+r.temp, envReached+"="+reached, envMutant+"="+strconv.Itoa(mutant))
 	cmd.WaitDelay = time.Second
+	failure := &failureWatch{stop: cancel}
+	cmd.Stdout = failure
 	err = cmd.Run()
 	_, exited := errors.AsType[*exec.ExitError](err)
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
+	case failure.seen:
+		return failed, nil
 	case err != nil && limited.Err() != nil:
 		return timedOut, nil
 	case exited:
@@ -69,6 +77,23 @@ func (r runner) run(ctx context.Context, name string, mutant int, reached string
 		return "", err
 	}
 	return passed, nil
+}
+
+// failureWatch stops a test binary when its first test has failed: others may wait for minutes for what does not come.
+type failureWatch struct {
+	stop func()
+	last []byte
+	seen bool
+}
+
+func (w *failureWatch) Write(p []byte) (int, error) {
+	w.last = append(w.last, p...)
+	if bytes.Contains(w.last, []byte("--- FAIL: ")) {
+		w.seen = true
+		w.stop()
+	}
+	w.last = w.last[max(0, len(w.last)-len("--- FAIL: ")):]
+	return len(p), nil
 }
 
 // normally bounds a test that is given no mutant.
@@ -101,7 +126,7 @@ func (r runner) alone(ctx context.Context, i int, t test) (test, error) {
 	reached := filepath.Join(r.folder, fmt.Sprintf("reached-%d", i))
 	begun := time.Now()
 	var err error
-	if t.outcome, err = r.run(ctx, t.name, -1, reached, normally); err != nil {
+	if t.outcome, err = r.run(ctx, []string{t.name}, -1, reached, normally); err != nil {
 		return t, err
 	}
 	t.took = time.Since(begun)
