@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,8 +29,8 @@ import (
 type api struct {
 	client.Client
 
-	deleted []string
-	refuses error
+	deleted, patched []string
+	refuses          error
 	// there is what a read finds: an object with these, or the error.
 	there   metav1.ObjectMeta
 	unread  error
@@ -51,9 +52,16 @@ func (a *api) Delete(_ context.Context, obj client.Object, opts ...client.Delete
 }
 
 func (a *api) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	obj.SetUID(a.there.UID)
-	obj.SetResourceVersion(a.there.ResourceVersion)
+	if into, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		into.ObjectMeta = a.there
+	}
 	return a.unread
+}
+
+func (a *api) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	body, err := patch.Data(obj)
+	a.patched = append(a.patched, string(body))
+	return errors.Join(err, a.refuses)
 }
 
 func (a *api) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
@@ -281,4 +289,68 @@ func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 			require.Equal(t, len(tc.want) > 0, p.again == claimedRetry)
 		})
 	}
+}
+
+func TestAMachineOfAnotherIsNotTakenForOneThatWasMade(t *testing.T) {
+	ours := []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool", UID: "pool-uid", Controller: new(true)}}
+	theirs := []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool", UID: "other", Controller: new(true)}}
+	labels := map[string]string{contract.PoolNameLabel: "pool"}
+	for name, tc := range map[string]struct {
+		api     api
+		there   bool
+		fails   bool
+		patched int
+	}{
+		"gone meanwhile":      {api: api{unread: notFound(false)}},
+		"unknown":             {api: api{unread: errors.New("no")}, fails: true},
+		"nobody's":            {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels}}, fails: true},
+		"of an earlier pool":  {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: theirs}}, fails: true},
+		"its own":             {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: ours}}, there: true},
+		"its own, not listed": {api: api{there: metav1.ObjectMeta{UID: "m", OwnerReferences: ours}}, there: true, patched: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := acting(t, &tc.api)
+			there, err := p.alreadyThere(t.Context(), "m")
+			require.Equal(t, tc.fails, err != nil, err)
+			require.Equal(t, tc.there, there)
+			require.Len(t, tc.api.patched, tc.patched)
+			for _, body := range tc.api.patched {
+				require.JSONEq(t, `{"metadata":{"uid":"m","labels":{"`+contract.PoolNameLabel+`":"pool"}}}`, body)
+			}
+		})
+	}
+}
+
+func TestAMachineIsUnhealthyWhenItsOwnerIsToReplaceIt(t *testing.T) {
+	check, owner := condition(ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R", ""), condition(ConditionOwnerRemediated, metav1.ConditionFalse, "R", "")
+	for name, tc := range map[string]struct {
+		conditions []metav1.Condition
+		want       bool
+	}{
+		"nothing is said":        {},
+		"the check alone fails":  {conditions: []metav1.Condition{check}},
+		"it passes again":        {conditions: []metav1.Condition{condition(ConditionHealthCheckSucceeded, metav1.ConditionTrue, "R", ""), owner}},
+		"the owner alone is due": {conditions: []metav1.Condition{owner}},
+		"both":                   {conditions: []metav1.Condition{check, owner}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tc.want, isUnhealthy(&contract.MachineState{Conditions: tc.conditions}))
+		})
+	}
+}
+
+func TestAMachineHasTheVersionOfItsInstancesKubelet(t *testing.T) {
+	p, _ := acting(t, &api{})
+	infra := func(id string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": id}}}
+	}
+	p.infrastructure.Contract = contract.V1Beta2
+	p.machines.infra = map[string]*unstructured.Unstructured{"a": infra("p://a"), "joining": infra("p://j"), "new": infra(""), "broken": {Object: map[string]any{"spec": "x"}}}
+	p.match.Nodes = []*corev1.Node{testNode("n", "p://a", func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.35.1" })}
+	if diff := cmp.Diff(map[string]string{"a": "v1.35.1", "joining": ""}, p.kubelets([]string{"a", "joining", "new", "broken"})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	require.Empty(t, p.kubelets(nil))
+	p.infrastructure.Contract = ""
+	require.Empty(t, p.kubelets([]string{"a"}), "no contract, no place of the provider ID")
 }

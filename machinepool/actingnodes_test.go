@@ -303,3 +303,51 @@ func TestOnePassDeletesSoManyNodesAndTheNextOneTheRest(t *testing.T) {
 	require.Len(t, a.deleted, maxNodeWrites+1)
 	require.Len(t, tellsOf(told), 2)
 }
+
+func TestNoNodeIsTakenBackWhileWhoLeavesIsUnknown(t *testing.T) {
+	marked := testNode("a", "p://a", func(n *corev1.Node) {
+		n.Spec.Unschedulable, n.Annotations = true, map[string]string{CordonedAnnotation: "2026-01-01T00:00:00Z"}
+	})
+	asRead := metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "7"}
+	for name, tc := range map[string]struct {
+		read bool
+		e    external.Object
+		api  api
+		want int
+	}{
+		"it was read, and is current": {read: true, e: refTo(external.Present), api: api{there: asRead}, want: 1},
+		"it was read, and is old":     {read: true, e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "8"}}},
+		"it was not understood":       {e: refTo(external.Present), api: api{there: asRead}},
+		"none is named":               {e: refTo(external.NotReferenced), want: 1},
+		"unread":                      {e: refTo(external.Unread)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := acting(t, &tc.api)
+			p.infraRead, p.infrastructure = tc.read, tc.e
+			p.mem().drained[marked.UID], p.mem().confirmed[marked.UID] = struct{}{}, struct{}{}
+			require.NoError(t, p.takeBack(t.Context(), []*corev1.Node{marked}))
+			require.Len(t, tc.api.patched, tc.want)
+			require.Len(t, p.mem().drained, 1-tc.want)
+			require.Len(t, p.mem().confirmed, 1-tc.want)
+		})
+	}
+}
+
+func TestNodesAreDrainedWhereSomebodyCanAndNobodyObjects(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*pass)
+		want   bool
+	}{
+		"a drainer":          {func(*pass) {}, true},
+		"no drainer":         {func(p *pass) { p.workload.Drainer = nil }, false},
+		"the policy says no": {func(p *pass) { p.env.options.Policy.NoDrain = true }, false},
+		"the pool says no":   {func(p *pass) { p.state.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := acting(t, &api{})
+			p.workload.Drainer = &steps{}
+			tc.change(p)
+			require.Equal(t, tc.want, p.canDrain())
+		})
+	}
+}

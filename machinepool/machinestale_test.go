@@ -106,6 +106,31 @@ func TestAnInfraMachineThatLostItsLabelsIsNotLookedForAgainAndAgain(t *testing.T
 }
 
 // The first list of a process may be older than what the one before it has seen, and a Machine without its labels is in no list.
+func TestAMachineOfAnotherWithTheLabelOfThePoolIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(1)
+	w.hasMachines(1)
+	owner := fake.BootstrapConfig(contract.V1Beta2, "other") // whatever its kind
+	w.create(owner)
+	theirs, nobodys := fake.Machine("theirs"), fake.Machine("nobodys")
+	theirs.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true),
+	}})
+	for _, m := range []*unstructured.Unstructured{theirs, nobodys} {
+		m.SetLabels(map[string]string{contract.PoolNameLabel: "pool", contract.ClusterNameLabel: "demo"})
+		w.create(m)
+	}
+	w.change(pool, fake.WithAnnotations(map[string]string{"look": "again"}))
+	w.isSeen(pool)
+	w.isQuiet()
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.goes(pool)
+	for _, m := range []*unstructured.Unstructured{theirs, nobodys} {
+		require.NotNil(t, w.get(m), m.GetName())
+	}
+}
+
 func TestAMachineThatNoCacheShowsGoesBeforeTheInstances(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
