@@ -89,7 +89,7 @@ func acting(t *testing.T, a *api) (*pass, *events.FakeRecorder) {
 	return p, told
 }
 
-// told returns what was recorded.
+// tellsOf returns what was recorded.
 func tellsOf(r *events.FakeRecorder) (all []string) {
 	for {
 		select {

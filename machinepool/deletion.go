@@ -261,12 +261,12 @@ func (p *pass) deleteAllNodes(ctx context.Context) (bool, error) {
 	}
 	p.waits(ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+named(names), ": "))
 	p.unhidden = p.unhidden || len(p.match.Nodes)+len(p.match.Retired) > len(nodes)
-	err := p.deleteNodes(ctx, nodes)
+	refused, err := p.deleteNodes(ctx, nodes)
 	if err != nil {
 		p.waits(ReasonDeletingNode, err.Error())
 		p.requeue(conflictRetry)
 	}
-	over := reached(started, limit, p.now) && (err != nil || !slices.ContainsFunc(nodes, p.isUnasked))
+	over := reached(started, limit, p.now) && (refused || !slices.ContainsFunc(nodes, p.isUnasked))
 	return p.givesNodesUp(over, limit), nil
 }
 

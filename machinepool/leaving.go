@@ -113,7 +113,8 @@ func (p *pass) removeNodes(ctx context.Context) error {
 		}
 		return p.sayDrained(ctx, node)
 	}))
-	return errors.Join(err, p.release(ctx, plan.Release), p.deleteNodes(ctx, plan.Delete), p.takeBack(ctx, plan.Stay))
+	_, deleted := p.deleteNodes(ctx, plan.Delete)
+	return errors.Join(err, p.release(ctx, plan.Release), deleted, p.takeBack(ctx, plan.Stay))
 }
 
 // release has Nodes that are not to be drained say that they were: a provider that has named their instances waits for that.
@@ -180,8 +181,8 @@ func (p *pass) isLeaving() func(*corev1.Node) bool {
 	}
 }
 
-// deleteNodes deletes Nodes that no deletion was asked for yet.
-func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
+// deleteNodes deletes Nodes that no deletion was asked for yet, and reports whether any of these was refused: a conflict is no error.
+func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused bool, err error) {
 	asked := p.mem().asked
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool {
 		_, already := asked[node.UID]
@@ -192,7 +193,7 @@ func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 		nodes = nodes[:maxNodeWrites]
 		p.requeue(atOnce)
 	}
-	err := p.eachNode(nodes, func(node *corev1.Node) error { return p.deleteNode(ctx, node) })
+	err = p.eachNode(nodes, func(node *corev1.Node) error { return p.deleteNode(ctx, node) })
 	var names []string
 	for _, node := range nodes {
 		if _, failed := p.mem().refused[node.UID]; !failed {
@@ -203,7 +204,7 @@ func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 	if len(names) > 0 {
 		p.tell(corev1.EventTypeNormal, EventNodeDeleted, "%s", named(names))
 	}
-	return err
+	return len(names) < len(nodes), err
 }
 
 // drain moves drains on. All Nodes are cordoned first, so that no pod goes from one that leaves to another one that does; then a few
