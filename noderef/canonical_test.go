@@ -156,3 +156,21 @@ func FuzzCanonicalKeysAreInjective(f *testing.F) {
 		}
 	})
 }
+
+func TestIDsThatNameNoInstanceOrAreMisspeltAreNeverTheSame(t *testing.T) {
+	rules := Rules{Canonical: everyCloud()}
+	none := []string{"", "aws://", "aws:///", "vsphere://", "openstack:///"}
+	for _, a := range none {
+		for _, b := range append(none, "vsphere://"+uuid) {
+			require.False(t, rules.Same(a, b), "%q and %q", a, b)
+		}
+	}
+	require.False(t, rules.Same("openstack://one/server", "openstack://two/server"), "only UUIDs are known to be unique")
+	for _, odd := range "/:@G[`g" { // beside the digits and letters of a UUID
+		for _, at := range []int{0, 8, 13, 18, 23, 35} {
+			misspelt := uuid[:at] + string(odd) + uuid[at+1:]
+			require.False(t, rules.Same("vsphere://"+misspelt, "vsphere://"+strings.ToUpper(misspelt)), misspelt)
+			require.False(t, rules.Same("openstack://one/"+misspelt, "openstack://two/"+misspelt), misspelt)
+		}
+	}
+}

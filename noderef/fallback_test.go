@@ -219,3 +219,53 @@ func TestEveryRefusalHasWords(t *testing.T) {
 		require.NotEqual(t, Refusal(99).String(), r.String())
 	}
 }
+
+// byNameOnly is a Lookup that does not know addresses.
+type byNameOnly struct{ Lookup }
+
+func TestALookupWithoutAddressesFindsNothingByThem(t *testing.T) {
+	x := NewIndex(Rules{ByAddress: true})
+	x.Add(joined("elsewhere", 10, "", "10.0.0.1"))
+	require.Equal(t, ByAddress, Rules{ByAddress: true}.Resolve(instance("m", "10.0.0.1"), x, nil).By)
+	require.Equal(t, NoProviderID, Rules{ByAddress: true}.Resolve(instance("m", "10.0.0.1"), byNameOnly{x}, nil).Outcome)
+}
+
+func TestOnlyInternalAddressesAreShared(t *testing.T) {
+	x := NewIndex(Rules{ByAddress: true})
+	outside := joined("outside", 10, "")
+	outside.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeExternalIP, Address: "1.2.3.4"}, {Type: corev1.NodeInternalIP}}
+	first, second := joined("a", 10, "", "10.0.0.1"), joined("b", 10, "", "10.0.0.2")
+	for _, n := range []*corev1.Node{outside, first, second} {
+		x.Add(n)
+	}
+	require.Empty(t, x.ByAddress("1.2.3.4"))
+	require.Empty(t, x.ByAddress(""))
+	id := instance("m", "10.0.0.2", "10.0.0.1", "")
+	require.Equal(t, []*corev1.Node{first, second}, sharingAddress(id, x), "sorted by name, whatever the order of the addresses")
+	id.Addresses = []corev1.NodeAddress{{Type: corev1.NodeExternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeInternalIP}}
+	require.Empty(t, sharingAddress(id, x))
+}
+
+func TestWhichNodesLookLikeTheMachines(t *testing.T) {
+	both := Rules{ByName: true, ByAddress: true}
+	external := instance("other")
+	external.Addresses = []corev1.NodeAddress{{Type: corev1.NodeExternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeInternalIP}}
+	nameless := instance("", "10.0.0.9")
+	n := joined("m", 10, "", "10.0.0.1", "")
+	for name, tc := range map[string]struct {
+		rules Rules
+		id    Identity
+		node  *corev1.Node
+		want  bool
+	}{
+		"by its name":                      {both, instance("m"), n, true},
+		"by an address":                    {both, instance("other", "10.0.0.9", "10.0.0.1"), n, true},
+		"by neither":                       {both, instance("other", "10.0.0.9"), n, false},
+		"an external address is not its":   {both, external, n, false},
+		"names do not count":               {Rules{ByAddress: true}, instance("m", "10.0.0.9"), n, false},
+		"addresses do not count":           {Rules{ByName: true}, instance("other", "10.0.0.1"), n, false},
+		"a Machine without a name has one": {both, nameless, &corev1.Node{}, false},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, tc.rules.looksLike(tc.id, tc.node)) })
+	}
+}

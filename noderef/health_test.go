@@ -93,3 +93,12 @@ func TestReady(t *testing.T) {
 		t.Error("Unknown, no Node and no condition are not ready")
 	}
 }
+
+func TestATaintIsFoundAmongOthers(t *testing.T) {
+	taint := func(key string) corev1.Taint { return corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule} }
+	a, b, c := taint("a"), taint("b"), taint("c")
+	require.True(t, hasAny([]corev1.Taint{a, b}, []corev1.Taint{b}))
+	require.True(t, hasAny([]corev1.Taint{b}, []corev1.Taint{a, b}))
+	require.False(t, hasAny([]corev1.Taint{a, b}, []corev1.Taint{c}))
+	require.False(t, hasAny([]corev1.Taint{a}, nil))
+}

@@ -193,3 +193,28 @@ func BenchmarkResolve(b *testing.B) {
 		}
 	}
 }
+
+func TestARecordedNodeThatStillExistsIsNamedWhenAnotherHasTheProviderID(t *testing.T) {
+	old, now := newNode("old", "uid-old", "test://0"), newNode("now", "uid-now", "test://1")
+	x := NewIndex(Rules{})
+	x.Add(old)
+	x.Add(now)
+	for name, tc := range map[string]struct {
+		current Ref
+		want    *corev1.Node
+	}{
+		"recorded with its UID":       {Ref{Name: "old", UID: "uid-old"}, old},
+		"recorded by its name":        {Ref{Name: "old"}, old},
+		"replaced under its name":     {Ref{Name: "old", UID: "uid-older"}, nil},
+		"gone":                        {Ref{Name: "older", UID: "uid-older"}, nil},
+		"recorded, and the very Node": {Ref{Name: "now", UID: "uid-now"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Resolve(Identity{Machine: key("m"), ProviderID: "test://1", Current: tc.current}, x)
+			require.Equal(t, now, got.Node)
+			require.Equal(t, tc.want, got.Other)
+		})
+	}
+	require.True(t, Ref{}.IsZero())
+	require.False(t, Ref{UID: "u"}.IsZero())
+}
