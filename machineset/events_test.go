@@ -61,10 +61,18 @@ func TestEventsSayWhichMachinesASetAdoptsAndReleases(t *testing.T) {
 	orphan.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
 	orphan.Object["spec"] = map[string]any{"clusterName": "demo"}
 	w.create(orphan)
+	w.store.ResetRequests()
 	w.run(machineset.Options{})
 	set := w.set("workers", 1)
 	w.create(set)
 	w.told("SuccessfulAdopt", "Normal", `Adopted Machine "orphan"`)
+	w.eventually("count it", func() string {
+		if n, _, _ := unstructured.NestedInt64(w.get(set).Object, "status", "replicas"); n != 1 {
+			return w.describe(set)
+		}
+		return ""
+	})
+	require.Zero(t, w.store.CountRequests(fake.Match("create", w.kinds.Machine.GVK.GroupKind(), "")), "there is one already")
 	w.change(orphan, func(u *unstructured.Unstructured) {
 		u.SetLabels(map[string]string{"pool": "quarantine", contract.ClusterNameLabel: "demo"})
 	})

@@ -1,0 +1,115 @@
+package machineset
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func ownerRef(apiVersion, kind, name string, uid types.UID, controls bool) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: &controls}
+}
+
+func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
+	const v1beta2 = "cluster.x-k8s.io/v1beta2"
+	controlledBy := func(apiVersion, kind, name string, uid types.UID) func(*claimFacts) {
+		return func(f *claimFacts) {
+			f.Machine.OwnerReferences = []metav1.OwnerReference{ownerRef("v1", "Other", "owner", "no-controller", false), ownerRef(apiVersion, kind, name, uid, true)}
+		}
+	}
+	ours := controlledBy(v1beta2, "MachineSet", "workers", "set-uid")
+	both := func(changes ...func(*claimFacts)) func(*claimFacts) {
+		return func(f *claimFacts) {
+			for _, change := range changes {
+				change(f)
+			}
+		}
+	}
+	relabelled := func(f *claimFacts) { f.Machine.Labels["pool"] = "quarantine" }
+	gave := func(record string) func(*claimFacts) {
+		return func(f *claimFacts) { f.Machine.Annotations = map[string]string{GivenAnnotation: record} }
+	}
+	gaveOurs := gave(`{"labels":{"pool":"workers","cluster.x-k8s.io/cluster-name":"demo"}}`)
+	machineGoes, setGoes := func(f *claimFacts) { f.Machine.Deleting = noon() }, func(f *claimFacts) { f.Set.Deleting = noon() }
+	for name, tc := range map[string]struct {
+		change func(*claimFacts)
+		want   claim
+	}{
+		"its labels, and nobody's": {func(*claimFacts) {}, claimAdopt},
+		"its labels, and an owner that does not control": {func(f *claimFacts) {
+			f.Machine.OwnerReferences = []metav1.OwnerReference{ownerRef(v1beta2, "MachineSet", "workers", "dead", false)}
+		}, claimAdopt},
+		"its labels, of another cluster":              {func(f *claimFacts) { f.Machine.ClusterName = "other" }, claimNone},
+		"other labels":                                {relabelled, claimNone},
+		"its labels, and it goes":                     {machineGoes, claimNone},
+		"its labels, and the set goes":                {setGoes, claimNone},
+		"its own":                                     {ours, claimOwn},
+		"its own, and it goes":                        {both(ours, machineGoes), claimOwn},
+		"its own, relabelled by somebody":             {both(ours, gaveOurs, relabelled), claimRelease},
+		"its own, relabelled, and it goes":            {both(ours, gaveOurs, relabelled, machineGoes), claimOwn},
+		"its own, relabelled, and the set goes":       {both(ours, gaveOurs, relabelled, setGoes), claimOwn},
+		"its own, and the selector is another":        {both(ours, gave(`{"labels":{"pool":"before"}}`), relabelled), claimOwn},
+		"its own, and nobody knows what it was given": {both(ours, relabelled), claimOwn},
+		"its own, with a record that is none":         {both(ours, gave("?"), relabelled), claimOwn},
+		"a set of its name that is gone":              {controlledBy(v1beta2, "MachineSet", "workers", "dead"), claimRestore},
+		"a set of its name in another version":        {controlledBy("cluster.x-k8s.io/v1beta1", "MachineSet", "workers", "dead"), claimRestore},
+		"a set of another name":                       {controlledBy(v1beta2, "MachineSet", "others", "other"), claimNone},
+		"another kind of its name":                    {controlledBy(v1beta2, "MachinePool", "workers", "other"), claimNone},
+		"the kind of another group":                   {controlledBy("example.com/v1", "MachineSet", "workers", "other"), claimNone},
+		"a set of its name, other labels":             {both(controlledBy(v1beta2, "MachineSet", "workers", "dead"), relabelled), claimNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, machine := &contract.MachineSetState{}, &contract.MachineState{}
+			set.Key, set.UID, set.ClusterName = types.NamespacedName{Namespace: "default", Name: "workers"}, "set-uid", "demo"
+			set.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "workers"}}
+			machine.Labels, machine.ClusterName = map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"}, "demo"
+			selector, err := selectorOf(set)
+			require.NoError(t, err)
+			f := claimFacts{Set: set, Selector: selector, Machine: machine, GVK: schema.FromAPIVersionAndKind(v1beta2, "MachineSet")}
+			tc.change(&f)
+			if got := decideClaim(f); got != tc.want {
+				t.Errorf("want %s, got %s", tc.want, got)
+			}
+		})
+	}
+	require.Equal(t, "claim(9)", claim(9).String())
+}
+
+func TestOwnersOfAMachineThatIsTakenOrLetGo(t *testing.T) {
+	set := ownerRef("cluster.x-k8s.io/v1beta2", "MachineSet", "workers", "set-uid", true)
+	dead, other := ownerRef("cluster.x-k8s.io/v1beta2", "MachineSet", "workers", "dead", true), ownerRef("v1", "Other", "owner", "other", false)
+	unsaid := other
+	unsaid.Controller, unsaid.UID = nil, "unsaid"
+	if diff := cmp.Diff([]metav1.OwnerReference{set, other, unsaid}, owned([]metav1.OwnerReference{dead, other, unsaid}, set)); diff != "" {
+		t.Errorf("taken (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]metav1.OwnerReference{other, unsaid}, released([]metav1.OwnerReference{other, set, unsaid}, set)); diff != "" {
+		t.Errorf("let go (-want +got):\n%s", diff)
+	}
+}
+
+func TestASetWithoutASelectorMeansMachinesThatCarryItsName(t *testing.T) {
+	set := &contract.MachineSetState{Metadata: contract.Metadata{Key: types.NamespacedName{Name: "workers"}}}
+	for name, tc := range map[string]struct {
+		selector *metav1.LabelSelector
+		want     string
+	}{
+		"none":        {nil, contract.SetNameLabel + "=workers"},
+		"empty":       {&metav1.LabelSelector{}, contract.SetNameLabel + "=workers"},
+		"labels":      {&metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, "a=b"},
+		"expressions": {&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpExists}}}, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set.Selector = tc.selector
+			got, err := selectorOf(set)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got.String())
+		})
+	}
+}
