@@ -280,19 +280,6 @@ func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
 	}
 }
 
-func TestDrainsThatHaveBegunGoOnBeforeOthersBegin(t *testing.T) {
-	p, drainer, _ := draining(t, &api{}, 0)
-	p.env.options.Policy.MaxDraining = 2
-	var nodes []*corev1.Node
-	for _, name := range []string{"a", "b", "said", "remembered"} {
-		nodes = append(nodes, testNode(name, "p://"+name, func(n *corev1.Node) { n.Spec.Unschedulable = true }))
-	}
-	nodes[2].Annotations = map[string]string{contract.DrainStartedAnnotation: "2026-01-01T00:00:00Z"}
-	p.mem().drains(drainer, "remembered", actingNow)
-	require.NoError(t, p.drain(t.Context(), nodes, actingNow, nil))
-	require.Equal(t, []string{"said", "remembered"}, drainer.asked)
-}
-
 func TestOnePassDeletesSoManyNodesAndTheNextOneTheRest(t *testing.T) {
 	a := &api{}
 	p, told := acting(t, a)
