@@ -82,6 +82,12 @@ func TestTwoNodesOfOneMachineStopItsDrainUntilOneIsGone(t *testing.T) {
 	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonAmbiguousNode)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonDrainingNode)
+	w.eventually("record when the drain began: its limit counts from there", func() string {
+		if startOf(w.get(m), "nodeDrainStartTime") == "" {
+			return "it does not"
+		}
+		return ""
+	})
 	for _, name := range []string{"m1", "double"} {
 		if node := w.node(name); node == nil || node.Spec.Unschedulable {
 			t.Errorf("Node %s was touched while it was not clear whose it is", name)

@@ -120,3 +120,32 @@ func TestAMachineLetsNoNodeGoThatTookTheNameOfItsOwn(t *testing.T) {
 		require.Empty(t, released, "another Machine may drain it")
 	}
 }
+
+func TestAHookThatComesInTheMiddleOfADrainLetsGoOfItsNode(t *testing.T) {
+	for name, step := range map[string]StepFunc{contract.PreDrainHook: preDrainHooksStep, contract.PreTerminateHook: preTerminateHooksStep} {
+		var released []string
+		s := draining(t, &released)
+		_, err := step(t.Context(), s)
+		require.NoError(t, err)
+		require.Empty(t, released, "there is none")
+		s.State.Annotations = map[string]string{name + "/late": ""}
+		result, err := step(t.Context(), s)
+		require.NoError(t, err)
+		require.True(t, result.Stop)
+		require.Equal(t, []string{"n"}, released, "nobody may go on evicting pods while a hook holds the drain up")
+	}
+}
+
+func TestTheEndOfADeletionLetsGoOfTheNodeAndSaysWhatWasDone(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	s.env.memory.doneWith(&s.State, "drained", "detached")
+	s.State.Finalizers = []string{"example.com/others", s.env.options.Finalizer}
+	_, err := removeFinalizerStep(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, []string{"n"}, released)
+	require.Equal(t, contract.SetTo[types.UID]("drained"), s.update.DrainedNode)
+	require.Equal(t, contract.SetTo[types.UID]("detached"), s.update.VolumesDetachedNode)
+	require.Equal(t, contract.SetTo([]string{"example.com/others"}), s.update.Finalizers)
+	require.True(t, s.urgent, "others hold it, and no later pass says that we are done")
+}

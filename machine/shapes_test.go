@@ -117,6 +117,7 @@ func (s shape) livesAndDies(t *testing.T) {
 	w.says(s.kind, m, machine.ConditionReady, machine.ReasonReady)
 	t.Logf("writes to get there: %v", w.writes())
 	w.noneRejected()
+	w.recorded(machine.EventNodeMatched, 1)
 	w.isQuiet()
 	node := w.node("m1")
 	if diff := cmp.Diff(s.expected(node), places(w.get(m), s.running)); diff != "" {
