@@ -346,3 +346,27 @@ func TestNodesAreDrainedWhereSomebodyCanAndNobodyObjects(t *testing.T) {
 		})
 	}
 }
+
+// letGo is a Volumes that notes which Nodes are let go.
+type letGo struct {
+	Volumes
+
+	released []string
+}
+
+func (l *letGo) Release(node string) { l.released = append(l.released, node) }
+
+func TestVolumesThatAreNotWaitedForAnyMoreAreLetGo(t *testing.T) {
+	p, _ := acting(t, &api{})
+	volumes := &letGo{}
+	for _, name := range []string{"a", "b"} {
+		require.Equal(t, actingNow, p.mem().detaches(volumes, name, actingNow))
+	}
+	p.mem().release(map[string]struct{}{"b": {}})
+	require.Equal(t, []string{"a"}, volumes.released)
+	p.env.memory.forget(testPool)
+	require.Equal(t, []string{"a", "b"}, volumes.released)
+	require.Equal(t, actingNow.Add(time.Hour), p.mem().detaches(volumes, "a", actingNow.Add(time.Hour)), "it begins anew")
+	p.env.memory.of(testPool, "another of its name")
+	require.Equal(t, []string{"a", "b", "a"}, volumes.released)
+}
