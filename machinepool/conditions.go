@@ -85,6 +85,8 @@ const (
 	// ReasonInstancesHeld: the provider lists instances none of which has a recorded Node, while those Nodes are Ready. Nothing is done
 	// for that list until a person confirms it (ConfirmedInstancesAnnotation), or the Nodes have not been Ready for five minutes.
 	ReasonInstancesHeld = "InstancesHeld"
+	// ReasonMachineNameTaken: the InfraMachine of an instance gets no Machine, because somebody else's has its name.
+	ReasonMachineNameTaken = "MachineNameTaken"
 	// ReasonClusterDoesNotExist: the Cluster that the pool names does not exist, so the API server itself said.
 	ReasonClusterDoesNotExist = "ClusterDoesNotExist"
 )
@@ -93,8 +95,8 @@ const (
 func troubles() []string {
 	return []string{
 		external.ReasonCRDNotFound, external.ReasonContractLabelMissing, external.ReasonContractViolation, external.ReasonVersionNotServed,
-		ReasonOwnedByAnother, ReasonDataSecretNameMissing, ReasonAmbiguousNode, ReasonNodeClaimed, ReasonClusterDoesNotExist,
-		ReasonInstancesHeld,
+		ReasonOwnedByAnother, ReasonDataSecretNameMissing, ReasonAmbiguousNode, ReasonNodeClaimed, ReasonMachineNameTaken,
+		ReasonClusterDoesNotExist, ReasonInstancesHeld,
 	}
 }
 

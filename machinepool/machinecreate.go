@@ -59,7 +59,7 @@ func (p *pass) createMachines(ctx context.Context, missing []string) error {
 	p.requeue(again)
 	labels, annotations := p.machineMetadata()
 	kubelets := p.kubelets(names)
-	made, there := make([]bool, len(names)), make([]bool, len(names))
+	made, there, foreign := make([]bool, len(names)), make([]bool, len(names)), make([]bool, len(names))
 	err := p.each(len(names), func(i int) error {
 		machine, err := p.env.kinds.NewMachine(Seed{
 			Key:    types.NamespacedName{Namespace: p.state.Key.Namespace, Name: names[i]},
@@ -75,7 +75,7 @@ func (p *pass) createMachines(ctx context.Context, missing []string) error {
 		err = p.env.ports.Client.Create(ctx, obj)
 		if apierrors.IsAlreadyExists(err) {
 			there[i], err = p.alreadyThere(ctx, names[i])
-			there[i] = there[i] && err == nil
+			there[i], foreign[i] = there[i] && err == nil, errors.Is(err, errForeignMachine)
 			return err
 		}
 		made[i] = err == nil
@@ -91,6 +91,9 @@ func (p *pass) createMachines(ctx context.Context, missing []string) error {
 		}
 		if made[i] {
 			told = append(told, name)
+		}
+		if foreign[i] {
+			p.machines.foreign = append(p.machines.foreign, name)
 		}
 	}
 	if len(told) > 0 {

@@ -25,8 +25,10 @@ type machines struct {
 	objects map[types.UID]client.Object
 	// infra are the InfraMachines by name; known says that they were read.
 	infra map[string]*unstructured.Unstructured
-	gvk   schema.GroupVersionKind
-	known bool
+	// foreign are the InfraMachines whose name somebody else's Machine has, sorted.
+	foreign []string
+	gvk     schema.GroupVersionKind
+	known   bool
 }
 
 // unhealthy are the names of the Machines that a health check has handed over to be replaced.
@@ -229,6 +231,9 @@ func (p *pass) machineMetadata() (labels, annotations map[string]string) {
 	return labels, p.state.Template.Annotations
 }
 
+// errForeignMachine says that a Machine of the name of an InfraMachine is somebody else's.
+var errForeignMachine = errors.New("it exists and is not one")
+
 // alreadyThere tells a Machine that the cache has yet to show from one of the same name that is somebody else's. One that somebody has
 // taken the labels from, by which it is found, gets them again.
 func (p *pass) alreadyThere(ctx context.Context, name string) (there bool, err error) {
@@ -242,8 +247,8 @@ func (p *pass) alreadyThere(ctx context.Context, name string) (there bool, err e
 		return false, err
 	}
 	if owner := metav1.GetControllerOfNoCopy(have); owner == nil || owner.UID != p.state.UID {
-		return false, fmt.Errorf("create Machine %s/%s: it exists and is not one of MachinePool %s: delete it, or have the provider name its InfraMachine otherwise",
-			p.state.Key.Namespace, name, p.state.Key.Name)
+		return false, fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: delete it, or have the provider name its InfraMachine otherwise",
+			p.state.Key.Namespace, name, errForeignMachine, p.state.Key.Name)
 	}
 	if labels, annotations := p.machineMetadata(); lacks(have.Labels, labels) {
 		return true, p.giveMetadata(ctx, client.ObjectKeyFromObject(have), have.UID, labels, annotations)

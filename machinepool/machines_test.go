@@ -2,6 +2,7 @@ package machinepool_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -339,4 +340,32 @@ func TestAMachineThatTheCacheHasYetToShowIsNotMadeAgain(t *testing.T) {
 		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == "Machine" && r.Code == http.StatusConflict
 	})
 	require.Zero(t, refused, "creations of what is there")
+}
+
+func TestAMachineOfSomebodyElsesUnderTheNameOfAnInfraMachineIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	foreign := fake.Machine("pool-2")
+	w.create(foreign)
+	pool := w.poolWith(3)
+	w.eventually("the other Machines", func() string {
+		if n := len(w.machines()); n != 3 {
+			return fmt.Sprint(n, " are there")
+		}
+		return ""
+	})
+	for _, m := range w.machines() {
+		if m.GetName() != foreign.GetName() {
+			w.lead(&m, is("Ready", "True"), is("Available", "True"))
+		}
+	}
+	message := w.conditionIs(pool, machinepool.ConditionMachinesReady, machinepool.ReasonMachineNameTaken)
+	require.Contains(t, message, "pool-2")
+	require.NoError(t, w.client.Delete(t.Context(), foreign))
+	w.eventually("a Machine of its own", func() string {
+		if m := w.get(foreign); m == nil || metav1.GetControllerOf(m) == nil {
+			return "there is none"
+		}
+		return ""
+	})
 }

@@ -29,8 +29,8 @@ type statusFacts struct {
 	Unread external.Problem
 
 	Deleting, Failed, BootstrapReady, InfrastructureReady, HasNodes, ManagedElsewhere bool
-	// Unhealthy are the Machines that are to be replaced.
-	Unhealthy []string
+	// Unhealthy are the Machines that are to be replaced, and Foreign the InfraMachines whose name somebody else's Machine has.
+	Unhealthy, Foreign []string
 }
 
 // desired is what scaling conditions measure by: nothing shall be left of a pool that is being deleted.
@@ -111,6 +111,11 @@ func (f *statusFacts) machinesReady() metav1.Condition {
 			reason = ReasonAmbiguousNode
 			lines = append(lines, "* With several Nodes: "+named(m.Ambiguous)+"; delete those that are wrong")
 		}
+	}
+	if len(f.Foreign) > 0 {
+		reason = ReasonMachineNameTaken
+		lines = append(lines, "* Without a Machine, because one of the name exists and is not this MachinePool's: "+named(f.Foreign)+
+			"; delete it, or have the provider name the InfraMachine otherwise")
 	}
 	if missing := f.Observed.Or(0) - f.Listed; missing > 0 {
 		lines = append(lines, fmt.Sprintf("* Without a provider ID: %d", missing))

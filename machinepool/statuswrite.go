@@ -105,6 +105,7 @@ func (p *pass) statusFacts() statusFacts {
 		f.Known = f.Known && p.machines != nil
 		if p.machines != nil {
 			f.Counts, f.Unhealthy = countMachines(p.machines.states, p.match.Nodes, p.state.Template.Version), p.machines.unhealthy()
+			f.Foreign = p.machines.foreign
 		}
 	}
 	if f.Known {
