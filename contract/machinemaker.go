@@ -33,7 +33,8 @@ type MachineSeed struct {
 // return one. Safe for concurrent use.
 type MachineMaker interface {
 	// NewMachine returns a Machine with the spec of the set's template and the metadata of the seed. It neither changes nor shares
-	// the set, which may come from a cache.
+	// the set, which may come from a cache. Equal input gives equal Machines: by that a set knows whether it may go on with one that
+	// is half made.
 	NewMachine(set Object, seed MachineSeed) (Object, error)
 	// SyncMachine gives the Machine, which is the caller's copy, what the set's template says of all that can change while a
 	// machine runs: limits, readiness gates, taints and the like, never what a machine is made of. It returns the names of what

@@ -20,6 +20,10 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 	machines := p.machines()
 	settled, _ := ledger.Settle(machines, p.seen) // versions that cannot be compared were dealt with when they were read
 	settled = p.restoring(settled)
+	template, settled, err := p.burnOutdated(ctx, settled)
+	if err != nil {
+		return err
+	}
 	facts, orderErr := p.facts(machines, settled)
 	if p.orphans() {
 		return p.letGo(ctx, ledger, settled)
@@ -58,10 +62,13 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 	case resumes:
 		next, creates = next.Resume(), true
 	}
+	if creates {
+		next = next.Of(template)
+	}
 	if err := p.writeLedger(ctx, ledger, next); err != nil {
 		return err
 	}
-	err := p.sweep(ctx, next)
+	err = p.sweep(ctx, next)
 	switch {
 	case creates:
 		return errors.Join(err, p.create(ctx, next))

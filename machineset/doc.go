@@ -24,7 +24,8 @@
 //
 // Of a Machine, the bootstrap object is made first, then the infrastructure object, then the Machine itself, all under one name and
 // stamped with the set's UID and a slot. What goes wrong in between is resumed under the same names, after a second at first and after
-// up to a minute while it goes wrong again, or at once when the set is changed; what is given up is cleaned up. Something that exists
+// up to a minute while it goes wrong again, or at once when the set is changed; what is given up is cleaned up. A
+// slot of which part was made from another template is given up, once the API server has said that its Machine does not exist. Something that exists
 // already counts as the set's own only by its stamp, and only while it is not being deleted. Otherwise its slot is never used.
 //
 // A Machine whose deletion, adoption or creation is refused does not hold up the others: they come first the next time, a pass goes
@@ -105,5 +106,6 @@
 // # Limits
 //
 // A process that is stopped after it wrote the ledger, and goes on when another one has made the Machine and somebody else has
-// deleted it to the end, makes it again: elect a leader. [Options].PassLimit bounds for how long a pass creates.
+// deleted it to the end, makes it again: elect a leader. So does a creation that the API server carries out only after its answer got lost
+// and its slot was given up. [Options].PassLimit bounds for how long a pass creates.
 package machineset

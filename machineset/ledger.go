@@ -2,6 +2,9 @@ package machineset
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -116,6 +120,17 @@ func (p *pass) recoverLedger(ctx context.Context, facts scale.RecoveryFacts, hig
 		return ledger, err
 	}
 	p.unsure, ledger.Restoring = false, recovery == scale.Restore
+	return ledger, p.writeLedger(ctx, scale.Ledger{}, ledger)
+}
+
+// beginLedger writes the ledger of a set that has come by Machines without creating any, before its status tells of them: a set whose
+// status tells of Machines and that has neither these nor a ledger is taken for a restored one.
+func (p *pass) beginLedger(ctx context.Context, ledger scale.Ledger) (scale.Ledger, error) {
+	_, found := p.state.Annotations[scale.LedgerAnnotation]
+	if len(p.observed) == 0 || (found && ledger.Set != "") || !p.state.Deleting.IsZero() || p.held(ReasonMachinesNotShown) {
+		return ledger, nil
+	}
+	ledger.Set = p.state.UID
 	return ledger, p.writeLedger(ctx, scale.Ledger{}, ledger)
 }
 
@@ -230,6 +245,56 @@ func (p *pass) restoring(ledger scale.Ledger) scale.Ledger {
 	p.hold(ReasonMachinesNotRestored, fmt.Sprintf("%s was restored, moved or copied with its Machines yet to come: %d of %d are there; "+
 		"if no more of them come, set annotation %s to %s", p.env.kinds.Set.GVK.Kind, len(p.observed), desired, RestoredAnnotation, p.state.UID))
 	return ledger
+}
+
+// burnOutdated gives slots up of which part may have been made from another template, and returns what is made from now. A slot whose
+// Machine exists, as the API server itself says, is whole, and only resumed: the cache has yet to show it.
+func (p *pass) burnOutdated(ctx context.Context, ledger scale.Ledger) (string, scale.Ledger, error) {
+	if len(p.holds) > 0 || !p.state.Deleting.IsZero() {
+		return "", ledger, nil
+	}
+	template := p.fingerprint()
+	outdated := map[string]int64{}
+	for _, e := range ledger.Outdated(template) {
+		outdated[e.Name] = e.Slot
+	}
+	if len(outdated) == 0 || template == "" {
+		return template, ledger, nil
+	}
+	err := p.liveMachines(ctx, func(m *metav1.PartialObjectMetadata) {
+		if metav1.IsControlledBy(m, p.set) {
+			delete(outdated, m.Name)
+		}
+	})
+	if err != nil {
+		return "", ledger, err
+	}
+	for _, slot := range outdated {
+		ledger = ledger.Burn(slot)
+		p.mem().swept = false // parts of it are left
+	}
+	return template, ledger, nil
+}
+
+// fingerprint is a text for what Machines are made from: the Machine as the set's template renders it, and the templates that it is cloned
+// from. It is empty when there is no Machine to render, which its creation reports.
+func (p *pass) fingerprint() string {
+	machine, err := p.env.kinds.Maker.NewMachine(p.set, contract.MachineSeed{Key: p.state.Key})
+	if err != nil {
+		return ""
+	}
+	parts := []any{machine}
+	for _, t := range []external.Object{p.templates.bootstrap, p.templates.infrastructure} {
+		if t.Object != nil {
+			parts = append(parts, t.GVK.String(), t.Object.Object["spec"])
+		}
+	}
+	text, err := json.Marshal(parts)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:5])
 }
 
 // writeLedger writes the ledger on the condition that the set is still the one that was read. Nothing is decided on a set that

@@ -242,3 +242,35 @@ func withKey(have map[string]string, key, value string) map[string]string {
 	have[key] = value
 	return have
 }
+
+// A set that has adopted Machines and created none is led, although the cache may show them as they were before.
+func TestASetThatHasOnlyAdoptedIsNoRestoredOne(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, fake0(), fake.Loops{})
+	machine := object(w.kinds.Machine.GVK, "free")
+	machine.SetLabels(map[string]string{"pool": "workers", "cluster.x-k8s.io/cluster-name": "demo"})
+	machine.Object["spec"] = map[string]any{"clusterName": "demo"}
+	w.create(machine)
+	set := w.set("workers", 1)
+	w.create(set)
+	h := &history{store: w.client, kinds: map[string][]snapshot{}}
+	h.note(t.Context(), w.tracked()...)
+	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	l := newLeader(w, h, clock, nil, func() bool { return false })
+	key := client.ObjectKeyFromObject(set)
+	for range 3 {
+		clock.SetTime(clock.Now().Add(time.Second))
+		l.catchUpWholly()
+		l.cache.at[w.kinds.Machine.GVK.Kind] = 0
+		l.pass(key)
+	}
+	require.NoError(t, w.client.Delete(t.Context(), machine))
+	h.note(t.Context(), w.tracked()...)
+	for range 5 {
+		clock.SetTime(clock.Now().Add(time.Minute))
+		l.catchUpWholly()
+		l.pass(key)
+	}
+	require.Len(t, w.machines(), 1, w.describe(set))
+	require.NotEqual(t, "free", w.machines()[0].GetName())
+}

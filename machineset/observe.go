@@ -41,7 +41,7 @@ func (p *pass) observeMachines(ctx context.Context) (scale.Ledger, error) {
 	}
 	p.observed, p.counted = observed, true
 	p.mem().keep(observed)
-	return ledger, nil
+	return p.beginLedger(ctx, ledger)
 }
 
 func (p *pass) mem() *recollection { return p.env.memory.of(p.state.Key, p.state.UID) }
