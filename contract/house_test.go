@@ -142,7 +142,7 @@ func repositoryFiles(t *testing.T) []string {
 		switch {
 		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && rel != "." && rel != ".ci" && rel != ".github":
 			return filepath.SkipDir // git's own and editors' folders
-		case d.Type().IsRegular() && !ignoredByGit(d.Name()):
+		case d.Type().IsRegular() && d.Name() != ".git" && !ignoredByGit(d.Name()): // in a linked work tree .git is a file
 			files = append(files, filepath.ToSlash(rel))
 		}
 		return nil
