@@ -25,7 +25,8 @@
 // Of a Machine, the bootstrap object is made first, then the infrastructure object, then the Machine itself, all under one name and
 // stamped with the set's UID and a slot. What goes wrong in between is resumed under the same names, after a second at first and after
 // up to a minute while it goes wrong again, or at once when the set is changed; what is given up is cleaned up. A
-// slot of which part was made from another template is given up, once the API server has said that its Machine does not exist. Something that exists
+// slot of which part was made from another template is given up, once the API server has said that its Machine does not exist.
+// Something that exists
 // already counts as the set's own only by its stamp, and only while it is not being deleted. Otherwise its slot is never used.
 //
 // A Machine whose deletion, adoption or creation is refused does not hold up the others: they come first the next time, a pass goes
@@ -91,7 +92,8 @@
 // Types are those of Cluster API's v1beta2 MachineSet: MachinesReady, MachinesUpToDate, ScalingUp, ScalingDown, Remediating, Deleting, and
 // Paused. So are reasons and messages of what Cluster API says too, preflight checks aside: their reasons are the names of the checks, and
 // their messages name versions in words of their own. Where something holds a set that Cluster API does not know, or only logs, ScalingUp
-// and ScalingDown have its reason, such as MaxUnavailable. ScalingUp says what keeps a set from creating: a template that does not exist, a preflight
+// and ScalingDown have its reason, such as MaxUnavailable.
+// ScalingUp says what keeps a set from creating: a template that does not exist, a preflight
 // check, a selector that would not match. Preflight checks look at what the Cluster names as its control plane, where sets have
 // Clusters; those about topologies are made with Ports.PreflightOf only. Remediating only tells what health checks have said:
 // nothing is remediated here. MachinesUpToDate and upToDateReplicas sum up the condition UpToDate of the Machines, which package
