@@ -139,7 +139,15 @@ func (p *pass) drainAll(ctx context.Context) (bool, error) {
 	}
 	over := 0
 	err := p.drain(ctx, left, facts.Started, func(*corev1.Node) error { over++; return nil })
-	if over == len(left) {
+	switch {
+	case over == len(left) && p.missedHolds(facts.UnreadLimit):
+		p.waits(ReasonDrainingNode, p.missed)
+		p.requeueAt(facts.Started, facts.Limit)
+		return false, err
+	case over == len(left):
+		if p.missed != "" {
+			p.tell(corev1.EventTypeWarning, EventDrainFailed, "%s: the deletion goes on without their drain", p.missed)
+		}
 		return true, err
 	}
 	p.waits(ReasonDrainingNode, fmt.Sprintf("Drain not completed yet (started at %s): %d Nodes are left",
@@ -260,6 +268,9 @@ func (p *pass) deleteAllNodes(ctx context.Context) (bool, error) {
 		names = append(names, node.Name)
 	}
 	p.waits(ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+named(names), ": "))
+	if len(nodes) == 0 && p.missed != "" {
+		p.waits(ReasonDeletingNode, p.missed)
+	}
 	p.unhidden = p.unhidden || len(p.match.Nodes)+len(p.match.Retired) > len(nodes)
 	refused, err := p.deleteNodes(ctx, nodes)
 	if err != nil {
@@ -287,7 +298,7 @@ func (p *pass) givesNodesUp(over bool, limit time.Duration) bool {
 // hasNoNodes reports that no Node is the pool's. One that cannot be read may be, if it was recorded or there were instances.
 func (p *pass) hasNoNodes() bool {
 	if p.nodesKnown {
-		return len(p.match.Nodes)+len(p.match.Retired) == 0
+		return len(p.match.Nodes)+len(p.match.Retired) == 0 && p.missed == ""
 	}
 	return len(p.state.Nodes) == 0 && len(p.ids) == 0
 }

@@ -70,7 +70,9 @@
 // Deleting names the stage. A pool whose Cluster is gone or going leaves its Nodes with it. Nodes that cannot be read, because the API
 // server or the kubeconfig of the cluster is gone, hold a drain up for Policy.UnreadLimit, and their deletion for
 // spec.template.spec.deletion.nodeDeletionTimeoutSeconds. Both count from when this process cannot read them any more, the second not from
-// before the instances are gone; it also ends the wait for Nodes that do not go. Every delete carries a UID.
+// before the instances are gone; it also ends the wait for Nodes that do not go. A recorded Node that the index does not have is asked for at
+// the API server itself ([Workload].APIReader), once: one that is there after all, or that cannot be asked for, stays recorded, and holds the
+// deletion of the instances up as Nodes do that cannot be read. Every delete carries a UID.
 //
 // # Limits
 //

@@ -60,8 +60,8 @@ type matching struct {
 	Missing, Ambiguous, Claimed []string
 	// OfMachines are the names of Nodes that would leave, and are left alone because Machines claim them.
 	OfMachines []string
-	// kept are recorded Nodes that are neither the pool's now nor to be retired.
-	kept []contract.NodeRef
+	// kept are recorded Nodes that are neither the pool's now nor to be retired, and missed those that the index does not have.
+	kept, missed []contract.NodeRef
 }
 
 // refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there. The schema
@@ -124,10 +124,13 @@ func (f *matchFacts) resolve(id string, recorded map[string]contract.NodeRef) no
 // judge decides about a Node that was recorded and is not among those of the instances now.
 func (f *matchFacts) judge(ref contract.NodeRef, listed map[string]struct{}, mine map[types.UID]struct{}, m *matching) {
 	node := f.Nodes.ByName(ref.Name)
-	if node == nil || ref.UID == "" || node.UID != ref.UID {
-		return // it is gone; a Node that has its name now is another one
+	if node != nil {
+		if _, known := mine[node.UID]; known {
+			return // also an instance that has registered again
+		}
 	}
-	if _, known := mine[node.UID]; known {
+	if node == nil || ref.UID == "" || node.UID != ref.UID { // a Node that has its name now is another one
+		m.missed = append(m.missed, ref)
 		return
 	}
 	key := f.Rules.Key(node.Spec.ProviderID)

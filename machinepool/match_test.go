@@ -205,3 +205,52 @@ func FuzzMatchNodesNeverRetiresWhatWasNotRecorded(f *testing.F) {
 		}
 	})
 }
+
+func TestWhichMissedNodesTheAPIServerIsAskedFor(t *testing.T) {
+	refs := func(n int) (all []contract.NodeRef) {
+		for i := range n {
+			all = append(all, contract.NodeRef{Name: fmt.Sprintf("n-%03d", i), UID: types.UID(fmt.Sprint(i))})
+		}
+		return all
+	}
+	unnamed := contract.NodeRef{Name: "n"}
+	for name, tc := range map[string]struct {
+		missed     []contract.NodeRef
+		gone       map[contract.NodeRef]struct{}
+		asked      map[types.UID]struct{}
+		now, later int
+	}{
+		"one that is missed":                     {missed: refs(1), now: 1},
+		"one that is known to be gone":           {missed: refs(1), gone: map[contract.NodeRef]struct{}{refs(1)[0]: {}}},
+		"one whose deletion was asked for":       {missed: refs(1), asked: map[types.UID]struct{}{"0": {}}},
+		"one that was recorded without a UID":    {missed: []contract.NodeRef{unnamed}, asked: map[types.UID]struct{}{"": {}}, now: 1},
+		"more than a pass asks for":              {missed: refs(maxNodeReads + 3), now: maxNodeReads, later: 3},
+		"as many as a pass asks for, one is not": {missed: refs(maxNodeReads + 1), asked: map[types.UID]struct{}{"0": {}}, now: maxNodeReads},
+	} {
+		now, later := planMissed(tc.missed, tc.gone, tc.asked)
+		if len(now) != tc.now || len(later) != tc.later {
+			t.Errorf("%s: want %d now and %d later, got %v and %v", name, tc.now, tc.later, now, later)
+		}
+	}
+}
+
+func TestANodeByARecordedNameIsThePoolsWhenItIsTheRecordedOneOrAnInstance(t *testing.T) {
+	recorded := contract.NodeRef{Name: "n", UID: "n-uid"}
+	another := func(n *corev1.Node) { n.UID = "another" }
+	unnamed := func(n *corev1.Node) { n.UID = "" }
+	for name, tc := range map[string]struct {
+		node *corev1.Node
+		ref  contract.NodeRef
+		want bool
+	}{
+		"the recorded one":                   {testNode("n", "p://left"), recorded, true},
+		"an instance that registered again":  {testNode("n", "p://1", another), recorded, true},
+		"another instance took its name":     {testNode("n", "p://2", another), recorded, false},
+		"nothing says whose it is":           {testNode("n", "", another), recorded, false},
+		"neither the record nor it has UIDs": {testNode("n", "p://2", unnamed), contract.NodeRef{Name: "n"}, false},
+	} {
+		if got := isStill(tc.node, tc.ref, []string{"", "p://1"}, noderef.Rules{}); got != tc.want {
+			t.Errorf("%s: want %v, got %v", name, tc.want, got)
+		}
+	}
+}

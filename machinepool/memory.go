@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // memory is what a process remembers of its pools between passes. Losing it costs time and requests, never correctness. Safe for
@@ -32,6 +34,9 @@ type recollection struct {
 	volumes   Volumes
 	// confirmed are the Nodes of which the API server itself said that their instance has left.
 	confirmed map[types.UID]struct{}
+	// gone are recorded Nodes of which the API server itself said that they are gone, and missedSince is since when others are missed.
+	gone        map[contract.NodeRef]struct{}
+	missedSince time.Time
 	// made are the Machines that were made and that the cache has yet to show, by name, and when that was.
 	made map[string]time.Time
 	// statusAt is when the status was written last.
@@ -84,6 +89,16 @@ func (r *recollection) sees(nodes bool, now time.Time) {
 		r.nodesUnread = time.Time{}
 	case r.nodesUnread.IsZero():
 		r.nodesUnread = now
+	}
+}
+
+// misses remembers since when recorded Nodes are neither known nor gone.
+func (r *recollection) misses(some bool, now time.Time) {
+	switch {
+	case !some:
+		r.missedSince = time.Time{}
+	case r.missedSince.IsZero():
+		r.missedSince = now
 	}
 }
 

@@ -103,6 +103,7 @@ func (p *pass) lookForNodes(ctx context.Context) error {
 		p.match.Retired = nil
 	}
 	p.nodesKnown = true
+	p.confirmMissed(ctx)
 	return nil
 }
 

@@ -49,6 +49,7 @@ type pass struct {
 	nodesKnown bool
 	unread     external.Problem // why Nodes are not known
 	match      matching
+	missed     string // why recorded Nodes that the index does not have are not taken for gone; empty when they are
 
 	// machineKind is the kind of the InfraMachines that stand for instances, empty without.
 	machineKind string

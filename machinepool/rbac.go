@@ -78,9 +78,9 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 }
 
 // NodePolicyRules are the rights that a Reconciler needs where the Nodes are, be that the cluster of the pools or a workload cluster: to
-// find, label, taint, cordon and delete Nodes, and to drain them.
+// find, make sure of, label, taint, cordon and delete Nodes, and to drain them.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
-	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")}}
+	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule(schema.GroupResource{Resource: "nodes"}, "get", "patch", "delete")}}
 	if w.Drains {
 		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true}))
 	}

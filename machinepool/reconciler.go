@@ -41,6 +41,9 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	}
 	if ports.Workload.Client == nil {
 		ports.Workload.Client = ports.Client
+		if ports.Workload.APIReader == nil {
+			ports.Workload.APIReader = ports.APIReader
+		}
 	}
 	r := &Reconciler{kinds: kinds, ports: ports, options: options, memory: newMemory(), tellsSelector: keepsSelector(kinds.Pool)}
 	r.tracker = external.NewTracker(ports.Cache, r.poolsOf, "kinds that MachinePools refer to", options.ContractVersions...)

@@ -76,7 +76,7 @@ func newWorkload(ctx context.Context, c ctrlcluster.Cluster, rules noderef.Rules
 	if err != nil {
 		return Workload{}, nil, fmt.Errorf("drain runner: %w", err)
 	}
-	return Workload{Nodes: nodes, Client: c.GetClient(), Drainer: drainer}, drainer, nil
+	return Workload{Nodes: nodes, Client: c.GetClient(), APIReader: c.GetAPIReader(), Drainer: drainer}, drainer, nil
 }
 
 // newDrainer returns a drain runner for the Nodes of a cluster that is yet to be started.

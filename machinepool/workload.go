@@ -38,11 +38,21 @@ type Workload struct {
 	Nodes Nodes
 	// Client writes Nodes; its writes must not wait for a server that does not answer. In Ports it defaults to Ports.Client.
 	Client client.Client
+	// APIReader reads from the cluster's API server itself, to make sure that a recorded Node which the index does not have is really gone.
+	// Nil: Client, which may read a cache that is as far behind as the index. In Ports it defaults to Ports.APIReader where Client is not set.
+	APIReader client.Reader
 	// Drainer drains Nodes; nil means that Nodes are not drained. One that has a Source as a runner.Runner does wakes pools.
 	Drainer Drainer
 	// Volumes is asked whether volumes are still attached to a Node without pods; nil means that they are not waited for. Package machine
 	// has one, for the same connection. [SetupWithManager] and [SetupWorkload] have none.
 	Volumes Volumes
+}
+
+func (w Workload) reader() client.Reader {
+	if w.APIReader != nil {
+		return w.APIReader
+	}
+	return w.Client
 }
 
 // NodesOf returns what Ports.NodesOf asks for, from connections that hold a Workload. Ports.WorkloadEvents is the method Source of

@@ -74,12 +74,12 @@ func addPools(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Po
 // poolPorts are those of Machines, as far as pools need them.
 func poolPorts(ports machine.Ports) machinepool.Ports {
 	workload := func(w machine.Workload) machinepool.Workload {
-		return machinepool.Workload{Nodes: w.Nodes, Client: w.Client, Drainer: w.Drainer, Volumes: w.Volumes}
+		return machinepool.Workload{Nodes: w.Nodes, Client: w.Client, APIReader: w.APIReader, Drainer: w.Drainer, Volumes: w.Volumes}
 	}
 	pools := machinepool.Ports{
 		Client: ports.Client, Cache: ports.Cache, APIReader: ports.APIReader, ClusterOf: ports.ClusterOf, ClusterEvents: ports.ClusterEvents,
 		Workload: workload(machine.Workload{
-			Nodes: ports.Nodes, Client: ports.NodeClient, Drainer: ports.Drainer, Volumes: ports.Volumes,
+			Nodes: ports.Nodes, Client: ports.NodeClient, APIReader: ports.NodeReader, Drainer: ports.Drainer, Volumes: ports.Volumes,
 		}),
 	}
 	if of := ports.NodesOf; of != nil {
