@@ -74,11 +74,11 @@ type InfraMachinePoolState struct {
 type Listing uint8
 
 const (
-	// NotListed: it has neither a list nor a number, and says nothing about the machines.
+	// NotListed says that it has neither a list nor a number, and says nothing about the machines.
 	NotListed Listing = iota
-	// ListUnread: there are machines, and their IDs are not known.
+	// ListUnread says that there are machines, and their IDs are not known.
 	ListUnread
-	// Listed: the machines are those in the list, which may be missing or empty: then there are none.
+	// Listed says that the machines are those in the list, which may be missing or empty: then there are none.
 	Listed
 )
 

@@ -25,7 +25,7 @@ func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineSta
 	}
 	r.onlookers.add(state.Key, clusterKey(cluster))
 	if !view.ActiveControlPlaneMachines.Found() && !view.ControlPlaneUncounted {
-		if err = r.countControlPlane(ctx, state, cluster, &view); err != nil {
+		if err := r.countControlPlane(ctx, state, cluster, &view); err != nil {
 			return view, err
 		}
 	}

@@ -73,6 +73,11 @@ func decideDrain(f drainFacts) (drainAction, string) {
 	case !f.NodesSynced:
 		return drainUnread, f.Unread
 	}
+	return decideDrainAmong(f)
+}
+
+// decideDrainAmong decides by what the Nodes say, which were read.
+func decideDrainAmong(f drainFacts) (drainAction, string) {
 	switch f.Match.Outcome {
 	case noderef.NoProviderID:
 		if f.Disowned {

@@ -85,10 +85,7 @@ func newBeside(c ctrlcluster.Cluster, t *listTroubles) (cache.Cache, error) {
 }
 
 func trimBeside(obj any) (any, error) {
-	obj, err := trimNamespace(obj)
-	if err != nil {
-		return nil, err
-	}
+	trimNamespace(obj)
 	return runner.TrimVolumes(obj)
 }
 

@@ -33,12 +33,11 @@ func DefaultLimits(state *contract.MachineState) Limits {
 
 // limits are those of this Machine. A drain policy that gives up sets a limit too.
 func (s *Scope) limits() Limits {
-	policy, limits := &s.env.options.Policy, Limits{}
+	policy, decide := &s.env.options.Policy, DefaultLimits
 	if policy.Limits != nil {
-		limits = policy.Limits(&s.State)
-	} else {
-		limits = DefaultLimits(&s.State)
+		decide = policy.Limits
 	}
+	limits := decide(&s.State)
 	if policy.DrainPolicy != nil {
 		limits.Drain = soonest(limits.Drain, policy.DrainPolicy.AbandonsAfter())
 	}

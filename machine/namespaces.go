@@ -77,10 +77,9 @@ func (l *lazyNamespaces) run(ctx context.Context) {
 }
 
 // trimNamespace drops what nobody asks for. Objects from such a cache must not be written back.
-func trimNamespace(obj any) (any, error) {
+func trimNamespace(obj any) {
 	if namespace, ok := obj.(*corev1.Namespace); ok {
 		namespace.ManagedFields, namespace.Annotations, namespace.OwnerReferences = nil, nil, nil
 		namespace.Spec, namespace.Status = corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
 	}
-	return obj, nil
 }

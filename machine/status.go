@@ -86,7 +86,7 @@ const maxFailureLength = 1024
 // each attempt, such as by the number of a request, and would be a write each.
 func failureLines(failures []stepFailure, before string) []string {
 	said := strings.Split(before, "\n")
-	var lines []string
+	lines := make([]string, 0, len(failures))
 	for _, f := range failures {
 		start := "* Step " + f.step + " failed: "
 		line := start + bounded(strings.Join(strings.Fields(f.err.Error()), " "), maxFailureLength)

@@ -210,25 +210,9 @@ func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 		if step.On&life == 0 || (stopped && !step.Closing) {
 			continue
 		}
-		began, id := s.observer.now(), s.State.ProviderID
-		result, err := step.Run(ctx, s)
-		tells := !step.ours // others have conditions of their own
-		if err == nil && s.State.ProviderID != id {
-			err = s.keepsProviderID(id)
-			tells = true
-		}
-		if result.Checkpoint = result.Checkpoint && s.hasDecided(); result.Checkpoint && !step.ours {
-			s.demanded = true
-		}
-		s.observer.ran(step.Name, began, result, err)
+		result, err := step.run(ctx, s)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("step %s: %w", step.Name, err))
-			switch {
-			case life == InDeletion:
-				s.sayFailed(err)
-			case tells && !patch.Retryable(err):
-				s.failures = append(s.failures, stepFailure{step.Name, err})
-			}
 		}
 		total = Result{
 			RequeueAfter: soonest(total.RequeueAfter, result.RequeueAfter),
@@ -237,6 +221,28 @@ func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 		}
 	}
 	return total, errors.Join(errs...)
+}
+
+// run carries one step out, and notes what it fails with. A checkpoint that has nothing to write is none.
+func (step *Step) run(ctx context.Context, s *Scope) (Result, error) {
+	began, id := s.observer.now(), s.State.ProviderID
+	result, err := step.Run(ctx, s)
+	tells := !step.ours // the others have conditions of their own
+	if err == nil && s.State.ProviderID != id {
+		err = s.keepsProviderID(id)
+		tells = true
+	}
+	result.Checkpoint = result.Checkpoint && s.hasDecided()
+	s.demanded = s.demanded || (result.Checkpoint && !step.ours)
+	s.observer.ran(step.Name, began, result, err)
+	switch {
+	case err == nil:
+	case !s.State.Deleting.IsZero():
+		s.sayFailed(err)
+	case tells && !patch.Retryable(err):
+		s.failures = append(s.failures, stepFailure{step.Name, err})
+	}
+	return result, err
 }
 
 // sayFailed has the condition Deleting name an error that no stage has put into words. What may be paused says nothing.

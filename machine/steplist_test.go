@@ -80,6 +80,22 @@ func stepLists(t *testing.T) []*stepList {
 	return all
 }
 
+// allGo waits until the Machines of all lists are gone, and what belongs to them.
+func (w *world) allGo(lists []*stepList, machines map[string]*unstructured.Unstructured) {
+	w.t.Helper()
+	for _, l := range lists {
+		w.goes(machines[l.name], fake.InfraMachine(contract.V1Beta2, l.name), fake.BootstrapConfig(contract.V1Beta2, l.name))
+		if !l.leaves {
+			w.eventually(l.name+": its Node goes", func() string {
+				if w.node(l.name) != nil {
+					return "it is still there"
+				}
+				return ""
+			})
+		}
+	}
+}
+
 // Each list has a Machine of its own in one world, because a world for each would take minutes.
 func TestAMachineLivesAndDiesWithEveryStepRemovedReplacedAndInserted(t *testing.T) {
 	t.Parallel()
@@ -119,17 +135,7 @@ func TestAMachineLivesAndDiesWithEveryStepRemovedReplacedAndInserted(t *testing.
 	for _, l := range lists {
 		require.NoError(t, w.client.Delete(t.Context(), machines[l.name]))
 	}
-	for _, l := range lists {
-		w.goes(machines[l.name], fake.InfraMachine(contract.V1Beta2, l.name), fake.BootstrapConfig(contract.V1Beta2, l.name))
-		if !l.leaves {
-			w.eventually(l.name+": its Node goes", func() string {
-				if w.node(l.name) != nil {
-					return "it is still there"
-				}
-				return ""
-			})
-		}
-	}
+	w.allGo(lists, machines)
 	for name, order := range w.drainedFirst() {
 		if !order && machines[name] != nil && !strings.HasPrefix(name, "without-") {
 			t.Errorf("%s: its infrastructure was deleted before its Node was cordoned", name)

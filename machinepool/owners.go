@@ -95,6 +95,12 @@ func (p *pass) takeOwnership(ctx context.Context, found *external.Object) error 
 	if untouched || (p.deleting() && !restored) {
 		return nil
 	}
+	return p.writeOwners(ctx, found, owners, changed)
+}
+
+// writeOwners gives a referenced object its owners, when they are others, and the label of the cluster, when it is another.
+func (p *pass) writeOwners(ctx context.Context, found *external.Object, owners []metav1.OwnerReference, changed bool) error {
+	obj := found.Object
 	metadata := map[string]any{"uid": string(obj.GetUID())}
 	if changed {
 		metadata["ownerReferences"] = owners

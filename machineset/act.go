@@ -48,27 +48,40 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 		creates = false
 		p.requeue(wait)
 	case creates:
-		naming, err := scale.NewNaming(p.state.UID, p.state.Key.Name, p.state.ClusterName, p.state.MachineNaming)
-		if err != nil {
-			p.hold(ReasonNaming, err.Error())
-			return nil
-		}
-		var reserved []scale.Entry
-		if next, reserved = next.Reserve(p.decision.Create, naming, func(name string) bool { return p.taken(ctx, name) }); len(reserved) == 0 {
-			p.hold(ReasonNaming, fmt.Sprintf("spec.machineNaming.template %q: all names that it makes are taken: give it more random characters",
-				p.state.MachineNaming))
+		named := false
+		if next, named = p.reserve(ctx, next); !named {
 			return nil
 		}
 	case resumes:
 		next, creates = next.Resume(), true
 	}
+	return p.carryOut(ctx, ledger, next, template, creates)
+}
+
+// reserve takes names for the Machines that are to be created, and reports false, with a hold, when there are none.
+func (p *pass) reserve(ctx context.Context, ledger scale.Ledger) (scale.Ledger, bool) {
+	naming, err := scale.NewNaming(p.state.UID, p.state.Key.Name, p.state.ClusterName, p.state.MachineNaming)
+	if err != nil {
+		p.hold(ReasonNaming, err.Error())
+		return ledger, false
+	}
+	next, reserved := ledger.Reserve(p.decision.Create, naming, func(name string) bool { return p.taken(ctx, name) })
+	if len(reserved) == 0 {
+		p.hold(ReasonNaming, fmt.Sprintf("spec.machineNaming.template %q: all names that it makes are taken: give it more random characters",
+			p.state.MachineNaming))
+	}
+	return next, len(reserved) > 0
+}
+
+// carryOut writes the ledger, and then creates or deletes.
+func (p *pass) carryOut(ctx context.Context, ledger, next scale.Ledger, template string, creates bool) error {
 	if creates {
 		next = next.Of(template)
 	}
 	if err := p.writeLedger(ctx, ledger, next); err != nil {
 		return err
 	}
-	err = p.sweep(ctx, next)
+	err := p.sweep(ctx, next)
 	switch {
 	case creates:
 		return errors.Join(err, p.create(ctx, next))

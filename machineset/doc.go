@@ -65,11 +65,11 @@
 // whose Machines were all deleted is the ledger:
 //
 //	ledger                     Machines   status.replicas   the set
-//	its own                    any        any               creates what is missing
-//	none, or another set's     some       any               creates what is missing, behind a gap of slots
-//	another set's              none       any               waits for its Machines
-//	none                       none       more than 0       waits for its Machines
-//	none                       none       0, or none        creates: it is new
+//	its own                    whatever   whatever          creates what is missing
+//	missing, or another set's  some       whatever          creates what is missing, behind a gap of slots
+//	another set's              no         whatever          waits for its Machines
+//	missing                    no         more than 0       waits for its Machines
+//	missing                    no         0, or missing     creates: it is new
 //
 // Another set's is a ledger with another UID that has taken slots, and Machines are those that the set controls by its present UID. A set
 // of another program, which keeps no ledger, is not known for a restored one when its status is not restored: restore such sets

@@ -233,14 +233,14 @@ func blockedBy(holds []scale.Hold) []string {
 
 // bullets puts lines below a head: three of them, and how many there are besides.
 func bullets(lines []string) string {
-	text := ""
+	var text strings.Builder
 	for _, line := range lines[:min(len(lines), maxVoices)] {
-		text += "\n* " + line
+		text.WriteString("\n* " + line)
 	}
 	if more := len(lines) - maxVoices; more > 0 {
-		text += fmt.Sprintf("\n* And %d more", more)
+		fmt.Fprintf(&text, "\n* And %d more", more)
 	}
-	return text
+	return text.String()
 }
 
 func soonest(a, b time.Duration) time.Duration {

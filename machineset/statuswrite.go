@@ -44,18 +44,23 @@ func (p *pass) writeStatus(ctx context.Context, failed bool) error {
 		return nil
 	}
 	written := newObject(p.env.kinds.Set)
-	err = p.env.writer.Send(ctx, p.set, written, document, p.env.kinds.Set.StatusSubresource, true)
+	if err := p.env.writer.Send(ctx, p.set, written, document, p.env.kinds.Set.StatusSubresource, true); err != nil {
+		return p.statusRefused(err)
+	}
+	mem.statusAt = p.now
+	return nil
+}
+
+// statusRefused is what the error of a status write says to a person; nil when the set is gone.
+func (p *pass) statusRefused(err error) error {
 	switch {
 	case external.SaysGone(err):
 		return nil
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("write status of %s %s: its CRD has no status subresource: add it, or set StatusSubresource of the Kind to false: %w",
 			p.env.kinds.Set.GVK.Kind, p.state.Key, err)
-	case err != nil:
-		return fmt.Errorf("write status of %s %s: %w", p.env.kinds.Set.GVK.Kind, p.state.Key, err)
 	}
-	mem.statusAt = p.now
-	return nil
+	return fmt.Errorf("write status of %s %s: %w", p.env.kinds.Set.GVK.Kind, p.state.Key, err)
 }
 
 // statusUpdate is what the status shall say. What was not observed in this pass is not counted.

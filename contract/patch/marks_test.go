@@ -49,8 +49,10 @@ func TestEveryCopyOfAnObjectThatTheLastWriteRemovedIsBehind(t *testing.T) {
 		tc.answer.UID, tc.answer.ResourceVersion = "u", "8" // the server answers with the version from before the removal
 		cached := &metav1.ObjectMeta{UID: "u", ResourceVersion: "8"}
 		m.Wrote(&tc.answer)
-		if m.Behind(cached) != tc.behind || m.Behind(cached) != tc.behind {
-			t.Errorf("%s: want behind %t, every time", name, tc.behind)
+		for range 2 {
+			if m.Behind(cached) != tc.behind {
+				t.Errorf("%s: want behind %t, every time", name, tc.behind)
+			}
 		}
 		if m.Behind(&metav1.ObjectMeta{UID: "another", ResourceVersion: "8"}) {
 			t.Errorf("%s: an object of the same name that was created since is not behind", name)

@@ -63,8 +63,9 @@ func TestPreflight_HoldsCreationWhileTheControlPlaneCannotTakeMachines(t *testin
 
 func TestPreflight_ReadsTheVersionsThatClusterAPIReads(t *testing.T) {
 	t.Parallel()
+	const padded = " v1.36.3 "
 	for version, good := range map[string]bool{
-		"v1.36.3": true, "1.36.3": true, "v1.36": true, "1.36": true, " v1.36.3 ": true, "v1.36.3-eks-1": true, "v1.36.3+k1": true, "v1.36.3-rc.1+k1": true,
+		padded: true, "v1.36.3": true, "1.36.3": true, "v1.36": true, "1.36": true, "v1.36.3-eks-1": true, "v1.36.3+k1": true, "v1.36.3-rc.1+k1": true,
 		"v1.25.6.0": false, "v1.26.0garbage": false, "v1.36-eks-1": false, "v1.36.": false, "v1..3": false, "v1.36.3-": false, "latest": false, "v": false,
 	} {
 		_, err := scale.Preflight(scale.PreflightFacts{HasControlPlane: true, DesiredVersion: version, CurrentVersion: version, Version: version})

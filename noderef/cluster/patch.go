@@ -3,20 +3,14 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
-	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,116 +74,28 @@ func (p *patcher) asMerge(ctx context.Context, obj client.Object, patch []byte) 
 	if err := p.live.Get(ctx, client.ObjectKeyFromObject(obj), current); err != nil {
 		return nil, err
 	}
-	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
+	before, err := json.Marshal(current)
 	if err != nil {
 		return nil, err
 	}
-	after, err := applyPatch(runtime.DeepCopyJSON(before), patch)
+	after, err := applied(patch, before)
 	if err != nil { // as API servers say it
 		return nil, apierrors.NewGenericServerResponse(
 			http.StatusUnprocessableEntity, "patch", schema.GroupResource{}, obj.GetName(), err.Error(), 0, false)
 	}
-	if metadata, ok := before["metadata"].(map[string]any); ok { // what guards the patch is a difference
-		delete(metadata, "uid")
-		delete(metadata, "resourceVersion")
+	current.SetUID("") // what guards the patch is a difference
+	current.SetResourceVersion("")
+	if before, err = json.Marshal(current); err != nil {
+		return nil, err
 	}
-	was, err := json.Marshal(before)
+	return jsonmergepatch.CreateThreeWayJSONMergePatch(before, after, before)
+}
+
+// applied is what a JSON patch makes of a document.
+func applied(patch, document []byte) ([]byte, error) {
+	operations, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
 		return nil, err
 	}
-	is, err := json.Marshal(after)
-	if err != nil {
-		return nil, err
-	}
-	return jsonmergepatch.CreateThreeWayJSONMergePatch(was, is, was)
-}
-
-// operation is one of RFC 6902: test, add, replace or remove.
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value"`
-}
-
-// applyPatch applies a JSON patch to an object, which it changes.
-func applyPatch(object map[string]any, patch []byte) (any, error) {
-	var operations []operation
-	if err := json.Unmarshal(patch, &operations); err != nil {
-		return nil, err
-	}
-	var in any = object
-	for _, o := range operations {
-		path := strings.Split(o.Path, "/")
-		value, err := json.Marshal(o.Value)
-		if err == nil {
-			err = utiljson.Unmarshal(value, &o.Value) // whole numbers as the object has them
-		}
-		if err == nil && (len(path) < 2 || path[0] != "") {
-			err = errors.New("the path leads to no member")
-		}
-		if err == nil {
-			in, err = o.apply(in, path[1:])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s %s: %w", o.Op, o.Path, err)
-		}
-	}
-	return in, nil
-}
-
-var errNoMember = errors.New("there is no such member")
-
-// apply returns what is below a path with the operation applied.
-func (o operation) apply(in any, path []string) (any, error) {
-	key := strings.NewReplacer("~1", "/", "~0", "~").Replace(path[0])
-	switch in := in.(type) {
-	case map[string]any:
-		value, found := in[key]
-		if len(path) > 1 {
-			below, err := o.apply(value, path[1:])
-			if found {
-				in[key] = below
-			}
-			return in, err
-		}
-		switch {
-		case o.Op == "test":
-			return in, o.test(value)
-		case o.Op == "remove" && found:
-			delete(in, key)
-			return in, nil
-		case o.Op == "add", o.Op == "replace" && found:
-			in[key] = o.Value
-			return in, nil
-		}
-	case []any:
-		at, err := strconv.Atoi(key)
-		if key == "-" && o.Op == "add" {
-			at, err = len(in), nil
-		}
-		switch {
-		case err != nil || at < 0 || at > len(in) || at == len(in) && o.Op != "add":
-		case len(path) > 1:
-			in[at], err = o.apply(in[at], path[1:])
-			return in, err
-		case o.Op == "test":
-			return in, o.test(in[at])
-		case o.Op == "remove":
-			return slices.Delete(in, at, at+1), nil
-		case o.Op == "replace":
-			in[at] = o.Value
-			return in, nil
-		case o.Op == "add":
-			return slices.Insert(in, at, o.Value), nil
-		}
-	}
-	return in, errNoMember
-}
-
-// test compares; what is absent is null.
-func (o operation) test(value any) error {
-	if !reflect.DeepEqual(value, o.Value) {
-		return errors.New("the value is another one")
-	}
-	return nil
+	return operations.Apply(document)
 }

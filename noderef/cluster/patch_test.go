@@ -30,8 +30,7 @@ type limited struct {
 func newLimited(t *testing.T) *limited {
 	t.Helper()
 	l := &limited{store: fake.NewStore(fake.Options{})}
-	inner, ok := l.store.Client().(client.WithWatch)
-	require.True(t, ok)
+	inner := l.store.Client()
 	l.patcher = &patcher{live: inner, Client: interceptor.NewClient(inner, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			if patch.Type() == types.JSONPatchType {
@@ -112,39 +111,4 @@ func TestAServerWithoutJSONPatchGetsGuardedMergePatches(t *testing.T) {
 	err := l.send(t, `[{"op":"test","path":"/metadata/uid","value":"another"},{"op":"add","path":"/spec/unschedulable","value":false}]`)
 	require.True(t, apierrors.IsInvalid(err), "%v", err)
 	require.Len(t, l.merges, writes)
-}
-
-func TestPatchesAreAppliedAsRFC6902Says(t *testing.T) {
-	for name, tc := range map[string]struct {
-		patch, want string // no want: it is refused
-	}{
-		"a member is added":              {`[{"op":"add","path":"/a/new","value":1}]`, `{"a":{"x":1,"new":1},"l":[1,2]}`},
-		"a member is replaced by adding": {`[{"op":"add","path":"/a/x","value":{}}]`, `{"a":{"x":{}},"l":[1,2]}`},
-		"a member is removed":            {`[{"op":"remove","path":"/a/x"}]`, `{"a":{},"l":[1,2]}`},
-		"an element is inserted":         {`[{"op":"add","path":"/l/0","value":0}]`, `{"a":{"x":1},"l":[0,1,2]}`},
-		"an element is added at the end": {`[{"op":"add","path":"/l/2","value":3}]`, `{"a":{"x":1},"l":[1,2,3]}`},
-		"an element is replaced":         {`[{"op":"replace","path":"/l/1","value":3}]`, `{"a":{"x":1},"l":[1,3]}`},
-		"what is absent is null":         {`[{"op":"test","path":"/b","value":null},{"op":"add","path":"/b","value":true}]`, `{"a":{"x":1},"b":true,"l":[1,2]}`},
-		"a number is the same":           {`[{"op":"test","path":"/a/x","value":1}]`, `{"a":{"x":1},"l":[1,2]}`},
-		"another value":                  {patch: `[{"op":"test","path":"/a/x","value":2}]`},
-		"a parent that is absent":        {patch: `[{"op":"add","path":"/b/x","value":2}]`},
-		"a member that is absent":        {patch: `[{"op":"remove","path":"/a/y"}]`},
-		"a place that is absent":         {patch: `[{"op":"remove","path":"/l/2"}]`},
-		"a place that is none":           {patch: `[{"op":"test","path":"/l/-","value":2}]`},
-		"an operation that is not known": {patch: `[{"op":"move","from":"/a/x","path":"/a/y"}]`},
-		"the whole object":               {patch: `[{"op":"remove","path":""}]`},
-		"no patch":                       {patch: `{}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := applyPatch(map[string]any{"a": map[string]any{"x": int64(1)}, "l": []any{int64(1), int64(2)}}, []byte(tc.patch))
-			if tc.want == "" {
-				require.Error(t, err)
-				return
-			}
-			require.NoError(t, err)
-			text, err := json.Marshal(got)
-			require.NoError(t, err)
-			require.JSONEq(t, tc.want, string(text))
-		})
-	}
 }
