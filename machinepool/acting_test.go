@@ -266,10 +266,13 @@ func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 		done   bool
 		want   []string
 		fails  bool
+		// restored: the API server has no other pool of the name.
+		restored bool
 	}{
 		"none":                       {done: true},
 		"those of others":            {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "other"), stray}}, done: true},
 		"one that no cache shows":    {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid"), stray}}, want: []string{"a uid=a-uid"}},
+		"one from before a restore":  {api: api{listing: []metav1.PartialObjectMetadata{owned("pool", "before")}}, restored: true, want: []string{"pool uid=pool-uid"}},
 		"nobody knows":               {api: api{unread: errors.New("no")}, fails: true},
 		"instances that are unread":  {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *pass) { p.infrastructure = refTo(external.Unread) }, want: []string{"a uid=a-uid"}},
 		"instances that are gone":    {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *pass) { p.infrastructure = refTo(external.Absent) }, done: true},
@@ -279,6 +282,9 @@ func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)
 			p.infrastructure, p.machineKind, p.infraRead = refTo(external.Present), "FakeMachine", true
+			if tc.restored {
+				p.same.said = contract.Some(true)
+			}
 			if tc.change != nil {
 				tc.change(p)
 			}

@@ -49,7 +49,8 @@
 //
 // A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. Whoever
 // leads Machines, such as package machine, then looks after single Nodes: drain, hooks, labels, deletion. A pool creates these Machines,
-// deletes those whose InfraMachine is gone and, a few at a time, those that a health check has handed over; and counts by them. While
+// deletes those whose InfraMachine is gone and, a few at a time, those that a health check has handed over; and counts by them. Machines that
+// name the pool by a UID from before a restore are its own, and are taken back. While
 // the InfraMachinePool cannot be read, the Machines that there are say who looks after Nodes.
 //
 // # Phase, conditions and failures

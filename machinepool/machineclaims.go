@@ -1,12 +1,12 @@
 package machinepool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -66,15 +66,19 @@ func (p *pass) claimedByMachine(ctx context.Context, node *corev1.Node) (bool, e
 	if id := rules.Key(node.Spec.ProviderID); id != "" {
 		keys = append(keys, instanceKey(cluster, id))
 	}
-	taken := false
+	var taken bool
+	var failed error
 	for _, key := range keys {
 		list := newList(p.env.kinds.Machine)
 		err := p.env.ports.Cache.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingFields{p.env.indexName(): key},
 			client.UnsafeDisableDeepCopy)
 		if err == nil {
-			err = eachObject(list, func(obj client.Object) { taken = taken || p.losesTo(obj, node) })
+			err = eachObject(list, func(obj client.Object) {
+				loses, unknown := p.losesTo(ctx, obj, node)
+				taken, failed = taken || loses, cmp.Or(failed, unknown)
+			})
 		}
-		if err != nil {
+		if err = cmp.Or(err, failed); err != nil {
 			return false, fmt.Errorf("list Machines that claim Node %s: %w", node.Name, err)
 		}
 	}
@@ -82,12 +86,13 @@ func (p *pass) claimedByMachine(ctx context.Context, node *corev1.Node) (bool, e
 }
 
 // losesTo says whether a Machine claims a Node that is to leave the pool. The pool's own Machines do not count.
-func (p *pass) losesTo(obj client.Object, node *corev1.Node) bool {
-	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil && owner.UID == p.state.UID {
-		return false
-	}
+func (p *pass) losesTo(ctx context.Context, obj client.Object, node *corev1.Node) (bool, error) {
 	var m contract.MachineState
-	return p.env.kinds.Machine.Adapter.Read(obj, &m) == nil && claimsNode(&m, node, p.env.options.Matching)
+	if p.env.kinds.Machine.Adapter.Read(obj, &m) != nil || !claimsNode(&m, node, p.env.options.Matching) {
+		return false, nil
+	}
+	owned, err := p.owns(ctx, obj)
+	return err == nil && !owned, err
 }
 
 // spareClaimed has the pool let go of Nodes that Machines claim: of those whose instance has left it and, in a deletion, of all.

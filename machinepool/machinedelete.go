@@ -47,7 +47,11 @@ func (p *pass) confirmNoMachines(ctx context.Context) (bool, error) {
 	}
 	var left []*contract.MachineState
 	for i := range list.Items {
-		if owner := metav1.GetControllerOfNoCopy(&list.Items[i]); owner != nil && owner.UID == p.state.UID {
+		owned, err := p.owns(ctx, &list.Items[i])
+		if err != nil {
+			return false, err
+		}
+		if owned {
 			left = append(left, &contract.MachineState{Metadata: metadataOf(&list.Items[i])})
 		}
 	}

@@ -1,6 +1,7 @@
 package machinepool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,9 +133,10 @@ func (p *pass) observeMachines(ctx context.Context) error {
 	if err := p.env.ports.Cache.List(ctx, list, client.InNamespace(p.state.Key.Namespace), labels, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Machines of %s: %w", p.state.Key, err)
 	}
+	var unknown error
 	err := eachObject(list, func(obj client.Object) {
-		owner := metav1.GetControllerOfNoCopy(obj)
-		if owner == nil || owner.UID != p.state.UID {
+		if owned, err := p.owns(ctx, obj); err != nil || !owned {
+			unknown = cmp.Or(unknown, err)
 			return
 		}
 		state := &contract.MachineState{}
@@ -143,7 +145,7 @@ func (p *pass) observeMachines(ctx context.Context) error {
 		}
 		m.states, m.objects[state.UID] = append(m.states, state), obj
 	})
-	if err != nil {
+	if err = cmp.Or(err, unknown); err != nil {
 		return err
 	}
 	slices.SortFunc(m.states, func(a, b *contract.MachineState) int { return strings.Compare(a.Key.Name, b.Key.Name) })
@@ -246,35 +248,47 @@ func (p *pass) alreadyThere(ctx context.Context, name string) (there bool, err e
 		}
 		return false, err
 	}
-	if owner := metav1.GetControllerOfNoCopy(have); owner == nil || owner.UID != p.state.UID {
+	owned, err := p.owns(ctx, have)
+	if err != nil {
+		return false, err
+	}
+	if !owned {
 		return false, fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: delete it, or have the provider name its InfraMachine otherwise",
 			p.state.Key.Namespace, name, errForeignMachine, p.state.Key.Name)
 	}
 	if labels, annotations := p.machineMetadata(); lacks(have.Labels, labels) {
-		return true, p.giveMetadata(ctx, client.ObjectKeyFromObject(have), have.UID, labels, annotations)
+		return true, p.giveMetadata(ctx, have, labels, annotations)
 	}
 	return true, nil
 }
 
-// syncMachines brings labels and annotations of the template to Machines that lack them. It removes none.
+// syncMachines brings labels and annotations of the template to Machines that lack them, and takes back those that name the pool by a UID
+// from before a restore: the garbage collector would take them. It removes none.
 func (p *pass) syncMachines(ctx context.Context) error {
 	labels, annotations := p.machineMetadata()
-	var due []*contract.MachineState
+	me := p.ownerReference()
+	var due []client.Object
 	for _, m := range p.machines.states {
-		if m.Deleting.IsZero() && (lacks(m.Labels, labels) || lacks(m.Annotations, annotations)) && !p.env.writer.Behind(p.machines.objects[m.UID]) {
-			due = append(due, m)
+		obj := p.machines.objects[m.UID]
+		differs := lacks(m.Labels, labels) || lacks(m.Annotations, annotations) || contract.RestoredOwner(obj.GetOwnerReferences(), me)
+		if m.Deleting.IsZero() && differs && !p.env.writer.Behind(obj) {
+			due = append(due, obj)
 		}
 	}
-	return p.each(len(due), func(i int) error { return p.giveMetadata(ctx, due[i].Key, due[i].UID, labels, annotations) })
+	return p.each(len(due), func(i int) error { return p.giveMetadata(ctx, due[i], labels, annotations) })
 }
 
-func (p *pass) giveMetadata(ctx context.Context, key types.NamespacedName, uid types.UID, labels, annotations map[string]string) error {
+func (p *pass) giveMetadata(ctx context.Context, have client.Object, labels, annotations map[string]string) error {
+	key, me := client.ObjectKeyFromObject(have), p.ownerReference()
 	written := newObject(p.env.kinds.Machine)
 	written.SetNamespace(key.Namespace)
 	written.SetName(key.Name)
-	metadata := map[string]any{"uid": string(uid), "labels": labels}
+	metadata := map[string]any{"uid": string(have.GetUID()), "labels": labels}
 	if len(annotations) > 0 {
 		metadata["annotations"] = annotations
+	}
+	if owners := have.GetOwnerReferences(); contract.RestoredOwner(owners, me) {
+		metadata["ownerReferences"], metadata["resourceVersion"] = contract.WithOwner(owners, me), have.GetResourceVersion()
 	}
 	err := p.env.writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false)
 	if err != nil && !external.SaysGone(err) {

@@ -225,3 +225,37 @@ func TestAMachineThatRecoveredIsNotReplacedOnAnOldRead(t *testing.T) {
 		t.Error("it was deleted")
 	}
 }
+
+func TestMachinesThatNameThePoolFromBeforeARestoreAreTakenBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}, noGarbage: true}) // or it would have taken them
+	pool := w.poolWith(2)
+	w.eventually("two Machines", func() string {
+		return map[bool]string{false: "there are others"}[len(w.machines()) == 2]
+	})
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"}
+	w.restart(func() {
+		for _, m := range w.machines() {
+			w.change(&m, func(u *unstructured.Unstructured) {
+				dead := *metav1.GetControllerOf(u)
+				dead.UID = "of-the-old-cluster"
+				u.SetOwnerReferences([]metav1.OwnerReference{dead, other})
+			})
+		}
+		w.store.ResetRequests()
+	})
+	w.eventually("the Machines are the pool's", func() string {
+		for _, m := range w.machines() {
+			owners := m.GetOwnerReferences()
+			if len(owners) != 2 || owners[0].UID != w.get(pool).GetUID() || owners[1].UID != other.UID {
+				return fmt.Sprint(owners)
+			}
+		}
+		return ""
+	})
+	w.settles()
+	require.Len(t, w.machines(), 2)
+	require.Zero(t, w.writes()["create Machine"])
+	require.Zero(t, w.writes()["delete Machine"])
+	require.NotEqual(t, machinepool.ReasonInternalError, conditionOf(w.get(pool), machinepool.ConditionMachinesReady).Reason)
+}

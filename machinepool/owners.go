@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -52,6 +54,38 @@ func (p *pass) ownerReference() metav1.OwnerReference {
 	}
 }
 
+// sameness is whether the pool is still the one that was read, as the API server said when it was asked. Safe for concurrent use.
+type sameness struct {
+	mu   sync.Mutex
+	said contract.Opt[bool]
+}
+
+// isSame asks the API server, once in a pass, whether there is no other pool of the name: the cache may be behind.
+func (p *pass) isSame(ctx context.Context) (bool, error) {
+	p.same.mu.Lock()
+	defer p.same.mu.Unlock()
+	if same, known := p.same.said.Get(); known {
+		return same, nil
+	}
+	same, err := external.ConfirmUID(ctx, p.env.ports.APIReader, p.env.kinds.Pool.GVK, p.state.Key, p.state.UID)
+	if err == nil {
+		p.same.said = contract.Some(same)
+	}
+	return same, err
+}
+
+// owns says whether the pool controls an object, also by a UID from before a restore.
+func (p *pass) owns(ctx context.Context, obj client.Object) (bool, error) {
+	owner := metav1.GetControllerOfNoCopy(obj)
+	if owner == nil || !contract.IsOwner(*owner, p.ownerReference()) {
+		return false, nil
+	}
+	if owner.UID == p.state.UID {
+		return true, nil
+	}
+	return p.isSame(ctx)
+}
+
 // observeReferenced reads a referenced object, and makes the pool its controller. What breaks the contract is a Problem.
 func (p *pass) observeReferenced(ctx context.Context, ref contract.Ref, read func(external.Object) error) (external.Object, error) {
 	found, err := p.env.tracker.Get(ctx, p.state.Key, ref)
@@ -77,7 +111,7 @@ func (p *pass) takeOwnership(ctx context.Context, found *external.Object) error 
 	restored := contract.RestoredOwner(obj.GetOwnerReferences(), me)
 	untouched := found.Deleting() || p.env.writer.Behind(obj)
 	if foreign == nil && restored && !untouched {
-		same, err := external.ConfirmUID(ctx, p.env.ports.APIReader, p.env.kinds.Pool.GVK, p.state.Key, p.state.UID)
+		same, err := p.isSame(ctx)
 		if err != nil {
 			return err
 		}

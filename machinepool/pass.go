@@ -53,6 +53,7 @@ type pass struct {
 
 	// machineKind is the kind of the InfraMachines that stand for instances, empty without.
 	machineKind string
+	same        sameness
 	machines    *machines // nil while Machines stand for no instances, or are not known
 }
 
