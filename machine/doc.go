@@ -76,7 +76,9 @@
 // A Machine in deletion goes through these stages, and says in the condition Deleting which one it is in: pre-drain hooks, drain,
 // volumes, pre-terminate hooks, infrastructure, bootstrap data, Node, finalizer. Stages that follow each other at once cost one
 // pass and one write. Hooks are looked at in every pass; drain and volumes are done once, recorded by the Node's UID, and not
-// begun again when pre-terminate hooks were waited for, because those may take the cluster's API server away.
+// begun again when pre-terminate hooks were waited for, because those may take the cluster's API server away. So it is with what
+// Cluster API up to v1.13 has done of the same deletion before this controller took over, as its conditions DrainingSucceeded,
+// VolumeDetachSucceeded and PreTerminateDeleteHookSucceeded tell; those of typed kinds are not read, and their Nodes are drained again.
 //
 // What people disagree about is a value each in [Policy], with the default beside it:
 //

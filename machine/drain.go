@@ -19,6 +19,8 @@ type drainFacts struct {
 	// InfrastructureGone: the API server said so itself, or has accepted its deletion. InstanceGone: the provider said that of the machine.
 	InfrastructureGone, InstanceGone bool
 	NodesSynced                      bool
+	// HandedOver is when the drain was over that Cluster API made before this controller took over; zero if it made none.
+	HandedOver time.Time
 	// LeftOut: the Nodes are unread, and the deletion goes on all the same. Unread says why it does, or what it waits for.
 	LeftOut bool
 	Unread  string
@@ -67,6 +69,8 @@ func decideDrain(f drainFacts) (drainAction, string) {
 	case f.mayBeOver():
 		return drainWait, f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " could not be read yet" + because(f.Infrastructure.Problem)
 	case f.State.DrainedNode != "" && f.State.DrainedNode == f.State.Node.UID && !f.NodesSynced:
+		return drainSkip, ""
+	case !f.NodesSynced && overFor(f.HandedOver, f.State.Deleting, nil):
 		return drainSkip, ""
 	case !f.NodesSynced && f.LeftOut:
 		return drainOverdue, f.Unread
@@ -132,6 +136,8 @@ func decideDrainOf(f drainFacts) (drainAction, string) {
 		return drainSkip, ""
 	case f.Match.Record:
 		return drainRecord, "Node " + f.Match.Node.Name + " was matched: recording it first"
+	case overFor(f.HandedOver, f.State.Deleting, f.Match.Node):
+		return drainSkip, ""
 	case f.State.DrainStarted.IsZero():
 		return drainStart, "Drain not completed yet"
 	case limitReached(f.State.DrainStarted, f.Limit, f.Now):
@@ -209,6 +215,7 @@ func (s *Scope) drainFacts(ctx context.Context) (drainFacts, error) {
 		State: &s.State, Limit: s.limits().Drain, Now: s.Now,
 	}
 	facts.Disowned = s.disowned()
+	facts.HandedOver = finishedByClusterAPI(s.Object, clusterAPIDrained)
 	facts.CareReason = s.CareReason
 	if _, excluded := s.State.Annotations[contract.ExcludeDrain]; excluded {
 		facts.Excluded = "the Machine has the annotation " + contract.ExcludeDrain

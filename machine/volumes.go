@@ -29,6 +29,8 @@ type volumesFacts struct {
 	// InfrastructureGone: the API server said so itself. InstanceGone: the provider said that of the machine.
 	InfrastructureGone, InstanceGone bool
 	NodesSynced                      bool
+	// HandedOver is when the wait was over that Cluster API made before this controller took over; zero if it made none.
+	HandedOver time.Time
 	// LeftOut: the Nodes are unread, and the deletion goes on without them. Unread is why, or what is waited for.
 	LeftOut bool
 	Unread  string
@@ -61,7 +63,7 @@ func decideVolumes(f volumesFacts) (volumesAction, string) {
 		return decideUnreadVolumes(f)
 	case f.Match.Outcome != noderef.Matched && f.Match.Outcome != noderef.Readopted: // whose volumes? the drain has asked already
 		return volumesSkip, ""
-	case f.State.VolumesDetachedNode == f.Match.Node.UID:
+	case f.State.VolumesDetachedNode == f.Match.Node.UID, f.handedOver(f.Match.Node):
 		return volumesSkip, ""
 	case f.Limit > 0 && !f.State.VolumeDetachStarted.IsZero() && !f.Now.Before(f.State.VolumeDetachStarted.Add(f.Limit)):
 		return volumesGiveUp, notWithin(f.Limit)
@@ -69,10 +71,15 @@ func decideVolumes(f volumesFacts) (volumesAction, string) {
 	return volumesAsk, ""
 }
 
+// handedOver: a Node that was drained after Cluster API had waited for its volumes may have others attached since.
+func (f volumesFacts) handedOver(node *corev1.Node) bool {
+	return f.State.DrainedNode == "" && overFor(f.HandedOver, f.State.Deleting, node)
+}
+
 // decideUnreadVolumes: what was done for the recorded Node is not waited for again.
 func decideUnreadVolumes(f volumesFacts) (volumesAction, string) {
 	switch recorded := f.State.Node.UID; {
-	case recorded != "" && f.State.VolumesDetachedNode == recorded:
+	case recorded != "" && f.State.VolumesDetachedNode == recorded, f.handedOver(nil):
 		return volumesSkip, ""
 	case f.LeftOut:
 		return volumesGiveUp, f.Unread
@@ -107,6 +114,7 @@ func (s *Scope) volumesFacts(ctx context.Context) (volumesFacts, error) {
 		Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone, NodesSynced: s.NodesSynced, Match: s.Node, State: &s.State,
 		Limit: s.limits().Volumes, Now: s.Now,
 	}
+	facts.HandedOver = finishedByClusterAPI(s.Object, clusterAPIDetached)
 	_, facts.Excluded = s.State.Annotations[contract.ExcludeVolumeDetach]
 	facts.Excluded = facts.Excluded || s.care() == CareNone || (s.NodesErr == nil && s.Workload.Volumes == nil)
 	if facts.Excluded || facts.InstanceGone {
