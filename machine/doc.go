@@ -187,7 +187,7 @@
 // # Rights
 //
 // [PolicyRules] and [NodePolicyRules] are the RBAC rules that a Reconciler needs, as values that follow from how it is wired: the ones
-// where the Machines are, the others where the Nodes are. They hold no verb that is never used.
+// where the Machines are, the others where the Nodes are. They hold no verb that is never used; some are used only when a Node does not answer, or is not where it was.
 //
 // # Guarantees
 //

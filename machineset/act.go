@@ -28,11 +28,7 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 	if p.orphans() {
 		return p.letGo(ctx, ledger, settled)
 	}
-	p.decision = scale.Plan(facts)
-	if orderErr != nil && len(p.decision.Delete) > 0 { // a person has to correct it
-		p.decision.Delete = nil
-		p.decision.Held = append(p.decision.Held, scale.Hold{Reason: ReasonDeletionOrderUnreadable, Message: orderErr.Error()})
-	}
+	p.plan(facts, orderErr)
 	next := settled.Abandon(p.decision.Abandon)
 	creates, resumes := p.decision.Create > 0, len(next.Pending) > 0 && len(p.holds) == 0 && facts.Desired.Found()
 	if creates { // what is resumed was asked for before
@@ -48,7 +44,7 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 		creates = false
 		p.requeue(wait)
 	case creates:
-		named := false
+		var named bool
 		if next, named = p.reserve(ctx, next); !named {
 			return nil
 		}
@@ -56,6 +52,15 @@ func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 		next, creates = next.Resume(), true
 	}
 	return p.carryOut(ctx, ledger, next, template, creates)
+}
+
+// plan decides. Without an order nothing is deleted until a person has corrected it.
+func (p *pass) plan(facts scale.Facts, orderErr error) {
+	p.decision = scale.Plan(facts)
+	if orderErr != nil && len(p.decision.Delete) > 0 {
+		p.decision.Delete = nil
+		p.decision.Held = append(p.decision.Held, scale.Hold{Reason: ReasonDeletionOrderUnreadable, Message: orderErr.Error()})
+	}
 }
 
 // reserve takes names for the Machines that are to be created, and reports false, with a hold, when there are none.

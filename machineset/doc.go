@@ -65,8 +65,8 @@
 // whose Machines were all deleted is the ledger:
 //
 //	ledger                     Machines   status.replicas   the set
-//	its own                    whatever   whatever          creates what is missing
-//	missing, or another set's  some       whatever          creates what is missing, behind a gap of slots
+//	its own                    any        whatever          creates what is missing
+//	missing, or another set's  some       any               creates what is missing, behind a gap of slots
 //	another set's              no         whatever          waits for its Machines
 //	missing                    no         more than 0       waits for its Machines
 //	missing                    no         0, or missing     creates: it is new
