@@ -59,6 +59,8 @@
 //	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
 //	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 //
+// A manager that watches Clusters of a Go type already shares that informer when external.ClusterOptions.Object names the type.
+//
 // A Machine of a paused Cluster gets its finalizer and is left alone otherwise, also while it is being deleted. A Cluster that was not
 // read may be paused, so until it is read a pass acts on nothing, and changes no condition. Trouble that a person can mend, and
 // a Cluster that does not exist, stand in the condition Paused, as Unknown: whether the Machine is to be left alone cannot be

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -79,19 +78,20 @@ func (c *Clusters) tellWhenSynced(ctx context.Context, informer cache.Informer) 
 func (c *Clusters) handler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(raw any, initial bool) {
-			if obj, ok := raw.(*unstructured.Unstructured); ok && !initial { // those who asked before are woken when all are here
+			if obj, ok := raw.(client.Object); ok && !initial { // those who asked before are woken when all are here
 				c.changed(obj)
 			}
 		},
 		UpdateFunc: func(before, after any) {
-			old, ok := before.(*unstructured.Unstructured)
-			now, ok2 := after.(*unstructured.Unstructured)
+			old, ok := before.(client.Object)
+			now, ok2 := after.(client.Object)
 			if ok && ok2 && old.GetResourceVersion() != now.GetResourceVersion() && (c.lookOf(old) != c.lookOf(now) || !maps.Equal(old.GetLabels(), now.GetLabels())) {
 				c.changed(now)
 			}
 		},
 		DeleteFunc: func(raw any) {
 			if obj, ok := EventObject(raw); ok {
+				c.forget(obj)
 				c.changed(obj)
 			}
 		},
@@ -117,9 +117,9 @@ type clusterLook struct {
 	controlPlane                                  contract.Ref
 }
 
-func (c *Clusters) lookOf(obj *unstructured.Unstructured) clusterLook {
+func (c *Clusters) lookOf(obj client.Object) clusterLook {
 	var s contract.ClusterState
-	if err := c.layout.Read(obj, &s); err != nil {
+	if err := c.read(obj, &s); err != nil {
 		return clusterLook{unreadable: err.Error()}
 	}
 	return clusterLook{

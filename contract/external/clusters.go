@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,14 +17,19 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/machinist-dev/machinist/contract"
 )
 
 // ClusterOptions say which Clusters are read. The zero value is ready for use.
 type ClusterOptions struct {
-	// Version is the API version of cluster.x-k8s.io, contract.V1Beta1 or contract.V1Beta2. Default: contract.V1Beta2.
+	// Version is the API version of cluster.x-k8s.io, contract.V1Beta1 or contract.V1Beta2. Default: that of Object in the manager's
+	// scheme, or else contract.V1Beta2.
 	Version contract.Version
+	// Object is an empty Cluster of a Go type that the cache's scheme has in that version, such as &clusterv1.Cluster{}: Clusters are watched
+	// as objects of this type, by the informer that others in the process share. nil reads unstructured objects, by an informer of their own.
+	Object client.Object
 	// Clock times for how long the first list is awaited, and when a kind that is not served is looked for again; default the real one.
 	Clock clock.PassiveClock
 }
@@ -36,6 +42,7 @@ type ClusterOptions struct {
 type Clusters struct {
 	gvk    schema.GroupVersionKind
 	layout *contract.ClusterLayout
+	object client.Object // empty, of the type that is watched
 	cache  cache.Cache
 	reader client.Reader
 	clock  clock.PassiveClock
@@ -47,13 +54,26 @@ type Clusters struct {
 	again    time.Time
 	events   uint64                          // how many Clusters came and went
 	answers  map[types.NamespacedName]answer // the API server's, about Clusters that the cache does not have
+	states   map[types.NamespacedName]typedState
 	waiting  map[types.NamespacedName]struct{}
 	sinks    map[*clusterSink]struct{}
 }
 
 // ClustersFromManager returns Clusters that are read through the cache of a manager. The error says that there is no layout for
-// the version. It makes no request.
+// the version, or that the manager's scheme has the Go type not as a Cluster of that version. It makes no request.
 func ClustersFromManager(mgr ctrl.Manager, options ClusterOptions) (*Clusters, error) {
+	if options.Object != nil {
+		gvk, err := apiutil.GVKForObject(options.Object, mgr.GetScheme())
+		if err != nil {
+			return nil, fmt.Errorf("clusters: %w", err)
+		}
+		if options.Version == "" {
+			options.Version = contract.Version(gvk.Version)
+		}
+		if want := clusterGVK(options.Version); gvk != want {
+			return nil, fmt.Errorf("clusters: %T is %s in the manager's scheme, want %s", options.Object, gvk, want)
+		}
+	}
 	return NewClusters(mgr.GetCache(), mgr.GetAPIReader(), options)
 }
 
@@ -73,11 +93,23 @@ func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*
 	if c == nil || reader == nil {
 		return nil, errors.New("clusters: a cache and a reader are needed")
 	}
+	if _, ok := options.Object.(*metav1.PartialObjectMetadata); ok {
+		return nil, errors.New("clusters: metadata alone does not tell whether a Cluster is paused: give a Go type with spec and status")
+	}
+	if options.Object == nil {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(clusterGVK(options.Version))
+		options.Object = u
+	}
 	return &Clusters{
-		gvk:    schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(options.Version), Kind: "Cluster"},
-		layout: layout, cache: c, reader: reader, clock: options.Clock,
-		answers: map[types.NamespacedName]answer{}, waiting: map[types.NamespacedName]struct{}{}, sinks: map[*clusterSink]struct{}{},
+		gvk: clusterGVK(options.Version), layout: layout, object: options.Object, cache: c, reader: reader, clock: options.Clock,
+		states: map[types.NamespacedName]typedState{}, answers: map[types.NamespacedName]answer{},
+		waiting: map[types.NamespacedName]struct{}{}, sinks: map[*clusterSink]struct{}{},
 	}, nil
+}
+
+func clusterGVK(v contract.Version) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(v), Kind: "Cluster"}
 }
 
 // unsyncedGrace is for how long the first list of Clusters may take before it is called trouble: at the start of a process it
@@ -105,8 +137,7 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 		}
 		return view, nil
 	}
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(c.gvk)
+	obj := c.empty()
 	err = c.cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -114,19 +145,12 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 	case err != nil:
 		return view, fmt.Errorf("read Cluster %s: %w", key, err)
 	}
-	if view.Problem = c.read(obj, &view.State); view.Problem == (Problem{}) {
-		view.Presence = Present
+	if err := c.read(obj, &view.State); err != nil { // the object breaks its contract, which a person mends
+		view.State, view.Problem = contract.ClusterState{}, Problem{ReasonContractViolation, err.Error()}
+		return view, nil
 	}
+	view.Presence = Present
 	return view, nil
-}
-
-// read fills a state, and leaves it empty when the object breaks its contract, which a person mends.
-func (c *Clusters) read(obj *unstructured.Unstructured, into *contract.ClusterState) Problem {
-	if err := c.layout.Read(obj, into); err != nil {
-		*into = contract.ClusterState{}
-		return Problem{ReasonContractViolation, err.Error()}
-	}
-	return Problem{}
 }
 
 // answer is what the API server said about a Cluster that the cache does not have.
@@ -219,9 +243,7 @@ func (c *Clusters) ensure(ctx context.Context, key types.NamespacedName) (synced
 }
 
 func (c *Clusters) watch(ctx context.Context) (cache.Informer, error) {
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(c.gvk)
-	informer, err := c.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false)) // may ask discovery: not under the lock
+	informer, err := c.cache.GetInformer(ctx, c.empty(), cache.BlockUntilSynced(false)) // may ask discovery: not under the lock
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.informer != nil {
