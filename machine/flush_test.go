@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/events"
 	"reflect"
 	"testing"
 	"time"
@@ -125,4 +127,33 @@ func TestOnlyAWholePassSaysThatAGenerationWasObserved(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAnEventIsRecordedWithTheStatusThatItWaitedForAndNotAgain(t *testing.T) {
+	now, recorder := time.Unix(1000, 0), events.NewFakeRecorder(10)
+	first := scopeWithVolumes(nil, now, 0)
+	env := first.env
+	env.options.Recorder, env.options.StatusDelay = recorder, time.Second
+	env.writer = patch.NewWriter(nil, clocktesting.NewFakePassiveClock(now))
+	pass := func(phase string, tells bool) time.Duration {
+		s := scopeWithVolumes(nil, now, 0)
+		s.env = env
+		if phase != "" {
+			s.SetPhase(phase)
+		}
+		if tells {
+			s.tell("Normal", "Reason", "Act", "it happened")
+		}
+		again, err := s.flush(t.Context())
+		require.NoError(t, err)
+		return again
+	}
+	require.Equal(t, time.Second, pass("Pending", true), "its status settles")
+	require.Empty(t, recorder.Events)
+	require.Equal(t, time.Second, pass("Pending", true))
+	require.Empty(t, recorder.Events)
+	require.Zero(t, pass("", true), "what it says is stored")
+	require.Len(t, recorder.Events, 1)
+	require.Zero(t, pass("", true))
+	require.Len(t, recorder.Events, 1, "it happened once")
 }

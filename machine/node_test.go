@@ -1,6 +1,12 @@
 package machine
 
 import (
+	"context"
+	"errors"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"testing"
 	"time"
 
@@ -155,5 +161,55 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 	}
 	if got := decideNode(nodeFacts{}); got != nil {
 		t.Errorf("unread Nodes are no statement, got %v", got)
+	}
+}
+
+// broken is a cache that answers nothing.
+type broken struct{ cache.Cache }
+
+var errBroken = errors.New("the cache is broken")
+
+func (broken) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errBroken
+}
+func (broken) List(context.Context, client.ObjectList, ...client.ListOption) error { return errBroken }
+func (broken) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return nil, errBroken
+}
+
+// known are Nodes that are all listed.
+type known struct{ *noderef.Index }
+
+func (known) HasSynced() bool { return true }
+
+func TestWhatCouldNotBeReadIsUnknownInEachConditionAndNoNodeIsTaken(t *testing.T) {
+	for name, tc := range map[string]struct {
+		step StepFunc
+		want []string
+	}{
+		"the Machines that may claim the Node": {nodeStep, []string{ConditionNodeReady, ConditionNodeHealthy}},
+		"the bootstrap config":                 {bootstrapStep, []string{ConditionBootstrapConfigReady}},
+		"the infrastructure":                   {infrastructureStep, []string{ConditionInfrastructureReady}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scopeWithVolumes(nil, time.Unix(1000, 0), 0)
+			node := nodeWith()
+			node.UID, node.Spec.ProviderID = "n-uid", "a://b"
+			nodes := noderef.NewIndex(noderef.Rules{})
+			nodes.Add(node)
+			s.State.Node, s.State.ProviderID, s.Node = contract.NodeRef{}, "a://b", noderef.Match{}
+			s.State.Bootstrap, s.State.Infrastructure = contract.Ref{Group: "g", Kind: "B", Name: "m"}, contract.Ref{Group: "g", Kind: "I", Name: "m"}
+			s.Workload.Nodes = known{nodes}
+			s.env.indexed, s.env.ports.Cache, s.env.tracker = true, broken{}, external.NewTracker(broken{}, nil, "test")
+			_, err := tc.step(t.Context(), s)
+			require.ErrorIs(t, err, errBroken)
+			var got []string
+			for _, c := range s.asserted {
+				require.Equal(t, condition(c.Type, metav1.ConditionUnknown, ReasonInternalError, seeLogs), c)
+				got = append(got, c.Type)
+			}
+			require.ElementsMatch(t, tc.want, got)
+			require.True(t, s.update.Node.Keeps(), "another Machine may have it")
+		})
 	}
 }

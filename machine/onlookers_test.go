@@ -1,7 +1,12 @@
 package machine
 
 import (
+	"context"
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/stretchr/testify/require"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,5 +34,31 @@ func TestMachinesThatLookAtAControlPlaneAreForgottenWhenTheyAreGone(t *testing.T
 	o.forget(b)
 	if len(o.of) > 0 || len(o.seen) > 0 {
 		t.Errorf("what nobody looks at takes no room: %v, %v", o.of, o.seen)
+	}
+}
+
+func TestAMachineInDeletionIsWokenByWhatItsDeletionDependsOn(t *testing.T) {
+	t.Parallel()
+	plane := contract.Ref{Group: "g", Kind: "Plane", Name: "p"}
+	r := &Reconciler{kind: testKind(), onlookers: newOnlookers(), tracker: external.NewTracker(broken{}, nil, "test")}
+	r.ports.ClusterOf = func(context.Context, types.NamespacedName) (external.ClusterView, error) {
+		view := external.ClusterView{Presence: external.Present, ActiveControlPlaneMachines: contract.Some(3)}
+		view.State.ControlPlane = plane
+		return view, nil
+	}
+	state := &contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Namespace: "ns", Name: "m"}}}
+	state.ClusterName = "c"
+	_, err := r.clusterView(t.Context(), state)
+	require.NoError(t, err)
+	require.Empty(t, r.onlookers.of, "one that lives has no business with the control plane")
+
+	state.Deleting = time.Unix(1, 0)
+	_, err = r.clusterView(t.Context(), state)
+	require.ErrorIs(t, err, errBroken, "the control plane is unread, and not absent")
+	crd := contract.CRDName(plane.GroupKind())
+	for _, key := range []string{
+		clusterKey(types.NamespacedName{Namespace: "ns", Name: "c"}), crdKey(crd), onlookerKey(crd, types.NamespacedName{Namespace: "ns", Name: "p"}),
+	} {
+		require.Equal(t, []reconcile.Request{{NamespacedName: state.Key}}, r.onlookers.requests(key), key)
 	}
 }

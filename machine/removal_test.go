@@ -2,6 +2,9 @@ package machine
 
 import (
 	"context"
+	"errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"testing"
 	"time"
 
@@ -80,6 +83,44 @@ func TestAnObjectThatMayJustHaveGotItsMachineIsNotDeletedAsItWasReadBefore(t *te
 			require.NoError(t, s.deleteExternal(t.Context(), e))
 			require.NoError(t, s.deleteExternal(t.Context(), e))
 			require.Equal(t, 1, asked, "once is enough, whatever the cache says")
+		})
+	}
+}
+
+func TestADeletionSaysWhatItWaitsForAndGoesOnWhenThatIsGone(t *testing.T) {
+	absent := external.Object{Ref: contract.Ref{Group: "g", Kind: "Infra", Name: "m"}, Presence: external.Absent}
+	boom := errors.New("boom")
+	for name, tc := range map[string]struct {
+		found external.Object
+		reads error
+		takes error
+		want  Result
+		says  string
+		fails bool
+	}{
+		"not in the cache alone":   {found: absent, want: Result{Stop: true, RequeueAfter: external.AbsenceRetry}, says: "Infra m exists, but has not been seen yet"},
+		"really gone":              {found: absent, reads: apierrors.NewNotFound(schema.GroupResource{}, "m")},
+		"nobody answers":           {found: absent, reads: boom, want: Result{Stop: true}, says: "make sure that Infra default/m is gone: boom", fails: true},
+		"its deletion is accepted": {found: present("Infra"), want: Result{Stop: true}, says: "Waiting for Infra m to be deleted"},
+		"its deletion is refused":  {found: present("Infra"), takes: boom, want: Result{Stop: true}, says: "delete Infra m: boom", fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scopeWithVolumes(nil, time.Unix(1000, 0), 0)
+			s.State.Key.Namespace = "default"
+			tc.found.GVK = schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Infra"}
+			server := interceptor.NewClient(nil, interceptor.Funcs{
+				Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+					return tc.reads
+				},
+				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return tc.takes },
+			})
+			s.env.ports.APIReader, s.env.ports.Client = server, server
+			got, err := s.deleteReferenced(t.Context(), tc.found, false, ReasonWaitingForInfrastructureDeletion)
+			require.Equal(t, tc.fails, err != nil, err)
+			require.Equal(t, tc.want, got)
+			said, _ := findCondition(s.asserted, ConditionDeleting)
+			require.Equal(t, tc.says, said.Message)
+			require.Equal(t, tc.says != "", said.Reason == ReasonWaitingForInfrastructureDeletion)
 		})
 	}
 }

@@ -81,3 +81,19 @@ func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
 		require.Equal(t, tc.want, r.trusted, name)
 	}
 }
+
+func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {
+	t.Parallel()
+	r := newMemory().of(types.NamespacedName{}, "set")
+	for _, uid := range []types.UID{"alive", "going", "gone"} {
+		r.asked[uid], r.members[uid] = true, &known{}
+	}
+	r.keep([]*member{
+		{state: &contract.MachineState{Metadata: contract.Metadata{UID: "alive"}}},
+		{state: &contract.MachineState{Metadata: contract.Metadata{UID: "going", Deleting: time.Unix(1, 0)}}},
+	})
+	require.Equal(t, map[types.UID]bool{"alive": true}, r.asked, "the cache has yet to show this deletion alone")
+	require.Len(t, r.members, 2)
+	require.NotContains(t, r.members, types.UID("gone"))
+	require.Equal(t, map[types.UID]bool{"alive": true}, r.shown)
+}

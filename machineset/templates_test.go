@@ -1,0 +1,87 @@
+package machineset
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// broken is a cache that answers nothing.
+type broken struct{ cache.Cache }
+
+var errBroken = errors.New("the cache is broken")
+
+func (broken) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errBroken
+}
+func (broken) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return nil, errBroken
+}
+
+func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {
+	t.Parallel()
+	p := &pass{env: &Reconciler{tracker: external.NewTracker(broken{}, nil, "test")}}
+	p.state.Template.Bootstrap = contract.Ref{Group: "g", Kind: "BootstrapTemplate", Name: "b"}
+	p.state.Template.Infrastructure = contract.Ref{Group: "g", Kind: "InfraTemplate", Name: "i"}
+	require.ErrorIs(t, p.observeTemplates(t.Context()), errBroken)
+	require.Equal(t, []scale.Hold{
+		{Reason: ReasonTemplateUnread, Message: "BootstrapTemplate could not be read: " + seeLogs},
+		{Reason: ReasonTemplateUnread, Message: "InfraTemplate could not be read: " + seeLogs},
+	}, p.holds, "what is unread is not absent")
+
+	p.holds, p.state.Deleting = nil, noon()
+	require.NoError(t, p.observeTemplates(t.Context()), "a set in deletion needs none")
+	require.Empty(t, p.holds)
+}
+
+func TestChecksThatFailOrCannotBeMadeKeepASetFromCreating(t *testing.T) {
+	t.Parallel()
+	newer := scale.PreflightFacts{HasControlPlane: true, DesiredVersion: "v1.35.0", CurrentVersion: "v1.35.0", Version: "v1.36.0"}
+	odd := newer
+	odd.CurrentVersion = "latest"
+	fits := newer
+	fits.Version = "v1.35.0"
+	for name, tc := range map[string]struct {
+		facts scale.PreflightFacts
+		err   error
+		going bool
+		says  string
+		again time.Duration
+	}{
+		"they pass":                    {facts: fits},
+		"a version that does not fit":  {facts: newer, says: "v1.36.0", again: preflightRetry},
+		"a version that is none":       {facts: odd, says: "preflight checks could not be made", again: preflightRetry},
+		"nobody answers":               {err: errBroken, says: "preflight checks could not be made: " + seeLogs},
+		"nobody asks while a set goes": {err: errBroken, going: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &pass{env: &Reconciler{}, selector: labels.Everything()}
+			p.env.ports.PreflightOf = func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error) {
+				return tc.facts, tc.err
+			}
+			if tc.going {
+				p.state.Deleting = noon()
+			}
+			err := p.observeHolds(t.Context())
+			require.Equal(t, tc.err != nil && !tc.going, err != nil, err)
+			require.Equal(t, tc.again, p.again)
+			if tc.says == "" {
+				require.Empty(t, p.holds)
+				return
+			}
+			require.Len(t, p.holds, 1)
+			require.Contains(t, p.holds[0].Message, tc.says)
+		})
+	}
+}
