@@ -1,6 +1,7 @@
 package propagate
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -149,4 +150,34 @@ func TestTaintsOfAJoiningNodeMayComeAndGoMeanwhile(t *testing.T) {
 	}
 	_, err := apply(t, newNode(m{"l": "1"}, m{"a": "1"}, notReady, uninitialized), patch.JSON())
 	require.Error(t, err, "ours stands elsewhere now")
+}
+
+func TestALedgerIsTheSameInWhateverOrderTaintsAre(t *testing.T) {
+	evicts := corev1.Taint{Key: "b", Effect: corev1.TaintEffectNoExecute}
+	require.Equal(t, list("a:NoSchedule,b:NoExecute,b:NoSchedule"), taintList([]corev1.Taint{noSchedule("b", ""), evicts, noSchedule("a", ""), evicts}))
+	require.Negative(t, compareTaints(noSchedule("a", ""), evicts), "keys come first")
+	require.Negative(t, compareTaints(evicts, noSchedule("b", "")), "then effects")
+	require.Zero(t, compareTaints(noSchedule("b", "1"), noSchedule("b", "2")))
+}
+
+func TestALedgerWithValuesIsWrittenAnewWhenAValueIsAnother(t *testing.T) {
+	policy := everything()
+	policy.Ledger = Ledger{Applied: "last"}
+	desired := Desired{Labels: m{"a": "label"}, Taints: []Taint{{noSchedule("a", "taint"), Always}}}
+	patch, changed := policy.Diff(newNode(nil, nil), desired)
+	require.True(t, changed)
+	node, err := apply(t, newNode(nil, nil), patch.JSON())
+	require.NoError(t, err)
+	_, changed = policy.Diff(node, desired)
+	require.False(t, changed, "it says all")
+	for _, value := range []string{"label", "taint"} {
+		old := node.DeepCopy()
+		old.Annotations["last"] = strings.Replace(node.Annotations["last"], `"`+value+`"`, `"old"`, 1)
+		require.NotEqual(t, node.Annotations, old.Annotations)
+		patch, changed = policy.Diff(old, desired)
+		require.True(t, changed, value)
+		got, err := apply(t, old, patch.JSON())
+		require.NoError(t, err)
+		require.Equal(t, node.Annotations, got.Annotations)
+	}
 }

@@ -1,0 +1,105 @@
+package machinepool
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
+)
+
+func TestADrainBeginsWhenItsTurnComesAndItsNodeSaysSoWhereThereIsALimit(t *testing.T) {
+	since := actingNow.Add(-time.Minute)
+	said := func(value string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainStartedAnnotation: value} }
+	}
+	for name, tc := range map[string]struct {
+		node    *corev1.Node
+		limit   time.Duration
+		refuses error
+		want    time.Time
+		patched int
+	}{
+		"it says so":           {node: testNode("a", "", said("2026-01-02T11:00:00Z")), limit: time.Hour, want: actingNow.Add(-time.Hour)},
+		"it says so, no limit": {node: testNode("a", "", said("2026-01-02T11:00:00Z")), want: actingNow.Add(-time.Hour)},
+		"what it says is none": {node: testNode("a", "", said("yesterday")), limit: time.Hour, want: since, patched: 1},
+		"it has yet to say so": {node: testNode("a", ""), limit: time.Hour, want: since, patched: 1},
+		"without a limit":      {node: testNode("a", ""), want: since},
+		"it could not be said": {node: testNode("a", ""), limit: time.Hour, refuses: errors.New("no"), want: since, patched: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &api{refuses: tc.refuses}
+			p, _ := acting(t, a)
+			got, err := p.begun(t.Context(), tc.node, since, tc.limit)
+			require.Equal(t, tc.refuses != nil, err != nil, err)
+			require.True(t, got.Equal(tc.want), got)
+			require.Len(t, a.patched, tc.patched)
+			for _, body := range a.patched {
+				require.Contains(t, body, `{"op":"test","path":"/metadata/uid","value":"a-uid"}`)
+				require.Contains(t, body, since.Format(time.RFC3339), "the limit counts from there in every process")
+			}
+		})
+	}
+}
+
+func TestAllNodesThatLeaveAreCordonedByUIDAndTheDrainsOfTheFirstBegin(t *testing.T) {
+	a := &api{}
+	p, _ := acting(t, a)
+	p.env.options.Parallel = 1
+	cordoned := testNode("b", "", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	require.NoError(t, p.cordon(t.Context(), []*corev1.Node{testNode("a", ""), cordoned, testNode("c", "")}, 1))
+	require.Len(t, a.patched, 2, "b is cordoned already")
+	for _, body := range a.patched {
+		first := strings.Contains(body, `"value":"a-uid"`)
+		require.NotEqual(t, first, strings.Contains(body, `"value":"c-uid"`))
+		require.Equal(t, first, strings.Contains(body, annotationPath(contract.DrainStartedAnnotation)), body)
+		require.Contains(t, body, annotationPath(CordonedAnnotation))
+		require.Contains(t, body, `{"op":"test","path":"/spec/unschedulable","value":null}`, "nobody has cordoned it meanwhile")
+	}
+}
+
+func TestANodeThatIsStuckPassesItsTurnOnInTime(t *testing.T) {
+	p, drainer, _ := draining(t, &api{}, 0)
+	p.env.options.Policy.MaxDraining = 1
+	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	nodes := []*corev1.Node{testNode("a", "", cordoned), testNode("b", "", cordoned)}
+	drainer.result = runner.Result{Counts: drain.Counts{Total: 1, Blocked: 1}}
+	require.NoError(t, p.drain(t.Context(), nodes, time.Time{}, nil))
+	require.Equal(t, []string{"a"}, drainer.asked)
+	require.Equal(t, p.env.options.Policy.StuckAfter, p.again, "b waits, and no event tells that a is stuck")
+	p.now = p.now.Add(p.again)
+	require.NoError(t, p.drain(t.Context(), nodes, time.Time{}, nil))
+	require.Equal(t, []string{"a", "b"}, drainer.asked)
+	require.Equal(t, []string{"a"}, drainer.released)
+	require.Equal(t, p.now, p.mem().turns["a-uid"].Lost)
+	require.NoError(t, p.drain(t.Context(), nil, time.Time{}, nil))
+	require.Empty(t, p.mem().turns, "what is drained no more is forgotten")
+}
+
+func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
+	p, _ := acting(t, &api{})
+	p.env.kinds.NewMachine = nil
+	p.env.ports.Cache, p.env.ports.Workload = &byKey{}, Workload{Nodes: newHeard(), Client: &api{}}
+	p.state.Finalizers = []string{"example.com/others", p.env.options.Finalizer}
+	require.NoError(t, p.delete(t.Context()))
+	said, _ := findCondition(p.asserted, ConditionDeleting)
+	require.Equal(t, condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeletionCompleted, "Deletion completed"), said)
+	require.Equal(t, contract.SetTo([]string{"example.com/others"}), p.main.Finalizers)
+	require.True(t, p.finished && p.unhidden)
+
+	p, _ = acting(t, &api{})
+	p.env.kinds.NewMachine = func(Seed) (contract.Object, error) { return nil, errors.New("unused") }
+	p.env.ports.Cache = &byKey{fails: errors.New("no")}
+	require.Error(t, p.delete(t.Context()))
+	said, _ = findCondition(p.asserted, ConditionDeleting)
+	require.Equal(t, condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, "Deletion started"), said)
+	require.True(t, p.main.Finalizers.Keeps(), "Machines that are unread are not absent")
+	require.False(t, p.finished)
+}

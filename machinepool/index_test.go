@@ -1,0 +1,186 @@
+package machinepool
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/nodeindex"
+)
+
+// byKey is a cache that answers each index key with the pools of these names.
+type byKey struct {
+	cache.Cache
+
+	mu    sync.Mutex
+	pools map[string][]string
+	fails error
+}
+
+func (b *byKey) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	into, ok := list.(*unstructured.UnstructuredList)
+	if !ok || o.FieldSelector == nil {
+		return b.fails
+	}
+	for _, name := range b.pools[o.FieldSelector.Requirements()[0].Value] {
+		var pool unstructured.Unstructured
+		pool.SetNamespace("default")
+		pool.SetName(name)
+		into.Items = append(into.Items, pool)
+	}
+	return b.fails
+}
+
+func (b *byKey) set(pools map[string][]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pools = pools
+}
+
+func requestFor(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}
+}
+
+func TestAMachineWakesThePoolThatControlsIt(t *testing.T) {
+	p, _ := acting(t, &api{})
+	for name, tc := range map[string]struct {
+		owner []metav1.OwnerReference
+		want  []reconcile.Request
+	}{
+		"nobody's":                       {},
+		"its pool's":                     {[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "MachinePool", Name: "pool", Controller: new(true)}}, []reconcile.Request{requestFor("pool")}},
+		"a pool's that is no controller": {[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool"}}, nil},
+		"a set's":                        {[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "pool", Controller: new(true)}}, nil},
+		"a pool's of another API":        {[]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "MachinePool", Name: "pool", Controller: new(true)}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", OwnerReferences: tc.owner}}
+			require.Equal(t, tc.want, p.env.poolOfMachine(t.Context(), m))
+		})
+	}
+}
+
+func TestAPoolIsFoundByWhatItNamesInItsOwnClusterAlone(t *testing.T) {
+	cluster := types.NamespacedName{Namespace: "default", Name: "c"}
+	state := &contract.MachinePoolState{}
+	state.Key, state.ClusterName = testPool, "c"
+	state.ProviderIDs, state.Nodes = []string{"p://a", ""}, []contract.NodeRef{{Name: "n"}}
+	state.Template.Infrastructure = contract.Ref{Group: "g", Kind: "Infra", Name: "infra"}
+	crd := contract.CRDName(state.Template.Infrastructure.GroupKind())
+	want := []string{
+		labelKey(testPool.Name), workloadKey(cluster), clusterKey(types.NamespacedName{Namespace: testPool.Namespace, Name: "c"}),
+		crdKey(crd), refKey(crd, "infra"), instanceKey(cluster, "p://a"), nodeKey(cluster, "n"),
+	}
+	if diff := cmp.Diff(want, indexKeys(state, cluster, noderef.Rules{})); diff != "" {
+		t.Errorf("without a bootstrap config, and without an ID that is none (-want +got):\n%s", diff)
+	}
+	var bare contract.MachinePoolState
+	bare.Key = testPool
+	require.Equal(t, []string{labelKey(testPool.Name), workloadKey(cluster)}, indexKeys(&bare, cluster, noderef.Rules{}))
+}
+
+func TestANodeWakesEachPoolOfItsClusterOnce(t *testing.T) {
+	p, _ := acting(t, &api{})
+	cluster := types.NamespacedName{Namespace: "default", Name: "c"}
+	p.env.ports.Cache = &byKey{pools: map[string][]string{
+		nodeKey(cluster, "n"): {"recorded", "both"}, instanceKey(cluster, "p://a"): {"both", "lists"},
+		instanceKey(cluster, "p://b"): {"rival"}, nodeKey(types.NamespacedName{}, "n"): {"elsewhere"},
+	}}
+	before, after := testNode("n", "p://a"), testNode("n", "p://b")
+	want := []reconcile.Request{requestFor("recorded"), requestFor("both"), requestFor("lists"), requestFor("rival")}
+	require.Equal(t, want, p.env.poolsOfNode(t.Context(), cluster, nil, before, after))
+	require.Equal(t, want[:2], p.env.poolsOfNode(t.Context(), cluster, testNode("n", "")))
+	p.env.options.WatchFilter = "mine"
+	require.Empty(t, p.env.poolsOfNode(t.Context(), cluster, before), "they are others' to look after")
+}
+
+// heard are Nodes that tell when somebody begins and ends to listen to them.
+type heard struct {
+	*noderef.Index
+
+	begun, ended chan struct{}
+}
+
+func newHeard() *heard {
+	return &heard{noderef.NewIndex(noderef.Rules{}), make(chan struct{}, 10), make(chan struct{}, 10)}
+}
+
+func (*heard) HasSynced() bool                                { return true }
+func (h *heard) Source(nodeindex.Mapper) source.SyncingSource { return h }
+func (*heard) WaitForSync(context.Context) error              { return nil }
+func (h *heard) Start(ctx context.Context, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	h.begun <- struct{}{}
+	context.AfterFunc(ctx, func() { h.ended <- struct{}{} })
+	return nil
+}
+
+// odd are Nodes that cannot be compared.
+type odd struct {
+	Nodes
+	_ []int
+}
+
+func within(t *testing.T, what string, happens <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-happens:
+	case <-time.After(time.Minute):
+		t.Fatal(what)
+	}
+}
+
+func TestNodesOfAClusterAreListenedToOnceAndOnlyWhileAPoolHasThem(t *testing.T) {
+	p, _ := acting(t, &api{})
+	pools := &byKey{}
+	cluster, other := types.NamespacedName{Namespace: "default", Name: "c"}, types.NamespacedName{Namespace: "default", Name: "d"}
+	pools.set(map[string][]string{clusterKey(cluster): {"pool"}, clusterKey(other): {"pool"}})
+	p.env.ports.Cache = pools
+	e := newNodeEvents(p.env)
+	p.env.events = e
+	first, second, elsewhere := newHeard(), newHeard(), newHeard()
+	e.follow(cluster, Workload{Nodes: first})
+	require.Empty(t, e.followed, "there is no queue yet")
+
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer q.ShutDown()
+	require.NoError(t, e.Start(t.Context(), q))
+	e.follow(cluster, Workload{Nodes: first})
+	within(t, "nobody listens", first.begun)
+	woken, _ := q.Get()
+	require.Equal(t, requestFor("pool"), woken, "its Nodes are known now")
+	e.follow(cluster, Workload{Nodes: first})
+	e.follow(cluster, Workload{Nodes: odd{}})
+	e.follow(other, Workload{Nodes: elsewhere})
+	within(t, "nobody listens to another cluster", elsewhere.begun)
+	require.Equal(t, []reconcile.Request{requestFor("pool")}, p.env.inCluster(t.Context(), cluster))
+	require.Empty(t, first.begun, "it is followed already")
+	require.Empty(t, first.ended)
+
+	e.follow(cluster, Workload{Nodes: second})
+	within(t, "the connection that was replaced is still listened to", first.ended)
+	within(t, "nobody listens to the new connection", second.begun)
+	pools.set(map[string][]string{clusterKey(other): {"pool"}})
+	require.Empty(t, p.env.inCluster(t.Context(), cluster))
+	within(t, "a cluster without pools is still listened to", second.ended)
+	require.NotContains(t, e.followed, cluster)
+	require.Contains(t, e.followed, other)
+	require.Empty(t, elsewhere.ended)
+}
