@@ -61,7 +61,7 @@ func TestAllNodesThatLeaveAreCordonedByUIDAndTheDrainsOfTheFirstBegin(t *testing
 		require.NotEqual(t, first, strings.Contains(body, `"value":"c-uid"`))
 		require.Equal(t, first, strings.Contains(body, annotationPath(contract.DrainStartedAnnotation)), body)
 		require.Contains(t, body, annotationPath(CordonedAnnotation))
-		require.Contains(t, body, `{"op":"test","path":"/spec/unschedulable","value":null}`, "nobody has cordoned it meanwhile")
+		require.Contains(t, body, `{"op":"test","path":"/spec/unschedulable","value":null}`, "it must not be cordoned meanwhile")
 	}
 }
 

@@ -65,7 +65,7 @@ func TestAMachineWakesThePoolThatControlsIt(t *testing.T) {
 		owner []metav1.OwnerReference
 		want  []reconcile.Request
 	}{
-		"nobody's":                       {},
+		"no pool's":                      {},
 		"its pool's":                     {[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "MachinePool", Name: "pool", Controller: new(true)}}, []reconcile.Request{requestFor("pool")}},
 		"a pool's that is no controller": {[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool"}}, nil},
 		"a set's":                        {[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "pool", Controller: new(true)}}, nil},
@@ -112,7 +112,7 @@ func TestANodeWakesEachPoolOfItsClusterOnce(t *testing.T) {
 	require.Empty(t, p.env.poolsOfNode(t.Context(), cluster, before), "they are others' to look after")
 }
 
-// heard are Nodes that tell when somebody begins and ends to listen to them.
+// heard are Nodes that tell when a source begins and ends to listen to them.
 type heard struct {
 	*noderef.Index
 
@@ -163,23 +163,25 @@ func TestNodesOfAClusterAreListenedToOnceAndOnlyWhileAPoolHasThem(t *testing.T) 
 	defer q.ShutDown()
 	require.NoError(t, e.Start(t.Context(), q))
 	e.follow(cluster, Workload{Nodes: first})
-	within(t, "nobody listens", first.begun)
+	within(t, "its Nodes are not listened to", first.begun)
 	woken, _ := q.Get()
 	require.Equal(t, requestFor("pool"), woken, "its Nodes are known now")
 	e.follow(cluster, Workload{Nodes: first})
 	e.follow(cluster, Workload{Nodes: odd{}})
 	e.follow(other, Workload{Nodes: elsewhere})
-	within(t, "nobody listens to another cluster", elsewhere.begun)
+	within(t, "another cluster is not listened to", elsewhere.begun)
 	require.Equal(t, []reconcile.Request{requestFor("pool")}, p.env.inCluster(t.Context(), cluster))
 	require.Empty(t, first.begun, "it is followed already")
 	require.Empty(t, first.ended)
 
 	e.follow(cluster, Workload{Nodes: second})
 	within(t, "the connection that was replaced is still listened to", first.ended)
-	within(t, "nobody listens to the new connection", second.begun)
+	within(t, "the new connection is not listened to", second.begun)
 	pools.set(map[string][]string{clusterKey(other): {"pool"}})
 	require.Empty(t, p.env.inCluster(t.Context(), cluster))
 	within(t, "a cluster without pools is still listened to", second.ended)
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	require.NotContains(t, e.followed, cluster)
 	require.Contains(t, e.followed, other)
 	require.Empty(t, elsewhere.ended)

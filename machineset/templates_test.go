@@ -61,8 +61,8 @@ func TestChecksThatFailOrCannotBeMadeKeepASetFromCreating(t *testing.T) {
 		"they pass":                    {facts: fits},
 		"a version that does not fit":  {facts: newer, says: "v1.36.0", again: preflightRetry},
 		"a version that is none":       {facts: odd, says: "preflight checks could not be made", again: preflightRetry},
-		"nobody answers":               {err: errBroken, says: "preflight checks could not be made: " + seeLogs},
-		"nobody asks while a set goes": {err: errBroken, going: true},
+		"no answer comes":              {err: errBroken, says: "preflight checks could not be made: " + seeLogs},
+		"a set in deletion makes none": {err: errBroken, going: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -339,7 +339,7 @@ func TestRejected(t *testing.T) {
 			field.ErrorList{field.Duplicate(field.NewPath("spec", "podCIDRs").Index(1), "x")}), false},
 		{"a taint is invalid", apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n",
 			field.ErrorList{field.Invalid(field.NewPath("metadata", "taints").Index(2), "x y", "bad")}), false},
-		{"nobody says what is wrong", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid}}, true},
+		{"the answer names no fault", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid}}, true},
 		{"a conflict", apierrors.NewConflict(gr, "n", errors.New("x")), false},
 		{"not found", apierrors.NewNotFound(gr, "n"), false},
 		{"another error", errors.New("x"), false},
