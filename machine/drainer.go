@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -19,7 +20,7 @@ import (
 )
 
 // drainer is a drain runner with what only drains need to know: which volumes are attached, and what namespaces are labelled.
-// That is listed when the first Node is drained, so that it is there when the pods have left. It has a cache of its own: a source
+// Those, and what budgets there are, are listed when the first Node is drained, so that it is there when the pods have left. It has a cache of its own: a source
 // of controller-runtime waits for every informer of its cache, and must not wait for these.
 type drainer struct {
 	*runner.Runner
@@ -27,6 +28,7 @@ type drainer struct {
 	troubles   *listTroubles
 	volumes    *lazyVolumes
 	namespaces *lazyNamespaces
+	budgets    *lazyBudgets
 }
 
 // newDrainer returns a drain runner for the Nodes of a cluster, such as a manager, that is yet to be started.
@@ -61,8 +63,9 @@ func newDrainer(c ctrlcluster.Cluster) (*drainer, error) {
 	d := &drainer{
 		beside: beside, troubles: troubled, volumes: newLazyVolumes(beside), namespaces: newLazyNamespaces(beside, troubled),
 	}
+	d.budgets = &lazyBudgets{Cache: beside, wanted: d.volumes.wanted}
 	d.Runner, err = runner.New(runner.Config{
-		Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: c.GetCache(), Informers: c.GetCache(),
+		Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: d.budgets, Informers: d.budgets,
 		Volumes: d.volumes,
 	})
 	return d, err
@@ -116,6 +119,7 @@ func (t *listTroubles) why(kind client.Object) string {
 
 // StepVolumes implements Volumes. While volumes are not listed, it says what the server answers to that.
 func (d *drainer) StepVolumes(ctx context.Context, req runner.VolumeRequest) (runner.VolumesResult, error) {
+	d.volumes.want()
 	result, err := d.Runner.StepVolumes(ctx, req)
 	if err == nil && !result.Done && len(result.Attached) == 0 {
 		missing, unread := d.volumes.unread()
@@ -132,7 +136,11 @@ func (d *drainer) StepVolumes(ctx context.Context, req runner.VolumeRequest) (ru
 // Step implements Drainer.
 func (d *drainer) Step(ctx context.Context, req runner.Request) (runner.Result, error) {
 	d.volumes.want()
-	return d.Runner.Step(ctx, req)
+	result, err := d.Runner.Step(ctx, req)
+	if err == nil && result.Message == runner.WaitsForBudgets {
+		result.Message += d.troubles.why(&policyv1.PodDisruptionBudget{})
+	}
+	return result, err
 }
 
 // Start implements manager.Runnable.

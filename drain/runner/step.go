@@ -20,6 +20,9 @@ const (
 	soon = 100 * time.Millisecond
 )
 
+// WaitsForBudgets is the Message of a Result while Config.Informers has yet to list PodDisruptionBudgets.
+const WaitsForBudgets = "* waiting for the list of PodDisruptionBudgets"
+
 // Step moves the drain of a Node on and says where it stands. It sends at most the cordon patch, queues evictions for
 // [Runner.Start] to carry out, and never waits for either of them. It can be called at any rate, again after Done, and
 // by another process after a crash. Where the policy says so, a Step sends the out-of-service taint instead of the cordon,
@@ -54,7 +57,7 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 		return Result{}, fmt.Errorf("drain node %s: %w", node.Name, err)
 	}
 	if !synced {
-		return Result{Message: "* waiting for the list of PodDisruptionBudgets", RequeueAfter: soon}, nil
+		return Result{Message: WaitsForBudgets, RequeueAfter: soon}, nil
 	}
 	r.takeTurns(node, pods)
 	result, err := r.advance(req, pods, budgets, cordonedSince)
