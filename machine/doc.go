@@ -203,7 +203,9 @@
 //
 // A Machine whose workload cluster cannot be reached costs no request and no pass until that changes, and holds up no other.
 //
-// A process never decides on a Machine older than its own last write of it, because that would repeat the write.
+// A process never decides on a Machine older than its own last write of it, because that would repeat the write. What the API server
+// accepts and does not keep, as when a mutating webhook takes the finalizer or an annotation away, is an event and a line of Ready, and is
+// written again after a second, and then each time after twice as long, up to half a minute; nothing goes on without it.
 //
 // # Limits
 //

@@ -62,6 +62,8 @@ func decideDrain(f drainFacts) (drainAction, string) {
 		return drainSkip, f.Excluded
 	case f.InstanceGone:
 		return drainSkip, "the machine no longer exists"
+	case !f.State.PreTerminateStarted.IsZero() && f.isAnew():
+		return drainSkip, "it registered again after it was drained, when pre-terminate hooks were waited for already"
 	case !f.State.PreTerminateStarted.IsZero():
 		return drainSkip, f.unlessBegun("pre-terminate hooks were waited for before there was a Node to drain")
 	case f.InfrastructureGone, f.Infrastructure.Deleting():
@@ -114,6 +116,11 @@ func (f drainFacts) unlessBegun(why string) string {
 		return ""
 	}
 	return why
+}
+
+// isAnew reports whether the Node has registered again since it was drained, and may have pods again.
+func (f drainFacts) isAnew() bool {
+	return f.State.DrainedNode != "" && f.Match.Node != nil && f.Match.Node.UID != f.State.DrainedNode
 }
 
 // mayBeOver reports whether an earlier process may have finished the drain: the deletion of the machine, which has yet to be read by one

@@ -19,6 +19,9 @@ func (s *Scope) flush(ctx context.Context) (time.Duration, error) {
 		s.env.memory.setSettling(s.State.Key, pending) // what was due and could not be written is still due
 	}
 	s.observer.wrote(s, err)
+	if err == nil {
+		err = s.checkKept()
+	}
 	next, now := before.tells(s.told, err == nil && (again == 0 || s.written))
 	s.env.memory.setTelling(s.State.Key, next)
 	s.record(now)
@@ -38,7 +41,8 @@ func (s *Scope) write(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return again, err
 	}
-	if finalizers, set := main.Finalizers.Value(); set && len(finalizers) == 0 && !s.State.Deleting.IsZero() {
+	finalizers, set := main.Finalizers.Value()
+	if set && len(finalizers) == 0 && !s.State.Deleting.IsZero() && len(current.GetFinalizers()) == 0 {
 		s.env.memory.forget(s.State.Key)
 		return 0, nil // the object is gone: there is no status to write
 	}
@@ -174,7 +178,7 @@ func (s *Scope) send(ctx context.Context, on contract.Object, d patch.Document, 
 	if err := s.env.writer.Send(ctx, on, target, d, status, guarded); err != nil {
 		return nil, fmt.Errorf("write %s %s: %w", s.env.kind.GVK.Kind, s.State.Key, err)
 	}
-	s.written = true
+	s.written, s.answer = true, target
 	target.SetManagedFields(nil) // nobody looks at them, and they would be copied for the next write
 	return target, nil
 }

@@ -12,6 +12,7 @@ func (s *Scope) recordFirst(reason, message string) (Result, error) {
 	if err := s.forgotten(); err != nil {
 		return Result{}, err
 	}
+	s.recordsFirst = true
 	s.Wait(reason, message)
 	return Result{Checkpoint: true}, nil
 }

@@ -20,6 +20,7 @@ type memory struct {
 	held      map[types.NamespacedName]heldNode
 	unread    map[types.NamespacedName]time.Time
 	lost      map[types.NamespacedName]lostObject
+	unkept    map[types.NamespacedName]unkeptWrite
 }
 
 // lostObject is an object that a running Machine refers to, and that the API server said to be gone.
@@ -42,6 +43,7 @@ func newMemory(c clock.PassiveClock) *memory {
 		told:      map[types.NamespacedName]telling{},
 		unread:    map[types.NamespacedName]time.Time{},
 		lost:      map[types.NamespacedName]lostObject{},
+		unkept:    map[types.NamespacedName]unkeptWrite{},
 	}
 }
 
@@ -100,6 +102,7 @@ func (m *memory) dropLocked(key types.NamespacedName) {
 	delete(m.told, key)
 	delete(m.unread, key)
 	delete(m.lost, key)
+	delete(m.unkept, key)
 }
 
 // isLost reports whether an object was gone when the API server was asked. Unlike what a Machine in deletion has lost, it may come back.

@@ -194,13 +194,13 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 		}
 		return wait, fmt.Errorf("delete Node %s: %w", node.Name, err)
 	}
-	wait.RequeueAfter = s.until(nodeDeletionRetry(s.Now.Sub(s.nodeDeletionStarted())), s.nodeDeletionStarted(), limit)
+	wait.RequeueAfter = s.until(attemptRetry(s.Now.Sub(s.nodeDeletionStarted())), s.nodeDeletionStarted(), limit)
 	return wait, nil
 }
 
-// nodeDeletionRetry is when a failed attempt with a limit is made again: each time after twice as long, so that the limit is still
-// noticed in time.
-func nodeDeletionRetry(elapsed time.Duration) time.Duration {
+// attemptRetry is when a failed attempt is made again, without back-off: each time after twice as long, so that a limit is still noticed in
+// time.
+func attemptRetry(elapsed time.Duration) time.Duration {
 	return min(max(elapsed, time.Second), 30*time.Second)
 }
 

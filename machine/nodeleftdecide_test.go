@@ -52,6 +52,7 @@ func TestANodeIsNeverLeftUndrainedInSilence(t *testing.T) {
 		"its object goes after it began":    {facts: drainFacts{Infrastructure: leaving(present("I")), Match: matched}, state: started},
 		"hooks were waited for before":      {facts: drainFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted}, says: true},
 		"hooks were waited for after it":    {facts: drainFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted}},
+		"it came anew behind them":          {facts: drainFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted, DrainedNode: "before"}, says: true},
 		"another machine has it":            {facts: drainFacts{Match: noderef.Match{Outcome: noderef.Stale}}, says: true},
 		"it is gone":                        {facts: drainFacts{Match: noderef.Match{Outcome: noderef.NotFound}}},
 		"it was drained":                    {facts: drainFacts{Match: matched}, state: contract.MachineState{DrainedNode: "n-uid"}},

@@ -310,6 +310,11 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	if r.writer.Behind(obj) {
 		return reconcile.Result{RequeueAfter: behindRetry}, nil
 	}
+	lost, wait := r.memory.unkeptOf(s.State.Key, s.State.UID)
+	if wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	s.lost = lost
 	s.stored, s.before = s.State.Conditions, phaseAt{s.State.Phase, s.State.LastUpdated}
 	s.storedID = s.State.ProviderID
 	s.cluster = r.clusterOf(&s.State)

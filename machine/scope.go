@@ -52,16 +52,19 @@ type Scope struct {
 	// Now is the time of the pass.
 	Now time.Time
 
-	update   contract.MachineUpdate
-	stored   []metav1.Condition // as read
-	storedID string             // the provider ID as read
-	asserted []metav1.Condition // of this pass, in order of first assertion
-	told     []event            // of this pass
-	urgent   bool               // something in status must be written in this pass
-	failures []stepFailure      // of steps of the embedder, while the Machine lives
-	demanded bool               // a step of the embedder demands that all of it is written in this pass
-	recorded bool               // events about drain and volumes were recorded in an earlier pass
-	paused   bool               // somebody asked to leave the Machine alone
+	update       contract.MachineUpdate
+	stored       []metav1.Condition // as read
+	storedID     string             // the provider ID as read
+	asserted     []metav1.Condition // of this pass, in order of first assertion
+	told         []event            // of this pass
+	urgent       bool               // something in status must be written in this pass
+	failures     []stepFailure      // of steps of the embedder, while the Machine lives
+	recordsFirst bool               // all of this pass has to be stored before anything is done to the Node
+	lost         string             // what the API server did not keep of the last pass
+	answer       contract.Object    // what it answered to the last write of this pass
+	demanded     bool               // a step of the embedder demands that all of it is written in this pass
+	recorded     bool               // events about drain and volumes were recorded in an earlier pass
+	paused       bool               // somebody asked to leave the Machine alone
 	// notDrained and notDeleted say of a Machine in deletion why its Node is left as it is.
 	notDrained, notDeleted leftNode
 	waiting                *drain.Counts // what the drain of this pass waits for; nil when it did not drain

@@ -103,6 +103,9 @@ func (s *Scope) assertReady() time.Duration {
 	facts := readyFacts{Conditions: s.all(), Gates: s.State.ReadinessGates, Deleting: !s.State.Deleting.IsZero(), Unsaid: s.env.unsaid}
 	before, _ := findCondition(s.stored, ConditionReady)
 	facts.Before, facts.Failures = before.Status, failureLines(s.failures, before.Message)
+	if s.lost != "" {
+		facts.Failures = append(facts.Failures, "* "+s.lost)
+	}
 	var again time.Duration
 	if facts.Deleting {
 		stage, _ := s.Condition(ConditionDeleting)

@@ -1,0 +1,130 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// EventWriteNotKept is the reason of an event that tells that the API server has accepted a write and does not keep what was written, as
+// when a mutating webhook takes it away. The condition Ready says so too.
+const EventWriteNotKept = "WriteNotKept"
+
+const actionWrite = "Write"
+
+// unkeptFacts are what an update wrote and what the API server answered.
+type unkeptFacts struct {
+	Update       contract.MachineUpdate
+	Wanted, Have *contract.MachineState
+	Finalizer    string
+	// Whole: all of the update was written, and the pass ends so that it is stored before anything is done to a Node.
+	Whole bool
+}
+
+// decideUnkept names what the API server did not keep of what a pass must be able to rely on, empty when it kept all. Without it, the next
+// pass would decide the same and write it again, and when the write changed nothing, there would be no event and no next pass.
+func decideUnkept(f unkeptFacts) string {
+	var lost []string
+	if !f.Update.Finalizers.Keeps() {
+		wanted, have := slices.Contains(f.Wanted.Finalizers, f.Finalizer), slices.Contains(f.Have.Finalizers, f.Finalizer)
+		switch {
+		case wanted && !have:
+			lost = append(lost, "the finalizer "+f.Finalizer)
+		case have && !wanted:
+			lost = append(lost, "the removal of the finalizer "+f.Finalizer)
+		}
+	}
+	if !f.Update.ProviderID.Keeps() && f.Have.ProviderID != f.Wanted.ProviderID {
+		lost = append(lost, "the provider ID")
+	}
+	if !f.Update.DataSecretName.Keeps() && f.Have.DataSecretName != f.Wanted.DataSecretName {
+		lost = append(lost, "the name of the data secret")
+	}
+	for key := range f.Update.Annotations {
+		if f.Have.Annotations[key] != f.Wanted.Annotations[key] {
+			lost = append(lost, "the annotation "+key)
+		}
+	}
+	if f.Whole && !f.Update.Node.Keeps() && f.Have.Node != f.Wanted.Node {
+		lost = append(lost, "the reference to the Node with its UID")
+	}
+	if f.Whole && !f.Update.DrainStarted.Keeps() && f.Have.DrainStarted.IsZero() {
+		lost = append(lost, "when the drain began")
+	}
+	slices.Sort(lost)
+	return strings.Join(lost, ", ")
+}
+
+// unkept says what the API server did not keep of what this pass has written. A pass that failed reports that.
+func (s *Scope) unkept() string {
+	if s.answer == nil || s.failed {
+		return ""
+	}
+	var have contract.MachineState
+	if s.env.kind.Adapter.Read(s.answer, &have) != nil {
+		return "" // the next pass reports it
+	}
+	what := decideUnkept(unkeptFacts{
+		Update: s.update, Wanted: &s.State, Have: &have, Finalizer: s.env.options.Finalizer, Whole: s.recordsFirst,
+	})
+	if what == "" {
+		return ""
+	}
+	return fmt.Sprintf("the API server accepts and does not keep %s: look for a mutating webhook that changes %s objects",
+		what, s.env.kind.GVK.Kind)
+}
+
+// checkKept has the next pass wait and say what the API server did not keep of this one.
+func (s *Scope) checkKept() error {
+	text := s.unkept()
+	first := s.env.memory.setUnkept(s.State.Key, s.State.UID, text)
+	if text == "" {
+		return nil
+	}
+	if first {
+		s.record([]event{{corev1.EventTypeWarning, EventWriteNotKept, actionWrite, text}})
+	}
+	return fmt.Errorf("write %s %s: %s", s.env.kind.GVK.Kind, s.State.Key, text)
+}
+
+// unkeptWrite is what the API server did not keep of a Machine, since when, and when that was last seen.
+type unkeptWrite struct {
+	machine     types.UID
+	text        string
+	since, last time.Time
+}
+
+// setUnkept remembers what was not kept, and forgets it when the text is empty. first is true when that is news.
+func (m *memory) setUnkept(key types.NamespacedName, machine types.UID, text string) (first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.unkept[key]
+	if text == "" {
+		delete(m.unkept, key)
+		return false
+	}
+	now := m.clock.Now()
+	if first = known.machine != machine || known.text != text; first {
+		known = unkeptWrite{machine: machine, text: text, since: now}
+	}
+	known.last = now
+	m.unkept[key] = known
+	return first
+}
+
+// unkeptOf returns what was not kept of a Machine, and for how long its next pass waits: each time for twice as long, whatever events come.
+func (m *memory) unkeptOf(key types.NamespacedName, machine types.UID) (text string, wait time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, found := m.unkept[key]
+	if !found || known.machine != machine {
+		return "", 0
+	}
+	return known.text, attemptRetry(known.last.Sub(known.since)) - m.clock.Since(known.last)
+}

@@ -1,0 +1,82 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func TestWhatTheAPIServerDoesNotKeepIsNamed(t *testing.T) {
+	node := contract.NodeRef{Name: "n", UID: "u"}
+	for name, tc := range map[string]struct {
+		update       contract.MachineUpdate
+		wanted, have contract.MachineState
+		whole        bool
+		want         string
+	}{
+		"nothing was written": {have: contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "x"}}},
+		"the finalizer": {
+			update: contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Finalizers: contract.SetTo([]string{"f"})}},
+			wanted: contract.MachineState{Metadata: contract.Metadata{Finalizers: []string{"f"}}}, want: "the finalizer f"},
+		"the finalizer of a webhook's own beside it": {
+			update: contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Finalizers: contract.SetTo([]string{"f"})}},
+			wanted: contract.MachineState{Metadata: contract.Metadata{Finalizers: []string{"f"}}},
+			have:   contract.MachineState{Metadata: contract.Metadata{Finalizers: []string{"f", "other"}}}},
+		"its removal": {
+			update: contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Finalizers: contract.SetTo([]string{})}},
+			have:   contract.MachineState{Metadata: contract.Metadata{Finalizers: []string{"f"}}}, want: "the removal of the finalizer f"},
+		"an annotation, the provider ID and the data secret": {
+			update: contract.MachineUpdate{
+				MetadataUpdate: contract.MetadataUpdate{
+					Annotations: map[string]contract.Change[string]{"a": contract.SetTo("1"), "b": contract.SetTo("2")}},
+				ProviderID: contract.SetTo("x"), DataSecretName: contract.SetTo("s")},
+			wanted: contract.MachineState{
+				Metadata:    contract.Metadata{Annotations: map[string]string{"a": "1", "b": "2"}},
+				MachineSpec: contract.MachineSpec{ProviderID: "x", DataSecretName: contract.Some("s")}},
+			have: contract.MachineState{
+				Metadata: contract.Metadata{Annotations: map[string]string{"b": "2"}}, MachineSpec: contract.MachineSpec{ProviderID: "y"}},
+			want: "the annotation a, the name of the data secret, the provider ID"},
+		"what a status that is not due would say": {
+			update: contract.MachineUpdate{Node: contract.SetTo(node), DrainStarted: contract.SetTo(time.Unix(1, 0))},
+			wanted: contract.MachineState{Node: node, DrainStarted: time.Unix(1, 0)}},
+		"what a drain must not begin without": {
+			update: contract.MachineUpdate{Node: contract.SetTo(node), DrainStarted: contract.SetTo(time.Unix(1, 0))},
+			wanted: contract.MachineState{Node: node, DrainStarted: time.Unix(1, 0)}, whole: true,
+			want: "the reference to the Node with its UID, when the drain began"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := decideUnkept(unkeptFacts{Update: tc.update, Wanted: &tc.wanted, Have: &tc.have, Finalizer: "f", Whole: tc.whole})
+			if got != tc.want {
+				t.Errorf("want %q, got %q", tc.want, got)
+			}
+		})
+	}
+}
+
+// A webhook that changes something else with each write causes an event each time.
+func TestAWriteThatIsNotKeptIsRepeatedEachTimeAfterTwiceAsLong(t *testing.T) {
+	key, began := types.NamespacedName{Name: "m"}, time.Unix(0, 0)
+	clock := clocktesting.NewFakePassiveClock(began)
+	m := newMemory(clock)
+	for i, want := range []time.Duration{0, 1, 2, 4, 8, 16, 32, 62, 92} {
+		at := began.Add(want * time.Second)
+		if _, wait := m.unkeptOf(key, "uid"); i > 0 && clock.Now().Add(wait) != at {
+			t.Fatalf("attempt %d: want it after %s, got %s", i, want*time.Second, clock.Now().Add(wait).Sub(began))
+		}
+		clock.SetTime(at)
+		if first := m.setUnkept(key, "uid", "text"); first != (i == 0) {
+			t.Fatalf("attempt %d: told is %t", i, first)
+		}
+	}
+	if text, _ := m.unkeptOf(key, "another"); text != "" {
+		t.Error("another Machine of that name has lost nothing")
+	}
+	m.setUnkept(key, "uid", "")
+	if text, wait := m.unkeptOf(key, "uid"); text != "" || wait > 0 {
+		t.Error("what is kept again is not waited for")
+	}
+}
