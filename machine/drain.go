@@ -55,19 +55,10 @@ const (
 // hooks began to be waited for, the drain was over, however it ended: the hooks may have taken the cluster's API server away
 // (kubernetes-sigs/cluster-api#11591).
 func decideDrain(f drainFacts) (drainAction, string) {
+	why, skip := f.leavesOut()
 	switch {
-	case f.Care == CareNone:
-		return drainSkip, f.CareReason
-	case f.Excluded != "":
-		return drainSkip, f.Excluded
-	case f.InstanceGone:
-		return drainSkip, "the machine no longer exists"
-	case !f.State.PreTerminateStarted.IsZero() && f.isAnew():
-		return drainSkip, "it registered again after it was drained, when pre-terminate hooks were waited for already"
-	case !f.State.PreTerminateStarted.IsZero():
-		return drainSkip, f.unlessBegun("pre-terminate hooks were waited for before there was a Node to drain")
-	case f.InfrastructureGone, f.Infrastructure.Deleting():
-		return drainSkip, f.unlessBegun(f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " is gone or being deleted already")
+	case skip:
+		return drainSkip, why
 	case f.mayBeOver():
 		return drainWait, f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " could not be read yet" + because(f.Infrastructure.Problem)
 	case f.State.DrainedNode != "" && f.State.DrainedNode == f.State.Node.UID && !f.NodesSynced:
@@ -80,6 +71,25 @@ func decideDrain(f drainFacts) (drainAction, string) {
 		return drainUnread, f.Unread
 	}
 	return decideDrainAmong(f)
+}
+
+// leavesOut reports whether nothing is drained, whatever the Nodes say, and why; without a reason where the drain is over.
+func (f drainFacts) leavesOut() (why string, skip bool) {
+	switch {
+	case f.Care == CareNone:
+		return f.CareReason, true
+	case f.Excluded != "":
+		return f.Excluded, true
+	case f.InstanceGone:
+		return "the machine no longer exists", true
+	case !f.State.PreTerminateStarted.IsZero() && f.isAnew():
+		return "it registered again after it was drained, when pre-terminate hooks were waited for already", true
+	case !f.State.PreTerminateStarted.IsZero():
+		return f.unlessBegun("pre-terminate hooks were waited for before there was a Node to drain"), true
+	case f.InfrastructureGone, f.Infrastructure.Deleting():
+		return f.unlessBegun(f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " is gone or being deleted already"), true
+	}
+	return "", false
 }
 
 // decideDrainAmong decides by what the Nodes say, which were read.

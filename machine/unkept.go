@@ -30,16 +30,7 @@ type unkeptFacts struct {
 // decideUnkept names what the API server did not keep of what a pass must be able to rely on, empty when it kept all. Without it, the next
 // pass would decide the same and write it again, and when the write changed nothing, there would be no event and no next pass.
 func decideUnkept(f unkeptFacts) string {
-	var lost []string
-	if !f.Update.Finalizers.Keeps() {
-		wanted, have := slices.Contains(f.Wanted.Finalizers, f.Finalizer), slices.Contains(f.Have.Finalizers, f.Finalizer)
-		switch {
-		case wanted && !have:
-			lost = append(lost, "the finalizer "+f.Finalizer)
-		case have && !wanted:
-			lost = append(lost, "the removal of the finalizer "+f.Finalizer)
-		}
-	}
+	lost := f.finalizer()
 	if !f.Update.ProviderID.Keeps() && f.Have.ProviderID != f.Wanted.ProviderID {
 		lost = append(lost, "the provider ID")
 	}
@@ -59,6 +50,18 @@ func decideUnkept(f unkeptFacts) string {
 	}
 	slices.Sort(lost)
 	return strings.Join(lost, ", ")
+}
+
+// finalizer names what the API server did not keep of our finalizer.
+func (f unkeptFacts) finalizer() []string {
+	wanted, have := slices.Contains(f.Wanted.Finalizers, f.Finalizer), slices.Contains(f.Have.Finalizers, f.Finalizer)
+	switch {
+	case f.Update.Finalizers.Keeps() || wanted == have:
+		return nil
+	case wanted:
+		return []string{"the finalizer " + f.Finalizer}
+	}
+	return []string{"the removal of the finalizer " + f.Finalizer}
 }
 
 // unkept says what the API server did not keep of what this pass has written. A pass that failed reports that.

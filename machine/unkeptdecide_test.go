@@ -62,10 +62,10 @@ func TestAWriteThatIsNotKeptIsRepeatedEachTimeAfterTwiceAsLong(t *testing.T) {
 	key, began := types.NamespacedName{Name: "m"}, time.Unix(0, 0)
 	clock := clocktesting.NewFakePassiveClock(began)
 	m := newMemory(clock)
-	for i, want := range []time.Duration{0, 1, 2, 4, 8, 16, 32, 62, 92} {
-		at := began.Add(want * time.Second)
+	for i, seconds := range []int64{0, 1, 2, 4, 8, 16, 32, 62, 92} {
+		at := time.Unix(seconds, 0)
 		if _, wait := m.unkeptOf(key, "uid"); i > 0 && clock.Now().Add(wait) != at {
-			t.Fatalf("attempt %d: want it after %s, got %s", i, want*time.Second, clock.Now().Add(wait).Sub(began))
+			t.Fatalf("attempt %d: want it after %s, got %s", i, at.Sub(began), clock.Now().Add(wait).Sub(began))
 		}
 		clock.SetTime(at)
 		if first := m.setUnkept(key, "uid", "text"); first != (i == 0) {

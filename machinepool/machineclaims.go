@@ -88,7 +88,10 @@ func (p *pass) claimedByMachine(ctx context.Context, node *corev1.Node) (bool, e
 // losesTo says whether a Machine claims a Node that is to leave the pool. The pool's own Machines do not count.
 func (p *pass) losesTo(ctx context.Context, obj client.Object, node *corev1.Node) (bool, error) {
 	var m contract.MachineState
-	if p.env.kinds.Machine.Adapter.Read(obj, &m) != nil || !claimsNode(&m, node, p.env.options.Matching) {
+	if err := p.env.kinds.Machine.Adapter.Read(obj, &m); err != nil {
+		return false, nil //nolint:nilerr // the Machine itself reports what is wrong with it
+	}
+	if !claimsNode(&m, node, p.env.options.Matching) {
 		return false, nil
 	}
 	owned, err := p.owns(ctx, obj)

@@ -145,7 +145,7 @@ func (p *pass) observeMachines(ctx context.Context) error {
 		}
 		m.states, m.objects[state.UID] = append(m.states, state), obj
 	})
-	if err = cmp.Or(err, unknown); err != nil {
+	if err := cmp.Or(err, unknown); err != nil {
 		return err
 	}
 	slices.SortFunc(m.states, func(a, b *contract.MachineState) int { return strings.Compare(a.Key.Name, b.Key.Name) })

@@ -147,7 +147,7 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 	}
 	if err := c.read(obj, &view.State); err != nil { // the object breaks its contract, which a person mends
 		view.State, view.Problem = contract.ClusterState{}, Problem{ReasonContractViolation, err.Error()}
-		return view, nil
+		return view, nil //nolint:nilerr // it is told as a Problem, and nothing is retried
 	}
 	view.Presence = Present
 	return view, nil
