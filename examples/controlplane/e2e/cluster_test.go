@@ -219,24 +219,29 @@ func (f *far) hangs(view workloads.View[*nodeindex.Index]) {
 	require.NoError(f.t, patch())
 }
 
-// rotates puts another user's kubeconfig in place.
+// rotates puts other credentials in place: what is cached stays, and the next request has them.
 func (f *far) rotates(before workloads.View[*nodeindex.Index]) {
-	mark := f.mark()
 	base := f.secret.DeepCopy()
 	f.secret.Data = f.kubeconfig("second")
 	require.NoError(f.t, f.client.Patch(f.t.Context(), f.secret, client.MergeFrom(base)))
-	f.eventually("a new connection", func() string {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "far-0"}}
+	var mark cluster.AuditMark
+	f.eventually("the new credentials are used", func() string {
 		view, err := f.clusters.Get(f.key)
 		if err != nil {
 			f.t.Errorf("a rotation is no disconnection: %v", err)
+			return ""
 		}
-		if view.Value == before.Value {
-			return "the old one is still there"
+		mark = f.mark()
+		require.NoError(f.t, view.Cluster.GetClient().Patch(f.t.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{}`))))
+		if len(f.requests(mark, "second")) == 0 {
+			return "the old ones are"
 		}
 		return ""
 	})
-	f.connected(21)
-	require.NotEmpty(f.t, f.requests(mark, "second"))
+	require.Same(f.t, before.Value, f.connected(21).Value)
+	made := f.requests(mark, "second")
+	require.Empty(f.t, made.Where(func(e cluster.AuditEvent) bool { return e.Verb == "list" || e.Verb == "watch" }), "nothing is read anew")
 	require.Empty(f.t, f.requests(mark, "first"))
 }
 
