@@ -108,3 +108,22 @@ func TestANodeThatTheServerDoesNotKnowIsGoneAndOneItRefusesIsGivenUpInTime(t *te
 	require.Equal(t, 1, attempts("unknown", http.StatusNotFound))
 	require.LessOrEqual(t, attempts("replaced", http.StatusConflict), 5, "each attempt waits longer than the one before")
 }
+
+func TestANodeThatDoesNotGoInTimeIsSaidForAsLongAsOthersHoldTheMachine(t *testing.T) {
+	t.Parallel()
+	w := byHandWorld(t, atOnce)
+	m := w.runningByHand("m", "fake://x/m")
+	hold := map[string]any{"finalizers": []string{contract.MachineFinalizer, "example.com/hold"}}
+	w.merge(m, map[string]any{"metadata": hold, "spec": map[string]any{"deletion": map[string]any{"nodeDeletionTimeoutSeconds": 1}}})
+	node := w.node("m")
+	node.Finalizers = []string{"example.com/hold"}
+	require.NoError(t, w.client.Update(t.Context(), node))
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDeletionCompleted,
+		"Deletion completed\n* Node m is not deleted: not completed within 1s")
+	require.Contains(t, w.recorded(machine.EventNodeDeletionFailed, 1)[0].Note, "the Machine goes without")
+	w.isQuiet()
+	w.merge(m, map[string]any{"metadata": map[string]any{"finalizers": []string{}}})
+	w.goes(m)
+	require.NotNil(t, w.node("m"), "others hold it")
+}
