@@ -7,7 +7,7 @@ import (
 )
 
 // IntOrStringField is the place of a number or of a text such as "25%", as limits of sets are given. The zero
-// IntOrStringField is "no such place": it reads as absent. Safe for concurrent use as long as nobody writes the object.
+// IntOrStringField is "no such place": it reads as absent. Safe for concurrent use as long as the object is not written.
 type IntOrStringField struct{ path Path }
 
 // IntOrStringAt returns the IntOrStringField at the given keys.

@@ -129,7 +129,7 @@ func (e entry) needed(key string) (string, error) {
 }
 
 // VersionsField is the place of a list of Kubernetes versions, entries with a version and how many replicas have it. The zero VersionsField
-// is "no such place": it reads as absent. Safe for concurrent use as long as nobody writes the object.
+// is "no such place": it reads as absent. Safe for concurrent use as long as the object is not written.
 type VersionsField struct{ path Path }
 
 // VersionsAt returns the VersionsField at the given keys.

@@ -10,7 +10,7 @@ import (
 )
 
 // TextMapField is the place of a map of texts, such as labels. The zero TextMapField is "no such place": it reads as absent.
-// Safe for concurrent use as long as nobody writes the object.
+// Safe for concurrent use as long as the object is not written.
 type TextMapField struct{ path Path }
 
 // TextMapAt returns the TextMapField at the given keys.
@@ -33,7 +33,7 @@ func (f TextMapField) Get(obj map[string]any) (map[string]string, error) {
 }
 
 // QuantitiesField is the place of amounts of resources by name, in the shape of corev1.ResourceList. The zero
-// QuantitiesField is "no such place": it reads as absent. Safe for concurrent use as long as nobody writes the object.
+// QuantitiesField is "no such place": it reads as absent. Safe for concurrent use as long as the object is not written.
 type QuantitiesField struct{ path Path }
 
 // QuantitiesAt returns the QuantitiesField at the given keys.

@@ -8,7 +8,7 @@ import (
 )
 
 // SelectorField is the place of a label selector: matchLabels, and matchExpressions with key, operator and values. The zero
-// SelectorField is "no such place": it reads as absent. Safe for concurrent use as long as nobody writes the object.
+// SelectorField is "no such place": it reads as absent. Safe for concurrent use as long as the object is not written.
 type SelectorField struct{ path, labels, expressions Path }
 
 // SelectorAt returns the SelectorField at the given keys.

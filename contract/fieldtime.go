@@ -3,7 +3,7 @@ package contract
 import "time"
 
 // TimeField is the place of a point in time, written as RFC 3339 text with seconds. The zero TimeField is "no such place":
-// it reads as absent. Safe for concurrent use as long as nobody writes the object.
+// it reads as absent. Safe for concurrent use as long as the object is not written.
 type TimeField struct{ path Path }
 
 // TimeAt returns the TimeField at the given keys.

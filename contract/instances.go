@@ -13,7 +13,7 @@ type Instance struct {
 
 // InstancesField is the place of a list of instances: instanceName, providerID, version, ready and addresses, all of which
 // may be missing, beside members that only the provider knows. The zero InstancesField is "no such place": it reads as
-// absent. Safe for concurrent use as long as nobody writes the object.
+// absent. Safe for concurrent use as long as the object is not written.
 type InstancesField struct {
 	path Path
 	// addresses is the place within an instance.

@@ -65,7 +65,7 @@ type Situation struct {
 	// PoweredOff and InstanceGone are the provider's word about the instance, never a guess from the Node's conditions.
 	PoweredOff   bool
 	InstanceGone bool
-	// EvictsOnly: nobody can delete pods. Those of a Node whose instance is off are evicted then.
+	// EvictsOnly: pods cannot be deleted. Those of a Node whose instance is off are evicted then.
 	EvictsOnly bool
 }
 

@@ -19,7 +19,7 @@ type UnreachablePolicy struct {
 	Grace *int64
 	// SkipTerminatingAfter is how long after its time a terminating pod is no longer waited for; 0 means 1 minute, negative means that
 	// it is always waited for. Its time is the end of its grace period, or sooner that of Grace, which counts from when its deletion
-	// was asked for, the drain began and After had passed: so also where nobody could shorten the grace period.
+	// was asked for, the drain began and After had passed: so also where the grace period could not be shortened.
 	SkipTerminatingAfter time.Duration
 	// BypassBudgetsAfter deletes instead of evicting when the Node has been silent for so long; 0 means never. A silent Node
 	// may run its pods on behind a broken network.

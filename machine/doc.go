@@ -129,7 +129,7 @@
 //     than 15 minutes it says so, and what holds the drain up after 5.
 //     A step of your own that fails keeps a Machine from becoming Ready, with reason InternalError and its first words; one that is
 //     Ready stays so, and says it too. Without [StepInfrastructure], and with the default [StepPhase], InfrastructureReady says when
-//     nobody has called [Scope.SetInfrastructureReady];
+//     no step has called [Scope.SetInfrastructureReady];
 //   - Available, when it has been ready for spec.minReadySeconds;
 //   - UpToDate, when [Ports].RolloutOf finds its MachineSet and its MachineDeployment ([RolloutFromManager] looks them up). That of
 //     other Machines is left to whoever sets it.

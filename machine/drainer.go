@@ -9,6 +9,7 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -71,7 +72,7 @@ func newDrainer(c ctrlcluster.Cluster) (*drainer, error) {
 	return d, err
 }
 
-// newBeside returns the cache of what only drains need to know. It asks the server for nothing before somebody asks for a kind, and so it is
+// newBeside returns the cache of what only drains need to know. It asks the server for nothing before a caller asks for a kind, and so it is
 // no hindrance that the server does not serve one.
 func newBeside(c ctrlcluster.Cluster, t *listTroubles) (cache.Cache, error) {
 	forCaches := c.GetHTTPClient()
@@ -153,3 +154,45 @@ func (d *drainer) Start(ctx context.Context) error {
 	beside.Go(func() { d.namespaces.run(ctx) })
 	return d.Runner.Start(ctx)
 }
+
+// lazyBudgets are PodDisruptionBudgets that are not listed before the first drain: a server that does not serve them, or does not allow them,
+// is no hindrance for what drains nothing. A server that does not serve them has none. The API server holds evictions to budgets by itself.
+type lazyBudgets struct {
+	cache.Cache
+
+	wanted <-chan struct{}
+}
+
+// GetInformer implements runner.Informers. It waits for the first drain; a Runner has nothing to send before that.
+func (l *lazyBudgets) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-l.wanted:
+	}
+	informer, err := l.Cache.GetInformer(ctx, obj, opts...)
+	if meta.IsNoMatchError(err) {
+		return noInformer{}, nil
+	}
+	return informer, err
+}
+
+// List lists the budgets of a namespace: none where they are not served.
+func (l *lazyBudgets) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := l.Cache.List(ctx, list, opts...)
+	if _, budgets := list.(*policyv1.PodDisruptionBudgetList); budgets && meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
+
+// noInformer is that of a kind that is not served: it has told all that there is.
+type noInformer struct{ cache.Informer }
+
+func (noInformer) HasSynced() bool { return true }
+
+func (noInformer) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return nil, nil //nolint:nilnil // nothing is registered, and RemoveEventHandler gets it back
+}
+
+func (noInformer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }

@@ -72,7 +72,7 @@ func (r CareReason) String() string { return string(r) }
 
 // DefaultNodeCare is what Policy.NodeCare decides when it is nil, and why. The rule is Cluster API's: a Node that
 // goes with its cluster, or whose cluster is left without a control plane by this deletion, is not taken care of. Unlike there,
-// nothing is decided on what could not be read, nor on what nobody counts. A Machine without a Cluster has its Node drained and deleted.
+// nothing is decided on what could not be read, nor on what is not counted. A Machine without a Cluster has its Node drained and deleted.
 func DefaultNodeCare(f NodeCareFacts) (NodeCare, CareReason) {
 	switch {
 	case !f.HasNode:

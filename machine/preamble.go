@@ -96,7 +96,7 @@ func finalizerStep(_ context.Context, s *Scope) (Result, error) {
 	return Result{Checkpoint: true}, nil
 }
 
-// ownersStep labels the Machine with its cluster, and has the Cluster own it if nobody else looks after it.
+// ownersStep labels the Machine with its cluster, and has the Cluster own it if it has no other owner that looks after it.
 func ownersStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.State.ClusterName != "" {
 		s.SetLabel(contract.ClusterNameLabel, s.State.ClusterName)

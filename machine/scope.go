@@ -64,7 +64,7 @@ type Scope struct {
 	answer       contract.Object    // what it answered to the last write of this pass
 	demanded     bool               // a step of the embedder demands that all of it is written in this pass
 	recorded     bool               // events about drain and volumes were recorded in an earlier pass
-	paused       bool               // somebody asked to leave the Machine alone
+	paused       bool               // the Machine is to be left alone
 	// notDrained and notDeleted say of a Machine in deletion why its Node is left as it is.
 	notDrained, notDeleted leftNode
 	waiting                *drain.Counts // what the drain of this pass waits for; nil when it did not drain
@@ -100,7 +100,7 @@ func ObjectAs[T contract.Object](s *Scope) (T, bool) {
 func (s *Scope) Paused() bool { return s.paused }
 
 // Pause has the rest of the pass leave the Machine alone, and returns a Result that stops it. It says why in the condition Paused: with
-// status True because somebody asked for it, which ends the drain of a Machine in deletion, or Unknown because that cannot be known. With
+// status True because a person or the Cluster asked for it, which ends the drain of a Machine in deletion, or Unknown because that cannot be known. With
 // an empty status nothing is said. It is for a step in place of StepPaused, which asserts Paused as False otherwise.
 func (s *Scope) Pause(status metav1.ConditionStatus, reason, message string) Result {
 	s.paused = true

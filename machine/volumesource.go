@@ -176,7 +176,7 @@ func (l *lazyVolumes) learn(err error, none bool) {
 	l.err, l.none = err, none
 }
 
-// wake tells of the Nodes about which somebody waits to hear.
+// wake tells of the Nodes that a caller waits for.
 func (l *lazyVolumes) wake(changed func(node, volume string)) {
 	for node := range l.takeAsked() {
 		changed(node, "")

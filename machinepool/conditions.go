@@ -85,7 +85,7 @@ const (
 	// ReasonInstancesHeld: the provider lists instances none of which has a recorded Node, while those Nodes are Ready. Nothing is done
 	// for that list until a person confirms it (ConfirmedInstancesAnnotation), or the Nodes have not been Ready for five minutes.
 	ReasonInstancesHeld = "InstancesHeld"
-	// ReasonMachineNameTaken: the InfraMachine of an instance gets no Machine, because somebody else's has its name.
+	// ReasonMachineNameTaken: the InfraMachine of an instance gets no Machine, because another owner's Machine has its name.
 	ReasonMachineNameTaken = "MachineNameTaken"
 	// ReasonClusterDoesNotExist: the Cluster that the pool names does not exist, so the API server itself said.
 	ReasonClusterDoesNotExist = "ClusterDoesNotExist"

@@ -21,11 +21,11 @@
 // pool names the same instance, nobody has it until a person has decided, and the condition MachinesReady says so by name.
 //
 // A Node is recorded by name and UID in status.nodeRefs, which is sorted, until its object is gone. When its instance leaves the list
-// the Node is retired: deleted by its UID, after a drain while its kubelet still answers. Nobody is retired by a list that is missing
+// the Node is retired: deleted by its UID, after a drain while its kubelet still answers. No Node is retired by a list that is missing
 // while the provider does not say that there are no instances, or that names fewer instances than it says there are, or has said before;
 // and before the first of them goes, the API server is asked whether the list is still its own.
 //
-// A list that names none of the recorded Nodes, while the kubelets of Nodes that it would retire still answer and nobody has said that they
+// A list that names none of the recorded Nodes, while the kubelets of Nodes that it would retire still answer and neither the provider nor a person has said that they
 // leave, is held: providers that change the form of their IDs write such a list. Nothing is drained, deleted or recorded for it, and the
 // condition InfrastructureReady says InstancesHeld, with what a person can do: mend the form, or confirm the list by
 // [ConfirmedInstancesAnnotation]. It is believed once those Nodes have not been Ready for five minutes or are gone, and an empty one when

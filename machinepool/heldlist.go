@@ -26,7 +26,7 @@ type believeFacts struct {
 	Recorded         []contract.NodeRef
 	// Leaves says of a Node that it was on its way out before: drained, being drained, or named by the provider.
 	Leaves func(*corev1.Node) bool
-	// Wanted is how many instances there shall be.
+	// Wanted is how many instances are desired.
 	Wanted contract.Opt[int32]
 	// Confirmed is the value of ConfirmedInstancesAnnotation.
 	Confirmed string
@@ -54,7 +54,7 @@ func silentIn(node *corev1.Node, now time.Time) contract.Opt[time.Duration] {
 }
 
 // unbelievable returns the Nodes that a list of instances retires, or will when it is complete, although it is more likely wrong than
-// right: their kubelets answer, or did a moment ago, nobody has said that they leave, and the list names not one of the recorded Nodes. A
+// right: their kubelets answer, or did a moment ago, it was not said that they leave, and the list names not one of the recorded Nodes. A
 // provider that writes its IDs in another form says just that. It is no such case when nothing is listed and nothing is wanted, and none
 // any more when a person has confirmed the list, or when the Nodes stay silent because their instances really are gone. again is when
 // the first of them has been silent for long enough; zero for never.
@@ -89,7 +89,7 @@ func confirmation(ids []string, rules noderef.Rules) string {
 	return fmt.Sprintf("%016x", sum.Sum64())
 }
 
-// mayHold says whether a list of instances may be held: somebody's Nodes would be drained and deleted because of it.
+// mayHold says whether a list of instances may be held: Nodes would be drained and deleted because of it.
 func (p *pass) mayHold() bool {
 	return p.infraRead && !p.deleting() && len(p.state.Nodes) > 0 && !p.ledByMachines() && !p.env.options.Policy.KeepRetired
 }

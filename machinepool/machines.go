@@ -26,7 +26,7 @@ type machines struct {
 	objects map[types.UID]client.Object
 	// infra are the InfraMachines by name; known says that they were read.
 	infra map[string]*unstructured.Unstructured
-	// foreign are the InfraMachines whose name somebody else's Machine has, sorted.
+	// foreign are the InfraMachines whose name a Machine of another owner has, sorted.
 	foreign []string
 	gvk     schema.GroupVersionKind
 	known   bool
@@ -233,7 +233,7 @@ func (p *pass) machineMetadata() (labels, annotations map[string]string) {
 	return labels, p.state.Template.Annotations
 }
 
-// errForeignMachine says that a Machine of the name of an InfraMachine is somebody else's.
+// errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
 var errForeignMachine = errors.New("it exists and is not one")
 
 // alreadyThere tells a Machine that the cache has yet to show from one of the same name that is somebody else's. One that somebody has

@@ -94,7 +94,7 @@ func (p *pass) observeReferenced(ctx context.Context, ref contract.Ref, read fun
 		return found, err
 	}
 	if err := p.takeOwnership(ctx, &found); err != nil {
-		found.Presence = external.Unread // nobody knows whose it is
+		found.Presence = external.Unread // it is not known whose it is
 		return found, err
 	}
 	if err := read(found); err != nil && !found.Foreign {

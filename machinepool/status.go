@@ -29,7 +29,7 @@ type statusFacts struct {
 	Unread external.Problem
 
 	Deleting, Failed, BootstrapReady, InfrastructureReady, HasNodes, ManagedElsewhere bool
-	// Unhealthy are the Machines that are to be replaced, and Foreign the InfraMachines whose name somebody else's Machine has.
+	// Unhealthy are the Machines that are to be replaced, and Foreign the InfraMachines whose name a Machine of another owner has.
 	Unhealthy, Foreign []string
 }
 

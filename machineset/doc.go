@@ -42,7 +42,7 @@
 // A set makes no second machine, whoever leads it and however late its caches are, as long as the API server answers for what is
 // there. The ledger and the cache are what others can take away, so neither is enough:
 //
-//   - New slots are taken only in a ledger that nobody has changed since it was read, and what exists under the name of a slot is judged
+//   - New slots are taken only in a ledger that has not changed since it was read, and what exists under the name of a slot is judged
 //     by its stamp. So two processes never make a Machine twice for one slot.
 //   - Before a process takes slots of a set for the first time, the API server itself is asked once for the metadata of all Machines in
 //     the namespace. It is asked again when the set has no ledger of its own, or an earlier one; when a Machine that was created or seen

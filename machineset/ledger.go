@@ -96,7 +96,7 @@ func (p *pass) youngest() string {
 }
 
 // recoverLedger is the ledger of a set without a usable one of its own. What was lost is written again before anything is decided: that
-// fails when the read of the set is old. Somebody may have taken the annotation away, or put an earlier one back, say with a manifest.
+// fails when the read of the set is old. Another client may have taken the annotation away, or put an earlier one back, say with a manifest.
 func (p *pass) recoverLedger(ctx context.Context, facts scale.RecoveryFacts, highest int64) (scale.Ledger, error) {
 	recovery, ledger := scale.Recover(facts), scale.Rebuilt(p.state.UID, highest)
 	if recovery == scale.Begin || !p.state.Deleting.IsZero() {

@@ -40,7 +40,7 @@ type ClusterView struct {
 	// a Machine in deletion, by the Reconciler if ClusterOf has not done it, and absent while it is not known, which is not
 	// none.
 	ActiveControlPlaneMachines contract.Opt[int]
-	// ControlPlaneUncounted: nobody can count those Machines, because they may be of another kind than the Machine, or there is no index.
+	// ControlPlaneUncounted: those Machines cannot be counted, because they may be of another kind than the Machine, or there is no index.
 	// Then ActiveControlPlaneMachines stays absent, and nothing is concluded from it.
 	ControlPlaneUncounted bool
 }

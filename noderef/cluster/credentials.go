@@ -68,7 +68,7 @@ func (s *session[T]) show(c *credentials) {
 }
 
 // exchange shows the server other credentials on the connection there is, if nothing else is new about the target: cache and Value stay,
-// and nobody is woken. Credentials that are refused do not take the place of those that work.
+// and no Machine is woken. Credentials that are refused do not take the place of those that work.
 func (l *link[T]) exchange(ctx context.Context, s *session[T], target Target) (done bool) {
 	if s.wire == nil || target.Config == nil || !onlyCredentials(s.shown.config, target.Config) {
 		return false

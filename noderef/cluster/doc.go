@@ -39,7 +39,7 @@
 //     ProbeTimeout (5 s). From then on requests fail at once. Servers that do not answer, however many, keep no other cluster
 //     from being connected or served.
 //   - A new kubeconfig is tried beside the connection that works; that one ends when the new one is there. Where a token, a password or a
-//     client certificate is all that is new, the connection stays, with its caches and its Value, and nobody is woken: requests that come
+//     client certificate is all that is new, the connection stays, with its caches and its Value, and no Machine is woken: requests that come
 //     from then on carry the new one, and watches under way end in their own time. A Secret that is
 //     deleted, or replaced by one of the same name, closes the connection at once, with all requests under way.
 //   - A server that knows no JSON Patch, such as Cluster API's in-memory one, is asked for it once per connection. From then on the client

@@ -51,7 +51,7 @@ func (c *Connection) Go(run func(ctx context.Context)) {
 type session[T any] struct {
 	cluster ctrlcluster.Cluster
 	value   T
-	wire    *wire // nil when somebody else runs the cluster
+	wire    *wire // nil when the caller runs the cluster
 	clock   interface{ Now() time.Time }
 	probed  time.Time   // when doubts last had the server probed; belongs to the goroutine of the link
 	listed  atomic.Bool // the first lists are complete
