@@ -96,7 +96,7 @@ func (in *input) open(path string) ([]document, error) {
 }
 
 // folder searches a folder without a kustomization for manifests, however it is named and whatever else it holds. A template of
-// another tool is no YAML and is passed over.
+// another tool is no YAML and is passed over with a warning; any other YAML that cannot be read is an error.
 func (in *input) folder(dir string) ([]document, error) {
 	var documents []document
 	var errs []error
@@ -106,7 +106,7 @@ func (in *input) folder(dir string) ([]document, error) {
 			return err
 		case entry.IsDir() && path != dir && ignored(entry.Name()):
 			return filepath.SkipDir
-		case entry.IsDir() || !isManifest(path):
+		case entry.IsDir() || !isYAML(path) && !isManifest(path):
 			return nil
 		}
 		found, err := in.searched(path)
@@ -119,14 +119,22 @@ func (in *input) folder(dir string) ([]document, error) {
 	return documents, errors.Join(append(errs, err)...)
 }
 
-// searched reads a file that nobody named: a manifest has an API version, and much else that ends in .json or .yaml does not.
+// searched reads a file that is not named by an argument: a manifest has an API version, and much else that ends in .json or
+// .yaml does not. YAML without one is parsed too, because a broken file may be a manifest; JSON is not, because files of
+// editors have comments.
 func (in *input) searched(path string) ([]document, error) {
 	raw, err := os.ReadFile(path) //nolint:gosec // the person who runs this names the folder
-	if err != nil || !bytes.Contains(raw, []byte("apiVersion")) {
+	if err != nil {
 		return nil, err
 	}
-	documents, err := in.file(path)
-	if err != nil && bytes.Contains(raw, []byte("{{")) {
+	var documents []document
+	switch {
+	case isManifest(path) && bytes.Contains(raw, []byte("apiVersion")):
+		documents, err = in.file(path)
+	case isYAML(path):
+		_, err = decode(raw, path)
+	}
+	if err != nil && isTemplate(raw) {
 		in.warn("%s is a template and no YAML: it was not read", path)
 		err = nil
 	}
@@ -136,14 +144,33 @@ func (in *input) searched(path string) ([]document, error) {
 	return documents, err
 }
 
+// isTemplate reports whether a line or a value of a text begins with an action of Go's templates. A description that only
+// speaks of one does not count.
+func isTemplate(raw []byte) bool {
+	for line := range bytes.Lines(raw) {
+		line = bytes.TrimLeft(line, " \t-")
+		_, value, _ := bytes.Cut(line, []byte(": "))
+		for _, text := range [][]byte{line, value} {
+			if bytes.HasPrefix(bytes.TrimLeft(text, " \t\"'"), []byte("{{")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func ignored(folder string) bool {
 	return strings.HasPrefix(folder, ".") || slices.Contains([]string{"vendor", "node_modules", "testdata"}, folder)
 }
 
 func isManifest(path string) bool {
+	return (isYAML(path) || filepath.Ext(path) == ".json") && !strings.HasPrefix(filepath.Base(path), ".") &&
+		!slices.Contains(kustomizationNames(), filepath.Base(path))
+}
+
+func isYAML(path string) bool {
 	name := filepath.Base(path)
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && !strings.HasPrefix(name, ".") &&
-		!slices.Contains(kustomizationNames(), name)
+	return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)) && !strings.HasPrefix(name, ".") || name == "Kustomization"
 }
 
 // file reads one file. CRDs without a contract label get those of the nearest kustomization that lists the file.

@@ -63,3 +63,34 @@ func TestInput_AnUnreadableFileInAFolderHidesNothing(t *testing.T) {
 		require.Contains(t, got.errors, file)
 	}
 }
+
+func TestInput_BrokenYAMLInAFolderIsNeverPassedOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, text string
+		code       int
+	}{
+		"cut off before its API version":     {"b.yaml", "kind: CustomResourceDefinition\nmetadata: {", exitUsage},
+		"with a tab":                         {"b.yml", "kind: FooMachine\nspec:\n\tproviderID: a\n", exitUsage},
+		"a kustomization":                    {"sub/kustomization.yaml", "resources: [", exitUsage},
+		"a kustomization without an ending":  {"sub/Kustomization", "resources: [", exitUsage},
+		"whose description has an action":    {"b.yaml", "apiVersion: v1\ndescription: such as {{ ds.meta_data }}\nmetadata: {", exitUsage},
+		"a template":                         {"b.yaml", "apiVersion: v1\n{{- if .Values.crds }}\na: {\n{{ end }}", exitOK},
+		"a template with a value":            {"b.yaml", "apiVersion: v1\nname: {{ .Values.name }}\n", exitOK},
+		"a template without an API version":  {"b.yaml", "{{- range .Values.list }}\n- a: [\n{{ end }}", exitOK},
+		"JSON with comments, for an editor":  {"b.json", "{ // tasks", exitOK},
+		"good YAML that is no manifest":      {"b.yaml", "- 1\n---\na: b\n", exitOK},
+		"an editor's file, which has a dot":  {".b.yaml", "a: [", exitOK},
+		"an encoding that is not UTF-8":      {"b.yaml", "kind: \xff\xfe\n", exitUsage},
+		"the same key twice, as Helm has it": {"b.yaml", "a: 1\na: 2\n", exitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := files(t, map[string]string{"a.yaml": crd("FooMachine", v1beta1), c.file: c.text})
+			got := lintWith("", dir)
+			require.Equal(t, c.code, got.code, got.out+got.errors)
+			require.Contains(t, got.out, "1 CRD or object checked", "the rest is judged")
+			if c.code == exitUsage {
+				require.Contains(t, got.errors, filepath.Join(dir, c.file))
+			}
+		})
+	}
+}
