@@ -18,7 +18,8 @@ func CheckCRD(crd *unstructured.Unstructured, role Role) []Finding {
 
 // InspectCRD lints a CustomResourceDefinition of apiextensions.k8s.io/v1 and says what was looked at too. It judges every
 // served API version that a contract label names by the contract of that label. A CRD without a label is judged by the
-// contract that its schema fits best, after the finding that the label is missing. It takes any JSON object, neither changes
+// contract that its schema fits best, after the finding that the label is missing. Of several versions under one label Cluster
+// API reads the highest, so that what the others lack is a SHOULD. It takes any JSON object, neither changes
 // nor keeps it, and gives the same report for the same CRD.
 func InspectCRD(crd *unstructured.Unstructured, role Role) Report {
 	j := &judge{role: role}
@@ -37,10 +38,23 @@ func InspectCRD(crd *unstructured.Unstructured, role Role) Report {
 	versions := versionsOf(crd.Object)
 	for _, c := range j.labels(crd.Object, name, versions) {
 		j.judged = append(j.judged, Judged{APIVersion: c.version.name, Contract: c.contract})
+		before := len(j.findings)
 		j.fields(c)
 		j.subresource(c.version)
+		c.weigh(j.findings[before:])
 	}
 	return j.report()
+}
+
+// weigh makes a SHOULD of what is wrong in a version that no Cluster API reads, because its label names a higher one.
+func (c claim) weigh(findings []Finding) {
+	if c.read == "" {
+		return
+	}
+	for i := range findings {
+		findings[i].Level = Should
+		findings[i].Rule += "; Cluster API reads " + clip(c.read) + " and never " + clip(c.version.name) + ", which the label may no longer name"
+	}
 }
 
 func (j *judge) isCRD(crd map[string]any) bool {

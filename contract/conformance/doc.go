@@ -11,8 +11,8 @@
 //		fmt.Println(finding)
 //	}
 //
-// [InspectCRD] and [InspectObject] also say what was looked at and holds. In a provider's own tests, fail for every [Finding]
-// with level [Must], and read the others.
+// [RoleOf] guesses by names: ask [Resembles] too before the CRD of another project is judged. [InspectCRD] and [InspectObject] also say
+// what was looked at and holds. In a provider's own tests, fail for every [Finding] with level [Must], and read the others.
 //
 // # What is judged
 //
@@ -30,7 +30,8 @@
 //
 // [Must] is what keeps a Machine or a MachinePool from coming up, or from being read at all. [Should] is what the contract asks
 // for and people miss, such as conditions, and what is wrong but nobody reads: a label that also names an API version which
-// is gone. Labels of v1alpha3 and v1alpha4 beside a newer one are not judged, because Cluster API no longer reads them.
+// is gone, or a lower one whose schema does not keep the contract, because only the highest is read. Labels of v1alpha3 and
+// v1alpha4 beside a newer one are not judged, because Cluster API no longer reads them.
 //
 // # Guarantees
 //

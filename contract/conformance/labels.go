@@ -19,6 +19,8 @@ type claim struct {
 	version  apiVersion
 	// label is empty when nothing was claimed and the contract is a guess.
 	label string
+	// read is the highest version of the label when that is another one, which Cluster API reads in place of this one.
+	read string
 }
 
 const ruleLabels = "API version labels: "
@@ -98,11 +100,19 @@ func (j *judge) claims(labels map[string]string, versions []apiVersion, contract
 				level, why = Must, "Cluster API reads the highest version that the newest label names, whether it exists or not"
 			}
 			if v, ok := j.available(c, name, versions, level, why); ok {
-				claims = append(claims, claim{contract: c, version: v, label: c.Label()})
+				claims = append(claims, claim{contract: c, version: v, label: c.Label(), read: higher(c, labels, name)})
 			}
 		}
 	}
 	return claims
+}
+
+// higher returns the version that Cluster API reads by a contract when it is not this one.
+func higher(c contract.Version, labels map[string]string, name string) string {
+	if resolved, err := contract.Resolve("", labels, c); err == nil && resolved.APIVersion != name {
+		return resolved.APIVersion
+	}
+	return ""
 }
 
 // available finds the version of a CRD that a label names.

@@ -5,7 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // Role is what Cluster API uses a kind for. The zero Role is none of them.
@@ -81,7 +84,8 @@ func (r Role) suffix() string {
 // MachinePool, MachineTemplate or MachinePoolTemplate in a group with the part "infrastructure", one that ends in Config or
 // ConfigTemplate in a group with the part "bootstrap". The other groups of Cluster API (core, control plane, IPAM, add-ons)
 // have no role here. A kind of any further group has one only if labelled is true, which says that its CRD has a contract
-// label: VirtualMachine is a word of many projects. False means that the kind is none of these, like AWSCluster.
+// label: VirtualMachine is a word of many projects. False means that the kind is none of these, like AWSCluster. A name is no
+// proof: see Resembles.
 func RoleOf(gk schema.GroupKind, labelled bool) (Role, bool) {
 	parts := strings.FieldsFunc(gk.Group, func(r rune) bool { return r == '.' || r == '-' })
 	switch {
@@ -113,4 +117,26 @@ func bySuffix(kind string, roles []Role) (Role, bool) {
 		}
 	}
 	return 0, false
+}
+
+// Resembles reports whether a served API version of a CRD has any field of a role, by any contract. Conditions do not count,
+// because every kind may have them. A kind that RoleOf guesses to be an InfraMachine and that has none of the fields may be
+// something else, such as an inventory of hosts: ask before it is judged.
+func Resembles(crd *unstructured.Unstructured, role Role) bool {
+	if crd == nil {
+		return false
+	}
+	for _, v := range versionsOf(crd.Object) {
+		for _, c := range contract.AllVersions() {
+			if v.served && slices.ContainsFunc(placesOf(role, c), v.signOf) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// signOf reports whether a version can hold a field that not every kind has.
+func (v apiVersion) signOf(p place) bool {
+	return !strings.HasPrefix(p.Name, "Conditions") && slices.ContainsFunc(p.Paths, v.keeps)
 }

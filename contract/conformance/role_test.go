@@ -74,3 +74,24 @@ func TestRole_KnowsItsWords(t *testing.T) {
 	require.Equal(t, conformance.InfraMachine, role)
 	require.ErrorContains(t, role.UnmarshalText([]byte("Machine")), `read role "Machine": want one of InfraMachine, InfraMachineTemplate`)
 }
+
+func TestResembles_AsksForAFieldOfTheRole(t *testing.T) {
+	pooled := set(`{openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {pool: {type: string}, machine: {type: object}}},
+		status: {type: object, properties: {reserved: {type: boolean}, conditions: {type: array}}}}}}`, "schema")
+	for _, role := range conformance.Roles() {
+		crd := goodCRD(t, role)
+		require.True(t, conformance.Resembles(crd, role), role)
+		for _, v := range crd.Object["spec"].(map[string]any)["versions"].([]any) {
+			pooled(t, v.(map[string]any))
+		}
+		require.False(t, conformance.Resembles(crd, role), "an inventory of hosts has conditions, as every kind may, and is no %s", role)
+	}
+	loose := goodCRD(t, conformance.InfraMachine)
+	inVersion("v1beta2", "{openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}", "schema")(t, loose.Object)
+	inVersion("v1beta1", "{openAPIV3Schema: {type: object}}", "schema")(t, loose.Object)
+	require.True(t, conformance.Resembles(loose, conformance.InfraMachine), "a schema that keeps everything may hold the fields")
+	inVersion("v1beta2", "false", "served")(t, loose.Object)
+	require.False(t, conformance.Resembles(loose, conformance.InfraMachine), "what is not served is not read")
+	require.False(t, conformance.Resembles(nil, conformance.InfraMachine))
+	require.False(t, conformance.Resembles(goodCRD(t, conformance.InfraMachine), conformance.Role(99)))
+}
