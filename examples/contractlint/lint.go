@@ -13,11 +13,13 @@ import (
 
 // result is what is printed.
 type result struct {
-	Checked  []checked `json:"checked"`
-	Skipped  []skipped `json:"skipped"`
-	Warnings []string  `json:"warnings"`
-	Must     int       `json:"must"`
-	Should   int       `json:"should"`
+	Checked []checked `json:"checked"`
+	Skipped []skipped `json:"skipped"`
+	// Questions are CRDs whose role a person has to say.
+	Questions []skipped `json:"questions"`
+	Warnings  []string  `json:"warnings"`
+	Must      int       `json:"must"`
+	Should    int       `json:"should"`
 }
 
 // checked is a CRD or an object that has a role.
@@ -38,14 +40,14 @@ type skipped struct {
 }
 
 // kinds are the CRDs of the input.
-type kinds map[schema.GroupKind]document
+type kinds map[schema.GroupKind]*document
 
 func lint(in *input, o options) result {
-	r := result{Checked: []checked{}, Skipped: []skipped{}, Warnings: append([]string{}, in.warnings...)}
+	r := result{Checked: []checked{}, Skipped: []skipped{}, Questions: []skipped{}, Warnings: append([]string{}, in.warnings...)}
 	crds := kinds{}
 	for _, d := range in.documents {
-		if known, ok := crds[definedBy(d)]; d.isCRD() && (!ok || !labelled(known)) {
-			crds[definedBy(d)] = d
+		if known := crds[definedBy(d)]; d.isCRD() && (known == nil || !labelled(*known)) {
+			crds[definedBy(d)] = &d
 		}
 	}
 	for _, d := range in.documents {
@@ -89,11 +91,14 @@ func (r *result) crd(d document, o options) {
 		r.skip(d, d.GetName(), "it has no group: a patch and not a whole CustomResourceDefinition")
 		return
 	}
-	role, ok := o.role, o.role != 0
-	if !ok {
-		role, ok = conformance.RoleOf(gk, labelled(d))
-	}
-	if !ok {
+	role, question := o.roles.tell(gk, &d)
+	switch {
+	case question:
+		r.Questions = note(r.Questions, d, d.GetName(), fmt.Sprintf(
+			"%s is called like an object of role %s and has none of its fields: is it one? Say -role %s=%s, or -role %s=none",
+			gk.Kind, role, gk.Kind, role, gk.Kind))
+		return
+	case role == 0:
 		r.skip(d, d.GetName(), fmt.Sprintf("%s is no kind that a Machine or a MachinePool reads, by its group and name", gk.Kind))
 		return
 	}
@@ -104,33 +109,54 @@ func (r *result) crd(d document, o options) {
 	r.Checked = append(r.Checked, c)
 }
 
+// tell returns the role of a kind, zero when it has none: what a person says, or a guess by its group and name. A guess that
+// nothing in the kind's CRD bears out is a question. The CRD is nil when it is not in the input.
+func (r *roles) tell(gk schema.GroupKind, crd *document) (role conformance.Role, question bool) {
+	if role, said := r.of(gk); said {
+		return role, false
+	}
+	role, ok := conformance.RoleOf(gk, crd != nil && labelled(*crd))
+	return role, ok && crd != nil && !conformance.Resembles(crd.Unstructured, role)
+}
+
 // object judges an object of a provider. Objects that no Machine reads are no news: only those of providers' groups are listed.
 func (r *result) object(d document, crds kinds, o options) {
 	gvk := d.GroupVersionKind()
-	crd, defined := crds[gvk.GroupKind()]
-	role, ok := o.role, o.role != 0
-	if !ok {
-		role, ok = conformance.RoleOf(gvk.GroupKind(), defined && labelled(crd))
-	}
-	if !ok {
-		return
-	}
+	crd := crds[gvk.GroupKind()]
 	name := gvk.Kind + " " + d.GetNamespace() + "/" + d.GetName()
 	if d.GetNamespace() == "" {
 		name = gvk.Kind + " " + d.GetName()
 	}
-	if defined && labelled(crd) {
-		labels, _, _ := unstructured.NestedStringMap(crd.Object, "metadata", "labels")
-		version, err := contract.VersionOf(crd.GetName(), labels, gvk.Version)
-		if err != nil {
-			r.skip(d, name, err.Error())
-			return
-		}
-		r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Report: conformance.InspectObject(d.Unstructured, role, version)})
+	role, question := o.roles.tell(gvk.GroupKind(), crd)
+	_, said := o.roles.of(gvk.GroupKind())
+	switch {
+	case question:
+		r.skip(d, name, "the role of its kind is a question")
+	case role == 0 && said:
+		r.skip(d, name, "its kind is said to have no role")
+	case role == 0:
+	case crd != nil && labelled(*crd):
+		r.labelled(d, name, *crd, role)
+	default:
+		report, note := bestFit(d.Unstructured, role, o.contract)
+		r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Note: note, Report: report})
+	}
+}
+
+// labelled judges an object by the labels of its CRD.
+func (r *result) labelled(d document, name string, crd document, role conformance.Role) {
+	labels, _, _ := unstructured.NestedStringMap(crd.Object, "metadata", "labels")
+	at := d.GroupVersionKind().Version
+	version, err := contract.VersionOf(crd.GetName(), labels, at)
+	if err != nil {
+		r.skip(d, name, err.Error())
 		return
 	}
-	report, note := bestFit(d.Unstructured, role, o.contract)
-	r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Note: note, Report: report})
+	if read, err := contract.Resolve(crd.GetName(), labels, version); err == nil && read.APIVersion != at {
+		r.skip(d, name, fmt.Sprintf("Cluster API reads objects of this kind at %s, and not at %s", read.APIVersion, at))
+		return
+	}
+	r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Report: conformance.InspectObject(d.Unstructured, role, version)})
 }
 
 // bestFit judges an object by the contract whose flag it sets, and without one by the contract that it breaks least, of
@@ -167,8 +193,12 @@ func doneFlag(role conformance.Role, v contract.Version) contract.Field[bool] {
 	}
 }
 
-func (r *result) skip(d document, name, reason string) {
-	if !slices.ContainsFunc(r.Skipped, func(s skipped) bool { return s.Name == name && s.Source == d.source() }) {
-		r.Skipped = append(r.Skipped, skipped{Name: name, Source: d.source(), Reason: reason})
+func (r *result) skip(d document, name, reason string) { r.Skipped = note(r.Skipped, d, name, reason) }
+
+// note adds what is not in the list yet: a file may be given twice.
+func note(list []skipped, d document, name, reason string) []skipped {
+	if slices.ContainsFunc(list, func(s skipped) bool { return s.Name == name && s.Source == d.source() }) {
+		return list
 	}
+	return append(list, skipped{Name: name, Source: d.source(), Reason: reason})
 }

@@ -91,6 +91,11 @@ func TestRun_WrongUsageIsExitCode2(t *testing.T) {
 		"an unknown flag":           {[]string{"-x"}, "flag provided but not defined: -x"},
 		"an unknown format":         {[]string{"-o", "xml", dir}, `-o is text or json, not "xml"`},
 		"an unknown role":           {[]string{"-role", "Machine", dir}, "want one of InfraMachine,"},
+		"an unknown role of a kind": {[]string{"-role", "FooMachine=Machine", dir}, "want none or one of InfraMachine,"},
+		"a role of no kind":         {[]string{"-role", "=InfraMachine", dir}, `name a kind before the = of "=InfraMachine"`},
+		"no file of roles":          {[]string{"-roles", filepath.Join(dir, "x.yaml"), dir}, "x.yaml: no such file"},
+		"a broken file of roles":    {[]string{"-roles", filepath.Join(dir, "broken.yaml"), dir}, "read roles in " + filepath.Join(dir, "broken.yaml")},
+		"a wrong role in a file":    {[]string{"-roles", filepath.Join(dir, "values.yaml"), dir}, "read roles in " + filepath.Join(dir, "values.yaml")},
 		"an unknown contract":       {[]string{"-contract", "v1", dir}, `-contract is one of [v1beta2 v1beta1 v1alpha4 v1alpha3], not "v1"`},
 		"no such file":              {[]string{filepath.Join(dir, "x.yaml")}, "x.yaml: no such file"},
 		"no YAML":                   {[]string{filepath.Join(dir, "broken.yaml")}, "read document 1 of " + filepath.Join(dir, "broken.yaml")},
@@ -211,4 +216,65 @@ func TestRun_ObjectsAreJudgedToo(t *testing.T) {
 			require.Contains(t, got.out, c.text)
 		})
 	}
+}
+
+// pooled is a kind like k0smotron's PooledRemoteMachine: an inventory of hosts, by its name an InfraMachine.
+func pooled() string {
+	return `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: pooledfoomachines.infrastructure.cluster.x-k8s.io, labels: {` + v1beta1 + `}}
+spec:
+  group: infrastructure.cluster.x-k8s.io
+  scope: Namespaced
+  names: {kind: PooledFooMachine, plural: pooledfoomachines}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {
+      spec: {type: object, properties: {pool: {type: string}, machine: {type: object, properties: {address: {type: string}}}}},
+      status: {type: object, properties: {reserved: {type: boolean}, machineRef: {type: object}}}}}}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1
+kind: PooledFooMachine
+metadata: {namespace: default, name: host-1}
+status: {ready: "yes"}
+`
+}
+
+func TestRun_AKindThatOnlyItsNameMakesAnInfraMachineIsAQuestion(t *testing.T) {
+	saysNone := filepath.Join(files(t, map[string]string{"roles.yaml": "PooledFooMachine: none\n"}), "roles.yaml")
+	saysMachine := filepath.Join(files(t, map[string]string{"roles.yaml": "PooledFooMachine.infrastructure.cluster.x-k8s.io: InfraMachine\n"}), "roles.yaml")
+	const question = "PooledFooMachine is called like an object of role InfraMachine and has none of its fields: is it one? Say -role PooledFooMachine=InfraMachine, or -role PooledFooMachine=none"
+	for name, c := range map[string]struct {
+		args []string
+		want int
+		text string
+	}{
+		"nothing is said":               {nil, exitOK, question},
+		"a question counts, if strict":  {[]string{"-strict"}, exitBroken, "0 CRDs and objects checked, 1 not judged, 1 question: 0 MUST and 0 SHOULD broken."},
+		"it is said to be none":         {[]string{"-strict", "-role", "PooledFooMachine=none"}, exitOK, "0 CRDs and objects checked, 2 not judged: 0 MUST"},
+		"it is said to be none, fully":  {[]string{"-strict", "--role", "PooledFooMachine.infrastructure.cluster.x-k8s.io=none"}, exitOK, "2 not judged"},
+		"another kind is said to be":    {[]string{"-role", "BarMachine=InfraMachine"}, exitOK, question},
+		"it is said to be one":          {[]string{"-role", "PooledFooMachine=inframachine"}, exitBroken, "as InfraMachine: v1 by contract v1beta1"},
+		"a file says that it is none":   {[]string{"-strict", "-roles", saysNone}, exitOK, "2 not judged"},
+		"a file says that it is one":    {[]string{"-roles", saysMachine}, exitBroken, "2 CRDs and objects checked"},
+		"a flag goes before a file":     {[]string{"-roles", saysMachine, "-role", "PooledFooMachine=none"}, exitOK, "2 not judged"},
+		"everything is said to be one":  {[]string{"-role", "InfraMachine"}, exitBroken, "2 CRDs and objects checked"},
+		"its kind goes before everyone": {[]string{"-role", "InfraMachine", "-role", "PooledFooMachine=none"}, exitOK, "2 not judged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := lintWith(pooled(), append(c.args, "-")...)
+			require.Equal(t, c.want, got.code, got.out+got.errors)
+			require.Contains(t, strings.Join(strings.Fields(got.out), " "), c.text)
+		})
+	}
+	require.Contains(t, lintWith(pooled(), "-o", "json", "-").out, `"questions": [`)
+}
+
+func TestRun_ObjectsOfAVersionThatIsNeverReadAreNotJudged(t *testing.T) {
+	both := strings.ReplaceAll(crd("FooMachine", "cluster.x-k8s.io/v1beta1: v1_v2"), "- name: v1", "- name: v2")
+	got := lintWith(both+"---"+fooMachine+"status: {ready: true}", "-")
+	require.Contains(t, got.out, "FooMachine default/worker-1: Cluster API reads objects of this kind at v2, and not at v1")
 }

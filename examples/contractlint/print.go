@@ -26,19 +26,29 @@ func (r result) text() string {
 	for _, c := range r.Checked {
 		c.text(&out)
 	}
-	if len(r.Skipped) > 0 {
-		out.WriteString("Not judged:\n")
-		for _, s := range r.Skipped {
-			fmt.Fprintf(&out, "  %s: %s\n", s.Name, s.Reason)
-		}
-		out.WriteString("\n")
-	}
+	list(&out, "Questions", r.Questions)
+	list(&out, "Not judged", r.Skipped)
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(&out, "Warning: %s\n", warning)
 	}
-	fmt.Fprintf(&out, "%s checked, %d not judged: %d MUST and %d SHOULD broken.\n",
-		count(len(r.Checked), "CRD or object", "CRDs and objects"), len(r.Skipped), r.Must, r.Should)
+	open := ""
+	if len(r.Questions) > 0 {
+		open = ", " + count(len(r.Questions), "question", "questions")
+	}
+	fmt.Fprintf(&out, "%s checked, %d not judged%s: %d MUST and %d SHOULD broken.\n",
+		count(len(r.Checked), "CRD or object", "CRDs and objects"), len(r.Skipped), open, r.Must, r.Should)
 	return out.String()
+}
+
+func list(out *strings.Builder, title string, items []skipped) {
+	if len(items) == 0 {
+		return
+	}
+	out.WriteString(title + ":\n")
+	for _, s := range items {
+		fmt.Fprintf(out, "  %s: %s\n", s.Name, s.Reason)
+	}
+	out.WriteString("\n")
 }
 
 func count(n int, one, many string) string {
