@@ -18,6 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -78,6 +79,14 @@ func asksForNamespaces(rule drain.MachineDrainRule) bool {
 	})
 }
 
+// NamespaceReader knows the labels of the namespaces of the cluster that a Drainer drains Nodes of, for drain rules that ask for
+// them. A runner.ClusterRunner is one.
+type NamespaceReader interface {
+	// NamespaceLabels returns a function that looks labels up in memory, and must not be called after ctx has ended. It does not
+	// wait: the error matches runner.ErrNotListed until the namespaces are listed, which begins with the first call.
+	NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error)
+}
+
 var errNoNamespaces = errors.New("a MachineDrainRule asks for labels of namespaces, which the Drainer does not know: let it be a NamespaceReader")
 
 func (s *Scope) namespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
@@ -85,7 +94,11 @@ func (s *Scope) namespaceLabels(ctx context.Context) (drain.NamespaceLabels, err
 	if !ok {
 		return nil, errNoNamespaces
 	}
-	return reader.NamespaceLabels(ctx)
+	labels, err := reader.NamespaceLabels(ctx)
+	if errors.Is(err, runner.ErrNotListed) {
+		err = fmt.Errorf("%w: %w", cluster.ErrNotSynced, err)
+	}
+	return labels, err
 }
 
 // readDrainRules reads the rules of the Machine's namespace, the invalid ones too.

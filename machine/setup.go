@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
@@ -47,7 +48,7 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules
 	if err != nil {
 		return Ports{}, fmt.Errorf("node index: %w", err)
 	}
-	drainer, err := newDrainer(mgr)
+	drainer, err := runner.NewClusterRunner(mgr, runner.ClusterOptions{Volumes: true})
 	if err != nil {
 		return Ports{}, fmt.Errorf("drain runner: %w", err)
 	}

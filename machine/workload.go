@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
@@ -74,7 +75,7 @@ func SetupWorkload(rules noderef.Rules) func(context.Context, *cluster.Connectio
 		if err != nil {
 			return Workload{}, err
 		}
-		drainer, err := newDrainer(c)
+		drainer, err := runner.NewClusterRunner(c, runner.ClusterOptions{Volumes: true})
 		if err != nil {
 			return Workload{}, fmt.Errorf("drain runner: %w", err)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,45 +66,16 @@ func SetupWorkload(rules noderef.Rules) func(context.Context, *cluster.Connectio
 	}
 }
 
-func newWorkload(ctx context.Context, c ctrlcluster.Cluster, rules noderef.Rules) (Workload, *runner.Runner, error) {
+func newWorkload(ctx context.Context, c ctrlcluster.Cluster, rules noderef.Rules) (Workload, *runner.ClusterRunner, error) {
 	nodes, err := nodeindex.New(ctx, c.GetCache(), nodeindex.Options{Rules: rules})
 	if err != nil {
 		return Workload{}, nil, fmt.Errorf("node index: %w", err)
 	}
-	drainer, err := newDrainer(c)
+	drainer, err := runner.NewClusterRunner(c, runner.ClusterOptions{})
 	if err != nil {
 		return Workload{}, nil, fmt.Errorf("drain runner: %w", err)
 	}
 	return Workload{Nodes: nodes, Client: c.GetClient(), APIReader: c.GetAPIReader(), Drainer: drainer}, drainer, nil
-}
-
-// newDrainer returns a drain runner for the Nodes of a cluster that is yet to be started.
-func newDrainer(c ctrlcluster.Cluster) (*runner.Runner, error) {
-	clients, err := kubernetes.NewForConfigAndClient(c.GetConfig(), c.GetHTTPClient())
-	if err != nil {
-		return nil, err
-	}
-	evictor, err := runner.NewRESTEvictor(clients)
-	if err != nil {
-		return nil, err
-	}
-	deleter, err := runner.NewRESTDeleter(clients)
-	if err != nil {
-		return nil, err
-	}
-	live, err := client.NewWithWatch(c.GetConfig(), client.Options{
-		HTTPClient: c.GetHTTPClient(), Scheme: c.GetScheme(), Mapper: c.GetRESTMapper(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	pods, err := runner.NewScopedPodSource(live, runner.ScopedOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return runner.New(runner.Config{
-		Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: c.GetCache(), Informers: c.GetCache(),
-	})
 }
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.

@@ -1,4 +1,4 @@
-package machine
+package runner
 
 import (
 	"context"
@@ -16,33 +16,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
-
-	"github.com/machinist-dev/machinist/drain/runner"
 )
 
-// drainer is a drain runner with what only drains need to know: which volumes are attached, and what namespaces are labelled.
-// Those, and what budgets there are, are listed when the first Node is drained, so that it is there when the pods have left. It has a cache of its own: a source
-// of controller-runtime waits for every informer of its cache, and must not wait for these.
-type drainer struct {
-	*runner.Runner
+// ClusterRunner is a Runner for the Nodes of one cluster, with what only drains need to know: which volumes are attached, how namespaces
+// are labelled, and which budgets there are. All that is listed when the first Node is drained, from a cache of its own, because a source
+// of controller-runtime waits for every informer of its cache. A kind that the API server does not serve, or does not allow to be listed,
+// holds up what needs it and nothing else. Safe for concurrent use.
+type ClusterRunner struct {
+	*Runner
 	beside     cache.Cache
 	troubles   *listTroubles
-	volumes    *lazyVolumes
+	volumes    *lazyVolumes // nil without ClusterOptions.Volumes
 	namespaces *lazyNamespaces
 	budgets    *lazyBudgets
 }
 
-// newDrainer returns a drain runner for the Nodes of a cluster, such as a manager, that is yet to be started.
-func newDrainer(c ctrlcluster.Cluster) (*drainer, error) {
+// ClusterOptions change what a ClusterRunner asks a cluster for.
+type ClusterOptions struct {
+	// Volumes: StepVolumes is called too, which needs PersistentVolumes and VolumeAttachments.
+	Volumes bool
+}
+
+// NewClusterRunner returns a ClusterRunner for the Nodes of a cluster, such as a manager, that is yet to be started. It makes no request.
+// Start it once, as a manager does with what is added to it.
+func NewClusterRunner(c ctrlcluster.Cluster, o ClusterOptions) (*ClusterRunner, error) {
 	clients, err := kubernetes.NewForConfigAndClient(c.GetConfig(), c.GetHTTPClient())
 	if err != nil {
 		return nil, err
 	}
-	evictor, err := runner.NewRESTEvictor(clients)
+	evictor, err := NewRESTEvictor(clients)
 	if err != nil {
 		return nil, err
 	}
-	deleter, err := runner.NewRESTDeleter(clients)
+	deleter, err := NewRESTDeleter(clients)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +58,7 @@ func newDrainer(c ctrlcluster.Cluster) (*drainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := runner.NewScopedPodSource(live, runner.ScopedOptions{})
+	pods, err := NewScopedPodSource(live, ScopedOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -61,16 +67,27 @@ func newDrainer(c ctrlcluster.Cluster) (*drainer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache of volumes: %w", err)
 	}
-	d := &drainer{
-		beside: beside, troubles: troubled, volumes: newLazyVolumes(beside), namespaces: newLazyNamespaces(beside, troubled),
+	d := &ClusterRunner{
+		beside: beside, troubles: troubled, namespaces: newLazyNamespaces(beside, troubled), budgets: &lazyBudgets{Cache: beside, wanted: newFirstCall()},
 	}
-	d.budgets = &lazyBudgets{Cache: beside, wanted: d.volumes.wanted}
-	d.Runner, err = runner.New(runner.Config{
-		Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: d.budgets, Informers: d.budgets,
-		Volumes: d.volumes,
-	})
+	cfg := Config{Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: d.budgets, Informers: d.budgets}
+	if o.Volumes {
+		d.volumes = newLazyVolumes(beside)
+		cfg.Volumes = d.volumes
+	}
+	d.Runner, err = New(cfg)
 	return d, err
 }
+
+// firstCall is a channel that the first call of done closes. Safe for concurrent use.
+type firstCall struct {
+	once sync.Once
+	C    chan struct{}
+}
+
+func newFirstCall() *firstCall { return &firstCall{C: make(chan struct{})} }
+
+func (f *firstCall) done() { f.once.Do(func() { close(f.C) }) }
 
 // newBeside returns the cache of what only drains need to know. It asks the server for nothing before a caller asks for a kind, and so it is
 // no hindrance that the server does not serve one.
@@ -90,7 +107,7 @@ func newBeside(c ctrlcluster.Cluster, t *listTroubles) (cache.Cache, error) {
 
 func trimBeside(obj any) (any, error) {
 	trimNamespace(obj)
-	return runner.TrimVolumes(obj)
+	return TrimVolumes(obj)
 }
 
 // listTroubles remember what the API server answered last when it was asked for the objects of a kind. Safe for concurrent use.
@@ -118,11 +135,13 @@ func (t *listTroubles) why(kind client.Object) string {
 	return ""
 }
 
-// StepVolumes implements Volumes. While volumes are not listed, it says what the server answers to that.
-func (d *drainer) StepVolumes(ctx context.Context, req runner.VolumeRequest) (runner.VolumesResult, error) {
-	d.volumes.want()
+// StepVolumes does what Runner.StepVolumes does. While volumes are not listed, it says what the API server answers to that.
+func (d *ClusterRunner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
+	if d.volumes != nil {
+		d.volumes.wanted.done()
+	}
 	result, err := d.Runner.StepVolumes(ctx, req)
-	if err == nil && !result.Done && len(result.Attached) == 0 {
+	if err == nil && d.volumes != nil && !result.Done && len(result.Attached) == 0 {
 		missing, unread := d.volumes.unread()
 		switch {
 		case unread != nil:
@@ -134,18 +153,21 @@ func (d *drainer) StepVolumes(ctx context.Context, req runner.VolumeRequest) (ru
 	return result, err
 }
 
-// Step implements Drainer.
-func (d *drainer) Step(ctx context.Context, req runner.Request) (runner.Result, error) {
-	d.volumes.want()
+// Step does what Runner.Step does. While budgets are not listed, its Message says what the API server answers to that.
+func (d *ClusterRunner) Step(ctx context.Context, req Request) (Result, error) {
+	d.budgets.wanted.done()
+	if d.volumes != nil {
+		d.volumes.wanted.done() // so that they are listed when the pods have left
+	}
 	result, err := d.Runner.Step(ctx, req)
-	if err == nil && result.Message == runner.WaitsForBudgets {
+	if err == nil && result.Message == WaitsForBudgets {
 		result.Message += d.troubles.why(&policyv1.PodDisruptionBudget{})
 	}
 	return result, err
 }
 
 // Start implements manager.Runnable.
-func (d *drainer) Start(ctx context.Context) error {
+func (d *ClusterRunner) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -160,15 +182,15 @@ func (d *drainer) Start(ctx context.Context) error {
 type lazyBudgets struct {
 	cache.Cache
 
-	wanted <-chan struct{}
+	wanted *firstCall
 }
 
-// GetInformer implements runner.Informers. It waits for the first drain; a Runner has nothing to send before that.
+// GetInformer implements Informers. It waits for the first drain; a Runner has nothing to send before that.
 func (l *lazyBudgets) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
 	select {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-l.wanted:
+	case <-l.wanted.C:
 	}
 	informer, err := l.Cache.GetInformer(ctx, obj, opts...)
 	if meta.IsNoMatchError(err) {

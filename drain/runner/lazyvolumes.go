@@ -1,8 +1,7 @@
-package machine
+package runner
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -14,40 +13,31 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/machinist-dev/machinist/drain/runner"
 )
 
-// errVolumesUnread says that PersistentVolumes are not listed yet.
-var errVolumesUnread = errors.New("PersistentVolumes are not listed yet")
-
-// lazyVolumes are volumes that nobody lists before somebody wants to know of them. Safe for concurrent use.
+// lazyVolumes are volumes that are not listed before a caller asks for them. Safe for concurrent use.
 type lazyVolumes struct {
-	informers runner.Informers
-	once      sync.Once
-	wanted    chan struct{} // closed by the first who wants to know
+	informers Informers
+	wanted    *firstCall
 
 	mu      sync.Mutex
-	current *runner.CachedVolumes // nil while nothing runs
-	err     error                 // why a kind cannot be watched
-	none    bool                  // the server does not serve VolumeAttachments
-	asked   map[string]struct{}   // Nodes that were asked about before everything was known
+	current *CachedVolumes      // nil while nothing runs
+	err     error               // why a kind cannot be watched
+	none    bool                // the server does not serve VolumeAttachments
+	asked   map[string]struct{} // Nodes that were asked about before everything was known
 }
 
-var _ runner.VolumeSource = (*lazyVolumes)(nil)
+var _ VolumeSource = (*lazyVolumes)(nil)
 
-func newLazyVolumes(informers runner.Informers) *lazyVolumes {
-	return &lazyVolumes{informers: informers, wanted: make(chan struct{}), asked: map[string]struct{}{}}
+func newLazyVolumes(informers Informers) *lazyVolumes {
+	return &lazyVolumes{informers: informers, wanted: newFirstCall(), asked: map[string]struct{}{}}
 }
 
-// want has the volumes listed. It does not wait for that.
-func (l *lazyVolumes) want() { l.once.Do(func() { close(l.wanted) }) }
-
-// Attachments implements runner.VolumeSource. They are not synced before the PersistentVolumes of what is attached are: who knows the ones
+// Attachments implements VolumeSource. They are not synced before the PersistentVolumes of what is attached are: who knows the ones
 // and not the others cannot decide. A server that says that it does not serve VolumeAttachments has none: nothing that could be seen here
 // is attached, and waiting for it would never end.
 func (l *lazyVolumes) Attachments(node string) ([]*storagev1.VolumeAttachment, bool) {
-	l.want()
+	l.wanted.done()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.none {
@@ -95,7 +85,7 @@ func (l *lazyVolumes) unread() (client.Object, error) {
 	return &storagev1.VolumeAttachment{}, l.err
 }
 
-// AttachmentsOf implements runner.VolumeSource.
+// AttachmentsOf implements VolumeSource.
 func (l *lazyVolumes) AttachmentsOf(volume string) []*storagev1.VolumeAttachment {
 	if current := l.running(); current != nil {
 		return current.AttachmentsOf(volume)
@@ -119,18 +109,18 @@ func (l *lazyVolumes) VolumesOf(claim types.NamespacedName) ([]*corev1.Persisten
 	return nil, errVolumesUnread
 }
 
-func (l *lazyVolumes) running() *runner.CachedVolumes {
+func (l *lazyVolumes) running() *CachedVolumes {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current
 }
 
-// Run implements runner.VolumeSource. A server that cannot be asked which kinds it serves is asked again.
+// Run implements VolumeSource. A server that cannot be asked which kinds it serves is asked again.
 func (l *lazyVolumes) Run(ctx context.Context, changed func(node, volume string)) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-l.wanted:
+	case <-l.wanted.C:
 	}
 	untilDone(ctx, func(ctx context.Context) error { return l.serve(ctx, changed) })
 	return nil
@@ -147,7 +137,7 @@ func (l *lazyVolumes) serve(ctx context.Context, changed func(node, volume strin
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer cancel()
-	current, err := runner.NewCachedVolumes(l.informers)
+	current, err := NewCachedVolumes(l.informers)
 	if err != nil {
 		return err
 	}
@@ -183,13 +173,13 @@ func (l *lazyVolumes) wake(changed func(node, volume string)) {
 	}
 }
 
-func (l *lazyVolumes) set(current *runner.CachedVolumes) {
+func (l *lazyVolumes) set(current *CachedVolumes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.current = current
 }
 
-// takeAsked returns the Nodes about which somebody waits to hear: where nothing is attached, no event tells of it.
+// takeAsked returns the Nodes that a caller waits for: where nothing is attached, no event tells of it.
 func (l *lazyVolumes) takeAsked() map[string]struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

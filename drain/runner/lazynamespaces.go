@@ -1,7 +1,8 @@
-package machine
+package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -10,45 +11,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/machinist-dev/machinist/drain"
-	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// NamespaceReader knows the labels of the namespaces of the cluster that a Drainer drains Nodes of, for drain rules that ask for
-// them. The Drainers of this package are NamespaceReaders.
-type NamespaceReader interface {
-	// NamespaceLabels returns a function that looks labels up in memory, and must not be called after ctx has ended. It does not
-	// wait: the error matches cluster.ErrNotSynced until the namespaces are listed, which begins with the first call.
-	NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error)
-}
+// ErrNotListed matches the error of what is not listed yet. It is to be asked again.
+var ErrNotListed = errors.New("not listed yet")
 
-// NamespaceLabels implements NamespaceReader.
-func (d *drainer) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
+// NamespaceLabels returns a function that looks labels up in memory, and must not be called after ctx has ended. It does not wait: the
+// error matches ErrNotListed until the namespaces are listed, which begins with the first call.
+func (d *ClusterRunner) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
 	return d.namespaces.labels(ctx)
 }
 
-// lazyNamespaces are namespaces that nobody lists before a rule asks for their labels. Safe for concurrent use.
+// lazyNamespaces are namespaces that are not listed before a rule asks for their labels. Safe for concurrent use.
 type lazyNamespaces struct {
 	cache    cache.Cache
 	troubles *listTroubles
-	once     sync.Once
-	wanted   chan struct{}
+	wanted   *firstCall
 
 	mu       sync.Mutex
 	informer cache.Informer // nil before it was wanted
 }
 
 func newLazyNamespaces(c cache.Cache, t *listTroubles) *lazyNamespaces {
-	return &lazyNamespaces{cache: c, troubles: t, wanted: make(chan struct{})}
+	return &lazyNamespaces{cache: c, troubles: t, wanted: newFirstCall()}
 }
 
 func (l *lazyNamespaces) labels(ctx context.Context) (drain.NamespaceLabels, error) {
-	l.once.Do(func() { close(l.wanted) })
+	l.wanted.done()
 	l.mu.Lock()
 	informer := l.informer
 	l.mu.Unlock()
 	if informer == nil || !informer.HasSynced() {
-		return nil, fmt.Errorf("%w: the Namespaces, whose labels drain rules ask for; if this lasts, look for missing list and watch permissions%s",
-			cluster.ErrNotSynced, l.troubles.why(&corev1.Namespace{}))
+		return nil, fmt.Errorf("the Namespaces, whose labels drain rules ask for, are %w; if this lasts, look for missing list and watch permissions%s",
+			ErrNotListed, l.troubles.why(&corev1.Namespace{}))
 	}
 	return func(namespace string) (map[string]string, bool) {
 		var found corev1.Namespace
@@ -57,12 +52,12 @@ func (l *lazyNamespaces) labels(ctx context.Context) (drain.NamespaceLabels, err
 	}, nil
 }
 
-// run has the namespaces listed as soon as somebody wants them.
+// run has the namespaces listed as soon as a rule asks for their labels.
 func (l *lazyNamespaces) run(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-l.wanted:
+	case <-l.wanted.C:
 	}
 	untilDone(ctx, func(ctx context.Context) error {
 		informer, err := l.cache.GetInformer(ctx, &corev1.Namespace{}, cache.BlockUntilSynced(false))
@@ -76,7 +71,7 @@ func (l *lazyNamespaces) run(ctx context.Context) {
 	})
 }
 
-// trimNamespace drops what nobody asks for. Objects from such a cache must not be written back.
+// trimNamespace drops what no rule asks for. Objects from such a cache must not be written back.
 func trimNamespace(obj any) {
 	if namespace, ok := obj.(*corev1.Namespace); ok {
 		namespace.ManagedFields, namespace.Annotations, namespace.OwnerReferences = nil, nil, nil

@@ -1,0 +1,74 @@
+package runner
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+)
+
+// unserved is a cache of a server that serves nothing.
+type unserved struct{ cache.Cache }
+
+func (unserved) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return nil, &meta.NoKindMatchError{}
+}
+
+func (unserved) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return &meta.NoKindMatchError{}
+}
+
+func TestAServerThatServesNoBudgetsHasNoneAndIsAskedByTheFirstDrain(t *testing.T) {
+	wanted := newFirstCall()
+	budgets := &lazyBudgets{Cache: unserved{}, wanted: wanted}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := budgets.GetInformer(ended, &policyv1.PodDisruptionBudget{})
+	require.ErrorIs(t, err, context.Canceled, "before a drain wants to know, it waits")
+	wanted.done()
+	informer, err := budgets.GetInformer(t.Context(), &policyv1.PodDisruptionBudget{})
+	require.NoError(t, err)
+	require.True(t, informer.HasSynced())
+	registration, err := informer.AddEventHandler(nil)
+	require.NoError(t, err)
+	require.NoError(t, informer.RemoveEventHandler(registration))
+	require.NoError(t, budgets.List(t.Context(), &policyv1.PodDisruptionBudgetList{}))
+}
+
+// asked fails a test whose code asks the API server, or the cache of the cluster, for anything but Nodes.
+type asked struct {
+	ctrlcluster.Cluster
+	t *testing.T
+}
+
+func (a asked) GetCache() cache.Cache {
+	a.t.Error("the cache of the cluster is asked: what it watches has to be listed before anything else goes on")
+	return unserved{}
+}
+
+func TestARunnerOfAClusterAsksItForNothingBeforeTheFirstDrain(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) }))
+	defer server.Close()
+	mapper := func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil }
+	c, err := ctrlcluster.New(&rest.Config{Host: server.URL}, func(o *ctrlcluster.Options) { o.MapperProvider = mapper })
+	require.NoError(t, err)
+	for _, volumes := range []bool{false, true} {
+		drainer, err := NewClusterRunner(asked{c, t}, ClusterOptions{Volumes: volumes})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- drainer.Start(ctx) }()
+		_, err = drainer.NamespaceLabels(ctx)
+		require.ErrorIs(t, err, ErrNotListed)
+		cancel()
+		require.NoError(t, <-ended)
+	}
+}
