@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Forgotten is a member of MachineState that a kind does not keep, because one of its two functions leaves it out, or its encoding does.
+// Forgotten is a member of MachineState, MachineSetState or MachinePoolState that a kind does not keep, because one of its two functions leaves it out, or its encoding does.
 type Forgotten struct {
 	// Member is its name: "Node.UID".
 	Member string
@@ -33,16 +33,66 @@ func (f Forgotten) String() string {
 //
 // The error says that the object, which has no content but this, could not be written, encoded or read.
 func CheckKind(kind Kind) ([]Forgotten, error) {
+	var got MachineState
+	if err := probe(kind, probeUpdate(), &got); err != nil {
+		return nil, err
+	}
+	return slices.Concat(metadataForgotten(&got.Metadata, "Machine"), forgottenIn(&got)), nil
+}
+
+// CheckMachineSetKind does for a kind of MachineSet what CheckKind does for a kind of Machine.
+func CheckMachineSetKind(kind MachineSetKind) ([]Forgotten, error) {
+	var got MachineSetState
+	u := MachineSetUpdate{MetadataUpdate: probeMetadata(), ReplicatedUpdate: probeReplicated()}
+	if err := probe(kind, u, &got); err != nil {
+		return nil, err
+	}
+	return slices.Concat(metadataForgotten(&got.Metadata, "MachineSet"), replicatedForgotten(&got.ReplicatedState)), nil
+}
+
+// CheckMachinePoolKind does for a kind of MachinePool what CheckKind does for a kind of Machine.
+func CheckMachinePoolKind(kind MachinePoolKind) ([]Forgotten, error) {
+	var got MachinePoolState
+	ref := NodeRef{Name: "probe", UID: probeNode}
+	u := MachinePoolUpdate{MetadataUpdate: probeMetadata(), ReplicatedUpdate: probeReplicated(),
+		ProviderIDs: SetTo([]string{"probe://probe/probe"}), Nodes: SetTo([]NodeRef{ref}), Phase: SetTo("Running"),
+		BootstrapReady: SetTo(true), InfrastructureReady: SetTo(true)}
+	if err := probe(kind, u, &got); err != nil {
+		return nil, err
+	}
+	return slices.Concat(metadataForgotten(&got.Metadata, "MachinePool"), missing([]member{
+		{slices.Equal(got.ProviderIDs, []string{"probe://probe/probe"}), "ProviderIDs", NeedMust,
+			"instances that the infrastructure does not list for a moment are forgotten, and their Nodes with them"},
+		{slices.Equal(got.Nodes, []NodeRef{ref}), "Nodes", NeedMust, "the Nodes of instances that are gone are neither drained nor deleted"},
+		{got.Phase != "", "Phase", NeedOptional, "no phase is shown"},
+		{got.BootstrapReady.Or(false), "BootstrapReady", NeedOptional, "a phase may go back"},
+		{got.InfrastructureReady.Or(false), "InfrastructureReady", NeedOptional, "a phase may go back"},
+	}), replicatedForgotten(&got.ReplicatedState)), nil
+}
+
+// RefuseForgotten returns an error that names each member that is NeedMust, but those of except; nil when there is none.
+func RefuseForgotten(forgotten []Forgotten, except ...string) error {
+	var errs []error
+	for _, f := range forgotten {
+		if f.Need == NeedMust && !slices.Contains(except, f.Member) {
+			errs = append(errs, errors.New(f.String()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// probe writes an update to a new object of a kind, encodes and decodes it, and reads it back.
+func probe[S, U any](kind KindOf[S, U], u U, into *S) error {
 	if kind.New == nil || kind.Adapter == nil {
-		return nil, errors.New("the contract.Kind needs New and an Adapter")
+		return errors.New("the kind needs New and an Adapter")
 	}
 	obj := kind.New()
 	obj.SetNamespace("probe")
 	obj.SetName("probe")
 	obj.SetUID("probe")
 	obj.SetDeletionTimestamp(&metav1.Time{Time: probeTime()})
-	if err := kind.Adapter.Write(obj, probeUpdate()); err != nil {
-		return nil, err
+	if err := kind.Adapter.Write(obj, u); err != nil {
+		return err
 	}
 	stored := kind.New()
 	encoded, err := json.Marshal(obj)
@@ -50,13 +100,9 @@ func CheckKind(kind Kind) ([]Forgotten, error) {
 		err = json.Unmarshal(encoded, stored)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("encode and decode %T: %w", obj, err)
+		return fmt.Errorf("encode and decode %T: %w", obj, err)
 	}
-	var got MachineState
-	if err := kind.Adapter.Read(stored, &got); err != nil {
-		return nil, err
-	}
-	return forgottenIn(&got), nil
+	return kind.Adapter.Read(stored, into)
 }
 
 // probeNode is the UID of the Node in a probe.
@@ -73,34 +119,90 @@ func probeUpdate() MachineUpdate {
 		LastUpdated: SetTo(at), PreDrainStarted: SetTo(at), DrainStarted: SetTo(at), VolumeDetachStarted: SetTo(at), PreTerminateStarted: SetTo(at),
 		DrainedNode: SetTo(probeNode), VolumesDetachedNode: SetTo(probeNode), FailureReason: SetTo("Probe"), FailureMessage: SetTo("probe"),
 		CertificatesExpire: SetTo(at),
-		Conditions: []metav1.Condition{{Type: "Probe", Status: metav1.ConditionTrue, Reason: "Probe", Message: "probe",
-			LastTransitionTime: metav1.NewTime(at)}},
+		Conditions:         probeConditions(),
 	}
-	u.Finalizers = SetTo([]string{"example.com/probe"})
-	u.OwnerReferences = SetTo([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "probe", UID: "probe"}})
-	u.Labels = map[string]Change[string]{"example.com/probe": SetTo("probe")}
-	u.Annotations = map[string]Change[string]{"example.com/probe": SetTo("probe")}
+	u.MetadataUpdate = probeMetadata()
 	return u
+}
+
+func probeConditions() []metav1.Condition {
+	return []metav1.Condition{{Type: "Probe", Status: metav1.ConditionTrue, Reason: "Probe", Message: "probe",
+		LastTransitionTime: metav1.NewTime(probeTime())}}
+}
+
+func probeMetadata() MetadataUpdate {
+	return MetadataUpdate{
+		Finalizers:      SetTo([]string{"example.com/probe"}),
+		OwnerReferences: SetTo([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "probe", UID: "probe"}}),
+		Labels:          map[string]Change[string]{"example.com/probe": SetTo("probe")},
+		Annotations:     map[string]Change[string]{"example.com/probe": SetTo("probe")},
+	}
+}
+
+func probeReplicated() ReplicatedUpdate {
+	return ReplicatedUpdate{
+		Replicas: SetTo[int32](3), SelectorText: SetTo("probe=probe"), ObservedReplicas: SetTo[int32](3), ReadyReplicas: SetTo[int32](3),
+		AvailableReplicas: SetTo[int32](3), UpToDateReplicas: SetTo[int32](3), Conditions: probeConditions(), ObservedGeneration: SetTo[int64](1),
+	}
+}
+
+// member is one of a state, and whether a kind keeps it.
+type member struct {
+	keeps  bool
+	name   string
+	need   Need
+	breaks string
+}
+
+// missing returns the members that a kind does not keep.
+func missing(all []member) []Forgotten {
+	var found []Forgotten
+	for _, m := range all {
+		if !m.keeps {
+			found = append(found, Forgotten{m.name, m.need, m.breaks})
+		}
+	}
+	return found
+}
+
+// metadataForgotten compares what was read of the metadata of what with what was written.
+func metadataForgotten(s *Metadata, what string) []Forgotten {
+	const metadata = " (Metadata.From, MetadataUpdate.ApplyTo)"
+	return missing([]member{
+		{s.Key.Name != "" && s.Key.Namespace != "", "Key", NeedMust, "no " + what + " can be told from another" + metadata},
+		{s.UID != "", "UID", NeedMust, "objects of a " + what + " that was made anew are taken for its own" + metadata},
+		{!s.Deleting.IsZero(), "Deleting", NeedMust, "no deletion is noticed" + metadata},
+		{slices.Contains(s.Finalizers, "example.com/probe"), "Finalizers", NeedMust,
+			"a " + what + " goes at once and leaves its machines behind" + metadata},
+		{len(s.OwnerReferences) == 1, "OwnerReferences", NeedMust, "owners are written over" + metadata},
+		{s.Labels["example.com/probe"] != "", "Labels", NeedMust, "it is in no Cluster" + metadata},
+		{s.Annotations["example.com/probe"] != "", "Annotations", NeedMust,
+			"pauses, hooks, excluded drains and what was created are not seen" + metadata},
+	})
+}
+
+// replicatedForgotten compares what was read of what sets and pools have in common with what was written.
+func replicatedForgotten(s *ReplicatedState) []Forgotten {
+	return missing([]member{
+		{s.Replicas.Or(0) == 3, "Replicas", NeedShould, "there are none, and a default is not written"},
+		{s.SelectorText != "", "SelectorText", NeedOptional, "the scale subresource and autoscalers find no Machines"},
+		{s.ObservedReplicas.Or(0) == 3, "ObservedReplicas", NeedShould, "the scale subresource and autoscalers see none"},
+		{s.ReadyReplicas.Or(0) == 3, "ReadyReplicas", NeedOptional, "it is not shown"},
+		{s.AvailableReplicas.Or(0) == 3, "AvailableReplicas", NeedOptional, "it is not shown"},
+		{s.UpToDateReplicas.Or(0) == 3, "UpToDateReplicas", NeedOptional, "it is not shown"},
+		{hasProbe(s.Conditions), "Conditions", NeedShould, "nothing says what is waited for"},
+		{s.ObservedGeneration == 1, "ObservedGeneration", NeedOptional, "an old status looks like a new one"},
+	})
+}
+
+func hasProbe(conditions []metav1.Condition) bool {
+	return slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.Type == "Probe" && c.Status == metav1.ConditionTrue })
 }
 
 // forgottenIn compares what was read with what was written.
 func forgottenIn(s *MachineState) []Forgotten {
 	at := probeTime()
-	const metadata = "(Metadata.From, MetadataUpdate.ApplyTo)"
-	all := []struct {
-		keeps  bool
-		member string
-		need   Need
-		breaks string
-	}{
-		{s.Key.Name != "" && s.Key.Namespace != "", "Key", NeedMust, "no Machine can be told from another " + metadata},
-		{s.UID != "", "UID", NeedMust, "objects of a Machine that was made anew are taken for its own " + metadata},
-		{!s.Deleting.IsZero(), "Deleting", NeedMust, "no deletion is noticed " + metadata},
-		{slices.Contains(s.Finalizers, "example.com/probe"), "Finalizers", NeedMust,
-			"a Machine goes at once and leaves its machine behind " + metadata},
-		{len(s.OwnerReferences) == 1, "OwnerReferences", NeedMust, "owners are written over " + metadata},
-		{s.Labels["example.com/probe"] != "", "Labels", NeedMust, "it is in no Cluster " + metadata},
-		{s.Annotations["example.com/probe"] != "", "Annotations", NeedMust, "hooks, pauses and excluded drains are not seen " + metadata},
+	return missing([]member{
 		{s.ProviderID != "", "ProviderID", NeedShould, "no Node is found, drained or deleted"},
 		{s.DataSecretName.Found(), "DataSecretName", NeedShould, "infrastructure that waits for bootstrap data waits for ever"},
 		{s.Phase != "", "Phase", NeedOptional, "no phase is shown"},
@@ -110,9 +212,8 @@ func forgottenIn(s *MachineState) []Forgotten {
 		{s.InfrastructureReady.Or(false), "InfrastructureReady", NeedOptional, "a phase may go back"},
 		{len(s.Addresses) == 1, "Addresses", NeedOptional, "no addresses are shown"},
 		{s.FailureDomain != "", "FailureDomain", NeedOptional, "no failure domain is shown"},
-		{slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == "Probe" && c.Status == metav1.ConditionTrue }),
-			"Conditions", NeedShould, "nothing says what a Machine waits for"},
-		{s.ObservedGeneration == 1, "ObservedGeneration", NeedOptional, "nobody can tell an old status"},
+		{hasProbe(s.Conditions), "Conditions", NeedShould, "nothing says what a Machine waits for"},
+		{s.ObservedGeneration == 1, "ObservedGeneration", NeedOptional, "an old status looks like a new one"},
 		{s.LastUpdated.Equal(at), "LastUpdated", NeedOptional, "times in phases are not counted after a restart"},
 		{s.PreDrainStarted.Equal(at), "PreDrainStarted", NeedShould, "the limit of pre-drain hooks is never reached"},
 		{s.DrainStarted.Equal(at), "DrainStarted", NeedMust, "its Node is neither drained nor deleted"},
@@ -122,12 +223,5 @@ func forgottenIn(s *MachineState) []Forgotten {
 		{s.VolumesDetachedNode == probeNode, "VolumesDetachedNode", NeedShould, "volumes are waited for again in each pass"},
 		{s.FailureReason != "" && s.FailureMessage != "", "FailureReason", NeedOptional, "no terminal failure is shown"},
 		{s.CertificatesExpire.Equal(at), "CertificatesExpire", NeedOptional, "no expiry of certificates is shown"},
-	}
-	var missing []Forgotten
-	for _, m := range all {
-		if !m.keeps {
-			missing = append(missing, Forgotten{m.member, m.need, m.breaks})
-		}
-	}
-	return missing
+	})
 }

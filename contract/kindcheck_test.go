@@ -144,3 +144,49 @@ func TestTheStartsOfStagesAreKeptInAnnotationsWhereThereIsNoOtherPlace(t *testin
 		})
 	}
 }
+
+func TestEveryKindOfSetAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Many"}
+	v1beta1, v1beta2 := contract.MachinePoolV1Beta1(), contract.MachinePoolV1Beta2()
+	for name, check := range map[string]func() ([]contract.Forgotten, error){
+		"sets of v1beta2": func() ([]contract.Forgotten, error) {
+			return contract.CheckMachineSetKind(contract.Unstructured(gvk, contract.MachineSetV1Beta2()))
+		},
+		"sets of v1beta1": func() ([]contract.Forgotten, error) {
+			return contract.CheckMachineSetKind(contract.Unstructured(gvk, contract.MachineSetV1Beta1()))
+		},
+		"pools of v1beta2": func() ([]contract.Forgotten, error) {
+			return contract.CheckMachinePoolKind(contract.Unstructured(gvk, v1beta2))
+		},
+		"pools of v1beta1": func() ([]contract.Forgotten, error) {
+			return contract.CheckMachinePoolKind(contract.Unstructured(gvk, v1beta1))
+		},
+	} {
+		got, err := check()
+		require.NoError(t, err)
+		for _, f := range got {
+			require.Equal(t, contract.NeedOptional, f.Need, "%s: %s", name, f)
+		}
+		require.NoError(t, contract.RefuseForgotten(got))
+	}
+	_, err := contract.CheckMachineSetKind(contract.MachineSetKind{})
+	require.Error(t, err)
+}
+
+func TestWhatAKindOfPoolForgetsIsNamed(t *testing.T) {
+	layout := *contract.MachinePoolV1Beta2()
+	layout.Nodes, layout.Conditions = contract.NodeRefsField{}, contract.ConditionsField{}
+	got, err := contract.CheckMachinePoolKind(contract.Unstructured(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Many"}, &layout))
+	require.NoError(t, err)
+	var names []string
+	for _, f := range got {
+		if f.Need != contract.NeedOptional {
+			names = append(names, f.Member)
+		}
+	}
+	require.Equal(t, []string{"Nodes", "Conditions"}, names)
+	refused := contract.RefuseForgotten(got)
+	require.ErrorContains(t, refused, "the Nodes of instances that are gone are neither drained nor deleted")
+	require.NotContains(t, refused.Error(), "Conditions", "it has to be known, and is no danger")
+	require.NoError(t, contract.RefuseForgotten(got, "Nodes"))
+}

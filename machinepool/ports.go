@@ -45,6 +45,21 @@ func (k Kinds) validate() error {
 	if k.knowsMachines() {
 		errs = append(errs, validateKind("Machine", k.Machine))
 	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return k.keeps()
+}
+
+// keeps reports what the kinds forget of what a Reconciler cannot do without. A kind that refuses an object without content cannot be asked.
+func (k Kinds) keeps() error {
+	var errs []error
+	if forgotten, err := contract.CheckMachinePoolKind(k.Pool); err == nil {
+		errs = append(errs, contract.RefuseForgotten(forgotten))
+	}
+	if forgotten, err := contract.CheckKind(k.Machine); k.knowsMachines() && err == nil {
+		errs = append(errs, contract.RefuseForgotten(forgotten, "Node.Name", "Node.UID", "DrainStarted")) // which drains need
+	}
 	return errors.Join(errs...)
 }
 

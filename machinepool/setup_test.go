@@ -23,6 +23,17 @@ func TestNewSaysAllThatIsMissing(t *testing.T) {
 	require.ErrorIs(t, err, contract.ErrUnknownVersion)
 }
 
+func TestAKindThatForgetsWhatAPoolRestsOnIsRefused(t *testing.T) {
+	t.Parallel()
+	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	layout := *contract.MachinePoolV1Beta2()
+	layout.Nodes = contract.NodeRefsField{}
+	kinds.Pool = contract.Unstructured(kinds.Pool.GVK, &layout)
+	_, err = machinepool.New(kinds, machinepool.Ports{}, machinepool.Options{})
+	require.ErrorContains(t, err, "Nodes is not kept, so the Nodes of instances that are gone are neither drained nor deleted")
+}
+
 func TestPoolsOfTheOlderAPIVersionAndProvidersOfTheOlderContract(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{version: contract.V1Beta1})

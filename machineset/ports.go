@@ -57,6 +57,21 @@ func (k Kinds) validate() error {
 	if k.Maker == nil {
 		errs = append(errs, errors.New("Kinds.Maker is not set"))
 	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return k.keeps()
+}
+
+// keeps reports what the kinds forget of what a Reconciler cannot do without. A kind that refuses an object without content cannot be asked.
+func (k Kinds) keeps() error {
+	var errs []error
+	if forgotten, err := contract.CheckMachineSetKind(k.Set); err == nil {
+		errs = append(errs, contract.RefuseForgotten(forgotten))
+	}
+	if forgotten, err := contract.CheckKind(k.Machine); err == nil {
+		errs = append(errs, contract.RefuseForgotten(forgotten, "Node.Name", "Node.UID", "DrainStarted")) // which drains need
+	}
 	return errors.Join(errs...)
 }
 

@@ -105,6 +105,23 @@ func TestASetOfAnotherKindNeedsNoTemplates(t *testing.T) {
 	})
 }
 
+// noAnnotations is an adapter of a kind whose update leaves annotations out.
+type noAnnotations struct{ contract.MachineSetAdapter }
+
+func (f noAnnotations) Write(obj contract.Object, u contract.MachineSetUpdate) error {
+	u.Annotations = nil
+	return f.MachineSetAdapter.Write(obj, u)
+}
+
+func TestAKindThatForgetsWhatASetRestsOnIsRefused(t *testing.T) {
+	t.Parallel()
+	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	kinds.Set.Adapter = noAnnotations{kinds.Set.Adapter}
+	_, err = machineset.New(kinds, machineset.Ports{}, machineset.Options{})
+	require.ErrorContains(t, err, "Annotations is not kept, so pauses, hooks, excluded drains and what was created are not seen")
+}
+
 func TestASetIsAsCheapAsItCanBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
