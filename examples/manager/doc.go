@@ -5,6 +5,7 @@
 //
 //	go run ./examples/manager --print-rbac
 //
+// At its start it asks the API server for each of them, names those that are missing, and ends.
 // They follow the other flags: give those too that it is to run with. What is printed is exactly enough, as an end-to-end test
 // makes sure, and less where the kinds of the providers are named (--provider-resources). The users that kubeconfigs of workload
 // clusters stand for need what --print-node-rbac prints, there.

@@ -9,14 +9,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -262,42 +260,6 @@ func TestReadinessWaitsForTheCaches(t *testing.T) {
 	require.False(t, ready.NeedLeaderElection())
 }
 
-func TestTheClusterRoleCanBeApplied(t *testing.T) {
-	t.Parallel()
-	rights := rightsOf(t, "--print-rbac")
-	require.Equal(t, []string{"create"}, rights["/pods/eviction"])
-	require.Contains(t, rights["infrastructure.cluster.x-k8s.io/*"], "delete")
-	require.NotContains(t, rights, "/secrets", "bootstrap data is the provider's business")
-	require.Equal(t, []string{"get", "list", "watch"}, rights["cluster.x-k8s.io/clusters"], "they are somebody else's to look after")
-	require.Equal(t, []string{"list", "watch"}, rights["controlplane.cluster.x-k8s.io/*"], "they are somebody else's to look after")
-	require.NotContains(t, rights, "coordination.k8s.io/leases", "nobody is elected")
-}
-
-func TestThePrintedRightsFollowTheFlags(t *testing.T) {
-	t.Parallel()
-	require.NotContains(t, rightsOf(t, "--print-rbac"), "cluster.x-k8s.io/machinepools")
-	require.Contains(t, rightsOf(t, "--print-rbac", "--machinepools")["cluster.x-k8s.io/machines"], "create", "pools make Machines")
-	own := rightsOf(t, "--print-rbac", "--machinepools", "--machinepool-group=machinist.dev")
-	require.Contains(t, own, "machinist.dev/machinepools/status")
-	require.NotContains(t, own, "cluster.x-k8s.io/machinepools")
-	far := rightsOf(t, "--print-rbac", "--workload-clusters")
-	require.Equal(t, []string{"get", "list", "watch"}, far["/secrets"], "kubeconfigs")
-	require.NotContains(t, far, "/nodes", "they are elsewhere")
-	require.Contains(t, rightsOf(t, "--print-node-rbac", "--workload-clusters")["/nodes"], "delete")
-	alone := rightsOf(t, "--print-rbac", "--clusters=never")
-	require.NotContains(t, alone, "cluster.x-k8s.io/clusters")
-	require.NotContains(t, alone, "controlplane.cluster.x-k8s.io/*")
-	leads := rightsOf(t, "--print-rbac", "--leader-elect", "--leader-election-namespace=system")
-	require.Equal(t, []string{"get", "update"}, leads["system: coordination.k8s.io/leases machinist-manager"], "the Lease of the flags, and no other")
-	exact := rightsOf(t, "--print-rbac", "--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=")
-	require.Contains(t, exact, "infrastructure.cluster.x-k8s.io/awsmachines")
-	require.NotContains(t, exact, "bootstrap.cluster.x-k8s.io/*")
-	require.NotContains(t, exact, "controlplane.cluster.x-k8s.io/*")
-	strict := rightsOf(t, "--print-rbac", "--owner-references-enforced")
-	require.Equal(t, []string{"update"}, strict["cluster.x-k8s.io/machines/finalizers"])
-	require.NotContains(t, rightsOf(t, "--print-rbac"), "cluster.x-k8s.io/machines/finalizers")
-}
-
 func TestTheOwnCRDIsPrinted(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -305,28 +267,4 @@ func TestTheOwnCRDIsPrinted(t *testing.T) {
 	var crd metav1.PartialObjectMetadata
 	require.NoError(t, yaml.Unmarshal(out.Bytes(), &crd))
 	require.Equal(t, "CustomResourceDefinition machinepools.machinist.dev", crd.Kind+" "+crd.Name)
-}
-
-// rightsOf returns the verbs that are printed, by group and resource, after the namespace of a Role and before a name.
-func rightsOf(t *testing.T, args ...string) map[string][]string {
-	t.Helper()
-	var out bytes.Buffer
-	require.Equal(t, exitDone, execute(args, &out, io.Discard))
-	rights := map[string][]string{}
-	for document := range strings.SplitSeq(out.String(), "\n---\n") {
-		var role rbacv1.Role // a ClusterRole has the same fields
-		require.NoError(t, yaml.UnmarshalStrict([]byte(document), &role))
-		require.Contains(t, []string{"Role", "ClusterRole"}, role.Kind)
-		require.Contains(t, role.Name, "machinist-manager")
-		where := ""
-		if role.Kind == "Role" {
-			where = role.Namespace + ": "
-		}
-		for _, rule := range role.Rules {
-			for _, resource := range rule.Resources {
-				rights[strings.TrimRight(where+rule.APIGroups[0]+"/"+resource+" "+strings.Join(rule.ResourceNames, ","), " ")] = rule.Verbs
-			}
-		}
-	}
-	return rights
 }

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -108,4 +114,93 @@ func printRBAC(out io.Writer, o options) error {
 		}
 	}
 	return nil
+}
+
+// reviewers bounds how many rights are asked for at the same time.
+const reviewers = 8
+
+// shownRights bounds how many resources an error names.
+const shownRights = 8
+
+// checkRights asks the API server for every right that --print-rbac prints, so that a manager without them ends with a sentence
+// and does not try for ever. It takes lookTimeout at most. A server that does not say is tried, and so is what is printed for
+// all resources of a group, because rights on some of them are enough. Served tells which resources of Cluster API there are.
+func checkRights(ctx context.Context, cfg *rest.Config, o options, served func(resource string) bool) error {
+	client, err := authorization.NewForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	asked := reviewsOf(clusterRole(o).Rules, "", served)
+	if o.leaderElect && o.leaderElectionNamespace != "" {
+		asked = append(asked, reviewsOf(leaderRole(o).Rules, o.leaderElectionNamespace, served)...)
+	}
+	denied := make([]bool, len(asked))
+	workqueue.ParallelizeUntil(ctx, reviewers, len(asked), func(i int) {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &asked[i]}}
+		answer, err := client.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		denied[i] = err == nil && !answer.Status.Allowed && (answer.Status.Denied || answer.Status.EvaluationError == "")
+	})
+	return missingRights(asked, denied)
+}
+
+// reviewsOf are the questions whether rules are granted, those of a resource one after the other.
+func reviewsOf(rules []rbacv1.PolicyRule, namespace string, served func(resource string) bool) []authorizationv1.ResourceAttributes {
+	var asked []authorizationv1.ResourceAttributes
+	for _, rule := range rules {
+		for _, place := range rule.Resources {
+			resource, sub, _ := strings.Cut(place, "/")
+			if resource == rbacv1.ResourceAll || rule.APIGroups[0] == machineGVK().Group && !served(resource) {
+				continue
+			}
+			for _, name := range orAny(rule.ResourceNames) {
+				for _, verb := range rule.Verbs {
+					asked = append(asked, authorizationv1.ResourceAttributes{
+						Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: resource, Subresource: sub, Name: name,
+					})
+				}
+			}
+		}
+	}
+	return asked
+}
+
+// orAny is the name of every object where a rule gives no names.
+func orAny(names []string) []string {
+	if len(names) == 0 {
+		return []string{""}
+	}
+	return names
+}
+
+// missingRights names what was denied, by resource.
+func missingRights(asked []authorizationv1.ResourceAttributes, denied []bool) error {
+	var places []string
+	verbs := map[string][]string{}
+	for i, a := range asked {
+		if !denied[i] {
+			continue
+		}
+		place := strings.TrimSuffix(schema.GroupResource{Group: a.Group, Resource: strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")}.String(), ".")
+		if a.Namespace != "" {
+			place += " in namespace " + a.Namespace
+		}
+		if verbs[place] == nil {
+			places = append(places, place)
+		}
+		verbs[place] = append(verbs[place], a.Verb)
+	}
+	if len(places) == 0 {
+		return nil
+	}
+	shown := make([]string, 0, shownRights)
+	for _, place := range places[:min(len(places), shownRights)] {
+		shown = append(shown, strings.Join(verbs[place], ", ")+" "+place)
+	}
+	more := ""
+	if hidden := len(places) - len(shown); hidden > 0 {
+		more = fmt.Sprintf("; and those on %d more resources", hidden)
+	}
+	return fmt.Errorf("rights are missing: %s%s: grant what the manager prints with --print-rbac and its other flags", strings.Join(shown, "; "), more)
 }

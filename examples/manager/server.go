@@ -21,6 +21,8 @@ type served struct {
 	rollouts bool // MachineSets and MachineDeployments
 	sets     bool
 	pools    bool
+	// lists reports whether there is a resource of the version.
+	lists func(resource string) bool
 }
 
 // lookAtServer asks once for what everything else depends on, so that the answer can be a sentence, and for what there is besides.
@@ -38,6 +40,7 @@ func lookAtServer(cfg *rest.Config) (served, error) {
 	}
 	return served{
 		clusters: has(clusterResource), sets: has(setResource), rollouts: has(setResource) && has("machinedeployments"), pools: has(poolResource),
+		lists: has,
 	}, nil
 }
 

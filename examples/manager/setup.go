@@ -53,6 +53,9 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 	if err := o.needsPools(cfg, has); err != nil {
 		return nil, err
 	}
+	if err := checkRights(ctx, cfg, o, has.lists); err != nil {
+		return nil, err
+	}
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
