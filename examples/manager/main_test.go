@@ -251,6 +251,25 @@ func answersOK(ctx context.Context, url string) bool {
 	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 }
 
+func TestATakenPortNamesItsFlag(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, taken.Close()) }()
+	address := taken.Addr().String()
+	for _, flag := range []string{"health-probe-bind-address", "metrics-bind-address", "profiler-address"} {
+		o, err := parse([]string{"--health-probe-bind-address=0", "--" + flag, address}, io.Discard)
+		require.NoError(t, err)
+		_, err = newManager(t.Context(), fake.NewStore(fake.Options{}).RESTConfig(), o, logr.Discard())
+		require.ErrorContains(t, err, "--"+flag+" "+address+": ")
+		require.ErrorContains(t, err, "address already in use; give another address, or 0 for none")
+	}
+	same := freeAddress(t)
+	err = options{probeAddress: same, metricsAddress: same, profilerAddress: disabled}.freeAddresses(t.Context())
+	require.ErrorContains(t, err, "--metrics-bind-address "+same, "two flags with one address")
+	require.NoError(t, options{probeAddress: same, metricsAddress: "", profilerAddress: disabled}.freeAddresses(t.Context()), "nothing is kept")
+}
+
 func TestReadinessWaitsForTheCaches(t *testing.T) {
 	t.Parallel()
 	ready := &readiness{}

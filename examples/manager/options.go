@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -182,9 +183,9 @@ func (r *resources) Set(value string) error {
 
 // validate reports everything that is wrong at once.
 func (o options) validate() error {
-	errs := []error{
-		validAddress("health-probe-bind-address", o.probeAddress), validAddress("metrics-bind-address", o.metricsAddress),
-		validAddress("profiler-address", o.profilerAddress), o.validSelection(),
+	errs := []error{o.validSelection()}
+	for _, b := range o.bound() {
+		errs = append(errs, validAddress(b.flag, b.address))
 	}
 	if o.concurrency < 1 {
 		errs = append(errs, fmt.Errorf("--concurrency %d: give at least 1", o.concurrency))
@@ -232,6 +233,30 @@ func validAddress(flag, address string) error {
 	}
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("--%s %q: give host:port, :port, or 0 for none", flag, address)
+	}
+	return nil
+}
+
+// bound is a flag for an address to listen at.
+type bound struct{ flag, address string }
+
+func (o options) bound() []bound {
+	return []bound{
+		{"health-probe-bind-address", o.probeAddress}, {"metrics-bind-address", o.metricsAddress}, {"profiler-address", o.profilerAddress},
+	}
+}
+
+// freeAddresses listens at each address for a moment: the manager's own error, which may come after its start, names no flag.
+func (o options) freeAddresses(ctx context.Context) error {
+	for _, b := range o.bound() {
+		if b.address == disabled || b.address == "" {
+			continue
+		}
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", b.address)
+		if err != nil {
+			return fmt.Errorf("--%s %s: %w; give another address, or 0 for none", b.flag, b.address, err)
+		}
+		defer func() { _ = listener.Close() }() // when all have been tried: two flags may have the same address
 	}
 	return nil
 }

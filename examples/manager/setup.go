@@ -40,20 +40,8 @@ func kindOf(kind string) schema.GroupVersionKind {
 
 // newManager returns a manager that is ready to start. Trouble that a person must mend is found here.
 func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logger) (ctrl.Manager, error) {
-	has, err := lookAtServer(cfg)
+	has, err := o.lookAround(ctx, cfg)
 	if err != nil {
-		return nil, err
-	}
-	if has.clusters, err = o.readsClusters(has.clusters); err != nil {
-		return nil, err
-	}
-	if err := o.needsSets(has.sets); err != nil {
-		return nil, err
-	}
-	if err := o.needsPools(cfg, has); err != nil {
-		return nil, err
-	}
-	if err := checkRights(ctx, cfg, o, has.lists); err != nil {
 		return nil, err
 	}
 	scheme, err := newScheme()
@@ -83,6 +71,27 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 		return nil, fmt.Errorf("set up: %w", err)
 	}
 	return mgr, nil
+}
+
+// lookAround finds what is in the way of a start, on this computer and in the cluster.
+func (o options) lookAround(ctx context.Context, cfg *rest.Config) (served, error) {
+	if err := o.freeAddresses(ctx); err != nil {
+		return served{}, err
+	}
+	has, err := lookAtServer(cfg)
+	if err != nil {
+		return served{}, err
+	}
+	if has.clusters, err = o.readsClusters(has.clusters); err != nil {
+		return served{}, err
+	}
+	if err := o.needsSets(has.sets); err != nil {
+		return served{}, err
+	}
+	if err := o.needsPools(cfg, has); err != nil {
+		return served{}, err
+	}
+	return has, checkRights(ctx, cfg, o, has.lists)
 }
 
 // addReconciler has Nodes and Clusters looked for where the flags say.
