@@ -32,10 +32,11 @@
 //
 // # Limits
 //
-//   - No server-side apply (415), no managed fields, no admission webhooks, no authorization, no paging of lists.
+//   - No server-side apply (415), no managed fields, no admission webhooks, no authorization.
 //   - Custom objects are neither pruned nor validated against their schema, nor converted between versions.
 //   - Of built-in kinds the common ones are served, in one version each; discovery lists them. Of their validation and defaults only
-//     what the conformance table names is there: metadata, Node provider IDs, pod deletion, Secrets, new pods and Nodes.
+//     what the conformance table names is there: metadata, Node provider IDs, pod deletion, what is fixed in pods, Secrets and
+//     ConfigMaps, new pods and Nodes.
 //   - JSON only: a client that insists on protobuf is answered 406.
 //   - The subresources scale and log do not exist; status, eviction and binding do.
 package fake

@@ -127,7 +127,6 @@ func (s *Store) parse(req *http.Request, body []byte) (*call, bool) {
 	}
 	c := &call{ctx: req.Context(), query: req.URL.Query(), body: body}
 	c.UserAgent = req.Header.Get("User-Agent")
-	c.DryRun = slices.Contains(c.query["dryRun"], metav1.DryRunAll)
 	if len(parts) >= 3 && parts[0] == "namespaces" {
 		if v := s.registry.views[gv.WithResource(parts[2])]; v != nil && v.namespaced {
 			c.Namespace, parts = parts[1], parts[2:]
@@ -144,7 +143,29 @@ func (s *Store) parse(req *http.Request, body []byte) (*call, bool) {
 	if len(parts) > 2 {
 		c.Subresource = parts[2]
 	}
-	return c, c.findVerb(req)
+	known := c.findVerb(req)
+	c.DryRun = c.isDryRun()
+	return c, known
+}
+
+// isDryRun tells whether a call asks for a dry run. A delete that has a body says so there and nowhere else; an eviction says so
+// in its delete options as well.
+func (c *call) isDryRun() bool {
+	asked := c.query["dryRun"]
+	body := struct {
+		DryRun        []string
+		DeleteOptions metav1.DeleteOptions
+	}{}
+	switch {
+	case len(c.body) == 0:
+	case c.Verb == "delete" || c.Verb == "deletecollection":
+		_ = json.Unmarshal(c.body, &body) // a bad body is reported later
+		asked = body.DryRun
+	case c.Subresource == "eviction":
+		_ = json.Unmarshal(c.body, &body)
+		asked = append(asked, body.DeleteOptions.DryRun...)
+	}
+	return slices.Contains(asked, metav1.DryRunAll)
 }
 
 func (c *call) findVerb(req *http.Request) bool {

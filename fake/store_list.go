@@ -2,6 +2,7 @@ package fake
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -115,26 +117,44 @@ func (s *Store) records(sel *selection) []*record {
 	return out
 }
 
-// list answers a list request with JSON.
-func (s *Store) list(sel *selection) []byte {
+// list answers a list request with JSON: all of a selection, or one page of it.
+func (s *Store) list(sel *selection, query url.Values) ([]byte, error) {
+	p, err := newPage(query)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.RLock()
 	records := s.records(sel)
-	version := s.version
+	version, reached := s.version, true
+	if p.from != nil && p.from.Version > 0 {
+		version = uint64(p.from.Version)
+		records, reached = sel.past(records, version)
+	}
 	s.mu.RUnlock()
-	v, kind, apiVersion := sel.view, sel.view.gvk.Kind+"List", sel.view.gvk.GroupVersion().String()
+	if !reached {
+		p.from.Version = -1
+		return nil, p.from.expired()
+	}
+	meta := metav1.ListMeta{ResourceVersion: strconv.FormatUint(version, 10)}
+	records = p.cut(sel, records, version, &meta)
+	kind, apiVersion := sel.view.gvk.Kind+"List", sel.view.gvk.GroupVersion().String()
 	if sel.metadata {
 		kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
 	}
+	header, err := json.Marshal(meta)
+	if err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":%q},"items":[`, kind, apiVersion, strconv.FormatUint(version, 10))
+	fmt.Fprintf(&b, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind, apiVersion, header)
 	for i, rec := range records {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.Write(sel.item(v, rec))
+		b.Write(sel.item(sel.view, rec))
 	}
 	b.WriteString("]}")
-	return b.Bytes()
+	return b.Bytes(), nil
 }
 
 // item is a list item: those of built-in kinds have no apiVersion and kind, as on a real server.

@@ -232,7 +232,7 @@ func (s *Store) remove(rec *record) *record {
 	if len(rec.kind.objects[rec.key.Namespace]) == 0 {
 		delete(rec.kind.objects, rec.key.Namespace)
 	}
-	s.publish(event{version: s.version, previous: last, current: nil})
+	s.publish(event{version: s.version, previous: last, removed: rec})
 	if rec.kind.isCRD() {
 		gk, _ := crdKinds(rec.content)
 		s.unregister(gk)

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -22,7 +23,8 @@ func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
 			return nil, err
 		}
 		sel.metadata = c.metadata
-		return success(req, http.StatusOK, s.list(sel)), nil
+		body, err := s.list(sel, c.query)
+		return success(req, http.StatusOK, body), err
 	case "watch":
 		return s.serveWatch(req, c)
 	case "get":
@@ -140,15 +142,17 @@ func (s *Store) writeChange(c *call) (int, []byte, error) {
 
 func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
 	o := metav1.DeleteOptions{}
+	var err error
 	if len(c.body) > 0 {
-		if err := json.Unmarshal(c.body, &o); err != nil {
-			return o, apierrors.NewBadRequest("delete options cannot be read: " + err.Error())
-		}
-	} else if policy := c.query.Get("propagationPolicy"); policy != "" {
-		o.PropagationPolicy = (*metav1.DeletionPropagation)(&policy)
+		err = json.Unmarshal(c.body, &o)
+	} else {
+		err = metav1.Convert_url_Values_To_v1_DeleteOptions(&c.query, &o, nil)
 	}
-	if c.DryRun {
-		o.DryRun = []string{metav1.DryRunAll}
+	if err != nil {
+		return o, apierrors.NewBadRequest("delete options cannot be read: " + err.Error())
+	}
+	if errs := validation.ValidateDeleteOptions(&o); len(errs) > 0 {
+		return o, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
 	}
 	return o, nil
 }

@@ -78,6 +78,55 @@ func TestRequestsAreRecordedAsAnAuditLogWould(t *testing.T) {
 	require.Empty(t, store.Requests())
 }
 
+func TestADryRunIsNoWriteWhereverItIsSaid(t *testing.T) {
+	store := fake.NewStore(fake.Options{})
+	c := store.Client()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}}
+	require.NoError(t, c.Create(t.Context(), pod))
+	store.ResetRequests()
+	dry := &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}, DeleteOptions: dry}
+	require.NoError(t, c.SubResource("eviction").Create(t.Context(), pod.DeepCopy(), eviction))
+	require.NoError(t, c.Delete(t.Context(), pod, client.DryRunAll))
+	require.NoError(t, c.DeleteAllOf(t.Context(), pod, client.InNamespace("default"), client.DryRunAll))
+	require.NoError(t, c.Create(t.Context(), configMap("a"), client.DryRunAll))
+	require.Zero(t, store.CountRequests(fake.Request.IsWrite), "%v", store.Requests())
+	require.Len(t, store.Requests(), 4)
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+	require.Nil(t, pod.DeletionTimestamp)
+
+	set, err := kubernetes.NewForConfig(store.RESTConfig())
+	require.NoError(t, err)
+	path := set.CoreV1().RESTClient().Delete().Namespace("default").Resource("pods").Name("p").Param("dryRun", "All")
+	require.NoError(t, path.Do(t.Context()).Error())
+	require.Zero(t, store.CountRequests(fake.Request.IsWrite))
+	require.NoError(t, path.Body(&metav1.DeleteOptions{}).Do(t.Context()).Error()) // a body is all that a delete is asked
+	require.Equal(t, 1, store.CountRequests(fake.Request.IsWrite))
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)))
+}
+
+func TestAListWhoseFirstPageIsOlderThanTheHistoryGoesOnWithWhatIsThere(t *testing.T) {
+	store := fake.NewStore(fake.Options{History: 4})
+	c := store.Client()
+	for _, name := range []string{"a", "b", "c"} {
+		require.NoError(t, c.Create(t.Context(), configMap(name)))
+	}
+	var list corev1.ConfigMapList
+	require.NoError(t, c.List(t.Context(), &list, client.Limit(1)))
+	changed := configMap("b")
+	for i := range 20 {
+		changed.Data["k"] = fmt.Sprint(i)
+		require.NoError(t, c.Update(t.Context(), changed))
+	}
+	err := c.List(t.Context(), &corev1.ConfigMapList{}, client.Limit(1), client.Continue(list.Continue))
+	require.True(t, apierrors.IsResourceExpired(err), "%v", err)
+	var status *apierrors.StatusError
+	require.ErrorAs(t, err, &status)
+	require.NoError(t, c.List(t.Context(), &list, client.Continue(status.ErrStatus.Continue)))
+	require.Len(t, list.Items, 2)
+	require.Equal(t, "19", list.Items[0].Data["k"])
+}
+
 func TestAWriteThatIsSeenIsAmongTheRequests(t *testing.T) {
 	store := fake.NewStore(fake.Options{})
 	const writes = 500

@@ -14,10 +14,19 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// event is one write: previous is nil for a creation, current for a removal (previous then has the version of the removal).
+// event is one write: previous is nil for a creation, current for a removal (previous then has the version of the removal, and
+// removed is the record as it was stored).
 type event struct {
-	version           uint64
-	previous, current *record
+	version                    uint64
+	previous, current, removed *record
+}
+
+// before is what was stored before the event; nil for a creation.
+func (e event) before() *record {
+	if e.removed != nil {
+		return e.removed
+	}
+	return e.previous
 }
 
 // kind of the object that the event is about.

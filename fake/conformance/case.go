@@ -29,6 +29,6 @@ type Case struct {
 func Cases() []Case {
 	return slices.Concat(
 		createCases(), updateCases(), patchCases(), statusCases(), deleteCases(), ownerCases(),
-		evictionCases(), budgetCases(), nodeCases(), namespaceCases(), watchCases(), kindCases(),
+		evictionCases(), budgetCases(), nodeCases(), namespaceCases(), listCases(), watchCases(), kindCases(),
 	)
 }

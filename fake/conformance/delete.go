@@ -22,6 +22,8 @@ func deleteCases() []Case {
 		{"a pod without a node goes at once", "there is no kubelet to wait for", deleteUnboundPod},
 		{"a bound pod gets its grace period", "the kubelet ends it", deleteBoundPod},
 		{"deleting all of a selection deletes only it", "clean-up by label", deleteAllOf},
+		{"a dry run of a delete deletes nothing", "previews", deleteDry},
+		{"a delete refuses options that it does not know", "a typo is no dry run", deleteBadOptions},
 	}
 }
 
@@ -155,4 +157,36 @@ func deleteAllOf(ctx context.Context, e Env) error {
 		return err
 	}
 	return equal("objects left", len(left.Items), 1)
+}
+
+func deleteDry(ctx context.Context, e Env) error {
+	cm, held := e.configMap("kept"), e.configMap("held")
+	held.Finalizers = []string{"example.com/a"}
+	return first(
+		func() error { return e.Client.Create(ctx, cm) },
+		func() error { return e.Client.Create(ctx, held) },
+		func() error { return e.Client.Delete(ctx, cm, client.DryRunAll) },
+		func() error { return e.Client.Delete(ctx, held, client.DryRunAll) },
+		func() error {
+			return e.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(e.Namespace), client.DryRunAll)
+		},
+		func() error { return errors.Join(e.read(ctx, cm), e.read(ctx, held)) },
+		func() error {
+			return holds(held.DeletionTimestamp == nil, "the object with a finalizer is being deleted")
+		},
+		func() error { return e.patch(ctx, held, types.MergePatchType, `{"metadata":{"finalizers":null}}`) },
+	)
+}
+
+func deleteBadOptions(ctx context.Context, e Env) error {
+	cm := e.configMap("kept")
+	if err := e.Client.Create(ctx, cm); err != nil {
+		return err
+	}
+	bad := refusal{code: 422, reason: metav1.StatusReasonInvalid, cause: metav1.CauseTypeFieldValueNotSupported}
+	return errors.Join(
+		bad.check(e.Client.Delete(ctx, cm, &client.DeleteOptions{DryRun: []string{"Some"}})),
+		bad.check(e.Client.Delete(ctx, cm, client.PropagationPolicy("Sideways"))),
+		e.read(ctx, cm),
+	)
 }
