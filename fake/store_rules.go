@@ -13,6 +13,7 @@ import (
 var (
 	nodeKind       = schema.GroupKind{Kind: "Node"}
 	namespaceKind  = schema.GroupKind{Kind: "Namespace"}
+	configMapKind  = schema.GroupKind{Kind: "ConfigMap"}
 	secretKind     = schema.GroupKind{Kind: "Secret"}
 	deploymentKind = schema.GroupKind{Group: "apps", Kind: "Deployment"}
 	replicaSetKind = schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
@@ -53,6 +54,10 @@ func prepareCreate(k *kind, u *unstructured.Unstructured) {
 func preparePod(u *unstructured.Unstructured) {
 	set(u, "Pending", "status", "phase")
 	set(u, "BestEffort", "status", "qosClass")
+	defaultPod(u)
+}
+
+func defaultPod(u *unstructured.Unstructured) {
 	setDefault(u, "Always", "spec", "restartPolicy")
 	setDefault(u, "ClusterFirst", "spec", "dnsPolicy")
 	setDefault(u, corev1.DefaultSchedulerName, "spec", "schedulerName")
@@ -102,6 +107,8 @@ func prepareMain(k *kind, u *unstructured.Unstructured, current *record) {
 		}
 	}
 	switch k.GroupKind {
+	case podKind:
+		defaultPod(u)
 	case secretKind:
 		mergeStringData(u)
 		setDefault(u, "Opaque", "type")

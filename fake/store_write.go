@@ -177,13 +177,7 @@ func validateUpdate(k *kind, u *unstructured.Unstructured, current *record) fiel
 	if current.meta().GetDeletionTimestamp() != nil {
 		errs = append(errs, validation.ValidateNoNewFinalizers(u.GetFinalizers(), current.meta().GetFinalizers(), field.NewPath("metadata", "finalizers"))...)
 	}
-	if k.GroupKind == nodeKind {
-		was, _, _ := unstructured.NestedString(current.content, "spec", "providerID")
-		is, _, _ := unstructured.NestedString(u.Object, "spec", "providerID")
-		if was != "" && was != is {
-			errs = append(errs, field.Forbidden(field.NewPath("spec", "providerID"), `node updates may not change providerID except from "" to valid`))
-		}
-	}
+	errs = append(errs, validateFixed(k, u.Object, current.content)...)
 	return errs
 }
 

@@ -3,10 +3,13 @@ package conformance
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -20,6 +23,9 @@ func updateCases() []Case {
 		{"without a status subresource every change outside metadata is a generation", "embedders' older CRDs", updateGenerationPlain},
 		{"an object cannot be renamed", "the URL decides", updateRename},
 		{"an update cannot set a deletion timestamp", "only a delete can", updateDeletion},
+		{"an immutable ConfigMap or Secret keeps its data and stays immutable", "rotation makes new ones", updateImmutable},
+		{"a Secret keeps its type", "bootstrap data and kubeconfigs are told apart by it", updateSecretType},
+		{"a pod's spec does not change but for images, and for tolerations that are added", "a pod never moves", updatePodSpec},
 		{"system fields survive an update that leaves them out", "creation time and UID", updateSystemFields},
 	}
 }
@@ -159,4 +165,83 @@ func updateSystemFields(ctx context.Context, e Env) error {
 		return err
 	}
 	return errors.Join(equal("UID", bare.UID, cm.UID), holds(bare.CreationTimestamp.Equal(&cm.CreationTimestamp), "the creation time changed"))
+}
+
+func updateImmutable(ctx context.Context, e Env) error {
+	cm := e.configMap("fixed")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "fixed", Namespace: e.Namespace}, Data: map[string][]byte{"k": []byte("v")}}
+	refused := func(field string) refusal {
+		return refusal{code: 422, reason: metav1.StatusReasonInvalid, cause: metav1.CauseTypeForbidden,
+			text: field + ": Forbidden: field is immutable when `immutable` is set"}
+	}
+	steps := []func() error{
+		func() error { return errors.Join(e.Client.Create(ctx, cm), e.Client.Create(ctx, secret)) },
+		func() error {
+			return refused("binaryData").check(e.patch(ctx, cm.DeepCopy(), types.MergePatchType, `{"binaryData":{"b":"eA=="}}`))
+		},
+	}
+	for _, obj := range []client.Object{cm, secret} {
+		fixed := func() error { return e.patch(ctx, obj, types.MergePatchType, `{"immutable":true}`) }
+		steps = slices.Insert(steps, 1, fixed)
+		steps = append(steps,
+			func() error {
+				return refused("data").check(e.patch(ctx, obj.DeepCopyObject().(client.Object), types.MergePatchType, `{"data":{"k":null}}`))
+			},
+			func() error {
+				return refused("immutable").check(e.patch(ctx, obj.DeepCopyObject().(client.Object), types.MergePatchType, `{"immutable":false}`))
+			},
+			func() error { return e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"labels":{"a":"b"}}}`) },
+		)
+	}
+	return first(steps...)
+}
+
+func updateSecretType(ctx context.Context, e Env) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "typed", Namespace: e.Namespace}}
+	if err := e.Client.Create(ctx, secret); err != nil {
+		return err
+	}
+	err := e.patch(ctx, secret, types.MergePatchType, `{"type":"example.com/other"}`)
+	return refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "type: Invalid value", cause: metav1.CauseTypeFieldValueInvalid}.check(err)
+}
+
+func updatePodSpec(ctx context.Context, e Env) error {
+	node, err := e.node(ctx, "n", false)
+	if err != nil {
+		return err
+	}
+	pod, err := e.readyPod(ctx, "bound", node.Name, nil)
+	if err != nil {
+		return err
+	}
+	forbidden := func(text, format string, args ...any) func() error {
+		return func() error {
+			err := e.patch(ctx, pod.DeepCopy(), types.StrategicMergePatchType, format, args...)
+			return refusal{code: 422, reason: metav1.StatusReasonInvalid, text: text, cause: metav1.CauseTypeForbidden}.check(err)
+		}
+	}
+	const others = "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`"
+	return first(
+		forbidden(others, `{"spec":{"nodeName":%q}}`, node.Name+"-other"),
+		forbidden(others, `{"spec":{"nodeName":null}}`),
+		forbidden(others, `{"spec":{"terminationGracePeriodSeconds":7}}`),
+		forbidden("spec.containers: Forbidden: pod updates may not add or remove containers",
+			`{"spec":{"containers":[{"name":"d","image":"example.com/image:1"}]}}`),
+		func() error {
+			return e.patch(ctx, pod, types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"c","image":"example.com/image:2"}]}}`)
+		},
+		func() error {
+			return eventually(ctx, "a toleration to be added", func(ctx context.Context) (bool, error) {
+				if err := e.read(ctx, pod); err != nil {
+					return false, err
+				}
+				pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: "example.com/a", Operator: corev1.TolerationOpExists})
+				err := e.Client.Update(ctx, pod)
+				return err == nil, err
+			})
+		},
+		func() error {
+			return equal("image", pod.Spec.Containers[0].Image, "example.com/image:2")
+		},
+	)
 }
