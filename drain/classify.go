@@ -37,7 +37,7 @@ const (
 	MultipleBudgets
 	// NamespaceTerminating: nothing may be created there, evictions included; the namespace controller deletes the pod.
 	NamespaceTerminating
-	// Forbidden: RBAC, admission, or a policy refused.
+	// Forbidden: RBAC or an admission plugin of the server refused.
 	Forbidden
 	// Throttled: the server sheds load. Everybody slows down; the pod has nothing to do with it.
 	Throttled
@@ -51,12 +51,15 @@ const (
 	Unauthorized
 	// Invalid: the request is wrong; asking again cannot help.
 	Invalid
+	// AdmissionDenied: a webhook or an admission policy denied the request for this one pod, whatever status code it chose. It may
+	// act on the request all the same: KubeVirt migrates the virtual machine, Strimzi's drain cleaner lets the pod be rolled.
+	AdmissionDenied
 )
 
 var classNames = [...]string{
 	"UnknownOutcome", "Accepted", "Gone", "BudgetExhausted", "BudgetStale", "BudgetOverloaded", "BudgetContention",
 	"MultipleBudgets", "NamespaceTerminating", "Forbidden", "Throttled", "Conflict", "ServerError", "EndpointMissing",
-	"Unauthorized", "Invalid",
+	"Unauthorized", "Invalid", "AdmissionDenied",
 }
 
 // String returns the class's name, for example "BudgetExhausted".
@@ -71,7 +74,7 @@ func (c Class) String() string {
 type Outcome struct {
 	Class Class
 	// RetryAfter is when to ask again at the earliest, without jitter and before any back-off of the caller: the server's
-	// hint where it gave one, else the class's own. It is 0 for Accepted, and for Gone when the pod is no longer there.
+	// hint where it gave one, at most a minute, else the class's own. It is 0 for Accepted, and for Gone when the pod is no longer there.
 	RetryAfter time.Duration
 	// Cause is the server's sentence about the budget, empty when it gave none.
 	Cause string
@@ -87,8 +90,11 @@ const (
 	restMultiple   = 60 * time.Second
 	restNamespace  = 30 * time.Second
 	restForbidden  = 15 * time.Second
+	restDenied     = 15 * time.Second
 	restShort      = time.Second
 	restConfig     = 60 * time.Second
+
+	longestHint = time.Minute // the server's own are at most 32 s; webhooks and proxies send what they like
 )
 
 // multipleBudgetsText is the one answer that only its text tells apart: status 500 without a reason (k/k #75957).
@@ -109,7 +115,10 @@ func Classify(err error, stillThere bool) Outcome {
 		return Outcome{Class: UnknownOutcome, RetryAfter: restShort, Message: err.Error()}
 	}
 	status := api.Status()
-	o := classifyStatus(&status, stillThere)
+	o := Outcome{Class: AdmissionDenied, RetryAfter: hint(&status, restDenied)}
+	if !deniedByAdmission(status.Message) {
+		o = classifyStatus(&status, stillThere)
+	}
 	o.Message = message(&status, &o)
 	return o
 }
@@ -144,6 +153,13 @@ func classifyStatus(st *metav1.Status, stillThere bool) Outcome {
 		return Outcome{Class: EndpointMissing, RetryAfter: restConfig}
 	}
 	return Outcome{Class: UnknownOutcome, RetryAfter: hint(st, restShort)}
+}
+
+// deniedByAdmission recognises the refusal of a webhook or of a ValidatingAdmissionPolicy. They choose the status code: KubeVirt 429,
+// Strimzi 500, a policy perhaps 401. Only the words that the API server puts before theirs tell such an answer from its own.
+func deniedByAdmission(message string) bool {
+	return strings.Contains(message, "admission webhook \"") && strings.Contains(message, "\" denied the request") ||
+		strings.Contains(message, "ValidatingAdmissionPolicy '") && strings.Contains(message, "' denied request: ")
 }
 
 func classifyNotFound(st *metav1.Status, stillThere bool) Outcome {
@@ -199,7 +215,7 @@ func hint(st *metav1.Status, otherwise time.Duration) time.Duration {
 	if st.Details == nil || st.Details.RetryAfterSeconds <= 0 {
 		return otherwise
 	}
-	return time.Duration(st.Details.RetryAfterSeconds) * time.Second
+	return min(longestHint, time.Duration(st.Details.RetryAfterSeconds)*time.Second)
 }
 
 func message(st *metav1.Status, o *Outcome) string {
@@ -242,6 +258,8 @@ func HoldFor(o Outcome) Hold {
 		h.Reason = ReasonUnauthorized
 	case Invalid:
 		h.Reason = ReasonInvalid
+	case AdmissionDenied:
+		h.Reason = ReasonAdmissionDenied
 	default:
 		h.Reason = ReasonUnknownOutcome
 	}

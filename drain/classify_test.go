@@ -43,6 +43,37 @@ func statusOf(code int32, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
 }
 
+// deniedBy is what the API server makes of a webhook's refusal: the webhook's own status with the message wrapped
+// (k8s.io/apiserver v0.36, pkg/admission/plugin/webhook/errors/statuserror.go). It adds no reason and no details.
+func deniedBy(webhook string, code int32, message string) error {
+	return statusOf(code, fmt.Sprintf("admission webhook %q denied the request: %s", webhook, message))
+}
+
+// The eviction webhooks of two projects, word for word. KubeVirt: pod-eviction-admitter.go on main; an answer that names the
+// VMI comes each time, or, from older versions, the first time. Strimzi Drain Cleaner: ValidatingWebhook.java on main.
+var (
+	evacuates  = deniedBy("virt-launcher-eviction-interceptor.kubevirt.io", 429, `Eviction triggered evacuation of VMI "default/vm-cirros"`)
+	evacuating = deniedBy("virt-launcher-eviction-interceptor.kubevirt.io", 429,
+		`Evacuation in progress: Eviction triggered evacuation of VMI "default/vm-cirros"`)
+	rooted = deniedBy("virt-launcher-eviction-interceptor.kubevirt.io", 429,
+		"VMI vm-cirros is configured with an eviction strategy but is not live-migratable")
+	rolled = deniedBy("strimzi-drain-cleaner.strimzi.io", 500, "The pod will be rolled by the Strimzi Cluster Operator")
+)
+
+// hinted adds a hint to an answer.
+func hinted(err error, seconds int32) error {
+	status := err.(apierrors.APIStatus).Status()
+	status.Details = &metav1.StatusDetails{RetryAfterSeconds: seconds}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// deniedByPolicy is a refusal by a ValidatingAdmissionPolicy (k8s.io/apiserver v0.36, pkg/admission/plugin/policy/validating).
+func deniedByPolicy(code int32, reason metav1.StatusReason) error {
+	err := apierrors.NewForbidden(podsResource, "p", errors.New("ValidatingAdmissionPolicy 'freeze' with binding 'all' denied request: frozen"))
+	err.ErrStatus.Code, err.ErrStatus.Reason = code, reason
+	return err
+}
+
 func TestClassify(t *testing.T) {
 	needs := "The disruption budget pdb needs 2 healthy pods and has 2 currently"
 	processing := "The disruption budget pdb is still being processed by the server."
@@ -68,17 +99,32 @@ func TestClassify(t *testing.T) {
 		"409 and the UID is there: try again":    {apierrors.NewConflict(podsResource, "p", errors.New("modified")), true, Conflict, time.Second, ""},
 		"403 namespace is terminating":           {namespaceTerminating(), true, NamespaceTerminating, 30 * time.Second, ""},
 		"403 too many unconfirmed evictions":     {apierrors.NewForbidden(budgetsResource, "pdb", errors.New("DisruptedPods map too big")), true, BudgetOverloaded, 30 * time.Second, ""},
-		"403 by RBAC or a webhook":               {apierrors.NewForbidden(podsResource, "p", errors.New("no")), true, Forbidden, 15 * time.Second, ""},
+		"403 by RBAC":                            {apierrors.NewForbidden(podsResource, "p", errors.New("no")), true, Forbidden, 15 * time.Second, ""},
 		"429 budget is exhausted":                {budget429(0, needs), true, BudgetExhausted, 15 * time.Second, needs},
 		"429 budget is stale":                    {budget429(10, processing), true, BudgetStale, 10 * time.Second, processing},
 		"429 of priority and fairness":           {textAnswer(429, 3), true, Throttled, 3 * time.Second, ""},
 		"429 without a hint":                     {textAnswer(429, 0), true, Throttled, time.Second, ""},
+		"429 with a hint of an hour":             {textAnswer(429, 3600), true, Throttled, time.Minute, ""},
+		"429 of KubeVirt, which evacuates":       {evacuates, true, AdmissionDenied, 15 * time.Second, ""},
+		"429 of KubeVirt, which is at it":        {evacuating, true, AdmissionDenied, 15 * time.Second, ""},
+		"429 of KubeVirt, which cannot":          {rooted, true, AdmissionDenied, 15 * time.Second, ""},
+		"500 of Strimzi's drain cleaner":         {rolled, true, AdmissionDenied, 15 * time.Second, ""},
+		"429 of a webhook with a hint":           {hinted(evacuates, 40), true, AdmissionDenied, 40 * time.Second, ""},
+		"429 of a webhook, a hint of an hour":    {hinted(evacuates, 3600), true, AdmissionDenied, time.Minute, ""},
+		"401 of a webhook":                       {deniedBy("w.example.com", 401, "no"), true, AdmissionDenied, 15 * time.Second, ""},
+		"403 of a webhook":                       {deniedBy("w.example.com", 403, "no"), true, AdmissionDenied, 15 * time.Second, ""},
+		"404 of a webhook":                       {deniedBy("w.example.com", 404, "no"), true, AdmissionDenied, 15 * time.Second, ""},
+		"409 of a webhook, and the UID is gone":  {deniedBy("w.example.com", 409, "no"), false, AdmissionDenied, 15 * time.Second, ""},
+		"400 of a webhook that gives no reason":  {statusOf(400, `admission webhook "w" denied the request without explanation`), true, AdmissionDenied, 15 * time.Second, ""},
+		"401 of an admission policy":             {deniedByPolicy(401, metav1.StatusReasonUnauthorized), true, AdmissionDenied, 15 * time.Second, ""},
+		"422 of an admission policy":             {deniedByPolicy(422, metav1.StatusReasonInvalid), true, AdmissionDenied, 15 * time.Second, ""},
 		"500 more than one budget":               {statusOf(500, multiple), true, MultipleBudgets, time.Minute, ""},
 		"500 that only quotes that text":         {apierrors.NewInternalError(errors.New(multiple)), true, ServerError, time.Second, ""},
 		"500 of a webhook":                       {apierrors.NewInternalError(errors.New("failed calling webhook")), true, ServerError, time.Second, ""},
 		"504 our evictions fought over a budget": {apierrors.NewTimeoutError(`couldn't update PodDisruptionBudget "pdb" due to conflicts`, 10), true, BudgetContention, 10 * time.Second, ""},
 		"504 of a proxy":                         {textAnswer(504, 0), true, UnknownOutcome, time.Second, ""},
 		"503 with a hint":                        {textAnswer(503, 5), true, UnknownOutcome, 5 * time.Second, ""},
+		"503 with a hint of an hour":             {textAnswer(503, 3600), true, UnknownOutcome, time.Minute, ""},
 		"502":                                    {textAnswer(502, 0), true, UnknownOutcome, time.Second, ""},
 		"connection reset":                       {fmt.Errorf("read tcp: %w", syscall.ECONNRESET), true, UnknownOutcome, time.Second, ""},
 		"deadline":                               {context.DeadlineExceeded, true, UnknownOutcome, time.Second, ""},
@@ -127,10 +173,10 @@ func TestNames_EveryValueHasOneOfItsOwn(t *testing.T) {
 	for a := Undecided; a <= Deny+1; a++ {
 		seen[a.String()] = true
 	}
-	for c := UnknownOutcome; c <= Invalid+1; c++ {
+	for c := UnknownOutcome; c <= AdmissionDenied+1; c++ {
 		seen[c.String()] = true
 	}
-	if want := int(Deny) + 2 + int(Invalid) + 2; len(seen) != want {
+	if want := int(Deny) + 2 + int(AdmissionDenied) + 2; len(seen) != want {
 		t.Errorf("want %d names, got %v", want, seen)
 	}
 }

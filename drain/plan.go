@@ -231,8 +231,8 @@ func groupOfWait(r Reason) podGroup {
 		return groupLater
 	case ReasonWaitCompletedLater:
 		return groupCompletingLater
-	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonMultipleBudgets, ReasonForbidden, ReasonNamespaceTerminating,
-		ReasonThrottled, ReasonServerError, ReasonUnknownOutcome, ReasonUnauthorized, ReasonInvalid,
+	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonMultipleBudgets, ReasonForbidden, ReasonAdmissionDenied,
+		ReasonNamespaceTerminating, ReasonThrottled, ReasonServerError, ReasonUnknownOutcome, ReasonUnauthorized, ReasonInvalid,
 		ReasonEndpointMissing, ReasonConflict, ReasonUnsupported, ReasonAbandoned, ReasonRespawned:
 		return groupBlocked
 	default:

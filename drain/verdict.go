@@ -72,7 +72,8 @@ const (
 const (
 	ReasonEvictionRequested    Reason = "EvictionRequested"    // queued or on its way to the API server
 	ReasonEvictionAccepted     Reason = "EvictionAccepted"     // accepted; the pod was not seen terminating yet
-	ReasonForbidden            Reason = "Forbidden"            // RBAC, admission or a policy refused the eviction
+	ReasonForbidden            Reason = "Forbidden"            // RBAC or an admission plugin of the server refused the eviction
+	ReasonAdmissionDenied      Reason = "AdmissionDenied"      // a webhook or an admission policy denied it, and may act on it
 	ReasonNamespaceTerminating Reason = "NamespaceTerminating" // the namespace controller will delete the pod
 	ReasonThrottled            Reason = "Throttled"            // the API server asked everybody to slow down
 	ReasonServerError          Reason = "ServerError"          // a webhook or the server failed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -45,6 +46,15 @@ func twoBudgets() error {
 	}}
 }
 
+// evacuates is what KubeVirt's webhook says of the pod of a virtual machine that it migrates, word for word (see drain.TestClassify).
+func evacuates(ref PodRef) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 429,
+		Message: fmt.Sprintf(`admission webhook "virt-launcher-eviction-interceptor.kubevirt.io" denied the request: `+
+			`Eviction triggered evacuation of VMI "%s/%s"`, ref.Namespace, ref.Name),
+	}}
+}
+
 // The rows of drain-noderef 3.2: what the owner reads, and when the pod is asked for again while nothing else happens.
 func TestAnswers_EveryOneIsHandledAsItsMeaningAsks(t *testing.T) {
 	conflict := func() error { return apierrors.NewConflict(podsResource, "a", errors.New("modified")) }
@@ -65,6 +75,8 @@ func TestAnswers_EveryOneIsHandledAsItsMeaningAsks(t *testing.T) {
 		"429 budget is exhausted":            {func() error { return exhausted(t.Context(), PodRef{}) }, drain.ReasonBudgetExhausted, 15 * time.Second, 15 * time.Second},
 		"429 budget is stale":                {staleBudget, drain.ReasonBudgetStale, 15 * time.Second, 15 * time.Second},
 		"429 of priority and fairness":       {func() error { return answerOf(429, 7) }, drain.ReasonThrottled, 7 * time.Second, 7 * time.Second},
+		"429 of KubeVirt's webhook":          {func() error { return evacuates(PodRef{}) }, drain.ReasonAdmissionDenied, 15 * time.Second, 30 * time.Second},
+		"429 with a hint of an hour":         {func() error { return answerOf(429, 3600) }, drain.ReasonThrottled, time.Minute, time.Minute},
 		"500 more than one budget":           {twoBudgets, drain.ReasonMultipleBudgets, time.Minute, 2 * time.Minute},
 		"500 of a webhook":                   {internal, drain.ReasonServerError, time.Second, 2 * time.Second},
 		"504 our evictions fought":           {func() error { return apierrors.NewTimeoutError("couldn't update PodDisruptionBudget", 10) }, drain.ReasonBudgetExhausted, 10 * time.Second, 10 * time.Second},
@@ -200,6 +212,52 @@ func TestAnswers_AThrottleHalvesOncePerBurstAndSuccessRecovers(t *testing.T) {
 	g.tick(2 * time.Second)
 	g.settled(42)
 	require.Equal(t, 8, limit(), "each success wins one back")
+}
+
+func TestAnswers_AWebhookThatDeniesOnePodHoldsNoOther(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Workers, c.Budgets = 1, nil })
+	g.evictor.answerWith(func(_ context.Context, ref PodRef) error {
+		if strings.HasPrefix(ref.Name, "vm") {
+			return evacuates(ref)
+		}
+		return nil
+	})
+	for i := range 5 {
+		g.pods.put(pod("n1", fmt.Sprintf("vm-%d", i)))
+	}
+	g.pods.put(pod("n1", "web-1"), pod("n2", "web-2"), pod("n2", "web-3"))
+	g.start()
+	defer g.stop()
+	g.step("n1")
+	g.step("n2")
+	g.settled(8) // the clock stands still: nothing waits for anything
+	g.wantRequests("vm-0", "vm-1", "vm-2", "vm-3", "vm-4", "web-1", "web-2", "web-3")
+	got := g.step("n1")
+	require.Equal(t, 1, got.Counts.Terminating)
+	require.Equal(t, 5, got.Counts.Blocked)
+	for _, b := range got.Blockers {
+		require.Equal(t, drain.ReasonAdmissionDenied, b.Reason)
+		require.Contains(t, b.Message, "Eviction triggered evacuation of VMI")
+	}
+	require.Empty(t, g.step("n2").Blockers)
+}
+
+func TestAnswers_AThrottledPodGoesToTheEndOfItsNodesQueue(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Workers, c.Budgets = 1, nil })
+	g.evictor.answerWith(func(ctx context.Context, ref PodRef) error {
+		if ref.Name == "a" { // for a reason that is not known to be its own
+			return throttled(ctx, ref)
+		}
+		return nil
+	})
+	g.pods.put(pod("n", "a"), pod("n", "b"), pod("n", "c"))
+	g.start()
+	defer g.stop()
+	g.step("n")
+	g.settled(1)
+	g.tick(7 * time.Second)
+	g.eventually("a is asked for again", func() bool { return len(g.evictor.names()) == 4 })
+	require.Equal(t, []string{"a", "b", "c", "a"}, g.evictor.names())
 }
 
 func TestAnswers_ContentionHalvesTheBudgetsShareAndSuccessRecovers(t *testing.T) {

@@ -183,8 +183,8 @@ func (r *Runner) finish(j job, err error, stillThere, stopping bool) {
 		r.releaseTokenLocked(a)
 		r.wakeWaitersLocked(a.budget)
 	case outcome.Class == drain.Throttled || outcome.Class == drain.Unauthorized:
-		a.state = queued // says nothing about the pod
-		j.ns.queue = slices.Insert(j.ns.queue, 0, a.ref.UID)
+		a.state = queued // says nothing about the pod; if it does all the same, the others of its Node come first
+		j.ns.queue = append(j.ns.queue, a.ref.UID)
 	default:
 		r.restLocked(a, outcome, now)
 	}
@@ -275,7 +275,7 @@ func backoff(o drain.Outcome, failures int, probe time.Duration) time.Duration {
 	switch o.Class {
 	case drain.BudgetExhausted:
 		return probe
-	case drain.Forbidden, drain.MultipleBudgets, drain.EndpointMissing, drain.Invalid:
+	case drain.Forbidden, drain.AdmissionDenied, drain.MultipleBudgets, drain.EndpointMissing, drain.Invalid:
 		limit = 5 * time.Minute
 	case drain.ServerError:
 		limit = time.Minute

@@ -131,6 +131,7 @@ func TestBackoff_GrowsUpToTheLimitOfItsClass(t *testing.T) {
 		drain.BudgetExhausted: {15 * time.Second, 15 * time.Second, 15 * time.Second},
 		drain.BudgetStale:     {10 * time.Second, 10 * time.Second, 10 * time.Second},
 		drain.Forbidden:       {15 * time.Second, 30 * time.Second, 5 * time.Minute},
+		drain.AdmissionDenied: {15 * time.Second, 30 * time.Second, 5 * time.Minute},
 		drain.ServerError:     {time.Second, 2 * time.Second, time.Minute},
 		drain.UnknownOutcome:  {time.Second, 2 * time.Second, 30 * time.Second},
 		drain.Conflict:        {time.Second, 2 * time.Second, 2 * time.Second},

@@ -16,7 +16,10 @@
 //   - Without a Deleter and a policy that asks for it nothing is deleted, and no taint is set.
 //   - No more evictions of one budget are under way, over all Nodes, than its status allows, and at most four at once.
 //   - Requests go out in turn over Nodes, at most 64 at once and 32 per Node. A throttled answer halves the number and
-//     makes everybody pause; each success wins one back. Refused credentials stop everybody and are an error of every Step.
+//     makes everybody pause, for a minute at most; each success wins one back. Refused credentials stop everybody and are an
+//     error of every Step.
+//   - What a webhook or an admission policy denies is about one pod, whatever its status code. That pod rests for 15 s, then
+//     longer, up to 5 min; no other pod waits for it.
 //   - Goroutines exist per request under way, not per pod, and end with the context.
 //   - A server that cannot be asked how to watch budgets or volumes is asked again, up to 30 s later, and Step or StepVolumes says so.
 //     Drain, for which somebody waits, fails at once.

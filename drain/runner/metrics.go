@@ -112,7 +112,7 @@ func reasonLabel(reason drain.Reason) string {
 func knownReasons() []drain.Reason {
 	return []drain.Reason{
 		drain.ReasonRuleFailed, drain.ReasonNoVerdict, drain.ReasonBudgetExhausted, drain.ReasonBudgetStale,
-		drain.ReasonBudgetNeverAllows, drain.ReasonMultipleBudgets, drain.ReasonForbidden, drain.ReasonNamespaceTerminating,
+		drain.ReasonBudgetNeverAllows, drain.ReasonMultipleBudgets, drain.ReasonForbidden, drain.ReasonAdmissionDenied, drain.ReasonNamespaceTerminating,
 		drain.ReasonThrottled, drain.ReasonServerError, drain.ReasonUnknownOutcome, drain.ReasonUnauthorized, drain.ReasonInvalid,
 		drain.ReasonEndpointMissing, drain.ReasonConflict, drain.ReasonUnsupported, drain.ReasonAbandoned, drain.ReasonRespawned,
 	}
