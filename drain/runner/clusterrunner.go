@@ -135,11 +135,17 @@ func (t *listTroubles) why(kind client.Object) string {
 	return ""
 }
 
-// StepVolumes does what Runner.StepVolumes does. While volumes are not listed, it says what the API server answers to that.
-func (d *ClusterRunner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
+// want has all that drains need listed, so that volumes are there when the pods have left. The Runner asks for budgets before volumes.
+func (d *ClusterRunner) want() {
+	d.budgets.wanted.done()
 	if d.volumes != nil {
 		d.volumes.wanted.done()
 	}
+}
+
+// StepVolumes does what Runner.StepVolumes does. While volumes are not listed, it says what the API server answers to that.
+func (d *ClusterRunner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
+	d.want()
 	result, err := d.Runner.StepVolumes(ctx, req)
 	if err == nil && d.volumes != nil && !result.Done && len(result.Attached) == 0 {
 		missing, unread := d.volumes.unread()
@@ -155,10 +161,7 @@ func (d *ClusterRunner) StepVolumes(ctx context.Context, req VolumeRequest) (Vol
 
 // Step does what Runner.Step does. While budgets are not listed, its Message says what the API server answers to that.
 func (d *ClusterRunner) Step(ctx context.Context, req Request) (Result, error) {
-	d.budgets.wanted.done()
-	if d.volumes != nil {
-		d.volumes.wanted.done() // so that they are listed when the pods have left
-	}
+	d.want()
 	result, err := d.Runner.Step(ctx, req)
 	if err == nil && result.Message == WaitsForBudgets {
 		result.Message += d.troubles.why(&policyv1.PodDisruptionBudget{})
