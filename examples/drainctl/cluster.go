@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,14 +42,34 @@ func connect(o options) (*rest.Config, error) {
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 	switch {
 	case err != nil && o.kubeconfig != "":
-		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", o.kubeconfig, err)
+		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", o.kubeconfig, unusable(rules, err))
 	case err != nil:
-		return nil, fmt.Errorf("no cluster to talk to: %w; give --kubeconfig, set KUBECONFIG, or run in a pod", err)
+		return nil, fmt.Errorf("no cluster to talk to: %w; give --kubeconfig, set KUBECONFIG, or run in a pod", unusable(rules, err))
 	}
 	cfg.UserAgent = userAgent
 	cfg.QPS = -1 // the drain runner limits itself, and the API server says when it has enough
 	cfg.WarningHandler = rest.NoWarnings{}
 	return cfg, nil
+}
+
+// unusable says in place of clientcmd, which speaks of a variable of its own, which kubeconfig files are missing or empty.
+func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
+	var files []string
+	for _, path := range rules.GetLoadingPrecedence() {
+		if _, wrong := os.Stat(path); errors.Is(wrong, fs.ErrNotExist) {
+			files = append(files, path+" does not exist")
+		} else if clientcmd.IsEmptyConfig(err) {
+			files = append(files, path+" names no cluster")
+		}
+	}
+	switch {
+	case len(files) == 0:
+		return err
+	case clientcmd.IsEmptyConfig(err):
+		return errors.New(strings.Join(files, ", "))
+	default:
+		return fmt.Errorf("%w; %s", err, strings.Join(files, ", "))
+	}
 }
 
 // snapshot is what a plan is made from.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -230,4 +232,26 @@ func TestErrors_ANodeThatIsDeletedDuringTheDrain(t *testing.T) {
 	require.Contains(t, end.Nodes[0].Error, `there is no Node "b"`)
 	require.Equal(t, 2, *end.Nodes[1].Left)
 	require.Equal(t, "drainctl uncordon a", end.Uncordon)
+}
+
+func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	nowhere, empty := filepath.Join(dir, "nope"), filepath.Join(dir, "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for files, want := range map[string]string{
+		nowhere:               nowhere + " does not exist",
+		empty:                 empty + " names no cluster",
+		nowhere + ":" + empty: nowhere + " does not exist, " + empty + " names no cluster",
+	} {
+		t.Setenv("KUBECONFIG", files)
+		_, err := connect(options{})
+		require.ErrorContains(t, err, want)
+		_, withContext := connect(options{context: "dev"})
+		require.Error(t, withContext)
+		if strings.Contains(want, "not exist") {
+			require.ErrorContains(t, withContext, nowhere+" does not exist")
+		}
+		require.NotContains(t, err.Error(), "KUBERNETES_MASTER")
+	}
 }

@@ -9,9 +9,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -120,8 +122,28 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	rules.ExplicitPath = kubeconfig
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, fmt.Errorf("kubeconfig: %w", unusable(rules, err))
 	}
 	cfg.QPS = -1 // the API server knows better what it can take
 	return cfg, nil
+}
+
+// unusable says in place of clientcmd, which speaks of a variable of its own, which kubeconfig files are missing or empty.
+func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
+	var files []string
+	for _, path := range rules.GetLoadingPrecedence() {
+		if _, wrong := os.Stat(path); errors.Is(wrong, fs.ErrNotExist) {
+			files = append(files, path+" does not exist")
+		} else if clientcmd.IsEmptyConfig(err) {
+			files = append(files, path+" names no cluster")
+		}
+	}
+	switch {
+	case len(files) == 0:
+		return err
+	case clientcmd.IsEmptyConfig(err):
+		return errors.New(strings.Join(files, ", "))
+	default:
+		return fmt.Errorf("%w; %s", err, strings.Join(files, ", "))
+	}
 }

@@ -118,3 +118,12 @@ func TestFlagsAndHelp(t *testing.T) {
 	_, err := parse([]string{"-h"}, io.Discard)
 	require.ErrorIs(t, err, flag.ErrHelp)
 }
+
+func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
+	nowhere := t.TempDir() + "/nope"
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", nowhere)
+	_, err := restConfig("")
+	require.ErrorContains(t, err, nowhere+" does not exist")
+	require.NotContains(t, err.Error(), "KUBERNETES_MASTER")
+}

@@ -141,6 +141,23 @@ func TestAnUnusableClusterIsExplained(t *testing.T) {
 	}
 }
 
+func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	nowhere, empty := filepath.Join(dir, "nope"), filepath.Join(dir, "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for files, want := range map[string]string{
+		nowhere:               nowhere + " does not exist",
+		empty:                 empty + " names no cluster",
+		nowhere + ":" + empty: nowhere + " does not exist, " + empty + " names no cluster",
+	} {
+		t.Setenv("KUBECONFIG", files)
+		_, err := restConfig(options{})
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "KUBERNETES_MASTER")
+	}
+}
+
 func TestMissingCRDsAreExplained(t *testing.T) {
 	t.Parallel()
 	_, err := newManager(t.Context(), fake.NewStore(fake.Options{}).RESTConfig(), options{}, logr.Discard())

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -190,9 +193,9 @@ func restConfig(o options) (*rest.Config, error) {
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	switch {
 	case err != nil && o.kubeconfig != "":
-		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", o.kubeconfig, err)
+		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", o.kubeconfig, unusable(rules, err))
 	case err != nil:
-		return nil, fmt.Errorf("no cluster to talk to: %w; give --kubeconfig, set KUBECONFIG, or run in a pod", err)
+		return nil, fmt.Errorf("no cluster to talk to: %w; give --kubeconfig, set KUBECONFIG, or run in a pod", unusable(rules, err))
 	}
 	cfg.UserAgent = userAgent
 	cfg.QPS = float32(o.qps)
@@ -200,6 +203,26 @@ func restConfig(o options) (*rest.Config, error) {
 		cfg.Burst = max(1, int(2*o.qps))
 	}
 	return cfg, nil
+}
+
+// unusable says in place of clientcmd, which speaks of a variable of its own, which kubeconfig files are missing or empty.
+func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
+	var files []string
+	for _, path := range rules.GetLoadingPrecedence() {
+		if _, wrong := os.Stat(path); errors.Is(wrong, fs.ErrNotExist) {
+			files = append(files, path+" does not exist")
+		} else if clientcmd.IsEmptyConfig(err) {
+			files = append(files, path+" names no cluster")
+		}
+	}
+	switch {
+	case len(files) == 0:
+		return err
+	case clientcmd.IsEmptyConfig(err):
+		return errors.New(strings.Join(files, ", "))
+	default:
+		return fmt.Errorf("%w; %s", err, strings.Join(files, ", "))
+	}
 }
 
 func managerOptions(o options, scheme *runtime.Scheme, log logr.Logger) ctrl.Options {
