@@ -19,7 +19,7 @@ import (
 type DrainOptions struct {
 	// Nodes reads Nodes from the API server, not from a cache. Required.
 	Nodes client.Reader
-	// Timeout is how long the whole call may take; 0 means until ctx ends.
+	// Timeout is how long the whole call may take, calls to the API server that do not end included; 0 means until ctx ends.
 	Timeout time.Duration
 	// Parallel is how many Nodes are drained at once, in the order of their names in the call; 0 means all of them.
 	Parallel int
@@ -30,7 +30,8 @@ type DrainOptions struct {
 	// turn came.
 	StartedAt time.Time
 	Deadline  time.Time
-	// Prepare may change a Node's Request before its drain, for example to say that its instance is off. May be nil.
+	// Prepare may change a Node's Request before its drain, for example to say that its instance is off. It is called once per
+	// Node, when the Node was read; the time that it takes counts against Timeout. May be nil.
 	Prepare func(*Request)
 	// Progress is told whenever there is something new about a Node, its end included. Calls never overlap. May be nil.
 	Progress func(NodeResult)
@@ -135,7 +136,9 @@ func (d *drains) one(ctx context.Context, name string) NodeResult {
 		d.tell(last)
 		return last
 	}
-	wait := WaitOptions{
+	w := &waiter{runner: d.runner, name: name, prepare: d.opts.Prepare}
+	w.req = Request{Rules: d.opts.Rules, Policy: d.opts.Policy, StartedAt: d.opts.StartedAt, Deadline: d.opts.Deadline}
+	w.opts = WaitOptions{
 		Node: func(ctx context.Context) (*corev1.Node, error) {
 			var node corev1.Node
 			return &node, d.opts.Nodes.Get(ctx, client.ObjectKey{Name: name}, &node)
@@ -147,25 +150,14 @@ func (d *drains) one(ctx context.Context, name string) NodeResult {
 		},
 	}
 	if !d.until.IsZero() {
-		if wait.Timeout = d.until.Sub(d.runner.cfg.Clock.Now()); wait.Timeout <= 0 {
-			return end(Result{}, fmt.Errorf("drain node %s: %w", name, ErrOutOfTime))
+		if w.opts.Timeout = d.until.Sub(d.runner.cfg.Clock.Now()); w.opts.Timeout <= 0 {
+			return end(Result{}, w.failed(ErrOutOfTime))
 		}
 	}
-	req := Request{
-		Rules: d.opts.Rules, Policy: d.opts.Policy, StartedAt: d.opts.StartedAt, Deadline: d.opts.Deadline,
-	}
-	if d.opts.Prepare != nil {
-		node, err := wait.Node(ctx)
-		if err != nil {
-			return end(Result{}, fmt.Errorf("drain node %s: %w", name, err))
-		}
-		req.Node = node
-		d.opts.Prepare(&req)
-	}
-	result, err := d.runner.Wait(ctx, req, wait)
+	result, err := w.wait(ctx)
 	if errors.Is(err, ErrStopped) {
 		<-ctx.Done() // the cause is on its way
-		err = fmt.Errorf("drain node %s: %w", name, context.Cause(ctx))
+		err = w.failed(context.Cause(ctx))
 	}
 	return end(result, err)
 }

@@ -81,7 +81,7 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 	}
 	plan, err := r.cfg.VolumePlanner.Plan(facts)
 	if err != nil {
-		return VolumesResult{}, fmt.Errorf("wait for volumes: %w", err)
+		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
 	}
 	if !plan.Done() {
 		pods, synced, err := r.cfg.Pods.Pods(req.Node.Name)
@@ -94,7 +94,7 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 		facts.Decisions = r.cfg.Planner.Plan(
 			[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}}, drain.Facts{Now: now}).Decisions
 		if plan, err = r.cfg.VolumePlanner.Plan(facts); err != nil {
-			return VolumesResult{}, fmt.Errorf("wait for volumes: %w", err)
+			return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
 		}
 	}
 	return r.reportVolumes(req, plan, now, wait), nil

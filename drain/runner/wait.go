@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,19 +44,11 @@ func (r *Runner) Wait(ctx context.Context, req Request, opts WaitOptions) (Resul
 	if opts.Node == nil {
 		return Result{}, errors.New("wait for the drain of a node: WaitOptions.Node is required")
 	}
-	w := &waiter{runner: r, req: req, opts: opts, woken: make(chan struct{}, 1)}
-	if opts.Timeout > 0 {
-		timer := r.cfg.Clock.NewTimer(opts.Timeout)
-		defer timer.Stop()
-		w.timeout = timer.C()
+	w := &waiter{runner: r, req: req, opts: opts}
+	if req.Node != nil {
+		w.name = req.Node.Name
 	}
-	defer func() {
-		if w.name != "" {
-			w.removeSink()
-			r.Release(w.name)
-		}
-	}()
-	return w.run(ctx)
+	return w.wait(ctx)
 }
 
 // waiter is one call of Wait.
@@ -63,23 +56,61 @@ type waiter struct {
 	runner  *Runner
 	req     Request
 	opts    WaitOptions
-	woken   chan struct{}
-	timeout <-chan time.Time // nil without a limit
+	prepare func(*Request) // once, when the Node was read; may be nil
 
-	name       string // set once, before the sink is added
-	removeSink func()
+	name       string    // for errors; empty while it is not known
+	until      time.Time // zero without a limit
+	woken      chan struct{}
+	removeSink func()    // nil before the Node was read
 	readAt     time.Time // when the Node was read
 	last       Result
 	told       bool
 	failures   int
 }
 
+// wait bounds everything that run does, the calls to the API server included.
+func (w *waiter) wait(ctx context.Context) (Result, error) {
+	w.woken = make(chan struct{}, 1)
+	if w.opts.Timeout > 0 {
+		w.until = w.runner.cfg.Clock.Now().Add(w.opts.Timeout)
+		var end func()
+		ctx, end = w.limited(ctx)
+		defer end()
+	}
+	defer func() {
+		if w.removeSink != nil {
+			w.removeSink()
+			w.runner.Release(w.name)
+		}
+	}()
+	return w.run(ctx)
+}
+
+// limited returns a context that ends with ErrOutOfTime after the timeout, by the Runner's clock.
+func (w *waiter) limited(ctx context.Context) (limited context.Context, end func()) {
+	limited, cancel := context.WithCancelCause(ctx)
+	timer := w.runner.cfg.Clock.NewTimer(w.opts.Timeout)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			cancel(ErrOutOfTime)
+		case <-limited.Done():
+		}
+	})
+	return limited, func() {
+		cancel(nil)
+		watching.Wait()
+	}
+}
+
 func (w *waiter) run(ctx context.Context) (Result, error) {
 	for {
 		result, err := w.look(ctx)
 		switch {
-		case err != nil && ctx.Err() != nil:
-			return w.last, w.interrupted(ctx)
+		case err != nil && w.over(ctx) != nil:
+			return w.last, w.over(ctx)
 		case err != nil && isFinal(err):
 			return w.last, err
 		case err != nil:
@@ -105,6 +136,9 @@ func (w *waiter) look(ctx context.Context) (Result, error) {
 		if err := w.read(ctx); err != nil {
 			return Result{}, err
 		}
+		if err := w.over(ctx); err != nil { // Prepare took its time
+			return Result{}, err
+		}
 	}
 	result, err := w.runner.Step(ctx, w.req)
 	if err != nil || !result.Done || fresh {
@@ -128,15 +162,18 @@ func (w *waiter) read(ctx context.Context) error {
 	defer cancel()
 	node, err := w.opts.Node(call)
 	if err != nil {
-		return fmt.Errorf("read node: %w", err)
+		return w.failed(fmt.Errorf("read node: %w", err))
 	}
 	if w.req.Node != nil && w.req.Node.UID != node.UID {
-		return fmt.Errorf("drain node %s: %w", node.Name, ErrNodeReplaced)
+		return w.failed(ErrNodeReplaced)
 	}
 	w.req.Node, w.readAt = node, w.runner.cfg.Clock.Now()
-	if w.name == "" {
-		w.name = node.Name
+	if w.removeSink == nil {
+		w.name = node.Name // set for good, before the sink is added
 		w.removeSink = w.runner.addSink(&sink{wake: w.wake})
+		if w.prepare != nil {
+			w.prepare(&w.req)
+		}
 	}
 	return nil
 }
@@ -170,29 +207,38 @@ func (w *waiter) pause(ctx context.Context) error {
 	case <-timer.C():
 		return nil
 	case <-woken:
-	case <-w.timeout:
-		return w.late()
 	case <-ctx.Done():
-		return w.interrupted(ctx)
+		return w.over(ctx)
 	}
 	debounce := w.runner.cfg.Clock.NewTimer(w.runner.cfg.Debounce)
 	defer debounce.Stop()
 	select {
 	case <-debounce.C():
 	case <-timer.C():
-	case <-w.timeout:
-		return w.late()
 	case <-ctx.Done():
-		return w.interrupted(ctx)
+		return w.over(ctx)
 	}
 	return nil
 }
 
-func (w *waiter) interrupted(ctx context.Context) error {
-	return fmt.Errorf("drain node %s: %w", w.name, context.Cause(ctx))
+// over says why no more can be done: the context has ended, or the time is used up.
+func (w *waiter) over(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return w.failed(context.Cause(ctx))
+	case !w.until.IsZero() && !w.runner.cfg.Clock.Now().Before(w.until):
+		return w.failed(ErrOutOfTime)
+	default:
+		return nil
+	}
 }
 
-func (w *waiter) late() error { return fmt.Errorf("drain node %s: %w", w.name, ErrOutOfTime) }
+func (w *waiter) failed(err error) error {
+	if w.name == "" {
+		return fmt.Errorf("drain node: %w", err)
+	}
+	return fmt.Errorf("drain node %s: %w", w.name, err)
+}
 
 func (w *waiter) tell(result Result, err error) {
 	before, after := w.last, result

@@ -1,0 +1,110 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain/runner"
+)
+
+// hangingNodes do not answer the first hangs reads before the caller gives up.
+type hangingNodes struct {
+	client.Reader
+	hangs atomic.Int32
+}
+
+func (n *hangingNodes) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if n.hangs.Add(-1) < 0 {
+		return n.Reader.Get(ctx, key, obj, opts...)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(20 * time.Second):
+		return errors.New("no limit ended the read of the Node")
+	}
+}
+
+func hanging(nodes client.Reader, hangs int32) *hangingNodes {
+	n := &hangingNodes{Reader: nodes}
+	n.hangs.Store(hangs)
+	return n
+}
+
+func TestDrain_ATimeoutEndsTheReadOfANode(t *testing.T) {
+	for name, prepare := range map[string]func(*runner.Request){"with Prepare": func(*runner.Request) {}, "without Prepare": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 1, 0)
+			cfg, opts := b.standalone(t)
+			cfg.CallTimeout = time.Hour
+			opts.Nodes, opts.Timeout, opts.Prepare = hanging(opts.Nodes, 1000), 50*time.Millisecond, prepare
+			_, err := runner.Drain(t.Context(), cfg, opts, "n0")
+			require.ErrorIs(t, err, runner.ErrOutOfTime)
+			require.ErrorContains(t, err, "drain node n0: ", "an error names its Node, read or not")
+		})
+	}
+}
+
+func TestDrain_PrepareWaitsForANodeNoLongerThanACallMayTakeAndTriesAgain(t *testing.T) {
+	b := newBench(t, 1, 1)
+	cfg, opts := b.standalone(t)
+	cfg.CallTimeout = 500 * time.Millisecond
+	opts.Nodes = hanging(opts.Nodes, 1)
+	prepared := 0
+	opts.Prepare = func(r *runner.Request) { prepared++; require.Equal(t, "n0", r.Node.Name) }
+	var trouble []error
+	opts.Progress = func(r runner.NodeResult) {
+		if r.Err != nil {
+			trouble = append(trouble, r.Err)
+		}
+	}
+	results, err := runner.Drain(t.Context(), cfg, opts, "n0")
+	require.NoError(t, err)
+	require.True(t, results[0].Done)
+	require.Equal(t, 1, prepared, "once per Node")
+	require.NotEmpty(t, trouble)
+	require.ErrorContains(t, trouble[0], "drain node n0: read node: ")
+}
+
+func TestDrain_TheTimeThatPrepareTakesCounts(t *testing.T) {
+	b := newBench(t, 1, 1)
+	cfg, opts := b.standalone(t)
+	clock := clocktesting.NewFakeClock(time.Now())
+	cfg.Clock, opts.Timeout = clock, time.Minute
+	opts.Prepare = func(*runner.Request) { clock.Step(2 * time.Minute) }
+	_, err := runner.Drain(t.Context(), cfg, opts, "n0")
+	require.ErrorIs(t, err, runner.ErrOutOfTime)
+	var node corev1.Node
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Name: "n0"}, &node))
+	require.False(t, node.Spec.Unschedulable, "nothing is sent when the time is used up")
+}
+
+func TestWait_ErrorsNameTheNodeThatWasNeverRead(t *testing.T) {
+	b := newBench(t, 1, 0)
+	cfg, opts := b.standalone(t)
+	r, err := runner.New(cfg)
+	require.NoError(t, err)
+	nodes := hanging(opts.Nodes, 1000)
+	for want, known := range map[string]*corev1.Node{
+		"drain node n7: the time": {ObjectMeta: metav1.ObjectMeta{Name: "n7"}},
+		"drain node: the time":    nil,
+	} {
+		_, err = r.Wait(t.Context(), runner.Request{Node: known}, runner.WaitOptions{
+			Timeout: 20 * time.Millisecond,
+			Node: func(ctx context.Context) (*corev1.Node, error) {
+				return nil, nodes.Get(ctx, client.ObjectKey{}, nil)
+			},
+		})
+		require.ErrorIs(t, err, runner.ErrOutOfTime)
+		require.ErrorContains(t, err, want)
+	}
+}
