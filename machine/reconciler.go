@@ -170,7 +170,9 @@ type Options struct {
 	// BootstrapConfigReady and InfrastructureReady while their objects cannot be read, as when the first list of a kind takes its
 	// time. Default DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
-	// Finalizer keeps a Machine until everything of it is gone. Default contract.MachineFinalizer.
+	// Finalizer keeps a Machine until everything of it is gone. Default contract.MachineFinalizer, which has no slash, so that the
+	// API server warns at the first write of every Machine: "prefer a domain-qualified finalizer name". controller-runtime logs
+	// that unless the rest.Config has a WarningHandlerWithContext of its own; Cluster API passes it over, as examples/manager does.
 	Finalizer string
 	// Policy says how decisions are made about which people disagree. The zero value decides as Cluster API does.
 	Policy Policy

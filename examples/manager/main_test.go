@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -285,6 +286,25 @@ func TestATakenPortNamesItsFlag(t *testing.T) {
 	err = options{probeAddress: same, metricsAddress: same, profilerAddress: disabled}.freeAddresses(t.Context())
 	require.ErrorContains(t, err, "--metrics-bind-address "+same, "two flags with one address")
 	require.NoError(t, options{probeAddress: same, metricsAddress: "", profilerAddress: disabled}.freeAddresses(t.Context()), "nothing is kept")
+}
+
+func TestTheWarningThatComesWithEveryMachineIsNotLogged(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, os.WriteFile(path, []byte(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}],
+		clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]}`), 0o600))
+	cfg, err := restConfig(options{kubeconfig: path})
+	require.NoError(t, err)
+	var logged []string
+	ctx := ctrllog.IntoContext(t.Context(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
+	warn := func(text string) { cfg.WarningHandlerWithContext.HandleWarningHeaderWithContext(ctx, 299, "", text) }
+	const rest = "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers"
+	warn(`metadata.finalizers: "machine.cluster.x-k8s.io": ` + rest)
+	warn(`metadata.finalizers: "machinepool.cluster.x-k8s.io": ` + rest)
+	require.Empty(t, logged)
+	warn(`metadata.finalizers: "mine": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers`)
+	warn("cluster.x-k8s.io/v1beta1 Machine is deprecated; use cluster.x-k8s.io/v1beta2 Machine")
+	require.Len(t, logged, 2)
 }
 
 func TestReadinessWaitsForTheCaches(t *testing.T) {

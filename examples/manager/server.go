@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // lookTimeout is for how long the first request may take.
@@ -66,4 +69,20 @@ func lists(list *metav1.APIResourceList, resource string) bool {
 func notServed(cfg *rest.Config) error {
 	return fmt.Errorf("the API server at %s does not serve %s of %s: install Cluster API's CRDs (v1.11 or later)",
 		cfg.Host, machineResource, machineGVK().GroupVersion())
+}
+
+// warnings logs what the API server warns about, but not that Cluster API's finalizers have no slash, which comes with every Machine
+// and cannot be changed. Cluster API's own managers pass that over too.
+type warnings struct{ *ctrllog.KubeAPIWarningLogger }
+
+func newWarnings() warnings {
+	return warnings{ctrllog.NewKubeAPIWarningLogger(ctrllog.KubeAPIWarningLoggerOptions{})}
+}
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, agent, text string) {
+	if strings.HasPrefix(text, "metadata.finalizers: ") && strings.Contains(text, clusterAPIGroup+`": prefer a domain-qualified finalizer name`) {
+		return
+	}
+	w.KubeAPIWarningLogger.HandleWarningHeaderWithContext(ctx, code, agent, text)
 }

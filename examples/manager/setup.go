@@ -197,7 +197,7 @@ func restConfig(o options) (*rest.Config, error) {
 	case err != nil:
 		return nil, fmt.Errorf("no cluster to talk to: %w; give --kubeconfig, set KUBECONFIG, or run in a pod", unusable(rules, err))
 	}
-	cfg.UserAgent = userAgent
+	cfg.UserAgent, cfg.WarningHandlerWithContext = userAgent, newWarnings()
 	cfg.QPS = float32(o.qps)
 	if o.qps > 0 {
 		cfg.Burst = max(1, int(2*o.qps))
