@@ -39,7 +39,7 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	require.NoError(t, err)
 	want := options{
 		leaderElectionID: "machinist-manager", probeAddress: ":8081", metricsAddress: "0", profilerAddress: "0", concurrency: 10, qps: -1,
-		workloadQPS: -1, statusDelay: time.Second, logFormat: "text", clusters: "auto", poolGroup: "cluster.x-k8s.io",
+		workloadQPS: -1, statusDelay: time.Second, logFormat: "text", clusters: "auto", workloadProbe: "/readyz", poolGroup: "cluster.x-k8s.io",
 		providerResources: []schema.GroupResource{
 			{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "*"},
 		},
@@ -54,14 +54,14 @@ func TestFlagsAreTaken(t *testing.T) {
 		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
 		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--profiler-address=127.0.0.1:6060",
 		"--concurrency=3", "--kube-api-qps=20", "--workload-api-qps=5.5",
-		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--clusters=never", "--watch-filter=ours", "--machinepools", "--machinepool-group=machinist.dev",
+		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--workload-probe-path=/", "--clusters=never", "--watch-filter=ours", "--machinepools", "--machinepool-group=machinist.dev",
 		"--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=", "--owner-references-enforced",
 	}, io.Discard)
 	require.NoError(t, err)
 	want := options{
 		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
 		metricsAddress: ":8080", profilerAddress: "127.0.0.1:6060", concurrency: 3, qps: 20, workloadQPS: 5.5, logFormat: "json",
-		verbosity: 2, workloadClusters: true, clusters: "never", watchFilter: "ours", ownersEnforced: true, machinePools: true, poolGroup: "machinist.dev",
+		verbosity: 2, workloadClusters: true, workloadProbe: "/", clusters: "never", watchFilter: "ours", ownersEnforced: true, machinePools: true, poolGroup: "machinist.dev",
 		providerResources: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
@@ -79,6 +79,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		"negative requests":    {[]string{"--kube-api-qps=-2"}, "--kube-api-qps -2"},
 		"not a number":         {[]string{"--kube-api-qps=NaN"}, "--kube-api-qps NaN"},
 		"workload requests":    {[]string{"--workload-api-qps=0"}, "--workload-api-qps 0"},
+		"a relative path":      {[]string{"--workload-probe-path=readyz"}, `--workload-probe-path "readyz": give a path that begins with a slash`},
 		"negative delay":       {[]string{"--status-delay=-1s"}, "--status-delay -1s"},
 		"an address of nobody": {[]string{"--health-probe-bind-address=8081"}, `--health-probe-bind-address "8081"`},
 		"metrics address":      {[]string{"--metrics-bind-address=x"}, `--metrics-bind-address "x"`},

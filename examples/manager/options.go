@@ -56,6 +56,7 @@ type options struct {
 	poolGroup        string
 	watchFilter      string
 	workloadQPS      float64
+	workloadProbe    string
 
 	logFormat string
 	verbosity int
@@ -109,6 +110,8 @@ func parse(args []string, out io.Writer) (options, error) {
 		"find a Machine's Node in the cluster spec.clusterName, which Secret <cluster>-kubeconfig leads to; without it, in the cluster of the Machines")
 	flags.Float64Var(&o.workloadQPS, "workload-api-qps", -1,
 		"requests a second towards each cluster of Nodes, with bursts of half as much again; -1 for no limit")
+	flags.StringVar(&o.workloadProbe, "workload-probe-path", "/readyz",
+		"`path` that each API server of Nodes is asked for, to find out whether it can serve; / for Cluster API's in-memory one")
 	flags.StringVar(&o.clusters, "clusters", clustersAuto,
 		"whether Machines follow the Cluster object that spec.clusterName names: nothing is done while it is paused, and without it only deletion; "+
 			"auto: if its kind is served when the manager starts; always; never: Machines have no Cluster objects")
@@ -191,6 +194,9 @@ func (o options) validate() error {
 		errs = append(errs, fmt.Errorf("--concurrency %d: give at least 1", o.concurrency))
 	}
 	errs = append(errs, validQPS("kube-api-qps", o.qps), validQPS("workload-api-qps", o.workloadQPS))
+	if !strings.HasPrefix(o.workloadProbe, "/") {
+		errs = append(errs, fmt.Errorf("--workload-probe-path %q: give a path that begins with a slash, such as /readyz", o.workloadProbe))
+	}
 	if o.statusDelay < 0 {
 		errs = append(errs, fmt.Errorf("--status-delay %s: give a time such as 1s, or 0", o.statusDelay))
 	}

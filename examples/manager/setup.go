@@ -147,7 +147,7 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.
 	}
 	workloads, err := cluster.New(cluster.Options[machine.Workload]{
 		Access: secrets, Setup: machine.SetupWorkload(options.Matching), UserAgent: userAgent, Cache: caches(),
-		QPS: float32(o.workloadQPS), Burst: max(1, int(1.5*o.workloadQPS)),
+		QPS: float32(o.workloadQPS), Burst: max(1, int(1.5*o.workloadQPS)), ProbePath: o.workloadProbe,
 	})
 	if err != nil {
 		return machine.Ports{}, err
