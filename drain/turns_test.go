@@ -114,6 +114,29 @@ func TestTurns_OnePodAfterTheOtherByPriorityAndDetached(t *testing.T) {
 	require.True(t, s.turns.Deadline().IsZero())
 }
 
+func TestTurns_ABudgetHoldsAPodThatTakesNoTurn(t *testing.T) {
+	s := newSerialDrain(t, SerialVolumes{})
+	s.pods[3].Labels = map[string]string{"app": "web"}
+	s.budgets = []*policyv1.PodDisruptionBudget{newBudget("closed", 0, healthy(3, 2, 2))}
+	_, got := s.look()
+	require.NotContains(t, got, "w Evict Evictable")
+}
+
+func TestTurns_TheWaitsAreSortedByVolume(t *testing.T) {
+	for range 20 { // they are kept in maps
+		s := newSerialDrain(t, SerialVolumes{MaxParallel: 3})
+		s.look()
+		s.pods = nil
+		s.look()
+		var names []string
+		for _, w := range s.turns.Waits {
+			names = append(names, w.PV)
+		}
+		require.Len(t, names, 3)
+		require.IsIncreasing(t, names)
+	}
+}
+
 func TestTurns_SeveralAtOnceWhenAskedTo(t *testing.T) {
 	s := newSerialDrain(t, SerialVolumes{MaxParallel: 2})
 	s.want("a Wait VolumeTurn", "b Evict Evictable", "c Evict Evictable", "w Evict Evictable")

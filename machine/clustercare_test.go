@@ -196,6 +196,30 @@ func TestAWorkerOfAnEmbeddersKindIsDrainedInAClusterOfClusterAPI(t *testing.T) {
 	w.isDrainedBeforeItGoes(m) // the control plane's Machines are of Cluster API's kind, and in no cache here
 }
 
+func TestThatAClusterHasNoControlPlaneMachinesIsAskedOnceForEachMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{clusters: true, machine: atOnce})
+	w.cluster("demo")
+	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PreTerminateHook + "/look": ""}))
+	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	lists := func() (n int) {
+		for _, r := range w.store.Requests() {
+			if r.UserAgent == userAgent && r.Verb == "list" && r.GVK.Kind == "Machine" {
+				n++
+			}
+		}
+		return n
+	}
+	before := lists()
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.annotate(m, map[string]any{contract.PreTerminateHook + "/look": nil, contract.PreTerminateHook + "/again": ""})
+	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook, "again")
+	w.annotate(m, map[string]any{contract.PreTerminateHook + "/again": nil})
+	w.goes(m)
+	require.Equal(t, 1, lists()-before)
+}
+
 // narrowed is a cache that leaves the Machines of control planes out.
 type narrowed struct{ cache.Cache }
 

@@ -89,3 +89,11 @@ func scan(nodes map[string]*corev1.Node, id string) []*corev1.Node {
 	slices.SortFunc(found, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return found
 }
+
+func TestTheNamesOfAnIndexAreSorted(t *testing.T) {
+	x := NewIndex(Rules{})
+	for _, name := range []string{"d", "a", "e", "c", "b", "g", "f"} {
+		x.Add(newNode(name, "u-"+name, ""))
+	}
+	require.Equal(t, []string{"a", "b", "c", "d", "e", "f", "g"}, x.Names())
+}
