@@ -31,7 +31,7 @@ const (
 	BudgetStale
 	// BudgetOverloaded: too many evictions of the budget are unconfirmed. Rest all its pods.
 	BudgetOverloaded
-	// BudgetContention: our own parallel evictions fought over the budget's status. Send fewer at once.
+	// BudgetContention: parallel evictions, most likely our own, fought over the budget's status. Send fewer at once.
 	BudgetContention
 	// MultipleBudgets: more than one budget selects the pod; stays so until somebody changes that.
 	MultipleBudgets
@@ -100,7 +100,8 @@ const (
 // multipleBudgetsText is the one answer that only its text tells apart: status 500 without a reason (k/k #75957).
 const multipleBudgetsText = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
-// contentionText begins the message of the 504 that conflicting budget updates end in.
+// contentionText begins the message of the 504 that conflicting budget updates were meant to end in. API servers answer with
+// the last conflict instead, see classifyConflict.
 const contentionText = "couldn't update PodDisruptionBudget"
 
 // Classify recognises every answer of the eviction endpoint (drain-noderef 3.2); nil means accepted. stillThere says
@@ -128,10 +129,7 @@ func classifyStatus(st *metav1.Status, stillThere bool) Outcome {
 	case http.StatusNotFound:
 		return classifyNotFound(st, stillThere)
 	case http.StatusConflict:
-		if !stillThere {
-			return Outcome{Class: Gone}
-		}
-		return Outcome{Class: Conflict, RetryAfter: restShort}
+		return classifyConflict(st, stillThere)
 	case http.StatusForbidden:
 		return classifyForbidden(st)
 	case http.StatusTooManyRequests:
@@ -175,12 +173,29 @@ func classifyNotFound(st *metav1.Status, stillThere bool) Outcome {
 	}
 }
 
+// classifyConflict tells a conflict over the pod from one over its budget, with which the API server answers when it has tried for ten
+// seconds to count the eviction in the budget's status.
+func classifyConflict(st *metav1.Status, stillThere bool) Outcome {
+	switch {
+	case ofBudget(st):
+		return Outcome{Class: BudgetContention, RetryAfter: restShort}
+	case !stillThere:
+		return Outcome{Class: Gone}
+	default:
+		return Outcome{Class: Conflict, RetryAfter: restShort}
+	}
+}
+
+// ofBudget says whether an answer is about a PodDisruptionBudget and not about the pod.
+func ofBudget(st *metav1.Status) bool {
+	return st.Details != nil && st.Details.Group == policyv1.GroupName && strings.HasPrefix(st.Details.Kind, "poddisruptionbudget")
+}
+
 func classifyForbidden(st *metav1.Status) Outcome {
 	switch {
 	case cause(st, "NamespaceTerminating") != nil:
 		return Outcome{Class: NamespaceTerminating, RetryAfter: restNamespace}
-	case st.Details != nil && st.Details.Group == policyv1.GroupName &&
-		strings.HasPrefix(st.Details.Kind, "poddisruptionbudget"):
+	case ofBudget(st):
 		return Outcome{Class: BudgetOverloaded, RetryAfter: restOverloaded}
 	default:
 		return Outcome{Class: Forbidden, RetryAfter: restForbidden}

@@ -18,6 +18,7 @@ import (
 
 var (
 	podsResource    = schema.GroupResource{Resource: "pods"}
+	budgetsOfServer = schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"} // as its own client names them
 	budgetsResource = schema.GroupResource{Group: "policy", Resource: "poddisruptionbudget"}
 )
 
@@ -97,6 +98,8 @@ func TestClassify(t *testing.T) {
 		"405 of a server without the endpoint":   {textAnswer(405, 0), false, EndpointMissing, time.Minute, ""},
 		"409 and the UID is gone: replaced":      {apierrors.NewConflict(podsResource, "p", errors.New(notYours)), false, Gone, 0, ""},
 		"409 and the UID is there: try again":    {apierrors.NewConflict(podsResource, "p", errors.New("modified")), true, Conflict, time.Second, ""},
+		"409 our evictions fought over a budget": {apierrors.NewConflict(budgetsOfServer, "pdb", errors.New("the object has been modified")), true, BudgetContention, time.Second, ""},
+		"409 over a budget says nothing of pods": {apierrors.NewConflict(budgetsOfServer, "pdb", errors.New("the object has been modified")), false, BudgetContention, time.Second, ""},
 		"403 namespace is terminating":           {namespaceTerminating(), true, NamespaceTerminating, 30 * time.Second, ""},
 		"403 too many unconfirmed evictions":     {apierrors.NewForbidden(budgetsResource, "pdb", errors.New("DisruptedPods map too big")), true, BudgetOverloaded, 30 * time.Second, ""},
 		"403 by RBAC":                            {apierrors.NewForbidden(podsResource, "p", errors.New("no")), true, Forbidden, 15 * time.Second, ""},

@@ -58,6 +58,7 @@ func evacuates(ref PodRef) error {
 // The rows of drain-noderef 3.2: what the owner reads, and when the pod is asked for again while nothing else happens.
 func TestAnswers_EveryOneIsHandledAsItsMeaningAsks(t *testing.T) {
 	conflict := func() error { return apierrors.NewConflict(podsResource, "a", errors.New("modified")) }
+	fought := apierrors.NewConflict(budgetsResource, "pdb", errors.New("the object has been modified"))
 	internal := func() error { return apierrors.NewInternalError(errors.New("failed calling webhook")) }
 	cases := map[string]struct {
 		answer func() error
@@ -80,6 +81,7 @@ func TestAnswers_EveryOneIsHandledAsItsMeaningAsks(t *testing.T) {
 		"500 more than one budget":           {twoBudgets, drain.ReasonMultipleBudgets, time.Minute, 2 * time.Minute},
 		"500 of a webhook":                   {internal, drain.ReasonServerError, time.Second, 2 * time.Second},
 		"504 our evictions fought":           {func() error { return apierrors.NewTimeoutError("couldn't update PodDisruptionBudget", 10) }, drain.ReasonBudgetExhausted, 10 * time.Second, 10 * time.Second},
+		"409 our evictions fought":           {func() error { return fought }, drain.ReasonBudgetExhausted, time.Second, time.Second},
 		"503 of a proxy":                     {func() error { return answerOf(503, 0) }, drain.ReasonUnknownOutcome, time.Second, 2 * time.Second},
 		"503 with a hint":                    {func() error { return answerOf(503, 5) }, drain.ReasonUnknownOutcome, 5 * time.Second, 10 * time.Second},
 		"connection reset":                   {func() error { return fmt.Errorf("read: %w", syscall.ECONNRESET) }, drain.ReasonUnknownOutcome, time.Second, 2 * time.Second},
@@ -261,11 +263,18 @@ func TestAnswers_AThrottledPodGoesToTheEndOfItsNodesQueue(t *testing.T) {
 }
 
 func TestAnswers_ContentionHalvesTheBudgetsShareAndSuccessRecovers(t *testing.T) {
+	for name, answer := range map[string]error{
+		"504": apierrors.NewTimeoutError("couldn't update PodDisruptionBudget", 10),
+		"409": apierrors.NewConflict(budgetsResource, "pdb", errors.New("the object has been modified")),
+	} {
+		t.Run(name, func(t *testing.T) { contentionHalvesTheBudgetsShare(t, answer) })
+	}
+}
+
+func contentionHalvesTheBudgetsShare(t *testing.T, answer error) {
 	g := newRig(t, nil)
 	g.budgets.set(20, 10)
-	g.evictor.answerWith(func(context.Context, PodRef) error {
-		return apierrors.NewTimeoutError("couldn't update PodDisruptionBudget", 10)
-	})
+	g.evictor.answerWith(func(context.Context, PodRef) error { return answer })
 	g.pods.put(pod("n", "a"))
 	g.start()
 	defer g.stop()
