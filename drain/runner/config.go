@@ -80,6 +80,9 @@ var ErrNodeReplaced = errors.New("the node was replaced by another one of the sa
 // ErrStopped says that the Runner's context has ended, for example because leadership was lost.
 var ErrStopped = errors.New("the drain runner has stopped")
 
+// errReleased says that a Node was released while something looked at it. No caller sees it.
+var errReleased = errors.New("the node was released")
+
 // errInvalidRequest marks what Step refuses to begin.
 var errInvalidRequest = errors.New("invalid request")
 

@@ -127,13 +127,7 @@ func (r *Runner) send(ctx context.Context, j job) {
 
 // shows asks the source for one pod. A source that has lost touch counts as showing it: nothing is taken for gone.
 func (r *Runner) shows(j job) bool {
-	r.mu.Lock()
-	known := r.nodes[j.node] != nil
-	r.mu.Unlock()
-	if !known { // asking would make the source look at a released Node again
-		return true
-	}
-	pods, synced, err := r.cfg.Pods.Pods(j.node)
+	pods, synced, err := r.podsOf(j.node, j.ns.uid)
 	if err != nil || !synced {
 		return true
 	}

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -163,4 +166,64 @@ func TestRelease_EndsEverythingAboutANode(t *testing.T) {
 	g.runner.Release("n2")
 	require.Empty(t, g.runner.budgets)
 	require.Empty(t, g.runner.ring)
+}
+
+// watchingSource remembers which Nodes it was made to look at, and lets a test act within a look.
+type watchingSource struct {
+	*memorySource
+	watches sync.Map
+	within  atomic.Pointer[func()]
+}
+
+func (s *watchingSource) Pods(node string) ([]*corev1.Pod, bool, error) {
+	if act := s.within.Swap(nil); act != nil {
+		(*act)()
+	}
+	s.watches.Store(node, true)
+	return s.memorySource.Pods(node)
+}
+
+func (s *watchingSource) Release(node string) { s.watches.Delete(node) }
+
+func TestRelease_LeavesNoWatchBehindWhateverLooksAtTheNodeBesideIt(t *testing.T) {
+	for name, look := range map[string]func(g *rig, arm func()){
+		"the answer to a request": func(g *rig, arm func()) {
+			g.evictor.answerWith(func(context.Context, PodRef) error { arm(); return answerOf(503, 0) })
+			g.step("n")
+		},
+		"a step":             func(g *rig, arm func()) { arm(); g.step("n") },
+		"a wait for volumes": func(g *rig, arm func()) { arm(); g.stepVolumes(nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var source *watchingSource
+			g, volumes := newVolumeRig(t, func(c *Config) {
+				source = &watchingSource{memorySource: c.Pods.(*memorySource)}
+				c.Pods = source
+			})
+			volumes.attach(attachment("n", "a"))
+			g.pods.put(pod("n", "a"))
+			g.start()
+			defer g.stop()
+			released := make(chan struct{})
+			release := func() {
+				go func() { defer close(released); g.runner.Release("n") }()
+				select { // the release may wait for the look, or happen within it
+				case <-released:
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			look(g, func() { source.within.Store(&release) })
+			<-released
+			g.eventually("the look is over", func() bool { return g.runner.idle() })
+			if _, watched := source.watches.Load("n"); watched {
+				t.Error("want no watch of a Node that was released")
+			}
+		})
+	}
+}
+
+func (r *Runner) idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.inFlight == 0
 }

@@ -20,6 +20,10 @@ type Runner struct {
 	cfg  Config
 	kick chan struct{} // wakes the dispatcher; one pending kick is enough
 
+	// looks orders looks at the pods of a Node and its release: a look at a released Node would make the source watch it for
+	// good. It is never taken within mu, nor by what a source calls.
+	looks sync.RWMutex
+
 	mu            sync.Mutex
 	stopped       <-chan struct{} // closed when Start has to end; nil before Start
 	nodes         map[string]*nodeState
@@ -164,10 +168,25 @@ func (r *Runner) Start(ctx context.Context) error {
 // Release forgets a Node: its queue, its attempts and its watch. Requests under way finish and are not followed up.
 // Releasing an unknown Node does nothing.
 func (r *Runner) Release(node string) {
+	r.looks.Lock()
+	defer r.looks.Unlock()
 	r.mu.Lock()
 	r.forgetLocked(node)
 	r.mu.Unlock()
 	r.cfg.Pods.Release(node)
+}
+
+// podsOf asks the source for the pods of a Node, unless the Node was released meanwhile.
+func (r *Runner) podsOf(node string, uid types.UID) (pods []*corev1.Pod, synced bool, err error) {
+	r.looks.RLock()
+	defer r.looks.RUnlock()
+	r.mu.Lock()
+	ns := r.nodes[node]
+	r.mu.Unlock()
+	if ns == nil || ns.uid != uid {
+		return nil, false, errReleased
+	}
+	return r.cfg.Pods.Pods(node)
 }
 
 // Cancel ends the drain of a Node like [Runner.Release] and, if asked, makes it schedulable again. Evictions that the

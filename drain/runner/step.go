@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -45,7 +46,10 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	if err := r.taint(ctx, &req); err != nil {
 		return Result{}, err
 	}
-	pods, synced, err := r.cfg.Pods.Pods(node.Name)
+	pods, synced, err := r.podsOf(node.Name, node.UID)
+	if errors.Is(err, errReleased) {
+		return cancelled(), nil
+	}
 	if err != nil {
 		return Result{}, fmt.Errorf("drain node %s: %w", node.Name, err)
 	}
@@ -145,7 +149,7 @@ func (r *Runner) advance(
 	defer r.mu.Unlock()
 	ns := r.nodes[req.Node.Name]
 	if ns == nil || ns.uid != req.Node.UID {
-		return Result{Message: "* the drain was cancelled", RequeueAfter: soon}, nil
+		return cancelled(), nil
 	}
 	spent := r.observeLocked(budgets, now)
 	r.refreshLocked(ns, pods, now)
@@ -179,6 +183,8 @@ func (r *Runner) advance(
 	}
 	return result, nil
 }
+
+func cancelled() Result { return Result{Message: "* the drain was cancelled", RequeueAfter: soon} }
 
 func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
 	switch d.Action {

@@ -84,7 +84,10 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
 	}
 	if !plan.Done() {
-		pods, synced, err := r.cfg.Pods.Pods(req.Node.Name)
+		pods, synced, err := r.podsOf(req.Node.Name, req.Node.UID)
+		if errors.Is(err, errReleased) {
+			return VolumesResult{Message: "* the wait was cancelled", RequeueAfter: soon}, nil
+		}
 		if err != nil {
 			return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
 		}
