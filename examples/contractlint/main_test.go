@@ -122,6 +122,7 @@ func TestRun_BrokenPipesAreExitCode2(t *testing.T) {
 	require.Equal(t, exitUsage, run([]string{"-"}, brokenPipe{}, &errs, &errs))
 	require.Contains(t, errs.String(), "read standard input: pipe is broken")
 	require.Equal(t, exitUsage, run([]string{"-"}, strings.NewReader(crd("FooMachine", v1beta1)), brokenPipe{}, &errs))
+	require.Equal(t, exitUsage, run([]string{"--help"}, strings.NewReader(""), brokenPipe{}, &errs))
 }
 
 func TestRun_ExitCodes(t *testing.T) {

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,4 +51,17 @@ func TestAnInterruptedStartSaysSo(t *testing.T) {
 	require.Equal(t, exitFailed, run(ctx, []string{"up"}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "interrupted")
 	require.Empty(t, stdout.String())
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestOutputThatIsLostIsAFailure(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"up", "-h"}, {"build", "-h"}} {
+		var stderr bytes.Buffer
+		require.Equal(t, exitFailed, run(t.Context(), args, full{}, &stderr), args)
+		require.Equal(t, 1, strings.Count(stderr.String(), "no space left"), stderr.String())
+	}
 }

@@ -255,3 +255,16 @@ func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
 		require.NotContains(t, err.Error(), "KUBERNETES_MASTER")
 	}
 }
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestOutputThatIsLostIsAFailure(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"--print-rbac"}} {
+		var stderr strings.Builder
+		require.Equal(t, exitFailed, execute(args, full{}, &stderr), args)
+		require.Equal(t, 1, strings.Count(stderr.String(), "no space left"), stderr.String())
+	}
+}

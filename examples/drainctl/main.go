@@ -41,8 +41,10 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	p := &program{stdout: stdout, stderr: stderr, connect: connect, now: time.Now}
-	return p.execute(ctx, args)
+	return withOutput(stdout, stderr, func(out io.Writer) int {
+		p := &program{stdout: out, stderr: stderr, connect: connect, now: time.Now}
+		return p.execute(ctx, args)
+	})
 }
 
 // program is what commands have in common. Tests put another cluster behind it.
@@ -115,4 +117,30 @@ func (p *program) code(err error) int {
 	}
 	p.say(err)
 	return exitFailed
+}
+
+// withOutput runs f, whose success is none when something that it wrote is lost: a full disk is not to end with exitDone.
+func withOutput(stdout, stderr io.Writer, f func(out io.Writer) int) int {
+	out := &output{Writer: stdout}
+	code := f(out)
+	if out.err != nil && code == exitDone {
+		fmt.Fprintf(stderr, "drainctl: write output: %v\n", out.err)
+		return exitFailed
+	}
+	return code
+}
+
+// output remembers the first write that failed.
+type output struct {
+	io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }

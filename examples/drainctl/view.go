@@ -25,14 +25,14 @@ type view interface {
 
 // newView picks the view: a table that is redrawn needs a terminal that can move the cursor.
 func (s *session) newView() view {
-	file, ok := s.stdout.(*os.File)
+	file, ok := fileOf(s.stdout)
 	switch {
 	case s.output == outputJSON:
 		encoder := json.NewEncoder(s.stdout)
 		encoder.SetEscapeHTML(false)
 		return &jsonView{encoder}
 	case s.output == outputTable && ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb":
-		return &liveView{out: file, size: func() (int, int) {
+		return &liveView{out: s.stdout, size: func() (int, int) {
 			width, height, err := term.GetSize(int(file.Fd()))
 			if err != nil {
 				return 80, 24
@@ -44,11 +44,20 @@ func (s *session) newView() view {
 	}
 }
 
+// fileOf returns the file that output goes to, if it is one.
+func fileOf(out io.Writer) (*os.File, bool) {
+	if o, ok := out.(*output); ok {
+		out = o.Writer
+	}
+	file, ok := out.(*os.File)
+	return file, ok
+}
+
 // jsonView prints an object per line.
 type jsonView struct{ *json.Encoder }
 
 func (v *jsonView) begin(*follower)      {}
-func (v *jsonView) tell(c change)        { _ = v.Encode(c) } // a reader that left is told by SIGPIPE
+func (v *jsonView) tell(c change)        { _ = v.Encode(c) } // withOutput sees the error
 func (v *jsonView) every() time.Duration { return 0 }
 func (v *jsonView) tick()                {}
 func (v *jsonView) finish(s summary)     { _ = v.Encode(s) }

@@ -51,6 +51,11 @@ func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // execute is main without the process. Exit codes: 0 ended by a signal, 1 failed, 2 wrong flags.
 func execute(args []string, stdout, stderr io.Writer) int {
+	return withOutput(stdout, stderr, func(out io.Writer) int { return perform(args, out, stderr) })
+}
+
+// perform does what the arguments say and returns the exit code.
+func perform(args []string, stdout, stderr io.Writer) int {
 	f, err := parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -146,4 +151,30 @@ func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
 	default:
 		return fmt.Errorf("%w; %s", err, strings.Join(files, ", "))
 	}
+}
+
+// withOutput runs f, whose success is none when something that it wrote is lost: a full disk is not to look like success.
+func withOutput(stdout, stderr io.Writer, f func(out io.Writer) int) int {
+	out := &output{Writer: stdout}
+	code := f(out)
+	if out.err != nil && code == 0 {
+		fmt.Fprintf(stderr, "edge: write output: %v\n", out.err)
+		return 1
+	}
+	return code
+}
+
+// output remembers the first write that failed.
+type output struct {
+	io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -126,4 +127,17 @@ func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
 	_, err := restConfig("")
 	require.ErrorContains(t, err, nowhere+" does not exist")
 	require.NotContains(t, err.Error(), "KUBERNETES_MASTER")
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestOutputThatIsLostIsAFailure(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"--print-crds"}, {"--print-rbac"}} {
+		var stderr bytes.Buffer
+		require.Equal(t, 1, execute(args, full{}, &stderr), args)
+		require.Equal(t, 1, strings.Count(stderr.String(), "no space left"), stderr.String())
+	}
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -324,4 +326,17 @@ func TestTheOwnCRDIsPrinted(t *testing.T) {
 	var crd metav1.PartialObjectMetadata
 	require.NoError(t, yaml.Unmarshal(out.Bytes(), &crd))
 	require.Equal(t, "CustomResourceDefinition machinepools.machinist.dev", crd.Kind+" "+crd.Name)
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestOutputThatIsLostIsAFailure(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"--print-crds"}, {"--print-rbac"}} {
+		var stderr bytes.Buffer
+		require.Equal(t, exitFailed, execute(args, full{}, &stderr), args)
+		require.Equal(t, 1, strings.Count(stderr.String(), "no space left"), stderr.String())
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -220,4 +221,17 @@ func TestHelpTeachesAndWrongFlagsAreNamed(t *testing.T) {
 	stderr.Reset()
 	require.Equal(t, exitFailed, run(t.Context(), []string{"-C", t.TempDir(), "./nothing"}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "go list")
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestOutputThatIsLostIsAFailure(t *testing.T) {
+	for _, args := range [][]string{{"--help"}} {
+		var stderr strings.Builder
+		require.Equal(t, exitFailed, run(t.Context(), args, full{}, &stderr), args)
+		require.Equal(t, 1, strings.Count(stderr.String(), "no space left"), stderr.String())
+	}
 }

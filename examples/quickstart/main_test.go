@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -269,4 +271,23 @@ func TestHelpTeaches(t *testing.T) {
 	for _, want := range []string{"-budget-min-available", "-seed", "Exit codes", "go run ./examples/quickstart"} {
 		require.Contains(t, out.String(), want)
 	}
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestOutputThatIsLostIsAFailure(t *testing.T) {
+	for _, output := range []string{outputJSON, outputLines} {
+		o := quick()
+		o.output = output
+		var stderr bytes.Buffer
+		code := withOutput(full{}, &stderr, func(out io.Writer) int { return run(t.Context(), o, out, &stderr) })
+		require.Equal(t, exitFailed, code)
+		require.Contains(t, stderr.String(), "write output: no space left")
+	}
+	var stderr bytes.Buffer
+	require.Equal(t, exitFailed, execute([]string{"--help"}, full{}, &stderr))
+	require.Contains(t, stderr.String(), "write output: no space left")
 }

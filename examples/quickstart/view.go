@@ -30,7 +30,7 @@ type view interface {
 
 // newView picks the view: a table that is redrawn needs a terminal that can move the cursor.
 func newView(output string, out io.Writer, p *picture) view {
-	file, ok := out.(*os.File)
+	file, ok := fileOf(out)
 	switch {
 	case output == outputJSON:
 		return &jsonView{json.NewEncoder(out)}
@@ -47,10 +47,19 @@ func newView(output string, out io.Writer, p *picture) view {
 	}
 }
 
+// fileOf returns the file that output goes to, if it is one.
+func fileOf(out io.Writer) (*os.File, bool) {
+	if o, ok := out.(*output); ok {
+		out = o.Writer
+	}
+	file, ok := out.(*os.File)
+	return file, ok
+}
+
 // jsonView prints an object per line.
 type jsonView struct{ *json.Encoder }
 
-func (v *jsonView) tell(e event)            { _ = v.Encode(e) } // a reader that left is told by SIGPIPE
+func (v *jsonView) tell(e event)            { _ = v.Encode(e) } // withOutput sees the error
 func (v *jsonView) ticks() <-chan time.Time { return nil }
 func (v *jsonView) tick()                   {}
 func (v *jsonView) finish(s summary)        { _ = v.Encode(s) }
