@@ -36,7 +36,8 @@ Try, in a second terminal, with the path that "up" prints:
   kubectl create deployment web --image=web --replicas=3
   kubectl drain node-0 --ignore-daemonsets
 
-"controlplane up -h" lists the flags of up.
+"controlplane up -h" lists the flags of up. The programs are built from a checkout of this repository, and again when
+their sources there change: a controlplane that was built and runs elsewhere needs Go, and -C DIR for the checkout.
 `
 
 // The exit codes.
@@ -74,8 +75,11 @@ func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = build(ctx, rest, stdout, stderr)
 	case "help", "-h", "-help", "--help":
 		_, _ = io.WriteString(stdout, usage)
-	default:
+	case "":
 		_, _ = io.WriteString(stderr, usage)
+		return exitUsage
+	default:
+		_, _ = fmt.Fprintf(stderr, "controlplane: unknown command %q: give up or build\nRun with --help for help.\n", command)
 		return exitUsage
 	}
 	switch {
@@ -85,6 +89,9 @@ func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		_, _ = fmt.Fprintln(stderr, "controlplane: interrupted before all was ready; everything is removed")
+		return exitFailed
+	case errors.Is(err, cluster.ErrNoSource):
+		_, _ = fmt.Fprintf(stderr, "controlplane: %v\nElsewhere, -C says where a checkout is: controlplane %s -C DIR\n", err, command)
 		return exitFailed
 	default:
 		_, _ = fmt.Fprintf(stderr, "controlplane: %v\n", err)
@@ -116,11 +123,18 @@ func parse(flags *flag.FlagSet, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
+// checkout is the flag for the folder of a checkout, to work in.
+func checkout(flags *flag.FlagSet) {
+	flags.Func("C", "`folder` of a checkout of this repository; the default is the current one", os.Chdir)
+}
+
 func build(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("build", flag.ContinueOnError)
+	checkout(flags)
 	flags.Usage = func() {
 		_, _ = fmt.Fprintln(flags.Output(), "controlplane build builds the programs of the control plane into the user's "+
-			"cache directory,\nunless they are there, and prints their paths. It takes no flags.")
+			"cache directory,\nunless they are there, and prints their paths.")
+		flags.PrintDefaults()
 	}
 	if err := parse(flags, args, stdout, stderr); err != nil {
 		return err

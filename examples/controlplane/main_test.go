@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -19,7 +20,8 @@ func TestTheCommandLineExplainsItself(t *testing.T) {
 	}{
 		{name: "help", args: []string{"--help"}, code: exitOK, stdout: "go run ./examples/controlplane up"},
 		{name: "no command", code: exitUsage, stderr: "go run ./examples/controlplane up"},
-		{name: "an unknown command", args: []string{"down"}, code: exitUsage, stderr: "go run ./examples/controlplane up"},
+		{name: "an unknown command", args: []string{"down"}, code: exitUsage, stderr: `unknown command "down": give up or build`},
+		{name: "a folder that is not there", args: []string{"up", "-C", "no/such"}, code: exitUsage, stderr: "no such file or directory"},
 		{name: "help of up", args: []string{"up", "-h"}, code: exitOK, stdout: "-nodes int"},
 		{name: "help of build", args: []string{"build", "--help"}, code: exitOK, stdout: "cache directory"},
 		{name: "an unknown flag", args: []string{"up", "-x"}, code: exitUsage, stderr: "-x"},
@@ -41,6 +43,23 @@ func TestTheCommandLineExplainsItself(t *testing.T) {
 				require.Empty(t, stderr.String())
 			}
 		})
+	}
+}
+
+func TestOutsideACheckoutItSaysWhatItNeeds(t *testing.T) {
+	checkout, err := os.Getwd()
+	require.NoError(t, err)
+	for _, command := range []string{"up", "build"} {
+		t.Chdir(t.TempDir())
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, exitFailed, run(t.Context(), []string{command}, &stdout, &stderr))
+		require.Contains(t, stderr.String(), "the sources of the control plane's binaries were not found")
+		require.Contains(t, stderr.String(), "controlplane "+command+" -C DIR")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // before anything starts
+		stderr.Reset()
+		require.Equal(t, exitFailed, run(ctx, []string{command, "-C", checkout}, &stdout, &stderr))
+		require.NotContains(t, stderr.String(), "-C DIR", "it has looked there")
 	}
 }
 

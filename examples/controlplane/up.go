@@ -21,6 +21,7 @@ type upOptions struct {
 func parseUp(args []string, stdout, stderr io.Writer) (upOptions, error) {
 	var o upOptions
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
+	checkout(flags)
 	flags.IntVar(&o.nodes, "nodes", 0, "create this many Nodes, node-0 and up, and wait until they are Ready")
 	flags.StringVar(&o.output, "o", "text", "what to print on standard output when all is ready: "+
 		"text, or json for one object with kubeconfig and server")
