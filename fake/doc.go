@@ -33,7 +33,8 @@
 // # Limits
 //
 //   - No server-side apply (415), no managed fields, no admission webhooks, no authorization.
-//   - Custom objects are neither pruned nor validated against their schema, nor converted between versions.
+//   - Custom objects are pruned by the schema of their CustomResourceDefinition, but neither validated against it nor given its
+//     defaults, and not converted between versions. A kind of Options.Kinds or Register has no schema: every field is kept.
 //   - Of built-in kinds the common ones are served, in one version each; discovery lists them. Of their validation and defaults only
 //     what the conformance table names is there: metadata, Node provider IDs, pod deletion, what is fixed in pods, Secrets and
 //     ConfigMaps, new pods and Nodes.

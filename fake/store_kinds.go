@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,6 +53,7 @@ type view struct {
 	*kind
 	gvk     schema.GroupVersionKind
 	in, out func(map[string]any) // between this version and the stored form; nil is no difference
+	schema  *structural.Structural
 }
 
 // registry is guarded by the store's mutex.
@@ -192,14 +194,19 @@ func (k *kind) isCRD() bool {
 // serveCRD makes the store serve what a CustomResourceDefinition says, and no longer serve versions that it dropped.
 func (s *Store) serveCRD(obj map[string]any) error {
 	gk, kinds := crdKinds(obj)
-	var errs []error
+	schemas, err := crdSchemas(obj)
+	errs := []error{err}
 	for _, k := range kinds {
 		errs = append(errs, s.registry.register(k))
 	}
 	for gvr, v := range s.registry.views {
 		gone := !slices.ContainsFunc(kinds, func(k ServedKind) bool { return k.GVK.Version == gvr.Version })
-		if v.GroupKind == gk && gone && len(kinds) > 0 {
+		switch {
+		case v.GroupKind != gk:
+		case gone && len(kinds) > 0:
 			delete(s.registry.views, gvr)
+		default:
+			v.schema = schemas[gvr.Version]
 		}
 	}
 	return errors.Join(errs...)

@@ -163,6 +163,7 @@ func normalize(v *view, content map[string]any) (map[string]any, error) {
 		content["metadata"] = clean
 	}
 	dropNulls(content)
+	v.prune(content)
 	return content, nil
 }
 

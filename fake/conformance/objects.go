@@ -20,6 +20,8 @@ var (
 	// withStatus and withoutStatus are custom kinds that differ in the status subresource.
 	withStatus    = schema.GroupVersionKind{Group: "conformance.machinist.dev", Version: "v1", Kind: "Gadget"}
 	withoutStatus = schema.GroupVersionKind{Group: "conformance.machinist.dev", Version: "v1", Kind: "Gizmo"}
+	// withSchema has a status and says which fields it has.
+	withSchema = schema.GroupVersionKind{Group: "conformance.machinist.dev", Version: "v1", Kind: "Gauge"}
 )
 
 func (e Env) configMap(name string) *corev1.ConfigMap {
@@ -27,9 +29,12 @@ func (e Env) configMap(name string) *corev1.ConfigMap {
 }
 
 func definition(gvk schema.GroupVersionKind, plural string, status bool) *unstructured.Unstructured {
+	root := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	if gvk == withSchema {
+		root = gaugeSchema()
+	}
 	version := map[string]any{
-		"name": gvk.Version, "served": true, "storage": true,
-		"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+		"name": gvk.Version, "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": root},
 	}
 	if status {
 		version["subresources"] = map[string]any{"status": map[string]any{}}
@@ -41,6 +46,32 @@ func definition(gvk schema.GroupVersionKind, plural string, status bool) *unstru
 	crd.SetGroupVersionKind(crdKind)
 	crd.SetName(plural + "." + gvk.Group)
 	return crd
+}
+
+// gaugeSchema has a field of each sort that matters when unknown fields are dropped and when objects are applied.
+func gaugeSchema() map[string]any {
+	text := map[string]any{"type": "string"}
+	object := func(properties map[string]any) map[string]any {
+		return map[string]any{"type": "object", "properties": properties}
+	}
+	part := object(map[string]any{"name": text, "unit": text})
+	part["required"] = []any{"name"}
+	return object(map[string]any{
+		"spec": object(map[string]any{
+			"size": map[string]any{"type": "integer"}, "unit": text,
+			"free": map[string]any{
+				"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": map[string]any{"known": object(map[string]any{"a": text})},
+			},
+			"either": map[string]any{"x-kubernetes-int-or-string": true},
+			"names":  map[string]any{"type": "object", "additionalProperties": object(map[string]any{"name": text})},
+			"tags":   map[string]any{"type": "array", "items": text, "x-kubernetes-list-type": "set"},
+			"words":  map[string]any{"type": "array", "items": text},
+			"parts": map[string]any{
+				"type": "array", "items": part, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": []any{"name"},
+			},
+		}),
+		"status": object(map[string]any{"phase": text}),
+	})
 }
 
 // serve installs a custom kind unless it is there, and waits until it is served.
@@ -56,10 +87,9 @@ func (e Env) serve(ctx context.Context, gvk schema.GroupVersionKind, plural stri
 	})
 }
 
-// custom creates an object of withStatus or withoutStatus with spec.size 1.
+// custom creates an object of withStatus, withoutStatus or withSchema with spec.size 1.
 func (e Env) custom(ctx context.Context, gvk schema.GroupVersionKind, name string, change ...func(*unstructured.Unstructured)) (*unstructured.Unstructured, error) {
-	plural := map[string]string{"Gadget": "gadgets", "Gizmo": "gizmos"}[gvk.Kind]
-	if err := e.serve(ctx, gvk, plural, gvk == withStatus); err != nil {
+	if err := e.served(ctx, gvk); err != nil {
 		return nil, err
 	}
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": int64(1)}}}
@@ -70,6 +100,11 @@ func (e Env) custom(ctx context.Context, gvk schema.GroupVersionKind, name strin
 		c(obj)
 	}
 	return obj, e.Client.Create(ctx, obj)
+}
+
+// served is serve for the kinds of all cases.
+func (e Env) served(ctx context.Context, gvk schema.GroupVersionKind) error {
+	return e.serve(ctx, gvk, map[string]string{"Gadget": "gadgets", "Gizmo": "gizmos", "Gauge": "gauges"}[gvk.Kind], gvk != withoutStatus)
 }
 
 func setField(obj *unstructured.Unstructured, value any, fields ...string) {

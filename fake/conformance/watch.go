@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -149,33 +147,4 @@ func watchMetadata(ctx context.Context, e Env) error {
 	case <-time.After(waitLimit):
 		return errors.New("no event came")
 	}
-}
-
-func kindCases() []Case {
-	return []Case{
-		{"a custom kind is unknown until it is defined, and after", "references to missing kinds", kindDefined},
-	}
-}
-
-func kindDefined(ctx context.Context, e Env) error {
-	gvk := schema.GroupVersionKind{Group: e.Namespace + ".machinist.dev", Version: "v1", Kind: "Thing"}
-	thing := &unstructured.Unstructured{}
-	thing.SetGroupVersionKind(gvk)
-	thing.SetName("one")
-	thing.SetNamespace(e.Namespace)
-	before := e.Client.Create(ctx, thing.DeepCopy())
-	read := e.Client.Get(ctx, client.ObjectKeyFromObject(thing), thing.DeepCopy())
-	if !meta.IsNoMatchError(before) || !meta.IsNoMatchError(read) {
-		return fmt.Errorf("create and get of an unknown kind failed with %w and %w, want no-match errors", before, read)
-	}
-	return first(
-		func() error { return e.serve(ctx, gvk, "things", false) },
-		func() error { return e.Client.Create(ctx, thing) },
-		func() error { return e.Client.Delete(ctx, definition(gvk, "things", false)) },
-		func() error {
-			return eventually(ctx, "the kind to be gone with its objects", func(ctx context.Context) (bool, error) {
-				return e.Client.Get(ctx, client.ObjectKeyFromObject(thing), thing.DeepCopy()) != nil, nil
-			})
-		},
-	)
 }
