@@ -32,7 +32,10 @@
 //
 // # Limits
 //
-//   - No server-side apply (415), no managed fields, no admission webhooks, no authorization.
+//   - No admission webhooks, no authorization.
+//   - An object has managed fields from its first server-side apply on; what was there before belongs to before-first-apply, and what
+//     the loops write to fake-loops. Custom kinds merge lists as the schema of their CustomResourceDefinition says; without one,
+//     lists are replaced as a whole.
 //   - Custom objects are pruned by the schema of their CustomResourceDefinition, but neither validated against it nor given its
 //     defaults, and not converted between versions. A kind of Options.Kinds or Register has no schema: every field is kept.
 //   - Of built-in kinds the common ones are served, in one version each; discovery lists them. Of their validation and defaults only

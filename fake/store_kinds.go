@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -37,6 +38,9 @@ type kind struct {
 	namespaced, status           bool
 	builtin, generation, updates bool // updates: a PUT without resourceVersion is allowed
 	new                          func() runtime.Object
+	first                        *view // of the version that was served first
+
+	managers map[endpoint]*managedfields.FieldManager // made when they are first needed
 
 	objects  map[string]map[string]*record // namespace, name
 	events   []event                       // the last ones, oldest first
@@ -119,7 +123,12 @@ func newKind(gk schema.GroupKind, resource string) *kind {
 func (r *registry) add(k *kind, version string) {
 	r.kinds[k.GroupKind] = k
 	gvk := k.WithVersion(version)
-	r.views[gvk.GroupVersion().WithResource(k.resource)] = &view{kind: k, gvk: gvk}
+	v := &view{kind: k, gvk: gvk}
+	k.managers = nil // they know versions and schemas
+	r.views[gvk.GroupVersion().WithResource(k.resource)] = v
+	if k.first == nil || k.first.gvk == gvk {
+		k.first = v
+	}
 }
 
 // Register serves custom kinds, as installing their CustomResourceDefinitions would. It fails for a kind without group, version
@@ -206,6 +215,7 @@ func (s *Store) serveCRD(obj map[string]any) error {
 		case gone && len(kinds) > 0:
 			delete(s.registry.views, gvr)
 		default:
+			v.kind.managers = nil
 			v.schema = schemas[gvr.Version]
 		}
 	}

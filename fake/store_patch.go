@@ -81,13 +81,13 @@ func patched(v *view, body []byte) (map[string]any, error) {
 	return content, nil
 }
 
-// unsupportedPatch is the answer for a strategic merge patch of a custom kind, as on a real server, and for server-side apply,
-// which the store does not have.
+// unsupportedPatch is the answer for a strategic merge patch of a custom kind, as on a real server.
 func unsupportedPatch(v *view) error {
 	accepted := "application/json-patch+json, application/merge-patch+json"
 	if v.new != nil {
 		accepted += ", application/strategic-merge-patch+json"
 	}
+	accepted += ", application/apply-patch+yaml"
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
 		Message: "the body of the request was in an unknown format - accepted media types include: " + accepted,

@@ -3,12 +3,14 @@ package fake
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // serve carries out a call.
@@ -114,13 +116,43 @@ func (s *Store) writeSubresource(c *call) (int, []byte, error) {
 	return http.StatusCreated, body, err
 }
 
+// change is what a call asks of its object; what becomes of the object is still to be said.
+func (c *call) change() change {
+	manager := c.query.Get("fieldManager")
+	if manager == "" {
+		manager, _, _ = strings.Cut(c.UserAgent, "/")
+	}
+	return change{kind: c.view.kind, view: c.view, key: c.key(), status: c.Subresource == "status", dryRun: c.DryRun, manager: manager}
+}
+
+func (c *call) patchOptions() (metav1.PatchOptions, error) {
+	o := metav1.PatchOptions{}
+	if c.PatchType != types.ApplyPatchType && len(c.query) == 0 {
+		return o, nil // a plain patch
+	}
+	if err := metav1.Convert_url_Values_To_v1_PatchOptions(&c.query, &o, nil); err != nil {
+		return o, apierrors.NewBadRequest("patch options cannot be read: " + err.Error())
+	}
+	if errs := validation.ValidatePatchOptions(&o, c.PatchType); len(errs) > 0 {
+		return o, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}, "", errs)
+	}
+	return o, nil
+}
+
 func (s *Store) writeChange(c *call) (int, []byte, error) {
-	ch := change{kind: c.view.kind, key: c.key(), status: c.Subresource == "status", dryRun: c.DryRun}
+	ch := c.change()
 	if c.Subresource != "" && !(ch.status && c.view.status) {
 		return 0, nil, notServed()
 	}
 	var err error
 	if c.Verb == "patch" {
+		var o metav1.PatchOptions
+		if o, err = c.patchOptions(); err != nil {
+			return 0, nil, err
+		}
+		if c.PatchType == types.ApplyPatchType {
+			return s.writeApply(c, o)
+		}
 		ch.apply, err = patcher(c.view, c.PatchType, c.body)
 	} else {
 		var content map[string]any

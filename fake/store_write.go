@@ -70,9 +70,13 @@ func (s *Store) create(k *kind, namespace string, content map[string]any, dryRun
 type change struct {
 	kind   *kind
 	key    types.NamespacedName
+	view   *view     // that the request came through; nil for the store's own writes
 	status bool      // through the status subresource
 	uid    types.UID // precondition of a PUT; a PATCH has none
 	dryRun bool
+	// manager is who writes, for objects with managed fields; the loops when empty.
+	manager string
+	applied bool // the managed fields are up to date
 	// apply makes the wanted content from the current record; what it returns is given away.
 	apply func(current *record) (map[string]any, error)
 }
@@ -97,7 +101,9 @@ func (s *Store) update(c change) (*record, error) {
 	if err := c.checkIdentity(u, current); err != nil {
 		return nil, err
 	}
+	managed := u.GetManagedFields()
 	prepareUpdate(c.kind, u, current, c.status)
+	s.track(c, u, current, managed)
 	content = u.Object
 	if errs := validateUpdate(c.kind, u, current); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(c.kind.GroupKind, c.key.Name, errs)
@@ -125,7 +131,7 @@ func (s *Store) update(c change) (*record, error) {
 
 func (c change) checkIdentity(u *unstructured.Unstructured, current *record) error {
 	if u.GetName() != c.key.Name {
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", u.GetName(), c.key.Name))
+		return nameMismatch(u.GetName(), c.key.Name)
 	}
 	if err := matchNamespace(c.kind, c.key.Namespace, u); err != nil {
 		return err
@@ -146,6 +152,10 @@ func (c change) checkIdentity(u *unstructured.Unstructured, current *record) err
 		return apierrors.NewConflict(c.kind.groupResource(), c.key.Name, errors.New(optimisticLockMessage))
 	}
 	return nil
+}
+
+func nameMismatch(object, url string) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", object, url))
 }
 
 func matchNamespace(k *kind, namespace string, u *unstructured.Unstructured) error {

@@ -28,7 +28,7 @@ type Case struct {
 // Cases returns all cases in a fixed order. The slice is the caller's.
 func Cases() []Case {
 	return slices.Concat(
-		createCases(), updateCases(), patchCases(), statusCases(), deleteCases(), ownerCases(),
+		createCases(), updateCases(), patchCases(), applyCases(), statusCases(), deleteCases(), ownerCases(),
 		evictionCases(), budgetCases(), nodeCases(), namespaceCases(), listCases(), watchCases(), kindCases(),
 	)
 }

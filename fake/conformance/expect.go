@@ -49,6 +49,7 @@ type refusal struct {
 	text   string // part of the message
 	kind   string // of the details
 	cause  metav1.CauseType
+	field  string // of that cause
 
 	causeText string // part of that cause's message
 }
@@ -68,7 +69,7 @@ func (r refusal) check(err error) error {
 	}
 	causes := false
 	for _, c := range details.Causes {
-		causes = causes || c.Type == r.cause && strings.Contains(c.Message, r.causeText)
+		causes = causes || c.Type == r.cause && strings.Contains(c.Message, r.causeText) && (r.field == "" || c.Field == r.field)
 	}
 	return errors.Join(
 		equal("code", status.Code, r.code),
