@@ -164,6 +164,9 @@ func (s *session) look(ctx context.Context, of []ending) ([]nodeReport, error) {
 func (e *ending) leaves(n *nodeReport) {
 	left, going := n.Counts.leave(), n.Counts.Going
 	e.Gone, e.Left, e.Terminating, e.Cordoned = max(0, e.planned-left), &left, &going, &n.Cordoned
+	if left == going {
+		e.Blockers = nil // what was in the way has gone since
+	}
 }
 
 // finish shows the end and returns the exit code.
@@ -171,8 +174,23 @@ func (s *session) finish(f *follower, end summary) int {
 	end.Time = s.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for i := range end.Nodes {
+		f.node(end.Nodes[i].Node).ends(&end.Nodes[i])
+	}
 	f.view.finish(end)
 	return end.ExitCode
+}
+
+// ends has a view show what the last look has found, which the summary says too, in place of what was heard before.
+func (n *progressOf) ends(e *ending) {
+	if e.Left == nil || n.state != stateStopped && n.state != stateFailed {
+		return
+	}
+	n.counts = countsReport{
+		Gone: e.Gone, Left: *e.Left, Terminating: *e.Terminating, Waiting: max(0, *e.Left-*e.Terminating-n.counts.Blocked),
+		Blocked: min(n.counts.Blocked, *e.Left-*e.Terminating), Stay: n.counts.Stay,
+	}
+	n.blockers = e.Blockers
 }
 
 // fail tells about an error from before anything was changed.

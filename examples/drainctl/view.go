@@ -160,8 +160,6 @@ func nodeText(c change) string {
 		return text + strings.TrimSpace("volumes are detached "+c.Message)
 	case eventFailed:
 		return text + "failed: " + c.Message
-	case eventStopped:
-		return text + "stopped with " + count(c.Counts.Left, "pod", "pods") + " left"
 	default:
 		return text + strings.ToLower(c.Event)
 	}

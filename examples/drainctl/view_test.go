@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -138,4 +139,33 @@ func TestCut_CountsCharactersAndNotBytes(t *testing.T) {
 	require.Equal(t, "ä...", cut("äääää", 4))
 	require.Equal(t, "..", cut("äääää", 2))
 	require.Equal(t, "any", cut("any", 0))
+}
+
+// A pod that was terminating at the interrupt is gone at the last look: what is said of both must agree.
+func TestAnInterruptedDrainSaysOneNumber(t *testing.T) {
+	t.Parallel()
+	for name, show := range map[string]func(*bytes.Buffer) view{
+		"lines": func(out *bytes.Buffer) view { return &lineView{out: out} },
+		"table": func(out *bytes.Buffer) view {
+			return &liveView{out: out, size: func() (int, int) { return 120, 40 }}
+		},
+	} {
+		clock := &watch{noon()}
+		var out bytes.Buffer
+		f := newFollower(show(&out), planned("a"), clock.now)
+		last := blocked(clock, "a")
+		last.Ended, last.Err = true, context.Canceled
+		f.progress(last)
+		out.Reset()
+		f.view.tell(change{Event: eventStopped, Node: "a", Time: clock.at, Counts: &countsReport{Gone: 1, Left: 4}})
+		s := &session{program: &program{now: clock.now}}
+		end := summary{Event: eventSummary, Outcome: outcomeInterrupted, ExitCode: exitInterrupted, Nodes: []ending{{
+			Node: "a", State: stateStopped, planned: 5, Blockers: f.node("a").blockers,
+		}}}
+		end.Nodes[0].leaves(&nodeReport{Name: "a", Cordoned: true})
+		require.Equal(t, exitInterrupted, s.finish(f, end))
+		require.Contains(t, out.String(), "a: stopped, 5 gone, 0 left, cordoned", name)
+		require.NotContains(t, out.String(), "4", "%s: the number before the last look", name)
+		require.NotContains(t, out.String(), "blocked:", "%s: nothing is left that could be", name)
+	}
 }
