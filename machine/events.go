@@ -51,6 +51,18 @@ func matchEvents(u contract.MachineUpdate) []event {
 	return nil
 }
 
+// nodeRecorded are the events of a Node that a write of the metadata has recorded, as a layout may have it: what is written of the status
+// later, in a pass of its own, would find the Node recorded.
+func (s *Scope) nodeRecorded(u contract.MachineUpdate) []event {
+	var have contract.MachineState
+	node, set := u.Node.Value()
+	if !set || s.env.kind.Adapter.Read(s.answer, &have) != nil || have.Node.Name != node.Name {
+		return nil
+	}
+	s.matchTold = true
+	return matchEvents(u)
+}
+
 // drained are the events of a Node whose drain is written down as finished, unless they were recorded when it ended.
 func (s *Scope) drained(u contract.MachineUpdate) []event {
 	if s.recorded {

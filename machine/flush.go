@@ -128,7 +128,7 @@ func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate, guarded
 	}
 	current, err := s.send(ctx, s.Object, main, false, guarded)
 	if err == nil {
-		s.record(s.drained(u))
+		s.record(append(s.drained(u), s.nodeRecorded(u)...))
 		s.State.Generation, s.generation = current.GetGeneration(), s.env.generationOf(current)
 	}
 	return current, err
@@ -146,7 +146,10 @@ func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u cont
 	if status.Empty() {
 		return nil
 	}
-	tells := append(conditionEvents(s.stored, u.Conditions, !s.State.Deleting.IsZero()), matchEvents(u)...)
+	tells := conditionEvents(s.stored, u.Conditions, !s.State.Deleting.IsZero())
+	if !s.matchTold {
+		tells = append(tells, matchEvents(u)...)
+	}
 	if !s.written { // otherwise the write of the metadata has told
 		tells = append(tells, s.drained(u)...)
 	}

@@ -75,6 +75,7 @@ type Scope struct {
 	written    bool    // this pass wrote the Machine
 	before     phaseAt // as read
 	stores     bool    // this pass has written the status
+	matchTold  bool    // the event of the Node of this pass is recorded
 	// infrastructureGone: the API server itself said so of the infrastructure object.
 	infrastructureGone bool
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.

@@ -93,6 +93,26 @@ func TestMachinesOfEveryShapeLiveAndDie(t *testing.T) {
 	}
 }
 
+// The Node is there before its Machine, so that one write records both, and the status follows later.
+func TestANodeIsToldOfWhereALayoutKeepsItInTheMetadata(t *testing.T) {
+	t.Parallel()
+	options := worldOptions{kind: shapes()["Gardener"].kind, noCRDs: true}
+	options.machine.Steps = driverSteps(t, &options)
+	known := options.before
+	options.before = func(w *world) {
+		known(w)
+		w.create(fake.Node("m1", "fake://m1"))
+	}
+	w := newWorld(t, options)
+	m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"class": map[string]any{"kind": "MachineClass", "name": "small"}}}}
+	m.SetGroupVersionKind(options.kind.GVK)
+	m.SetNamespace("default")
+	m.SetName("m1")
+	w.create(m)
+	w.says(options.kind, m, machine.ConditionReady, machine.ReasonReady)
+	w.recorded(machine.EventNodeMatched, 1)
+}
+
 // hold keeps a Machine whose deletion is completed, so that what it says in the end can be read.
 const hold = "example.com/hold"
 
