@@ -94,6 +94,8 @@ func TestACheckpointInEveryPassCostsADeletionNoWrites(t *testing.T) {
 		}}
 	})}})
 	m := w.blocked("m1")["m1"]
+	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "disruption budget")
+	w.isQuiet() // the drain has said all that it has to say
 	w.store.ResetRequests()
 	for i := range 5 {
 		before := passes.Load()
