@@ -1,7 +1,9 @@
 package contract
 
 import (
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,6 +11,7 @@ import (
 
 // ChangedConditions returns those of want that differ from have, ready to be written for a generation. A time of transition moves only
 // with the status; it is the one that a condition brings along, say from the object that it mirrors, or else now, in whole seconds.
+// Messages that are equal but for what [SteadyText] leaves out are no difference: each attempt of a failing call would be a write.
 // Neither list is changed or kept. Rule: metav1.Condition.
 func ChangedConditions(have, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	var changed []metav1.Condition
@@ -23,11 +26,38 @@ func ChangedConditions(have, want []metav1.Condition, generation int64, now time
 			if old.Status == c.Status {
 				c.LastTransitionTime = old.LastTransitionTime
 			}
-			if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message && old.ObservedGeneration == generation {
+			if old.Status == c.Status && old.Reason == c.Reason && SteadyText(old.Message) == SteadyText(c.Message) &&
+				old.ObservedGeneration == generation {
 				continue
 			}
 		}
 		changed = append(changed, c)
 	}
 	return changed
+}
+
+// SteadyText returns the text of an error without what differs from one attempt of the same call to the next: the local address of a
+// connection, whose port is a new one each time, and the query of a URL, which holds versions and timeouts. Sources: net.OpError,
+// url.Error.
+func SteadyText(text string) string {
+	if !strings.Contains(text, "->") && !strings.Contains(text, "?") {
+		return text
+	}
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		if local, remote, found := strings.Cut(word, "->"); found && isAddress(local) {
+			words[i] = remote
+		}
+		if address, query, found := strings.Cut(word, "?"); found && strings.HasPrefix(word, `"http`) {
+			if end := strings.IndexByte(query, '"'); end >= 0 {
+				words[i] = address + query[end:]
+			}
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func isAddress(text string) bool {
+	_, err := netip.ParseAddrPort(text)
+	return err == nil
 }

@@ -16,22 +16,35 @@ type Blocker struct {
 	Budgets []types.NamespacedName // the budgets in the way, sorted; empty when no budget is
 	Pods    []PodRef               // the first pods, sorted, as many as were asked for
 	Count   int                    // all pods
-	// Since is when the group was first seen blocked. A plan knows no past and leaves it zero; drain/runner fills it.
+	// Since is when pods of the Node were first seen blocked so, by Key. A plan knows no past and leaves it zero; drain/runner
+	// fills it.
 	Since   time.Time
 	Message string
 }
 
-// Key names what a blocker is about, without its pods: equal keys in two plans are the same trouble.
+// Key names what a blocker is about, without its pods: equal keys in two plans are the same trouble. The message counts where a rule has
+// given it, and not where an error has, whose text may differ each time.
 func (b Blocker) Key() string {
 	var s strings.Builder
 	s.WriteString(b.Node + "|" + string(b.Reason))
 	for _, name := range b.Budgets {
 		s.WriteString("|" + name.String())
 	}
-	if len(b.Budgets) == 0 {
+	if len(b.Budgets) == 0 && !fromError(b.Reason) {
 		s.WriteString("|" + b.Message)
 	}
 	return s.String()
+}
+
+// fromError says that the message of a reason is the text of an error.
+func fromError(r Reason) bool {
+	switch r {
+	case ReasonRuleFailed, ReasonForbidden, ReasonAdmissionDenied, ReasonThrottled, ReasonServerError, ReasonUnknownOutcome,
+		ReasonUnauthorized, ReasonInvalid, ReasonEndpointMissing, ReasonConflict:
+		return true
+	default:
+		return false
+	}
 }
 
 // Blockers groups what blocks the plan's Nodes by Node, reason and budgets (where no budget is involved: by message),
@@ -60,11 +73,14 @@ func blockerOf(d *Decision) Blocker {
 	return b
 }
 
-// blockerGroups collects pods by the key of their blocker.
+// blockerGroups collects pods by the key of their blocker and, where no budget is involved, its message.
 type blockerGroups map[string]*Blocker
 
 func (g blockerGroups) add(b Blocker, d *Decision) {
 	key := b.Key()
+	if len(b.Budgets) == 0 {
+		key += "|" + b.Message
+	}
 	if g[key] == nil {
 		g[key] = &b
 	}
@@ -79,7 +95,9 @@ func (g blockerGroups) sorted(maxPods int) []Blocker {
 		b.Pods = b.Pods[:min(maxPods, len(b.Pods)):min(maxPods, len(b.Pods))]
 		out = append(out, *b)
 	}
-	slices.SortFunc(out, func(a, b Blocker) int { return cmp.Compare(a.Key(), b.Key()) })
+	slices.SortFunc(out, func(a, b Blocker) int {
+		return cmp.Or(cmp.Compare(a.Key(), b.Key()), cmp.Compare(a.Message, b.Message))
+	})
 	return out
 }
 

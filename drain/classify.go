@@ -11,6 +11,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // Class is what an answer to an eviction means.
@@ -78,7 +80,8 @@ type Outcome struct {
 	RetryAfter time.Duration
 	// Cause is the server's sentence about the budget, empty when it gave none.
 	Cause string
-	// Message is the answer in one line for people, empty for Accepted.
+	// Message is the answer in one line for people, empty for Accepted. It is without what differs between two attempts
+	// ([contract.SteadyText]).
 	Message string
 }
 
@@ -113,7 +116,7 @@ func Classify(err error, stillThere bool) Outcome {
 	}
 	var api apierrors.APIStatus
 	if !errors.As(err, &api) {
-		return Outcome{Class: UnknownOutcome, RetryAfter: restShort, Message: err.Error()}
+		return Outcome{Class: UnknownOutcome, RetryAfter: restShort, Message: contract.SteadyText(err.Error())}
 	}
 	status := api.Status()
 	o := Outcome{Class: AdmissionDenied, RetryAfter: hint(&status, restDenied)}
@@ -241,7 +244,7 @@ func message(st *metav1.Status, o *Outcome) string {
 		return "cannot evict pod from terminating namespace: unable to create eviction " +
 			"(kube-controller-manager should set deletionTimestamp)"
 	default:
-		return cmp.Or(st.Message, fmt.Sprintf("the server answered %d %s", st.Code, st.Reason))
+		return cmp.Or(contract.SteadyText(st.Message), fmt.Sprintf("the server answered %d %s", st.Code, st.Reason))
 	}
 }
 

@@ -224,6 +224,19 @@ func (r *Runner) enqueueLocked(ns *nodeState, d *drain.Decision, token bool) {
 	}
 }
 
+// askedAgain says that an eviction which an error refused is tried again. Of budgets the plan knows more than the last answer.
+func (a *attempt) askedAgain() bool {
+	if a.failures == 0 || a.action != drain.Evict || a.state != queued && a.state != inFlight {
+		return false
+	}
+	switch a.hold.Reason {
+	case drain.ReasonBudgetExhausted, drain.ReasonBudgetStale:
+		return false
+	default:
+		return true
+	}
+}
+
 // adjust takes over a grace period that was planned anew while the request still waits.
 func (a *attempt) adjust(d *drain.Decision) {
 	if a.state == queued {

@@ -142,6 +142,44 @@ func TestEvents_OnlyWhenSomethingIsNew(t *testing.T) {
 	step(cordoned("n"), started)
 }
 
+func TestStep_AnErrorThatHasOtherWordsEachTimeIsOneTroubleSinceItBegan(t *testing.T) {
+	for name, answer := range map[string]func(try int) error{
+		"a local port": func(try int) error {
+			return fmt.Errorf("read tcp 10.0.0.1:%d->10.0.0.2:6443: connection reset by peer", 41000+try)
+		},
+		"the number of a request": func(try int) error {
+			return apierrors.NewInternalError(fmt.Errorf("request %d failed", try))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := &memoryEvents{}
+			g := newRig(t, func(c *Config) { c.Events = events })
+			g.evictor.answerWith(func(context.Context, PodRef) error { return answer(len(g.evictor.names())) })
+			g.pods.put(pod("n", "a"))
+			g.start()
+			defer g.stop()
+			began := g.clock.Now()
+			messages := map[string]bool{}
+			g.step("n")
+			for try := 1; try <= 4; try++ {
+				g.settled(try)
+				got := g.step("n")
+				require.Len(t, got.Blockers, 1)
+				require.Equal(t, began, got.Blockers[0].Since)
+				messages[got.Message] = true
+				g.clock.Step(time.Minute)
+				again := g.step("n") // it is asked for again, and as blocked as before
+				require.Equal(t, got.Message, again.Message)
+				require.Equal(t, got.Blockers, again.Blockers)
+			}
+			if name == "a local port" {
+				require.Len(t, messages, 1, "each one would be a write")
+			}
+			require.Len(t, events.take(), 2, "one of the start, one of the trouble")
+		})
+	}
+}
+
 func TestEvents_ManyTroublesAreAFewEvents(t *testing.T) {
 	events := &memoryEvents{}
 	g := newRig(t, func(c *Config) { c.Events = events })

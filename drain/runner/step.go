@@ -168,6 +168,7 @@ func (r *Runner) advance(
 		r.carryOutLocked(ns, &plan.Decisions[i])
 	}
 	r.probeLocked(ns, plan, now)
+	ns.keepRefused(plan)
 	r.kickDispatcher()
 	result := r.reportLocked(ns, plan, now)
 	sooner(&result, respawnAt, now)
@@ -245,6 +246,17 @@ func (r *Runner) worthAProbe(d *drain.Decision) bool {
 	}
 	a := r.attempts[d.Pod.UID]
 	return a == nil || a.state != resting
+}
+
+// keepRefused lets pods that an error has kept back look so while they are asked for again, so that neither their message nor since when
+// changes with every try.
+func (ns *nodeState) keepRefused(plan drain.Plan) {
+	for i := range plan.Decisions {
+		d := &plan.Decisions[i]
+		if a := ns.attempts[d.Pod.UID]; a != nil && a.askedAgain() && (d.Action == drain.Evict || d.Reason == drain.ReasonEvictionRequested) {
+			d.Action, d.Reason, d.Message = drain.Wait, a.hold.Reason, a.hold.Message
+		}
+	}
 }
 
 func (r *Runner) reportLocked(ns *nodeState, plan drain.Plan, now time.Time) Result {
