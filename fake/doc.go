@@ -27,6 +27,7 @@
 //   - All types of a Store are safe for concurrent use. Nothing that a caller hands in or gets out is shared with the store.
 //   - Versions are one counter for all objects, so that two writes anywhere can be ordered. UIDs and generated names follow from
 //     Options.Seed and the order of the requests.
+//   - A watch that allows bookmarks gets one after the objects that were there, and one for each Store.Bookmark.
 //   - A writer never waits for a watcher. A watcher that falls behind is told 410 and cut off, as by a real server.
 //   - No goroutine is left after the context of Start and the contexts of watches have ended.
 //

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -25,6 +27,11 @@ func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
 			return nil, err
 		}
 		sel.metadata = c.metadata
+		if c.query.Has("resourceVersionMatch") || c.query.Has("sendInitialEvents") { // the others cannot be at odds
+			if _, err := c.listOptions(); err != nil {
+				return nil, err
+			}
+		}
 		body, err := s.list(sel, c.query)
 		return success(req, http.StatusOK, body), err
 	case "watch":
@@ -57,13 +64,35 @@ func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
 	return resp, nil
 }
 
+// listOptions reads and checks what a list or watch asks for, with the server's defaults.
+func (c *call) listOptions() (internalversion.ListOptions, error) {
+	asked, o := metav1.ListOptions{}, internalversion.ListOptions{}
+	err := metav1.Convert_url_Values_To_v1_ListOptions(&c.query, &asked, nil)
+	if err == nil {
+		err = internalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(&asked, &o, nil)
+	}
+	if err != nil {
+		return o, apierrors.NewBadRequest(err.Error())
+	}
+	o.Watch = c.Verb == "watch"
+	internalversion.SetListOptionsDefaults(&o, true)
+	if errs := listvalidation.ValidateListOptions(&o, true); len(errs) > 0 {
+		return o, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	}
+	return o, nil
+}
+
 func (s *Store) serveWatch(req *http.Request, c *call) (*http.Response, error) {
 	sel, err := newSelection(c.view, c.Namespace, c.Name, c.query)
 	if err != nil {
 		return nil, err
 	}
 	sel.metadata = c.metadata
-	body, err := s.watch(c.ctx, sel, c.query.Get("resourceVersion"), c.query.Get("sendInitialEvents") == "true", c.lagged)
+	o, err := c.listOptions()
+	if err != nil {
+		return nil, err
+	}
+	body, err := s.watch(c.ctx, sel, o, c.lagged)
 	if err != nil {
 		return nil, err
 	}

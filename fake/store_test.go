@@ -1,7 +1,6 @@
 package fake_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
-	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/fake"
@@ -105,28 +102,6 @@ func TestADryRunIsNoWriteWhereverItIsSaid(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)))
 }
 
-func TestAListWhoseFirstPageIsOlderThanTheHistoryGoesOnWithWhatIsThere(t *testing.T) {
-	store := fake.NewStore(fake.Options{History: 4})
-	c := store.Client()
-	for _, name := range []string{"a", "b", "c"} {
-		require.NoError(t, c.Create(t.Context(), configMap(name)))
-	}
-	var list corev1.ConfigMapList
-	require.NoError(t, c.List(t.Context(), &list, client.Limit(1)))
-	changed := configMap("b")
-	for i := range 20 {
-		changed.Data["k"] = fmt.Sprint(i)
-		require.NoError(t, c.Update(t.Context(), changed))
-	}
-	err := c.List(t.Context(), &corev1.ConfigMapList{}, client.Limit(1), client.Continue(list.Continue))
-	require.True(t, apierrors.IsResourceExpired(err), "%v", err)
-	var status *apierrors.StatusError
-	require.ErrorAs(t, err, &status)
-	require.NoError(t, c.List(t.Context(), &list, client.Continue(status.ErrStatus.Continue)))
-	require.Len(t, list.Items, 2)
-	require.Equal(t, "19", list.Items[0].Data["k"])
-}
-
 func TestAWriteThatIsSeenIsAmongTheRequests(t *testing.T) {
 	store := fake.NewStore(fake.Options{})
 	const writes = 500
@@ -150,66 +125,6 @@ func TestAWriteThatIsSeenIsAmongTheRequests(t *testing.T) {
 		}
 		require.NoError(t, <-done)
 	}
-}
-
-func TestACacheLagsBehindTheStore(t *testing.T) {
-	clock := clocktesting.NewFakeClock(time.Now())
-	store := fake.NewStore(fake.Options{Clock: clock, CacheLag: time.Minute})
-	informers, err := cache.New(store.RESTConfig(), cache.Options{})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- informers.Start(ctx) }()
-	require.True(t, informers.WaitForCacheSync(ctx))
-	require.NoError(t, informers.List(ctx, &corev1.ConfigMapList{})) // starts the informer and waits for it
-
-	cm := configMap("late")
-	require.NoError(t, store.Client().Create(ctx, cm))
-	key := client.ObjectKeyFromObject(cm)
-	eventually(t, "the watcher to wait for the clock", func(context.Context) (bool, error) { return clock.HasWaiters(), nil })
-	require.True(t, apierrors.IsNotFound(informers.Get(ctx, key, &corev1.ConfigMap{})), "the cache is stale")
-	eventually(t, "the cache to catch up", func(ctx context.Context) (bool, error) {
-		clock.Step(time.Minute)
-		err := informers.Get(ctx, key, &corev1.ConfigMap{})
-		return err == nil, client.IgnoreNotFound(err)
-	})
-	cancel()
-	require.NoError(t, <-done)
-}
-
-func TestAWatchFromBeforeTheHistoryIsExpired(t *testing.T) {
-	store := fake.NewStore(fake.Options{History: 4})
-	c := store.Client()
-	cm := configMap("busy")
-	require.NoError(t, c.Create(t.Context(), cm))
-	first := cm.ResourceVersion
-	for i := range 20 {
-		cm.Data["k"] = fmt.Sprint(i)
-		require.NoError(t, c.Update(t.Context(), cm))
-	}
-	_, err := c.Watch(t.Context(), &corev1.ConfigMapList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: first}})
-	require.True(t, apierrors.IsResourceExpired(err), "%v", err)
-}
-
-func TestASlowWatcherIsCutOffAndHoldsUpNobody(t *testing.T) {
-	store := fake.NewStore(fake.Options{History: 10})
-	c := store.Client()
-	w, err := c.Watch(t.Context(), &corev1.ConfigMapList{})
-	require.NoError(t, err)
-	defer w.Stop()
-	cm := configMap("busy")
-	require.NoError(t, c.Create(t.Context(), cm))
-	for i := range 500 { // nobody reads
-		cm.Data["k"] = fmt.Sprint(i)
-		require.NoError(t, c.Update(t.Context(), cm))
-	}
-	for event := range w.ResultChan() {
-		if err := apierrors.FromObject(event.Object); event.Type == "ERROR" {
-			require.True(t, apierrors.IsResourceExpired(err), "%v", err)
-			return
-		}
-	}
-	t.Error("the watch ended without an error")
 }
 
 func TestABudgetThatIsNotObservedYetAsksToComeBack(t *testing.T) {
@@ -298,52 +213,6 @@ func TestOneKindIsServedInSeveralVersions(t *testing.T) {
 	fresh, err := client.New(store.RESTConfig(), client.Options{})
 	require.NoError(t, err)
 	require.True(t, meta.IsNoMatchError(fresh.Get(t.Context(), client.ObjectKeyFromObject(u), v1)))
-}
-
-func TestAKindWithoutASchemaIsAppliedWithWholeLists(t *testing.T) {
-	clock := clocktesting.NewFakeClock(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
-	store := fake.NewStore(fake.Options{Clock: clock, Kinds: []fake.ServedKind{{GVK: widget}, {GVK: widget.GroupKind().WithVersion("v1beta1")}}})
-	apply := func(version, manager string, list ...any) (*unstructured.Unstructured, error) {
-		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"list": list}}}
-		u.SetGroupVersionKind(widget.GroupKind().WithVersion(version))
-		u.SetName("applied")
-		u.SetNamespace("default")
-		return u, store.Client().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(manager))
-	}
-	_, err := apply("v1", "first", "a", "b")
-	require.NoError(t, err)
-	clock.Step(time.Hour)
-	_, err = apply("v1beta1", "second", "b")
-	require.True(t, apierrors.IsConflict(err), "%v", err)
-	require.True(t, apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict), "%v", err)
-	u, err := apply("v1", "first", "b")
-	require.NoError(t, err)
-	list, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "list")
-	require.Equal(t, []string{"b"}, list)
-	require.Len(t, u.GetManagedFields(), 1)
-	require.True(t, u.GetManagedFields()[0].Time.Time.Equal(clock.Now()), "the store's clock says when, not %s", u.GetManagedFields()[0].Time)
-}
-
-func TestAnObjectHasManagedFieldsFromItsFirstApplyOn(t *testing.T) {
-	store := fake.NewStore(fake.Options{})
-	wait := store.Start(t.Context(), fake.AllLoops())
-	t.Cleanup(wait)
-	c := store.Client()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}
-	require.NoError(t, c.Create(t.Context(), node))
-	require.Empty(t, node.ManagedFields)
-	patch := client.RawPatch(types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"c":"d"}}}`))
-	require.NoError(t, c.Patch(t.Context(), node, patch, client.FieldOwner("first")))
-	require.Equal(t, map[string]string{"a": "b", "c": "d"}, node.Labels)
-	managers := map[string]bool{}
-	eventually(t, "the kubelet loop to be a manager", func(ctx context.Context) (bool, error) {
-		require.NoError(t, c.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`))))
-		err := c.Get(ctx, client.ObjectKeyFromObject(node), node)
-		for _, entry := range node.ManagedFields {
-			managers[entry.Manager] = true
-		}
-		return managers["before-first-apply"] && managers["first"] && managers["fake-loops"], err
-	})
 }
 
 func TestConcurrentWritersLoseNothing(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -64,6 +65,7 @@ type watcher struct {
 	ctx    context.Context //nolint:containedctx // of the request whose body this is
 	lagged bool
 	limit  int
+	marks  bool // bookmarks are wanted
 
 	mu     sync.Mutex
 	queue  []queued
@@ -76,32 +78,35 @@ type watcher struct {
 type queued struct {
 	due  time.Time
 	line func() []byte
+	mark bool // a bookmark that a later one replaces
 }
 
-// watch opens a watch as the query asks: from now with the present objects first, from a version, or with initial events and a
-// bookmark after them.
-func (s *Store) watch(ctx context.Context, sel *selection, version string, initialEvents, lagged bool) (io.ReadCloser, error) {
+// watch opens a watch as its options ask: with the present objects first and a bookmark after them, from a version, or from now.
+func (s *Store) watch(ctx context.Context, sel *selection, o internalversion.ListOptions, lagged bool) (io.ReadCloser, error) {
 	from := uint64(0)
-	if version != "" {
+	if o.ResourceVersion != "" {
 		var err error
-		if from, err = strconv.ParseUint(version, 10, 64); err != nil {
-			return nil, apierrors.NewBadRequest("invalid resource version " + strconv.Quote(version))
+		if from, err = strconv.ParseUint(o.ResourceVersion, 10, 64); err != nil {
+			return nil, apierrors.NewBadRequest("invalid resource version " + strconv.Quote(o.ResourceVersion))
 		}
 	}
-	w := &watcher{store: s, sel: sel, ctx: ctx, lagged: lagged, limit: s.history, wake: make(chan struct{}, 1)}
+	w := &watcher{
+		store: s, sel: sel, ctx: ctx, lagged: lagged, limit: s.history, wake: make(chan struct{}, 1), marks: o.AllowWatchBookmarks,
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := sel.view.kind
 	switch {
-	case from == 0 || initialEvents:
+	case o.SendInitialEvents != nil && *o.SendInitialEvents:
 		for _, rec := range s.records(sel) {
-			w.push(time.Time{}, func() []byte { return line(watch.Added, sel.render(rec)) })
+			w.push(queued{line: func() []byte { return line(watch.Added, sel.render(rec)) }})
 		}
 		w.limit += len(w.queue)
-		if initialEvents {
-			mark := w.bookmark(s.version)
-			w.push(time.Time{}, func() []byte { return mark })
+		if w.marks {
+			mark := w.bookmark(s.version, map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+			w.push(queued{line: func() []byte { return mark }})
 		}
+	case from == 0:
 	case from < k.dropped:
 		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", from, k.dropped))
 	default:
@@ -121,24 +126,33 @@ func line(t watch.EventType, object []byte) []byte {
 	return append(append(out, object...), '}', '\n')
 }
 
-func (w *watcher) bookmark(version uint64) []byte {
-	object, _ := json.Marshal(map[string]any{
-		"kind": w.sel.view.gvk.Kind, "apiVersion": w.sel.view.gvk.GroupVersion().String(),
-		"metadata": map[string]any{
-			"resourceVersion": strconv.FormatUint(version, 10),
-			"annotations":     map[string]any{metav1.InitialEventsAnnotationKey: "true"},
-		},
-	})
+// bookmark is an object of the watched kind with nothing in it but a version.
+func (w *watcher) bookmark(version uint64, annotations map[string]string) []byte {
+	kind, apiVersion := w.sel.view.gvk.Kind, w.sel.view.gvk.GroupVersion().String()
 	if w.sel.metadata {
-		object, _ = json.Marshal(map[string]any{
-			"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-			"metadata": map[string]any{
-				"resourceVersion": strconv.FormatUint(version, 10),
-				"annotations":     map[string]any{metav1.InitialEventsAnnotationKey: "true"},
-			},
-		})
+		kind, apiVersion = "PartialObjectMetadata", "meta.k8s.io/v1"
 	}
+	object, _ := json.Marshal(metav1.PartialObjectMetadata{ // plain values
+		TypeMeta:   metav1.TypeMeta{Kind: kind, APIVersion: apiVersion},
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10), Annotations: annotations},
+	})
 	return line(watch.Bookmark, object)
+}
+
+// Bookmark sends every watch that has asked for bookmarks the store's version, after the events that are still to be read. A real
+// server does so about once a minute; a store only when it is told to, so that a test decides. A bookmark that was not read yet is
+// replaced.
+func (s *Store) Bookmark() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.registry.kinds {
+		for w := range k.watchers {
+			if w.marks {
+				mark := w.bookmark(s.version, nil)
+				w.push(queued{line: func() []byte { return mark }, mark: true})
+			}
+		}
+	}
 }
 
 // offer queues an event as this watcher sees it: an object that starts or stops to match is added or deleted.
@@ -167,24 +181,28 @@ func (w *watcher) offer(e event) {
 			due = w.store.clock.Now().Add(lag)
 		}
 	}
-	w.push(due, func() []byte { return line(t, w.sel.render(show)) })
+	w.push(queued{due: due, line: func() []byte { return line(t, w.sel.render(show)) }})
 }
 
-func (w *watcher) push(due time.Time, text func() []byte) {
+func (w *watcher) push(q queued) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended {
 		return
 	}
-	if due.Before(w.last) {
-		due = w.last // events stay in order
+	if q.due.Before(w.last) {
+		q.due = w.last // events stay in order
 	}
-	w.last = due
-	if len(w.queue) > w.limit {
+	w.last = q.due
+	last := len(w.queue) - 1
+	switch {
+	case q.mark && last >= 0 && w.queue[last].mark:
+		w.queue[last] = q
+	case len(w.queue) > w.limit:
 		w.queue = append(w.queue[:0], queued{line: expired})
 		w.ended = true
-	} else {
-		w.queue = append(w.queue, queued{due: due, line: text})
+	default:
+		w.queue = append(w.queue, q)
 	}
 	w.signal()
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -21,7 +26,117 @@ func watchCases() []Case {
 		{"a watch from a list's version misses nothing and repeats nothing", "list, then watch", watchFromList},
 		{"a selective watch shows objects that start or stop to match", "label changes", watchSelector},
 		{"a watch of metadata shows metadata", "cheap informers", watchMetadata},
+		{"a watch that asks for bookmarks is told when it has seen what was there", "informers start with one request", watchList},
+		{"a watch of metadata gets bookmarks of metadata", "cheap informers", watchListMetadata},
+		{"a watch from now on shows nothing that was there", "who has listed already", watchFromNow},
+		{"initial events are for watches, and need a resourceVersionMatch", "a list that never ends", watchBadOptions},
 	}
+}
+
+// shown takes one event from a watch and renders it as "TYPE name", or "TYPE initial-events-end" for that bookmark.
+func shown(ctx context.Context, w watch.Interface) (string, runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	defer cancel()
+	select {
+	case <-ctx.Done():
+		return "", nil, ctx.Err()
+	case event, open := <-w.ResultChan():
+		if !open {
+			return "", nil, errors.New("the watch ended")
+		}
+		obj, err := meta.Accessor(event.Object)
+		if err != nil {
+			return "", nil, fmt.Errorf("event %s: %w", event.Type, err)
+		}
+		name := obj.GetName()
+		if obj.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+			name = "initial-events-end"
+		}
+		return string(event.Type) + " " + name, event.Object, nil
+	}
+}
+
+func watchOptions(initial *bool, match metav1.ResourceVersionMatch, bookmarks bool) client.ListOption {
+	return &client.ListOptions{Raw: &metav1.ListOptions{SendInitialEvents: initial, ResourceVersionMatch: match, AllowWatchBookmarks: bookmarks}}
+}
+
+func watchList(ctx context.Context, e Env) error {
+	cm := e.watched("a")
+	if err := e.Client.Create(ctx, cm); err != nil {
+		return err
+	}
+	tests := map[string]struct {
+		options client.ListOption
+		want    []string
+	}{
+		"asked for":         {watchOptions(ptr.To(true), metav1.ResourceVersionMatchNotOlderThan, true), []string{"ADDED a", "BOOKMARK initial-events-end"}},
+		"without a version": {watchOptions(nil, "", true), []string{"ADDED a", "BOOKMARK initial-events-end"}},
+		"without bookmarks": {watchOptions(ptr.To(true), metav1.ResourceVersionMatchNotOlderThan, false), []string{"ADDED a"}},
+	}
+	for _, name := range slices.Sorted(maps.Keys(tests)) {
+		tc := tests[name]
+		w, err := e.openWatch(ctx, &corev1.ConfigMapList{}, tc.options)
+		if err != nil {
+			return err
+		}
+		defer w.Stop()
+		var obj runtime.Object
+		for _, want := range tc.want {
+			got := ""
+			if got, obj, err = shown(ctx, w); err != nil || got != want {
+				return errors.Join(err, equal("event of a watch "+name, got, want))
+			}
+		}
+		last, ok := obj.(*corev1.ConfigMap)
+		if !ok || last.ResourceVersion == "" {
+			return holds(false, "the last event holds %T %v", obj, obj)
+		}
+		if err := e.patch(ctx, cm, types.MergePatchType, `{"data":{"k":%q}}`, name); err != nil {
+			return err
+		}
+		got, _, err := shown(ctx, w)
+		if err := errors.Join(err, equal("event after a write, of a watch "+name, got, "MODIFIED a")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func watchListMetadata(ctx context.Context, e Env) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
+	w, err := e.openWatch(ctx, list, watchOptions(ptr.To(true), metav1.ResourceVersionMatchNotOlderThan, true))
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	got, obj, err := shown(ctx, w)
+	_, ok := obj.(*metav1.PartialObjectMetadata)
+	return errors.Join(err, equal("event", got, "BOOKMARK initial-events-end"), holds(ok, "the event holds a %T", obj))
+}
+
+func watchFromNow(ctx context.Context, e Env) error {
+	if err := e.Client.Create(ctx, e.watched("a")); err != nil {
+		return err
+	}
+	w, err := e.openWatch(ctx, &corev1.ConfigMapList{}, watchOptions(ptr.To(false), metav1.ResourceVersionMatchNotOlderThan, false))
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	if err := e.Client.Create(ctx, e.watched("b")); err != nil {
+		return err
+	}
+	got, _, err := shown(ctx, w)
+	return errors.Join(err, equal("event", got, "ADDED b"))
+}
+
+func watchBadOptions(ctx context.Context, e Env) error {
+	bad := refusal{code: 422, reason: metav1.StatusReasonInvalid, cause: metav1.CauseTypeForbidden}
+	_, plain := e.openWatch(ctx, &corev1.ConfigMapList{}, watchOptions(ptr.To(true), "", true))
+	_, match := e.openWatch(ctx, &corev1.ConfigMapList{}, watchOptions(nil, metav1.ResourceVersionMatchNotOlderThan, true))
+	list := e.Client.List(ctx, &corev1.ConfigMapList{}, watchOptions(ptr.To(true), "", false), client.InNamespace(e.Namespace))
+	return errors.Join(bad.check(plain), bad.check(match), bad.check(list))
 }
 
 // events takes n events from a watch and renders them as "TYPE name", and checks that their versions grow.
