@@ -40,7 +40,8 @@
 //
 // # Limits
 //
-// The budget count is advice drawn from a snapshot; the API server has the last word. What [Plan.Permanent] calls permanent is
+// The budget count is advice drawn from a snapshot; the API server has the last word, and package drain/runner asks it also for
+// what a plan says can never go. What [Plan.Permanent] calls permanent is
 // so while pods, budgets and replicas stay as they are; of a finalizer it cannot know whether its controller lives. The bound
 // knows grace periods and budgets and not how long pods take to become ready elsewhere, and a runner may shorten grace
 // periods. Nodes whose pods wait for each other's budgets are not recognised. Owner references are trusted: a pod of a

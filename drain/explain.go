@@ -20,7 +20,8 @@ type Obstacle struct {
 // of later orders count as well. Grouped, sorted and bounded like [Plan.Blockers]; 0 or less means 3 pods.
 //
 //   - Budgets that can never allow an eviction of the pods they cover (an unready pod that may go all the same does not
-//     count), and pods that two budgets select: the API server refuses to evict these (k/k #75957).
+//     count), and pods that two budgets select: the API server refuses to evict these (k/k #75957). A webhook that acts on the
+//     request may make such pods go, as KubeVirt's does; no plan can know.
 //   - Pods that are or will be terminating and have finalizers. Their object stays until somebody removes them; it is up to
 //     the reader to know whether that somebody lives. Finalizers of Kubernetes' own controllers are left out.
 //   - Pods that a rule denies, and pods whose completion is waited for although their restartPolicy is Always.

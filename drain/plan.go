@@ -231,7 +231,7 @@ func groupOfWait(r Reason) podGroup {
 		return groupLater
 	case ReasonWaitCompletedLater:
 		return groupCompletingLater
-	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonMultipleBudgets, ReasonForbidden, ReasonAdmissionDenied,
+	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonBudgetNeverAllows, ReasonMultipleBudgets, ReasonForbidden, ReasonAdmissionDenied,
 		ReasonNamespaceTerminating, ReasonThrottled, ReasonServerError, ReasonUnknownOutcome, ReasonUnauthorized, ReasonInvalid,
 		ReasonEndpointMissing, ReasonConflict, ReasonUnsupported, ReasonAbandoned, ReasonRespawned:
 		return groupBlocked

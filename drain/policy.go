@@ -35,7 +35,7 @@ type Policy struct {
 	Stages []Stage
 	// Unreachable says what changes when the Node does not answer. Nil: nothing does.
 	Unreachable *UnreachablePolicy
-	// MultipleBudgets says what happens to pods that more than one budget selects: the eviction API can never serve them.
+	// MultipleBudgets says what happens to pods that more than one budget selects: the eviction API cannot serve them.
 	MultipleBudgets MultipleBudgetsPolicy
 	// DeleteInTerminatingNamespaces deletes pods whose namespace is being deleted, after their eviction was refused for that
 	// reason and has rested. The namespace controller would delete them too, with no more regard for budgets.

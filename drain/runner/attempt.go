@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -35,7 +36,8 @@ type attempt struct {
 	hold       drain.Hold // while resting
 	retryAt    time.Time  // while resting or accepted
 	failures   int
-	budget     types.NamespacedName // the only budget that selects the pod; empty if there is none
+	against    drain.Hold           // asked for although the plan denies it: what is reported until the answer comes
+	budget     types.NamespacedName // the only budget that selects the pod, or the first of a hopeless one; empty if there is none
 	token      bool                 // counts against the budget until its status shows the eviction
 	seenRV     string               // the budget's version known when the eviction was accepted, or refused for the budget
 }
@@ -170,16 +172,21 @@ func (r *Runner) heldLocked(ns *nodeState, now time.Time) map[types.UID]drain.Ho
 	for uid, a := range ns.attempts {
 		switch a.state {
 		case queued:
-			if now.Before(r.paused.until) {
+			if now.Before(r.paused.until) && a.against.Reason == "" {
 				held[uid] = r.paused.hold
 			} else if a.action == drain.Evict { // a deletion is planned anew, because its grace period may have changed
-				held[uid] = drain.Hold{Reason: drain.ReasonEvictionRequested, Only: drain.Evict}
+				hold := a.asked()
+				hold.Only = drain.Evict
+				held[uid] = hold
 			}
 		case inFlight:
-			held[uid] = drain.Hold{Reason: drain.ReasonEvictionRequested}
+			held[uid] = a.asked()
 		case accepted:
 			held[uid] = drain.Hold{Reason: drain.ReasonEvictionAccepted}
 		case resting:
+			if a.hold.Reason == "" {
+				continue // refused as the plan had said
+			}
 			held[uid] = a.hold
 			if a.action == drain.Evict { // what refuses an eviction does not hold a deletion
 				hold := a.hold
@@ -190,6 +197,13 @@ func (r *Runner) heldLocked(ns *nodeState, now time.Time) map[types.UID]drain.Ho
 		}
 	}
 	return held
+}
+
+// asked says what holds a pod that is queued or under way.
+func (a *attempt) asked() drain.Hold {
+	hold := cmp.Or(a.against, drain.Hold{Reason: drain.ReasonEvictionRequested})
+	hold.Only = drain.Undecided
+	return hold
 }
 
 // enqueueLocked puts a planned eviction or deletion into its Node's queue. A queued eviction may become a deletion.
@@ -211,8 +225,8 @@ func (r *Runner) enqueueLocked(ns *nodeState, d *drain.Decision, token bool) {
 	inQueue := a.state == queued
 	r.releaseTokenLocked(a)
 	a.action, a.grace, a.shortens = action, d.GracePeriodSeconds, d.Pod.DeletionTimestamp != nil
-	a.state, a.budget, a.token = queued, types.NamespacedName{}, token
-	if action == drain.Evict && len(d.Budgets) == 1 {
+	a.state, a.against, a.budget, a.token = queued, drain.Hold{}, types.NamespacedName{}, token
+	if action == drain.Evict && (len(d.Budgets) == 1 || hopeless(d)) {
 		a.budget = d.Budgets[0]
 		b := r.budgetLocked(a.budget)
 		if token {
@@ -230,7 +244,7 @@ func (a *attempt) askedAgain() bool {
 		return false
 	}
 	switch a.hold.Reason {
-	case drain.ReasonBudgetExhausted, drain.ReasonBudgetStale:
+	case drain.ReasonBudgetExhausted, drain.ReasonBudgetStale, "":
 		return false
 	default:
 		return true

@@ -101,24 +101,6 @@ func TestStep_AClosedBudgetIsProbedOncePerInterval(t *testing.T) {
 	}
 }
 
-func TestStep_ABudgetThatCanNeverOpenIsNamedWithoutARequest(t *testing.T) {
-	g := newRig(t, nil)
-	g.budgets.set(0, 10)
-	g.budgets.list[0].Spec.MaxUnavailable.IntVal = 0
-	g.budgets.list[0].Status.DesiredHealthy = 9
-	g.pods.put(pod("n", "a"))
-	g.start()
-	defer g.stop()
-	for range 3 {
-		got := g.step("n")
-		if len(got.Blockers) != 1 || got.Blockers[0].Reason != drain.ReasonBudgetNeverAllows || got.Blockers[0].Budgets[0].Name != "pdb" {
-			t.Fatalf("want the budget to be named, got %+v", got.Blockers)
-		}
-		g.clock.Step(15 * time.Second)
-	}
-	g.wantRequests()
-}
-
 func TestStep_WithoutBudgetsARefusedPodRestsForTheProbeInterval(t *testing.T) {
 	g := newRig(t, func(c *Config) { c.Budgets = nil })
 	g.evictor.answerWith(exhausted)

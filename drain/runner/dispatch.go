@@ -187,9 +187,13 @@ func (r *Runner) finish(j job, err error, stillThere, stopping bool) {
 func (r *Runner) restLocked(a *attempt, o drain.Outcome, now time.Time) {
 	a.failures++
 	a.state, a.hold = resting, drain.HoldFor(o)
-	a.retryAt = now.Add(backoff(o, a.failures, r.cfg.ProbeInterval))
+	against := a.against.Reason != ""
+	if against && (o.Class == drain.BudgetExhausted || o.Class == drain.MultipleBudgets) {
+		a.hold = drain.Hold{} // the plan says more about it, and sees when it is over
+	}
+	a.retryAt = now.Add(backoff(o, a.failures, against, r.cfg.ProbeInterval))
 	a.seenRV = ""
-	if b := r.budgets[a.budget]; b != nil && (o.Class == drain.BudgetExhausted || o.Class == drain.BudgetStale) {
+	if b := r.budgets[a.budget]; b != nil && !against && (o.Class == drain.BudgetExhausted || o.Class == drain.BudgetStale) {
 		a.seenRV = b.seenRV
 	}
 	if a.token {
@@ -243,10 +247,11 @@ func (r *Runner) pauseLocked(o drain.Outcome, err error, now time.Time) {
 	}
 }
 
-// recallLocked takes back what waits in queues for a budget that has just refused: each would only earn the same answer.
+// recallLocked takes back what waits in queues for a budget that has just refused: each would only earn the same answer. Of
+// hopeless pods that was known before; a webhook may look at each.
 func (r *Runner) recallLocked(b *budgetState) {
 	for _, a := range b.tokens {
-		if a.state != queued {
+		if a.state != queued || a.against.Reason != "" {
 			continue
 		}
 		if ns := r.nodes[a.node]; ns != nil {
@@ -263,12 +268,16 @@ func (r *Runner) withdrawLocked(ns *nodeState, a *attempt) {
 	ns.queue = slices.DeleteFunc(ns.queue, func(uid types.UID) bool { return uid == a.ref.UID })
 }
 
-// backoff returns how long one pod rests: the class's own time, doubled with every failure in a row up to a limit.
-func backoff(o drain.Outcome, failures int, probe time.Duration) time.Duration {
+// backoff returns how long one pod rests: the class's own time, doubled with every failure in a row up to a limit. A closed
+// budget may open at any time and is tried after probe, unless the plan was against the request: it knows that it never opens.
+func backoff(o drain.Outcome, failures int, against bool, probe time.Duration) time.Duration {
 	limit := o.RetryAfter
 	switch o.Class {
 	case drain.BudgetExhausted:
-		return probe
+		if !against {
+			return probe
+		}
+		o.RetryAfter, limit = minProbeRest, maxProbeRest
 	case drain.Forbidden, drain.AdmissionDenied, drain.MultipleBudgets, drain.EndpointMissing, drain.Invalid:
 		limit = 5 * time.Minute
 	case drain.ServerError:

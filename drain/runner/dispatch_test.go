@@ -130,20 +130,33 @@ func TestSource_WakesTheOwnerOfANode(t *testing.T) {
 }
 
 func TestBackoff_GrowsUpToTheLimitOfItsClass(t *testing.T) {
-	cases := map[drain.Class][]time.Duration{
-		drain.BudgetExhausted: {15 * time.Second, 15 * time.Second, 15 * time.Second},
-		drain.BudgetStale:     {10 * time.Second, 10 * time.Second, 10 * time.Second},
-		drain.Forbidden:       {15 * time.Second, 30 * time.Second, 5 * time.Minute},
-		drain.AdmissionDenied: {15 * time.Second, 30 * time.Second, 5 * time.Minute},
-		drain.ServerError:     {time.Second, 2 * time.Second, time.Minute},
-		drain.UnknownOutcome:  {time.Second, 2 * time.Second, 30 * time.Second},
-		drain.Conflict:        {time.Second, 2 * time.Second, 2 * time.Second},
+	cases := []struct {
+		class   drain.Class
+		against bool
+		want    []time.Duration // after 1, 2 and 60 failures
+	}{
+		{drain.BudgetExhausted, false, []time.Duration{15 * time.Second, 15 * time.Second, 15 * time.Second}},
+		{drain.BudgetExhausted, true, []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute}},
+		{drain.MultipleBudgets, false, []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute}},
+		{drain.MultipleBudgets, true, []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute}},
+		{drain.BudgetStale, false, []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second}},
+		{drain.BudgetStale, true, []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second}},
+		{drain.Forbidden, false, []time.Duration{15 * time.Second, 30 * time.Second, 5 * time.Minute}},
+		{drain.AdmissionDenied, false, []time.Duration{15 * time.Second, 30 * time.Second, 5 * time.Minute}},
+		{drain.AdmissionDenied, true, []time.Duration{15 * time.Second, 30 * time.Second, 5 * time.Minute}},
+		{drain.ServerError, false, []time.Duration{time.Second, 2 * time.Second, time.Minute}},
+		{drain.UnknownOutcome, false, []time.Duration{time.Second, 2 * time.Second, 30 * time.Second}},
+		{drain.Conflict, false, []time.Duration{time.Second, 2 * time.Second, 2 * time.Second}},
 	}
-	for class, want := range cases {
+	for _, tc := range cases {
 		for i, failures := range []int{1, 2, 60} {
-			got := backoff(drain.Outcome{Class: class, RetryAfter: want[0]}, failures, 15*time.Second)
-			if got != want[i] {
-				t.Errorf("%s after %d failures: want %s, got %s", class, failures, want[i], got)
+			own := tc.want[0] // the class's own time, but for a budget that never opens
+			if tc.class == drain.BudgetExhausted {
+				own = 15 * time.Second
+			}
+			got := backoff(drain.Outcome{Class: tc.class, RetryAfter: own}, failures, tc.against, 15*time.Second)
+			if got != tc.want[i] {
+				t.Errorf("%s (against the plan: %t) after %d failures: want %s, got %s", tc.class, tc.against, failures, tc.want[i], got)
 			}
 		}
 	}

@@ -14,7 +14,11 @@
 //   - Done is said only when the passed Node is cordoned, the pods are completely known and none of them blocks; the one
 //     exception is a Node whose instance, so the caller says, is gone.
 //   - Without a Deleter and a policy that asks for it nothing is deleted, and no taint is set.
-//   - No more evictions of one budget are under way, over all Nodes, than its status allows, and at most four at once.
+//   - No more evictions of one budget are under way, over all Nodes, than its status allows, and at most four at once. Beyond that
+//     go probes, because the server has the last word: one pod of a closed budget every Config.ProbeInterval.
+//   - A pod that its budgets can never let go ([drain.ReasonBudgetNeverAllows], [drain.ReasonMultipleBudgets]) is asked for once,
+//     and again 1 min after a refusal, doubled up to 5 min, at most four at once behind one budget. Webhooks act on the request:
+//     KubeVirt migrates the virtual machine, Strimzi's drain cleaner has the pod rolled. The pod is reported as before meanwhile.
 //   - Requests go out in turn over Nodes, at most 64 at once and 32 per Node. A throttled answer halves the number and
 //     makes everybody pause, for a minute at most; each success wins one back. Refused credentials stop everybody and are an
 //     error of every Step.

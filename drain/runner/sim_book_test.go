@@ -35,6 +35,10 @@ type simSeen struct {
 	// had when they may have been queued, empty for none.
 	most  map[types.NamespacedName]int32
 	under map[types.UID]types.NamespacedName
+	// What looks have shown since a pod was asked for: the first of the budgets that would never let it go, and whether it could
+	// have been queued without such.
+	against map[types.UID]types.NamespacedName
+	free    map[types.UID]bool
 }
 
 // simAsked is the latest request for one pod.
@@ -45,6 +49,8 @@ type simAsked struct {
 	limited  bool                 // it was so when the pod was queued
 	token    bool                 // it counts against what the budget allows
 	probe    bool                 // beyond what the budget allows
+	against  types.NamespacedName // the first of the budgets that can never let it go; empty if there are none
+	sure     bool                 // it was asked for against them, beyond doubt
 	flying   bool
 	answer   simKind
 	rest     time.Time // not to be asked for again before
@@ -106,6 +112,7 @@ func (b *simBook) show(node *corev1.Node, view simView, result runner.Result) {
 	seen := &simSeen{
 		simView: view, uid: node.UID, waiting: map[types.UID]bool{},
 		most: map[types.NamespacedName]int32{}, under: map[types.UID]types.NamespacedName{},
+		against: map[types.UID]types.NamespacedName{}, free: map[types.UID]bool{},
 	}
 	b.seen[node.Name] = seen
 	b.showPods(seen, old)
@@ -139,6 +146,14 @@ func (b *simBook) showPods(seen, old *simSeen) {
 		}
 		if name, may := payer(seen.budgets, pod); may {
 			seen.under[pod.UID] = name
+		}
+		if old != nil { // it may be queued since then
+			seen.against[pod.UID], seen.free[pod.UID] = old.against[pod.UID], old.free[pod.UID]
+		}
+		if name, is := hopeless(seen.budgets, pod); is {
+			seen.against[pod.UID] = name
+		} else {
+			seen.free[pod.UID] = true
 		}
 	}
 }

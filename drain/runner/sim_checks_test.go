@@ -54,6 +54,8 @@ func (s *sim) checkRequest(q *simRequest) {
 	s.checkAgain(q, b.pods[q.uid])
 	s.checkPurse(q, seen, pod, b.pods[q.uid])
 	b.pods[q.uid] = q.asked
+	delete(seen.against, q.uid)
+	delete(seen.free, q.uid)
 	b.flying = append(b.flying, q.asked)
 	if len(b.flying) > s.setup.workers {
 		s.fail("%d requests are under way with %d workers", len(b.flying), s.setup.workers)
@@ -93,7 +95,7 @@ func (s *sim) checkAgain(q *simRequest, last *simAsked) {
 		s.fail("two requests for %s are under way", q.pod)
 	case now.Before(last.trusted):
 		s.fail("%s was asked for again %s after it had been accepted", q.pod, acceptedFor-last.trusted.Sub(now))
-	case now.Before(last.rest) && last.budget == (types.NamespacedName{}):
+	case now.Before(last.rest) && last.budget == (types.NamespacedName{}) && !last.refused():
 		s.fail("%s was asked for again %s too early after %q", q.pod, last.rest.Sub(now), last.answer)
 	}
 }
@@ -113,8 +115,8 @@ func (s *sim) answered(q *simRequest, a simAnswer) {
 	case answerAccepted:
 		s.count.accepted++
 		asked.trusted = now.Add(acceptedFor)
-		if asked.probe {
-			b.budgets[asked.budget].forgive()
+		if purse := b.budgets[asked.budget]; purse != nil && (asked.probe || asked.hopeless()) {
+			purse.forgive()
 		}
 	case answerGone:
 		asked.trusted = now.Add(s.setup.probe)
@@ -125,13 +127,19 @@ func (s *sim) answered(q *simRequest, a simAnswer) {
 		if asked.probe {
 			b.budgets[asked.budget].probes++ // has to be repeated
 		}
+		if seen := b.seen[asked.node]; seen != nil && asked.hopeless() {
+			seen.against[q.uid], seen.free[q.uid] = asked.against, !asked.sure // as well
+		}
 	case answerExhausted, answerStale:
 		s.count.refused++
 		asked.rest = now.Add(a.rest)
+		if asked.sure {
+			asked.rest = now.Add(time.Minute)
+		}
 		if purse := b.budgets[asked.budget]; purse != nil {
 			purse.close(s.setup.probe)
 		}
-	case answerBudget, answerUnknown, answerOther:
+	case answerBudget, answerUnknown, answerDouble, answerOther:
 		s.count.otherwise++
 		asked.rest = now.Add(a.rest)
 	}

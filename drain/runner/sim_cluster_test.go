@@ -46,6 +46,7 @@ type simPod struct {
 	nodeUID types.UID // of the Node it was bound to
 	bound   time.Time
 	evicted bool
+	leaving bool // a webhook was asked to let it go
 	raced   bool // bound to a cordoned Node by a scheduler that did not know yet
 }
 
@@ -82,6 +83,7 @@ type simApp struct {
 	readyIn   time.Duration
 	sick      bool // pods run but do not become ready
 	tolerates bool // the cordon
+	guarded   bool // a webhook denies evictions and makes the pods go itself, as KubeVirt's does
 	pending   int  // pods that the scheduler works on
 }
 

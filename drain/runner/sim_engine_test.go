@@ -56,7 +56,7 @@ type sim struct {
 
 // simCount shows that a run was worth something.
 type simCount struct {
-	steps, requests, accepted, refused, otherwise, crashes, done, over int
+	steps, requests, accepted, refused, otherwise, crashes, done, over, migrated int
 }
 
 func (c *simCount) add(o simCount) {
@@ -68,6 +68,7 @@ func (c *simCount) add(o simCount) {
 	c.crashes += o.crashes
 	c.done += o.done
 	c.over += o.over
+	c.migrated += o.migrated
 }
 
 // simulate runs one seed with the given kinds of trouble.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -40,7 +41,7 @@ func selecting(budgets map[types.NamespacedName]*policyv1.PodDisruptionBudget, p
 }
 
 // payer returns the budget that an eviction of the pod would count against, empty for none. may is false when two budgets
-// let nothing go, not even a probe.
+// let nothing go.
 func payer(budgets map[types.NamespacedName]*policyv1.PodDisruptionBudget, pod *corev1.Pod) (name types.NamespacedName, may bool) {
 	pdb, count := selecting(budgets, pod)
 	switch {
@@ -53,6 +54,28 @@ func payer(budgets map[types.NamespacedName]*policyv1.PodDisruptionBudget, pod *
 	default:
 		return nameOf(pdb), true
 	}
+}
+
+// shut says that no state of a budget's pods can open it.
+func shut(pdb *policyv1.PodDisruptionBudget) bool {
+	st := &pdb.Status
+	switch failed := meta.FindStatusCondition(st.Conditions, policyv1.DisruptionAllowedCondition); {
+	case failed != nil, st.ObservedGeneration < pdb.Generation, st.DisruptionsAllowed > 0, st.ExpectedPods == 0:
+		return false
+	case pdb.Spec.MaxUnavailable != nil:
+		return pdb.Spec.MaxUnavailable.String() == "0"
+	default:
+		return st.DesiredHealthy >= st.ExpectedPods
+	}
+}
+
+// hopeless says that budgets can never let a pod go, and names the first. It is asked for all the same, and not too often.
+func hopeless(budgets map[types.NamespacedName]*policyv1.PodDisruptionBudget, pod *corev1.Pod) (types.NamespacedName, bool) {
+	pdb, count := selecting(budgets, pod)
+	if count == 0 || outside(pod) || count == 1 && (!shut(pdb) || !readyPod(pod) && unreadyAllowed(pdb)) {
+		return types.NamespacedName{}, false
+	}
+	return nameOf(pdb), true
 }
 
 // checkPurse holds a request against what its budget allowed: no more may be asked for than a Step has seen allowed, less
@@ -68,22 +91,28 @@ func (s *sim) checkPurse(q *simRequest, seen *simSeen, pod *corev1.Pod, last *si
 	}
 	pdb, count := selecting(seen.budgets, pod)
 	under, before := seen.under[q.uid]
-	if count > 1 && !outside(pod) && !before {
-		s.fail("%s was asked to go although the cache shows two budgets over it", q.pod)
+	_, still := hopeless(seen.budgets, pod)
+	a := q.asked
+	a.against = seen.against[q.uid]
+	a.sure = a.hopeless() && !seen.free[q.uid]
+	switch {
+	case count > 1 && !outside(pod) && !before && !a.hopeless():
+		s.fail("%s was asked to go again although the cache shows two budgets over it", q.pod)
+	case resting && still && (last.sure || !last.refused()):
+		s.fail("%s, which can never go, was asked for again %s too early after %q", q.pod, time.Until(last.rest), last.answer)
 	}
 	if count != 1 {
 		return
 	}
-	a := q.asked
 	a.budget = nameOf(pdb)
-	if before && under != a.budget { // queued before it came under this budget
+	if before && under != a.budget || a.hopeless() && a.against != a.budget { // queued before it came under this budget
 		return
 	}
 	a.limited = true
 	a.token = !outside(pod) && (readyPod(pod) || !unreadyAllowed(pdb))
 	s.checkFlying(q)
 	purse := q.proc.book.budgets[a.budget]
-	early := resting && (!last.refused() || last.version == purse.obj.ResourceVersion)
+	early := resting && (!last.refused() || !last.hopeless() && last.version == purse.obj.ResourceVersion)
 	s.checkSpending(q, purse, max(allows(pdb), seen.most[a.budget]), early)
 }
 
@@ -94,13 +123,17 @@ func (s *sim) checkSpending(q *simRequest, purse *simPurse, allowed int32, early
 	if q.asked.token {
 		purse.tokens = append(purse.tokens, q.asked)
 	}
-	if over {
+	if over && !q.asked.hopeless() {
 		s.checkProbe(q, purse, early)
 	}
 }
 
-// refused says that the last answer was the budget's.
-func (a *simAsked) refused() bool { return a.answer == answerExhausted || a.answer == answerStale }
+// refused says that the last answer was the budget's, or that of two budgets that were known to be in the way.
+func (a *simAsked) refused() bool {
+	return a.answer == answerExhausted || a.answer == answerStale || a.answer == answerDouble && a.hopeless()
+}
+
+func (a *simAsked) hopeless() bool { return a.against != types.NamespacedName{} }
 
 func (s *sim) checkFlying(q *simRequest) {
 	flying := 0
@@ -127,7 +160,7 @@ func (p *simPurse) spent() (closed bool, spent int32) {
 			return newer || recorded || !time.Now().Before(a.trusted)
 		case answerExhausted, answerStale:
 			return newer
-		case answerGone, answerBudget, answerGlobal, answerUnknown, answerOther:
+		case answerGone, answerBudget, answerGlobal, answerUnknown, answerDouble, answerOther:
 			return true
 		default:
 			return true

@@ -279,6 +279,9 @@ func (s *sim) endTrouble() {
 	}
 	for _, key := range inOrder(s.budgets) {
 		b := s.budgets[key]
+		if s.guards(b.obj) {
+			continue // for good: the webhook has to be asked
+		}
 		if !s.canOpen(b.obj) {
 			s.deleteBudget(b)
 			continue
@@ -295,6 +298,13 @@ func (s *sim) canOpen(pdb *policyv1.PodDisruptionBudget) bool {
 	app := strings.TrimSuffix(pdb.Name, "-main")
 	return slices.ContainsFunc(s.apps, func(a *simApp) bool {
 		return a.ns == pdb.Namespace && a.name == app && a.kind != appBare && pdb.Spec.Selector.MatchLabels["app"] == app
+	})
+}
+
+// guards says whether a budget covers nothing but an app whose pods a webhook makes go.
+func (s *sim) guards(pdb *policyv1.PodDisruptionBudget) bool {
+	return slices.ContainsFunc(s.apps, func(a *simApp) bool {
+		return a.guarded && a.ns == pdb.Namespace && pdb.Spec.Selector.MatchLabels["app"] == a.name
 	})
 }
 

@@ -45,6 +45,7 @@ const (
 	answerBudget    simKind = "budget overloaded or contended" // rests the pod, says nothing about the count
 	answerGlobal    simKind = "stop everything"
 	answerUnknown   simKind = "unknown"
+	answerDouble    simKind = "two budgets"
 	answerOther     simKind = "refused"
 )
 
@@ -188,6 +189,9 @@ func (s *sim) evict(q *simRequest) simAnswer {
 	if p == nil {
 		return simAnswer{kind: answerGone, err: apierrors.NewNotFound(podResource, q.pod.Name)}
 	}
+	if p.app.guarded && p.obj.UID == q.uid && !outside(p.obj) {
+		return s.migrate(q, p)
+	}
 	if !outside(p.obj) {
 		if a, refused := s.pay(q, p); refused {
 			return a
@@ -203,6 +207,26 @@ func (s *sim) evict(q *simRequest) simAnswer {
 	return simAnswer{kind: answerAccepted}
 }
 
+// migrate is what KubeVirt's webhook does: it denies the eviction and has the virtual machine moved, which ends the pod.
+func (s *sim) migrate(q *simRequest, p *simPod) simAnswer {
+	text := fmt.Sprintf("Eviction triggered evacuation of VMI %q", q.pod)
+	if p.leaving {
+		text = "Evacuation in progress: " + text
+	} else {
+		p.leaving = true
+		s.count.migrated++
+		s.after(s.upTo(time.Minute), func() {
+			if s.pods[q.pod] == p {
+				s.deletePod(p, false)
+			}
+		})
+	}
+	return refuse(15*time.Second, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests,
+		Message: `admission webhook "virt-launcher-eviction-interceptor.kubevirt.io" denied the request: ` + text,
+	}})
+}
+
 func outside(pod *corev1.Pod) bool {
 	return finishedPod(pod) || pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil
 }
@@ -215,10 +239,10 @@ func (s *sim) pay(q *simRequest, p *simPod) (simAnswer, bool) {
 		return simAnswer{}, false
 	case 1:
 	default:
-		return refuse(time.Minute, &apierrors.StatusError{ErrStatus: metav1.Status{
+		return simAnswer{kind: answerDouble, rest: time.Minute, err: &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
 			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-		}}), true
+		}}}, true
 	}
 	b := budgets[0]
 	st := &b.obj.Status

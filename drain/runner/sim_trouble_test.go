@@ -132,6 +132,7 @@ func (s *sim) addApp(i int) {
 		replicas: 1 + s.rng.IntN(8), grace: []int64{0, 1, 10, 30}[s.rng.IntN(4)], readyIn: 10*time.Millisecond + s.upTo(8*time.Second),
 		tolerates: s.chance(8),
 	}
+	app.guarded = (app.kind == appReplicaSet || app.kind == appStatefulSet) && s.chance(5)
 	s.apps = append(s.apps, app)
 	nodes := slices.Sorted(maps.Keys(s.nodes))
 	if s.setup.empty && len(nodes) > 2 {
@@ -145,7 +146,7 @@ func (s *sim) addApp(i int) {
 			p.obj.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: readiness(true)} // nobody has seen it yet
 		}
 	}
-	if app.kind != appDaemonSet && app.kind != appStatic && !s.chance(4) {
+	if app.kind != appDaemonSet && app.kind != appStatic && (app.guarded || !s.chance(4)) {
 		s.createBudget(s.newBudget(app, "main"))
 	}
 }
@@ -156,12 +157,18 @@ func (s *sim) newBudget(app *simApp, name string) *policyv1.PodDisruptionBudget 
 	if !s.setup.stuck && s.chance(6) {
 		selector = map[string]string{"tier": app.labels()["tier"]}
 	}
+	if app.guarded {
+		selector = map[string]string{"app": app.name}
+	}
 	pdb := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: app.ns, Name: app.name + "-" + name},
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: selector}},
 	}
 	if s.drawLimit(&pdb.Spec, app.replicas); s.setup.stuck {
 		pdb.Spec.MinAvailable, pdb.Spec.MaxUnavailable = nil, new(intstr.FromInt32(1))
+	}
+	if app.guarded {
+		pdb.Spec.MinAvailable, pdb.Spec.MaxUnavailable = new(intstr.FromInt32(int32(app.replicas))), nil
 	}
 	if s.chance(3) {
 		pdb.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow)

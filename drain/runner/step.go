@@ -207,45 +207,11 @@ func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
 	case drain.Wait, drain.Ignore, drain.Deny, drain.Undecided:
 		// A queued pod waits for its turn, unless something else holds it by now: a stage, an order, another rule.
 		a := r.attempts[d.Pod.UID]
-		if a != nil && a.state == queued && d.Reason != drain.ReasonEvictionRequested && d.Reason != r.paused.hold.Reason {
+		if a != nil && a.state == queued && d.Reason != drain.ReasonEvictionRequested && d.Reason != r.paused.hold.Reason &&
+			d.Reason != a.against.Reason {
 			r.withdrawLocked(ns, a)
 		}
 	}
-}
-
-// probeLocked sends one pod per closed budget after a while, so that a stale cache cannot stall a drain for good.
-func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
-	clear(ns.waits)
-	for i := range plan.Decisions {
-		d := &plan.Decisions[i]
-		if d.Action != drain.Wait && d.Action != drain.Deny {
-			continue
-		}
-		for _, name := range d.Budgets {
-			ns.waits[name] = true
-		}
-		if !r.worthAProbe(d) || (ns.turns.Concerns(d.Pod) && ns.turns.Full(plan)) {
-			continue
-		}
-		b := r.budgetLocked(d.Budgets[0])
-		switch {
-		case b.probeAt.IsZero() || now.Sub(b.probeAt) > 4*r.cfg.ProbeInterval: // closed only now, or anew
-			b.probeAt = now.Add(r.cfg.ProbeInterval)
-		case !now.Before(b.probeAt) && !now.Before(b.restUntil) && !b.asked():
-			b.probeAt = now.Add(r.cfg.ProbeInterval)
-			r.enqueueLocked(ns, d, true)
-		}
-	}
-}
-
-// worthAProbe says whether one budget, which may have opened unseen, is all that holds a pod. A pod that rests has a time of
-// its own.
-func (r *Runner) worthAProbe(d *drain.Decision) bool {
-	if d.Reason != drain.ReasonBudgetExhausted && d.Reason != drain.ReasonBudgetStale || len(d.Budgets) != 1 {
-		return false
-	}
-	a := r.attempts[d.Pod.UID]
-	return a == nil || a.state != resting
 }
 
 // keepRefused lets pods that an error has kept back look so while they are asked for again, so that neither their message nor since when

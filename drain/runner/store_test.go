@@ -277,7 +277,7 @@ func TestStore_ABudgetThatCanNeverOpenIsNamed(t *testing.T) {
 	require.Equal(t, []types.NamespacedName{{Namespace: "default", Name: "web"}}, r.Blockers[0].Budgets)
 	require.False(t, r.Blockers[0].Since.IsZero())
 	require.False(t, r.Done)
-	require.Zero(t, c.store.CountRequests(isEviction), "no request can help")
+	c.eventually("each pod was asked for", func() bool { return c.store.CountRequests(isEviction) == r.Blockers[0].Count })
 
 	// Mending the budget wakes the drain.
 	pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
