@@ -19,19 +19,19 @@ type bootstrapFacts struct {
 	Deleting       bool
 }
 
-// bootstrapDecision is what follows.
+// bootstrapDecision is the result of decideBootstrap.
 type bootstrapDecision struct {
 	// DataSecretName is the name to record, absent when it stays as it is.
 	DataSecretName contract.Opt[string]
-	// Created says that the data exists.
+	// Created is true when the data exists.
 	Created   bool
 	Condition metav1.Condition
 	// Failure is what the config reports as a failure for good.
 	Failure failure
 }
 
-// decideBootstrap reads the contract: the name is taken over once, when the provider says that the data was created, and
-// never changed afterwards. A user may give the data instead, then there is no provider to ask.
+// decideBootstrap applies the contract: the name is copied once, when the provider reports that the data was created, and never changes
+// afterwards. A user may set the data instead; then the Machine has no bootstrap object.
 func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	if f.External.Presence == external.NotReferenced {
 		if f.DataSecretName.Found() {

@@ -11,32 +11,32 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// ConditionCertificatesExpiryKnown is False on a Machine of a control plane while the annotation that says when its certificates
-// end cannot be read, and is not there otherwise. Nothing waits for it.
+// ConditionCertificatesExpiryKnown is False on a control plane Machine while the annotation with the expiry time of its certificates
+// cannot be read, and absent otherwise. No step waits for it.
 const ConditionCertificatesExpiryKnown = "CertificatesExpiryKnown"
 
-// ReasonInvalidAnnotation is the reason of a condition about an annotation that does not hold what it must.
+// ReasonInvalidAnnotation is the reason of a condition about an annotation with an invalid value.
 const ReasonInvalidAnnotation = "InvalidAnnotation"
 
-// certificateFacts are what the end of a Machine's certificates depends on. The annotations are absent where there is none.
+// certificateFacts are the inputs of decideCertificates. An absent annotation has no value.
 type certificateFacts struct {
 	ControlPlane    bool
 	Machine, Config contract.Opt[string]
-	// MachineKind and ConfigName are for people.
+	// MachineKind and ConfigName appear in messages.
 	MachineKind, ConfigName string
 	ConfigUnread            bool
-	// Stored is what is known from before.
+	// Stored is the expiry time in the status as read.
 	Stored time.Time
 }
 
-// certificateDecision says what is known; Problem is empty unless an annotation cannot be read.
+// certificateDecision is the result of decideCertificates; Problem is empty unless an annotation cannot be read.
 type certificateDecision struct {
 	Expire  time.Time
 	Problem string
 }
 
-// decideCertificates: what the Machine says goes before what its bootstrap configuration says, workers have none, and what
-// cannot be read leaves what is known. Rule: Cluster API's reconcileCertificateExpiry.
+// decideCertificates: the annotation of the Machine takes precedence over that of its bootstrap configuration. Workers have no expiry
+// time. An annotation that cannot be read leaves the stored time unchanged. Rule: Cluster API's reconcileCertificateExpiry.
 func decideCertificates(f certificateFacts) certificateDecision {
 	said, of := f.Machine, f.MachineKind
 	if !said.Found() {
@@ -59,10 +59,10 @@ func decideCertificates(f certificateFacts) certificateDecision {
 	return certificateDecision{Expire: at.UTC().Truncate(time.Second)}
 }
 
-// maxQuotedLength bounds what of an annotation is repeated in a message.
+// maxQuotedLength is how many bytes of an annotation's value a message repeats.
 const maxQuotedLength = 64
 
-// certificatesStep records when the certificates of a control plane machine end.
+// certificatesStep records when the certificates of a control plane Machine expire.
 func certificatesStep(_ context.Context, s *Scope) (Result, error) {
 	_, controlPlane := s.State.Labels[contract.ControlPlaneLabel]
 	d := decideCertificates(certificateFacts{
@@ -88,7 +88,7 @@ func annotationOf(annotations map[string]string) contract.Opt[string] {
 	return contract.Opt[string]{}
 }
 
-// configAnnotation is what a bootstrap configuration says, unless it is somebody else's.
+// configAnnotation returns the annotation of the bootstrap configuration, unless another controller owns the configuration.
 func configAnnotation(e external.Object) contract.Opt[string] {
 	if e.Object == nil || e.Foreign {
 		return contract.Opt[string]{}

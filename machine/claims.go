@@ -15,7 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// identityOf is what a Machine says about its Node.
+// identityOf returns what a Machine states about its Node.
 func identityOf(state *contract.MachineState) noderef.Identity {
 	id := noderef.Identity{
 		Machine:    state.Key,
@@ -30,7 +30,7 @@ func identityOf(state *contract.MachineState) noderef.Identity {
 	return id
 }
 
-// claimKeys are the keys of Nodes that a Machine of a cluster may hold for its own.
+// claimKeys returns the keys of the Nodes that a Machine of a cluster may claim.
 func claimKeys(cluster types.NamespacedName, id noderef.Identity, rules noderef.Rules) []string {
 	var keys []string
 	if key := rules.Key(id.ProviderID); key != "" {
@@ -48,7 +48,7 @@ func claimKeys(cluster types.NamespacedName, id noderef.Identity, rules noderef.
 	return keys
 }
 
-// nodeKeys are the same keys, as a Node has them. It has none when it is nil.
+// nodeKeys returns the same keys for a Node, none when it is nil.
 func nodeKeys(cluster types.NamespacedName, node *corev1.Node, rules noderef.Rules) []string {
 	if node == nil {
 		return nil
@@ -73,7 +73,7 @@ func addressKeys(cluster types.NamespacedName, addresses []corev1.NodeAddress) [
 	return keys
 }
 
-// claims finds the other Machines of a cluster that name a Node, for one look at one Machine. It implements noderef.Claims.
+// claims finds the other Machines of a cluster that claim a Node, during the lookup for one Machine. It implements noderef.Claims.
 type claims struct {
 	ctx     context.Context //nolint:containedctx // noderef asks without a context; a claims value lives for one call
 	r       *Reconciler
@@ -99,8 +99,8 @@ func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 	return others
 }
 
-// rivalry lets through what may change whom a Node belongs to: a Machine that comes or goes, and one that says something else about
-// its Node.
+// rivalry passes events that may change which Machine a Node belongs to: the creation and deletion of a Machine, and a change of what it
+// states about its Node.
 func (r *Reconciler) rivalry() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
 		var before, after contract.MachineState
@@ -111,7 +111,7 @@ func (r *Reconciler) rivalry() predicate.Predicate {
 	}}
 }
 
-// rivalsOf maps a Machine to the others that may name the same Node: when it goes, or is corrected, they may have it.
+// rivalsOf maps a Machine to the others that claim the same Node: they may use it when this Machine is deleted or corrected.
 func (r *Reconciler) rivalsOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	var state contract.MachineState
 	if r.kind.Adapter.Read(obj, &state) != nil {

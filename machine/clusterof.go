@@ -13,7 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// clusterView asks for the Cluster of a Machine, and for a Machine in deletion also for the Cluster's control plane.
+// clusterView returns the Cluster of a Machine, and for a Machine in deletion also the Cluster's control plane.
 func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineState) (external.ClusterView, error) {
 	if r.ports.ClusterOf == nil || state.ClusterName == "" {
 		return external.ClusterView{}, nil
@@ -35,8 +35,8 @@ func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineSta
 	return view, r.controlPlane(ctx, state.Key, &view)
 }
 
-// controlPlane reads the object that a Cluster names as its control plane. One that breaks the contract counts as unread: whether
-// a Node is drained depends on what it says.
+// controlPlane reads the object that a Cluster references as its control plane. An object that breaks the contract counts as unread: its
+// content decides whether a Node is drained.
 func (r *Reconciler) controlPlane(ctx context.Context, machine types.NamespacedName, view *external.ClusterView) error {
 	ref := view.State.ControlPlane
 	crd := contract.CRDName(ref.GroupKind())
@@ -52,29 +52,29 @@ func (r *Reconciler) controlPlane(ctx context.Context, machine types.NamespacedN
 	return nil
 }
 
-// onlookerKey is the place of a control plane, for those who look at it.
+// onlookerKey is the key of a control plane in onlookers.
 func onlookerKey(crd string, key types.NamespacedName) string {
 	return "plane:" + crd + "/" + key.String()
 }
 
-// members are what is known of the Machines of a Cluster's control plane.
+// members are the Machines of a Cluster's control plane, as far as they are known.
 type members struct {
 	// Own and Cluster are the API groups of the Machines that are counted, and of the Cluster.
 	Own, Cluster string
-	// Indexed: the cache can be asked for them.
+	// Indexed is true when the cache has an index for them.
 	Indexed bool
-	// Seen are those in the cache, Active those among them that are not being deleted.
+	// Seen is how many the cache has, Active how many of those are not being deleted.
 	Seen, Active int
 }
 
-// counted reports whether the count is that of the Cluster's control plane: its Machines are of the Cluster's own API group, unless some
-// of this kind are seen. Those of any other kind are in no cache here, which is not to say that there are none.
+// counted reports whether the count covers the Cluster's control plane: its Machines are of the Cluster's own API group, or the cache has
+// at least one of this kind. No cache here holds Machines of another kind; that does not mean that there are none.
 func (m members) counted() bool {
 	return m.Indexed && (m.Seen > 0 || (m.Own == m.Cluster && m.Own != ""))
 }
 
-// countControlPlane counts the Machines of a Cluster's control plane that are not being deleted. That there are none has Nodes not drained,
-// so the API server is asked whether it is true: a cache may be behind, or leave them out.
+// countControlPlane counts the Machines of a Cluster's control plane that are not being deleted. A count of zero means that Nodes are not
+// drained, so the API server is asked to confirm it: a cache may be stale, or its label selector may leave Machines out.
 func (r *Reconciler) countControlPlane(
 	ctx context.Context, state *contract.MachineState, cluster types.NamespacedName, view *external.ClusterView,
 ) error {
@@ -103,7 +103,7 @@ func (r *Reconciler) countControlPlane(
 	return nil
 }
 
-// liveControlPlane counts them by the API server's own list. That there are none is asked once for each Machine.
+// liveControlPlane counts them in a list from the API server. A count of zero is confirmed once for each Machine.
 func (r *Reconciler) liveControlPlane(ctx context.Context, state *contract.MachineState, cluster types.NamespacedName) (int, error) {
 	none := goneObject{gvk: r.kind.GVK, name: types.NamespacedName{Namespace: cluster.Namespace, Name: controlPlaneKey(cluster)}}
 	if r.memory.isGone(state, none) {

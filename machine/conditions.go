@@ -13,7 +13,25 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// Condition types of a Machine. They are Cluster API's, so that its dashboards work.
+// Condition types of a Machine. Types, reasons and messages are those of Cluster API's v1beta2 Machine, so that its dashboards and tools
+// work; problems that it only logs have their own reasons here (external.ReasonCRDNotFound and those beside it). From its first
+// status on, a Machine that is not paused has
+//
+//   - BootstrapConfigReady and InfrastructureReady, which mirror the Ready condition of the referenced objects. Without StepInfrastructure,
+//     and with the default StepPhase, InfrastructureReady reports that no step has called Scope.SetInfrastructureReady;
+//   - NodeReady and NodeHealthy, of the Node and by Policy.Health, or what the Machine waits for before there is a Node;
+//   - Updating, by Policy.Updating; while it is True the phase is Updating too;
+//   - Deleting, which names the stage of a deletion, and Paused, which is Unknown when the Cluster does not exist or cannot be read because
+//     of a problem that a person can fix;
+//   - Ready, which summarizes Deleting, Updating, BootstrapConfigReady, InfrastructureReady, NodeHealthy, HealthCheckSucceeded if it is
+//     present, and the readiness gates of the Machine: problems first, then unknown conditions. When a deletion lasts for more than 15
+//     minutes Ready reports that, and after 5 minutes of draining what delays the drain. A failed step of your own keeps a Machine from
+//     becoming Ready, with reason InternalError and the first text of its error; a Machine that is Ready stays Ready, with that text;
+//   - Available, when it has been ready for spec.minReadySeconds;
+//   - UpToDate, when Ports.RolloutOf finds its MachineSet and its MachineDeployment. Otherwise another controller may set it.
+//
+// A Warning event reports the begin of a problem, and a Normal event an action: one for each transition, also when two conditions report
+// the same.
 const (
 	ConditionAvailable            = "Available"
 	ConditionReady                = "Ready"
@@ -73,8 +91,8 @@ const (
 	ReasonDeletionCompleted                = "DeletionCompleted"
 )
 
-// Reasons for trouble that Cluster API reports as an error in its log. A person can mend each of them, and the Machine
-// goes on by itself when it is mended. Those about what a Machine refers to are in package contract/external.
+// Reasons for problems that Cluster API only logs as errors. A person can fix each of them, and the Machine continues without further
+// action. Those about referenced objects are in package contract/external.
 const (
 	// ReasonOwnedByAnother: another controller owns the referenced object.
 	ReasonOwnedByAnother = "OwnedByAnother"
@@ -86,12 +104,12 @@ const (
 	ReasonDataSecretNameMissing = "DataSecretNameMissing"
 	// ReasonAmbiguousNode: several Nodes carry the Machine's provider ID.
 	ReasonAmbiguousNode = "AmbiguousNode"
-	// ReasonNodeClaimed: another Machine names the same Node, and has recorded it or nobody has.
+	// ReasonNodeClaimed: another Machine names the same Node, and has recorded it, or neither Machine has recorded it.
 	ReasonNodeClaimed = "NodeClaimed"
 )
 
-// troubles are the reasons that deserve a warning event when a condition takes them. That something is gone is trouble only while the
-// Machine is to stay.
+// troubles are the reasons that cause a warning event when a condition changes to them. A missing object is a problem only while the
+// Machine is not being deleted.
 func troubles(deleting bool) []string {
 	gone := []string{ReasonDeleted, ReasonNodeDeleted}
 	if deleting {
@@ -104,11 +122,11 @@ func troubles(deleting bool) []string {
 	}, gone...)
 }
 
-// seeLogs is what a condition says about an error that no person can mend by changing an object. The error itself may be another
-// in every attempt, and would be written each time; it is in the log.
+// seeLogs is the message of a condition about an error that a person cannot fix by changing an object. The text of such an error may
+// differ in every attempt, which would cause a write each time; it is in the log.
 const seeLogs = "Please check controller logs for errors"
 
-// notReported is what is said of a condition that nobody has set.
+// notReported is the message of a condition that has not been set.
 const notReported = "Condition not yet reported"
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -123,8 +141,7 @@ func findCondition(in []metav1.Condition, kind string) (metav1.Condition, bool) 
 	return in[at], true
 }
 
-// mirror copies what a provider object says of itself into a condition of the Machine. fallback is used when it says
-// nothing.
+// mirror copies the condition of a provider object to a condition of the Machine. fallback is used when the object has no such condition.
 func mirror(kind string, ready contract.Opt[metav1.Condition], fallback metav1.Condition) metav1.Condition {
 	said, found := ready.Get()
 	if !found {
@@ -142,18 +159,18 @@ func mirror(kind string, ready contract.Opt[metav1.Condition], fallback metav1.C
 	return mirrored
 }
 
-// maxMessageLength bounds messages; the schema allows 32768, but etcd and readers are spared.
+// maxMessageLength limits messages. The schema allows 32768 bytes; a lower limit keeps objects small.
 const maxMessageLength = 8192
 
-// isReason tells whether metav1.Condition allows a reason. A provider's older conditions may hold anything, and one bad reason
-// would have the whole status refused.
+// isReason reports whether metav1.Condition allows a reason. A provider's older conditions may have any reason, and the API server rejects
+// a whole status because of one invalid reason.
 func isReason(reason string) bool {
 	return len(validation.ValidateCondition(metav1.Condition{
 		Type: ConditionReady, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.Unix(1, 0),
 	}, field.NewPath("condition"))) == 0
 }
 
-// bounded cuts a text that somebody else wrote to a length that the API server accepts.
+// bounded cuts a text from another component to a length that the API server accepts.
 func bounded(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// longDeletion is after how long Ready says that a deletion takes long, and longDrain after how long it says of a drain why.
-	// The values are Cluster API's.
+	// longDeletion is the duration after which Ready says that a deletion takes long. longDrain is the duration after which it names what
+	// delays the drain. The values are Cluster API's.
 	longDeletion = 15 * time.Minute
 	longDrain    = 5 * time.Minute
 )
 
-// stageFacts are what Ready says of a deletion depends on.
+// stageFacts are the inputs of decideStage.
 type stageFacts struct {
 	// Reason is the one of Deleting.
 	Reason string
-	// Deleting is when the deletion was asked for and DrainStarted when the drain began, zero before.
+	// Deleting is when the deletion was requested, and DrainStarted when the drain began; zero before.
 	Deleting, DrainStarted time.Time
-	// Blockers and Counts are what the drain waits for.
+	// Blockers and Counts are the pods that the drain waits for.
 	Blockers []drain.Blocker
 	Counts   drain.Counts
 	Now      time.Time
 }
 
-// decideStage says in one line, of which there are few, how far a deletion has come: Ready conditions of many Machines are
-// gathered by equal text. again is when it has to be said anew at the latest, zero when time alone changes nothing.
+// decideStage returns the stage of a deletion as one of a few fixed lines: the owners of many Machines group them by equal Ready messages.
+// again is when the line changes with time at the latest, zero when it does not.
 func decideStage(f stageFacts) (text string, again time.Duration) {
 	if left := f.Deleting.Add(longDeletion).Sub(f.Now); left > 0 {
 		return "Machine deletion in progress, stage: " + f.Reason, left
@@ -46,7 +46,7 @@ func decideStage(f stageFacts) (text string, again time.Duration) {
 	return text, 0
 }
 
-// delaysOf names what holds a drain up. It goes by reasons: texts change.
+// delaysOf names what delays a drain. It compares reasons, because messages change.
 func delaysOf(blockers []drain.Blocker, counts drain.Counts) []string {
 	budgets := slices.ContainsFunc(blockers, func(b drain.Blocker) bool { return isBudget(b.Reason) })
 	errs := slices.ContainsFunc(blockers, func(b drain.Blocker) bool { return !isBudget(b.Reason) })

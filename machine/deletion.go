@@ -14,8 +14,8 @@ import (
 	"github.com/machinist-dev/machinist/contract/patch"
 )
 
-// DefaultNodeDeletionTimeout limits how long a Machine waits for its Node to go, unless the Machine says otherwise; the
-// value is Cluster API's.
+// DefaultNodeDeletionTimeout is how long a Machine waits for its Node to be deleted, unless the Machine sets a timeout; the value is
+// Cluster API's.
 const DefaultNodeDeletionTimeout = 10 * time.Second
 
 func (s *Scope) refKey(e external.Object) types.NamespacedName {
@@ -35,8 +35,8 @@ func deleteInfrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	return result, err
 }
 
-// deferDrained lets the record of what this very pass has finished, drain and volumes, wait for the next write: the machine is
-// going, which says enough to do neither again. The events are for now.
+// deferDrained defers the record of a drain and a wait for volumes that this pass has completed to the next write: the deletion of the
+// infrastructure already implies that neither is repeated. The events are recorded in this pass.
 func (s *Scope) deferDrained() {
 	done := contract.MachineUpdate{DrainedNode: s.update.DrainedNode, VolumesDetachedNode: s.update.VolumesDetachedNode}
 	drained, _ := done.DrainedNode.Value()
@@ -49,7 +49,7 @@ func (s *Scope) deferDrained() {
 	s.record(drainEvents(done, s.State.Node.Name))
 }
 
-// recordDeferred has what was deferred written with the finalizer, for whoever holds the Machine longer.
+// recordDeferred writes the deferred record together with the removal of the finalizer, for controllers whose finalizers remain.
 func (s *Scope) recordDeferred() {
 	drained, detached := s.env.memory.doneBefore(&s.State)
 	if drained != "" {
@@ -92,7 +92,7 @@ func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, mattere
 	return wait, nil
 }
 
-// continueWhenGone goes on when the API server itself says that an object is gone, and looks again soon when it does not.
+// continueWhenGone continues when the API server confirms that an object is gone, and retries soon when it does not.
 func (s *Scope) continueWhenGone(
 	ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, reason, message string,
 ) (Result, error) {
@@ -107,7 +107,7 @@ func (s *Scope) continueWhenGone(
 	return Result{Stop: true, RequeueAfter: external.AbsenceRetry}, nil
 }
 
-// confirmGone is confirmAbsent with a memory: an object that was gone stays gone, so each is asked about once.
+// confirmGone is confirmAbsent with a memory: an object that is gone stays gone, so each object costs one request.
 func (s *Scope) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
 	object := goneObject{gvk: gvk, name: key}
 	if s.env.memory.isGone(&s.State, object) {
@@ -120,8 +120,8 @@ func (s *Scope) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, ke
 	return gone, err
 }
 
-// forgetDeletion drops what a Machine that lives says of a deletion: it comes from a backup that was made in the midst of one. A later
-// deletion would skip its drain, or find limits reached before it began.
+// forgetDeletion removes what a Machine that is not being deleted records about a deletion. Such records come from a backup that was made
+// during a deletion. With them, a later deletion would skip its drain, or reach its limits before it began.
 func (s *Scope) forgetDeletion() {
 	if !s.State.Deleting.IsZero() || s.paused {
 		return
@@ -142,7 +142,7 @@ func (s *Scope) forgetDeletion() {
 	}
 }
 
-// confirmInfrastructureGone reports whether the infrastructure object is gone. What could not be read is not.
+// confirmInfrastructureGone reports whether the infrastructure object is gone. An object that could not be read is not gone.
 func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
 	if s.Infrastructure.Presence != external.Absent {
 		return false, nil
@@ -152,7 +152,7 @@ func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
 	return gone, err
 }
 
-// removeFinalizerStep lets the Machine go: everything of it is gone.
+// removeFinalizerStep removes the finalizer: all objects of the Machine are gone.
 func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
 	s.releaseNode()
 	s.recordDeferred()

@@ -14,30 +14,31 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// drainFacts are what the decision to drain depends on.
+// drainFacts are the inputs of decideDrain.
 type drainFacts struct {
 	Care NodeCare
 	// CareReason is why there is CareNone, and Excluded why the Node is not drained in any case: by annotation, or without a Drainer.
 	CareReason, Excluded string
 	Infrastructure       external.Object
-	// InfrastructureGone: the API server said so itself, or has accepted its deletion. InstanceGone: the provider said that of the machine.
+	// InfrastructureGone: the API server confirmed that the object is gone, or has accepted its deletion. InstanceGone: the provider
+	// reported that the instance is gone.
 	InfrastructureGone, InstanceGone bool
 	NodesSynced                      bool
-	// HandedOver is when the drain was over that Cluster API made before this controller took over; zero if it made none.
+	// HandedOver is when Cluster API completed the drain, before this controller took over; zero if it did not.
 	HandedOver time.Time
-	// LeftOut: the Nodes are unread, and the deletion goes on all the same. Unread says why it does, or what it waits for.
+	// LeftOut: the Nodes are unread, and the deletion continues without the drain. Unread says why it continues, or what it waits for.
 	LeftOut bool
 	Unread  string
 	Match   noderef.Match
-	// Disowned: the recorded Node exists, and the Machine names no provider ID by which it would be its own.
+	// Disowned: the recorded Node exists, and the Machine has no provider ID that would match it.
 	Disowned bool
 	State    *contract.MachineState
-	// Limit is how long the drain may take, zero for ever.
+	// Limit is how long the drain may take, zero for no limit.
 	Limit time.Duration
 	Now   time.Time
 }
 
-// orExclude is what a person can do about a Node that must not be drained as things are.
+// orExclude tells a person what to do about a Node that cannot be drained now.
 const orExclude = ", or set the annotation " + contract.ExcludeDrain
 
 type drainAction uint8
@@ -54,10 +55,9 @@ const (
 	drainOverdue
 )
 
-// decideDrain says what to do about the Node of a Machine that is being deleted. A Node is drained once; a machine that is
-// gone or going cannot be drained any more; and a Node that was not read is not a Node that does not exist. When pre-terminate
-// hooks began to be waited for, the drain was over, however it ended: the hooks may have taken the cluster's API server away
-// (kubernetes-sigs/cluster-api#11591).
+// decideDrain decides about the Node of a Machine that is being deleted. A Node is drained once. A Node whose instance is gone or being
+// deleted cannot be drained. A Node that was not read may exist. Once the Machine has begun to wait for pre-terminate hooks, the drain is
+// over, however it ended: the hooks may have shut down the cluster's API server (kubernetes-sigs/cluster-api#11591).
 func decideDrain(f drainFacts) (drainAction, string) {
 	why, skip := f.leavesOut()
 	switch {
@@ -77,7 +77,7 @@ func decideDrain(f drainFacts) (drainAction, string) {
 	return decideDrainAmong(f)
 }
 
-// leavesOut reports whether nothing is drained, whatever the Nodes say, and why; without a reason where the drain is over.
+// leavesOut reports whether the Node is not drained in any case, and why; the reason is empty when the drain is over.
 func (f drainFacts) leavesOut() (why string, skip bool) {
 	switch {
 	case f.Care == CareNone:
@@ -96,7 +96,7 @@ func (f drainFacts) leavesOut() (why string, skip bool) {
 	return "", false
 }
 
-// decideDrainAmong decides by what the Nodes say, which were read.
+// decideDrainAmong decides when the Nodes were read.
 func decideDrainAmong(f drainFacts) (drainAction, string) {
 	switch f.Match.Outcome {
 	case noderef.NoProviderID:
@@ -118,13 +118,13 @@ func decideDrainAmong(f drainFacts) (drainAction, string) {
 	return contestedDrain(f, ambiguous(f.Match, f.State.ProviderID))
 }
 
-// Why a Node is not taken for the Machine's own.
+// Reasons why a Node does not count as the Machine's own.
 const (
 	anotherMachines = "the Node of that name is another machine's"
 	nothingSaysOwn  = "the Machine has no provider ID, so nothing says that the Node is its own"
 )
 
-// unlessBegun: a drain that had begun is not one that was left out. Whether it was finished is not written at once.
+// unlessBegun: a drain that had begun was not left out. Its completion may not have been written.
 func (f drainFacts) unlessBegun(why string) string {
 	if !f.State.DrainStarted.IsZero() || f.State.DrainedNode != "" {
 		return ""
@@ -132,18 +132,18 @@ func (f drainFacts) unlessBegun(why string) string {
 	return why
 }
 
-// isAnew reports whether the Node has registered again since it was drained, and may have pods again.
+// isAnew reports whether the Node has registered again since it was drained, so that it may have pods again.
 func (f drainFacts) isAnew() bool {
 	return f.State.DrainedNode != "" && f.Match.Node != nil && f.Match.Node.UID != f.State.DrainedNode
 }
 
-// mayBeOver reports whether an earlier process may have finished the drain: the deletion of the machine, which has yet to be read by one
-// that has just started, may be all that says so.
+// mayBeOver reports whether an earlier process may have finished the drain: the deletion of the infrastructure may be the only record of
+// that, and a process that has just started has not read it yet.
 func (f drainFacts) mayBeOver() bool {
 	return isUnreadYet(f.Infrastructure) && !f.State.DrainStarted.IsZero()
 }
 
-// contestedDrain: while it is not clear whose the Node is it is left alone, for as long as a drain may take.
+// contestedDrain: while several Machines claim the Node it is not drained, until the limit of the drain is reached.
 func contestedDrain(f drainFacts, why string) (drainAction, string) {
 	if limitReached(f.State.DrainStarted, f.Limit, f.Now) {
 		return drainOverdue, notWithin(f.Limit) + ": " + why
@@ -196,7 +196,7 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 		return s.drain(ctx)
 	case drainOverdue:
 		s.abandonDrain(message)
-	case drainSkip: // volumesStep, which may need to know of the pods still, releases the Node
+	case drainSkip: // volumesStep releases the Node: it may still need the pods
 		what := isNotDrained
 		if facts.Care == CareNone {
 			what = isNeither
@@ -206,15 +206,15 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-// abandonDrain tells that the deletion goes on with a Node that is not drained.
+// abandonDrain records that the deletion continues without a completed drain.
 func (s *Scope) abandonDrain(why string) {
 	s.abandon(ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
 		"error draining Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, why))
 	s.leaves(&s.notDrained, isNotDrained, why, false)
 }
 
-// disowned reports whether the recorded Node is there while the Machine names no provider ID, such as one whose kind has no place
-// for it, set by a step that runs in InRunning alone.
+// disowned reports whether the recorded Node exists while the Machine has no provider ID, for example because its kind has no field for it
+// and a step that runs in InRunning only sets it.
 func (s *Scope) disowned() bool {
 	if !s.NodesSynced || s.Node.Outcome != noderef.NoProviderID || s.State.Node.Name == "" {
 		return false
@@ -223,7 +223,7 @@ func (s *Scope) disowned() bool {
 	return node != nil && (s.State.Node.UID == "" || node.UID == s.State.Node.UID)
 }
 
-// beginDrain records when the drain began, also while its Node cannot be read yet: the limit counts from there.
+// beginDrain records when the drain began, also while its Node cannot be read yet: the limit counts from that time.
 func (s *Scope) beginDrain() {
 	if s.State.DrainStarted.IsZero() {
 		s.SetDrainStarted(s.Now)
@@ -261,16 +261,16 @@ func (s *Scope) drainFacts(ctx context.Context) (drainFacts, error) {
 	return facts, nil
 }
 
-// Conditions by which Cluster API up to v1.13 records how far a deletion is. They are read, and never written. The one of the hooks comes
-// with the first look at them, whatever it says.
+// Conditions in which Cluster API up to v1.13 records the progress of a deletion. They are read, and never written. Cluster API sets the
+// one of the hooks when it first looks at them, with any status.
 const (
 	clusterAPIDrained      = "DrainingSucceeded"
 	clusterAPIDetached     = "VolumeDetachSucceeded"
 	clusterAPIPreTerminate = "PreTerminateDeleteHookSucceeded"
 )
 
-// finishedByClusterAPI is when Cluster API found a stage of a deletion to be over, or looked at pre-terminate hooks, which come after it
-// however it ended; zero if it did neither. What a typed object says of it is not known.
+// finishedByClusterAPI is when Cluster API completed a stage of a deletion, or looked at pre-terminate hooks, which follow that stage
+// however it ended; zero if it did neither. The conditions of a typed object are not known.
 func finishedByClusterAPI(obj contract.Object, stage string) time.Time {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -287,13 +287,13 @@ func finishedByClusterAPI(obj contract.Object, stage string) time.Time {
 	return time.Time{}
 }
 
-// youngNode is how old a Node is at least when its drain counts: the clocks of two clusters differ. One that was younger is drained
-// again, which takes no time if it was drained.
+// youngNode is the minimum age of a Node whose recorded drain counts: the clocks of two clusters differ. A younger Node is drained again,
+// which takes no time if it was drained.
 const youngNode = time.Minute
 
-// overFor reports whether a stage that Cluster API finished then is over for this deletion and this Node, nil while it is unread. A Machine
-// from a backup may tell of another deletion. A Node that registered afterwards was not drained: Cluster API takes a Node that it does not
-// find for drained, and in v1beta2 it keeps no UID.
+// overFor reports whether a stage that Cluster API completed at the given time counts for this deletion and this Node; the Node is nil
+// while it is unread. A Machine restored from a backup may have a record of another deletion. A Node that registered afterwards was not
+// drained: Cluster API treats a Node that it does not find as drained, and in v1beta2 it keeps no UID.
 func overFor(finished, deleting time.Time, node *corev1.Node) bool {
 	if finished.IsZero() || deleting.IsZero() || finished.Before(deleting) {
 		return false

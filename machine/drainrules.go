@@ -22,7 +22,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// drainRuleGVK is what MachineDrainRules are unless Machines are of Cluster API too, in another version.
+// drainRuleGVK is the kind of MachineDrainRules, unless the Machines are of another version of Cluster API.
 var drainRuleGVK = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDrainRule"}
 
 // DrainRulesOptions change what MachineDrainRules returns. The zero value decides as Cluster API does.
@@ -61,7 +61,7 @@ func MachineDrainRules(o DrainRulesOptions) func(context.Context, *Scope) ([]dra
 	}
 }
 
-// drainedMachine is what rules ask about the Machine. A Cluster that nobody reads is unread.
+// drainedMachine returns the Machine as drain rules see it. Without Ports.ClusterOf, the Cluster is unread.
 func (s *Scope) drainedMachine() drain.DrainedMachine {
 	m := drain.DrainedMachine{Namespace: s.State.Key.Namespace, Labels: s.State.Labels}
 	switch {
@@ -116,13 +116,13 @@ func (s *Scope) readDrainRules(ctx context.Context) ([]drain.MachineDrainRule, e
 	}
 	rules := make([]drain.MachineDrainRule, 0, len(list.Items))
 	for i := range list.Items {
-		rule, _ := drain.ReadMachineDrainRule(&list.Items[i]) // what could not be read is in the rule, which holds pods for it
+		rule, _ := drain.ReadMachineDrainRule(&list.Items[i]) // a field that could not be read is in the rule, which then blocks its pods
 		rules = append(rules, rule)
 	}
 	return rules, nil
 }
 
-// watchDrainRules makes sure that rules are watched, and reports whether there can be any.
+// watchDrainRules makes sure that rules are watched, and reports whether their CRD exists.
 func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersionKind, machine types.NamespacedName) (bool, error) {
 	synced, err := r.tracker.Ensure(ctx, external.CRDMetadata(), machine)
 	switch {

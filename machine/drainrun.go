@@ -55,21 +55,21 @@ func (s *Scope) drainRules(ctx context.Context) ([]drain.Rule, error) {
 	return rules(ctx, s)
 }
 
-// holdNode remembers that the Node's pods or volumes are looked at from now on.
+// holdNode remembers that this process watches the Node's pods or volumes from now on.
 func (s *Scope) holdNode() {
 	name, drainer, volumes := s.State.Node.Name, s.Workload.Drainer, s.Workload.Volumes
 	s.env.memory.hold(s.State.Key, heldNode{name: name, release: func() { releaseNode(name, drainer, volumes) }})
 }
 
-// releaseNode ends the interest in the pods and the volumes of the Node. It must not be called while either is waited for: what
-// is known of them would be read anew. A Node of the recorded name may be another Machine's by now, which may be draining it.
+// releaseNode stops watching the pods and the volumes of the Node. It must not be called while the pass waits for either: they would be
+// listed again. A Node of the recorded name may belong to another Machine by now, which may be draining it.
 func (s *Scope) releaseNode() {
 	held := s.env.memory.letGo(s.State.Key)
 	switch {
 	case held.release != nil:
 		held.release()
 	case s.Node.Outcome != noderef.Stale && s.Node.Outcome != noderef.Claimed:
-		releaseNode(s.State.Node.Name, s.Workload.Drainer, s.Workload.Volumes) // a step of somebody else may have begun
+		releaseNode(s.State.Node.Name, s.Workload.Drainer, s.Workload.Volumes) // a step of the embedder may have begun
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Reasons and actions of the events that the reconciler records on a Machine. An event is recorded when what it tells of was
-// written, so that a pass which is repeated does not repeat it.
+// Reasons and actions of the events that the reconciler records on a Machine. An event is recorded after the write that it is about, so
+// that a repeated pass does not repeat it.
 const (
 	EventNodeMatched   = "SuccessfulSetNodeRef"
 	EventNodeDrained   = "SuccessfulDrainNode"
@@ -25,8 +25,8 @@ const (
 
 type event struct{ kind, reason, action, note string }
 
-// conditionEvents are those of the conditions that come to say something bad. Two that say the same, as NodeReady and NodeHealthy
-// do when the Node is gone, are one event.
+// conditionEvents returns the events of conditions that change to a problem. Two conditions with the same message, such as NodeReady and
+// NodeHealthy when the Node is gone, cause one event.
 func conditionEvents(stored, written []metav1.Condition, deleting bool) []event {
 	var all []event
 	bad := troubles(deleting)
@@ -43,7 +43,7 @@ func conditionEvents(stored, written []metav1.Condition, deleting bool) []event 
 	return all
 }
 
-// matchEvents are those of a Node that is recorded as the Machine's.
+// matchEvents returns the events of a Node that is recorded as the Machine's.
 func matchEvents(u contract.MachineUpdate) []event {
 	if node, set := u.Node.Value(); set && node.Name != "" {
 		return []event{{corev1.EventTypeNormal, EventNodeMatched, actionMatchNode, node.Name}}
@@ -51,8 +51,8 @@ func matchEvents(u contract.MachineUpdate) []event {
 	return nil
 }
 
-// nodeRecorded are the events of a Node that a write of the metadata has recorded, as a layout may have it: what is written of the status
-// later, in a pass of its own, would find the Node recorded.
+// nodeRecorded returns the events of a Node that a write of the metadata has recorded, as some layouts do: a status write in a later pass
+// would find the Node recorded already.
 func (s *Scope) nodeRecorded(u contract.MachineUpdate) []event {
 	var have contract.MachineState
 	node, set := u.Node.Value()
@@ -63,7 +63,7 @@ func (s *Scope) nodeRecorded(u contract.MachineUpdate) []event {
 	return matchEvents(u)
 }
 
-// drained are the events of a Node whose drain is written down as finished, unless they were recorded when it ended.
+// drained returns the events of a Node whose drain is recorded as completed, unless they were recorded when it ended.
 func (s *Scope) drained(u contract.MachineUpdate) []event {
 	if s.recorded {
 		return nil
@@ -71,7 +71,7 @@ func (s *Scope) drained(u contract.MachineUpdate) []event {
 	return drainEvents(u, s.State.Node.Name)
 }
 
-// drainEvents are those of a Node whose drain is finished.
+// drainEvents returns the events of a Node whose drain is completed.
 func drainEvents(u contract.MachineUpdate, node string) []event {
 	if uid, set := u.DrainedNode.Value(); set && uid != "" {
 		return []event{{corev1.EventTypeNormal, EventNodeDrained, actionDrainNode, fmt.Sprintf("success draining Machine's node %q", node)}}
@@ -79,23 +79,22 @@ func drainEvents(u contract.MachineUpdate, node string) []event {
 	return nil
 }
 
-// tell adds an event of this pass. Use it for what was done, and for what was decided for good: it is recorded when the Machine was
-// written, or at the end of a pass that has nothing to write. A pass whose status is not due yet keeps it for the next. An event
-// that every pass tells again is recorded when the first of them tells it.
+// tell adds an event of this pass. Use it for completed actions and for final decisions: it is recorded when the Machine was written, or
+// at the end of a pass that has nothing to write. A pass that delays its status keeps the event for the next. An event that every pass
+// adds is recorded when the first of them adds it.
 func (s *Scope) tell(kind, reason, action, note string) {
 	if e := (event{kind, reason, action, note}); !slices.Contains(s.told, e) {
 		s.told = append(s.told, e)
 	}
 }
 
-// telling are the events that passes have told of one Machine.
+// telling are the events that passes have added for one Machine.
 type telling struct {
-	// last are those of the last pass, and due those that are yet to be recorded.
+	// last are those of the last pass, and due those that are not recorded yet.
 	last, due []event
 }
 
-// tells adds the events of one pass, and returns those that are recorded now. recordable is false while the status of the pass
-// waits for its time.
+// tells adds the events of one pass, and returns those to record now. recordable is false while the status of the pass is delayed.
 func (t telling) tells(told []event, recordable bool) (telling, []event) {
 	due := slices.Clone(t.due)
 	for _, e := range told {

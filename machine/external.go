@@ -12,11 +12,10 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// isNotMissed reports whether a Machine in deletion does not refer to an object, or does not any more.
+// isNotMissed reports whether a Machine in deletion has no reference to an object, or no longer has one.
 func (s *Scope) isNotMissed(ref contract.Ref) bool { return ref.IsZero() && !s.State.Deleting.IsZero() }
 
-// look looks at a referenced object, and makes the Machine its controller if it may. After an error, what is known of it is to be
-// used for nothing.
+// look reads a referenced object, and makes the Machine its controller if allowed. After an error, do not use the result.
 func (s *Scope) look(ctx context.Context, ref contract.Ref) (external.Object, error) {
 	found, err := s.env.tracker.Get(ctx, s.State.Key, ref)
 	if err == nil && found.Presence == external.Present {
@@ -25,8 +24,8 @@ func (s *Scope) look(ctx context.Context, ref contract.Ref) (external.Object, er
 	return found, err
 }
 
-// lookUnless looks at a referenced object that no step of this pass has looked at: a step that is removed, or that runs in another part of
-// the Machine's life, must not leave the object behind.
+// lookUnless reads a referenced object that no step of this pass has read. A step that is removed, or that does not run in a deletion,
+// must not cause the object to be left behind.
 func (s *Scope) lookUnless(ctx context.Context, have *external.Object, ref contract.Ref) error {
 	if have.Presence != external.NotReferenced || ref.IsZero() {
 		return nil
@@ -38,9 +37,9 @@ func (s *Scope) lookUnless(ctx context.Context, have *external.Object, ref contr
 	return err
 }
 
-// takeOwnership makes a running Machine the controller of a referenced object and labels it, in one patch, when that is due. So it is in
-// a deletion when the object names the Machine by a UID from before a restore: the garbage collector would take it before the drain.
-// An object of another controller becomes a Problem, so that nothing is taken over from it.
+// takeOwnership makes a running Machine the controller of a referenced object and labels it, in one patch, when necessary. It does the
+// same in a deletion when the object has an owner reference with the UID that the Machine had before a restore: the garbage collector
+// would delete the object before the drain. An object of another controller becomes a Problem, so that no value is copied from it.
 func (s *Scope) takeOwnership(ctx context.Context, found *external.Object) error {
 	obj, me := found.Object, s.env.ownerReference(&s.State)
 	owners, changed, foreign := own(obj.GetOwnerReferences(), me, s.controlPlaneKind())
@@ -51,7 +50,7 @@ func (s *Scope) takeOwnership(ctx context.Context, found *external.Object) error
 		if err != nil {
 			return err
 		}
-		if !same { // the cache is behind: the object is that of the next Machine of this name
+		if !same { // the cache is stale: the object belongs to the next Machine of this name
 			foreign = &me
 		}
 	}
@@ -69,7 +68,7 @@ func (s *Scope) takeOwnership(ctx context.Context, found *external.Object) error
 	if metadata == nil {
 		return nil
 	}
-	written := &metav1.PartialObjectMetadata{} // nothing else of the answer is looked at
+	written := &metav1.PartialObjectMetadata{} // the rest of the answer is not used
 	written.SetGroupVersionKind(found.GVK)
 	written.SetNamespace(obj.GetNamespace())
 	written.SetName(obj.GetName())
@@ -79,13 +78,13 @@ func (s *Scope) takeOwnership(ctx context.Context, found *external.Object) error
 	return nil
 }
 
-// isGoing reports whether a referenced object is on its way out, as the cache or this process knows.
+// isGoing reports whether a referenced object is being deleted, as the cache or this process knows.
 func (s *Scope) isGoing(found external.Object) bool {
 	return found.Deleting() || (found.Object != nil && !s.env.memory.asked(&s.State, found.Object.GetUID()).IsZero())
 }
 
-// deleteExternal asks for the deletion of a referenced object, once, by UID. An object that changed since it was read is a conflict
-// while the Machine has no provider ID: it is read again first.
+// deleteExternal requests the deletion of a referenced object, once, by UID. While the Machine has no provider ID, an object that changed
+// since it was read is a conflict: it is read again first.
 func (s *Scope) deleteExternal(ctx context.Context, found external.Object) error {
 	if s.isGoing(found) {
 		return nil
@@ -94,7 +93,7 @@ func (s *Scope) deleteExternal(ctx context.Context, found external.Object) error
 	uid := obj.GetUID()
 	only := client.Preconditions{UID: &uid}
 	if s.State.ProviderID == "" {
-		// The provider may have made the machine since this was read, and nobody would know its ID once the object is gone.
+		// The provider may have created the instance since this object was read, and its ID would be lost with the object.
 		only.ResourceVersion = new(obj.GetResourceVersion())
 	}
 	gone := &unstructured.Unstructured{} // what is deleted as metadata, controller-runtime 0.25 answers with an error

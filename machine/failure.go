@@ -7,16 +7,16 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// failure is trouble that does not go away by itself, as Cluster API's deprecated failureReason and failureMessage say it. Nothing
-// is decided by it.
+// failure is a problem that does not end without a change, as in Cluster API's deprecated failureReason and failureMessage. No decision
+// depends on it.
 type failure struct{ Reason, Message string }
 
-// reasonInvalidConfiguration is Cluster API's word for a Machine that cannot work as it is.
+// reasonInvalidConfiguration is Cluster API's reason for a Machine that cannot work with its configuration.
 const reasonInvalidConfiguration = "InvalidConfiguration"
 
 const maxFailureReasonLength = 250 // the schema allows 256
 
-// failureOf is the failure that a referenced object reports, in the words that Cluster API gives it.
+// failureOf returns the failure that a referenced object reports, in Cluster API's words.
 func failureOf(e external.Object, reason, message string) failure {
 	if message != "" {
 		message = fmt.Sprintf("Failure detected from referenced resource %v with name %q: %s", e.GVK, e.Ref.Name, message)
@@ -24,7 +24,7 @@ func failureOf(e external.Object, reason, message string) failure {
 	return failure{reason, message}
 }
 
-// fails records a failure. What it leaves open stays as it is: a failure is never taken back.
+// fails records a failure. An empty value leaves the recorded one as it is: a failure is never cleared.
 func (s *Scope) fails(f failure) {
 	if f == (failure{}) {
 		return
@@ -38,8 +38,8 @@ func (s *Scope) fails(f failure) {
 	s.SetFailure(bounded(f.Reason, maxFailureReasonLength), bounded(f.Message, maxMessageLength))
 }
 
-// failWithoutInfrastructure records that somebody took away the infrastructure of a running Machine. That is said for good, so the
-// API server is asked once whether it is true, until the object is back. Nothing is retried: its return is an event.
+// failWithoutInfrastructure records that the infrastructure object of a running Machine was deleted. The record is permanent, so the API
+// server is asked once to confirm it, until the object is back. The step does not retry: the return of the object is an event.
 func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	e := s.Infrastructure
 	if e.Presence == external.Present {
@@ -54,7 +54,7 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 		return nil
 	}
 	lost := lostObject{machine: s.State.UID, object: goneObject{gvk: e.GVK, name: s.refKey(e)}}
-	if !s.env.memory.isLost(s.State.Key, lost) { // not every kind keeps a failure
+	if !s.env.memory.isLost(s.State.Key, lost) { // not every kind stores a failure
 		if gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, s.refKey(e)); err != nil || !gone {
 			return err
 		}

@@ -9,13 +9,13 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// farewell is what a process knows of the deletion of a Machine's objects. What the API server itself said to be gone stays gone, and
-// what it was asked to delete needs no second asking: caches say so later.
+// farewell is what a process knows about the deletion of a Machine's objects. An object that the API server confirmed as gone stays gone,
+// and a delete request that it accepted is not repeated: caches show both later.
 type farewell struct {
 	machine types.UID
 	gone    map[goneObject]struct{}
 	asked   map[types.UID]time.Time
-	// drained and detached are the Nodes whose drain and volumes are done, where the record of it can wait for another write.
+	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that can wait for another write.
 	drained, detached types.UID
 }
 
@@ -33,7 +33,7 @@ func (m *memory) isGone(machine *contract.MachineState, object goneObject) bool 
 	return found && known.machine == machine.UID
 }
 
-// doneWith remembers which Nodes were drained and rid of their volumes, until doneBefore is asked.
+// doneWith remembers which Nodes were drained and had their volumes detached, until doneBefore is called.
 func (m *memory) doneWith(machine *contract.MachineState, drained, detached types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,7 +59,7 @@ func (m *memory) setGone(machine *contract.MachineState, object goneObject) {
 	m.farewellLocked(machine).gone[object] = struct{}{}
 }
 
-// asked is when the API server accepted the deletion of an object of a Machine, zero before.
+// asked returns when the API server accepted the deletion of an object of a Machine, zero before.
 func (m *memory) asked(machine *contract.MachineState, object types.UID) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()

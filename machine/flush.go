@@ -10,8 +10,8 @@ import (
 	"github.com/machinist-dev/machinist/contract/patch"
 )
 
-// flush writes what the pass has decided: metadata and spec first, then status on top of what the server returned. It
-// writes nothing that is there already. The returned duration is when a status that was left to settle is due.
+// flush writes the decisions of the pass: metadata and spec first, then status on top of the server's answer. It skips values that are
+// already stored. The returned duration is when a delayed status is due.
 func (s *Scope) flush(ctx context.Context) (time.Duration, error) {
 	before, pending := s.env.memory.telling(s.State.Key), s.env.memory.settling(s.State.Key)
 	again, err := s.write(ctx)
@@ -52,9 +52,9 @@ func (s *Scope) write(ctx context.Context) (time.Duration, error) {
 	return again, s.writeStatus(ctx, current, status)
 }
 
-// split parts an update into what the main resource takes and what the status subresource takes. Only a layout knows on
-// which side a member is, and state may live in annotations: so both take all, and whatever a write does not apply to is
-// cut from its patch. Conditions are for the status alone.
+// split divides an update into the part for the main resource and the part for the status subresource. Only a layout knows where a member
+// is stored, and state may be in annotations: so both parts have all such members, and each write removes from its patch what it does not
+// apply to. Conditions are in the status part only.
 func split(u contract.MachineUpdate) (main, status contract.MachineUpdate) {
 	main, status = u, u
 	main.Conditions, main.RemoveConditions = nil, nil
@@ -63,23 +63,23 @@ func split(u contract.MachineUpdate) (main, status contract.MachineUpdate) {
 	return main, status
 }
 
-// urgent reports whether somebody else waits for what an update holds. A Node's UID alone rides along with the status.
+// urgent reports whether another controller waits for a value in an update. A Node's UID alone can wait for the next status write.
 func urgent(u contract.MachineUpdate) bool {
 	return !u.Finalizers.Keeps() || !u.OwnerReferences.Keeps() || len(u.Labels) > 0 || len(u.Annotations) > 0 ||
 		!u.ProviderID.Keeps() || !u.DataSecretName.Keeps() || !u.DrainedNode.Keeps() ||
 		!u.VolumesDetachedNode.Keeps() || stageStarted(u)
 }
 
-// stageStarted reports whether a stage of deletion began: its limit counts from what is written.
+// stageStarted reports whether a stage of deletion began: its limit counts from the written time.
 func stageStarted(u contract.MachineUpdate) bool {
 	return !u.PreDrainStarted.Keeps() || !u.DrainStarted.Keeps() || !u.VolumeDetachStarted.Keeps() || !u.PreTerminateStarted.Keeps()
 }
 
-// observes reports whether this pass has looked at the whole Machine: one that failed has not, and a paused Machine is left
-// alone. Each condition still says which generation it was made of. Rule: Cluster API's Machine controller.
+// observes reports whether this pass has evaluated the whole Machine: a pass that failed or found the Machine paused has not. Each
+// condition still has its own observed generation. Rule: Cluster API's Machine controller.
 func (s *Scope) observes() bool { return !s.failed && !s.paused }
 
-// observed is the observed generation to write.
+// observed returns the observed generation to write.
 func (s *Scope) observed() contract.Change[int64] {
 	if !s.observes() {
 		return contract.Change[int64]{}
@@ -87,8 +87,8 @@ func (s *Scope) observed() contract.Change[int64] {
 	return contract.SetTo(s.generation)
 }
 
-// generationOf is the generation that a status says it was made of. Where status has no endpoint of its own, generations
-// count status writes too, and a status that named its own would have to be written again for ever: it names none.
+// generationOf returns the generation that a status has to record as observed. Where status is not a subresource, a status write
+// increments the generation, and a status with its generation would have to be written again after each write: such a status has none.
 func (r *Reconciler) generationOf(obj contract.Object) int64 {
 	if !r.kind.StatusSubresource {
 		return 0
@@ -96,7 +96,7 @@ func (r *Reconciler) generationOf(obj contract.Object) int64 {
 	return obj.GetGeneration()
 }
 
-// writeWhole writes everything in one patch, where status has no endpoint of its own.
+// writeWhole writes everything in one patch, where status is not a subresource.
 func (s *Scope) writeWhole(ctx context.Context) error {
 	due, err := s.statusOn(s.Object, s.update)
 	if err != nil {
@@ -114,8 +114,8 @@ func (s *Scope) writeWhole(ctx context.Context) error {
 	return nil
 }
 
-// writeMain writes metadata and spec. With a status to follow, it is written only on what this pass has read (guarded): the status is
-// decided on that, and would otherwise go on top of one that this pass has not seen.
+// writeMain writes metadata and spec. When a status write follows, the patch only applies to the version that this pass has read
+// (guarded): the status was decided on that version.
 func (s *Scope) writeMain(ctx context.Context, u contract.MachineUpdate, guarded bool) (contract.Object, error) {
 	u.ObservedGeneration = s.observed() // for a layout that keeps it in an annotation
 	contents, err := patch.ApplyOn(s.env.kind, &s.base, s.Object, u)
@@ -150,7 +150,7 @@ func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u cont
 	if !s.matchTold {
 		tells = append(tells, matchEvents(u)...)
 	}
-	if !s.written { // otherwise the write of the metadata has told
+	if !s.written { // otherwise the write of the metadata has recorded the events
 		tells = append(tells, s.drained(u)...)
 	}
 	if _, err := s.send(ctx, current, status, true, true); err != nil {
@@ -161,7 +161,7 @@ func (s *Scope) writeStatus(ctx context.Context, current contract.Object, u cont
 	return nil
 }
 
-// dueStatus is an update that a status is written of, with the conditions that have changed, and what it makes of the object.
+// dueStatus is a status update that only has the changed conditions, and the object that results from it.
 type dueStatus struct {
 	update   contract.MachineUpdate
 	contents patch.Contents
@@ -174,19 +174,19 @@ func (s *Scope) statusOn(obj contract.Object, u contract.MachineUpdate) (*dueSta
 	return &dueStatus{u, contents}, err
 }
 
-// send writes a document to the Machine's main resource, or to its status, and returns what the server answered. A guarded one names
-// the version it was decided on; a status always is, because two of them do not add up.
+// send writes a document to the Machine's main resource, or to its status, and returns the server's answer. A guarded document has the
+// resourceVersion that it was decided on; a status always does, because two status writes cannot be merged.
 func (s *Scope) send(ctx context.Context, on contract.Object, d patch.Document, status, guarded bool) (contract.Object, error) {
 	target := s.env.newObject()
 	if err := s.env.writer.Send(ctx, on, target, d, status, guarded); err != nil {
 		return nil, fmt.Errorf("write %s %s: %w", s.env.kind.GVK.Kind, s.State.Key, err)
 	}
 	s.written, s.answer = true, target
-	target.SetManagedFields(nil) // nobody looks at them, and they would be copied for the next write
+	target.SetManagedFields(nil) // they are not used, and would be copied for the next write
 	return target, nil
 }
 
-// backlog is how long it would take to write, one after the other, all statuses that are waiting.
+// backlog estimates how long it takes to write all waiting statuses, one after the other.
 func (r *Reconciler) backlog() time.Duration {
 	return time.Duration(r.memory.waiting()) * r.writer.Pace()
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// recordFirst ends a pass with what has to be stored before anything is done to the Node.
+// recordFirst ends a pass with values that must be stored before a later pass acts on the Node.
 func (s *Scope) recordFirst(reason, message string) (Result, error) {
 	if err := s.forgotten(); err != nil {
 		return Result{}, err
@@ -17,8 +17,8 @@ func (s *Scope) recordFirst(reason, message string) (Result, error) {
 	return Result{Checkpoint: true}, nil
 }
 
-// forgotten is an error when the kind of the Machine has no place for what this pass has to store: the next pass would begin where this
-// one did, and so on for ever.
+// forgotten returns an error when the kind of the Machine has no field for a value that this pass must store: every later pass would begin
+// at the same point and never get further.
 func (s *Scope) forgotten() error {
 	stored, ok := s.Object.DeepCopyObject().(contract.Object)
 	if !ok {
@@ -50,7 +50,7 @@ func (s *Scope) forgotten() error {
 	return nil
 }
 
-// keepsProviderID takes a provider ID back that the kind of the Machine has no place for: the Node that it finds would never be drained.
+// keepsProviderID drops a provider ID that the kind of the Machine has no field for: the Node that matches it would never be drained.
 func (s *Scope) keepsProviderID(before string) error {
 	err := s.forgotten()
 	if err != nil {
@@ -59,12 +59,12 @@ func (s *Scope) keepsProviderID(before string) error {
 	return err
 }
 
-// validateKind reports what a kind forgets of what a Reconciler cannot do without. One that refuses an object without content cannot be
-// asked: what it forgets, passes notice.
+// validateKind reports which values that a Reconciler needs a kind does not store. A kind that rejects an empty object cannot be checked
+// here; passes detect what it does not store.
 func validateKind(kind contract.Kind, o Options) error {
 	missing, err := contract.CheckKind(kind)
 	if err != nil {
-		return nil //nolint:nilerr // a real object may have what this one lacks
+		return nil //nolint:nilerr // a real object may have the content that this one lacks
 	}
 	ofNode := at(o.Steps, StepDrain, InDeletion) >= 0 || at(o.Steps, StepDeleteNode, InDeletion) >= 0
 	var errs []error

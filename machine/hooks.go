@@ -10,11 +10,11 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// hookFacts are what the wait for the hooks of one kind depends on.
+// hookFacts are the inputs of decideHooks, for hooks of one kind.
 type hookFacts struct {
 	// Hooks are the annotations that ask to wait.
 	Hooks []string
-	// Started is when they began to be waited for, zero before; Limit is how long that may take, zero for ever.
+	// Started is when the wait for them began, zero before; Limit is how long it may take, zero for no limit.
 	Started time.Time
 	Limit   time.Duration
 	Now     time.Time
@@ -27,11 +27,11 @@ const (
 	// hooksBegin: wait, and record that the wait began.
 	hooksBegin
 	hooksWait
-	// hooksOverdue: go on although there are hooks.
+	// hooksOverdue: continue although there are hooks.
 	hooksOverdue
 )
 
-// decideHooks: hooks are looked at in every pass, whatever was reached before, because others put them there at any time.
+// decideHooks: every pass looks at the hooks, whatever stage the deletion has reached, because others can add them at any time.
 func decideHooks(f hookFacts) hookAction {
 	switch {
 	case len(f.Hooks) == 0:
@@ -56,7 +56,7 @@ func hooksOf(annotations map[string]string, prefix string) []string {
 	return hooks
 }
 
-// maxHookNames bounds how many hooks a message names.
+// maxHookNames is how many hooks a message names.
 const maxHookNames = 10
 
 func waitingForHooks(name string, hooks []string) string {
@@ -67,8 +67,8 @@ func waitingForHooks(name string, hooks []string) string {
 	return fmt.Sprintf("Waiting for %s hooks to succeed (hooks: %s)", name, list)
 }
 
-// preDrainHooksStep waits for whoever has something to do before the Node is drained. A Node that nothing is done about has no
-// drain to wait before. Rule: Cluster API proposal "machine deletion phase hooks".
+// preDrainHooksStep waits for pre-drain hooks. When the Node is neither drained nor deleted, there is no drain to wait before. Rule:
+// Cluster API proposal "machine deletion phase hooks".
 func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
 	switch s.care() {
 	case CareNone:
@@ -83,7 +83,8 @@ func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
 	}), nil
 }
 
-// preTerminateHooksStep waits for whoever has something to do before the machine goes, whatever is done about the Node.
+// preTerminateHooksStep waits for pre-terminate hooks before the infrastructure is deleted, also when the Node is neither drained nor
+// deleted.
 func preTerminateHooksStep(_ context.Context, s *Scope) (Result, error) {
 	return s.waitForHooks(hookKind{
 		prefix: contract.PreTerminateHook, reason: ReasonWaitingForPreTerminateHook, name: "pre-terminate",
@@ -113,7 +114,7 @@ func (s *Scope) waitForHooks(k hookKind) Result {
 	case hooksWait:
 	}
 	if !s.State.DrainStarted.IsZero() {
-		s.releaseNode() // a hook that came late holds a drain up too
+		s.releaseNode() // a hook that was added late delays a drain too
 	}
 	wait := s.Wait(k.reason, waitingForHooks(k.name, hooks))
 	wait.RequeueAfter = s.until(0, k.started, k.limit)

@@ -19,7 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// indexKeys are the keys under which a Machine is found from the events of others.
+// indexKeys are the keys under which events of other objects find a Machine.
 func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	var keys []string
 	if state.ClusterName != "" {
@@ -40,8 +40,8 @@ func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules
 	return append(keys, claimKeys(cluster, identityOf(state), rules)...)
 }
 
-// withoutOwn are the keys that the index holds: without those that end with the Machine's own name, for which a look at that Machine
-// does (namesake). Most Machines are named like the objects that they refer to and like their Node, and each entry of the index takes
+// withoutOwn returns the keys that the index stores: without those that end with the Machine's own name, for which a read of that Machine
+// is enough (namesake). Most Machines have the same name as the objects that they reference and as their Node, and each index entry takes
 // half a kilobyte.
 func withoutOwn(keys []string, machine types.NamespacedName) []string {
 	return slices.DeleteFunc(keys, func(key string) bool {
@@ -50,8 +50,8 @@ func withoutOwn(keys []string, machine types.NamespacedName) []string {
 	})
 }
 
-// ownName is the name at the end of a key for which a look at the Machine of that name replaces the index; false for other keys. A
-// Node of the cluster of all Machines says nothing of their namespace.
+// ownName returns the name at the end of a key for which a read of the Machine of that name replaces the index; false for other keys. The
+// key of a Node of the cluster of all Machines has no namespace.
 func ownName(key, namespace string) (string, bool) {
 	if namespace == "" || !strings.HasPrefix(key, refPrefix) && !strings.HasPrefix(key, nodePrefix+namespace+"/") {
 		return "", false
@@ -71,10 +71,10 @@ func clusterKey(cluster types.NamespacedName) string { return "cluster:" + clust
 
 func controlPlaneKey(cluster types.NamespacedName) string { return "controlplane:" + cluster.String() }
 
-// deploymentKey names no namespace: a MachineDeployment lives beside its Machines, and they are listed in its namespace.
+// deploymentKey has no namespace: a MachineDeployment is in the namespace of its Machines, and they are listed there.
 func deploymentKey(deployment string) string { return "deployment:" + deployment }
 
-// What a Node is found by names the cluster too: other clusters have Nodes of the same name, and may have the same provider ID.
+// The keys of a Node include the cluster: other clusters have Nodes of the same name, and may have the same provider ID.
 func providerIDKey(cluster types.NamespacedName, id string) string {
 	return "id:" + cluster.String() + "/" + id
 }
@@ -87,8 +87,8 @@ func addressKey(cluster types.NamespacedName, ip string) string {
 
 func (r *Reconciler) indexName() string { return "machinist." + r.options.Name }
 
-// IndexMachines registers the index of Machines with the cache. AddToManager does it; whoever calls ReconcileObject from a
-// loop of their own does it once, before the cache starts. Without it, Machines that name one Node do not know of each other.
+// IndexMachines registers the index of Machines with the cache. AddToManager calls it. If you call ReconcileObject from your own loop,
+// call it once, before the cache starts. Without it, Machines that claim the same Node do not detect each other.
 func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	r.indexed = true
 	return r.ports.Cache.IndexField(ctx, r.newObject(), r.indexName(), func(obj client.Object) []string {
@@ -96,7 +96,7 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	})
 }
 
-// keysOf are the keys of a Machine; none of one that cannot be read, which reports that itself.
+// keysOf returns the keys of a Machine; none for one that cannot be read, whose own pass reports that.
 func (r *Reconciler) keysOf(obj client.Object) []string {
 	var state contract.MachineState
 	if err := r.kind.Adapter.Read(obj, &state); err != nil {
@@ -105,18 +105,18 @@ func (r *Reconciler) keysOf(obj client.Object) []string {
 	return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
 }
 
-// machinesByKey lists the Machines under a key, in one namespace or in all, without those that are others' to look after.
+// machinesByKey lists the Machines under a key, in one namespace or in all, without those that the watch filter excludes.
 func (r *Reconciler) machinesByKey(ctx context.Context, namespace, key string) []reconcile.Request {
 	var requests []reconcile.Request
 	_ = r.eachMachine(ctx, namespace, key, func(obj client.Object) { // fails only when the cache is stopping
-		if r.minds(obj) {
+		if r.matchesWatchFilter(obj) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
 	})
 	return requests
 }
 
-// eachMachine hands over the Machines under a key, as views.
+// eachMachine passes each Machine under a key to a function, as a view.
 func (r *Reconciler) eachMachine(ctx context.Context, namespace, key string, do func(client.Object)) error {
 	list, ok := r.kind.NewList().(client.ObjectList)
 	if !ok {
@@ -133,7 +133,7 @@ func (r *Reconciler) eachMachine(ctx context.Context, namespace, key string, do 
 	return r.namesake(ctx, namespace, key, do)
 }
 
-// namesake hands over the Machine that is named like what a key is about, when the key is one of its own.
+// namesake passes on the Machine with the name of the object that a key is about, when the key is one of its own.
 func (r *Reconciler) namesake(ctx context.Context, namespace, key string, do func(client.Object)) error {
 	name, has := ownName(key, namespace)
 	if !has {
@@ -153,7 +153,7 @@ func (r *Reconciler) namesake(ctx context.Context, namespace, key string, do fun
 	return nil
 }
 
-// eachObject hands over the objects of a list.
+// eachObject passes each object of a list to a function.
 func eachObject(list client.ObjectList, do func(client.Object)) error {
 	return meta.EachListItem(list, func(item runtime.Object) error {
 		if obj, ok := item.(client.Object); ok {
@@ -177,8 +177,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []
 		r.onlookers.requests(onlookerKey(crd, client.ObjectKeyFromObject(obj)))...)
 }
 
-// machinesOfNode maps an event about a Node to the Machines of its cluster that carry its provider ID, or had it recorded by
-// name.
+// machinesOfNode maps an event about a Node to the Machines of its cluster that have its provider ID, or have recorded its name.
 func (r *Reconciler) machinesOfNode(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
 	var requests []reconcile.Request
 	seen := map[reconcile.Request]bool{}

@@ -11,7 +11,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// infrastructureFacts are what a pass knows of the infrastructure.
+// infrastructureFacts are the inputs of decideInfrastructure.
 type infrastructureFacts struct {
 	External    external.Object
 	Machine     contract.InfraMachineState // read when External is Present
@@ -21,22 +21,21 @@ type infrastructureFacts struct {
 	Early       bool // Policy.EarlyProviderID
 }
 
-// infrastructureDecision is what follows.
+// infrastructureDecision is the result of decideInfrastructure.
 type infrastructureDecision struct {
-	// Adopt says that provider ID, addresses and failure domain are taken over from the InfraMachine, AdoptID that the provider ID
-	// alone is.
+	// Adopt is true when provider ID, addresses and failure domain are copied from the InfraMachine, AdoptID when only the provider ID is.
 	Adopt, AdoptID bool
-	// Provisioned says that the infrastructure was provisioned, now or before.
+	// Provisioned is true when the infrastructure was provisioned, now or before.
 	Provisioned bool
 	Condition   metav1.Condition
 	// Failure is what the InfraMachine reports as a failure for good.
 	Failure failure
 }
 
-// decideInfrastructure reads the contract: nothing is taken over before the provider says that the machine is provisioned;
-// afterwards it is taken over in every pass, because addresses change. Rule: contract page "InfraMachine". In a deletion, the provider ID
-// of a machine that was never reported as provisioned is taken over too: it exists, and its Node may join or have joined. A policy has it
-// taken over at any time.
+// decideInfrastructure applies the contract: no value is copied before the provider reports that the infrastructure is provisioned;
+// afterwards values are copied in every pass, because addresses change. Rule: contract page "InfraMachine". In a deletion, the provider ID
+// of an instance that was never reported as provisioned is copied too: it exists, and its Node may join or have joined. A policy can have
+// it copied at any time.
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	if f.External.Presence == external.NotReferenced {
 		return infrastructureDecision{Provisioned: f.Provisioned, Condition: condition(ConditionInfrastructureReady,
@@ -71,7 +70,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	return d
 }
 
-// Limits of a Machine's fields in cluster.x-k8s.io/v1beta2. A value beyond them would have the whole write refused.
+// Limits of a Machine's fields in cluster.x-k8s.io/v1beta2. The API server rejects the whole write because of one value beyond them.
 const (
 	maxProviderIDLength    = 512
 	maxFailureDomainLength = 256
@@ -79,7 +78,7 @@ const (
 	maxAddressLength       = 256
 )
 
-// unacceptable says which value of a provider a Machine cannot hold, empty when it can hold all of them.
+// unacceptable names the provider's value that a Machine cannot store, empty when it can store all of them.
 func unacceptable(m *contract.InfraMachineState) string {
 	if n := len(m.ProviderID); n > maxProviderIDLength {
 		return fmt.Sprintf("spec.providerID has %d characters, at most %d are allowed", n, maxProviderIDLength)
@@ -103,8 +102,8 @@ func unacceptable(m *contract.InfraMachineState) string {
 	return ""
 }
 
-// infrastructureStep looks at the infrastructure object and takes over what it reports. In a deletion, a provider ID that is new is stored
-// before the object goes that says it.
+// infrastructureStep reads the infrastructure object and copies what it reports. In a deletion, a new provider ID is stored before the
+// object that has it is deleted.
 func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.isNotMissed(s.State.Infrastructure) {
 		return Result{}, nil

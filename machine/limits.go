@@ -10,20 +10,20 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Limits are how long the stages of a deletion may take, from when the Machine records that the stage began; for NodeDeletion
-// from the first attempt to delete the Node. Zero and less mean no limit. When a limit is reached the deletion goes on without the stage,
-// and an event says so.
+// Limits are how long the stages of a deletion may take, from when the Machine records that the stage began; for NodeDeletion from the
+// first attempt to delete the Node. Zero and negative values mean no limit. When a limit is reached, the deletion continues without the
+// stage, and an event reports that.
 type Limits struct {
-	// PreDrainHooks and PreTerminateHooks end the wait for annotations of others. Cluster API has no such limits.
+	// PreDrainHooks and PreTerminateHooks limit the wait for hook annotations. Cluster API has no such limits.
 	PreDrainHooks, PreTerminateHooks time.Duration
-	// Drain ends the drain, and Volumes the wait for volumes.
+	// Drain limits the drain, and Volumes the wait for volumes.
 	Drain, Volumes time.Duration
-	// NodeDeletion ends the attempts to delete the Node, of which one is made when it has passed, and the wait for it to go.
+	// NodeDeletion limits the attempts to delete the Node, of which one is made when it has passed, and the wait until it is gone.
 	NodeDeletion time.Duration
 }
 
-// DefaultLimits is what Policy.Limits says when it is nil: what the Machine itself says, and DefaultNodeDeletionTimeout where it
-// says nothing about its Node's deletion. Hooks have no limit.
+// DefaultLimits is what Policy.Limits uses when it is nil: the timeouts in the Machine's spec, and DefaultNodeDeletionTimeout where it has
+// none for its Node's deletion. Hooks have no limit.
 func DefaultLimits(state *contract.MachineState) Limits {
 	return Limits{
 		Drain: state.NodeDrainTimeout.Or(0), Volumes: state.NodeVolumeDetachTimeout.Or(0),
@@ -31,7 +31,7 @@ func DefaultLimits(state *contract.MachineState) Limits {
 	}
 }
 
-// limits are those of this Machine. A drain policy that gives up sets a limit too.
+// limits returns the limits of this Machine. A drain policy that gives up sets a limit too.
 func (s *Scope) limits() Limits {
 	policy, decide := &s.env.options.Policy, DefaultLimits
 	if policy.Limits != nil {
@@ -44,13 +44,13 @@ func (s *Scope) limits() Limits {
 	return limits
 }
 
-// limitReached reports whether a stage that began has had its time.
+// limitReached reports whether a stage that began has reached its limit.
 func limitReached(started time.Time, limit time.Duration, now time.Time) bool {
 	return limit > 0 && !started.IsZero() && !now.Before(started.Add(limit))
 }
 
-// until is when to look again: after so long (zero for not by itself), and at the latest when the limit of a stage is reached.
-// Starts are recorded in whole seconds, so that a limit may seem to end up to a second early.
+// until is when to look again: after the given duration (zero for none), and at the latest when the limit of a stage is reached. Starts
+// are recorded in whole seconds, so a limit may seem to end up to a second early.
 func (s *Scope) until(after time.Duration, started time.Time, limit time.Duration) time.Duration {
 	if limit <= 0 || started.IsZero() {
 		return after
@@ -81,8 +81,8 @@ func stages() []string {
 	}
 }
 
-// abandon tells once that the deletion goes on without a stage: in the pass that leaves it. The written condition says which stage
-// that was, so this status is written at once.
+// abandon records once that the deletion continues without a stage: in the pass that leaves it. The written condition names that stage, so
+// this status is written at once.
 func (s *Scope) abandon(stage, reason, action, note string) {
 	stored, _ := findCondition(s.stored, ConditionDeleting)
 	if slices.Index(stages(), stored.Reason) > slices.Index(stages(), stage) {

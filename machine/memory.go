@@ -8,8 +8,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// memory is what a process remembers between passes: which status is waiting to be written, which events were told, and what is unread. What its
-// caches have yet to show, its patch.Writer knows. Losing it costs time or one rejected write, never correctness. Safe for concurrent use.
+// memory is what a process remembers between passes: which status is delayed, which events were recorded, and which objects are unread.
+// The patch.Writer knows which writes the caches do not show yet. Losing the memory costs time or one rejected write, never correctness.
+// Safe for concurrent use.
 type memory struct {
 	clock clock.PassiveClock
 
@@ -23,13 +24,13 @@ type memory struct {
 	unkept    map[types.NamespacedName]unkeptWrite
 }
 
-// lostObject is an object that a running Machine refers to, and that the API server said to be gone.
+// lostObject is an object that a running Machine references, and that the API server confirmed as gone.
 type lostObject struct {
 	machine types.UID
 	object  goneObject
 }
 
-// heldNode is a Node whose pods or volumes are looked at for a Machine, and how that ends.
+// heldNode is a Node whose pods or volumes are watched for a Machine, and the function that stops that.
 type heldNode struct {
 	name    string
 	release func()
@@ -63,7 +64,7 @@ func (m *memory) setSettling(key types.NamespacedName, s settling) {
 	m.pending[key] = s
 }
 
-// hold remembers the Node that is looked at for a Machine, in place of another one, until letGo.
+// hold remembers the Node that is watched for a Machine, in place of another one, until letGo.
 func (m *memory) hold(key types.NamespacedName, node heldNode) {
 	m.mu.Lock()
 	before := m.held[key]
@@ -74,7 +75,7 @@ func (m *memory) hold(key types.NamespacedName, node heldNode) {
 	}
 }
 
-// letGo forgets the Node that is looked at for a Machine, whose release is the caller's. It is zero when none is.
+// letGo forgets the Node that is watched for a Machine and returns it; the caller releases it. It is zero when there is none.
 func (m *memory) letGo(key types.NamespacedName) heldNode {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,8 +84,8 @@ func (m *memory) letGo(key types.NamespacedName) heldNode {
 	return held
 }
 
-// forget drops what was remembered of a Machine that is gone, or no longer looked after. One that goes in the midst of its drain, because
-// somebody took its finalizer away, has nobody drain its Node any more.
+// forget removes what was remembered about a Machine that is gone, or is no longer reconciled. When its finalizer was removed during its
+// drain, the drain of its Node ends.
 func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	held := m.held[key]
@@ -105,14 +106,15 @@ func (m *memory) dropLocked(key types.NamespacedName) {
 	delete(m.unkept, key)
 }
 
-// isLost reports whether an object was gone when the API server was asked. Unlike what a Machine in deletion has lost, it may come back.
+// isLost reports whether an object was gone when the API server was asked. Unlike an object that a Machine in deletion has lost, it may
+// come back.
 func (m *memory) isLost(key types.NamespacedName, o lostObject) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.lost[key] == o
 }
 
-// setLost remembers an object that is gone, and the zero lostObject that it is back.
+// setLost remembers an object that is gone; the zero lostObject means that it is back.
 func (m *memory) setLost(key types.NamespacedName, o lostObject) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

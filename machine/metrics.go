@@ -13,11 +13,55 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Metrics are the Prometheus metrics of Reconcilers; the documentation of this package has the list. It implements
-// prometheus.Collector: the caller hands it to Reconcilers (Options.Metrics) and registers it where it likes.
+// Metrics are the Prometheus metrics of Reconcilers, a prometheus.Collector. The caller creates them, sets them in Options.Metrics and
+// registers them; nothing registers itself:
 //
-// Several Reconcilers may share one, then their figures are added; or each has its own, with a MetricsOptions.Name that no other
-// has, and all of them fit into one registry. A nil Metrics counts nothing and costs nothing. Safe for concurrent use.
+//	metrics := machine.NewMetrics(machine.MetricsOptions{})
+//	err := registry.Register(metrics) // controller-runtime's metrics.Registry, or any other
+//	options.Metrics = metrics
+//
+// Several Reconcilers can share one, then their values are added; or each has its own, with a unique MetricsOptions.Name, and all of
+// them fit into one registry. A nil Metrics counts nothing and costs nothing. Safe for concurrent use.
+//
+// No label names an object, and every label has a bounded set of values: operations and steps are the names of steps; of phases and
+// providers, which come from objects, 32 are distinguished, and further ones count as "other".
+//
+// Machines and replicas are counted in the cache at each scrape, without copies and without requests, in a few microseconds for
+// each Machine. They are missing, not zero, until the cache is complete, and in a process that waits for leader election, so that sums
+// over processes are right. A process counts from when its controller is started, or, in a loop of your own, from its first pass after
+// IndexMachines.
+//
+// The time in a phase is observed when the write is accepted that stores the next phase, or removes the finalizer. It counts from
+// when passes decided on the phase, also on one that was never stored because the next followed at once. Counters belong to one process, as
+// Prometheus expects. A new process starts from the stored time of the last phase change. Decisions that were not stored are lost
+// with the process, and so is a phase with an unknown start: a time may be missing, and none is counted twice. The phase of a Machine
+// before its first one is not timed, and neither is one that a layout stores in an annotation although status is a subresource.
+//
+// The metrics:
+//
+//	machine_controller_machines_total{controller,provider}: gauge
+//		Machines that are looked after, by what provides their machine.
+//	machine_controller_errors_total{controller,operation}: counter
+//		Errors that are retried, by the step that failed, or read or write of the Machine itself; without conflicts.
+//	machine_controller_workers_running{controller}: gauge
+//		Passes over Machines that are under way.
+//	machine_controller_machine_deployment_replicas{controller,state}: gauge
+//		Replicas of all MachineDeployments: desired, actual, ready and available.
+//	machinist_machines{controller,phase}: gauge
+//		Machines that are looked after, by the phase in their status.
+//	machinist_machine_phase_duration_seconds{controller,phase}: histogram
+//		Time that a Machine spent in a phase, observed when it has left it.
+//		Buckets: 1 2 5 10 20 30 60 120 300 600 1200 1800 3600 7200 21600 86400 604800 2592000.
+//	machinist_machine_pass_duration_seconds{controller,result}: histogram
+//		Time of a pass over a Machine, writes included, by how it ended: done, requeued, conflict or failed.
+//		Buckets: 0.0005 0.001 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30.
+//	machinist_machine_step_duration_seconds{controller,step}: histogram
+//		Time that a step took for one Machine.
+//		Buckets: 0.0001 0.0005 0.001 0.005 0.01 0.05 0.1 0.5 1 5 10.
+//	machinist_machine_step_results_total{controller,step,result}: counter
+//		Steps by how they ended: done, stopped (the pass), checkpoint, conflict or failed.
+//	machinist_machine_conflicts_total{controller,operation}: counter
+//		Writes that were rejected because the object had changed since it was read, by the step, or write of the Machine itself.
 type Metrics struct {
 	fixed    prometheus.Labels
 	provider func(*contract.MachineState) string
@@ -40,12 +84,12 @@ var _ prometheus.Collector = (*Metrics)(nil)
 
 // MetricsOptions change what Metrics say. The zero value is ready for use.
 type MetricsOptions struct {
-	// Name is the value of the label controller on every series, so that several Metrics fit into one registry. Default "machine".
-	// Give it the Options.Name of the Reconciler, and the label is the one that controller-runtime's own metrics have.
+	// Name is the value of the label controller on every series, so that several Metrics can be in one registry. Default "machine". Set it
+	// to the Options.Name of the Reconciler, and the label has the value of controller-runtime's own metrics.
 	Name string
-	// Provider says for the label provider what makes a machine. It is called for each Machine in each scrape, must be
-	// quick, always say the same of the same state, and name no object. Default: the kind of the infrastructure object, or else the
-	// scheme of the provider ID, such as aws. An empty text becomes "none".
+	// Provider returns the value of the label provider. It is called for each Machine in each scrape, must be quick, must always return
+	// the same text for the same state, and must not return the name of an object. Default: the kind of the infrastructure object, or else
+	// the scheme of the provider ID, such as aws. An empty text becomes "none".
 	Provider func(*contract.MachineState) string
 }
 
@@ -72,10 +116,9 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	}
 }
 
-// WatchDeployments has the replicas of MachineDeployments counted in a cache, which the caller starts; without it there is no such metric.
-// Call it when the program is set up, once per cache and kind. It asks the cache for an informer, so it needs list and
-// watch of the kind, as Wiring.Rollouts has them, and fails when the kind is not installed; scrapes make no requests. The error says
-// what is wrong.
+// WatchDeployments adds the replicas of the MachineDeployments in a cache, which the caller starts, to the metrics; without it, that
+// metric does not exist. Call it when the program is set up, once per cache and kind. It asks the cache for an informer, so it needs list
+// and watch of the kind, as Wiring.Rollouts has them, and fails when the kind is not installed; scrapes make no requests.
 func (m *Metrics) WatchDeployments(ctx context.Context, c cache.Cache, kind contract.MachineDeploymentKind) error {
 	if m == nil {
 		return nil
@@ -83,12 +126,12 @@ func (m *Metrics) WatchDeployments(ctx context.Context, c cache.Cache, kind cont
 	if err := checkKind("MachineDeployment", kind); err != nil {
 		return err
 	}
-	obj, _ := kind.New().(client.Object) // checkKind made sure
+	obj, _ := kind.New().(client.Object) // checkKind has checked this
 	informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch %s objects for metrics: %w", kind.GVK.Kind, err)
 	}
-	ctx = context.WithoutCancel(ctx) // it may be that of the set-up
+	ctx = context.WithoutCancel(ctx) // it may be the context of the set-up
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.deployments = append(m.deployments, deploymentSource{informer: informer, kind: kind, each: func(do func(client.Object)) error {
@@ -120,26 +163,26 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.collectCounts(to)
 }
 
-// Values of labels that stand for what has no name of its own.
+// Label values for what has no name of its own.
 const (
-	labelNone       = "none"       // nothing was said
+	labelNone       = "none"       // there is no value
 	labelOther      = "other"      // one value too many, or one that is too long to be a name
 	labelUnreadable = "unreadable" // the object's content is not as its kind says
 )
 
-// Labels whose values come from objects are kept small: what exceeds this becomes labelOther.
+// Labels whose values come from objects have few values: others become labelOther.
 const (
 	maxLabelValues = 32
 	maxLabelLength = 64
 )
 
-// labelValues are the values that a label has had, in the order in which they came. The zero value is ready for use.
+// labelValues are the values that a label has had, in order of their first use. The zero value is ready for use.
 type labelValues struct {
 	mu     sync.Mutex
 	values []string
 }
 
-// admit returns the value that stands for one from an object.
+// admit returns the label value for a value from an object.
 func (l *labelValues) admit(value string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,8 +208,8 @@ func (l *labelValues) known() []string {
 	return append([]string(nil), l.values...)
 }
 
-// providerOf is the default of MetricsOptions.Provider. A class is no provider: its name is that of an object. Nor is a provider ID
-// without a scheme, such as Oracle's.
+// providerOf is the default of MetricsOptions.Provider. A class is no provider: its name is the name of an object. A provider ID without a
+// scheme, such as Oracle's, has no provider either.
 func providerOf(state *contract.MachineState) string {
 	if state.Infrastructure.Kind != "" {
 		return state.Infrastructure.Kind

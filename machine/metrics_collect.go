@@ -21,13 +21,13 @@ type deploymentSource struct {
 	each     func(do func(client.Object)) error
 }
 
-// errNotCounted says that a cache does not hold everything yet: what was not read is not absent, so nothing is reported of it.
+// errNotCounted is returned while a cache is not complete: unread objects may exist, so nothing is reported.
 var errNotCounted = errors.New("the cache is not synced")
 
-// machineCount adds the Machines of a Reconciler.
+// machineCount counts the Machines of a Reconciler.
 type machineCount func(byPhase, byProvider map[string]int) error
 
-// activate has the Machines of a Reconciler counted until the returned function is called. The end of ctx does not matter.
+// activate counts the Machines of a Reconciler until the returned function is called. The end of ctx does not matter.
 func (m *Metrics) activate(ctx context.Context, r *Reconciler) (end func()) {
 	ctx = context.WithoutCancel(ctx)
 	m.mu.Lock()
@@ -40,8 +40,8 @@ func (m *Metrics) activate(ctx context.Context, r *Reconciler) (end func()) {
 	}
 }
 
-// collectCounts reports what is counted in caches. A replica that waits for its turn reports nothing, so that sums over replicas
-// are right, and so does one that has not read everything yet.
+// collectCounts reports the counts of objects in caches. A replica that waits for leadership reports none, so that sums over replicas are
+// right, and neither does one whose caches are not complete.
 func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	active, deployments := slices.Collect(maps.Values(m.active)), slices.Clone(m.deployments)
@@ -76,10 +76,10 @@ func gauges(to chan<- prometheus.Metric, desc *prometheus.Desc, values map[strin
 	}
 }
 
-// sum adds up counts under the values that a label may have. One that was seen once stays, at zero.
+// sum adds up counts under the values that a label can have. A value that was reported once stays, with zero.
 func (l *labelValues) sum(counts map[string]int) map[string]int {
 	sums := map[string]int{}
-	for _, value := range slices.Sorted(maps.Keys(counts)) { // those that find room are the same in every process
+	for _, value := range slices.Sorted(maps.Keys(counts)) { // the values that are kept are the same in every process
 		sums[l.admit(value)] += counts[value]
 	}
 	for _, value := range l.known() {
@@ -88,7 +88,7 @@ func (l *labelValues) sum(counts map[string]int) map[string]int {
 	return sums
 }
 
-// countMachines looks at every Machine in the cache of a Reconciler, without copying it.
+// countMachines reads every Machine in the cache of a Reconciler, without copying it.
 func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byProvider map[string]int) error {
 	informer, err := r.ports.Cache.GetInformer(ctx, r.newObject(), cache.BlockUntilSynced(false))
 	if err != nil || !informer.HasSynced() {
@@ -96,11 +96,11 @@ func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byP
 	}
 	var state contract.MachineState
 	return eachInCache(ctx, r.ports.Cache, informer, r.kind, func(obj client.Object) {
-		if !r.minds(obj) {
+		if !r.matchesWatchFilter(obj) {
 			return
 		}
 		if r.kind.Adapter.Read(obj, &state) != nil {
-			state = contract.MachineState{} // it may be anything now
+			state = contract.MachineState{} // a failed read may leave any content
 			byPhase[labelUnreadable]++
 			byProvider[labelUnreadable]++
 			return
@@ -110,7 +110,7 @@ func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byP
 	})
 }
 
-// countReplicas adds up the replicas of all MachineDeployments. What an object does not say counts as none.
+// countReplicas adds up the replicas of all MachineDeployments. An absent number counts as zero.
 func countReplicas(sources []deploymentSource) (map[string]int, error) {
 	desired, actual, ready, available := 0, 0, 0, 0
 	for _, source := range sources {
@@ -120,7 +120,7 @@ func countReplicas(sources []deploymentSource) (map[string]int, error) {
 		var state contract.MachineDeploymentState
 		err := source.each(func(obj client.Object) {
 			if source.kind.Adapter.Read(obj, &state) != nil {
-				state = contract.MachineDeploymentState{} // it may be anything now
+				state = contract.MachineDeploymentState{} // a failed read may leave any content
 				return
 			}
 			desired += int(state.Replicas.Or(0))
@@ -135,8 +135,8 @@ func countReplicas(sources []deploymentSource) (map[string]int, error) {
 	return map[string]int{"desired": desired, "actual": actual, "ready": ready, "available": available}, nil
 }
 
-// eachInCache hands over every object of a kind, as views. Lists of Go types hold structs, which even a list without deep copies would
-// copy: so it goes by the informer's own store, and lists only in a cache of several namespaces, which has several of them.
+// eachInCache passes every object of a kind to a function, as a view. Lists of Go types contain structs, which even a list without deep
+// copies would copy: so it uses the informer's own store, and lists only in a cache of several namespaces, which has several stores.
 func eachInCache[S, U any](
 	ctx context.Context, c cache.Cache, informer cache.Informer, kind contract.KindOf[S, U], do func(client.Object),
 ) error {

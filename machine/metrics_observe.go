@@ -14,7 +14,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/patch"
 )
 
-// observer tells Metrics what one Reconciler does. A nil observer does nothing. Safe for concurrent use.
+// observer updates Metrics for one Reconciler. A nil observer does nothing. Safe for concurrent use.
 type observer struct {
 	metrics *Metrics
 	clock   clock.PassiveClock
@@ -28,7 +28,7 @@ type observer struct {
 	phases map[types.NamespacedName]phaseTrack
 }
 
-// failures are the two ways in which an operation fails.
+// failures are the counters of the two ways in which an operation fails.
 type failures struct{ errors, conflicts prometheus.Counter }
 
 // stepSeries are the series of a step, looked up once.
@@ -39,7 +39,7 @@ type stepSeries struct {
 	done, stopped, checkpoint, conflict, fail prometheus.Counter
 }
 
-// The operations that are no steps.
+// Operations that are not steps.
 const (
 	operationRead  = "read"
 	operationWrite = "write"
@@ -55,7 +55,7 @@ const (
 	resultFailed     = "failed"
 )
 
-// newObserver returns nil where nobody wants to know.
+// newObserver returns nil without Options.Metrics.
 func newObserver(o Options) *observer {
 	if o.Metrics == nil {
 		return nil
@@ -79,7 +79,7 @@ func (m *Metrics) failures(operation string) failures {
 	return failures{errors: m.errors.WithLabelValues(operation), conflicts: m.conflicts.WithLabelValues(operation)}
 }
 
-// series makes the series of a step, so that they are there, at zero, before anything happens.
+// series creates the series of a step, so that they exist, with zero, from the start.
 func (m *Metrics) series(step string) stepSeries {
 	step = strings.ToValidUTF8(step, "?")
 	result := func(name string) prometheus.Counter { return m.results.WithLabelValues(step, name) }
@@ -90,14 +90,15 @@ func (m *Metrics) series(step string) stepSeries {
 	}
 }
 
-// activate has the Machines counted while the controller runs: from its start until its end, which is that of ctx.
+// activate counts the Machines while the controller runs: from its start until ctx ends.
 func (o *observer) activate(ctx context.Context, r *Reconciler) {
 	if o != nil && o.active.CompareAndSwap(false, true) {
 		context.AfterFunc(ctx, o.metrics.activate(ctx, r))
 	}
 }
 
-// begin is the begin of a call, and end its end. Where no controller was started, the first call shows that this process acts.
+// begin is called at the start of a pass, and end at its end. Where no controller was started, the first pass shows that this process is
+// active.
 func (o *observer) begin(ctx context.Context, r *Reconciler) {
 	if o == nil {
 		return
@@ -114,14 +115,14 @@ func (o *observer) end() {
 	}
 }
 
-// unread is a Machine that could not be read.
+// unread is called for a Machine that could not be read.
 func (o *observer) unread() {
 	if o != nil {
 		o.read.errors.Inc()
 	}
 }
 
-// now is the time; where nobody wants to know, there is none.
+// now returns the time, zero for a nil observer.
 func (o *observer) now() time.Time {
 	if o == nil {
 		return time.Time{}
@@ -129,14 +130,14 @@ func (o *observer) now() time.Time {
 	return o.clock.Now()
 }
 
-// ran is told after each step.
+// ran is called after each step.
 func (o *observer) ran(step string, since time.Time, result Result, err error) {
 	if o == nil {
 		return
 	}
 	series, found := o.steps[step]
 	if !found {
-		return // not of this Reconciler
+		return // not a step of this Reconciler
 	}
 	series.took.Observe(o.clock.Since(since).Seconds())
 	switch {
@@ -155,14 +156,14 @@ func (o *observer) ran(step string, since time.Time, result Result, err error) {
 	}
 }
 
-// passed is told at the end of a pass, with everything that went wrong in it.
+// passed is called at the end of a pass, with all its errors.
 func (o *observer) passed(s *Scope, again time.Duration, err error) {
 	if o == nil {
 		return
 	}
 	result := resultDone
 	switch {
-	case err != nil && gone(err, s): // all is done
+	case err != nil && gone(err, s): // the deletion is completed
 	case err != nil && patch.Retryable(err):
 		result = resultConflict
 	case err != nil:
@@ -173,7 +174,7 @@ func (o *observer) passed(s *Scope, again time.Duration, err error) {
 	o.passes[result].Observe(o.clock.Since(s.Now).Seconds())
 }
 
-// wrote is told when the pass has written what it decided, or found that there is nothing to write.
+// wrote is called when the pass has written its decisions, or has found that there is nothing to write.
 func (o *observer) wrote(s *Scope, err error) {
 	if o == nil {
 		return

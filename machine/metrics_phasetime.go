@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// phaseAt is a phase and when it began, zero when nobody knows.
+// phaseAt is a phase and when it began, zero when that is unknown.
 type phaseAt struct {
 	phase string
 	at    time.Time
@@ -19,44 +19,44 @@ type phaseTime struct {
 	took  time.Duration
 }
 
-// phaseTrack is what a process knows of a Machine's way through its phases. A phase counts as left when the status that says so, or
-// the end of the Machine, is stored: of two processes only one can do that, so nothing is counted twice. Passes decide earlier,
-// and phases that follow each other quickly may never be stored one by one; the times of those decisions are remembered until
-// then, and lost with the process.
+// phaseTrack is what a process knows about the sequence of a Machine's phases. A phase counts as left when the status with the next phase,
+// or the removal of the finalizer, is stored: of two processes only one can do that, so no phase is counted twice. Passes decide earlier,
+// and phases that follow each other quickly may not be stored one by one; the times of those decisions are remembered until then, and lost
+// with the process.
 type phaseTrack struct {
 	machine types.UID
-	// stored is the phase that the object has, since when the Machine is in it, and what the object says about that.
+	// stored is the phase in the object, with its start as this process knows it and as the object records it.
 	stored phaseAt
 	said   time.Time
 	// path are the phases that were decided since, in order, and are not stored yet.
 	path []phaseAt
 }
 
-// maxPath bounds how many phases are remembered that were decided and not stored. No dialect has as many in a row.
+// maxPath is how many phases are remembered that were decided and not stored. Every dialect has fewer in a row.
 const maxPath = 16
 
-// decided is the track after a pass that read one phase and decided on another, or on the same. read.at is when the object says that
-// its phase changed; it is what a new process goes by.
+// decided returns the track after a pass that read one phase and decided on another, or on the same. read.at is the time of the last phase
+// change in the object; a new process starts from it.
 func (t phaseTrack) decided(machine types.UID, read phaseAt, phase string, now time.Time) phaseTrack {
 	if t.machine != machine || t.stored.phase != read.phase || read.at.After(t.said) {
 		t = phaseTrack{machine: machine, stored: read, said: read.at} // new to this process, or written by another one
 	}
 	if phase == t.stored.phase {
-		t.path = nil // it came back before anybody was told
+		t.path = nil // the phase is the stored one again, before another was stored
 		return t
 	}
 	at := slices.IndexFunc(t.path, func(p phaseAt) bool { return p.phase == phase })
 	switch {
 	case at >= 0:
-		t.path = t.path[:at+1] // back again: nobody was told of the detour
+		t.path = t.path[:at+1] // an earlier phase again: those between were not stored
 	case len(t.path) < maxPath:
 		t.path = append(slices.Clip(t.path), phaseAt{phase, now})
 	}
 	return t
 }
 
-// told is the track when a status was written that says the last phase on the path, and when that changed, and what was left thereby.
-// A status is written only on the one that its pass has read: nobody else has stored, and counted, that phase.
+// told returns the track after a status write with the last phase on the path and the time of that change, and the phases that the Machine
+// left. A status write only applies to the version that its pass has read: no other process has stored, and counted, that phase.
 func (t phaseTrack) told(said time.Time) (phaseTrack, []phaseTime) {
 	if len(t.path) == 0 {
 		return t, nil
@@ -66,8 +66,8 @@ func (t phaseTrack) told(said time.Time) (phaseTrack, []phaseTime) {
 	return next, t.left(next.stored.at)[:last+1]
 }
 
-// left is how long the Machine was in each phase so far, if it leaves the last one now. Phases that nobody knows the begin of have a
-// negative time.
+// left returns how long the Machine was in each phase so far, if it leaves the last one now. Phases with an unknown start have a negative
+// time.
 func (t phaseTrack) left(now time.Time) []phaseTime {
 	way := append([]phaseAt{t.stored}, t.path...)
 	times := make([]phaseTime, len(way))
@@ -78,13 +78,13 @@ func (t phaseTrack) left(now time.Time) []phaseTime {
 		}
 		times[i] = phaseTime{phase: p.phase, took: -1}
 		if !p.at.IsZero() && p.phase != "" {
-			times[i].took = max(0, end.Sub(p.at)) // objects hold whole seconds, of another machine's clock
+			times[i].took = max(0, end.Sub(p.at)) // objects store whole seconds, from another machine's clock
 		}
 	}
 	return times
 }
 
-// followPhase notes what a pass decided about the phase, and observes what was left when that is stored.
+// followPhase records what a pass decided about the phase, and observes the phases that the Machine left when that is stored.
 func (o *observer) followPhase(s *Scope, err error) {
 	o.mu.Lock()
 	before := o.phases[s.State.Key]
@@ -109,7 +109,7 @@ func (o *observer) followPhase(s *Scope, err error) {
 	}
 }
 
-// forget drops what is known of a Machine that is gone.
+// forget removes what is known about a Machine that is gone.
 func (o *observer) forget(machine types.NamespacedName) {
 	if o == nil {
 		return

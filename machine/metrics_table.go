@@ -2,14 +2,14 @@ package machine
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metric says what one metric is. The collector and the list in the package comment are both made of these.
+// metric describes one metric. The collector and the list in the documentation are generated from these.
 type metric struct {
 	name, kind, help string
 	labels           []string
 	buckets          []float64 // of a histogram, in seconds
 }
 
-// The metrics, in the order of the documentation. The first four are named by the page that this project began with.
+// The metrics, in the order of the documentation. The names of the first four come from the requirements of this project.
 const (
 	metricMachines = iota
 	metricErrors

@@ -17,19 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the generated part of the package comment instead of comparing it")
+var update = flag.Bool("update", false, "write the generated part of the comment of Metrics instead of comparing it")
 
-// The list of metrics stands in the package comment between its heading and the next one. It is generated.
-const metricsHeading, headingPrefix = "// The metrics:\n//\n", "//\n// # "
+// The list of metrics is in the comment of type Metrics, behind its heading. It is generated.
+const metricsHeading, metricsEnd = "// The metrics:\n//\n", "type Metrics struct"
 
 func TestDocumentationIsCurrent(t *testing.T) {
-	const file = "doc.go"
+	const file = "metrics.go"
 	old, err := os.ReadFile(file)
 	require.NoError(t, err)
 	at := bytes.Index(old, []byte(metricsHeading))
 	require.Positive(t, at, "no heading %q", metricsHeading)
 	body := at + len(metricsHeading)
-	length := bytes.Index(old[body:], []byte(headingPrefix))
+	length := bytes.Index(old[body:], []byte(metricsEnd))
 	require.Positive(t, length)
 	current := slices.Concat(old[:body], []byte(metricsText()), old[body+length:])
 	if *update {

@@ -15,8 +15,8 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// matchNode looks the Machine's Node up, and records it when it is a new one. A Machine whose infrastructure is another
-// controller's has no Node, whatever provider ID it names: that Node is the other's to label, to drain and to delete.
+// matchNode finds the Machine's Node, and records a new one. A Machine whose infrastructure object belongs to another controller has no
+// Node, whatever its provider ID: the other controller labels, drains and deletes that Node.
 func (s *Scope) matchNode(ctx context.Context) error {
 	s.NodesSynced = s.NodesErr == nil && s.Workload.Nodes.HasSynced()
 	if !s.NodesSynced {
@@ -38,7 +38,7 @@ func (s *Scope) matchNode(ctx context.Context) error {
 	return nil
 }
 
-// matchOf finds the Node of a Machine among those of the cluster, in the light of the other Machines.
+// matchOf finds the Node of a Machine among those of the cluster, with respect to the claims of other Machines.
 func (s *Scope) matchOf(ctx context.Context) (noderef.Match, error) {
 	rules, id := s.env.options.Matching, identityOf(&s.State)
 	if !s.env.indexed {
@@ -48,7 +48,7 @@ func (s *Scope) matchOf(ctx context.Context) (noderef.Match, error) {
 	return rules.Resolve(id, s.Workload.Nodes, &others), others.err
 }
 
-// nodeStep looks the Machine's Node up, and says how it is.
+// nodeStep finds the Machine's Node, and sets its conditions.
 func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.matchNode(ctx); err != nil {
 		s.assertAll(bothOfNode(metav1.ConditionUnknown, ReasonInternalError, seeLogs))
@@ -61,7 +61,7 @@ func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	if !s.NodesSynced {
 		result, err := s.nodesUnread(len(conditions) > 0)
 		if !s.State.Deleting.IsZero() {
-			err = nil // only the stages that need the Nodes are held up, and they report it
+			err = nil // only the stages that need the Nodes wait, and they report it
 		}
 		return result, err
 	}
@@ -74,7 +74,7 @@ func (s *Scope) assertAll(conditions []metav1.Condition) {
 	}
 }
 
-// isMissed reports whether a Node was recorded that the index does not have. It may be a registration behind.
+// isMissed reports whether the index does not have the recorded Node. The index may be behind by one registration.
 func isMissed(m noderef.Match, recorded contract.NodeRef) bool {
 	switch m.Outcome {
 	case noderef.NotFound, noderef.Stale, noderef.NoProviderID:
@@ -84,8 +84,8 @@ func isMissed(m noderef.Match, recorded contract.NodeRef) bool {
 	}
 }
 
-// isStill reports whether what the API server has by the name of the recorded Node is the Machine's: the recorded one, or its instance
-// that has registered again.
+// isStill reports whether the Node that the API server returns for the recorded name is the Machine's: the recorded one, or its instance
+// after it has registered again.
 func isStill(node *corev1.Node, id noderef.Identity, rules noderef.Rules) bool {
 	if !noderef.ValidProviderID(id.ProviderID) {
 		return node.UID == id.Current.UID && node.UID != ""
@@ -93,9 +93,9 @@ func isStill(node *corev1.Node, id noderef.Identity, rules noderef.Rules) bool {
 	return rules.Same(node.Spec.ProviderID, id.ProviderID) || rules.MayTouch(node, id.Current, id.ProviderID)
 }
 
-// confirmNoNode makes sure by one request that the recorded Node is gone, when the index does not have it, before a stage of the deletion
-// is left out. A Node that is there after all, and one that could not be asked for, leave the Nodes unread. What this Machine has asked
-// to delete needs no confirmation.
+// confirmNoNode makes one request to confirm that the recorded Node is gone, when the index does not have it, before a stage of the
+// deletion is skipped. A Node that exists, and a request that fails, leave the Nodes unread. A Node whose deletion this Machine has
+// requested needs no confirmation.
 func (s *Scope) confirmNoNode(ctx context.Context) {
 	ref := s.State.Node
 	if !s.NodesSynced || s.Infrastructure.Foreign || s.disowned() || !isMissed(s.Node, ref) || !s.env.memory.asked(&s.State, ref.UID).IsZero() {
@@ -111,7 +111,7 @@ func (s *Scope) confirmNoNode(ctx context.Context) {
 		s.env.memory.setGone(&s.State, gone)
 	case err != nil:
 		s.NodesSynced, s.NodesErr = false, fmt.Errorf("make sure that Node %s is gone: %w", ref.Name, err)
-	default: // its event is on the way
+	default: // its event will follow
 		s.NodesSynced, s.nodesBehind = false, true
 		s.NodesErr = fmt.Errorf("%w: Node %s exists, and its event has not come yet", cluster.ErrNotSynced, ref.Name)
 	}

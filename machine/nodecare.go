@@ -8,17 +8,17 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// NodeCare is what to do about the Node of a Machine that is being deleted.
+// NodeCare is the decision about the Node of a Machine that is being deleted.
 type NodeCare uint8
 
-// What can be done about a Node.
+// Values of NodeCare.
 const (
-	// CareUnknown: not enough is known to say. The deletion waits before the drain.
+	// CareUnknown: the facts are not known yet. The deletion waits before the drain.
 	CareUnknown NodeCare = iota
 	// CareDrainAndDelete: the Node is drained, its volumes are waited for, and it is deleted at the end.
 	CareDrainAndDelete
-	// CareNone: the Node is left as it is, because it goes with its cluster or because there is none. Hooks, infrastructure and
-	// bootstrap data are seen to all the same.
+	// CareNone: the Node is left as it is, because it is deleted with its cluster or because there is none. Hooks, infrastructure and
+	// bootstrap data are processed as usual.
 	CareNone
 )
 
@@ -37,17 +37,17 @@ func (c NodeCare) String() string {
 
 // NodeCareFacts are what NodeCare depends on.
 type NodeCareFacts struct {
-	// Cluster is the Machine's; zero where there are no Clusters, and Unread also when Ports.ClusterOf failed.
+	// Cluster is the Machine's; zero without Ports.ClusterOf, and Unread also when Ports.ClusterOf failed.
 	Cluster external.ClusterView
-	// State is the Machine's. It is not to be changed.
+	// State is the Machine's. It must not be changed.
 	State *contract.MachineState
 	// Infrastructure is what is known of the infrastructure object.
 	Infrastructure external.Object
-	// HasNode: a Node was matched, now or before, or there may be one that could not be read.
+	// HasNode: a Node was matched, now or before, or may exist and could not be read.
 	HasNode bool
 }
 
-// CareReason is why a NodeCare was decided, in words for people. A policy of an embedder's own may have reasons of its own.
+// CareReason says in words why a NodeCare was decided. An embedder's own policy may have its own reasons.
 type CareReason string
 
 // Reasons of DefaultNodeCare.
@@ -61,7 +61,8 @@ const (
 	CareBecauseControlPlaneDeleting   CareReason = "the control plane is being deleted"
 	CareBecauseControlPlaneExternal   CareReason = "the control plane is managed elsewhere"
 	CareBecauseControlPlaneNotCounted CareReason = "the Machines of the control plane could not be counted yet"
-	// CareBecauseControlPlaneUncounted: they may be of a kind that the Reconciler does not know, see ClusterView.ControlPlaneUncounted.
+	// CareBecauseControlPlaneUncounted: the control plane's Machines may be of a kind that the Reconciler does not know, see
+	// ClusterView.ControlPlaneUncounted.
 	CareBecauseControlPlaneUncounted CareReason = "the cluster stays: its control plane has no Machines of this kind that could be counted"
 	CareBecauseNoControlPlane        CareReason = "no control plane members"
 	CareBecauseClusterStays          CareReason = "the cluster stays"
@@ -70,9 +71,13 @@ const (
 // String returns the words.
 func (r CareReason) String() string { return string(r) }
 
-// DefaultNodeCare is what Policy.NodeCare decides when it is nil, and why. The rule is Cluster API's: a Node that
-// goes with its cluster, or whose cluster is left without a control plane by this deletion, is not taken care of. Unlike there,
-// nothing is decided on what could not be read, nor on what is not counted. A Machine without a Cluster has its Node drained and deleted.
+// DefaultNodeCare is the decision, with its reason, when Policy.NodeCare is nil. The rule is Cluster API's: a Node is neither drained nor
+// deleted when it is deleted with its cluster, or when this deletion leaves the cluster without a control plane. Unlike Cluster API, it
+// decides nothing from objects that could not be read or are not counted. The Node of a Machine without a Cluster is drained and deleted.
+//
+// When the Node is left as it is, pre-drain hooks, drain, volumes and the Node's deletion are skipped. The Machines of a control plane are
+// counted when they are of the Cluster's API group, or of this kind; when they are not counted, the Node is drained and deleted unless
+// the Cluster is being deleted.
 func DefaultNodeCare(f NodeCareFacts) (NodeCare, CareReason) {
 	switch {
 	case !f.HasNode:
@@ -89,8 +94,8 @@ func DefaultNodeCare(f NodeCareFacts) (NodeCare, CareReason) {
 	return careBesideControlPlane(f.Cluster)
 }
 
-// careBesideControlPlane decides in a Cluster that stays. One whose control plane object does not exist may still have control
-// plane Machines, so those are counted then too. Where they are not counted, that is not none.
+// careBesideControlPlane decides in a Cluster that is not being deleted. When its control plane object does not exist there may still be
+// control plane Machines, so those are counted then too. Machines that are not counted may exist.
 func careBesideControlPlane(view external.ClusterView) (NodeCare, CareReason) {
 	plane := view.ControlPlane
 	members, known := view.ActiveControlPlaneMachines.Get()
@@ -111,7 +116,7 @@ func careBesideControlPlane(view external.ClusterView) (NodeCare, CareReason) {
 	return CareDrainAndDelete, CareBecauseClusterStays
 }
 
-// words are a reason with what is known of the object that it is about.
+// words joins a reason with what is known about the object that it concerns.
 func (f NodeCareFacts) words(reason CareReason) string {
 	if plane := f.Cluster.ControlPlane; reason == CareBecauseControlPlaneUnread {
 		return fmt.Sprintf("the control plane %s %s could not be read", plane.Ref.Kind, plane.Ref.Name) + because(plane.Problem)
@@ -126,7 +131,7 @@ func because(p external.Problem) string {
 	return ": " + p.Message
 }
 
-// care is what to do about the Node in this pass; it decides when nobody has.
+// care returns the decision about the Node in this pass, and makes it if no step has.
 func (s *Scope) care() NodeCare {
 	if s.Care != CareUnknown {
 		return s.Care
@@ -147,8 +152,8 @@ func (s *Scope) care() NodeCare {
 	return s.Care
 }
 
-// mayHaveNode reports whether there is a Node, or one may exist that nobody could look for. Where the control plane never came
-// up no Node can have joined, and a Machine whose infrastructure is another's has none.
+// mayHaveNode reports whether there is a Node, or may be one that could not be looked up. Without an initialized control plane no Node can
+// have joined, and a Machine whose infrastructure belongs to another controller has none.
 func (s *Scope) mayHaveNode() bool {
 	switch {
 	case s.Infrastructure.Foreign:
@@ -162,7 +167,7 @@ func (s *Scope) mayHaveNode() bool {
 	return !uninitialized && (noderef.ValidProviderID(s.State.ProviderID) || s.env.options.Matching.ByName || s.env.options.Matching.ByAddress)
 }
 
-// careUnknown holds a deletion up until it is known what to do about the Node. The events of the Cluster end it.
+// careUnknown waits until the decision about the Node is possible. An event of the Cluster ends the wait.
 func (s *Scope) careUnknown() (Result, error) {
 	wait := s.Wait(ReasonDeleting, "Waiting to know whether the Node is to be drained: "+s.CareReason)
 	wait.RequeueAfter = s.Cluster.ControlPlane.RetryAfter

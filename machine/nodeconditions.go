@@ -11,21 +11,21 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// nodeFacts are what a pass knows of a Machine's Node.
+// nodeFacts are the inputs of decideNode.
 type nodeFacts struct {
 	Synced bool
 	Match  noderef.Match
 	State  *contract.MachineState
-	// Disowned: the recorded Node exists, and the Machine names no provider ID by which it would be its own.
+	// Disowned: the recorded Node exists, and the Machine has no provider ID that would match it.
 	Disowned bool
-	// Cluster is what is known of the Machine's Cluster; zero where there are none.
+	// Cluster is what is known about the Machine's Cluster; zero without Ports.ClusterOf.
 	Cluster external.ClusterView
-	// Health says what a healthy Node is; nil asks for what Cluster API does.
+	// Health defines a healthy Node; nil asks for what Cluster API does.
 	Health *noderef.HealthRules
 }
 
-// decideNode returns NodeReady and NodeHealthy, or nothing when the Nodes could not be read: then what was said before
-// stays. Rule: Cluster API's setNodeHealthyAndReadyConditions.
+// decideNode returns NodeReady and NodeHealthy. It returns none when the Nodes could not be read: then the stored conditions stay. Rule:
+// Cluster API's setNodeHealthyAndReadyConditions.
 func decideNode(f nodeFacts) []metav1.Condition {
 	if message := f.waitsForCluster(); message != "" {
 		return bothOfNode(metav1.ConditionUnknown, ReasonInspectionFailed, message)
@@ -43,8 +43,8 @@ func decideNode(f nodeFacts) []metav1.Condition {
 	return bothOfNode(withoutNode(f))
 }
 
-// waitsForCluster says what the Cluster still has to be before there is a Node to look at, empty when there is nothing. A Machine
-// in deletion whose Node is known tells of that one: the Cluster may be on its way out too.
+// waitsForCluster returns what the Cluster still lacks before a Node can join, empty when it lacks nothing. The conditions of a Machine in
+// deletion with a known Node are about that Node: the Cluster may be deleted too.
 func (f nodeFacts) waitsForCluster() string {
 	if f.Cluster.Presence != external.Present {
 		return ""
@@ -61,7 +61,7 @@ func (f nodeFacts) waitsForCluster() string {
 	return ""
 }
 
-// bothOfNode says the same in NodeReady and NodeHealthy.
+// bothOfNode sets NodeReady and NodeHealthy to the same status, reason and message.
 func bothOfNode(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
 	return []metav1.Condition{
 		condition(ConditionNodeReady, status, reason, message), condition(ConditionNodeHealthy, status, reason, message),
@@ -103,7 +103,7 @@ func waitsForProviderID(infrastructure contract.Ref) string {
 	return fmt.Sprintf("Waiting for %s to report spec.providerID", infrastructure.Kind)
 }
 
-// saidBy names what tells the provider ID of a Machine.
+// saidBy names the source of a Machine's provider ID.
 func saidBy(infrastructure contract.Ref) string {
 	if infrastructure.Kind == "" {
 		return "the Machine"
@@ -111,7 +111,7 @@ func saidBy(infrastructure contract.Ref) string {
 	return infrastructure.Kind + " " + infrastructure.Name
 }
 
-// refused says why a Node that looks like the Machine's is not taken for it, where Options.Matching has fallbacks.
+// refused says why a Node that a fallback of Options.Matching has found is rejected.
 func refused(m noderef.Match) string {
 	if m.Refused == noderef.NotRefused {
 		return ""
@@ -119,7 +119,7 @@ func refused(m noderef.Match) string {
 	return fmt.Sprintf("; Node %s looks like it, but %s", m.Other.Name, m.Refused)
 }
 
-// claimed says which Machines name one Node, and what to do.
+// claimed says which Machines claim one Node, and what to do.
 func claimed(m noderef.Match, state *contract.MachineState) string {
 	others, holder := make([]string, 0, len(m.Rivals)), ""
 	for _, c := range m.Rivals {
@@ -150,7 +150,7 @@ func firstOf(names []string) string {
 	return list
 }
 
-// ambiguous says which Nodes carry one provider ID and what to do.
+// ambiguous says which Nodes have one provider ID and what to do.
 func ambiguous(m noderef.Match, id string) string {
 	names, _ := m.CandidateNames(len(m.Candidates))
 	what := "spec.providerID " + id

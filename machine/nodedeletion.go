@@ -16,48 +16,48 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// NodeDeletionStartedAnnotation says when the deletion of a Machine's Node was first tried, or first could not be because the
-// Nodes were unread. It is written only when the Node did not go at once: what goes at once needs no limit.
+// NodeDeletionStartedAnnotation is the time of the first attempt to delete a Machine's Node, or of the first pass that could not try
+// because the Nodes were unread. It is written only when the first attempt did not delete the Node: otherwise no limit is needed.
 const NodeDeletionStartedAnnotation = "machinist.dev/node-deletion-started"
 
-// nodeDeletion is what to do about the Node of a Machine whose machine is gone.
+// nodeDeletion is what to do about the Node of a Machine whose infrastructure is gone.
 type nodeDeletion uint8
 
 const (
 	nodeLeave nodeDeletion = iota
 	nodeDelete
-	// nodeDeleteLast: the time is up, and what fails now is given up. A limit that began while the Nodes were unread may have passed before
+	// nodeDeleteLast: the limit has passed, and this attempt is the last. A limit that began while the Nodes were unread may pass before
 	// the first attempt.
 	nodeDeleteLast
 	nodeRecord
 	nodeWait
 	// nodeUnread: wait for the Nodes, and record that the stage began.
 	nodeUnread
-	// nodeGiveUp: leave the Node as it is, and say so.
+	// nodeGiveUp: leave the Node as it is, and record an event.
 	nodeGiveUp
 )
 
 type nodeDeletionFacts struct {
 	Care   NodeCare
 	Synced bool
-	// LeftOut: the Nodes are unread, and the deletion goes on all the same.
+	// LeftOut: the Nodes are unread, and the deletion continues without this stage.
 	LeftOut bool
 	Match   noderef.Match
 	Current noderef.Ref
 	Rules   noderef.Rules
-	// Vouched: a step of the embedder has matched the Node, by whatever makes it the Machine's.
+	// Vouched: a step of the embedder has matched the Node, by a rule of its own.
 	Vouched bool
 	// ProviderID is the Machine's.
 	ProviderID string
-	// Started is when the first attempt was made that did not succeed at once, and Asked when the API server accepted one; zero
-	// before. Limit is how long attempts and the wait may take, zero for ever.
+	// Started is the time of the first attempt that did not delete the Node at once, and Asked the time when the API server accepted one;
+	// zero before. Limit is how long attempts and the wait may take, zero for no limit.
 	Started, Asked time.Time
 	Limit          time.Duration
 	Now            time.Time
 }
 
-// decideNodeDeletion: only the very Node that was recorded is deleted, and the wait for it has a limit. A Node that was deleted is
-// waited for from then on.
+// decideNodeDeletion: only the recorded Node, with the same UID, is deleted, and the wait for it has a limit. After an accepted request
+// the step only waits.
 func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
 	node := f.Match.Node
 	switch {
@@ -86,7 +86,7 @@ func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
 	}
 }
 
-// deleteNodeStep deletes the Node when everything else is gone. A pass makes one attempt at most, and waits for nothing.
+// deleteNodeStep deletes the Node when all other objects are gone. A pass makes one attempt at most, and does not wait.
 func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.care() == CareUnknown {
 		return s.careUnknown()
@@ -135,11 +135,11 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-// whyNodeStays says why a Node is left that is not gone.
+// whyNodeStays says why a Node that still exists is not deleted.
 func (s *Scope) whyNodeStays(f nodeDeletionFacts) string {
 	switch {
 	case f.Care == CareNone && s.notDrained.line != "":
-		return "" // that says it
+		return "" // the condition already says it
 	case f.Care == CareNone:
 		return s.CareReason
 	case f.Match.Node != nil:
@@ -159,15 +159,15 @@ func (s *Scope) whyNodeStays(f nodeDeletionFacts) string {
 	return ""
 }
 
-// leaveNode tells that the Machine goes and its Node stays.
+// leaveNode records that the Machine is removed and its Node stays.
 func (s *Scope) leaveNode(why string) {
 	s.abandon(ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
 		"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
 	s.leaves(&s.notDeleted, isNotDeleted, why, false)
 }
 
-// deleteNode makes one attempt. The Node's own event tells when it is gone. What the last one fails with is final, unless the cluster does
-// not answer and nobody has set a limit.
+// deleteNode makes one attempt. The Node's own event ends the wait. A failure of the last attempt is final, unless the cluster does not
+// answer and no limit is set.
 func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Duration, last bool) (Result, error) {
 	node := s.Node.Node
 	uid := node.UID
@@ -188,8 +188,8 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 		wait.RequeueAfter = conflictRetry
 		return wait, nil
 	}
-	if limit <= 0 && !apierrors.IsConflict(err) { // the Node has another UID by now, and its event is on the way
-		if started.IsZero() { // with a limit, its end tells
+	if limit <= 0 && !apierrors.IsConflict(err) { // the Node has another UID by now, and its event will follow
+		if started.IsZero() { // with a limit, an event follows when it is reached
 			s.tell(corev1.EventTypeWarning, EventNodeDeletionFailed, actionDeleteNode, "error deleting Machine's Node: "+err.Error())
 		}
 		return wait, fmt.Errorf("delete Node %s: %w", node.Name, err)
@@ -198,7 +198,7 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 	return wait, nil
 }
 
-// attemptRetry is when a failed attempt is made again, without back-off: each time after twice as long, so that a limit is still noticed in
+// attemptRetry is when a failed attempt is repeated, without back-off: each time after twice as long, so that a limit is still noticed in
 // time.
 func attemptRetry(elapsed time.Duration) time.Duration {
 	return min(max(elapsed, time.Second), 30*time.Second)
@@ -210,8 +210,8 @@ func (s *Scope) waitForNode(since time.Time, limit time.Duration) Result {
 	return wait
 }
 
-// setNodeDeletionLimit is the limit that somebody set, zero when that is only this module's default: it is meant for a Node that
-// does not go, and not for a cluster that does not answer.
+// setNodeDeletionLimit returns the limit in the Machine's spec or in the policy, zero when it is only this module's default: the default
+// is for a Node that is not deleted, and not for a cluster that does not answer.
 func (s *Scope) setNodeDeletionLimit() time.Duration {
 	if s.env.options.Policy.Limits != nil {
 		return s.limits().NodeDeletion
@@ -219,7 +219,7 @@ func (s *Scope) setNodeDeletionLimit() time.Duration {
 	return s.State.NodeDeletionTimeout.Or(0)
 }
 
-// nodeDeletionStarted is when the deletion of the Node was first tried in vain, zero before.
+// nodeDeletionStarted is when the first failed attempt to delete the Node was made, zero before.
 func (s *Scope) nodeDeletionStarted() time.Time {
 	at, err := time.Parse(time.RFC3339, s.State.Annotations[NodeDeletionStartedAnnotation])
 	if err != nil {
@@ -228,7 +228,7 @@ func (s *Scope) nodeDeletionStarted() time.Time {
 	return at
 }
 
-// beginNodeDeletion records it, once.
+// beginNodeDeletion records the start, once.
 func (s *Scope) beginNodeDeletion(started time.Time) {
 	if !started.IsZero() {
 		return

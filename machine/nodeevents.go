@@ -14,12 +14,12 @@ import (
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
-// queue is what a Source is handed.
+// queue is the queue that a Source receives.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// nodeEvents has the Nodes and the drains of workload clusters wake Machines: it starts their sources when a pass meets a
-// connection for the first time, and ends them when there is another one or none. It is a controller-runtime Source, because
-// that is how a queue is handed over. Safe for concurrent use.
+// nodeEvents wakes Machines on events of the Nodes and the drains of workload clusters: it starts their sources when a pass first uses a
+// connection, and ends them when there is another connection or none. It is a controller-runtime Source, because a Source receives the
+// queue. Safe for concurrent use.
 type nodeEvents struct {
 	// mapper returns the Machines of a cluster that an event about a Node concerns.
 	mapper func(ctx context.Context, cluster types.NamespacedName) nodeindex.Mapper
@@ -48,10 +48,10 @@ func (n *nodeEvents) Start(ctx context.Context, q queue) error {
 // String names the source in logs.
 func (n *nodeEvents) String() string { return "Nodes of workload clusters" }
 
-// follow listens to what a cluster has now. It costs a look when that is what it had before.
+// follow listens to the current connection of a cluster. It is cheap when the connection is unchanged.
 func (n *nodeEvents) follow(cluster types.NamespacedName, w Workload) {
 	if w.Nodes != nil && !reflect.TypeOf(w.Nodes).Comparable() {
-		return // one could not tell whether it is the same
+		return // it could not be compared with the next one
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -71,12 +71,12 @@ func (n *nodeEvents) follow(cluster types.NamespacedName, w Workload) {
 	go n.listen(ctx, n.queue, cluster, w)
 }
 
-// listen starts the sources of a connection, and wakes all Machines of its cluster when its Nodes are known. Starting tells of
-// every Node that is there, which a pass must not wait for.
+// listen starts the sources of a connection, and wakes all Machines of its cluster when its Nodes are known. A source that starts reports
+// every existing Node, which a pass must not wait for.
 func (n *nodeEvents) listen(ctx context.Context, q queue, cluster types.NamespacedName, w Workload) {
 	if drainer, ok := w.Drainer.(interface{ Source() source.Source }); ok {
 		if err := drainer.Source().Start(ctx, q); err != nil {
-			return // its context has ended: starting only hands the queue over
+			return // its context has ended: starting only passes the queue on
 		}
 	}
 	nodes, ok := w.Nodes.(interface {
@@ -94,8 +94,8 @@ func (n *nodeEvents) listen(ctx context.Context, q queue, cluster types.Namespac
 	}
 }
 
-// inCluster returns the Machines of a workload cluster, for a source that tells of connections. When there are none, nobody
-// listens to the cluster's Nodes any more.
+// inCluster returns the Machines of a workload cluster, for a source of connection events. When there are none, the Machines of this
+// Reconciler no longer need the cluster's Nodes, and it stops listening to them.
 func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
 	requests := r.machinesByKey(ctx, cluster.Namespace, clusterKey(cluster))
 	if len(requests) == 0 {
@@ -104,7 +104,7 @@ func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName
 	return requests
 }
 
-// wakenBy maps events about the Nodes of a cluster to its Machines, those that change nothing of interest to none.
+// wakenBy maps events about the Nodes of a cluster to its Machines. An event without a relevant change wakes none.
 func (r *Reconciler) wakenBy(ctx context.Context, cluster types.NamespacedName) nodeindex.Mapper {
 	return func(e nodeindex.Event) []reconcile.Request {
 		if !noderef.SignificantTo(e.Old, e.New, r.options.Propagation.Concerns) {

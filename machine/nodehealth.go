@@ -36,7 +36,7 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 	return condition(ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: "+notReported)
 }
 
-// nodeHealthy sums up the conditions of a Node that the rules name.
+// nodeHealthy summarizes the conditions of a Node that the rules name.
 func nodeHealthy(node *corev1.Node, rules noderef.HealthRules) metav1.Condition {
 	report := rules.Judge(node)
 	bad := false
@@ -58,7 +58,7 @@ func nodeHealthy(node *corev1.Node, rules noderef.HealthRules) metav1.Condition 
 	return condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, "")
 }
 
-// finding is what a Node says about a condition that is not as it should be.
+// finding is a condition of a Node that does not have its expected status.
 func finding(f noderef.Finding) string {
 	switch {
 	case f.Status == "":
@@ -69,8 +69,8 @@ func finding(f noderef.Finding) string {
 	return f.Message
 }
 
-// sameFinding returns what several conditions of a Node say, if all that are reported say the same: a kubelet that has fallen
-// silent makes all of them Unknown with one message.
+// sameFinding returns the common status and message of several conditions of a Node, if all reported ones are equal: when a kubelet stops
+// reporting, all of them become Unknown with one message.
 func sameFinding(findings []noderef.Finding) (string, bool) {
 	said, count := "", 0
 	for _, f := range findings {

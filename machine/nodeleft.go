@@ -12,27 +12,27 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// Reasons of the events about a Node that a deletion leaves as it is without having tried. They are warnings unless the Machine asks for it
-// or the Node goes with its Cluster.
+// Reasons of the events about a Node that a deletion leaves as it is without an attempt. They are warnings unless the Machine asks for it
+// or the Node is deleted with its Cluster.
 const (
 	// EventNodeNotDrained: the Node is not drained, or neither drained nor deleted. The note says why.
 	EventNodeNotDrained = "NodeNotDrained"
-	// EventNodeNotDeleted: the Node stays when the Machine goes.
+	// EventNodeNotDeleted: the Node stays when the Machine is removed.
 	EventNodeNotDeleted = "NodeNotDeleted"
 )
 
-// What the condition Deleting says of a Node that is left as it is, in a line behind the message of the stage.
+// Lines of the condition Deleting about a Node that is left as it is, behind the message of the stage.
 const (
 	isNotDrained = "is not drained"
 	isNeither    = "is neither drained nor deleted"
 	isNotDeleted = "is not deleted"
 )
 
-// leftNode is what a pass has found about a Node and one of its stages. While that is not decided, because the stage has not run or
-// leaves it at what an earlier pass said, the line of the stored condition stays.
+// leftNode is what a pass has decided about a Node and one of its stages. While that is not decided, because the stage has not run or does
+// not change what an earlier pass decided, the line of the stored condition stays.
 type leftNode struct {
 	decided bool
-	line    string // empty: the Node is seen to
+	line    string // empty: the stage handles the Node
 }
 
 // leftLines are the lines to say, given the message that is stored.
@@ -53,7 +53,7 @@ func leftLines(stored string, drained, deleted leftNode) []string {
 	return lines
 }
 
-// findLeft returns the line of a message that says one of these things of a Node.
+// findLeft returns the line of a message that has one of these forms.
 func findLeft(message string, marks []string) string {
 	for line := range strings.SplitSeq(message, "\n") {
 		rest, isNode := strings.CutPrefix(line, "* Node ")
@@ -65,7 +65,7 @@ func findLeft(message string, marks []string) string {
 	return ""
 }
 
-// withoutLeft is a message without these lines.
+// withoutLeft returns a message without these lines.
 func withoutLeft(message string) string {
 	for _, mark := range []string{isNotDrained, isNeither, isNotDeleted} {
 		if line := findLeft(message, []string{mark}); line != "" {
@@ -75,7 +75,7 @@ func withoutLeft(message string) string {
 	return message
 }
 
-// leaves records why a stage leaves a Node as it is. tells has an event say it too, once: afterwards the stored condition says it.
+// leaves records why a stage leaves a Node as it is. With tells, it adds an event too, once: afterwards the stored condition has the line.
 func (s *Scope) leaves(stage *leftNode, what, why string, tells bool) {
 	name := s.leftNode()
 	if name == "" || why == "" {
@@ -97,12 +97,12 @@ func (s *Scope) leaves(stage *leftNode, what, why string, tells bool) {
 	s.tell(kind, reason, action, note)
 }
 
-// clusterGoes reports whether the Machine's Cluster is gone or going.
+// clusterGoes reports whether the Machine's Cluster is gone or being deleted.
 func (s *Scope) clusterGoes() bool {
 	return s.Cluster.Presence == external.Absent || (s.Cluster.Presence == external.Present && !s.Cluster.State.Deleting.IsZero())
 }
 
-// leftNode is the name of the Node that a stage can leave as it is: the one that was recorded or is matched, unless it is gone.
+// leftNode is the name of the Node that a stage can leave as it is: the recorded or matched one, unless it is gone.
 func (s *Scope) leftNode() string {
 	switch {
 	case !s.NodesSynced:

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// observeStep begins a deletion: a provider ID that a step in front of it has found is stored before anything goes, and it has to be known
-// what is done about the Node.
+// observeStep begins a deletion: a provider ID that an earlier step has found is stored before anything is deleted, and the decision about
+// the Node must be known.
 func observeStep(_ context.Context, s *Scope) (Result, error) {
 	s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, "Deletion started"))
 	if !s.update.ProviderID.Keeps() {

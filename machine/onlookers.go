@@ -13,10 +13,9 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// onlookers are the Machines in deletion that look at the control plane of their Cluster: at its object, and at how many of its
-// Machines are left. They are remembered by what they look at, because no Machine names its control plane, and most Machines
-// have no business with it. Losing them costs time only: each pass of a Machine in deletion adds it again. Safe for
-// concurrent use.
+// onlookers are the Machines in deletion whose decisions depend on the control plane of their Cluster: on its object, and on how many of
+// its Machines are left. They are stored by the keys of those objects, because no Machine references its control plane, and most Machines
+// do not depend on it. Losing them costs time only: each pass of a Machine in deletion adds it again. Safe for concurrent use.
 type onlookers struct {
 	mu   sync.Mutex
 	of   map[string]map[types.NamespacedName]struct{}
@@ -27,7 +26,7 @@ func newOnlookers() *onlookers {
 	return &onlookers{of: map[string]map[types.NamespacedName]struct{}{}, seen: map[types.NamespacedName]map[string]struct{}{}}
 }
 
-// add has a Machine woken by the events of the given keys.
+// add registers a Machine for the events of the given keys.
 func (o *onlookers) add(machine types.NamespacedName, keys ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,7 +41,7 @@ func (o *onlookers) add(machine types.NamespacedName, keys ...string) {
 	}
 }
 
-// forget drops a Machine that is gone.
+// forget removes a Machine that is gone.
 func (o *onlookers) forget(machine types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,7 +54,7 @@ func (o *onlookers) forget(machine types.NamespacedName) {
 	delete(o.seen, machine)
 }
 
-// requests are the Machines that look at a key.
+// requests returns the Machines registered for a key.
 func (o *onlookers) requests(key string) []reconcile.Request {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,8 +65,8 @@ func (o *onlookers) requests(key string) []reconcile.Request {
 	return requests
 }
 
-// controlPlaneEvents wake the Machines in deletion of a Cluster when a Machine of its control plane comes, goes, or begins to: the
-// last one of them is treated in another way.
+// controlPlaneEvents wakes the Machines in deletion of a Cluster when a Machine of its control plane is created, deleted, or begins to be
+// deleted: the Node of the last one is not drained.
 func (r *Reconciler) controlPlaneEvents() handler.EventHandler {
 	wake := func(obj client.Object, q queue) {
 		var state contract.MachineState

@@ -16,8 +16,8 @@ func outdatedTaint() corev1.Taint {
 	return corev1.Taint{Key: "node.cluster.x-k8s.io/outdated-revision", Effect: corev1.TaintEffectPreferNoSchedule}
 }
 
-// decideOutdated says whether a Node should have the taint: its MachineSet is of an older revision than its MachineDeployment.
-// known is false while nobody can say; then the Node stays as it is.
+// decideOutdated reports whether a Node should have the taint: its MachineSet has an older revision than its MachineDeployment. known is
+// false while a revision is unknown; then the taint stays as it is.
 func decideOutdated(r *Rollout) (outdated, known bool) {
 	if r.Unread {
 		return false, false
@@ -30,7 +30,7 @@ func decideOutdated(r *Rollout) (outdated, known bool) {
 	return set < deployment, ok && ok2
 }
 
-// revisionOf is 0 while there is none, and false when it is no number.
+// revisionOf returns 0 without a revision, and false for one that is not a number.
 func revisionOf(m *contract.Metadata) (int64, bool) {
 	text, found := m.Annotations[contract.RevisionAnnotation]
 	if !found {
@@ -40,8 +40,8 @@ func revisionOf(m *contract.Metadata) (int64, bool) {
 	return n, err == nil
 }
 
-// markOutdated adds to what a Node shall have the taint of an outdated revision, or that it shall not have it. The error of a look
-// that failed is reported with the condition UpToDate.
+// markOutdated adds the taint of an outdated revision to the desired state of a Node, or its absence. The error of a failed lookup is
+// reported with the condition UpToDate.
 func (s *Scope) markOutdated(ctx context.Context, d *propagate.Desired) {
 	found, err := s.rollout(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Scope) markOutdated(ctx context.Context, d *propagate.Desired) {
 	outdated, known := decideOutdated(found)
 	switch {
 	case !known:
-	case outdated: // not remembered as the Machine's own, as it is not
+	case outdated: // not recorded as managed by the Machine, because it is not
 		d.Taints = append(d.Taints, propagate.Taint{Taint: outdatedTaint(), Propagation: propagate.WhenMissing})
 	default:
 		d.WithoutTaints = append(d.WithoutTaints, outdatedTaint())

@@ -7,10 +7,10 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// own returns the owner references of an object that this Machine is to control. Sets that created the object for the
-// Machine give it up, and so does the control plane of the given kind; any other controller is a conflict, named by foreign,
-// and nothing changes. References of other owners that are not controllers stay where they are, and one to the Machine as it was before
-// it was restored from a backup becomes one to the Machine. Rule: InfraMachine contract, "OwnerReferences".
+// own returns the owner references of an object that this Machine controls from now on. A set that created the object for the Machine
+// gives it up, and so does the control plane of the given kind; any other controller is a conflict, named by foreign, and nothing changes.
+// References of owners that are not controllers stay, and one with the UID that the Machine had before a restore from a backup is
+// replaced. Rule: InfraMachine contract, "OwnerReferences".
 func own(
 	have []metav1.OwnerReference, machine metav1.OwnerReference, controlPlane schema.GroupKind,
 ) (want []metav1.OwnerReference, changed bool, foreign *metav1.OwnerReference) {
@@ -29,8 +29,8 @@ func own(
 	return want, !contract.SameOwners(have, want), nil
 }
 
-// ownershipPatch is the metadata to write into an object so that it has the given owners and belongs to the cluster, nil when
-// nothing is to be written. Owners replace a list, so the patch only applies to the version that was read.
+// ownershipPatch returns the metadata to write so that an object has the given owners and belongs to the cluster, nil when it already
+// does. Owners replace a list, so the patch only applies to the version that was read.
 func ownershipPatch(obj metav1.Object, owners []metav1.OwnerReference, changed bool, cluster string) map[string]any {
 	metadata := map[string]any{"uid": string(obj.GetUID())}
 	if changed {
@@ -47,7 +47,8 @@ func ownershipPatch(obj metav1.Object, owners []metav1.OwnerReference, changed b
 	return metadata
 }
 
-// createdForMachine recognises the MachineSet, or the control plane, that made an object before its Machine existed.
+// createdForMachine reports whether a reference is to the MachineSet, or the control plane, that created an object before its Machine
+// existed.
 func createdForMachine(ref, machine metav1.OwnerReference, controlPlane schema.GroupKind) bool {
 	if ref.Kind == "MachineSet" && group(ref.APIVersion) == group(machine.APIVersion) {
 		return true
@@ -55,8 +56,8 @@ func createdForMachine(ref, machine metav1.OwnerReference, controlPlane schema.G
 	return !controlPlane.Empty() && ref.Kind == controlPlane.Kind && group(ref.APIVersion) == controlPlane.Group
 }
 
-// controlPlaneKind is the kind that may have made the objects of this Machine: that of its Cluster's control plane, if the
-// Machine belongs to it.
+// controlPlaneKind is the kind that may have created the objects of this Machine: that of its Cluster's control plane, if the Machine
+// belongs to it.
 func (s *Scope) controlPlaneKind() schema.GroupKind {
 	if _, member := s.State.Labels[contract.ControlPlaneLabel]; !member {
 		return schema.GroupKind{}
@@ -64,9 +65,9 @@ func (s *Scope) controlPlaneKind() schema.GroupKind {
 	return s.Cluster.State.ControlPlane.GroupKind()
 }
 
-// adopted returns the owner references of a Machine that nobody else looks after, with the Cluster among them, and whether that
-// is a change. A Machine that names a set, a pool or a control plane is theirs to adopt, also while they have not: after a
-// restore from a backup their owner references come later (kubernetes-sigs/cluster-api#7529).
+// adopted returns the owner references of a Machine without a controller, with the Cluster among them, and whether that is a change. A
+// Machine that names a set, a pool or a control plane waits for its adoption: after a restore from a backup the owner references come
+// later (kubernetes-sigs/cluster-api#7529).
 func adopted(m *contract.Metadata, cluster metav1.OwnerReference) ([]metav1.OwnerReference, bool) {
 	for _, label := range []string{contract.SetNameLabel, contract.PoolNameLabel, contract.ControlPlaneNameLabel} {
 		if _, found := m.Labels[label]; found {
@@ -79,7 +80,7 @@ func adopted(m *contract.Metadata, cluster metav1.OwnerReference) ([]metav1.Owne
 			return m.OwnerReferences, false
 		}
 	}
-	// It takes the place of one of that name which is gone, for whose the garbage collector would take the Machine.
+	// It replaces a reference to a deleted Cluster of that name, which would cause the garbage collector to delete the Machine.
 	return contract.WithOwner(m.OwnerReferences, cluster), true
 }
 

@@ -14,9 +14,9 @@ import (
 //
 //	steps, err := machine.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
 //
-// The facts are read once in every pass, at its end, also of one that failed; they see what the pass has decided and must not change
-// the Scope. ClusterAPIFacts, KubermaticFacts and GardenerFacts are those that follow from a Machine; wrap one to add what only you
-// know, or write your own for a table of your own.
+// The facts are read once in every pass, at its end, also of one that failed; they see what the pass has decided and must not change the
+// Scope. ClusterAPIFacts, KubermaticFacts and GardenerFacts return the facts that follow from a Machine; wrap one to add facts that only
+// you know, or write your own for a table of your own.
 //
 // The decision, with its reason and what is waited for, is in Scope.Phase from then on, for a closing step behind this one; a change
 // is logged at level 1. The phase of a paused Machine stays as it is. A nil table or function makes a step that New refuses.
@@ -54,16 +54,16 @@ func ClusterAPIFacts(s *Scope) phases.Facts {
 	}
 }
 
-// KubermaticInitializers is the annotation that has Kubermatic's machine-controller leave a Machine alone while it is not empty.
+// KubermaticInitializers is the annotation that stops Kubermatic's machine-controller from acting on a Machine while it is not empty.
 const KubermaticInitializers = "machine-controller.kubermatic.io/initializers"
 
 // KubermaticFacts are the facts of a pass for Kubermatic's dialect, as far as they follow from a Machine.
 //
-//   - Valid: bootstrap data or an instance exists, which nobody makes of a spec that is not valid. Whoever validates earlier sets it.
+//   - Valid: bootstrap data or an instance exists, and neither is created from an invalid spec. If you validate earlier, set it.
 //   - Held: the Machine has KubermaticInitializers, or is paused; PhaseStep leaves a paused one as it is.
 //   - NodeWasReady: the Node is Ready, or the status remembers that the Machine was Running with this Node. If that write was lost,
 //     the Machine is Joining until the Node is Ready again.
-//   - Gone: the finalizer goes in this pass. Somebody sees it only if there are other finalizers.
+//   - Gone: the finalizer is removed in this pass. The phase is visible only if there are other finalizers.
 func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 	f := phases.KubermaticFacts{
 		Deleting:     !s.State.Deleting.IsZero(),
@@ -88,8 +88,8 @@ func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 //   - UpdateStarted: the condition Updating is True; UpdateFailed: with ReasonInPlaceUpdateFailed. The end of an update that succeeded is
 //     a healthy Node.
 //
-// NoTarget, StaleNode, Blocked and the two timeouts are never set: they follow from the landscape, from the Node's past and taints,
-// and from the clock. Whoever adds a timeout asks for another pass when it ends (Result.RequeueAfter in a step of its own).
+// NoTarget, StaleNode, Blocked and the two timeouts are never set: they follow from the landscape, from the Node's past and taints, and
+// from the clock. If you add a timeout, request another pass when it ends (Result.RequeueAfter in a step of your own).
 func GardenerFacts(s *Scope) phases.GardenerFacts {
 	f := phases.GardenerFacts{
 		Deleting:      !s.State.Deleting.IsZero(),
@@ -113,8 +113,8 @@ func (s *Scope) hasInstance() bool {
 	return noderef.ValidProviderID(s.State.ProviderID) || s.State.InfrastructureReady.Or(false)
 }
 
-// remembers reports whether the stored phase is one of those that a Machine comes to with its Node only. What a Machine was before
-// stands nowhere else; one that has got another Node in this pass remembers nothing of it.
+// remembers reports whether the stored phase is one that a Machine only reaches with its Node. The earlier phase of a Machine is recorded
+// nowhere else; after a change of its Node in this pass it does not count.
 func (s *Scope) remembers(words ...phases.Phase) bool {
 	return s.State.Node.Name != "" && s.update.Node.Keeps() && slices.Contains(words, phases.Phase(s.State.Phase))
 }

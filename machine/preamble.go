@@ -13,30 +13,29 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// ReasonClusterDoesNotExist is the reason of the condition Paused of a Machine whose Cluster does not exist, so that nobody knows
-// what it is to do. The API server itself said so.
+// ReasonClusterDoesNotExist is the reason of the condition Paused of a Machine whose Cluster does not exist, so that it is unknown whether
+// the Machine is paused. The API server has confirmed that it does not exist.
 const ReasonClusterDoesNotExist = "ClusterDoesNotExist"
 
-// pauseFacts are what decides whether a Machine is left alone.
+// pauseFacts are the inputs of decidePause.
 type pauseFacts struct {
 	Cluster    external.ClusterView
 	ClusterKey types.NamespacedName
-	// Failed: the Cluster could not be asked for, and the error is retried.
+	// Failed: the Cluster could not be looked up, and the error is retried.
 	Failed bool
-	// Kind is that of the Machine, and Annotated says that it has the annotation.
+	// Kind is that of the Machine, and Annotated is true when it has the annotation.
 	Kind                string
 	Annotated, Deleting bool
 }
 
-// pauseDecision says whether the pass ends, and what the Machine says about it: nothing while that is not known for a moment.
+// pauseDecision says whether the pass ends, and the condition Paused: none while it is unknown only for a short time.
 type pauseDecision struct {
 	LeaveAlone bool
 	Condition  contract.Opt[metav1.Condition]
 }
 
-// decidePause: a Machine is left alone while it, or its Cluster, asks for that, also while it is being deleted. A Cluster that was
-// not read may be paused. Without its Cluster a Machine does nothing, but can be deleted: nobody is left who could have paused
-// it.
+// decidePause: a Machine is paused while it or its Cluster asks for that, also while it is being deleted. A Cluster that was not read may
+// be paused. A Machine whose Cluster does not exist is not reconciled, but can be deleted: no Cluster is left that could pause it.
 func decidePause(f pauseFacts) pauseDecision {
 	say := func(status metav1.ConditionStatus, reason, message string) contract.Opt[metav1.Condition] {
 		return contract.Some(condition(ConditionPaused, status, reason, message))
@@ -63,8 +62,8 @@ func decidePause(f pauseFacts) pauseDecision {
 	return pauseDecision{Condition: say(metav1.ConditionFalse, ReasonNotPaused, "")}
 }
 
-// pauseStep ends the pass of a Machine that is to be left alone. What its drain has queued is not evicted any more when somebody asked
-// for that; what is unread for a moment is no reason to begin the drain anew.
+// pauseStep ends the pass of a paused Machine. When the Machine or its Cluster asks for the pause, queued evictions of its drain are
+// cancelled. A Cluster that is unread for a short time does not restart the drain.
 func pauseStep(_ context.Context, s *Scope) (Result, error) {
 	d := decidePause(pauseFacts{
 		Cluster: s.Cluster, Failed: s.ClusterErr != nil, Kind: s.env.kind.GVK.Kind, Annotated: s.State.Paused(),
@@ -83,8 +82,8 @@ func pauseStep(_ context.Context, s *Scope) (Result, error) {
 	return result, s.ClusterErr
 }
 
-// finalizerStep keeps the Machine until everything of it is gone. The finalizer must be stored before anything outside is touched: a Machine
-// without it could vanish and leave a machine behind.
+// finalizerStep keeps the Machine until all its objects are gone. The finalizer must be stored before any other object is changed: a
+// Machine without it could be deleted and leave an instance behind.
 func finalizerStep(_ context.Context, s *Scope) (Result, error) {
 	if slices.Contains(s.State.Finalizers, s.env.options.Finalizer) {
 		return Result{}, nil
@@ -96,7 +95,7 @@ func finalizerStep(_ context.Context, s *Scope) (Result, error) {
 	return Result{Checkpoint: true}, nil
 }
 
-// ownersStep labels the Machine with its cluster, and has the Cluster own it if it has no other owner that looks after it.
+// ownersStep labels the Machine with its cluster, and adds the Cluster as an owner if the Machine has no controller.
 func ownersStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.State.ClusterName != "" {
 		s.SetLabel(contract.ClusterNameLabel, s.State.ClusterName)
@@ -104,8 +103,8 @@ func ownersStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, s.ownedByCluster(ctx)
 }
 
-// ownedByCluster has the Cluster own the Machine. Of a Machine that was led before, the Cluster may just have let go: then the API server
-// is asked whether it stays.
+// ownedByCluster adds the Cluster as an owner. A Cluster that is being deleted may have removed itself from a Machine that was reconciled
+// before: then the API server is asked whether the Cluster stays.
 func (s *Scope) ownedByCluster(ctx context.Context) error {
 	if s.Cluster.Presence != external.Present || s.Cluster.GVK.Empty() || s.Cluster.State.UID == "" || !s.Cluster.State.Deleting.IsZero() {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// propagateStep brings labels, annotations and taints to the Node, in one patch that only applies to the Node that was read.
+// propagateStep writes labels, annotations and taints to the Node, in one patch that only applies to the version that was read.
 func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	node := s.Node.Node
 	if !s.NodesSynced || node == nil || node.DeletionTimestamp != nil {
@@ -43,12 +43,12 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	case propagate.Rejected(err), apierrors.IsConflict(err), isUnread(err):
 		return Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.IsNotFound(err):
-		return Result{}, nil // its event is on the way
+		return Result{}, nil // its event will follow
 	}
 	return Result{}, fmt.Errorf("propagate to Node %s: %w", node.Name, err)
 }
 
-// desired is what the Machine hands down to its Node.
+// desired is what the Machine propagates to its Node.
 func (s *Scope) desired() propagate.Desired {
 	d := propagate.Desired{
 		Labels: s.State.Labels, Annotations: s.State.Annotations, AddLabels: s.interruptible(),
@@ -70,7 +70,7 @@ func (s *Scope) desired() propagate.Desired {
 	return d
 }
 
-// interruptible is the label of a Node whose infrastructure reports that it may be taken away.
+// interruptible is the label of a Node whose infrastructure reports that it can be interrupted.
 func (s *Scope) interruptible() map[string]string {
 	_, labelled := s.Node.Node.Labels[propagate.InterruptibleLabel]
 	if !decideInterruptible(s.Infrastructure, labelled) {
@@ -79,8 +79,7 @@ func (s *Scope) interruptible() map[string]string {
 	return map[string]string{propagate.InterruptibleLabel: ""}
 }
 
-// decideInterruptible says whether a Node gets the label, or keeps it: while its infrastructure could not be read it stays as
-// it is.
+// decideInterruptible reports whether a Node gets the label. While its infrastructure could not be read, the label stays as it is.
 func decideInterruptible(infrastructure external.Object, labelled bool) bool {
 	switch infrastructure.Presence {
 	case external.NotReferenced, external.Absent:
@@ -89,7 +88,7 @@ func decideInterruptible(infrastructure external.Object, labelled bool) bool {
 	case external.Present:
 		layout := contract.InfraMachine(infrastructure.Contract)
 		if layout == nil || infrastructure.Object == nil {
-			break // of a step of the embedder, which says nothing of it
+			break // of a step of the embedder, which does not report it
 		}
 		said, _, err := layout.Interruptible.Get(infrastructure.Object.Object)
 		return said || (err != nil && labelled)

@@ -82,8 +82,8 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	return contract.MergePolicyRules(lists...)
 }
 
-// ownerRules are what the admission plugin asks for: owners of referenced objects block deletion, and a Machine that nobody
-// controls gets its Cluster as an owner.
+// ownerRules are the rules that the admission plugin requires: owners of referenced objects block deletion, and a Machine without a
+// controller gets its Cluster as an owner.
 func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	if w.OwnerReferencesEnforced && len(w.References) > 0 {
@@ -98,8 +98,8 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 }
 
 // NodePolicyRules are the rights that a Reconciler needs where the Nodes are, be that the cluster of the Machines or a workload
-// cluster: to find, label, taint and delete Nodes, to get one that is to be gone, to drain them, and to read the labels of Namespaces when MachineDrainRules
-// ask for them.
+// cluster: to find, label, taint and delete Nodes, to confirm that one is gone, to drain them, and to read the labels of Namespaces for
+// MachineDrainRules. They contain no verb that is never used; some are used only when a Node does not answer, or is not where it was.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule(schema.GroupResource{Resource: "nodes"}, "get", "patch", "delete")}}
 	if w.Drains {

@@ -33,35 +33,36 @@ import (
 // Nodes finds the Nodes of the workload cluster, in memory. nodeindex.Index implements it. Safe for concurrent use.
 type Nodes interface {
 	noderef.Lookup
-	// HasSynced is false while the Nodes are not known; then no Node is missing, it is unread.
+	// HasSynced is false while the Nodes are not known; then a Node that is not found is unread, not missing.
 	HasSynced() bool
 }
 
 // Drainer carries out drains. runner.Runner implements it. Safe for concurrent use.
 type Drainer interface {
-	// Step moves the drain of one Node on, without waiting, and says where it stands. An error that matches cluster.ErrNotConnected or
-	// cluster.ErrNotSynced is tried again after a second, any other with back-off; the drain waits meanwhile.
+	// Step continues the drain of one Node, without blocking, and returns its progress. After an error that matches
+	// cluster.ErrNotConnected or cluster.ErrNotSynced it is called again after a second, after any other with back-off; the drain waits
+	// meanwhile.
 	Step(context.Context, runner.Request) (runner.Result, error)
-	// Release ends the interest in a Node: what was queued is not evicted any more. It is called for Nodes that were never stepped too,
-	// more than once, and for those of Machines that have vanished or are paused.
+	// Release stops the drain of a Node: queued evictions are cancelled. It is also called for Nodes that Step was never called for, more
+	// than once, and for those of Machines that no longer exist or are paused.
 	Release(node string)
 }
 
-// Volumes says whether a Node's volumes are detached. runner.Runner implements it. Safe for concurrent use.
+// Volumes reports whether a Node's volumes are detached. runner.Runner implements it. Safe for concurrent use.
 type Volumes interface {
-	// StepVolumes says where the wait for the volumes of one Node stands, without waiting. Errors are those of Drainer.Step.
+	// StepVolumes returns the progress of the wait for the volumes of one Node, without blocking. Errors are those of Drainer.Step.
 	StepVolumes(context.Context, runner.VolumeRequest) (runner.VolumesResult, error)
-	// Release ends the interest in a Node.
+	// Release stops watching the volumes of a Node.
 	Release(node string)
 }
 
-// Ports are what a Reconciler acts through. Nodes or NodesOf is required, and so are Client, Cache and APIReader.
+// Ports are the interfaces that a Reconciler uses. Nodes or NodesOf is required, and so are Client, Cache and APIReader.
 type Ports struct {
 	// Client writes. Node writes go to NodeClient when it is set.
 	Client client.Client
 	// Cache reads Machines and referenced objects, and is asked for informers.
 	Cache cache.Cache
-	// APIReader reads from the API server itself, to make sure that what the cache does not have is really gone.
+	// APIReader reads from the API server, to confirm that an object which the cache does not have is gone.
 	APIReader client.Reader
 	// Nodes and NodeClient are those of one cluster for all Machines; where NodesOf is set, for those that name no cluster.
 	// NodeClient defaults to Client. Events of Nodes wake Machines if it has a Source as a nodeindex.Index does.
@@ -71,41 +72,49 @@ type Ports struct {
 	NodeReader client.Reader
 	// Drainer drains Nodes; nil means that Nodes are not drained.
 	Drainer Drainer
-	// Volumes is asked after the drain whether volumes are still attached; nil means that they are not waited for. It is usually
-	// the Drainer, whose events then tell of volumes too.
+	// Volumes reports after the drain whether volumes are still attached; nil means that the deletion does not wait for them. It is
+	// usually the Drainer, whose events then include volumes.
 	Volumes Volumes
 
-	// NodesOf says how the Nodes of a workload cluster are reached; nil means that all Nodes are those of Ports.Nodes. A
-	// Machine's cluster has the Machine's namespace and the name in its state's ClusterName. The function is called in every
-	// pass, from several goroutines, and must not wait for anything.
+	// NodesOf returns the access to the Nodes of a workload cluster; nil means that all Nodes are those of Ports.Nodes. A Machine's
+	// cluster has the Machine's namespace and the name in its state's ClusterName. The function is called in every pass, from several
+	// goroutines, and must not block.
 	//
-	// An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means that the Nodes cannot be read now: a
-	// condition says so, with the error's text, which should stay the same while the state does, and the Machine waits for
-	// WorkloadEvents. What concerns no Node goes on meanwhile, and in a deletion, drain and Node deletion wait. Any other error is
-	// retried with back-off.
+	// An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means that the Nodes cannot be read now: a condition has the
+	// error's text, which should stay the same while the state does, and the Machine waits for WorkloadEvents. Steps that need no Node
+	// continue meanwhile, and in a deletion, drain and Node deletion wait, and Deleting says what for. NodeReady and NodeHealthy become
+	// Unknown (ConnectionDown, InspectionFailed), those of a Machine with a Node after Options.ConnectionGrace. Any other error is retried
+	// with back-off.
 	//
-	// Machines of different clusters are never taken for rivals for one Node, so two names must not stand for one cluster: where
-	// all Machines have their Nodes in one, leave NodesOf nil. The function NodesOf makes one from a cluster.Clusters.
+	// Machines of different clusters never compete for one Node, so two names must not refer to the same cluster: where all Machines have
+	// their Nodes in one, leave NodesOf nil. The function NodesOf returns one for a cluster.Clusters.
 	NodesOf func(cluster types.NamespacedName) (Workload, error)
-	// WorkloadEvents returns a source that enqueues what the mapper names for a cluster whenever NodesOf has something new to
-	// say about it. cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
+	// WorkloadEvents returns a source that enqueues what the mapper returns for a cluster whenever the result of NodesOf for it changes.
+	// cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
 	WorkloadEvents func(cluster.Mapper) source.Source
 
-	// ClusterOf says what is known of a Machine's Cluster, by the Machine's namespace and its state's ClusterName; nil means that
-	// there are no Clusters: no Machine is paused by one, and all count as initialised. It is called in every pass of a Machine
-	// that names a cluster, from several goroutines, and must not wait for anything. What could not be read is a view whose
-	// Presence is Unread and no error; an error is retried with back-off.
+	// ClusterOf returns what is known about a Machine's Cluster, by the Machine's namespace and its state's ClusterName; nil means that
+	// there are no Clusters: none pauses a Machine, and all count as initialized. It is called in every pass of a Machine that names a
+	// cluster, from several goroutines, and must not block. For a Cluster that could not be read it returns a view whose Presence is
+	// Unread and no error; an error is retried with back-off. external.Clusters reads those of Cluster API:
+	//
+	//	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
+	//	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+	//
+	// A Machine of a paused Cluster gets its finalizer and is not reconciled otherwise, also while it is being deleted. A Cluster that was
+	// not read may be paused: until it is read, a pass acts on nothing and changes no condition. A Machine in deletion does not wait for a
+	// Cluster that does not exist. A Machine without a controller that names no set, pool or control plane gets its Cluster as an owner.
 	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (external.ClusterView, error)
-	// ClusterEvents returns a source that enqueues what the mapper names for a Cluster whenever ClusterOf has something new to
-	// say about it. AddToManager requires it with ClusterOf.
+	// ClusterEvents returns a source that enqueues what the mapper returns for a Cluster whenever the result of ClusterOf for it changes.
+	// AddToManager requires it with ClusterOf.
 	ClusterEvents func(external.ClusterMapper) source.Source
 
-	// RolloutOf says which MachineSet and which MachineDeployment a Machine belongs to, for the condition UpToDate; nil means that
-	// nobody asks, and leaves the condition away. It is called in every pass of a Machine that lives, from several goroutines,
-	// must not wait for anything, and neither keeps nor changes the state. An error is retried with back-off.
+	// RolloutOf returns the MachineSet and the MachineDeployment of a Machine, for the condition UpToDate; nil means that the condition is
+	// not set. It is called in every pass of a Machine that is not being deleted, from several goroutines, must not block, and must not
+	// keep or change the state. An error is retried with back-off.
 	RolloutOf func(context.Context, *contract.MachineState) (Rollout, error)
-	// RolloutEvents returns a source that enqueues what the mapper names for a MachineDeployment, by namespace and name, whenever
-	// RolloutOf has something new to say about its Machines. AddToManager requires it with RolloutOf.
+	// RolloutEvents returns a source that enqueues what the mapper returns for a MachineDeployment, by namespace and name, whenever the
+	// result of RolloutOf for its Machines changes. AddToManager requires it with RolloutOf.
 	RolloutEvents func(RolloutMapper) source.Source
 }
 
@@ -126,7 +135,7 @@ func (p Ports) validate() error {
 	return errors.Join(errs...)
 }
 
-// validateEvents reports what AddToManager needs beside what New does: without events nobody would wake Machines.
+// validateEvents reports what AddToManager needs in addition to what New needs: without events no Machine would be reconciled again.
 func (p Ports) validateEvents() error {
 	var errs []error
 	if p.NodesOf != nil && p.WorkloadEvents == nil {
@@ -144,52 +153,53 @@ func (p Ports) validateEvents() error {
 // DefaultStatusDelay is how long an intermediate status must last to be written, unless Options say otherwise.
 const DefaultStatusDelay = time.Second
 
-// DefaultConnectionGrace is how long the readiness of a Machine outlives the connection to its workload cluster, unless Options
-// say otherwise; the value is Cluster API's.
+// DefaultConnectionGrace is how long the readiness of a Machine stays unchanged without a connection to its workload cluster, unless
+// Options say otherwise; the value is Cluster API's.
 const DefaultConnectionGrace = 5 * time.Minute
 
-// Options change how a Reconciler works. The zero value is ready for use.
+// Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
 	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the
 	// kind in lower case.
 	Name string
-	// Steps replace the default steps; see Steps. Nil means those; an empty list that is not nil has nothing done.
+	// Steps replace the default steps; see Steps. Nil means the default; with an empty list that is not nil, a pass does nothing.
 	Steps []Step
 	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
 	Recorder events.EventRecorder
-	// Clock says what time it is, for what is compared with the times of objects and for StatusDelay; default the real one. Passes
-	// that are asked for come in real time.
+	// Clock returns the time that is compared with the times of objects and used for StatusDelay; default the real one. Requeues always
+	// use real time.
 	Clock clock.PassiveClock
-	// StatusDelay is how long an intermediate status must stay as it is before it is written; a status that a step needs,
-	// and one of a Machine that is ready, are written at once. A status that keeps changing, and one that tells of a Node
-	// which has joined and is not Ready yet, wait for five delays at most. Default DefaultStatusDelay; negative: write at
-	// once.
+	// StatusDelay is how long an intermediate status must stay unchanged before it is written; a status that a step needs, and one of a
+	// Machine that is ready, are written at once. A status that keeps changing, and one of a Machine whose Node has joined and is not
+	// Ready yet, wait for five delays at most. Default DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
-	// ConnectionGrace is for how long NodeReady and NodeHealthy of a Machine that has a Node stay as they are when its workload
-	// cluster is not connected: an API server that restarts is no news of every Node. Then they become Unknown. So it is with
-	// BootstrapConfigReady and InfrastructureReady while their objects cannot be read, as when the first list of a kind takes its
-	// time. Default DefaultConnectionGrace; negative: at once.
+	// ConnectionGrace is how long NodeReady and NodeHealthy of a Machine with a Node stay unchanged when its workload cluster is not
+	// connected: a restart of the API server does not change the Nodes. Then they become Unknown. The same applies to BootstrapConfigReady
+	// and InfrastructureReady while their objects cannot be read, for example during the first list of a kind. Default
+	// DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
-	// Finalizer keeps a Machine until everything of it is gone. Default contract.MachineFinalizer, which has no slash, so that the
-	// API server warns at the first write of every Machine: "prefer a domain-qualified finalizer name". controller-runtime logs
-	// that unless the rest.Config has a WarningHandlerWithContext of its own; Cluster API passes it over, as examples/manager does.
+	// Finalizer keeps a Machine until all its objects are gone. Default contract.MachineFinalizer, which has no slash, so that the API
+	// server warns at the first write of every Machine: "prefer a domain-qualified finalizer name". controller-runtime logs that unless
+	// the rest.Config has its own WarningHandlerWithContext; Cluster API ignores the warning, as examples/manager does.
 	Finalizer string
-	// Policy says how decisions are made about which people disagree. The zero value decides as Cluster API does.
+	// Policy holds decisions that an embedder can replace. The zero value decides as Cluster API does.
 	Policy Policy
-	// WatchFilter, when it is not empty, has the Reconciler leave every Machine alone whose label contract.WatchFilterLabel has
-	// another value or is missing.
+	// WatchFilter, when it is not empty, limits the Reconciler to Machines whose label contract.WatchFilterLabel has this value.
+	// Other Machines only take space in the cache. They still count as Machines of a control plane, and when they claim a Node. Where the
+	// cache has no other Machine of a control plane, for example because of its label selector, the API server is asked, because the
+	// Node of a Cluster without control plane Machines is not drained.
 	WatchFilter string
-	// Matching says what makes a Node a Machine's. Default: an equal provider ID, and nothing else. Ports.Nodes must be an
-	// index for the same rules.
+	// Matching defines which Node belongs to a Machine. Default: an equal provider ID, and nothing else. Ports.Nodes must be an index for
+	// the same rules.
 	Matching noderef.Rules
-	// Propagation says what a Machine hands down to its Node. Default propagate.ClusterAPI(). It must not be changed later.
+	// Propagation defines what a Machine propagates to its Node. Default propagate.ClusterAPI(). It must not be changed later.
 	Propagation *propagate.Policy
-	// Metrics, when it is not nil, is told what the Reconciler does. Whoever makes it registers it.
+	// Metrics, when it is not nil, is updated by the Reconciler. The caller creates and registers it.
 	Metrics *Metrics
-	// ContractVersions are the versions of the provider contract that count in the labels of CRDs, in any order. Default
-	// contract.Versions(), as Cluster API has it; contract.AllVersions() also reads providers of v1alpha3 and v1alpha4.
+	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default
+	// contract.Versions(), as in Cluster API; contract.AllVersions() also includes v1alpha3 and v1alpha4.
 	ContractVersions []contract.Version
-	// Controller is handed to controller-runtime; what is not set there stays the manager's default.
+	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
 	Controller controller.Options
 }
 
@@ -221,7 +231,7 @@ func (o Options) withDefaults(kind contract.Kind) Options {
 	return o
 }
 
-// Reconciler leads Machines of one kind through their lives. Safe for concurrent use.
+// Reconciler reconciles Machines of one kind. Safe for concurrent use.
 type Reconciler struct {
 	kind    contract.Kind
 	ports   Ports
@@ -229,10 +239,10 @@ type Reconciler struct {
 	tracker *external.Tracker
 	writer  *patch.Writer
 	memory  *memory
-	indexed bool // the cache knows which Machines claim a Node
-	// unsaid are the conditions that no step says.
+	indexed bool // the cache has the index of Machines that claim a Node
+	// unsaid are the conditions that no step sets.
 	unsaid []string
-	// untoldInfrastructure: the phase asks whether the infrastructure is ready, and no step of this package says so.
+	// untoldInfrastructure: the phase depends on whether the infrastructure is ready, and no step of this package sets that.
 	untoldInfrastructure bool
 
 	nodeEvents *nodeEvents
@@ -240,9 +250,9 @@ type Reconciler struct {
 	observer   *observer // nil without Options.Metrics
 }
 
-// New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most
-// callers want SetupWithManager, which fills the ports from a manager. A kind that does not keep what the steps need is refused, see
-// contract.CheckKind; which limits there are counts too.
+// New returns a Reconciler. It reports all errors in its inputs at once and makes no request. Most callers want SetupWithManager, which
+// fills the ports from a manager. A kind that does not store the values that the steps need is rejected, see contract.CheckKind; limits of
+// the policy add to these.
 func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kind)
 	errs := []error{
@@ -278,7 +288,7 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 // Reconcile implements controller-runtime's Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	obj := r.newObject()
-	err := r.ports.Cache.Get(ctx, request.NamespacedName, obj, client.UnsafeDisableDeepCopy) // a Scope only looks at it
+	err := r.ports.Cache.Get(ctx, request.NamespacedName, obj, client.UnsafeDisableDeepCopy) // a Scope does not change it
 	if apierrors.IsNotFound(err) {
 		r.Forget(request.NamespacedName)
 		return reconcile.Result{}, nil
@@ -290,8 +300,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return r.ReconcileObject(ctx, obj)
 }
 
-// ReconcileObject makes one pass over a Machine that the caller has read, and does not change it. Call it from a loop of
-// your own in place of Reconcile, Forget when a Machine is gone, and IndexMachines once before the cache starts.
+// ReconcileObject makes one pass over a Machine that the caller has read, and does not change that object. To use it in your own loop
+// instead of Reconcile, call Forget when a Machine is gone, and IndexMachines once before the cache starts.
 func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
 	r.observer.begin(ctx, r)
 	defer r.observer.end()
@@ -300,14 +310,14 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 		r.observer.unread()
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	if !r.minds(obj) {
-		r.memory.letGo(s.State.Key) // the other controller may go on with its drain by the same Drainer
+	if !r.matchesWatchFilter(obj) {
+		r.memory.letGo(s.State.Key) // the other controller may continue its drain with the same Drainer
 		r.Forget(s.State.Key)
 		return reconcile.Result{}, nil
 	}
 	if r.released(&s.State) {
 		r.Forget(s.State.Key)
-		return reconcile.Result{}, nil // others may hold it; we are done with it, or never began
+		return reconcile.Result{}, nil // our finalizer is gone or was never set; others may remain
 	}
 	if r.writer.Behind(obj) {
 		return reconcile.Result{RequeueAfter: behindRetry}, nil
@@ -341,9 +351,9 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	return reconcile.Result{}, err
 }
 
-// Forget drops what this process remembers of a Machine that is gone, or not its own any more, and ends its drain. Reconcile calls it; call
-// it from a loop of your own for a Machine that ReconcileObject is not called for any more, or memory grows with each. Metrics stop to
-// count the Machine.
+// Forget removes what this process remembers about a Machine that is gone, or that the watch filter excludes now, and ends its drain.
+// Reconcile calls it; in your own loop, call it for each Machine that you no longer pass to ReconcileObject, or memory grows with each.
+// Metrics no longer count the Machine.
 func (r *Reconciler) Forget(key types.NamespacedName) {
 	r.memory.forget(key)
 	r.onlookers.forget(key)
@@ -351,34 +361,34 @@ func (r *Reconciler) Forget(key types.NamespacedName) {
 }
 
 const (
-	// behindRetry is a safety net: the event that shows our own write wakes the Machine first.
+	// behindRetry is a safety net: usually the event of this process's own write wakes the Machine first.
 	behindRetry = 5 * time.Second
-	// conflictRetry is a safety net too: the event that shows what the conflict was with wakes the Machine first.
+	// conflictRetry is a safety net too: usually the event of the conflicting write wakes the Machine first.
 	conflictRetry = time.Second
 )
 
-// gone reports whether all that went wrong is that a Machine in deletion no longer exists.
+// gone reports whether the only error is that a Machine in deletion no longer exists.
 func gone(err error, s *Scope) bool {
 	return !s.State.Deleting.IsZero() && len(s.State.Finalizers) == 0 && external.SaysGone(err)
 }
 
-// released reports whether a Machine in deletion has nothing left that this Reconciler looks after.
+// released reports whether a Machine in deletion no longer needs this Reconciler.
 func (r *Reconciler) released(state *contract.MachineState) bool {
 	return !state.Deleting.IsZero() && !slices.Contains(state.Finalizers, r.options.Finalizer)
 }
 
-// minds reports whether a Machine is this Reconciler's to look after.
-func (r *Reconciler) minds(obj metav1.Object) bool {
+// matchesWatchFilter reports whether this Reconciler reconciles a Machine.
+func (r *Reconciler) matchesWatchFilter(obj metav1.Object) bool {
 	return r.options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == r.options.WatchFilter
 }
 
 func (r *Reconciler) newObject() client.Object {
-	obj, _ := r.kind.New().(client.Object) // New made sure
+	obj, _ := r.kind.New().(client.Object) // New has checked this
 	return obj
 }
 
-// ownerReference is the reference by which a Machine controls its objects. The GVK is the Kind's, because typed objects
-// from a cache have none.
+// ownerReference is the controller reference from an object to its Machine. The GVK is the Kind's, because typed objects from a cache have
+// none.
 func (r *Reconciler) ownerReference(state *contract.MachineState) metav1.OwnerReference {
 	version, kind := r.kind.GVK.ToAPIVersionAndKind()
 	return metav1.OwnerReference{

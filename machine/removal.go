@@ -6,24 +6,24 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// removal is what to do about a referenced object of a Machine that is being deleted.
+// removal is the decision about a referenced object of a Machine that is being deleted.
 type removal uint8
 
 const (
-	// removalDone: there is nothing to remove, or it is not ours.
+	// removalDone: there is no object to delete, or it belongs to another controller.
 	removalDone removal = iota
-	// removalDelete: ask for its deletion, and wait until it is gone.
+	// removalDelete: request its deletion, and wait until it is gone.
 	removalDelete
-	// removalConfirm: go on when the API server says that the object is gone.
+	// removalConfirm: continue when the API server confirms that the object is gone.
 	removalConfirm
-	// removalConfirmKind: go on when the API server says that the kind is gone.
+	// removalConfirmKind: continue when the API server confirms that the kind is gone.
 	removalConfirmKind
-	// removalWait: a person has to mend something first, or a read has to come back.
+	// removalWait: a person has to fix a problem first, or a read has to succeed.
 	removalWait
 )
 
-// decideRemoval decides about one object, with the message for as long as it is waited for. mattered says that something
-// real may stand behind the object, which nobody could find again if its kind is missing.
+// decideRemoval decides about one object, and returns the message for the time of the wait. mattered is true when a real instance may
+// exist for the object, which could not be found again if its kind is missing.
 func decideRemoval(e external.Object, mattered bool) (removal, string) {
 	name := e.Ref.Kind + " " + e.Ref.Name
 	switch e.Presence {

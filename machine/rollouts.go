@@ -17,8 +17,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Rollouts looks up what Machines are measured against: the MachineSet that owns a Machine, by its owner reference, and the
-// MachineDeployment whose name the set's label contract.DeploymentNameLabel has. It is made for the ports of a Reconciler:
+// Rollouts looks up the MachineSet that owns a Machine, by its owner reference, and the MachineDeployment that the set's label
+// contract.DeploymentNameLabel names. It is made for the ports of a Reconciler:
 //
 //	rollouts, err := machine.RolloutFromManager(mgr, sets, deployments)
 //	ports.RolloutOf, ports.RolloutEvents = rollouts.Of, rollouts.Source
@@ -30,8 +30,8 @@ type Rollouts struct {
 	deployments contract.MachineDeploymentKind
 }
 
-// RolloutFromManager returns the Rollouts of a manager's cache. The kinds say how MachineSets and MachineDeployments are read, for
-// example contract.Unstructured(gvk, contract.MachineSetV1Beta2()). The error says what is wrong with them.
+// RolloutFromManager returns the Rollouts of a manager's cache. The kinds define how MachineSets and MachineDeployments are read, for
+// example contract.Unstructured(gvk, contract.MachineSetV1Beta2()). The error names what is wrong with them.
 func RolloutFromManager(mgr ctrl.Manager, sets contract.MachineSetKind, deployments contract.MachineDeploymentKind) (*Rollouts, error) {
 	return RolloutFromCache(mgr.GetCache(), sets, deployments)
 }
@@ -52,7 +52,7 @@ func checkKind[S, U any](name string, kind contract.KindOf[S, U]) error {
 	return nil
 }
 
-// Of implements Ports.RolloutOf. It makes no request and does not wait: what is not in the cache yet is Unread, and a set or a
+// Of implements Ports.RolloutOf. It makes no request and does not block: an object that is not in the cache yet is Unread, and a set or a
 // deployment that does not exist is not Found.
 func (r *Rollouts) Of(ctx context.Context, state *contract.MachineState) (Rollout, error) {
 	owner, owned := r.ownerOf(state)
@@ -98,7 +98,7 @@ func (r *Rollouts) synced(ctx context.Context) (bool, error) {
 	for _, obj := range r.kinds() {
 		informer, err := r.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if meta.IsNoMatchError(err) {
-			return false, nil // the kind is not installed, or not yet
+			return false, nil // the kind is not installed (yet)
 		}
 		if err != nil {
 			return false, fmt.Errorf("watch %s: %w", obj.GetObjectKind().GroupVersionKind().Kind, err)
@@ -112,7 +112,7 @@ func (r *Rollouts) synced(ctx context.Context) (bool, error) {
 
 // kinds are empty objects of both kinds.
 func (r *Rollouts) kinds() []client.Object {
-	set, _ := r.sets.New().(client.Object) // the constructor made sure
+	set, _ := r.sets.New().(client.Object) // the constructor has checked this
 	deployment, _ := r.deployments.New().(client.Object)
 	return []client.Object{set, deployment}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// Source implements Ports.RolloutEvents: it wakes the Machines of a MachineDeployment when that or one of its MachineSets comes,
-// goes or asks for something else. Counters that go up and down in their status wake nobody. A kind that is not
-// installed is looked for again every ten seconds.
+// Source implements Ports.RolloutEvents: it wakes the Machines of a MachineDeployment when the deployment or one of its MachineSets is
+// created, deleted or has a changed spec. Changes of counters in their status wake no Machine. A kind that is not installed is looked for
+// again every ten seconds.
 func (r *Rollouts) Source(machines RolloutMapper) source.Source {
 	return &rolloutSource{rollouts: r, machines: machines}
 }
@@ -40,7 +40,7 @@ func (s *rolloutSource) Start(ctx context.Context, q queue) error {
 	return nil
 }
 
-// listen listens to both kinds, and wakes the Machines of all deployments when they are known: passes before that could not tell.
+// listen listens to both kinds, and wakes the Machines of all deployments when both are known: earlier passes could not decide.
 func (s *rolloutSource) listen(ctx context.Context, q queue) {
 	informers := make([]toolscache.InformerSynced, 0, 2)
 	for _, obj := range s.rollouts.kinds() {
@@ -54,7 +54,7 @@ func (s *rolloutSource) listen(ctx context.Context, q queue) {
 			return err == nil, nil
 		})
 		if err != nil {
-			return // the end
+			return // the context has ended
 		}
 	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), informers...) {
@@ -88,15 +88,15 @@ func (s *rolloutSource) handler(q queue) toolscache.ResourceEventHandler {
 	}
 }
 
-// measuresTheSame reports whether a change has nothing to do with what Machines are measured against.
+// measuresTheSame reports whether a change does not affect the decision whether Machines are up to date.
 func measuresTheSame(old, now metav1.Object) bool {
 	return old.GetUID() == now.GetUID() && old.GetGeneration() == now.GetGeneration() &&
 		old.GetLabels()[contract.DeploymentNameLabel] == now.GetLabels()[contract.DeploymentNameLabel] &&
 		old.GetAnnotations()[contract.RevisionAnnotation] == now.GetAnnotations()[contract.RevisionAnnotation]
 }
 
-// wake wakes the Machines of the deployment that obj is, or that it belongs to. A deployment has no label of that name, and may have
-// the one of whoever made it.
+// wake wakes the Machines of the deployment that obj is, or that it belongs to. A deployment itself does not have the label with its own
+// name; it may have the label with the name of another object that created it.
 func (s *rolloutSource) wake(q queue, obj client.Object) {
 	names := []string{obj.GetName()}
 	if label := obj.GetLabels()[contract.DeploymentNameLabel]; label != "" && label != obj.GetName() {

@@ -16,38 +16,39 @@ import (
 	"github.com/machinist-dev/machinist/phases"
 )
 
-// Scope is one pass over one Machine: what was read, what was decided so far, and the means to act. It belongs to the
-// worker that runs the pass.
+// Scope is one pass over one Machine: what was read, the decisions so far, and the functions to act. Only the worker that runs the pass
+// uses it.
 type Scope struct {
 	// Object is the Machine as it was read. It may be shared with a cache and must not be changed.
 	Object contract.Object
-	// State is what the Machine says, kept up to date with what this pass has decided.
+	// State is the state of the Machine, updated with the decisions of this pass.
 	State contract.MachineState
-	// Bootstrap and Infrastructure are what this pass knows of the referenced objects.
+	// Bootstrap and Infrastructure are what this pass knows about the referenced objects.
 	Bootstrap, Infrastructure external.Object
-	// Node is what this pass knows of the Machine's Node; NodesSynced is false while the Nodes could not be read.
+	// Node is what this pass knows about the Machine's Node; NodesSynced is false while the Nodes could not be read.
 	Node        noderef.Match
 	NodesSynced bool
-	// Workload is how the Machine's cluster is reached. Writes on Nodes go through its Client. NodesErr says why that cannot be
-	// used now; it is nil while nothing but the first list of Nodes is missing.
+	// Workload is the access to the Machine's cluster. Writes to Nodes go through its Client. NodesErr says why it cannot be used now; it
+	// is nil while only the first list of Nodes is missing.
 	Workload Workload
 	NodesErr error
-	// Cluster is what Ports.ClusterOf says of the Machine's Cluster, and ClusterErr why it could not say anything. Both are zero
-	// where Machines have no Clusters; then nothing is waited for and nothing is paused on their account.
+	// Cluster is the result of Ports.ClusterOf for the Machine's Cluster, and ClusterErr its error. Both are zero where Machines have no
+	// Clusters; then no Cluster delays or pauses a Machine.
 	Cluster    external.ClusterView
 	ClusterErr error
-	// Care is what this pass decided to do about the Node of a Machine in deletion, and CareReason why, for people; CareUnknown
-	// before it decided. A step that sets it decides in place of Policy.NodeCare.
+	// Care is the decision of this pass about the Node of a Machine in deletion, and CareReason the reason for it; CareUnknown before the
+	// decision. A step that sets it decides instead of Policy.NodeCare.
 	Care       NodeCare
 	CareReason string
-	// InstanceGone and PoweredOff are for steps that ask a provider about the machine itself: that it no longer exists, and that
-	// it is off. A machine that no longer exists has its Node neither drained nor its volumes waited for; of one that is off volumes are
-	// not waited for, and its pods are Policy.DrainPolicy's. What an unreachable cluster holds up may be left out, see Policy.Unreachable.
+	// InstanceGone and PoweredOff are for steps that ask a provider about the instance: InstanceGone means that it no longer exists, and
+	// PoweredOff that it is off. When it no longer exists, the Node is not drained and its volumes are not waited for; when it is off,
+	// volumes are not waited for, and Policy.DrainPolicy decides about its pods. Stages that wait for an unreachable cluster may be
+	// skipped, see Policy.Unreachable.
 	InstanceGone, PoweredOff bool
-	// Blockers are the pods that the drain waits for in this pass; nil while it does not drain. Shared, not to be changed.
+	// Blockers are the pods that the drain waits for in this pass; nil without a drain. Shared, must not be changed.
 	Blockers []drain.Blocker
-	// Phase is what the phase step has decided in this pass: the phase, why it holds, and what is waited for. It is zero until that
-	// step has run, which is the last one: look at it in a closing step behind StepPhase. It stays zero for a paused Machine.
+	// Phase is the decision of the phase step in this pass: the phase, the reason, and what the Machine waits for. It is zero until that
+	// step has run, which is the last one: read it in a closing step behind StepPhase. It stays zero for a paused Machine.
 	Phase phases.Decision
 	// Now is the time of the pass.
 	Now time.Time
@@ -58,17 +59,17 @@ type Scope struct {
 	asserted     []metav1.Condition // of this pass, in order of first assertion
 	told         []event            // of this pass
 	urgent       bool               // something in status must be written in this pass
-	failures     []stepFailure      // of steps of the embedder, while the Machine lives
-	recordsFirst bool               // all of this pass has to be stored before anything is done to the Node
-	lost         string             // what the API server did not keep of the last pass
-	answer       contract.Object    // what it answered to the last write of this pass
-	demanded     bool               // a step of the embedder demands that all of it is written in this pass
+	failures     []stepFailure      // of steps of the embedder, while the Machine is not being deleted
+	recordsFirst bool               // all of this pass must be stored before a later pass acts on the Node
+	lost         string             // what the API server did not store of the last pass
+	answer       contract.Object    // the answer to the last write of this pass
+	demanded     bool               // a step of the embedder requires that all of it is written in this pass
 	recorded     bool               // events about drain and volumes were recorded in an earlier pass
-	paused       bool               // the Machine is to be left alone
-	// notDrained and notDeleted say of a Machine in deletion why its Node is left as it is.
+	paused       bool               // the Machine is paused, or that is unknown
+	// notDrained and notDeleted record why the Node of a Machine in deletion is left as it is.
 	notDrained, notDeleted leftNode
 	waiting                *drain.Counts // what the drain of this pass waits for; nil when it did not drain
-	// measure and measureErr are what RolloutOf said in this pass; both nil before it was asked.
+	// measure and measureErr are the result of RolloutOf in this pass; both nil before the call.
 	measure    *Rollout
 	measureErr error
 	failed     bool    // a step returned an error
@@ -76,33 +77,34 @@ type Scope struct {
 	before     phaseAt // as read
 	stores     bool    // this pass has written the status
 	matchTold  bool    // the event of the Node of this pass is recorded
-	// infrastructureGone: the API server itself said so of the infrastructure object.
+	// infrastructureGone: the API server confirmed that the infrastructure object is gone.
 	infrastructureGone bool
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.
 	nodesBehind bool
-	// generation is what the status says it was made of, zero when it cannot say.
+	// generation is the observed generation of the status, zero when it has none.
 	generation int64
 	matched    *corev1.Node         // the Node that this package's rules have found
 	cluster    types.NamespacedName // of the Node; zero for that of Ports.Nodes
 	base       patch.Base
-	due        *dueStatus // what was found to differ from the stored status; nil while nothing was
+	due        *dueStatus // what was found to differ from the stored status; nil without a difference
 	env        *Reconciler
-	observer   *observer // nil where nobody wants to know
+	observer   *observer // nil without Options.Metrics
 }
 
-// ObjectAs returns the Machine of a pass as the embedder's own type, and false when it is another. It is a view that must not
-// be changed.
+// ObjectAs returns the Machine of a pass as the embedder's own type, and false when it has another type. It is a view that must not be
+// changed.
 func ObjectAs[T contract.Object](s *Scope) (T, bool) {
 	obj, ok := s.Object.(T)
 	return obj, ok
 }
 
-// Paused reports whether somebody asked to leave the Machine alone, or that cannot be known. Closing steps run all the same.
+// Paused reports whether the Machine is paused, or whether that cannot be known. Closing steps run nevertheless.
 func (s *Scope) Paused() bool { return s.paused }
 
-// Pause has the rest of the pass leave the Machine alone, and returns a Result that stops it. It says why in the condition Paused: with
-// status True because a person or the Cluster asked for it, which ends the drain of a Machine in deletion, or Unknown because that cannot be known. With
-// an empty status nothing is said. It is for a step in place of StepPaused, which asserts Paused as False otherwise.
+// Pause makes the rest of the pass treat the Machine as paused, and returns a Result that stops it. It sets the condition Paused: with
+// status True when a person or the Cluster requests the pause, which ends the drain of a Machine in deletion, or Unknown when that cannot
+// be known. With an empty status it does not set the condition. Call it from a step that replaces StepPaused, which asserts Paused as
+// False otherwise.
 func (s *Scope) Pause(status metav1.ConditionStatus, reason, message string) Result {
 	s.paused = true
 	if status != "" {
@@ -114,9 +116,9 @@ func (s *Scope) Pause(status metav1.ConditionStatus, reason, message string) Res
 	return Result{Stop: true}
 }
 
-// Assert sets a condition of the Machine, with its message cut to 8 KiB. Its observed generation is filled in when it is
-// written, and its transition time too unless it brings one along; that one counts only when the status is another than
-// before. A condition that says what it said before is not written at all.
+// Assert sets a condition of the Machine, with its message cut to 8 KiB. Its observed generation is set when it is written, and its
+// transition time too unless it has one; that one counts only when the status differs from the stored one. An unchanged condition is not
+// written.
 func (s *Scope) Assert(c metav1.Condition) {
 	c.Message = bounded(c.Message, maxMessageLength)
 	at := slices.IndexFunc(s.asserted, func(have metav1.Condition) bool { return have.Type == c.Type })
@@ -141,8 +143,8 @@ func (s *Scope) IsTrue(kind string) bool {
 	return c.Status == metav1.ConditionTrue
 }
 
-// Wait asserts the stage that a deletion is in, as the reason and message of Deleting, and returns a Result that stops the pass.
-// It asks for no other pass: set RequeueAfter where no event will come.
+// Wait sets the stage of a deletion, as the reason and message of Deleting, and returns a Result that stops the pass. It requests no other
+// pass: set RequeueAfter where no event will follow.
 func (s *Scope) Wait(reason, message string) Result {
 	s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, reason, message))
 	return Result{Stop: true}
@@ -157,7 +159,7 @@ func (s *Scope) SetDataSecretName(name string) {
 	s.update.DataSecretName = contract.SetTo(name)
 }
 
-// SetProviderID records the provider ID. One that is stored already is no change, whatever another step has set before.
+// SetProviderID records the provider ID. The stored one is not a change, whatever an earlier step has set.
 func (s *Scope) SetProviderID(id string) {
 	change(&s.State.ProviderID, id, &s.update.ProviderID)
 	if id == s.storedID {
@@ -177,7 +179,7 @@ func (s *Scope) SetPhase(phase string) {
 	change(&s.State.LastUpdated, s.Now, &s.update.LastUpdated)
 }
 
-// SetFailureDomain records where the machine really is.
+// SetFailureDomain records the failure domain of the instance.
 func (s *Scope) SetFailureDomain(domain string) {
 	change(&s.State.FailureDomain, domain, &s.update.FailureDomain)
 }
@@ -191,49 +193,49 @@ func (s *Scope) SetAddresses(addresses []contract.Address) {
 	s.update.Addresses = contract.SetTo(s.State.Addresses)
 }
 
-// SetBootstrapReady and SetInfrastructureReady record that a stage was reached. They are sticky: there is no way back. A type that
-// keeps no such value forgets it after the pass, so it is to be called in each; that writes nothing.
+// SetBootstrapReady and SetInfrastructureReady record that a stage was reached. They cannot be reset. A kind without a field for the value
+// loses it after the pass, so call them in each pass; that causes no write.
 func (s *Scope) SetBootstrapReady() { reached(&s.State.BootstrapReady, &s.update.BootstrapReady) }
 
-// SetInfrastructureReady records that the infrastructure was provisioned. Without [StepInfrastructure] nobody else does, and the
-// phase Running asks for it.
+// SetInfrastructureReady records that the infrastructure was provisioned. Without [StepInfrastructure], a step of your own must call it:
+// the phase Running requires it.
 func (s *Scope) SetInfrastructureReady() {
 	reached(&s.State.InfrastructureReady, &s.update.InfrastructureReady)
 }
 
-// SetCertificatesExpire records when the certificates of a control plane machine end; the zero time clears it.
+// SetCertificatesExpire records when the certificates of a control plane Machine expire; the zero time clears it.
 func (s *Scope) SetCertificatesExpire(at time.Time) {
 	change(&s.State.CertificatesExpire, at, &s.update.CertificatesExpire)
 }
 
-// SetFailure records a failure that does not go away by itself; empty texts clear it.
+// SetFailure records a failure that does not end without a change; empty texts clear it.
 func (s *Scope) SetFailure(reason, message string) {
 	change(&s.State.FailureReason, reason, &s.update.FailureReason)
 	change(&s.State.FailureMessage, message, &s.update.FailureMessage)
 }
 
-// SetPreDrainStarted records when pre-drain hooks began to be waited for, and has it written in this pass.
+// SetPreDrainStarted records when the wait for pre-drain hooks began, and writes it in this pass.
 func (s *Scope) SetPreDrainStarted(at time.Time) {
 	s.began(&s.State.PreDrainStarted, at, &s.update.PreDrainStarted)
 }
 
-// SetDrainStarted records when draining began and has it written in this pass.
+// SetDrainStarted records when draining began, and writes it in this pass.
 func (s *Scope) SetDrainStarted(at time.Time) {
 	s.began(&s.State.DrainStarted, at, &s.update.DrainStarted)
 }
 
-// SetVolumeDetachStarted records when volumes began to be waited for, and has it written in this pass.
+// SetVolumeDetachStarted records when the wait for volumes began, and writes it in this pass.
 func (s *Scope) SetVolumeDetachStarted(at time.Time) {
 	s.began(&s.State.VolumeDetachStarted, at, &s.update.VolumeDetachStarted)
 }
 
-// SetPreTerminateStarted records when pre-terminate hooks began to be waited for, and has it written in this pass.
+// SetPreTerminateStarted records when the wait for pre-terminate hooks began, and writes it in this pass.
 func (s *Scope) SetPreTerminateStarted(at time.Time) {
 	s.began(&s.State.PreTerminateStarted, at, &s.update.PreTerminateStarted)
 }
 
-// began records the start of a stage. Its limit counts from there, so it is written before the stage goes on. Objects hold
-// whole seconds.
+// began records the start of a stage. Its limit counts from there, so it is written before the stage continues. Objects store whole
+// seconds.
 func (s *Scope) began(have *time.Time, at time.Time, into *contract.Change[time.Time]) {
 	change(have, at.Truncate(time.Second), into)
 	s.urgent = true
@@ -242,8 +244,8 @@ func (s *Scope) began(have *time.Time, at time.Time, into *contract.Change[time.
 // SetDrained records that the Node with this UID was drained.
 func (s *Scope) SetDrained(node types.UID) { change(&s.State.DrainedNode, node, &s.update.DrainedNode) }
 
-// SetVolumesDetached records that nothing has to wait any more for the volumes of the Node with this UID. In a pass that also
-// calls SetDrained both are one write.
+// SetVolumesDetached records that the deletion no longer waits for the volumes of the Node with this UID. In a pass that also calls
+// SetDrained both are one write.
 func (s *Scope) SetVolumesDetached(node types.UID) {
 	change(&s.State.VolumesDetachedNode, node, &s.update.VolumesDetachedNode)
 }
@@ -257,8 +259,8 @@ func (s *Scope) SetFinalizers(names []string) {
 	s.update.Finalizers = contract.SetTo(names)
 }
 
-// SetOwnerReferences replaces the owner references, which the Scope keeps. The write only applies to the Machine that was read, so
-// that no owner whom somebody else added meanwhile is lost.
+// SetOwnerReferences replaces the owner references, which the Scope keeps. The write only applies to the version that was read, so that an
+// owner which was added meanwhile is not lost.
 func (s *Scope) SetOwnerReferences(owners []metav1.OwnerReference) {
 	if contract.SameOwners(s.State.OwnerReferences, owners) {
 		return

@@ -8,40 +8,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// settling is when a status that differs from the stored one first did, and since when it is as it is now.
+// settling records when a status first differed from the stored one, and since when it is unchanged.
 type settling struct {
 	Fingerprint uint64
 	Since, Last time.Time
 }
 
-// settleFacts are what the time of a status write depends on.
+// settleFacts are the inputs of settle.
 type settleFacts struct {
-	// Dirty: the stored status is not the wanted one.
+	// Dirty: the stored status differs from the wanted one.
 	Dirty bool
-	// Urgent: a step needs it written before it goes on.
+	// Urgent: a step needs it written before it continues.
 	Urgent bool
-	// Final: nothing more is expected to change by itself.
+	// Final: no further change is expected without an external change.
 	Final bool
-	// Expecting: the next change is likely to follow, though not at once: a Node has joined and is about to become Ready, or no
-	// pod is left on one that is drained.
+	// Expecting: the next change will probably follow, though not at once: a Node has joined and is about to become Ready, or a drain has
+	// no pod left.
 	Expecting bool
-	// Pending is what the last pass left unwritten.
+	// Pending is what the last pass did not write.
 	Pending settling
-	// Fingerprint stands for the wanted status.
+	// Fingerprint is a hash of the wanted status.
 	Fingerprint uint64
 	Now         time.Time
-	// Delay is how long a status must stay as it is before it is written; zero writes at once.
+	// Delay is how long a status must stay unchanged before it is written; zero writes at once.
 	Delay time.Duration
 }
 
-// maxDelays bounds for how many delays a status that keeps changing can stay unwritten.
+// maxDelays is for how many delays a status that keeps changing can stay unwritten.
 const maxDelays = 5
 
-// maxPatience bounds how long the delay becomes while writes are slow.
+// maxPatience is the longest delay while writes are slow.
 const maxPatience = time.Minute
 
-// patience is how long a status must stay as it is before it is written. While more of them wait than can be written, they would
-// hold up the work that they tell of, and be old when they come: then it is twice as long as that would take.
+// patience is how long a status must stay unchanged before it is written. When more statuses wait than can be written, they would delay
+// other work, and be outdated when they are written: then the delay is twice as long as writing them all takes.
 func patience(delay, backlog time.Duration) time.Duration {
 	if delay <= 0 {
 		return delay
@@ -49,9 +49,9 @@ func patience(delay, backlog time.Duration) time.Duration {
 	return max(delay, min(2*backlog, maxPatience))
 }
 
-// settle decides whether the status is written now, and if not, when to look again. A Machine whose stages follow each
-// other at once is thereby written once and not once per stage, while one that stays in a stage shows it after Delay. What
-// is left unwritten lives in memory only: losing it costs at most one more delay.
+// settle decides whether the status is written now, and if not, when to look again. A Machine whose stages follow each other at once is
+// thereby written once and not once per stage, while one that stays in a stage shows it after Delay. What is not written is only in
+// memory: losing it costs at most one more delay.
 func settle(f settleFacts) (now bool, again time.Duration, pending settling) {
 	if !f.Dirty {
 		return false, 0, settling{}

@@ -20,11 +20,11 @@ import (
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
-// SetupWithManager adds a Reconciler for Machines of one kind to a manager, before the manager is started. Its Nodes are
-// those of the manager's own cluster; it drains them, and records events through the manager. It reads no Clusters. Whoever wants
-// other parts, such as Clusters or Nodes in workload clusters, fills Ports and calls New and AddToManager.
+// SetupWithManager adds a Reconciler for Machines of one kind to a manager, before the manager is started. Its Nodes are those of the
+// manager's own cluster; it drains them, and records events through the manager. It reads no Clusters. To use other parts, such as
+// Clusters or Nodes in workload clusters, fill Ports and call New and AddToManager.
 //
-// The error says what is missing. The rights that are needed are PolicyRules and NodePolicyRules, with Drains and Events.
+// The error names what is missing. The required rights are PolicyRules and NodePolicyRules, with Drains and Events.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options Options) (*Reconciler, error) {
 	if options.Recorder == nil {
 		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kind).Name)
@@ -40,9 +40,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind,
 	return r, r.AddToManager(ctx, mgr)
 }
 
-// PortsFromManager returns ports for Machines and Nodes of the manager's own cluster. Its Nodes are looked up by rules, which
-// are Options.Matching. It adds the drain runner to the manager, which knows of volumes too; that costs nothing before the first
-// drain. Reconcilers in one manager should share the result.
+// PortsFromManager returns ports for Machines and Nodes of the manager's own cluster. It indexes Nodes by rules, which are
+// Options.Matching. It adds the drain runner to the manager, which also watches volumes; that costs nothing before the first drain.
+// Reconcilers in one manager should share the result.
 func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules) (Ports, error) {
 	nodes, err := nodeindex.New(ctx, mgr.GetCache(), nodeindex.Options{Rules: rules})
 	if err != nil {
@@ -64,9 +64,9 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager
 // is started.
 //
-// A Machine is woken by its Node when that joins, goes, is replaced or cordoned, when its addresses, its node info or the status
-// of a condition changes, and when something changes that Options.Propagation manages. A step that looks at other labels,
-// annotations or taints of Nodes needs a source of its own.
+// A Machine is reconciled when its Node joins, is deleted, replaced or cordoned, when the Node's addresses, its node info or the status of
+// a condition changes, and when a value changes that Options.Propagation manages. A step that depends on other labels, annotations or
+// taints of Nodes needs a source of its own.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.ports.validateEvents(); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 			r.options.Name, err)
 	}
 	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
-		For(r.newObject(), ctrlbuilder.WithPredicates(r.mine())).
+		For(r.newObject(), ctrlbuilder.WithPredicates(r.watchFilterPredicate())).
 		Watches(r.newObject(), handler.EnqueueRequestsFromMapFunc(r.rivalsOf), ctrlbuilder.WithPredicates(r.rivalry())).WatchesRawSource(r.tracker)
 	if nodes, ok := r.ports.Nodes.(interface {
 		Source(nodeindex.Mapper) source.SyncingSource
@@ -109,9 +109,11 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	return builder.Complete(r)
 }
 
-// mine lets through what is about Machines of this Reconciler, the end of that among it.
-func (r *Reconciler) mine() predicate.Predicate {
-	mine := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.minds(obj) })
-	mine.UpdateFunc = func(e ctrlevent.UpdateEvent) bool { return r.minds(e.ObjectOld) || r.minds(e.ObjectNew) }
-	return mine
+// watchFilterPredicate passes events of Machines that match the watch filter, or that have just stopped to match it.
+func (r *Reconciler) watchFilterPredicate() predicate.Predicate {
+	p := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.matchesWatchFilter(obj) })
+	p.UpdateFunc = func(e ctrlevent.UpdateEvent) bool {
+		return r.matchesWatchFilter(e.ObjectOld) || r.matchesWatchFilter(e.ObjectNew)
+	}
+	return p
 }

@@ -9,28 +9,29 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// sparedFacts are what becomes of a condition about a referenced object that could not be read depends on.
+// sparedFacts are the inputs of isSpared.
 type sparedFacts struct {
-	// Unread: the object could not be read, and nobody has to mend anything for that to change.
+	// Unread: the object could not be read, for a reason that ends without action by a person.
 	Unread bool
-	// Stored is the condition that is there, empty if none is.
+	// Stored is the stored condition, empty if there is none.
 	Stored metav1.Condition
 }
 
-// isSpared reports whether what is said of a referenced object may stay for a while, although it could not be read: at the start of a
-// process none can, until the first list of its kind has come back, and that must not change the readiness of every Machine twice.
+// isSpared reports whether the stored condition of a referenced object stays for a while, although the object could not be read: at the
+// start of a process no object can be read until the first list of its kind is complete, and that must not change the readiness of every
+// Machine twice.
 func isSpared(f sparedFacts) bool {
 	return f.Unread && f.Stored.Type != "" && f.Stored.Status != metav1.ConditionUnknown
 }
 
-// isUnreadYet reports whether an object is unread for no reason that a person could mend.
+// isUnreadYet reports whether an object is unread for a reason that a person cannot fix.
 func isUnreadYet(e external.Object) bool {
 	reason := e.Problem.Reason
 	return e.Presence == external.Unread && (reason == "" || reason == external.ReasonCacheNotSynced)
 }
 
-// spareUnread takes back what this pass says of referenced objects that it could not read, for Options.ConnectionGrace from the first
-// such pass on, and returns what is left of that.
+// spareUnread restores the conditions of referenced objects that this pass could not read, for Options.ConnectionGrace from the first such
+// pass on, and returns the rest of that duration.
 func (s *Scope) spareUnread() time.Duration {
 	var spared []string
 	for kind, referenced := range map[string]external.Object{

@@ -12,7 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// conditionsStep derives what summarises the rest. It leaves a paused Machine's conditions as they are.
+// conditionsStep sets the conditions that summarize others. It does not change a paused Machine's conditions.
 func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.paused {
 		return Result{}, nil
@@ -28,7 +28,8 @@ func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{RequeueAfter: soonest(soonest(unread, measured), soonest(ready, available))}, err
 }
 
-// assertDeleting says that the Machine lives, or that its deletion has begun when no step has said yet how far it is.
+// assertDeleting sets Deleting to False on a Machine that is not being deleted, or reports that the deletion has begun when no step has
+// set a stage.
 func (s *Scope) assertDeleting() {
 	if s.State.Deleting.IsZero() {
 		s.Assert(condition(ConditionDeleting, metav1.ConditionFalse, ReasonNotDeleting, ""))
@@ -40,8 +41,8 @@ func (s *Scope) assertDeleting() {
 	s.sayLeft()
 }
 
-// assertMissing fills in what no step of this pass and of those before has said, so that nobody takes a condition that is missing
-// for one that does not matter. What no step is there to say does not matter.
+// assertMissing sets conditions that neither this pass nor an earlier one has set, because a missing condition can look like one that does
+// not matter. Conditions that no step in the list sets stay missing.
 func (s *Scope) assertMissing() {
 	for _, kind := range []string{
 		ConditionPaused, ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeReady, ConditionNodeHealthy,
@@ -52,7 +53,7 @@ func (s *Scope) assertMissing() {
 	}
 }
 
-// assertProvisioned says why the phase does not become Running when Machines have infrastructure that no object stands for.
+// assertProvisioned explains why the phase does not become Running when no object represents the infrastructure.
 func (s *Scope) assertProvisioned() {
 	c, found := s.Condition(ConditionInfrastructureReady)
 	if !s.env.untoldInfrastructure || !s.State.Deleting.IsZero() || (found && c.Reason != ReasonInfrastructureNotReported) {
@@ -67,23 +68,23 @@ func (s *Scope) assertProvisioned() {
 	}
 }
 
-// all are the conditions of the Machine as they will be; the first of a type counts.
+// all returns the conditions of the Machine as they will be; the first of a type counts.
 func (s *Scope) all() []metav1.Condition {
 	all := make([]metav1.Condition, 0, len(s.stored)+len(s.asserted))
 	return append(append(all, s.asserted...), s.stored...)
 }
 
-// stepFailure is what a step of the embedder failed with.
+// stepFailure is the error of a step of the embedder.
 type stepFailure struct {
 	step string
 	err  error
 }
 
-// maxFailureLength bounds what Ready says of a step that failed.
+// maxFailureLength is the maximum length of a step's error in Ready.
 const maxFailureLength = 1024
 
-// failureLines are what Ready says of steps that failed. While a step fails, it keeps the words of its first error: those of many differ in
-// each attempt, such as by the number of a request, and would be a write each.
+// failureLines returns the lines of Ready about failed steps. While a step keeps failing, its line keeps the text of the first error: many
+// errors differ in each attempt, for example by a request number, and would cause a write each.
 func failureLines(failures []stepFailure, before string) []string {
 	said := strings.Split(before, "\n")
 	lines := make([]string, 0, len(failures))
@@ -98,7 +99,7 @@ func failureLines(failures []stepFailure, before string) []string {
 	return lines
 }
 
-// assertReady returns when time alone changes what Ready says.
+// assertReady returns when Ready changes with time.
 func (s *Scope) assertReady() time.Duration {
 	facts := readyFacts{Conditions: s.all(), Gates: s.State.ReadinessGates, Deleting: !s.State.Deleting.IsZero(), Unsaid: s.env.unsaid}
 	before, _ := findCondition(s.stored, ConditionReady)
@@ -118,8 +119,8 @@ func (s *Scope) assertReady() time.Duration {
 	return again
 }
 
-// assertAvailable returns when a Machine that is ready becomes available. One that was found to be is so for as long as it stays ready:
-// a process whose clock is behind that of the one before sees less time gone by.
+// assertAvailable returns when a Machine that is ready becomes available. An available Machine stays available while it is ready: a
+// process whose clock is behind that of the previous one would compute a shorter time.
 func (s *Scope) assertAvailable() time.Duration {
 	ready, _ := findCondition(s.asserted, ConditionReady)
 	since, now := s.Now, s.Now

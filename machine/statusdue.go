@@ -40,19 +40,19 @@ func (s *Scope) settleStatus(status, main contract.MachineUpdate) (bool, time.Du
 	return write, again, nil
 }
 
-// drainEnds reports whether a drain has no pod left to wait for, and only makes sure that none came at the last moment.
+// drainEnds reports whether a drain has no pod left to wait for, and only confirms that no new pod was scheduled.
 func (s *Scope) drainEnds() bool {
 	return s.waiting != nil && s.waiting.Total == s.waiting.Ignored
 }
 
-// forcesStatus reports whether what a step needs stored is in the status. Much of it is in annotations, and written with the
-// metadata: then the status has time to settle.
+// forcesStatus reports whether values that a step needs stored are in the status. Many are in annotations, and written with the metadata:
+// then the status can wait.
 func (s *Scope) forcesStatus(u contract.MachineUpdate) (bool, error) {
 	if s.demanded {
 		return true, nil
 	}
 	if s.urgent && (len(s.told) > 0 || !s.update.Finalizers.Keeps()) {
-		return true, nil // what was told, and that the deletion is completed, is in the conditions
+		return true, nil // recorded events, and the end of the deletion, are in the conditions
 	}
 	needed := contract.MachineUpdate{DrainedNode: u.DrainedNode, VolumesDetachedNode: u.VolumesDetachedNode}
 	if s.urgent {
@@ -60,7 +60,7 @@ func (s *Scope) forcesStatus(u contract.MachineUpdate) (bool, error) {
 		needed.VolumeDetachStarted, needed.PreTerminateStarted = u.VolumeDetachStarted, u.PreTerminateStarted
 	}
 	if reflect.DeepEqual(needed, contract.MachineUpdate{}) {
-		return s.urgent, nil // what is needed are the conditions
+		return s.urgent, nil // the conditions have the required value
 	}
 	contents, err := patch.ApplyOn(s.env.kind, &s.base, s.Object, needed)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Scope) forcesStatus(u contract.MachineUpdate) (bool, error) {
 	return !contents.Status().Empty(), nil
 }
 
-// statusDirty reports whether the state differs from the one that was read. It is cheap; changes has the last word.
+// statusDirty reports whether the state differs from the one that was read. It is cheap; changes decides finally.
 func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
 	return !u.Phase.Keeps() || !u.Node.Keeps() || !u.BootstrapReady.Keeps() || !u.InfrastructureReady.Keeps() ||
 		!u.Addresses.Keeps() || !u.FailureDomain.Keeps() || !u.FailureReason.Keeps() || !u.FailureMessage.Keeps() ||
@@ -78,8 +78,9 @@ func (s *Scope) statusDirty(u contract.MachineUpdate) bool {
 		len(contract.ChangedConditions(s.stored, s.asserted, s.generation, s.Now)) > 0
 }
 
-// hasDecided reports whether what the pass has decided so far would change the object, as it was read. What a step sets and a later one sets
-// back is no change, nor is that the deletion has begun, which each pass says anew until a stage says more. Where that cannot be known, the write reports why.
+// hasDecided reports whether the decisions so far would change the object, as it was read. A value that a step sets and a later one resets
+// is no change. The condition that a deletion has begun, which each pass sets until a stage replaces it, is none either. Where that cannot
+// be known, the write reports why.
 func (s *Scope) hasDecided() bool {
 	u, asserted := s.update, s.asserted
 	if said, _ := findCondition(s.stored, ConditionDeleting); said.Status == metav1.ConditionTrue {
@@ -92,8 +93,8 @@ func (s *Scope) hasDecided() bool {
 	return err != nil || !contents.Whole().Empty()
 }
 
-// changes reports whether writing an update would change the object. Not every shape keeps all that an update says: one
-// without a place for the generation, for example, would be dirty for ever.
+// changes reports whether writing an update would change the object. Not every layout stores every member of an update: one without a
+// field for the generation, for example, would be dirty for ever.
 func (s *Scope) changes(u contract.MachineUpdate) (bool, error) {
 	due, err := s.statusOn(s.Object, u)
 	if err != nil {

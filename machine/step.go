@@ -15,46 +15,47 @@ import (
 	"github.com/machinist-dev/machinist/phases"
 )
 
-// Life says in which part of a Machine's life a step runs.
+// Life says whether a step runs for running Machines, for Machines that are being deleted, or for both.
 type Life uint8
 
-// A step runs while the Machine lives, while it is being deleted, or in both.
+// Values of Life.
 const (
 	InRunning Life = 1 << iota
 	InDeletion
 	InBoth = InRunning | InDeletion
 )
 
-// Result says how a pass goes on after a step.
+// Result says how a pass continues after a step.
 type Result struct {
-	// RequeueAfter asks for another pass; zero asks for none. The soonest of all steps wins.
+	// RequeueAfter requests another pass; zero requests none. The shortest of all steps wins.
 	RequeueAfter time.Duration
-	// Stop skips the steps behind this one, the closing ones aside.
+	// Stop skips the steps behind this one, except the closing ones.
 	Stop bool
-	// Checkpoint ends the pass like Stop, and demands that what it decided is written before anything else is done, status and conditions
-	// too: the next pass starts from the object as it then is. While there is nothing to write, because the object says all that already,
-	// a checkpoint is none, and the pass goes on. Steps that are MachineOnly run all the same.
+	// Checkpoint ends the pass like Stop, and requires that its decisions are written before any other action, status and conditions
+	// included: the next pass starts from the object as it then is. When there is nothing to write, because the object already has all
+	// values, a checkpoint has no effect, and the pass continues. Steps that are MachineOnly run nevertheless.
 	Checkpoint bool
 }
 
-// StepFunc does one thing for one Machine. It reads and changes the Scope. It is called in every pass of that part of the Machine's
-// life, from several goroutines for different Machines, also when nothing is left to do: ask first what is there. An error is retried with back-off. It is a line of the
-// condition Ready, in the words that it began with, and in a deletion it is the message of Deleting. A Machine that is Ready stays so.
-// Whatever the person who looks at the Machine can mend is a condition instead (Scope.Assert), and waits for an event.
+// StepFunc does one thing for one Machine. It reads and changes the Scope. It is called in every pass that its Life includes, from several
+// goroutines for different Machines, also when it has already done its work: a step with a one-time action must check whether that action
+// already ran. An error is retried with back-off. It becomes a line of the condition Ready, with the text of the first error, and in a
+// deletion the message of Deleting. A Machine that is Ready stays Ready. A problem that the owner of the Machine can fix is a condition
+// instead (Scope.Assert), and waits for an event.
 type StepFunc func(context.Context, *Scope) (Result, error)
 
-// Step is one part of the reconciler, by name.
+// Step is one part of the reconciler, with a name.
 type Step struct {
 	Name string
 	On   Life
 	// Closing steps run at the end of every pass, also when an earlier step stopped it or failed.
 	Closing bool
-	// MachineOnly steps decide about the Machine itself and touch nothing else. They run also in a pass that a checkpoint has ended, so
-	// that what they decide is part of the same write; a pass that was stopped skips them too.
+	// MachineOnly steps decide about the Machine only and change nothing else. They run also in a pass that a checkpoint has ended, so
+	// that their decisions are part of the same write; a pass that was stopped skips them too.
 	MachineOnly bool
 	Run         StepFunc
 
-	// ours: the step itself says what of its checkpoints has to be written at once.
+	// ours: the step itself decides which values of its checkpoints are written at once.
 	ours bool
 }
 
@@ -81,19 +82,19 @@ const (
 	StepPhase                = "phase"
 )
 
-// Steps returns a fresh list of the steps of a Machine, in order: those of a running Machine, those of a Machine that is
-// being deleted, and the closing ones. Change it with InsertBefore, InsertAfter, Replace and Remove and hand it to Options.Steps.
+// Steps returns a new list of the steps of a Machine, in order: those of a running Machine, those of a Machine that is being deleted, and
+// the closing ones. Change it with InsertBefore, InsertAfter, Replace and Remove and pass it to Options.Steps.
 //
-// A step by one of these names says certain conditions: StepBootstrap BootstrapConfigReady, StepInfrastructure
-// InfrastructureReady, StepNode NodeReady and NodeHealthy, StepPaused Paused. Ready waits for all of them. So a step of your own
-// that takes the place of one keeps its name and asserts its conditions, or it has another name, and then nobody misses them.
+// Some names stand for conditions that the step sets: StepBootstrap for BootstrapConfigReady, StepInfrastructure for InfrastructureReady,
+// StepNode for NodeReady and NodeHealthy, StepPaused for Paused. Ready requires all of them. A step of your own that replaces one either
+// keeps its name and sets its conditions, or has another name, and then Ready does not require them.
 //
-// StepBootstrap, StepInfrastructure and StepNode run in both parts of the life, and so does a step that takes the place of one (InBoth).
-// What a deletion does follows from what they put into the Scope: StepInfrastructure sets Scope.Infrastructure, and InstanceGone and PoweredOff
-// where it knows; StepBootstrap sets Scope.Bootstrap; StepNode sets Scope.Node and Scope.NodesSynced and calls Scope.SetNode, with the
-// Node's UID, and vouches for a Node whose provider ID is not the Machine's. Drain, volumes and the Node's deletion wait while NodesSynced is false. A step that finds a provider ID calls
-// Scope.SetProviderID. An object that the Machine refers to, and that no step in front of StepDeleteInfrastructure and StepDeleteBootstrap
-// has looked at, is looked at and deleted by these.
+// StepBootstrap, StepInfrastructure and StepNode run for running Machines and in a deletion (InBoth), and so must a step that replaces
+// one. A deletion depends on what they set in the Scope: StepInfrastructure sets Scope.Infrastructure, and InstanceGone and PoweredOff
+// where it knows them; StepBootstrap sets Scope.Bootstrap; StepNode sets Scope.Node and Scope.NodesSynced and calls Scope.SetNode, with
+// the Node's UID, and vouches for a Node whose provider ID is not the Machine's. Drain, volumes and the Node's deletion wait while
+// NodesSynced is false. A step that finds a provider ID calls Scope.SetProviderID. StepDeleteInfrastructure and StepDeleteBootstrap read
+// and delete a referenced object that no earlier step has read.
 func Steps() []Step {
 	steps := []Step{
 		{Name: StepFinalizer, On: InRunning, Run: finalizerStep},
@@ -124,7 +125,7 @@ func Steps() []Step {
 	return steps
 }
 
-// ErrNoStep matches the error of looking for a step by a name that the list does not have.
+// ErrNoStep matches the error for a name that is not in the list of steps.
 var ErrNoStep = errors.New("no such step")
 
 // InsertBefore returns steps with one more in front of the named one. The error matches ErrNoStep.
@@ -148,9 +149,9 @@ func Replace(steps []Step, name string, step Step) ([]Step, error) {
 	return changed, nil
 }
 
-// Remove returns steps without the named one, say without StepBootstrap and StepInfrastructure where Machines refer to no objects.
-// The conditions that it would have said do not count any more. New refuses a list that lacks StepFinalizer or StepRemoveFinalizer, and
-// one with a step of a deletion that would wait for ever without another. The error matches ErrNoStep.
+// Remove returns steps without the named one, for example without StepBootstrap and StepInfrastructure where Machines reference no
+// objects. Ready does not require the conditions of that step. New rejects a list without StepFinalizer or StepRemoveFinalizer, and one
+// with a step of a deletion that would wait for ever without another. The error matches ErrNoStep.
 func Remove(steps []Step, name string) ([]Step, error) {
 	at, err := find(steps, name)
 	if err != nil {
@@ -159,7 +160,7 @@ func Remove(steps []Step, name string) ([]Step, error) {
 	return slices.Delete(slices.Clone(steps), at, at+1), nil
 }
 
-// unsaid returns the conditions that no step of a list is there to say.
+// unsaid returns the conditions that no step of a list sets.
 func unsaid(steps []Step) []string {
 	var kinds []string
 	for _, s := range []struct {
@@ -196,8 +197,8 @@ func find(steps []Step, name string) (int, error) {
 	return at, nil
 }
 
-// run carries the steps out over a scope. While the Machine lives, a failing step does not keep the later ones from
-// running, because they serve other objects; while it is being deleted, order is what keeps things safe, so it does.
+// run executes the steps. For a running Machine, a failing step does not stop the later ones, because they handle other objects; in a
+// deletion it does, because the order of the steps is what makes it safe.
 func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 	life := InRunning
 	if !s.State.Deleting.IsZero() {
@@ -223,7 +224,7 @@ func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 	return total, errors.Join(errs...)
 }
 
-// run carries one step out, and notes what it fails with. A checkpoint that has nothing to write is none.
+// run executes one step, and records its error. A checkpoint with nothing to write has no effect.
 func (step *Step) run(ctx context.Context, s *Scope) (Result, error) {
 	began, id := s.observer.now(), s.State.ProviderID
 	result, err := step.Run(ctx, s)
@@ -245,7 +246,7 @@ func (step *Step) run(ctx context.Context, s *Scope) (Result, error) {
 	return result, err
 }
 
-// sayFailed has the condition Deleting name an error that no stage has put into words. What may be paused says nothing.
+// sayFailed sets the condition Deleting to an error that no stage has reported. It does nothing for a Machine that may be paused.
 func (s *Scope) sayFailed(err error) {
 	if s.paused {
 		return

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// validateSteps reports everything that is wrong with a list of steps.
+// validateSteps reports all errors in a list of steps.
 func validateSteps(steps []Step) error {
 	var errs []error
 	seen := map[string]bool{}
@@ -29,7 +29,7 @@ func validateSteps(steps []Step) error {
 	return errors.Join(validateFinalizer(steps), validateOrder(steps), validateNeeds(steps))
 }
 
-// validateFinalizer: what makes something outside of the Machine, or takes it away, needs the Machine to stay until that is done.
+// validateFinalizer: a step that creates or deletes other objects needs the Machine to stay until that is done.
 func validateFinalizer(steps []Step) error {
 	standing := []string{StepFinalizer, StepPaused, StepOwners, StepConditions, StepPhase}
 	acts := slices.ContainsFunc(steps, func(s Step) bool { return isStandard(s.Name) && !slices.Contains(standing, s.Name) })
@@ -51,8 +51,8 @@ func validateFinalizer(steps []Step) error {
 	return errors.Join(errs...)
 }
 
-// validateOrder: the steps of this package keep their order, in which nothing is acted on before the finalizer is stored and it is known
-// that the Machine is not paused, and nothing is destroyed before the drain.
+// validateOrder: the steps of this package keep their order, so that no other object is changed before the finalizer is stored and the
+// Machine is known not to be paused, and nothing is deleted before the drain.
 func validateOrder(steps []Step) error {
 	var errs []error
 	var before string
@@ -69,8 +69,8 @@ func validateOrder(steps []Step) error {
 	return errors.Join(errs...)
 }
 
-// validateNeeds: a step of a deletion that works on what another one has found or done waits for ever without it. A step of the embedder
-// may do the same under another name.
+// validateNeeds: a step of a deletion that uses the result of another step waits for ever without it. A step of the embedder may have the
+// same effect under another name.
 func validateNeeds(steps []Step) error {
 	var errs []error
 	for _, rule := range []struct{ step, needs, why string }{
@@ -91,7 +91,7 @@ func validateNeeds(steps []Step) error {
 	return errors.Join(errs...)
 }
 
-// at is where a step is that runs in a part of the life, -1 without one.
+// at returns the position of the step with a name and Life, -1 without one.
 func at(steps []Step, name string, life Life) int {
 	return slices.IndexFunc(steps, func(s Step) bool { return s.Name == name && s.On&life != 0 })
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// readyFacts are what Ready sums up.
+// readyFacts are the inputs of summarise.
 type readyFacts struct {
 	// Conditions are those of the Machine; the first of a type counts.
 	Conditions []metav1.Condition
 	Gates      []contract.ReadinessGate
-	// Deleting: the Machine is being deleted; Stage is then said in place of what the condition Deleting says.
+	// Deleting: the Machine is being deleted; Stage then replaces the message of the condition Deleting.
 	Deleting bool
 	Stage    string
-	// Unsaid are conditions that no step says: each counts only if it is there all the same.
+	// Unsaid are conditions that no step sets: each counts only if it is present.
 	Unsaid []string
-	// Failures are lines about steps that failed; Before is Ready as it was read.
+	// Failures are lines about failed steps; Before is Ready as it was read.
 	Failures []string
 	Before   metav1.ConditionStatus
 }
@@ -32,7 +32,7 @@ type term struct {
 	negative, optional bool
 }
 
-// terms are the conditions that make a Machine ready, in the order in which they are told.
+// terms returns the conditions that Ready summarizes, in the order of its message.
 func (f readyFacts) terms() []term {
 	terms := []term{
 		{kind: ConditionDeleting, negative: true}, {kind: ConditionUpdating, negative: true},
@@ -54,7 +54,7 @@ func (f readyFacts) terms() []term {
 	return terms
 }
 
-// priority is how much a condition counts in a summary: the highest of all decides.
+// priority is the weight of a condition in a summary: the highest of all decides.
 type priority uint8
 
 const (
@@ -63,9 +63,9 @@ const (
 	priorityIssue
 )
 
-// summarise computes Ready: bad news first, then what is unknown, else true. Its message has a line for each condition that
-// stands in the way, in the order of the terms. Rule: Cluster API's setReadyCondition and its default merge strategy. A step that failed
-// keeps a Machine from becoming ready, and a ready one ready: what it did not do may concern no Node.
+// summarise computes Ready: problems first, then unknown conditions, else true. Its message has a line for each condition that keeps the
+// Machine from being ready, in the order of the terms. Rule: Cluster API's setReadyCondition and its default merge strategy. A failed step
+// keeps a Machine from becoming ready, but does not make a ready one not ready: what it did not do may not concern the Node.
 func summarise(f readyFacts) metav1.Condition {
 	c := f.summarised()
 	if len(f.Failures) == 0 {
@@ -108,7 +108,7 @@ func (f readyFacts) summarised() metav1.Condition {
 	return condition(ConditionReady, metav1.ConditionTrue, ReasonReady, message)
 }
 
-// counted is a condition that counts, and how much.
+// counted is a condition with its priority.
 type counted struct {
 	metav1.Condition
 
@@ -133,7 +133,7 @@ func (f readyFacts) counted() []counted {
 	return all
 }
 
-// priorityOf: in a deletion it is as it should be that objects of the Machine are gone.
+// priorityOf: in a deletion, missing objects of the Machine are expected.
 func (f readyFacts) priorityOf(c metav1.Condition, negative bool) priority {
 	if f.Deleting && missing(c) {
 		return priorityInfo
@@ -154,7 +154,7 @@ func (f readyFacts) priorityOf(c metav1.Condition, negative bool) priority {
 	return priorityUnknown
 }
 
-// missing reports whether a condition says that an object of the Machine is gone, or was never there.
+// missing reports whether a condition says that an object of the Machine is gone, or never existed.
 func missing(c metav1.Condition) bool {
 	switch c.Type {
 	case ConditionBootstrapConfigReady, ConditionInfrastructureReady:
@@ -165,7 +165,7 @@ func missing(c metav1.Condition) bool {
 	return false
 }
 
-// bullet is the line of a condition. A message of several lines, or one that is a list, stands below it, indented; where only some
+// bullet returns the line of a condition. A message of several lines, or one that is a list, follows below it, indented; where only some
 // of its lines are bullets, the others become bullets of their own.
 func bullet(c metav1.Condition) string {
 	message := c.Message
@@ -193,7 +193,7 @@ func bullet(c metav1.Condition) string {
 // isBullet reports whether a line is a bullet, at any depth.
 func isBullet(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), "* ") }
 
-// joinComponents makes one line of those about the components of a control plane, when there are several and all say the same.
+// joinComponents joins the lines about the components of a control plane when there are several with the same text.
 func joinComponents(lines []string) []string {
 	var joined []string
 	said, count := "", 0

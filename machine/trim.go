@@ -13,19 +13,20 @@ import (
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
-// TextSharer is implemented by Go types that name the texts which many of their objects have in common, for TrimObjects.
+// TextSharer is implemented by Go types to name the texts that many of their objects have in common, for TrimObjects.
 type TextSharer interface {
-	// ShareTexts replaces texts of the object with what share returns for them, which is equal.
+	// ShareTexts replaces texts of the object with the equal texts that share returns.
 	ShareTexts(share func(string) string)
 }
 
-// TrimObjects returns a transform for a whole cache (cache.Options.DefaultTransform) that makes its objects small: managedFields go,
-// Nodes are trimmed as [nodeindex.TrimNode] does, and what all objects of a kind have in common, such as the names of fields and the
-// reasons of conditions, is kept in memory once and not for each object; of other Go types, what they name as a TextSharer. What a
-// Reconciler reads stays as it is. Make one for each cache; its table of texts is bounded. It changes objects in place, as transforms may, never fails, and is safe for concurrent use.
+// TrimObjects returns a transform for a whole cache (cache.Options.DefaultTransform) that reduces its memory: it removes managedFields,
+// trims Nodes as [nodeindex.TrimNode] does, and stores texts that all objects of a kind have in common, such as the names of fields and
+// the reasons of conditions, once and not for each object; of other Go types, those that they name as a TextSharer. What a Reconciler
+// reads stays unchanged. Use a separate one for each cache; its table of texts is bounded. It changes objects in place, as transforms may,
+// never fails, and is safe for concurrent use.
 func TrimObjects() toolscache.TransformFunc { return trimming(nodeindex.TrimNode) }
 
-// TrimUnread is TrimObjects with [nodeindex.LeanNode], for a cache that nobody but Reconcilers of this module reads.
+// TrimUnread is TrimObjects with [nodeindex.LeanNode], for a cache that only Reconcilers of this module read.
 func TrimUnread() toolscache.TransformFunc { return trimming(nodeindex.LeanNode) }
 
 func trimming(node toolscache.TransformFunc) toolscache.TransformFunc {
@@ -52,13 +53,13 @@ func trimming(node toolscache.TransformFunc) toolscache.TransformFunc {
 	}
 }
 
-// texts are kept once. Only what does not grow with the number of objects belongs here.
+// texts stores equal texts once. Only texts whose number does not grow with the number of objects belong here.
 type texts struct {
 	mu    sync.RWMutex
 	known map[string]string
 }
 
-// Bounds of the table: texts of providers could be many and long.
+// Bounds of the table: providers may have many and long texts.
 const (
 	maxTexts      = 4096
 	maxTextLength = 256
@@ -78,7 +79,7 @@ func (t *texts) share(text string) string {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known = strings.Clone(text) // it may be a part of something large
+	known = strings.Clone(text) // it may be a substring of a large text
 	t.known[known] = known
 	return known
 }
@@ -117,12 +118,12 @@ func hasFewValues(field string) bool {
 	return false
 }
 
-// shareNode shares what the machines of a fleet have in common.
+// shareNode shares the texts that the Nodes of a fleet have in common.
 func (t *texts) shareNode(node *corev1.Node) {
 	info := &node.Status.NodeInfo
 	for _, text := range []*string{
 		&info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion,
-		&info.KubeProxyVersion, &info.OperatingSystem, &info.Architecture, //nolint:staticcheck // whatever stands there is shared
+		&info.KubeProxyVersion, &info.OperatingSystem, &info.Architecture, //nolint:staticcheck // each value is shared
 	} {
 		*text = t.share(*text)
 	}

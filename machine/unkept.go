@@ -12,23 +12,24 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// EventWriteNotKept is the reason of an event that tells that the API server has accepted a write and does not keep what was written, as
-// when a mutating webhook takes it away. The condition Ready says so too.
+// EventWriteNotKept is the reason of an event that reports that the API server has accepted a write and does not store the written value,
+// for example because a mutating webhook removes it. The condition Ready reports it too.
 const EventWriteNotKept = "WriteNotKept"
 
 const actionWrite = "Write"
 
-// unkeptFacts are what an update wrote and what the API server answered.
+// unkeptFacts are what an update wrote and the API server's answer.
 type unkeptFacts struct {
 	Update       contract.MachineUpdate
 	Wanted, Have *contract.MachineState
 	Finalizer    string
-	// Whole: all of the update was written, and the pass ends so that it is stored before anything is done to a Node.
+	// Whole: all of the update was written, and the pass ends so that it is stored before a later pass acts on a Node.
 	Whole bool
 }
 
-// decideUnkept names what the API server did not keep of what a pass must be able to rely on, empty when it kept all. Without it, the next
-// pass would decide the same and write it again, and when the write changed nothing, there would be no event and no next pass.
+// decideUnkept names the values that the API server did not store and that later passes depend on, empty when it stored all. Without this
+// check, the next pass would make the same decisions and write them again, and when the write changed nothing, there would be no event and
+// no next pass.
 func decideUnkept(f unkeptFacts) string {
 	lost := f.finalizer()
 	if !f.Update.ProviderID.Keeps() && f.Have.ProviderID != f.Wanted.ProviderID {
@@ -52,7 +53,7 @@ func decideUnkept(f unkeptFacts) string {
 	return strings.Join(lost, ", ")
 }
 
-// finalizer names what the API server did not keep of our finalizer.
+// finalizer returns what the API server did not store of our finalizer.
 func (f unkeptFacts) finalizer() []string {
 	wanted, have := slices.Contains(f.Wanted.Finalizers, f.Finalizer), slices.Contains(f.Have.Finalizers, f.Finalizer)
 	switch {
@@ -64,7 +65,7 @@ func (f unkeptFacts) finalizer() []string {
 	return []string{"the removal of the finalizer " + f.Finalizer}
 }
 
-// unkept says what the API server did not keep of what this pass has written. A pass that failed reports that.
+// unkept returns what the API server did not store of this pass. A failed pass reports it too.
 func (s *Scope) unkept() string {
 	if s.answer == nil || s.failed {
 		return ""
@@ -83,7 +84,7 @@ func (s *Scope) unkept() string {
 		what, s.env.kind.GVK.Kind)
 }
 
-// checkKept has the next pass wait and say what the API server did not keep of this one.
+// checkKept delays the next pass and reports what the API server did not store of this one.
 func (s *Scope) checkKept() error {
 	text := s.unkept()
 	first := s.env.memory.setUnkept(s.State.Key, s.State.UID, text)
@@ -96,14 +97,14 @@ func (s *Scope) checkKept() error {
 	return fmt.Errorf("write %s %s: %s", s.env.kind.GVK.Kind, s.State.Key, text)
 }
 
-// unkeptWrite is what the API server did not keep of a Machine, since when, and when that was last seen.
+// unkeptWrite is what the API server did not store of a Machine, since when, and when that was last seen.
 type unkeptWrite struct {
 	machine     types.UID
 	text        string
 	since, last time.Time
 }
 
-// setUnkept remembers what was not kept, and forgets it when the text is empty. first is true when that is news.
+// setUnkept remembers what was not stored; an empty text removes the entry. first is true when the text is new.
 func (m *memory) setUnkept(key types.NamespacedName, machine types.UID, text string) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +122,8 @@ func (m *memory) setUnkept(key types.NamespacedName, machine types.UID, text str
 	return first
 }
 
-// unkeptOf returns what was not kept of a Machine, and for how long its next pass waits: each time for twice as long, whatever events come.
+// unkeptOf returns what was not stored of a Machine, and the delay of its next pass: each one is twice as long as the one before, whatever
+// events arrive.
 func (m *memory) unkeptOf(key types.NamespacedName, machine types.UID) (text string, wait time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,14 +8,14 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// Unreachable is what to do about a stage of a deletion that needs the Nodes while they cannot be read.
+// Unreachable is the decision about a stage of a deletion that needs the Nodes while they cannot be read.
 type Unreachable uint8
 
-// What can be done about a stage.
+// Values of Unreachable.
 const (
-	// UnreachableWait: the stage is waited for.
+	// UnreachableWait: the deletion waits for the stage.
 	UnreachableWait Unreachable = iota
-	// UnreachableSkip: the deletion goes on without the stage.
+	// UnreachableSkip: the deletion continues without the stage.
 	UnreachableSkip
 )
 
@@ -34,28 +34,28 @@ func (u Unreachable) String() string {
 type UnreachableFacts struct {
 	// Stage is the name of the step: StepDrain, StepVolumes or StepDeleteNode.
 	Stage string
-	// Why is the reason for which the Nodes cannot be read, nil while nothing but their first list is missing.
+	// Why is the reason why the Nodes cannot be read, nil while only their first list is missing.
 	Why error
-	// State is the Machine's. It is not to be changed.
+	// State is the Machine's. It must not be changed.
 	State *contract.MachineState
-	// Cluster is the Machine's; zero where there are no Clusters.
+	// Cluster is the Machine's; zero without Ports.ClusterOf.
 	Cluster external.ClusterView
 	// Infrastructure is what is known of the infrastructure object.
 	Infrastructure external.Object
-	// InstanceGone: the provider, or the API server about the infrastructure object, said that the machine no longer exists. In
-	// StepDeleteNode it always is, because the Node goes last. PoweredOff: the provider said that it is off.
+	// InstanceGone: the provider, or the API server about the infrastructure object, reported that the instance no longer exists. In
+	// StepDeleteNode it is always true, because the Node is deleted last. PoweredOff: the provider reported that it is off.
 	InstanceGone, PoweredOff bool
-	// Started is when the stage began, zero when that is not recorded, and Limit how long somebody said it may take, zero for
-	// ever. A default of this module counts as nobody's.
+	// Started is when the stage began, zero when that is not recorded, and Limit the limit from the Machine or the policy, zero for none.
+	// A default of this module does not count as a limit here.
 	Started time.Time
 	Limit   time.Duration
 	// Now is the time of the pass.
 	Now time.Time
 }
 
-// DefaultUnreachable is what Policy.Unreachable decides when it is nil, and the reason in words. A stage is waited for, unless the
-// Cluster is gone or going, the machine is gone or off, so that nothing runs on it that could be drained, or a limit that
-// somebody set is reached. A Node is deleted all the same when its machine is gone.
+// DefaultUnreachable is the decision, with its reason, when Policy.Unreachable is nil. A deletion waits for the stage, unless the Cluster
+// is gone or being deleted, the instance is gone or off, so that it runs no pods that could be drained, or a limit from the Machine or the
+// policy is reached. A Node is still deleted when its instance is gone.
 func DefaultUnreachable(f UnreachableFacts) (Unreachable, string) {
 	deletesNode := f.Stage == StepDeleteNode
 	switch {
@@ -73,8 +73,8 @@ func DefaultUnreachable(f UnreachableFacts) (Unreachable, string) {
 	return UnreachableWait, ""
 }
 
-// leavesOut says whether the deletion goes on without a stage whose Nodes cannot be read, and why it does or what it waits for.
-// limit is that of the stage, counted from started.
+// leavesOut reports whether the deletion continues without a stage whose Nodes cannot be read, and why it continues or what it waits for.
+// limit is the limit of the stage, counted from started.
 func (s *Scope) leavesOut(stage string, started time.Time, limit time.Duration) (bool, string) {
 	facts := UnreachableFacts{
 		Stage: stage, Why: s.NodesErr, State: &s.State, Cluster: s.Cluster, Infrastructure: s.Infrastructure,
@@ -95,18 +95,18 @@ func (s *Scope) leavesOut(stage string, started time.Time, limit time.Duration) 
 	return true, fmt.Sprintf("%s, while its Nodes could not be read: %s", why, s.unread())
 }
 
-// unreadRetry is when a stage with a limit looks again for Nodes that cannot be read for a reason that no event ends.
+// unreadRetry is the retry interval of a stage with a limit while the Nodes cannot be read for a reason that no event ends.
 const unreadRetry = 10 * time.Second
 
-// waitUnread waits for Nodes that cannot be read. An event ends that, a limit, or else trying again.
+// waitUnread waits for Nodes that cannot be read. An event, a limit or a retry ends the wait.
 func (s *Scope) waitUnread(reason, why string, started time.Time, limit time.Duration) (Result, error) {
 	wait := s.Wait(reason, why)
 	wait.RequeueAfter = s.until(0, started, limit)
 	switch {
 	case s.nodesBehind:
-		wait.RequeueAfter = soonest(wait.RequeueAfter, external.AbsenceRetry) // and an event is on the way
+		wait.RequeueAfter = soonest(wait.RequeueAfter, external.AbsenceRetry) // and an event will follow
 	case s.NodesErr == nil && !s.isTold():
-		wait.RequeueAfter = soonest(wait.RequeueAfter, time.Second) // the first list of the own cluster, at the start
+		wait.RequeueAfter = soonest(wait.RequeueAfter, time.Second) // the first list of the Nodes in the management cluster
 	case s.NodesErr == nil || isUnread(s.NodesErr):
 	case limit > 0:
 		wait.RequeueAfter = soonest(wait.RequeueAfter, unreadRetry)

@@ -10,12 +10,12 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// isUnread reports whether an error says only that a cluster cannot be read now, which ends with an event.
+// isUnread reports whether an error only means that a cluster cannot be read now, which ends with an event.
 func isUnread(err error) bool {
 	return errors.Is(err, cluster.ErrNotConnected) || errors.Is(err, cluster.ErrNotSynced) || errors.Is(err, errNoCluster)
 }
 
-// unread says why the Nodes are not known.
+// unread returns why the Nodes are not known.
 func (s *Scope) unread() string {
 	switch {
 	case s.NodesErr != nil:
@@ -30,8 +30,8 @@ func (s *Scope) unread() string {
 // isTold reports whether an event wakes the Machine when its Nodes, which are unread, can be read.
 func (s *Scope) isTold() bool { return s.NodesErr != nil || s.cluster != types.NamespacedName{} }
 
-// nodesUnread says of a Machine that its Node could not be looked for, unless something else is said of it already. Its events wake
-// the Machine when that changes: nothing is tried again here.
+// nodesUnread sets the conditions of a Machine whose Node could not be looked up, unless they are already set. An event wakes the Machine
+// when that changes, so the step does not retry.
 func (s *Scope) nodesUnread(said bool) (Result, error) {
 	d := unreadDecision{}
 	if !said {
@@ -66,7 +66,7 @@ func (s *Scope) unreadFacts() unreadFacts {
 	return f
 }
 
-// probed says in Cluster API's words when a cluster was last seen. What comes behind it says why it is not seen now.
+// probed says in Cluster API's words when the last probe of a cluster succeeded, followed by the reason why it fails now.
 func probed(seen time.Time) string {
 	if seen.IsZero() {
 		return "Remote connection not established yet"
@@ -81,31 +81,30 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// unreadFacts are what is said about a Machine whose Node could not be looked for depends on.
+// unreadFacts are the inputs of decideUnread.
 type unreadFacts struct {
-	// Down: the cluster is not connected. Failed: it is not known why the Nodes are unread. Otherwise their first list has
-	// not come.
+	// Down: the cluster is not connected. Failed: it is unknown why the Nodes are unread. Otherwise their first list is not complete.
 	Down, Failed bool
-	// Early: the first attempt to connect, or the first list of Nodes, since this process began is still under way.
+	// Early: the first attempt to connect, or the first list of Nodes, since the start of this process is still running.
 	Early   bool
 	Message string
 	// HasNode: a Node was recorded.
 	HasNode bool
-	// Said is the reason of the NodeReady condition that is there, if it was Found.
+	// Said is the reason of the stored NodeReady condition, if Found.
 	Said  string
 	Found bool
-	// Since is when the cluster came to be as it is; for Grace from then on, readiness of Machines with a Node stays.
+	// Since is when the cluster reached its present state; for Grace from then on, the readiness of Machines with a Node stays unchanged.
 	Since, Now time.Time
 	Grace      time.Duration
 }
 
 type unreadDecision struct {
-	Conditions []metav1.Condition // none: what is there stays
-	Again      time.Duration      // when the conditions have to be said at the latest
+	Conditions []metav1.Condition // none: the stored conditions stay
+	Again      time.Duration      // when the conditions have to be set at the latest
 }
 
-// decideUnread: a server that restarts, or a process that does, must not change the readiness of every Machine twice, so that
-// of Machines with a Node stays for a while. Machines that wait for their Node say at once what for.
+// decideUnread: the restart of an API server or of this process must not change the readiness of every Machine twice, so the readiness of
+// Machines with a Node stays unchanged for a while. Machines that wait for their Node report the reason at once.
 func decideUnread(f unreadFacts) unreadDecision {
 	if f.Early && f.Found {
 		return unreadDecision{}

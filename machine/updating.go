@@ -6,7 +6,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// decideUpdating goes by the marks of whoever owns the Machine.
+// decideUpdating reads the annotations that the owner of the Machine sets.
 func decideUpdating(state *contract.MachineState) metav1.Condition {
 	if state.UpdatingInPlace() {
 		return condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
@@ -14,7 +14,8 @@ func decideUpdating(state *contract.MachineState) metav1.Condition {
 	return condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
 }
 
-// updating is the condition Updating of this pass. What a policy leaves open is filled in, because the API server refuses it.
+// updating returns the condition Updating of this pass. It sets the fields that a policy leaves empty, because the API server would reject
+// them.
 func (s *Scope) updating() metav1.Condition {
 	decide := s.env.options.Policy.Updating
 	if decide == nil {

@@ -13,19 +13,20 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Rollout is what a Machine is measured against to tell whether it is up to date. Strings, maps and slices are read-only views.
+// Rollout is the specification that a Machine is compared with to decide whether it is up to date. Strings, maps and slices are read-only
+// views.
 type Rollout struct {
-	// Found says that the Machine has both a MachineSet and a MachineDeployment. Without, nobody says what it should be like, and its
-	// condition UpToDate is somebody else's to set: it is left as it is.
+	// Found is true when the Machine has both a MachineSet and a MachineDeployment. Without them there is nothing to compare with, and the
+	// condition UpToDate stays as it is: another controller may set it.
 	Found bool
-	// Unread says that it is not known yet whether it has: everything stays as it is, and RolloutEvents wakes the Machine.
+	// Unread is true when that is not known yet: everything stays as it is, and RolloutEvents wakes the Machine.
 	Unread bool
 	// Set is the MachineSet that controls the Machine, Deployment the MachineDeployment that controls the set.
 	Set        contract.MachineSetState
 	Deployment contract.MachineDeploymentState
 }
 
-// RolloutMapper names the Machines of a MachineDeployment. It reads a cache, and may be called from several goroutines.
+// RolloutMapper returns the Machines of a MachineDeployment. It reads a cache, and may be called from several goroutines.
 type RolloutMapper func(deployment types.NamespacedName) []reconcile.Request
 
 // inDeployment returns the Machines that carry the label of a MachineDeployment.
@@ -33,19 +34,18 @@ func (r *Reconciler) inDeployment(ctx context.Context, deployment types.Namespac
 	return r.machinesByKey(ctx, deployment.Namespace, deploymentKey(deployment.Name))
 }
 
-// upToDateFacts are what the condition UpToDate depends on.
+// upToDateFacts are the inputs of decideUpToDate.
 type upToDateFacts struct {
 	Rollout *Rollout
 	// Updating is the condition.
 	Updating metav1.Condition
-	// Version is what the Machine asks for and KubeletVersion what its Node reports, empty without.
+	// Version is the version in the Machine's spec and KubeletVersion the one that its Node reports, empty without.
 	Version, KubeletVersion string
 	Now                     time.Time
 }
 
-// decideUpToDate measures the set's template against the deployment's, because that is what rollouts go by; a Machine that was
-// changed by hand is none of their business. again is when an appointed rollout is due, zero without. Rule: Cluster API's
-// setUpToDateCondition and MachineTemplateUpToDate.
+// decideUpToDate compares the set's template with the deployment's, because rollouts depend on these; manual changes of a Machine do not
+// count. again is when a scheduled rollout is due, zero without. Rule: Cluster API's setUpToDateCondition and MachineTemplateUpToDate.
 func decideUpToDate(f upToDateFacts) (c metav1.Condition, again time.Duration) {
 	lines := templateDiff(&f.Rollout.Set.Template.MachineSpec, &f.Rollout.Deployment.Template.MachineSpec)
 	if after := f.Rollout.Deployment.RolloutAfter; !after.IsZero() && f.Rollout.Set.Created.Before(after) {
@@ -72,7 +72,7 @@ func decideUpToDate(f upToDateFacts) (c metav1.Condition, again time.Duration) {
 	return condition(ConditionUpToDate, metav1.ConditionTrue, ReasonUpToDate, ""), again
 }
 
-// templateDiff says in which of the things that cannot be changed in place two templates differ.
+// templateDiff names the fields that cannot be changed in place and differ between two templates.
 func templateDiff(current, desired *contract.MachineSpec) []string {
 	var lines []string
 	if current.Version != desired.Version {
@@ -95,7 +95,7 @@ func templateDiff(current, desired *contract.MachineSpec) []string {
 	return lines
 }
 
-// rollout asks once in a pass, and for a Machine that lives.
+// rollout calls RolloutOf once in a pass, unless the Machine is being deleted.
 func (s *Scope) rollout(ctx context.Context) (*Rollout, error) {
 	ask := s.env.ports.RolloutOf
 	if ask == nil || !s.State.Deleting.IsZero() {
@@ -111,8 +111,8 @@ func (s *Scope) rollout(ctx context.Context) (*Rollout, error) {
 	return s.measure, s.measureErr
 }
 
-// assertUpToDate returns when time alone changes what UpToDate says. While nothing is known what was said stays, but a Machine of a
-// deployment does not go without the condition.
+// assertUpToDate returns when UpToDate changes with time. While the rollout is unknown the stored condition stays; a Machine of a
+// deployment without a stored condition gets one.
 func (s *Scope) assertUpToDate(ctx context.Context) (time.Duration, error) {
 	found, err := s.rollout(ctx)
 	switch {

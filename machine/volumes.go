@@ -14,29 +14,29 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// Reasons of the events about the volumes of a Node. Neither is recorded when nothing had to be waited for.
+// Reasons of the events about the volumes of a Node. Neither is recorded when the deletion did not have to wait.
 const (
 	EventVolumesDetached = "NodeVolumesDetached"
 	EventVolumesLeft     = "NodeVolumesLeftAttached"
 	actionDetachVolumes  = "WaitForVolumeDetach"
 )
 
-// volumesFacts are what the wait for the volumes of a Node depends on.
+// volumesFacts are the inputs of decideVolumes.
 type volumesFacts struct {
-	// Excluded: by annotation, because nobody cares for the Node, or because there is nobody to ask.
+	// Excluded: by annotation, because of CareNone, or because Volumes is nil.
 	Excluded       bool
 	Infrastructure external.Object
-	// InfrastructureGone: the API server said so itself. InstanceGone: the provider said that of the machine.
+	// InfrastructureGone: the API server confirmed that the object is gone. InstanceGone: the provider reported that the instance is gone.
 	InfrastructureGone, InstanceGone bool
 	NodesSynced                      bool
-	// HandedOver is when the wait was over that Cluster API made before this controller took over; zero if it made none.
+	// HandedOver is when Cluster API completed the wait, before this controller took over; zero if it did not.
 	HandedOver time.Time
-	// LeftOut: the Nodes are unread, and the deletion goes on without them. Unread is why, or what is waited for.
+	// LeftOut: the Nodes are unread, and the deletion continues without them. Unread says why, or what it waits for.
 	LeftOut bool
 	Unread  string
 	Match   noderef.Match
 	State   *contract.MachineState
-	// Limit is how long the wait may take, zero for ever. It counts from the recorded start, also when it changes meanwhile.
+	// Limit is how long the wait may take, zero for no limit. It counts from the recorded start, also when it changes meanwhile.
 	Limit time.Duration
 	Now   time.Time
 }
@@ -50,9 +50,9 @@ const (
 	volumesGiveUp
 )
 
-// decideVolumes says what to do about the volumes of the Node of a Machine that is being deleted, after its drain. They are
-// waited for once. Once the wait for pre-terminate hooks has begun, the Node may have lost its API server (Cluster API
-// #11590); and a machine that is gone or going unmounts nothing.
+// decideVolumes decides about the volumes of the Node of a Machine that is being deleted, after its drain. The deletion waits for them
+// once. Once the wait for pre-terminate hooks has begun, the Node may have lost its API server (Cluster API #11590); and an instance that
+// is gone or being deleted unmounts no volumes.
 func decideVolumes(f volumesFacts) (volumesAction, string) {
 	switch {
 	case f.Excluded || !f.State.PreTerminateStarted.IsZero():
@@ -61,7 +61,7 @@ func decideVolumes(f volumesFacts) (volumesAction, string) {
 		return volumesSkip, ""
 	case !f.NodesSynced:
 		return decideUnreadVolumes(f)
-	case f.Match.Outcome != noderef.Matched && f.Match.Outcome != noderef.Readopted: // whose volumes? the drain has asked already
+	case f.Match.Outcome != noderef.Matched && f.Match.Outcome != noderef.Readopted: // their Node is unclear, as the drain reported
 		return volumesSkip, ""
 	case f.State.VolumesDetachedNode == f.Match.Node.UID, f.handedOver(f.Match.Node):
 		return volumesSkip, ""
@@ -71,12 +71,12 @@ func decideVolumes(f volumesFacts) (volumesAction, string) {
 	return volumesAsk, ""
 }
 
-// handedOver: a Node that was drained after Cluster API had waited for its volumes may have others attached since.
+// handedOver: a Node that was drained after Cluster API had waited for its volumes may have other volumes attached since.
 func (f volumesFacts) handedOver(node *corev1.Node) bool {
 	return f.State.DrainedNode == "" && overFor(f.HandedOver, f.State.Deleting, node)
 }
 
-// decideUnreadVolumes: what was done for the recorded Node is not waited for again.
+// decideUnreadVolumes: a completed wait for the recorded Node is not repeated.
 func decideUnreadVolumes(f volumesFacts) (volumesAction, string) {
 	switch recorded := f.State.Node.UID; {
 	case recorded != "" && f.State.VolumesDetachedNode == recorded, f.handedOver(nil):
@@ -135,8 +135,8 @@ func (s *Scope) volumesFacts(ctx context.Context) (volumesFacts, error) {
 	return facts, nil
 }
 
-// askForVolumes asks which volumes are attached. The start of the wait is recorded when there are any: a Machine without
-// volumes costs no write.
+// askForVolumes looks up which volumes are attached. The start of the wait is recorded when there are any: a Machine without volumes costs
+// no write.
 func (s *Scope) askForVolumes(ctx context.Context, limit time.Duration) (Result, error) {
 	rules, err := s.drainRules(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Scope) askForVolumes(ctx context.Context, limit time.Duration) (Result,
 	case result.Done:
 		s.volumesEnded(result)
 		return Result{}, nil
-	case len(result.Attached) == 0: // it is not known yet whether there are any
+	case len(result.Attached) == 0: // it is not known yet whether volumes are attached
 		return s.volumesUnknown(result.Message, limit, Result{Stop: true, RequeueAfter: result.RequeueAfter}), nil
 	}
 	checkpoint := s.volumesBegin()
@@ -169,7 +169,7 @@ func (s *Scope) volumesFailed(err error, limit time.Duration) (Result, error) {
 	return Result{}, fmt.Errorf("wait for the volumes of Node %s: %w", s.Node.Node.Name, err)
 }
 
-// volumesUnknown waits for what has to be read first. A limit counts from here, or it would never be reached.
+// volumesUnknown waits until the volumes can be read. A limit counts from here, or it would never be reached.
 func (s *Scope) volumesUnknown(why string, limit time.Duration, result Result) Result {
 	if limit > 0 && (s.NodesSynced || s.isTold()) {
 		result.Checkpoint = s.volumesBegin()
@@ -200,8 +200,8 @@ func (s *Scope) volumesMessage(why string) string {
 	return first + "\n" + why
 }
 
-// volumesEnded goes on when nothing is waited for any more. That is recorded if a pass waited for it, or if the drain is recorded
-// in this pass, which then are one write; otherwise there is nothing to come back to.
+// volumesEnded continues when the wait is over. It records that if a pass waited, or if the drain is recorded in this pass, because both
+// are then one write; otherwise no later pass needs the record.
 func (s *Scope) volumesEnded(result runner.VolumesResult) {
 	waited := !s.State.VolumeDetachStarted.IsZero()
 	switch {

@@ -17,23 +17,24 @@ import (
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
-// Workload is how the Nodes of one cluster are reached.
+// Workload is the access to the Nodes of one cluster. A Machine's Node is found, watched, written and drained in its workload cluster
+// only: Nodes of two clusters may have the same names and provider IDs.
 type Workload struct {
-	// Nodes finds Nodes. It should be a pointer, such as a *nodeindex.Index, and another one for another connection: that is
-	// how a Reconciler sees that it has to listen anew. Its events wake Machines if it has a Source as a nodeindex.Index does.
+	// Nodes finds Nodes. It should be a pointer, such as a *nodeindex.Index, and a different one for each connection: a Reconciler listens
+	// again when it changes. Its events wake Machines if it has a Source as a nodeindex.Index does.
 	Nodes Nodes
-	// Client writes Nodes; its writes must not wait for a server that does not answer.
+	// Client writes Nodes; its writes must not block on a server that does not answer.
 	Client client.Client
-	// APIReader reads from the cluster's API server itself, to make sure that a Node which the index does not have is really gone. Nil: Client,
-	// which may read a cache that is as far behind as the index.
+	// APIReader reads from the cluster's API server, to confirm that a Node which the index does not have is gone. Nil: Client, which may
+	// read a cache that is as far behind as the index.
 	APIReader client.Reader
 	// Drainer drains Nodes; nil means that Nodes are not drained.
 	Drainer Drainer
-	// Volumes is asked whether volumes are still attached to a Node; nil means that they are not waited for.
+	// Volumes reports whether volumes are still attached to a Node; nil means that the deletion does not wait for them.
 	Volumes Volumes
-	// LastSeen is when the cluster last gave a sign of life; zero for never, or when that is not known.
+	// LastSeen is the time of the last successful probe of the cluster; zero for none, or when it is unknown.
 	LastSeen time.Time
-	// Since is when the cluster became connected, or not connected; zero when that is not known.
+	// Since is when the cluster became connected, or not connected; zero when that is unknown.
 	Since time.Time
 }
 
@@ -50,7 +51,7 @@ var errNoCluster = errors.New("the Machine names no cluster, and this controller
 //
 //	ports.NodesOf, ports.WorkloadEvents = machine.NodesOf(cs), cs.Source
 //
-// The function makes no request and waits for nothing.
+// The function makes no request and does not block.
 func NodesOf(cs *cluster.Clusters[Workload]) func(types.NamespacedName) (Workload, error) {
 	return func(key types.NamespacedName) (Workload, error) {
 		view, err := cs.Get(key)
@@ -79,7 +80,7 @@ func SetupWorkload(rules noderef.Rules) func(context.Context, *cluster.Connectio
 		if err != nil {
 			return Workload{}, fmt.Errorf("drain runner: %w", err)
 		}
-		c.Go(func(ctx context.Context) { _ = drainer.Start(ctx) }) // when it has ended, its Step says so
+		c.Go(func(ctx context.Context) { _ = drainer.Start(ctx) }) // when it has ended, its Step reports that
 		return Workload{Nodes: nodes, Client: c.GetClient(), APIReader: c.GetAPIReader(), Drainer: drainer, Volumes: drainer}, nil
 	}
 }

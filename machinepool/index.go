@@ -85,7 +85,7 @@ func (r *Reconciler) IndexPools(ctx context.Context) error {
 func (r *Reconciler) poolsByKey(ctx context.Context, namespace, key string) []reconcile.Request {
 	var requests []reconcile.Request
 	_ = r.eachPool(ctx, namespace, key, func(obj client.Object) { // fails only when the cache is stopping
-		if r.minds(obj) {
+		if r.matchesWatchFilter(obj) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
 	})

@@ -80,7 +80,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, pool contract.Object) 
 	if err := r.read(pool, &p.state); err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	if !r.minds(pool) || (p.deleting() && !slices.Contains(p.state.Finalizers, r.options.Finalizer)) {
+	if !r.matchesWatchFilter(pool) || (p.deleting() && !slices.Contains(p.state.Finalizers, r.options.Finalizer)) {
 		r.memory.forget(p.state.Key)
 		return reconcile.Result{}, nil // another controller's, or one that we are done with
 	}
@@ -102,8 +102,8 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, pool contract.Object) 
 	return reconcile.Result{}, err
 }
 
-// minds reports whether a pool is this Reconciler's to look after.
-func (r *Reconciler) minds(obj metav1.Object) bool {
+// matchesWatchFilter reports whether a pool is this Reconciler's to look after.
+func (r *Reconciler) matchesWatchFilter(obj metav1.Object) bool {
 	return r.options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == r.options.WatchFilter
 }
 

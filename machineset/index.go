@@ -96,7 +96,7 @@ func (r *Reconciler) eachSet(ctx context.Context, namespace string, do func(clie
 		return // it fails only when the cache is stopping
 	}
 	_ = meta.EachListItem(list, func(item runtime.Object) error { // returns no error of its own
-		if obj, ok := item.(client.Object); ok && r.minds(obj) {
+		if obj, ok := item.(client.Object); ok && r.matchesWatchFilter(obj) {
 			do(obj)
 		}
 		return nil

@@ -72,7 +72,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	if err := r.kinds.Set.Adapter.Read(obj, &p.state); err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	if !r.minds(obj) || (!p.state.Deleting.IsZero() && !slices.Contains(p.state.Finalizers, r.options.Finalizer)) {
+	if !r.matchesWatchFilter(obj) || (!p.state.Deleting.IsZero() && !slices.Contains(p.state.Finalizers, r.options.Finalizer)) {
 		r.memory.forget(p.state.Key)
 		return reconcile.Result{}, nil // another controller's, or done with
 	}
@@ -106,8 +106,8 @@ func onlyStale(err error) bool {
 	return errors.Is(err, errStale) || patch.Retryable(err)
 }
 
-// minds reports whether a set is this Reconciler's to look after.
-func (r *Reconciler) minds(obj metav1.Object) bool {
+// matchesWatchFilter reports whether a set is this Reconciler's to look after.
+func (r *Reconciler) matchesWatchFilter(obj metav1.Object) bool {
 	return r.options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == r.options.WatchFilter
 }
 

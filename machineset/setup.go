@@ -50,8 +50,10 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.IndexMachines(ctx); err != nil {
 		return err
 	}
-	mine := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.minds(obj) })
-	mine.UpdateFunc = func(e event.UpdateEvent) bool { return r.minds(e.ObjectOld) || r.minds(e.ObjectNew) } // its end too
+	mine := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.matchesWatchFilter(obj) })
+	mine.UpdateFunc = func(e event.UpdateEvent) bool {
+		return r.matchesWatchFilter(e.ObjectOld) || r.matchesWatchFilter(e.ObjectNew)
+	} // its end too
 	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
 		For(newObject(r.kinds.Set), ctrlbuilder.WithPredicates(mine)).
 		Watches(newObject(r.kinds.Machine), r.machineEvents()).
