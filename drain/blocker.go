@@ -2,6 +2,7 @@ package drain
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -89,15 +90,13 @@ func (g blockerGroups) add(b Blocker, d *Decision) {
 
 func (g blockerGroups) sorted(maxPods int) []Blocker {
 	out := make([]Blocker, 0, len(g))
-	for _, b := range g {
+	for _, key := range slices.Sorted(maps.Keys(g)) {
+		b := g[key]
 		b.Count = len(b.Pods)
 		slices.SortFunc(b.Pods, comparePodRefs)
 		b.Pods = b.Pods[:min(maxPods, len(b.Pods)):min(maxPods, len(b.Pods))]
 		out = append(out, *b)
 	}
-	slices.SortFunc(out, func(a, b Blocker) int {
-		return cmp.Or(cmp.Compare(a.Key(), b.Key()), cmp.Compare(a.Message, b.Message))
-	})
 	return out
 }
 

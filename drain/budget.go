@@ -9,7 +9,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -18,50 +17,71 @@ import (
 const violation = "cannot evict pod as it would violate the pod's disruption budget."
 
 type budget struct {
-	name     types.NamespacedName
-	obj      *policyv1.PodDisruptionBudget
-	selector labels.Selector
-	left     int32
+	name types.NamespacedName
+	obj  *policyv1.PodDisruptionBudget
+	at   int // its place in the ledger
+	pods []*corev1.Pod
 }
 
-// ledger counts what budgets still allow while a plan is made.
-type ledger map[string][]*budget
-
-func newLedger(facts *Facts) ledger {
-	l := ledger{}
-	for _, pdb := range facts.Budgets {
-		selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
-		if err != nil {
-			continue // the API server lets such a budget match nothing
-		}
-		name := types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}
-		b := &budget{name: name, obj: pdb, selector: selector}
-		if !stale(pdb) {
-			b.left = max(0, pdb.Status.DisruptionsAllowed-facts.Spent[name])
-		}
-		l[pdb.Namespace] = append(l[pdb.Namespace], b)
-	}
-	for _, budgets := range l {
-		slices.SortFunc(budgets, func(a, b *budget) int { return strings.Compare(a.name.Name, b.name.Name) })
-	}
-	return l
+// ledger holds the budgets that select pods of a plan, sorted by name. It is not changed.
+type ledger struct {
+	budgets []*budget
+	of      map[*corev1.Pod][]*budget
 }
 
-func (l ledger) matching(pod *corev1.Pod) []*budget {
-	var found []*budget
-	for _, b := range l[pod.Namespace] {
-		if b.selector.Matches(labels.Set(pod.Labels)) {
-			found = append(found, b)
+func newLedger(ds []Decision, budgets []*policyv1.PodDisruptionBudget, known Selectors) (ledger, Selectors) {
+	if len(budgets) == 0 {
+		return ledger{}, Selectors{}
+	}
+	pods, selectors := indexPods(ds, budgets), Selectors{of: map[types.NamespacedName]parsedSelector{}}
+	l := ledger{of: make(map[*corev1.Pod][]*budget, len(ds))}
+	for _, pdb := range budgets {
+		candidates := pods.fitting(pdb)
+		if len(candidates) == 0 {
+			continue
+		}
+		b := &budget{name: types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}, obj: pdb}
+		parsed := known.parse(b.name, pdb.Spec.Selector)
+		selectors.of[b.name] = parsed
+		if b.pods = parsed.among(candidates); len(b.pods) > 0 {
+			l.budgets = append(l.budgets, b)
 		}
 	}
-	return found
+	slices.SortStableFunc(l.budgets, func(a, b *budget) int { return compareKeys(a.name, b.name) })
+	for at, b := range l.budgets {
+		b.at = at
+		for _, pod := range b.pods {
+			if of := l.of[pod]; !slices.Contains(of, b) { // the pod may have been passed twice
+				l.of[pod] = append(of, b)
+			}
+		}
+	}
+	return l, selectors
+}
+
+func (l ledger) matching(pod *corev1.Pod) []*budget { return l.of[pod] }
+
+// counter counts what budgets still allow while a plan is made.
+type counter struct {
+	ledger
+	left []int32 // by place in the ledger
+}
+
+func (l ledger) counter(spent map[types.NamespacedName]int32) counter {
+	c := counter{ledger: l, left: make([]int32, len(l.budgets))}
+	for _, b := range l.budgets {
+		if !stale(b.obj) {
+			c.left[b.at] = max(0, b.obj.Status.DisruptionsAllowed-spent[b.name])
+		}
+	}
+	return c
 }
 
 // gate applies the budgets to a pod that is about to be evicted, the way the eviction endpoint does
 // (drain-noderef 3.1): some phases ignore budgets, two budgets are an error, unready pods follow
 // unhealthyPodEvictionPolicy (KEP-3017), everything else takes a token.
-func (l ledger) gate(d *Decision) {
-	budgets := l.matching(d.Pod)
+func (c counter) gate(d *Decision) {
+	budgets := c.matching(d.Pod)
 	d.Budgets = appendNames(d.Budgets, budgets)
 	switch {
 	case len(budgets) == 0 || outsideBudgets(d.Pod):
@@ -80,10 +100,10 @@ func (l ledger) gate(d *Decision) {
 			fmt.Sprintf("%s The disruption budget %s is still being processed by the server.", violation, b.name.Name))
 	case neverAllows(b.obj):
 		d.hold(Deny, ReasonBudgetNeverAllows, neverAllowsMessage(b))
-	case b.left == 0:
+	case c.left[b.at] == 0:
 		d.hold(Wait, ReasonBudgetExhausted, exhaustedMessage(b))
 	default:
-		b.left--
+		c.left[b.at]--
 		d.TakesToken = true
 	}
 }

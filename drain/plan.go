@@ -45,24 +45,7 @@ type Plan struct {
 // Plan decides about all pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are
 // kept by reference and not changed. Nil pods are skipped.
 func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
-	budgets := newLedger(&facts)
-	plan := Plan{budgets: budgets, now: facts.Now}
-	for i := range nodes {
-		start := len(plan.Decisions)
-		plan.Decisions = p.judge(plan.Decisions, &nodes[i])
-		mine := plan.Decisions[start:]
-		sortDecisions(mine)
-		applyOrder(mine)
-		decide := func(d *Decision) { settle(d, budgets, &facts) }
-		if turns := facts.Turns[nodes[i].Node]; turns != nil {
-			turns.settleInTurn(mine, facts.Held, decide)
-			continue
-		}
-		for j := range mine {
-			decide(&mine[j])
-		}
-	}
-	return plan
+	return p.Draft(nodes, facts.Budgets, Selectors{}).Plan(facts)
 }
 
 func (p Planner) judge(into []Decision, node *NodePods) []Decision {
@@ -123,7 +106,7 @@ func applyOrder(ds []Decision) {
 	}
 }
 
-func settle(d *Decision, budgets ledger, facts *Facts) {
+func settle(d *Decision, budgets counter, facts *Facts) {
 	if d.Action != Evict && d.Action != Delete {
 		return
 	}

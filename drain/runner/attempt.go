@@ -44,7 +44,8 @@ type attempt struct {
 
 // budgetState is shared by all Nodes.
 type budgetState struct {
-	seenRV      string // newest version that a Step has seen
+	lookedAt    time.Time // by a Step
+	seenRV      string    // newest version that a Step has seen
 	tokens      map[types.UID]*attempt
 	inFlight    int
 	limit       int       // of requests under way, halved by contention
@@ -69,6 +70,7 @@ func (r *Runner) observeLocked(budgets []*policyv1.PodDisruptionBudget, now time
 	for _, pdb := range budgets {
 		name := types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}
 		b := r.budgetLocked(name)
+		b.lookedAt = now
 		if b.seenRV == "" || newer(pdb.ResourceVersion, b.seenRV) {
 			b.seenRV = pdb.ResourceVersion
 		}
@@ -106,6 +108,12 @@ func (b *budgetState) over(now time.Time) bool {
 		}
 	}
 	return b.inFlight == 0 && !now.Before(b.closedUntil) && !now.Before(b.restUntil)
+}
+
+// forgotten says that a budget which no Step has looked at for so long is dropped: it, or its namespace, does not exist any more, or selects
+// no pod of a draining Node.
+func (b *budgetState) forgotten(now time.Time, after time.Duration) bool {
+	return b.over(now) && now.Sub(b.lookedAt) >= after
 }
 
 // closed says that the cached status is not to be trusted: the server has just refused what this version of it promises.

@@ -3,11 +3,14 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -160,4 +163,97 @@ func TestStep_ErrorsOfOnePodRestOnlyThatPod(t *testing.T) {
 		g.settled(sent + 1)
 	}
 	g.wantRequests("a", "a", "a", "a", "b")
+}
+
+func TestStep_APlanThatTakesItsTimeHoldsNoOtherNodeUp(t *testing.T) {
+	g := newRig(t, nil)
+	g.pods.put(pod("slow", "a"), pod("quick", "b"))
+	judging, goOn := make(chan struct{}), make(chan struct{})
+	slow := func(*corev1.Pod, drain.Verdict) (drain.Verdict, error) {
+		close(judging)
+		<-goOn
+		return drain.Verdict{Action: drain.Evict, Reason: drain.ReasonEvictable}, nil
+	}
+	steps := make(chan error, 2)
+	go func() {
+		_, err := g.runner.Step(t.Context(), Request{Node: cordoned("slow"), Rules: []drain.Rule{slow}})
+		steps <- err
+	}()
+	<-judging
+	go func() {
+		_, err := g.runner.Step(t.Context(), Request{Node: cordoned("quick")})
+		steps <- err
+	}()
+	select {
+	case err := <-steps:
+		require.NoError(t, err)
+	case <-time.After(waitLimit):
+		t.Error("want the step of a Node not to wait for the plan of another one")
+	}
+	close(goOn)
+	require.NoError(t, <-steps)
+}
+
+func TestStep_WhatIsKnownOfBudgetsThatAreGoneIsForgottenWhileNodesDrain(t *testing.T) {
+	g := newRig(t, nil)
+	g.budgets.set(0, 1)
+	g.pods.put(pod("n", "stays"))
+	g.start()
+	defer g.stop()
+	held := g.budgets.list[0]
+	for i := range 20 {
+		p := pod("n", fmt.Sprintf("p%02d", i))
+		p.Namespace = fmt.Sprintf("ns-%02d", i)
+		open := *held.DeepCopy()
+		open.Namespace, open.Status.DisruptionsAllowed = p.Namespace, 1
+		g.pods.put(p)
+		g.budgets.replace(held, open)
+		g.step("n")
+		g.settled(i + 1)
+		g.pods.remove("n", p.UID) // and its namespace with it
+		g.budgets.replace(held)
+		g.step("n")
+	}
+	for range 8 { // steps come at least once per probe interval
+		g.clock.Step(g.runner.cfg.ProbeInterval)
+		g.step("n")
+	}
+	g.runner.mu.Lock()
+	defer g.runner.mu.Unlock()
+	require.Len(t, g.runner.budgets, 1, "only that of the pod that stays")
+	require.LessOrEqual(t, len(g.runner.attempts), 1)
+	require.False(t, g.runner.budgets[thePDB].probeAt.IsZero(), "a budget that is waited for is not forgotten")
+}
+
+func (b *memoryBudgets) replace(list ...policyv1.PodDisruptionBudget) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list = list
+}
+
+func TestBudgetState_IsForgottenWhenNothingWillAskForIt(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, tc := range map[string]struct {
+		state budgetState
+		want  bool
+	}{
+		"looked at lately":                 {budgetState{lookedAt: ago(59 * time.Second)}, false},
+		"not looked at":                    {budgetState{lookedAt: ago(time.Minute)}, true},
+		"a request is under way":           {budgetState{lookedAt: ago(time.Hour), inFlight: 1}, false},
+		"rests":                            {budgetState{lookedAt: ago(time.Hour), restUntil: now.Add(1)}, false},
+		"was closed by the server":         {budgetState{lookedAt: ago(time.Hour), closedUntil: now.Add(1)}, false},
+		"an eviction is accepted":          {budgetState{lookedAt: ago(time.Hour), tokens: tokenOf(accepted, now.Add(1))}, false},
+		"an accepted eviction is over":     {budgetState{lookedAt: ago(time.Hour), tokens: tokenOf(accepted, now)}, true},
+		"an eviction waits to be sent":     {budgetState{lookedAt: ago(time.Hour), tokens: tokenOf(queued, time.Time{})}, false},
+		"closed, and the time of it is up": {budgetState{lookedAt: ago(time.Hour), closedRV: "1", closedUntil: now}, true},
+	} {
+		if got := tc.state.forgotten(now, time.Minute); got != tc.want {
+			t.Errorf("%s: want %t, got %t", name, tc.want, got)
+		}
+	}
+}
+
+func tokenOf(state attemptState, until time.Time) map[types.UID]*attempt {
+	return map[types.UID]*attempt{"uid": {state: state, retryAt: until}}
 }

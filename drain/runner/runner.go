@@ -35,6 +35,7 @@ type Runner struct {
 	budgetsSynced func() bool // nil without Informers or before Start
 	budgetsErr    error       // why budgets cannot be watched
 	volumesErr    error       // why volumes cannot
+	sweptAt       time.Time   // when budgets that do not count any more were dropped
 	inFlight      int
 	limit         int // of requests under way: halved when throttled, grows again with success
 	paused        pause
@@ -51,6 +52,7 @@ type nodeState struct {
 	attempts   map[types.UID]*attempt
 	waits      map[types.NamespacedName]bool // budgets that hold pods of the Node
 	since      map[string]time.Time          // by blocker key
+	selectors  drain.Selectors               // of the budgets that the last plan looked at
 	cordon     cordonMemo
 	cordonSeen time.Time // first look that showed the Node cordoned, without a break
 	turns      *drain.VolumeTurns

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -140,37 +141,26 @@ func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policy
 	return budgets, true, nil
 }
 
-// advance plans, queues and reports under the lock: evictions queued by one Step count for the next one's budgets.
+// advance plans, queues and reports. What costs time is done without the lock: what rules and selectors say comes before it, and what
+// people read after it.
 func (r *Runner) advance(
 	req Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget, cordonedSince time.Time,
 ) (Result, error) {
-	now := r.cfg.Clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ns := r.nodes[req.Node.Name]
-	if ns == nil || ns.uid != req.Node.UID {
+	situation := r.situation(&req)
+	now := situation.Now
+	draft := r.cfg.Planner.Draft(
+		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: r.rules(&req, situation)}}, budgets, r.selectors(req.Node.Name))
+	plan, respawnAt, known := r.act(&req, pods, draft, situation, !cordonedSince.IsZero())
+	if !known {
 		return cancelled(), nil
 	}
-	spent := r.observeLocked(budgets, now)
-	r.refreshLocked(ns, pods, now)
-	if !cordonedSince.IsZero() {
-		ns.respawns.look(pods)
+	result := Result{
+		Counts:       plan.Counts(),
+		Blockers:     plan.Blockers(namesPerLine),
+		Message:      plan.Summary(namesPerLine),
+		RequeueAfter: r.cfg.ProbeInterval,
 	}
-	held := r.heldLocked(ns, now)
-	respawnAt := ns.respawns.hold(pods, held, now)
-	situation := r.situation(&req)
-	plan := r.cfg.Planner.Plan(
-		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: r.rules(&req, situation)}},
-		drain.Facts{Now: now, Budgets: budgets, Spent: spent, Held: held, Turns: ns.turnsOf(req.Node.Name)},
-	)
-	for i := range plan.Decisions {
-		r.overcomeLocked(&plan.Decisions[i], &req, situation)
-		r.carryOutLocked(ns, &plan.Decisions[i])
-	}
-	r.probeLocked(ns, plan, now)
-	ns.keepRefused(plan)
-	r.kickDispatcher()
-	result := r.reportLocked(ns, plan, now)
+	refused := r.remember(req.Node, &result, now)
 	sooner(&result, respawnAt, now)
 	sooner(&result, req.policy().Next(pods, situation), now)
 	switch {
@@ -179,10 +169,61 @@ func (r *Runner) advance(
 	case req.policy().Abandoned(situation):
 		result.Abandoned, result.RequeueAfter = true, 0
 	}
-	if refused := r.paused.refused; refused != nil && now.Before(r.paused.until) && !plan.Done() {
+	if refused != nil && !plan.Done() {
 		return result, fmt.Errorf("drain node %s: evictions are refused: %w", req.Node.Name, refused)
 	}
 	return result, nil
+}
+
+// act makes a plan of a draft and queues what may go: evictions queued by one Step count for the next one's budgets. known is false when
+// the Node was released. respawnAt is when the first pod that was created again has rested.
+func (r *Runner) act(
+	req *Request, pods []*corev1.Pod, draft drain.Draft, s drain.Situation, cordoned bool,
+) (plan drain.Plan, respawnAt time.Time, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ns := r.nodes[req.Node.Name]
+	if ns == nil || ns.uid != req.Node.UID {
+		return plan, respawnAt, false
+	}
+	ns.selectors = draft.Selectors()
+	spent := r.observeLocked(draft.Budgets(), s.Now)
+	r.sweepLocked(s.Now)
+	r.refreshLocked(ns, pods, s.Now)
+	if cordoned {
+		ns.respawns.look(pods)
+	}
+	held := r.heldLocked(ns, s.Now)
+	respawnAt = ns.respawns.hold(pods, held, s.Now)
+	plan = draft.Plan(drain.Facts{Now: s.Now, Spent: spent, Held: held, Turns: ns.turnsOf(req.Node.Name)})
+	for i := range plan.Decisions {
+		r.overcomeLocked(&plan.Decisions[i], req, s)
+		r.carryOutLocked(ns, &plan.Decisions[i])
+	}
+	r.probeLocked(ns, plan, s.Now)
+	ns.keepRefused(plan)
+	r.kickDispatcher()
+	return plan, respawnAt, true
+}
+
+// selectors returns those that the last plan of a Node has parsed.
+func (r *Runner) selectors(node string) drain.Selectors {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ns := r.nodes[node]; ns != nil {
+		return ns.selectors
+	}
+	return drain.Selectors{}
+}
+
+// sweepLocked bounds what is remembered of budgets while some Node is always drained.
+func (r *Runner) sweepLocked(now time.Time) {
+	if now.Sub(r.sweptAt) < r.cfg.ProbeInterval {
+		return
+	}
+	r.sweptAt = now
+	after := 4 * r.cfg.ProbeInterval // who waits for a budget looks at it once per interval
+	maps.DeleteFunc(r.budgets, func(_ types.NamespacedName, b *budgetState) bool { return b.forgotten(now, after) })
 }
 
 func cancelled() Result { return Result{Message: "* the drain was cancelled", RequeueAfter: soon} }
@@ -225,12 +266,16 @@ func (ns *nodeState) keepRefused(plan drain.Plan) {
 	}
 }
 
-func (r *Runner) reportLocked(ns *nodeState, plan drain.Plan, now time.Time) Result {
-	result := Result{
-		Counts:       plan.Counts(),
-		Blockers:     plan.Blockers(namesPerLine),
-		Message:      plan.Summary(namesPerLine),
-		RequeueAfter: r.cfg.ProbeInterval,
+// remember adds to a report what is known of the past and of the queue. The error says that credentials are refused.
+func (r *Runner) remember(node *corev1.Node, result *Result, now time.Time) (refused error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Before(r.paused.until) {
+		refused = r.paused.refused
+	}
+	ns := r.nodes[node.Name]
+	if ns == nil || ns.uid != node.UID { // released meanwhile
+		return refused
 	}
 	keys := make([]string, 0, len(result.Blockers))
 	for i := range result.Blockers {
@@ -246,13 +291,13 @@ func (r *Runner) reportLocked(ns *nodeState, plan drain.Plan, now time.Time) Res
 			delete(ns.since, key)
 		}
 	}
-	ns.reportTurns(&result, now)
+	ns.reportTurns(result, now)
 	for _, a := range ns.attempts {
 		if a.state == resting {
 			result.RequeueAfter = min(result.RequeueAfter, max(a.retryAt.Sub(now), time.Millisecond))
 		}
 	}
-	return result
+	return refused
 }
 
 // settle decides whether a Node without blocking pods is drained.
