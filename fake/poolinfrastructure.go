@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // PoolInfrastructure is an infrastructure provider that fulfils the InfraMachinePool contract without a cloud: it waits for its
@@ -41,7 +42,8 @@ type PoolInfrastructure struct {
 	// AskForDrain has the provider name instances that shall go (contract.LeavingInstancesAnnotation) and wait until their Nodes say
 	// that they were drained.
 	AskForDrain bool
-	// Machines has the provider make an InfraMachine for every instance, and delete Machines where it would take instances away.
+	// Machines has the provider make an InfraMachine for every instance, and delete Machines where it would take instances away: first
+	// those with the annotation cluster.x-k8s.io/delete-machine, then the oldest.
 	Machines bool
 	// NoNode keeps Nodes from joining. Node makes the Node that joins; nil is Node(name of the instance, its provider ID).
 	NoNode bool
@@ -233,9 +235,12 @@ func (i *PoolInfrastructure) startMachine(ctx context.Context, obj, owner *unstr
 	return i.client.Status().Patch(ctx, infra, client.MergeFrom(base))
 }
 
-// shrink takes away the oldest instances.
+// shrink takes away what is going already, then what is marked, then the oldest instances.
 func (i *PoolInfrastructure) shrink(ctx context.Context, obj *unstructured.Unstructured, have map[int]string, replicas int) (map[int]string, error) {
-	ordinals := slices.Sorted(maps.Keys(have))
+	ordinals, err := i.leavingOrder(ctx, obj, have)
+	if err != nil {
+		return nil, err
+	}
 	var leaving []string
 	left := i.atMost(len(have))
 	for _, ordinal := range ordinals[:len(ordinals)-replicas] {
@@ -254,6 +259,61 @@ func (i *PoolInfrastructure) shrink(ctx context.Context, obj *unstructured.Unstr
 		WithAnnotations(map[string]string{contract.LeavingInstancesAnnotation: strings.Join(leaving, ",")})(obj)
 	}
 	return have, nil
+}
+
+// leavingOrder says which instances go first.
+func (i *PoolInfrastructure) leavingOrder(ctx context.Context, obj *unstructured.Unstructured, have map[int]string) ([]int, error) {
+	ordinals := slices.Sorted(maps.Keys(have))
+	if !i.Machines {
+		return ordinals, nil
+	}
+	machines, err := i.byName(ctx, MachineGVK(), obj.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	infras, err := i.byName(ctx, InfraMachineGVK(i.Contract), obj.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	turn := func(ordinal int) int {
+		name := instanceName(obj, ordinal)
+		return turnToLeave(machines[name], infras[name])
+	}
+	slices.SortStableFunc(ordinals, func(a, b int) int { return turn(a) - turn(b) })
+	return ordinals, nil
+}
+
+// turnToLeave is 0 for an instance that is going or gone, 1 for one whose Machine is marked, and 2 for any other. A Machine may not be
+// there yet, an InfraMachine is from the start.
+func turnToLeave(machine, infra *unstructured.Unstructured) int {
+	going := infra == nil || infra.GetDeletionTimestamp() != nil
+	marked := false
+	if machine != nil {
+		going = going || machine.GetDeletionTimestamp() != nil
+		_, marked = machine.GetAnnotations()[scale.DeleteAnnotation]
+	}
+	switch {
+	case going:
+		return 0
+	case marked:
+		return 1
+	}
+	return 2
+}
+
+func (i *PoolInfrastructure) byName(
+	ctx context.Context, gvk schema.GroupVersionKind, namespace string,
+) (map[string]*unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk)
+	if err := i.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	out := map[string]*unstructured.Unstructured{}
+	for n := range list.Items {
+		out[list.Items[n].GetName()] = &list.Items[n]
+	}
+	return out, nil
 }
 
 // stop "deletes" one instance, or waits for what has to happen before, and says whether it is gone.

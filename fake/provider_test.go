@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -170,4 +171,65 @@ func TestAProviderThatFailsSaysWhyAndTriesAgain(t *testing.T) {
 	says(metav1.ConditionFalse, "out of quota")
 	broken.Store(false)
 	says(metav1.ConditionTrue, "")
+}
+
+func TestAPoolProviderTakesMarkedMachinesFirst(t *testing.T) {
+	ctrl.SetLogger(logr.Discard())
+	kinds := []fake.ServedKind{{GVK: fake.MachineGVK(), Status: true}, {GVK: fake.MachinePoolGVK(), Status: true}}
+	store := fake.NewStore(fake.Options{Kinds: kinds})
+	p := providers{t: t, client: store.Client()}
+	v := contract.V1Beta2
+	p.create(fake.CRD(fake.InfraMachineGVK(v), v), fake.CRD(fake.InfraMachinePoolGVK(v), v))
+	mgr, err := store.NewManager(ctrl.Options{Controller: config.Controller{SkipNameValidation: new(true)}})
+	require.NoError(t, err)
+	require.NoError(t, (&fake.PoolInfrastructure{Machines: true, NoNode: true}).SetupWithManager(mgr))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	pool := fake.MachinePool("pool", 4, fake.WithField("data", "spec", "template", "spec", "bootstrap", "dataSecretName"))
+	p.create(pool)
+	infraPool := fake.InfraMachinePool(v, "pool")
+	infraPool.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(pool, fake.MachinePoolGVK())})
+	p.create(infraPool)
+	infra := func(n int) *unstructured.Unstructured { return fake.InfraMachine(v, fmt.Sprintf("pool-%d", n)) }
+	machine := func(n int) *unstructured.Unstructured {
+		m := &unstructured.Unstructured{}
+		m.SetGroupVersionKind(fake.MachineGVK())
+		m.SetNamespace("default")
+		m.SetName(infra(n).GetName())
+		return m
+	}
+	for n := range 4 {
+		p.eventually("instances", func() string { return map[bool]string{true: "one is missing"}[p.get(infra(n)) == nil] })
+		m := machine(n)
+		m.SetFinalizers([]string{"example.com/machine"})
+		m.SetAnnotations(map[string]map[string]string{"pool-2": {"cluster.x-k8s.io/delete-machine": ""}}[m.GetName()])
+		p.create(m)
+	}
+	scaleTo := func(replicas, leaving int) {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+		require.NoError(t, p.client.Patch(t.Context(), pool.DeepCopy(), patch))
+		p.eventually("a Machine to be deleted", func() string {
+			return map[bool]string{true: "it is not"}[p.get(machine(leaving)).GetDeletionTimestamp() == nil]
+		})
+		require.NoError(t, p.client.Delete(t.Context(), infra(leaving))) // as the reconciler of Machines does, which lets go then
+		held := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		require.NoError(t, p.client.Patch(t.Context(), machine(leaving), held))
+		p.eventually("the instance to go", func() string {
+			n, _, _ := unstructured.NestedInt64(p.get(infraPool).Object, "status", "replicas")
+			return map[bool]string{true: "it is counted"}[n != int64(replicas)]
+		})
+	}
+	scaleTo(3, 2)
+	for _, n := range []int{0, 1, 3} {
+		require.Nil(t, p.get(machine(n)).GetDeletionTimestamp(), "pool-%d was not marked", n)
+	}
+	scaleTo(2, 0)
+	for _, n := range []int{1, 3} {
+		require.Nil(t, p.get(machine(n)).GetDeletionTimestamp(), "pool-%d is not the oldest", n)
+	}
 }

@@ -22,8 +22,9 @@ const defaultHistory = 10000
 
 // Options configure a Store. The zero value is a store with the built-in kinds, the real clock and no lag.
 type Options struct {
-	// Scheme is the scheme of Client and of managers made by NewManager; client-go's when nil. A custom type in the scheme is
-	// not served because of that: its kind must be in Kinds, be registered, or have a CustomResourceDefinition.
+	// Scheme is the scheme of Client and of managers made by NewManager; client-go's when nil. Client knows the types of a manager's
+	// own scheme in addition. A custom type in a scheme is not served because of that: its kind must be in Kinds, be registered, or
+	// have a CustomResourceDefinition.
 	Scheme *runtime.Scheme
 	// Kinds are custom kinds that are served from the start, as if their CustomResourceDefinitions were installed.
 	Kinds []ServedKind
@@ -45,7 +46,8 @@ type Options struct {
 // Store is an in-memory API server: it keeps objects and answers API requests in process, without a network. It is safe for
 // concurrent use. It starts no goroutine unless Start or Runnable is used.
 type Store struct {
-	scheme   *runtime.Scheme
+	own      *runtime.Scheme // of the options
+	scheme   *runtime.Scheme // and what managers brought
 	clock    clock.WithTicker
 	lag      func(schema.GroupKind, types.NamespacedName) time.Duration
 	history  int
@@ -59,15 +61,15 @@ type Store struct {
 	podsOn    map[string]map[types.NamespacedName]*record
 	listeners map[*listener]struct{}
 
-	clientOnce sync.Once
-	client     client.WithWatch
+	clientMu sync.Mutex // for scheme and client
+	client   liveClient
 }
 
 // NewStore makes a Store with the namespaces default, kube-system, kube-public and kube-node-lease. When Options.Kinds
 // holds a kind that cannot be served (see Register), every request fails with that error as a failure of the connection.
 func NewStore(o Options) *Store {
 	s := &Store{
-		scheme:    o.Scheme,
+		own:       o.Scheme,
 		clock:     o.Clock,
 		lag:       o.CacheLagFunc,
 		history:   o.History,
@@ -77,9 +79,10 @@ func NewStore(o Options) *Store {
 		podsOn:    map[string]map[types.NamespacedName]*record{},
 		listeners: map[*listener]struct{}{},
 	}
-	if s.scheme == nil {
-		s.scheme = clientgoscheme.Scheme
+	if s.own == nil {
+		s.own = clientgoscheme.Scheme
 	}
+	s.scheme = s.own
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
@@ -98,13 +101,15 @@ func NewStore(o Options) *Store {
 }
 
 // Client returns a live client whose reads and watches are never delayed. It is controller-runtime's own client, so retries,
-// error types and decoding are those of a real cluster. All calls return the same client.
+// error types and decoding are those of a real cluster. It knows the types of Options.Scheme and of the scheme of each manager that
+// NewManager or ManagerOptions was asked for, also when it was taken before. All calls return the same client.
 func (s *Store) Client() client.WithWatch {
-	s.clientOnce.Do(func() {
-		// This fails only for a configuration that cannot be turned into a transport, and ours is one already.
-		s.client, _ = client.NewWithWatch(s.config(false), client.Options{Scheme: s.scheme})
-	})
-	return s.client
+	s.clientMu.Lock()
+	defer s.clientMu.Unlock()
+	if s.client.current.Load() == nil {
+		s.client.use(s)
+	}
+	return &s.client
 }
 
 // RESTConfig returns a new configuration for any client-go or controller-runtime client. Its requests are answered in process;
@@ -125,10 +130,11 @@ func (s *Store) config(lagged bool) *rest.Config {
 }
 
 // ManagerOptions fills what a manager over the store needs and the caller left open: the scheme, metrics and health servers
-// that do not listen, and queues that end when the manager does.
+// that do not listen, and queues that end when the manager does. Client learns the types of the manager's scheme: complete it before.
 func (s *Store) ManagerOptions(o ctrl.Options) ctrl.Options {
+	s.learn(o.Scheme)
 	if o.Scheme == nil {
-		o.Scheme = s.scheme
+		o.Scheme = s.own
 	}
 	if o.Metrics.BindAddress == "" {
 		o.Metrics.BindAddress = "0"

@@ -19,7 +19,8 @@ import (
 
 func TestAKindWithoutASchemaIsAppliedWithWholeLists(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
-	store := fake.NewStore(fake.Options{Clock: clock, Kinds: []fake.ServedKind{{GVK: widget}, {GVK: widget.GroupKind().WithVersion("v1beta1")}}})
+	kinds := []fake.ServedKind{{GVK: widget}, {GVK: widget.GroupKind().WithVersion("v1beta1")}}
+	store := fake.NewStore(fake.Options{Clock: clock, Kinds: kinds})
 	apply := func(version, manager string, list ...any) (*unstructured.Unstructured, error) {
 		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"list": list}}}
 		u.SetGroupVersionKind(widget.GroupKind().WithVersion(version))

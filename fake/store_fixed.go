@@ -32,7 +32,8 @@ func validateProviderID(is, was map[string]any) field.ErrorList {
 	if before == "" || before == after {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec", "providerID"), `node updates may not change providerID except from "" to valid`)}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "providerID"),
+		`node updates may not change providerID except from "" to valid`)}
 }
 
 func validateImmutable(is, was map[string]any, fields ...string) field.ErrorList {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -89,6 +90,41 @@ func TestARealManagerReconcilesAgainstTheStore(t *testing.T) {
 	})
 	cancel()
 	require.NoError(t, <-done)
+}
+
+// gear is a type that only a test's own scheme knows.
+type gear struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+}
+
+func (g *gear) DeepCopyObject() runtime.Object {
+	out := &gear{TypeMeta: g.TypeMeta}
+	g.DeepCopyInto(&out.ObjectMeta)
+	return out
+}
+
+func TestTheClientKnowsTheSchemeOfAManager(t *testing.T) {
+	kind := widget.GroupVersion().WithKind("Gear")
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kind}}})
+	c := store.Client() // before there is a manager
+	made := &gear{ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: "default"}}
+	require.True(t, runtime.IsNotRegisteredError(c.Create(t.Context(), made)))
+
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypeWithName(kind, &gear{})
+	metav1.AddToGroupVersion(scheme, kind.GroupVersion())
+	mgr, err := store.NewManager(ctrl.Options{Scheme: scheme})
+	require.NoError(t, err)
+	require.NoError(t, c.Create(t.Context(), made))
+	require.Same(t, c, store.Client())
+	require.NoError(t, mgr.GetAPIReader().Get(t.Context(), client.ObjectKeyFromObject(made), &gear{}))
+	require.NoError(t, c.Create(t.Context(), configMap("still")), "what it knew it knows")
+
+	require.False(t, scheme.Recognizes(corev1.SchemeGroupVersion.WithKind("ConfigMap")), "the manager's scheme is as it was")
+	other, err := store.NewManager(ctrl.Options{})
+	require.NoError(t, err)
+	require.False(t, other.GetScheme().Recognizes(kind), "another manager has the scheme of the store")
 }
 
 func TestAClientsetRunsAWholeDeployment(t *testing.T) {

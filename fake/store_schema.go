@@ -26,7 +26,8 @@ func crdSchemas(obj map[string]any) (map[string]*structural.Structural, error) {
 			continue
 		}
 		var internal apiextensions.JSONSchemaProps
-		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+		err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &internal, nil)
+		if err != nil {
 			return nil, fmt.Errorf("the schema of version %s cannot be read: %w", v.Name, err)
 		}
 		if out[v.Name], err = structural.NewStructural(&internal); err != nil {

@@ -22,18 +22,7 @@ func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
 	}
 	switch c.Verb {
 	case "list":
-		sel, err := newSelection(c.view, c.Namespace, c.Name, c.query)
-		if err != nil {
-			return nil, err
-		}
-		sel.metadata = c.metadata
-		if c.query.Has("resourceVersionMatch") || c.query.Has("sendInitialEvents") { // the others cannot be at odds
-			if _, err := c.listOptions(); err != nil {
-				return nil, err
-			}
-		}
-		body, err := s.list(sel, c.query)
-		return success(req, http.StatusOK, body), err
+		return s.serveList(req, c)
 	case "watch":
 		return s.serveWatch(req, c)
 	case "get":
@@ -80,6 +69,21 @@ func (c *call) listOptions() (internalversion.ListOptions, error) {
 		return o, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 	}
 	return o, nil
+}
+
+func (s *Store) serveList(req *http.Request, c *call) (*http.Response, error) {
+	sel, err := newSelection(c.view, c.Namespace, c.Name, c.query)
+	if err != nil {
+		return nil, err
+	}
+	sel.metadata = c.metadata
+	if c.query.Has("resourceVersionMatch") || c.query.Has("sendInitialEvents") { // the others cannot be at odds
+		if _, err := c.listOptions(); err != nil {
+			return nil, err
+		}
+	}
+	body, err := s.list(sel, c.query)
+	return success(req, http.StatusOK, body), err
 }
 
 func (s *Store) serveWatch(req *http.Request, c *call) (*http.Response, error) {

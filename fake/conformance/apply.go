@@ -125,7 +125,8 @@ func applyRemoves(ctx context.Context, e Env) error {
 	}
 	return first(
 		func() error {
-			return e.apply(ctx, obj, "first", `"spec":{"size":1,"unit":"m","names":{"a":{"name":"x"},"b":{"name":"y"}},"parts":[{"name":"a"},{"name":"b"}]}`)
+			return e.apply(ctx, obj, "first",
+				`"spec":{"size":1,"unit":"m","names":{"a":{"name":"x"},"b":{"name":"y"}},"parts":[{"name":"a"},{"name":"b"}]}`)
 		},
 		func() error { return e.apply(ctx, obj, "second", `"spec":{"unit":"m","parts":[{"name":"b"}]}`) },
 		func() error { return e.apply(ctx, obj, "first", `"spec":{"size":1,"names":{"b":{"name":"y"}}}`) },
@@ -260,7 +261,8 @@ func applyContainers(ctx context.Context, e Env) error {
 		},
 		func() error {
 			c := d.Spec.Template.Spec.Containers
-			return errors.Join(equal("containers", len(c), 1), equal("image", c[0].Image, "example.com/image:1"), equal("variables", len(c[0].Env), 1))
+			return errors.Join(equal("containers", len(c), 1), equal("image", c[0].Image, "example.com/image:1"),
+				equal("variables", len(c[0].Env), 1))
 		},
 	)
 }

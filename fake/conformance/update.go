@@ -202,7 +202,8 @@ func updateSecretType(ctx context.Context, e Env) error {
 		return err
 	}
 	err := e.patch(ctx, secret, types.MergePatchType, `{"type":"example.com/other"}`)
-	return refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "type: Invalid value", cause: metav1.CauseTypeFieldValueInvalid}.check(err)
+	invalid := refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "type: Invalid value", cause: metav1.CauseTypeFieldValueInvalid}
+	return invalid.check(err)
 }
 
 func updatePodSpec(ctx context.Context, e Env) error {

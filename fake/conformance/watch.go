@@ -57,7 +57,9 @@ func shown(ctx context.Context, w watch.Interface) (string, runtime.Object, erro
 }
 
 func watchOptions(initial *bool, match metav1.ResourceVersionMatch, bookmarks bool) client.ListOption {
-	return &client.ListOptions{Raw: &metav1.ListOptions{SendInitialEvents: initial, ResourceVersionMatch: match, AllowWatchBookmarks: bookmarks}}
+	return &client.ListOptions{Raw: &metav1.ListOptions{
+		SendInitialEvents: initial, ResourceVersionMatch: match, AllowWatchBookmarks: bookmarks,
+	}}
 }
 
 func watchList(ctx context.Context, e Env) error {
@@ -65,13 +67,15 @@ func watchList(ctx context.Context, e Env) error {
 	if err := e.Client.Create(ctx, cm); err != nil {
 		return err
 	}
+	const notOlder = metav1.ResourceVersionMatchNotOlderThan
+	marked := []string{"ADDED a", "BOOKMARK initial-events-end"}
 	tests := map[string]struct {
 		options client.ListOption
 		want    []string
 	}{
-		"asked for":         {watchOptions(ptr.To(true), metav1.ResourceVersionMatchNotOlderThan, true), []string{"ADDED a", "BOOKMARK initial-events-end"}},
-		"without a version": {watchOptions(nil, "", true), []string{"ADDED a", "BOOKMARK initial-events-end"}},
-		"without bookmarks": {watchOptions(ptr.To(true), metav1.ResourceVersionMatchNotOlderThan, false), []string{"ADDED a"}},
+		"asked for":         {watchOptions(ptr.To(true), notOlder, true), marked},
+		"without a version": {watchOptions(nil, "", true), marked},
+		"without bookmarks": {watchOptions(ptr.To(true), notOlder, false), []string{"ADDED a"}},
 	}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
 		tc := tests[name]
