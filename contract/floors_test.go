@@ -16,7 +16,7 @@ import (
 )
 
 // This test is about the whole module and stands in its lowest package, because no Go file stands at the top level and
-// everything else rests on contract. It is the law of DESIGN's table of floors; depguard in .golangci.yml says the
+// everything else rests on contract. Its table of floors is the law; depguard in .golangci.yml says the
 // same per file, for editors.
 
 const module = "github.com/machinist-dev/machinist"
@@ -110,7 +110,7 @@ func TestPackagesImportOnlyWhatTheirFloorAllows(t *testing.T) {
 	for _, p := range listPackages(t) {
 		f, ok := floorOf(p.rel())
 		if !ok {
-			t.Errorf("package %s stands on no floor: give it a place in the table of contract/floors_test.go, as DESIGN does", p.rel())
+			t.Errorf("package %s stands on no floor: give it a place in the table of contract/floors_test.go", p.rel())
 			continue
 		}
 		for _, broken := range brokenRules(f, p.rel(), p.Imports, p.Deps) {

@@ -11,9 +11,10 @@
 // # Usage
 //
 // Rules are a slice, asked one after the other: rules about orders first ([SetOrder], [OrderByPriority],
-// [SystemCriticalLast], ...), then rules that decide. [DefaultRules] follow kubectl drain, [ClusterAPIRules] Cluster API with its
-// drain label and its MachineDrainRules ([ReadMachineDrainRule], [NewMachineDrainRules]); [DaemonSetDrain] drains DaemonSet
-// pods as well. [When] limits a rule to some pods.
+// [SystemCriticalLast], ...), then rules that decide. [DefaultRules] follow kubectl drain with --ignore-daemonsets, --force and
+// --delete-emptydir-data, without which kubectl refuses pods that nothing creates again and pods with local data
+// ([KubectlRules]); [ClusterAPIRules] follow Cluster API with its drain label and its MachineDrainRules ([ReadMachineDrainRule],
+// [NewMachineDrainRules]); [DaemonSetDrain] drains DaemonSet pods as well. [When] limits a rule to some pods.
 //
 //	rules := append([]drain.Rule{drain.OrderByPriority(), drain.SystemCriticalLast}, drain.DefaultRules()...)
 //	plan := drain.Planner{Rules: rules}.Plan(nodes, facts)
@@ -47,7 +48,4 @@
 // periods. Nodes whose pods wait for each other's budgets are not recognised. Owner references are trusted: a pod of a
 // DaemonSet that was deleted is taken for a DaemonSet pod. Of data that is lost, only emptyDir volumes are seen.
 // Which in-tree volume a pod uses is told by its plugin only.
-//
-// The function that DESIGN calls Plan is [Planner.Plan], because Go has one name space for functions and types and the
-// result deserves the noun.
 package drain

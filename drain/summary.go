@@ -15,21 +15,28 @@ const (
 
 // Summary returns what is left to do in the shape of Cluster API's condition message, without its first line (which
 // carries a start time): one line per group, sorted, without a trailing newline. Each line names at most maxPods pods
-// (0 or less means 3), and at most five kinds of trouble are listed. It is empty when the plan is Done, holds no
+// (0 or less means 3), and at most five kinds of trouble are listed. Of a pod whose eviction was requested it says so only if
+// the facts did ([ReasonEvictionRequested]): what the plan asks for is "to be evicted". It is empty when the plan is Done, holds no
 // times, and is equal for equal plans, so that it can go into a status without causing writes.
 func (p Plan) Summary(maxPods int) string {
 	if maxPods <= 0 {
 		maxPods = defaultNames
 	}
+	var evict, remove []PodRef // what the plan asks for
 	groups := map[podGroup][]PodRef{}
 	troubles := map[string][]PodRef{}
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
-		if g := group(d); g == groupBlocked {
+		switch g, ref := group(d), RefOf(d.Pod); {
+		case g == groupBlocked:
 			text := troubleText(d)
-			troubles[text] = append(troubles[text], RefOf(d.Pod))
-		} else {
-			groups[g] = append(groups[g], RefOf(d.Pod))
+			troubles[text] = append(troubles[text], ref)
+		case d.Action == Evict:
+			evict = append(evict, ref)
+		case d.Action == Delete:
+			remove = append(remove, ref)
+		default:
+			groups[g] = append(groups[g], ref)
 		}
 	}
 	var lines []string
@@ -40,6 +47,8 @@ func (p Plan) Summary(maxPods int) string {
 	}
 	bullet(groups[groupTerminating], "deletionTimestamp set, but still not removed from the Node")
 	bullet(groups[groupEvicting], "eviction requested")
+	bullet(evict, "to be evicted")
+	bullet(remove, "to be deleted")
 	lines = append(lines, troubleLines(troubles, maxPods)...)
 	bullet(groups[groupCompleting], "waiting for completion")
 	if later := groups[groupLater]; len(later) > 0 {

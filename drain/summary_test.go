@@ -63,3 +63,19 @@ func TestSummary_IsBounded(t *testing.T) {
 		t.Error("want the same text twice")
 	}
 }
+
+func TestSummary_ClaimsNoRequestOfAPlanThatWasNotCarriedOut(t *testing.T) {
+	remove := func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
+		if pod.Name == "b" {
+			return Verdict{Action: Delete, Reason: "Late"}, nil
+		}
+		return prev, nil
+	}
+	pods := []*corev1.Pod{newPod("a"), newPod("b"), newPod("c")}
+	plan := Planner{Rules: append([]Rule{remove}, EvictRest)}.Plan([]NodePods{{Node: testNode, Pods: pods}},
+		Facts{Held: map[types.UID]Hold{"uid-c": {Reason: ReasonEvictionRequested}}})
+	want := "* Pod default/c: eviction requested\n* Pod default/a: to be evicted\n* Pod default/b: to be deleted"
+	if diff := cmp.Diff(want, plan.Summary(0)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -42,7 +42,7 @@ func TestSummary_NamesPodsWhoseCompletionIsWaitedForLater(t *testing.T) {
 		return WaitCompleted(pod, prev)
 	}
 	plan := Planner{Rules: with(byName)}.Plan([]NodePods{{Node: testNode, Pods: []*corev1.Pod{newPod("job"), newPod("early")}}}, Facts{})
-	want := "* Pod default/early: eviction requested\n" +
+	want := "* Pod default/early: to be evicted\n" +
 		"After above Pods have been removed from the Node, waiting for the following Pods to complete without eviction: default/job"
 	if diff := cmp.Diff(want, plan.Summary(0)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

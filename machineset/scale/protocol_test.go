@@ -55,7 +55,7 @@ type process struct {
 	naming        scale.Naming
 }
 
-// pass is one pass of a set's reconciler, as DESIGN section 6 has it. It may end anywhere, as if the process had died.
+// pass is one pass of a set's reconciler, as the documentation of package scale has it. It may end anywhere, as if the process had died.
 func (p *process) pass(s *server, desired int, dies func() bool) {
 	set := s.past[p.set]
 	ledger, next, victims := p.decide(set, s.past[p.machines], desired)
