@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "example.com/edge/v1"
@@ -29,10 +31,20 @@ type simulation struct{ client client.Client }
 
 var _ Console = simulation{}
 
+// hostname is what a box calls itself: its serial, or where that cannot be the name of a Node or the value of a label, a name
+// that stands for it.
+func hostname(serial string) string {
+	if len(validation.IsDNS1123Subdomain(serial)) == 0 && len(validation.IsValidLabelValue(serial)) == 0 {
+		return serial
+	}
+	return fmt.Sprintf("box-%x", sha256.Sum256([]byte(serial)))[:20]
+}
+
 // PowerOn implements Console.
 func (s simulation) PowerOn(ctx context.Context, h v1.Hardware) error {
+	name := hostname(h.Serial)
 	err := s.client.Create(ctx, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: h.Serial, Labels: map[string]string{corev1.LabelHostname: h.Serial}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
 		Spec:       corev1.NodeSpec{ProviderID: providerID(&h)},
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) {

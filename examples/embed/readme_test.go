@@ -17,6 +17,10 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	v1 "example.com/edge/v1"
 )
 
 // maxLines is the goal for what embedding takes besides the type.
@@ -140,4 +144,36 @@ func TestOutputThatIsLostIsAFailure(t *testing.T) {
 		require.Equal(t, 1, execute(args, full{}, &stderr), args)
 		require.Equal(t, 1, strings.Count(stderr.String(), "no space left"), stderr.String())
 	}
+}
+
+// A person applies the sample as README.md says. Each box has a serial that the CRD accepts.
+func TestTheSampleIsServed(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("config/sample.yaml")
+	require.NoError(t, err)
+	r := newRack(t)
+	for document := range strings.SplitSeq(string(raw), "\n---\n") {
+		var box v1.Box = &v1.EdgeServer{}
+		if strings.Contains(document, "EdgeGateway") {
+			box = &v1.EdgeGateway{}
+		}
+		require.NoError(t, yaml.UnmarshalStrict([]byte(document), box))
+		require.NoError(t, r.client.Create(t.Context(), box))
+		r.comesTo(box, "Serving", "HostReady", "")
+		hardware, report := box.Parts()
+		require.Equal(t, hostname(hardware.Serial), report.Host)
+	}
+}
+
+func TestEverySerialHasAHostname(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, serial := range []string{"a", "gw-0815", "SN-4711", "sn-4711", "SN 4711/A", "Ünï", "-", strings.Repeat("a", 64), strings.Repeat("b", 300)} {
+		name := hostname(serial)
+		require.Empty(t, validation.IsDNS1123Subdomain(name), "as the name of a Node: %q", serial)
+		require.Empty(t, validation.IsValidLabelValue(name), "as the value of a label: %q", serial)
+		require.False(t, names[name], "two serials with one hostname: %q", serial)
+		names[name] = true
+	}
+	require.Equal(t, "gw-0815", hostname("gw-0815"))
 }
