@@ -105,7 +105,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.Float64Var(&o.qps, "kube-api-qps", -1,
 		"requests a second, with bursts of twice that; -1 leaves the limit to the API server's priority and fairness")
 	flags.DurationVar(&o.statusDelay, "status-delay", machine.DefaultStatusDelay,
-		"for how long a status on the way somewhere must last to be written; 0 writes every stage")
+		"for how long a status on the way somewhere must last to be written, and at most five times that while it changes, so that a new Machine "+
+			"shows nothing before; 0 writes every stage, at the cost of a write for each")
 	flags.BoolVar(&o.workloadClusters, "workload-clusters", false,
 		"find a Machine's Node in the cluster spec.clusterName, which Secret <cluster>-kubeconfig leads to; without it, in the cluster of the Machines")
 	flags.Float64Var(&o.workloadQPS, "workload-api-qps", -1,
