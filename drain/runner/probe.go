@@ -59,7 +59,7 @@ func (r *Runner) worthAProbe(d *drain.Decision) bool {
 }
 
 // askAgainstLocked queues a request for a hopeless pod. Until the answer comes, the pod is reported as before, so that a probe
-// changes nobody's status; only a pod that has to keep its turn counts as asked.
+// changes no status; only a pod that has to keep its turn counts as asked.
 func (r *Runner) askAgainstLocked(ns *nodeState, d *drain.Decision) {
 	said := drain.Hold{Reason: d.Reason, Message: d.Message}
 	if a := r.attempts[d.Pod.UID]; a != nil && a.against.Reason != "" && a.hold.Reason != "" {

@@ -125,10 +125,10 @@ func (b *simBook) show(node *corev1.Node, view simView, result runner.Result) {
 		purse.see(pdb, holds(result, name), b.probe)
 		seen.most[name] = allows(pdb)
 	}
-	paused := slices.ContainsFunc(result.Blockers, func(bl drain.Blocker) bool {
-		return bl.Reason == drain.ReasonThrottled || bl.Reason == drain.ReasonUnauthorized
+	again := slices.ContainsFunc(result.Blockers, func(bl drain.Blocker) bool { // what errors keep back may be queued again
+		return bl.Reason != drain.ReasonBudgetExhausted && bl.Reason != drain.ReasonBudgetStale && bl.Reason != drain.ReasonBudgetNeverAllows
 	})
-	if result.Counts.Evictable == 0 && !paused { // nothing is queued but a probe perhaps
+	if result.Counts.Evictable == 0 && !again { // nothing is queued but a probe perhaps
 		clear(seen.most)
 	} else if old != nil {
 		seen.carry(old)

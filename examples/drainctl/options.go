@@ -75,7 +75,8 @@ Flags that kubectl drain has mean the same here. What differs, and why:
   --force and --delete-emptydir-data stay off, because something is lost; the plan says which pods need them.
   --grace-period 0 is refused: it forgets pods that may still run. Give 1.
   What will never go (a budget that allows no eviction, pods that flags do not let go) stops the drain before the first
-  cordon; --wait starts all the same, for when somebody is about to open the way.
+  cordon; --wait starts all the same, for when the way is about to be opened, or a webhook makes pods go that it is asked
+  for (KubeVirt, Strimzi's drain cleaner).
 
 `
 
