@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -56,11 +57,12 @@ const podChange = "pod updates may not change fields other than `spec.containers
 // validatePodSpec lets a pod's images, deadline, tolerations and gates change, and nothing else, as ValidatePodUpdate of
 // kube-apiserver does. Of pods with scheduling gates the server lets node selector and affinity change as well; the store does not.
 func validatePodSpec(is, was map[string]any) field.ErrorList {
-	after, _, _ := unstructured.NestedMap(is, "spec")
+	wanted, _ := is["spec"].(map[string]any)
 	before, _ := was["spec"].(map[string]any)
-	if reflect.DeepEqual(after, before) {
+	if reflect.DeepEqual(wanted, before) {
 		return nil
 	}
+	after := runtime.DeepCopyJSON(wanted)
 	path := field.NewPath("spec")
 	for _, name := range []string{"containers", "initContainers"} {
 		if len(items(after, name)) != len(items(before, name)) {
