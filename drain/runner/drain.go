@@ -78,6 +78,9 @@ func Drain(ctx context.Context, cfg Config, opts DrainOptions, nodes ...string) 
 	d := &drains{runner: r, opts: opts}
 	if opts.Timeout > 0 {
 		d.until = r.cfg.Clock.Now().Add(opts.Timeout)
+		var end func()
+		ctx, end = limited(ctx, r.cfg.Clock, opts.Timeout) // what runs beside the drains ends too, or they may never
+		defer end()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup

@@ -3,6 +3,9 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -107,4 +111,26 @@ func TestWait_ErrorsNameTheNodeThatWasNeverRead(t *testing.T) {
 		require.ErrorIs(t, err, runner.ErrOutOfTime)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+func TestDrain_ATimeoutEndsWhatAServerThatNeverAnswersHoldsUp(t *testing.T) {
+	silence := make(chan struct{})
+	time.AfterFunc(30*time.Second, sync.OnceFunc(func() { close(silence) }))
+	var asked, ended atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		select {
+		case <-silence:
+		case <-r.Context().Done():
+			ended.Add(1)
+		}
+	}))
+	defer server.Close()
+	cfg, opts, err := runner.Standalone(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	opts.Timeout, opts.Prepare = 200*time.Millisecond, func(*runner.Request) {}
+	_, err = runner.Drain(t.Context(), cfg, opts, "n0")
+	require.ErrorIs(t, err, runner.ErrOutOfTime)
+	require.Positive(t, asked.Load())
+	poll(t, "every request was ended by the drain", func() bool { return ended.Load() == asked.Load() })
 }

@@ -1,14 +1,19 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // Standalone returns all that [Drain] needs of one cluster, for a program that has nothing but its address: live clients for
@@ -32,26 +37,86 @@ func Standalone(restConfig *rest.Config) (Config, DrainOptions, error) {
 	if err != nil {
 		return fail(err)
 	}
-	live, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme.Scheme})
+	httpClient, err := rest.HTTPClientFor(restConfig)
 	if err != nil {
 		return fail(err)
 	}
-	budgets, err := cache.New(restConfig, cache.Options{Scheme: scheme.Scheme})
+	life, end := context.WithCancel(context.Background())
+	mapper, err := apiutil.NewDynamicRESTMapper(restConfig, discoveryClient(life, httpClient))
 	if err != nil {
+		end()
+		return fail(err)
+	}
+	live, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper})
+	if err != nil {
+		end()
+		return fail(err)
+	}
+	budgets, err := cache.New(restConfig, cache.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper})
+	if err != nil {
+		end()
 		return fail(err)
 	}
 	evictor, err := NewRESTEvictor(clientset)
 	if err != nil {
+		end()
 		return fail(err)
 	}
 	deleter, err := NewRESTDeleter(clientset)
 	if err != nil {
+		end()
 		return fail(err)
 	}
 	pods, err := NewScopedPodSource(live, ScopedOptions{})
 	if err != nil {
+		end()
 		return fail(err)
 	}
 	cfg := Config{Nodes: live, Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: budgets, Informers: budgets}
-	return cfg, DrainOptions{Nodes: live, Beside: budgets.Start}, nil
+	beside := func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, end)()
+		return budgets.Start(ctx)
+	}
+	return cfg, DrainOptions{Nodes: live, Beside: beside}, nil
+}
+
+// discoveryClient asks a server which kinds it serves. These requests know no context of their callers: a server that does not answer
+// would hold up the end of a drain. They end with a life, and none takes longer than ten seconds.
+func discoveryClient(life context.Context, c *http.Client) *http.Client {
+	base := c.Transport
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	bounded := *c
+	bounded.Timeout = 10 * time.Second
+	bounded.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+		ctx, cancel := context.WithCancel(req.Context())
+		stop := context.AfterFunc(life, cancel)
+		resp, err := base.RoundTrip(req.WithContext(ctx))
+		if err != nil {
+			stop()
+			cancel()
+			return nil, err
+		}
+		resp.Body = &bodyUntilClosed{ReadCloser: resp.Body, closed: func() { stop(); cancel() }}
+		return resp, nil
+	})
+	return &bounded
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// bodyUntilClosed tells when nothing more is read.
+type bodyUntilClosed struct {
+	io.ReadCloser
+	closed func()
+}
+
+// Close implements io.Closer.
+func (b *bodyUntilClosed) Close() error {
+	defer b.closed()
+	return b.ReadCloser.Close()
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 )
 
 // ErrOutOfTime says that the time for a drain was used up before its end. The drain can be resumed.
@@ -74,7 +75,7 @@ func (w *waiter) wait(ctx context.Context) (Result, error) {
 	if w.opts.Timeout > 0 {
 		w.until = w.runner.cfg.Clock.Now().Add(w.opts.Timeout)
 		var end func()
-		ctx, end = w.limited(ctx)
+		ctx, end = limited(ctx, w.runner.cfg.Clock, w.opts.Timeout)
 		defer end()
 	}
 	defer func() {
@@ -87,9 +88,9 @@ func (w *waiter) wait(ctx context.Context) (Result, error) {
 }
 
 // limited returns a context that ends with ErrOutOfTime after the timeout, by the Runner's clock.
-func (w *waiter) limited(ctx context.Context) (limited context.Context, end func()) {
+func limited(ctx context.Context, clock clock.Clock, timeout time.Duration) (limited context.Context, end func()) {
 	limited, cancel := context.WithCancelCause(ctx)
-	timer := w.runner.cfg.Clock.NewTimer(w.opts.Timeout)
+	timer := clock.NewTimer(timeout)
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		defer timer.Stop()
