@@ -14,8 +14,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// scale decides how many Machines there shall be more or less, and sees to it. Names are taken in the ledger before anything is made
-// under them, and leave it before a Machine is deleted.
+// scale decides how many Machines to create or delete, and does it. Names are reserved in the ledger before objects are created under
+// them, and leave it before a Machine is deleted.
 func (p *pass) scale(ctx context.Context, ledger scale.Ledger) error {
 	machines := p.machines()
 	settled, _ := ledger.Settle(machines, p.seen) // versions that cannot be compared were dealt with when they were read
@@ -132,7 +132,8 @@ func (p *pass) letGo(ctx context.Context, ledger, settled scale.Ledger) error {
 	if err := p.sweep(ctx, next); err != nil {
 		return err
 	}
-	// Without the set nobody finds again what was made for no Machine. But what cannot be watched must not hold a deletion up.
+	// Without the set, objects that were created for a missing Machine can no longer be found. But objects that cannot be watched must not
+	// delay a deletion for ever.
 	if !p.mem().swept && p.now.Before(p.state.Deleting.Add(sweepLimit)) {
 		p.requeue(external.UnsyncedRetry)
 		return nil

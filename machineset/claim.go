@@ -16,16 +16,16 @@ import (
 type claim uint8
 
 const (
-	// claimNone: it is somebody else's, or nobody's.
+	// claimNone: another controller owns it, or it does not match.
 	claimNone claim = iota
 	// claimOwn: the set controls it.
 	claimOwn
-	// claimAdopt: it has the labels, and nobody controls it.
+	// claimAdopt: it has the labels, and no controller.
 	claimAdopt
 	// claimRestore: it has the labels, and is controlled by a set of the same name that no longer exists: both were restored from a
 	// backup.
 	claimRestore
-	// claimRelease: the set controls it, and somebody took its labels away so that the set lets go of it.
+	// claimRelease: the set controls it, and its labels were changed so that the set releases it.
 	claimRelease
 )
 
@@ -46,9 +46,9 @@ type claimFacts struct {
 	Machine  *contract.MachineState
 }
 
-// decideClaim: a set adopts what has its labels and belongs to nobody, as long as neither is being deleted, and lets go of a Machine
-// whose labels somebody has changed. A Machine that does not fit because the set's own selector has changed is not let go: the set
-// gives it the new labels. Rule: the ReplicaSet controller's claims.
+// decideClaim: a set adopts a Machine that has the labels and no controller, unless either is being deleted, and releases a Machine whose
+// labels were changed. A Machine that does not match because the set's own selector has changed is not released: the set gives it the new
+// labels. Rule: the ReplicaSet controller's claims.
 func decideClaim(f claimFacts) claim {
 	owner := controllerOf(f.Machine.OwnerReferences)
 	matches := f.Selector.Matches(labels.Set(f.Machine.Labels)) && f.Machine.ClusterName == f.Set.ClusterName

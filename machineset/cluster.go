@@ -14,7 +14,7 @@ import (
 // ReasonClusterDoesNotExist is the reason of the condition Paused of a set whose Cluster does not exist.
 const ReasonClusterDoesNotExist = "ClusterDoesNotExist"
 
-// observeCluster asks for the set's Cluster, and whether somebody wants the set to be left alone.
+// observeCluster looks up the set's Cluster, and decides whether the set is paused.
 func (p *pass) observeCluster(ctx context.Context) error {
 	var err error
 	if p.env.ports.ClusterOf != nil && p.state.ClusterName != "" {
@@ -22,20 +22,20 @@ func (p *pass) observeCluster(ctx context.Context) error {
 		p.requeue(p.cluster.RetryAfter)
 	}
 	if err != nil {
-		p.alone = true
+		p.paused = true
 		return fmt.Errorf("read Cluster %s: %w", p.key(p.state.ClusterName), err)
 	}
-	said, known, alone := decidePause(&p.state, p.env.kinds.Set.GVK.Kind, &p.cluster)
+	said, known, paused := decidePause(&p.state, p.env.kinds.Set.GVK.Kind, &p.cluster)
 	if known {
-		p.paused = &said
+		p.pausedCondition = &said
 	}
-	p.alone = alone
+	p.paused = paused
 	return nil
 }
 
-// decidePause: a set is left alone while it, or its Cluster, asks for that, also while it is being deleted. A Cluster that was not read
-// may be paused. Without its Cluster a set does nothing, but can be deleted.
-func decidePause(set *contract.MachineSetState, kind string, cluster *external.ClusterView) (said metav1.Condition, known, alone bool) {
+// decidePause: a set is paused while it or its Cluster asks for that, also while it is being deleted. A Cluster that was not read may be
+// paused. A set whose Cluster does not exist is not reconciled, but can be deleted.
+func decidePause(set *contract.MachineSetState, kind string, cluster *external.ClusterView) (said metav1.Condition, known, paused bool) {
 	var causes []string
 	if cluster.State.SpecPaused {
 		causes = append(causes, "Cluster spec.paused is set to true")

@@ -53,7 +53,7 @@ const (
 // ReasonMachineDeletionFailed is the reason of the condition ScalingDown while the API server refuses to delete a Machine.
 const ReasonMachineDeletionFailed = "MachineDeletionFailed"
 
-// seeLogs is what a condition says about an error that no person can mend by changing an object.
+// seeLogs is the message of a condition about an error that a person cannot fix by changing an object.
 const seeLogs = "Please check controller logs for errors"
 
 // maxMessageLength bounds messages, which repeat what others wrote: one that the schema refuses, with more than 32768, would have the

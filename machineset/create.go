@@ -24,8 +24,8 @@ import (
 // creation is what came of the creation of one slot.
 type creation struct {
 	entry scale.Entry
-	// resourceVersion is that of the set's Machine; burnt: the name is somebody else's, or its Machine is being deleted. Neither: err says
-	// why, and the slot is still taken.
+	// resourceVersion is that of the set's Machine; burnt: another object has the name, or the Machine is being deleted. Neither: err says
+	// why, and the slot is still reserved.
 	resourceVersion string
 	uid             types.UID
 	burnt           bool
@@ -177,7 +177,7 @@ func (p *pass) newMachine(seed contract.MachineSeed) (client.Object, error) {
 	return machine, nil
 }
 
-// createPart clones what a Machine refers to from a template. own is false when somebody else's object has the name.
+// createPart clones an object that a Machine references from a template. own is false when an object of another owner has the name.
 func (p *pass) createPart(ctx context.Context, template external.Object, e scale.Entry, seed contract.MachineSeed,
 ) (ref contract.Ref, version string, own bool, err error) {
 	if template.Presence == external.NotReferenced {

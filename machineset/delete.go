@@ -103,8 +103,9 @@ func (p *pass) confirm(ctx context.Context, victims []scale.Victim) ([]scale.Vic
 	return confirmed, nil
 }
 
-// seesMarks makes sure that who goes was decided on the marks that Machines have now. Whoever marks a Machine and then wants one less, as
-// cluster-autoscaler does, writes two objects: the cache of the set may show it before that of the Machines does.
+// seesMarks confirms that the Machines to delete were chosen by the marks that Machines have now. A client that marks a Machine and then
+// reduces the replicas, as cluster-autoscaler does, writes two objects: the cache of sets may show its write before the cache of Machines
+// does.
 func (p *pass) seesMarks(live map[string]metav1.PartialObjectMetadata) error {
 	for _, m := range p.observed {
 		now, found := live[m.state.Key.Name]

@@ -2,9 +2,9 @@
 //
 // # Usage
 //
-// [SetupWithManager] adds a [Reconciler] to a manager. [ClusterAPI] names Cluster API's kinds; other kinds of sets and Machines come
-// with a contract.MachineMaker. A set and a Machine meet only through objects: whoever leads Machines through their lives,
-// package machine or another program, takes over what a set has made for them. In one manager, that is
+// [SetupWithManager] adds a [Reconciler] to a manager. [ClusterAPI] names Cluster API's kinds; other kinds of sets and Machines need a
+// contract.MachineMaker. A set and its Machines only interact through objects: package machine, or another program, reconciles the
+// Machines that a set creates. In one manager, that is
 //
 //	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
 //	_, err = machine.SetupWithManager(ctx, mgr, kinds.Machine, machine.Options{})
@@ -16,31 +16,30 @@
 //
 // # How a pass works
 //
-// A pass reads the set, its Cluster, its templates and its Machines, claims Machines as a ReplicaSet does, decides in pure
-// functions (package scale), acts in thin ones, and writes the status in one request. Nothing is decided after an observation that
-// failed, and nothing on caches that are too old: the pass then waits for their events. Templates and preflight checks that could not
-// be read keep a set from creating only. Names are taken in the set's creation ledger, an annotation that is written on the
-// condition that nobody has changed the set, before anything is made under them.
+// A pass reads the set, its Cluster, its templates and its Machines, claims Machines as a ReplicaSet does, decides in pure functions
+// (package scale), acts, and writes the status in one request. It decides nothing after a failed observation, and nothing on caches that
+// are too old: the pass then waits for their events. Templates and preflight checks that could not be read only keep a set from creating.
+// Names are reserved in the set's creation ledger, an annotation that is written with the resourceVersion of the set, before objects are
+// created under them.
 //
-// Of a Machine, the bootstrap object is made first, then the infrastructure object, then the Machine itself, all under one name and
-// stamped with the set's UID and a slot. What goes wrong in between is resumed under the same names, after a second at first and after
-// up to a minute while it goes wrong again, or at once when the set is changed; what is given up is cleaned up. A
-// slot of which part was made from another template is given up, once the API server has said that its Machine does not exist.
-// Something that exists
-// already counts as the set's own only by its stamp, and only while it is not being deleted. Otherwise its slot is never used.
+// Of a Machine, the bootstrap object is created first, then the infrastructure object, then the Machine, all under one name and annotated
+// with the set's UID and a slot. A failed creation is resumed under the same names, after a second at first and after up to a minute while
+// it fails again, or at once when the set is changed; the objects of an abandoned slot are deleted. A slot with an object from another
+// template is abandoned, once the API server has confirmed that its Machine does not exist. An existing object counts as the set's own
+// only with its annotations, and only while it is not being deleted. Otherwise its slot is never used.
 //
-// A Machine whose deletion, adoption or creation is refused does not hold up the others: they come first the next time, a pass goes
-// on for up to eight failures (one for creations), and no other Machine is deleted in its place. The conditions ScalingDown and Deleting
-// say why a Machine stays, and ScalingUp why one is not adopted, during which nothing is created. A selector that cannot be read keeps a
-// set from creating, adopting and releasing, and a deletion order from deleting, until the set itself is deleted.
+// A Machine whose deletion, adoption or creation is rejected does not delay the others: those come first the next time, a pass continues
+// for up to eight failures (one for creations), and no other Machine is deleted in its place. The conditions ScalingDown and Deleting say
+// why a Machine stays, and ScalingUp why one is not adopted; until it is, the set creates nothing. A selector that cannot be read keeps a
+// set from creating, adopting and releasing, and an invalid deletion order from deleting, until the set itself is deleted.
 //
-// Before Machines are deleted, the API server itself is asked once whether the set still wants that, whether as many are there as the
-// cache says, and whether the same ones are marked to go first.
+// Before Machines are deleted, the API server is asked once whether the set still has this number of replicas, whether as many Machines
+// exist as in the cache, and whether the same ones are marked to be deleted first.
 //
 // # What the promise rests on
 //
-// A set makes no second machine, whoever leads it and however late its caches are, as long as the API server answers for what is
-// there. The ledger and the cache are what others can take away, so neither is enough:
+// A set creates no second instance for a Machine, however late its caches are and in every process, as long as the API server returns the
+// objects that exist. Others can remove entries from the ledger and from the cache, so neither is enough:
 //
 //   - New slots are taken only in a ledger that has not changed since it was read, and what exists under the name of a slot is judged
 //     by its stamp. So two processes never make a Machine twice for one slot.
@@ -77,10 +76,10 @@
 //
 // # In place
 //
-// Labels and annotations of the template, limits, readiness gates, minReadySeconds and taints reach Machines that exist, labels and
-// annotations also what they refer to. What a set gave a Machine is recorded on it ([GivenAnnotation]), so that what the
-// template no longer says is removed and what somebody else said stays. A list of readiness gates or taints is the set's as a whole,
-// as long as the template has one.
+// Labels and annotations of the template, limits, readiness gates, minReadySeconds and taints are copied to existing Machines, labels and
+// annotations also to the objects that they reference. The values that a set gave a Machine are recorded on it ([GivenAnnotation]), so
+// that values that the template no longer has are removed and values of other writers stay. A list of readiness gates or taints belongs to
+// the set as a whole, as long as the template has one.
 //
 // # Deletion
 //
@@ -101,13 +100,13 @@
 //
 // # What differs from Cluster API
 //
-// A Machine whose labels somebody changes is let go, and not merely no longer counted. A set does not write its own
-// spec: a missing selector and the label of the cluster count as if they were there. Creation and deletion begin with one and
-// double. Of many Machines that are created at once, one event tells. In-place updates, which move Machines between sets, are not made.
+// A Machine whose labels were changed is released, and not only no longer counted. A set does not write its own spec: it treats a missing
+// selector and the label of the cluster as if they were set. Creation and deletion begin with one and double. One event reports many
+// Machines that are created at once. In-place updates, which move Machines between sets, are not supported.
 //
 // # Limits
 //
-// A process that is stopped after it wrote the ledger, and goes on when another one has made the Machine and somebody else has
-// deleted it to the end, makes it again: elect a leader. So does a creation that the API server carries out only after its answer got lost
-// and its slot was given up. [Options].PassLimit bounds for how long a pass creates.
+// A process that is stopped after it wrote the ledger, and continues when another one has created the Machine and the Machine was deleted
+// again, creates it a second time: use leader election. The same happens when the API server executes a creation only after its answer got
+// lost and its slot was abandoned. [Options].PassLimit limits how long a pass creates Machines.
 package machineset

@@ -8,8 +8,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// GivenAnnotation of a Machine records what its set gave it, so that what the set's template no longer says is removed and what
-// somebody else said stays. It holds JSON with the labels, the keys of the annotations, and the names of other fields.
+// GivenAnnotation of a Machine records what its set gave it, so that a value that the set's template no longer has is removed, and values
+// of other writers stay. It holds JSON with the labels, the keys of the annotations, and the names of other fields.
 const GivenAnnotation = "machinist.dev/from-set"
 
 // given is what a set gave a Machine.

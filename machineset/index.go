@@ -16,7 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// freeKey is the key of Machines that nobody controls.
+// freeKey is the key of Machines without a controller.
 const freeKey = "free"
 
 func ownerKey(uid types.UID) string { return "owner:" + string(uid) }
@@ -26,8 +26,8 @@ func setKey(name string) string { return "set:" + name }
 
 func (r *Reconciler) indexName() string { return "machinist." + r.options.Name }
 
-// IndexMachines registers the indexes of Machines and sets with the cache. AddToManager does it; whoever calls ReconcileObject from a
-// loop of their own does it once, before the cache starts.
+// IndexMachines registers the indexes of Machines and sets with the cache. AddToManager calls it. If you call ReconcileObject from your
+// own loop, call it once, before the cache starts.
 func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	err := r.ports.Cache.IndexField(ctx, newObject(r.kinds.Machine), r.indexName(), func(obj client.Object) []string {
 		owner := metav1.GetControllerOfNoCopy(obj)

@@ -34,7 +34,7 @@ const (
 	ReasonMachinesNotRestored = "MachinesNotRestored"
 )
 
-// askAgain is when the API server is asked again for Machines that the cache leaves out. A person has to change something.
+// askAgain is the interval of requests to the API server for Machines that the cache leaves out. The cause does not end without a change.
 const askAgain = time.Minute
 
 // readLedger reads the ledger. When the caches are too old to decide on, the pass waits.
@@ -297,8 +297,7 @@ func (p *pass) fingerprint() string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// writeLedger writes the ledger on the condition that the set is still the one that was read. Nothing is decided on a set that
-// somebody has changed meanwhile.
+// writeLedger writes the ledger with the resourceVersion of the set that was read. A set that has changed meanwhile is read again first.
 func (p *pass) writeLedger(ctx context.Context, have, want scale.Ledger) error {
 	if have.String() == want.String() || p.held(ReasonLedgerUnreadable) {
 		return nil

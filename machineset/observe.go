@@ -21,7 +21,7 @@ import (
 // too old to decide on, the pass waits.
 func (p *pass) observeMachines(ctx context.Context) (scale.Ledger, error) {
 	var err error
-	if p.selector, err = selectorOf(&p.state); err != nil { // a person has to correct it: until then no Machine comes or is let go
+	if p.selector, err = selectorOf(&p.state); err != nil { // an invalid selector: until it is fixed, no Machine is created or released
 		p.selector, p.trouble.selector = labels.Nothing(), err
 		p.hold(ReasonSelectorUnreadable, err.Error())
 	}

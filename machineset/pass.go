@@ -40,10 +40,10 @@ type pass struct {
 	decision  scale.Decision
 	trouble   trouble
 
-	paused   *metav1.Condition
-	alone    bool // somebody asked to leave the set alone
-	waiting  bool // what was read is too old to say anything
-	finished bool // the set is gone
+	pausedCondition *metav1.Condition
+	paused          bool // the set is paused, or that is unknown
+	waiting         bool // what was read is too old to say anything
+	finished        bool // the set is gone
 }
 
 // trouble is what went wrong with single Machines, which does not hold up the others, and what cannot be read of the set.
@@ -60,7 +60,7 @@ type member struct {
 
 // run observes, decides and acts. Nothing is decided after an observation that failed; one that only creation depends on holds that.
 func (p *pass) run(ctx context.Context) error {
-	if err := p.observeCluster(ctx); err != nil || p.alone {
+	if err := p.observeCluster(ctx); err != nil || p.paused {
 		return err
 	}
 	if err := p.prepare(ctx); err != nil {
@@ -119,8 +119,8 @@ func (p *pass) ownedByCluster(ctx context.Context, u *contract.MachineSetUpdate)
 	return nil
 }
 
-// clusterOwns returns the owner references of a set that nobody else owns, with the Cluster among them. Rule: Cluster API's
-// shouldAdopt; a set that names a deployment is the deployment's, also while that has yet to adopt it.
+// clusterOwns returns the owner references of a set without an owner, with the Cluster among them. Rule: Cluster API's shouldAdopt; a set
+// that names a deployment waits for the deployment to adopt it.
 func (p *pass) clusterOwns() ([]metav1.OwnerReference, bool) {
 	if !p.clusterStays() {
 		return nil, false
@@ -144,7 +144,7 @@ func (p *pass) clusterStays() bool {
 	return p.cluster.Presence == external.Present && !p.cluster.GVK.Empty() && p.cluster.State.UID != "" && p.cluster.State.Deleting.IsZero()
 }
 
-// writeMain writes metadata of the set on the condition that nobody has changed it, and goes on with what comes back.
+// writeMain writes metadata of the set with the resourceVersion that was read, and continues with the answer.
 func (p *pass) writeMain(ctx context.Context, u contract.MachineSetUpdate) error {
 	contents, err := patch.Apply(p.env.kinds.Set, p.set, u)
 	if err != nil {

@@ -133,7 +133,7 @@ func (p Ports) validate() error {
 const (
 	// DefaultStatusDelay is how long a set waits between two writes of its status.
 	DefaultStatusDelay = time.Second
-	// DefaultPassLimit is how long one pass goes on creating.
+	// DefaultPassLimit is how long one pass creates Machines.
 	DefaultPassLimit = time.Minute
 	// DefaultParallel is how many Machines are created or deleted at the same time.
 	DefaultParallel = 16

@@ -39,7 +39,7 @@ func (p *pass) preflight(ctx context.Context) (facts scale.PreflightFacts, known
 	if err := contract.ControlPlane(plane.Contract).Read(plane.Object, &state); err != nil {
 		return facts, false, err
 	}
-	if state.Unreadable != nil { // somebody has to correct it
+	if state.Unreadable != nil { // it has to be corrected
 		p.hold(ReasonControlPlaneUnread, fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable))
 		p.requeue(preflightRetry)
 		return facts, false, nil //nolint:nilerr // the condition tells
@@ -53,7 +53,7 @@ const (
 	kubeadmTemplate = "KubeadmConfigTemplate"
 )
 
-// preflightFacts: what a topology asks for is not looked at; whoever has topologies sets Ports.PreflightOf.
+// preflightFacts ignores the version of a topology; with topologies, set Ports.PreflightOf.
 func (p *pass) preflightFacts(plane contract.ControlPlaneState) scale.PreflightFacts {
 	skip, found := p.state.Annotations[scale.SkipPreflightAnnotation]
 	if !found && p.templates.bootstrap.Object != nil {

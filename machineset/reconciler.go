@@ -94,7 +94,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	return reconcile.Result{}, err
 }
 
-// errStale says that something was decided on an old read, which the next pass mends.
+// errStale says that a decision was based on a stale read; the next pass corrects it.
 var errStale = errors.New("the caches are behind")
 
 // onlyStale reports whether all that went wrong is that something read was old.
@@ -106,7 +106,7 @@ func onlyStale(err error) bool {
 	return errors.Is(err, errStale) || patch.Retryable(err)
 }
 
-// matchesWatchFilter reports whether a set is this Reconciler's to look after.
+// matchesWatchFilter reports whether this Reconciler reconciles a set.
 func (r *Reconciler) matchesWatchFilter(obj metav1.Object) bool {
 	return r.options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == r.options.WatchFilter
 }

@@ -22,9 +22,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters and makes no preflight checks:
-// whoever wants them fills Ports and calls New and AddToManager. The error says what is missing. The rights that are needed are
-// PolicyRules.
+// SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters and makes no preflight checks: to
+// use them, fill Ports and call New and AddToManager. The error names what is missing. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
 	if options.Recorder == nil {
 		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kinds.Set).Name)

@@ -100,7 +100,7 @@ func (f statusFacts) conditions() ([]metav1.Condition, time.Duration) {
 	return []metav1.Condition{f.scalingUp(), f.scalingDown(stale), f.ready(), upToDate, f.remediating(), f.deleting(stale)}, soonest(again, staleAgain)
 }
 
-// desired is how many Machines there shall be: a set in deletion wants none.
+// desired returns the desired number of Machines: zero for a set in deletion.
 func (f statusFacts) desired() (int32, bool) {
 	desired, known := f.Set.Replicas.Get()
 	if !f.Set.Deleting.IsZero() {
@@ -183,7 +183,7 @@ func (f statusFacts) upToDate() (metav1.Condition, time.Duration) {
 	return aggregation{machineUpToDate, ConditionMachinesUpToDate, ReasonNotUpToDate, ReasonUpToDateUnknown, ReasonUpToDate}.of(counted), again
 }
 
-// remediating tells of Machines that a health check has found wanting. Nobody but a health check asks for a remediation.
+// remediating reports the Machines that failed a health check. Only health checks request a remediation.
 func (f statusFacts) remediating() metav1.Condition {
 	var remediated []*contract.MachineState
 	var unhealthy []string

@@ -15,7 +15,7 @@ import (
 
 // writeStatus writes the status in one request, when it says something new and the last write is not a moment ago.
 func (p *pass) writeStatus(ctx context.Context, failed bool) error {
-	if p.waiting || (failed && p.alone) {
+	if p.waiting || (failed && p.paused) {
 		return nil
 	}
 	generation := int64(0)
@@ -51,7 +51,7 @@ func (p *pass) writeStatus(ctx context.Context, failed bool) error {
 	return nil
 }
 
-// statusRefused is what the error of a status write says to a person; nil when the set is gone.
+// statusRefused adds to the error of a status write what a person can do; it returns nil when the set is gone.
 func (p *pass) statusRefused(err error) error {
 	switch {
 	case external.SaysGone(err):
@@ -63,13 +63,13 @@ func (p *pass) statusRefused(err error) error {
 	return fmt.Errorf("write status of %s %s: %w", p.env.kinds.Set.GVK.Kind, p.state.Key, err)
 }
 
-// statusUpdate is what the status shall say. What was not observed in this pass is not counted.
+// statusUpdate returns the status to write. It keeps what was not observed in this pass.
 func (p *pass) statusUpdate(failed bool) contract.MachineSetUpdate {
 	var u contract.MachineSetUpdate
-	if p.paused != nil {
-		u.Conditions = []metav1.Condition{*p.paused}
+	if p.pausedCondition != nil {
+		u.Conditions = []metav1.Condition{*p.pausedCondition}
 	}
-	if p.alone {
+	if p.paused {
 		return u
 	}
 	facts := statusFacts{

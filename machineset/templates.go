@@ -125,7 +125,7 @@ func (p *pass) observeHolds(ctx context.Context) error {
 		return nil
 	}
 	failed, err := scale.Preflight(facts)
-	if err != nil { // somebody has to correct a version
+	if err != nil { // the version has to be corrected
 		failed = []scale.Hold{{Reason: ReasonPreflightFailed, Message: "preflight checks could not be made: " + err.Error()}}
 	}
 	if len(failed) > 0 {

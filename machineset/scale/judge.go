@@ -18,12 +18,13 @@ func Stamp(set types.UID, slot int64) map[string]string {
 	return map[string]string{SetUIDAnnotation: string(set), SlotAnnotation: strconv.FormatInt(slot, 10)}
 }
 
-// Verdict says what an object is that stands where one was to be created.
+// Verdict says what an object is that already has the name of an object to create.
 type Verdict uint8
 
-// What an object can be.
+// Values of Verdict.
 const (
-	// Foreign: it is somebody else's, or of another slot, or is being deleted. The slot is burnt; nothing is waited for.
+	// Foreign: it has another owner, or belongs to another slot, or is being deleted. The slot is never used again, and the set does not
+	// wait.
 	Foreign Verdict = iota
 	// Own: it is what was to be created.
 	Own

@@ -39,14 +39,14 @@ type Ledger struct {
 	Resumed int64 `json:"resumed,omitempty"`
 	// Restoring: the set was restored from a backup, or moved, and its Machines are waited for: nothing is created (see RestoreIsOver).
 	Restoring bool `json:"restoring,omitempty"`
-	// Pending are the slots that were taken and whose Machines nobody has seen, in order.
+	// Pending are the reserved slots whose Machines were not observed yet, in order.
 	Pending []Entry `json:"pending,omitempty"`
 }
 
-// maxSlot is larger than every slot that is ever taken: what names a larger one was written by somebody else.
+// maxSlot is larger than every reserved slot: a larger number was written by another program.
 const maxSlot = 1 << 60
 
-// IsOf reports whether the ledger is that of a set. One that never took a slot is anybody's.
+// IsOf reports whether the ledger is that of a set. One that never reserved a slot fits every set.
 func (l Ledger) IsOf(set types.UID) bool { return l.Set == "" || l.Set == set }
 
 // ErrLedger matches the error of ParseLedger. A ledger that cannot be read is not an empty one: nothing may be created.
@@ -145,7 +145,7 @@ func (l Ledger) through(resourceVersion string) (Ledger, error) {
 	return l, nil
 }
 
-// Burn forgets a slot that is never to be used: its name was somebody else's.
+// Burn removes a slot that must never be used: another owner's object has its name.
 func (l Ledger) Burn(slot int64) Ledger {
 	l.Pending = slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return e.Slot == slot })
 	return l

@@ -33,7 +33,7 @@ type Machine struct {
 	Slot int64
 	// Deleting: deletion was asked for.
 	Deleting bool
-	// Marked: somebody asked for this Machine to go first. MarkedAt is when, zero when that is not known.
+	// Marked: the Machine is marked to be deleted first. MarkedAt is when, zero when that is unknown.
 	Marked   bool
 	MarkedAt time.Time
 	// Priority is Gardener's: lower goes first. See DefaultPriority.

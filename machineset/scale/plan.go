@@ -11,7 +11,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Hold is why a set creates nothing for now.
+// Hold is the reason why a set creates nothing for now.
 type Hold struct {
 	// Reason is one CamelCase word, Message says what a person can do.
 	Reason, Message string
@@ -19,11 +19,11 @@ type Hold struct {
 
 // Facts are what a plan depends on. They are not changed.
 type Facts struct {
-	// Desired is how many Machines there shall be, absent while nobody has said it. A set in deletion wants none.
+	// Desired is the desired number of Machines, absent while the set has none. A set in deletion wants none.
 	Desired contract.Opt[int]
 	// Machines are those that the set controls, those in deletion included, from a cache that has seen Ledger.Through.
 	Machines []Machine
-	// Reserved is how many slots of the ledger stand for Machines that were not observed.
+	// Reserved is how many slots of the ledger have no observed Machine.
 	Reserved int
 	// Holds keep the set from creating: frozen, switched off, preflight checks, templates that do not exist, Machines to adopt first.
 	Holds []Hold
@@ -37,11 +37,11 @@ type Policy struct {
 	// ReplaceWhileDeleting creates the replacement of a Machine in deletion at once and not when it is gone. The set then has more
 	// Machines than wanted for as long as the deletion takes. Kubermatic and Gardener do that.
 	ReplaceWhileDeleting bool
-	// MaxUnavailable keeps a scale-down from taking an available Machine when fewer available ones than desired less so many would be
-	// left; absent means that a scale-down does not ask, as in Cluster API.
+	// MaxUnavailable keeps a scale-down from deleting an available Machine when fewer available ones than desired minus MaxUnavailable
+	// would be left; absent means no limit, as in Cluster API.
 	MaxUnavailable contract.Opt[int]
 	// Ceiling is how many Machines one plan creates or deletes at most; 0 and less mean DefaultCeiling. No more than 1,000 are created:
-	// their names stand in an annotation, for which there is little room.
+	// their names are in an annotation, whose size is limited.
 	Ceiling int
 }
 
@@ -66,8 +66,8 @@ type Decision struct {
 	Delete []Victim
 	// Abandon is how many reserved slots are not wanted any more: Ledger.Abandon forgets them.
 	Abandon int
-	// Missing and Surplus are how far the set is from what is wanted, whether or not something is done about it now: Machines yet to
-	// be reserved, and Machines whose deletion nobody has asked for.
+	// Missing and Surplus are the differences from the desired number, whether or not the plan acts on them: Machines that have no slot
+	// yet, and Machines whose deletion was not requested.
 	Missing, Surplus int
 	// Held is why fewer are created or deleted than Missing and Surplus say, sorted; empty when only the ceiling is in the way.
 	Held []Hold
@@ -85,7 +85,7 @@ func (d Decision) Message() string {
 // ReasonMaxUnavailable is the reason of a Hold on a scale-down.
 const ReasonMaxUnavailable = "MaxUnavailable"
 
-// ReasonReplicasNotSet is the reason of the Hold when nobody has said how many Machines there shall be.
+// ReasonReplicasNotSet is the reason of the Hold when the set has no desired number of Machines.
 const ReasonReplicasNotSet = "ReplicasNotSet"
 
 // Plan decides how many Machines to create or which to delete. It is pure and takes time linear in the number of Machines.
@@ -125,7 +125,8 @@ func Plan(f Facts) Decision {
 	return Decision{Abandon: min(f.Reserved, counted-desired)}
 }
 
-// shrink picks who goes. A Machine in deletion makes room by itself when it is counted, so nobody goes in its place.
+// shrink selects the Machines to delete. A Machine in deletion reduces the surplus if it is counted, so that no other is deleted in its
+// place.
 func (f Facts) shrink(surplus, desired, deleting, ceiling int) Decision {
 	d := Decision{Surplus: surplus}
 	available := 0

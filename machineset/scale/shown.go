@@ -60,22 +60,22 @@ func Rebuilt(set types.UID, highest int64) Ledger {
 	return Ledger{Set: set, Next: max(highest, 0) + rebuiltGap}
 }
 
-// RestoreIsOver reports whether a set that waits for its Machines since it was restored creates others again: as many are there as are
-// wanted, or a person says so.
+// RestoreIsOver reports whether a set that waits for its Machines since a restore creates new ones again: as many exist as desired, or the
+// annotation of a person allows it.
 func (l Ledger) RestoreIsOver(machines, desired int, said bool) bool {
 	return l.Restoring && (machines >= desired || said)
 }
 
-// Live is a Machine as the API server itself knows it.
+// Live is a Machine as the API server returns it.
 type Live struct {
 	Name            string
 	UID             types.UID
 	ResourceVersion string
 }
 
-// CacheFacts are what tells whether a cache shows the Machines of a set.
+// CacheFacts are the inputs of the decision whether a cache shows the Machines of a set.
 type CacheFacts struct {
-	// Live are the Machines that the API server named after the cache was read, and Shown those that the cache showed, by name.
+	// Live are the Machines that the API server returned after the cache was read, and Shown those in the cache, by name.
 	Live  []Live
 	Shown map[string]types.UID
 	// Seen is a resource version up to which the cache had seen everything, empty when it cannot say.
