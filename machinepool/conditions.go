@@ -100,8 +100,8 @@ func troubles() []string {
 	}
 }
 
-// seeLogs is what a condition says about an error that no person can mend by changing an object: the error may be another in every
-// attempt, and is in the log.
+// seeLogs is the message of a condition about an error that a person cannot fix by changing an object: the text of the error may differ in
+// every attempt, and is in the log.
 const seeLogs = "Please check controller logs for errors"
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -158,7 +158,7 @@ func isReason(reason string) bool {
 	}, field.NewPath("condition"))) == 0
 }
 
-// bounded cuts a text that somebody else wrote to a length that the API server accepts.
+// bounded cuts a text from another component to a length that the API server accepts.
 func bounded(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -14,8 +14,8 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// CordonedAnnotation of a Node says since when a pool keeps pods from it, because its instance leaves. The patch that cordons a Node sets
-// it, and applies only while nobody has cordoned it: a Node without it stays as it is when its instance stays after all.
+// CordonedAnnotation of a Node is the time when a pool cordoned it, because its instance leaves. The patch that cordons a Node sets it,
+// and only applies to a Node that is not cordoned: a Node without it stays as it is when its instance stays after all.
 const CordonedAnnotation = "machinist.dev/cordoned-by-pool-since"
 
 // operation is one operation of RFC 6902. A nil value is expected as null, which is what is absent too.

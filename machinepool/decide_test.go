@@ -290,7 +290,7 @@ func TestConditionsNameWhatIsWrong(t *testing.T) {
 	want := []brief{
 		{ConditionAvailable, "False", ReasonNotAvailable, "1 available replicas, at least 6 required"},
 		{ConditionMachinesReady, "False", ReasonAmbiguousNode, "* Not ready: n1\n* Without a Node: p://3\n" +
-			"* Named by another pool too, so that nobody has their Nodes: p://5; let each instance be in one pool\n" +
+			"* Named by another pool too, so that no pool uses their Nodes: p://5; let each instance be in one pool\n" +
 			"* With several Nodes: p://4; delete those that are wrong\n* Without a provider ID: 1"},
 		{ConditionMachinesUpToDate, "False", ReasonNotUpToDate, "* Not up to date: n2"},
 		{ConditionScalingUp, "True", ReasonScalingUp, "Scaling up from 5 to 6 replicas"},

@@ -75,19 +75,19 @@ const (
 )
 
 type drainAllFacts struct {
-	// Wanted: somebody drains, the cluster outlives its pool, and the instances are still there.
+	// Wanted: draining is configured, the cluster is not being deleted, and the instances still exist.
 	Wanted bool
 	Known  bool
 	// Started is zero before the drain began. UnreadSince is since when this process cannot read the Nodes.
 	Started, UnreadSince time.Time
-	// Limit is how long it may take, and UnreadLimit how long it waits for Nodes that cannot be read; zero and below are for ever.
+	// Limit is how long it may take, and UnreadLimit how long it waits for Nodes that cannot be read; zero and below mean no limit.
 	Limit, UnreadLimit time.Duration
 	Now                time.Time
 }
 
 // decideDrainAll: the start is recorded before the first Node is cordoned, so that its limit counts from there in every process. A pool
-// must not wait for ever for a cluster that is gone without anybody saying so; but a drain that takes long is not given up because the
-// connection, or the process, begins anew.
+// must not wait for ever for a cluster that is gone without a record of that; but a long drain is not given up because the connection or
+// the process is restarted.
 func decideDrainAll(f drainAllFacts) drainAllAction {
 	switch {
 	case !f.Wanted:
@@ -190,8 +190,8 @@ func (p *pass) isGoing(e external.Object) bool {
 	return asked || e.Deleting()
 }
 
-// deleteReferenced deletes one object, by UID, and is done when the API server itself says that it is gone. mattered says that something
-// real may stand behind it, which nobody could find again if its kind is missing.
+// deleteReferenced deletes one object, by UID, and is done when the API server confirms that it is gone. mattered is true when real
+// instances may exist for it, which could not be found again if its kind is missing.
 func (p *pass) deleteReferenced(ctx context.Context, e external.Object, mattered bool, reason string) (bool, error) {
 	name := e.Ref.Kind + " " + e.Ref.Name
 	key := types.NamespacedName{Namespace: p.state.Key.Namespace, Name: e.Ref.Name}
@@ -281,8 +281,8 @@ func (p *pass) deleteAllNodes(ctx context.Context) (bool, error) {
 	return p.givesNodesUp(over, limit), nil
 }
 
-// isUnasked reports that nobody has asked for the deletion of a Node. While there are such, deleting them goes on: a large pool has
-// more Nodes than can be deleted within the limit, which is for those that cannot be, or do not go.
+// isUnasked reports whether the deletion of a Node was not requested yet. While any are left, the pool continues: a large pool has
+// more Nodes than can be deleted within the limit, which is for Nodes that cannot be deleted or do not disappear.
 func (p *pass) isUnasked(node *corev1.Node) bool {
 	_, asked := p.mem().asked[node.UID]
 	return !asked && node.DeletionTimestamp == nil

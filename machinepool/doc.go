@@ -9,16 +9,16 @@
 //
 // # How a pass works
 //
-// A pass reads the pool, its BootstrapConfig, its InfraMachinePool and the Nodes of its cluster, decides in pure functions, acts on
-// others in thin ones, and writes the pool at the end: spec first, then status, none when nothing is new. Every pass counts all Nodes
-// anew. A status that only tells of progress waits for Options.StatusDelay after the last write, so that Nodes which join one after the
-// other cost one write; bad news, and the news that all is as it shall be, do not wait.
+// A pass reads the pool, its BootstrapConfig, its InfraMachinePool and the Nodes of its cluster, decides in pure functions, acts, and
+// writes the pool at the end: spec first, then status, and nothing without a change. Every pass counts all Nodes. A status that only
+// reports progress waits for Options.StatusDelay after the last write, so that Nodes which join one after the other cost one write;
+// problems, and a status that reaches the desired state, do not wait.
 //
 // # Instances and Nodes
 //
 // The provider lists its instances by their provider IDs. Their order, and IDs that stand twice, mean nothing. IDs are compared by
 // Options.Matching, whole and not by their end. Each instance has the one Node that carries its ID; where several do, or where another
-// pool names the same instance, nobody has it until a person has decided, and the condition MachinesReady says so by name.
+// pool names the same instance, none has it until a person has resolved the conflict, and the condition MachinesReady says so by name.
 //
 // A Node is recorded by name and UID in status.nodeRefs, which is sorted, until its object is gone. When its instance leaves the list
 // the Node is retired: deleted by its UID, after a drain while its kubelet still answers. No Node is retired by a list that is missing
@@ -39,7 +39,7 @@
 // # Instances that are about to leave
 //
 // Cluster API drains the instances of a pool only where a Machine stands for each. Here a provider may also name those that it is about
-// to take away (contract.LeavingInstancesAnnotation on its InfraMachinePool), or anybody may mark a Node ([MarkedLeaving],
+// to take away (contract.LeavingInstancesAnnotation on its InfraMachinePool), or a person or a program can mark a Node ([MarkedLeaving],
 // [Policy].Leaving). All these Nodes are cordoned, then drained behind their budgets, a few at a time (Policy.MaxDraining); one on which
 // nothing moves for Policy.StuckAfter, because its pods may not go, gives its turn to one that waits, and gets it again later. Each then
 // says that it was drained: annotation contract.DrainedAnnotation with its own UID. With Workload.Volumes, volumes have to be detached
@@ -47,8 +47,8 @@
 // of a drain counts from when a Node's turn came first, which contract.DrainStartedAnnotation says on it. Where the pool has
 // contract.ExcludeDrain, Nodes say at once that they were drained.
 //
-// A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. Whoever
-// leads Machines, such as package machine, then looks after single Nodes: drain, hooks, labels, deletion. A pool creates these Machines,
+// A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. The
+// Machine controller, such as package machine, then handles single Nodes: drain, hooks, labels, deletion. A pool creates these Machines,
 // deletes those whose InfraMachine is gone and, a few at a time, those that a health check has handed over; and counts by them. Machines that
 // name the pool by a UID from before a restore are its own, and are taken back. While
 // the InfraMachinePool cannot be read, the Machines that there are say who looks after Nodes.
@@ -61,7 +61,7 @@
 // both count Nodes. failureReason and failureMessage are what providers report now, and go when they recover. Conditions about what cannot
 // be read any more stay as they are for Options.ConnectionGrace.
 //
-// The number of replicas is never written, so that there is nobody to fight with where somebody else decides about it
+// The number of replicas is never written, so that the pool does not conflict with another component that manages it
 // (annotation cluster.x-k8s.io/replicas-managed-by). Where a kind has a place for it, the status names the selector of the pool's
 // Machines: a HorizontalPodAutoscaler scales nothing whose Scale has none. Cluster API's MachinePool has no such place.
 //

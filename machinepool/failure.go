@@ -26,8 +26,8 @@ func failureOf(e external.Object, reason, message string) failure {
 // finding is what a pass knows of the failure of one referenced object: nothing while that was not read.
 type finding = contract.Opt[failure]
 
-// decideFailure says what the pool reports: the first failure that is found. It is gone when nobody reports one any more; while
-// somebody was not read, a failure that was reported before stays.
+// decideFailure returns the failure that the pool reports: the first one that is found. It ends when no object reports one any more; while
+// an object was not read, an earlier failure stays.
 func decideFailure(before failure, findings ...finding) failure {
 	unread := false
 	for _, one := range findings {

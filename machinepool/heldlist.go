@@ -13,9 +13,9 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// ConfirmedInstancesAnnotation of a pool says that a person has looked at a list of instances that matches no Node of the pool, and that
-// it is right: the old instances have left. Its value is the one that the condition InfrastructureReady asks for, which is that of one
-// list: the next list that matches no Node is held again.
+// ConfirmedInstancesAnnotation of a pool confirms a list of instances that matches no Node of the pool: the old instances have left. A
+// person sets it to the value in the message of the condition InfrastructureReady. It is valid for one list: the next list that matches no
+// Node is held again.
 const ConfirmedInstancesAnnotation = "machinist.dev/confirmed-instances"
 
 // believeFacts are what decides whether a complete list of instances is believed.

@@ -62,8 +62,8 @@ func nodeKey(cluster types.NamespacedName, name string) string {
 
 func (r *Reconciler) indexName() string { return "machinist." + r.options.Name }
 
-// IndexPools registers the indexes of pools, and of Machines where those are known, with the cache. AddToManager does it; whoever calls ReconcileObject from a loop of their own
-// does it once, before the cache starts.
+// IndexPools registers the indexes of pools, and of Machines where those are known, with the cache. AddToManager calls it. If you call
+// ReconcileObject from your own loop, call it once, before the cache starts.
 func (r *Reconciler) IndexPools(ctx context.Context) error {
 	err := r.ports.Cache.IndexField(ctx, newObject(r.kinds.Pool), r.indexName(), func(obj client.Object) []string {
 		var state contract.MachinePoolState

@@ -34,7 +34,7 @@ type infrastructureDecision struct {
 	Replicas contract.Opt[int32]
 	// Provisioned says that the group exists, or once did.
 	Provisioned bool
-	// MachineKind is the kind of the InfraMachines that stand for instances, empty for none.
+	// MachineKind is the kind of the InfraMachines that represent instances, empty for none.
 	MachineKind string
 	Condition   metav1.Condition
 	Failure     finding
@@ -85,7 +85,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	return d
 }
 
-// missingInfrastructure is the failure of a pool whose infrastructure somebody took away; it ends when that is back.
+// missingInfrastructure is the failure of a pool whose infrastructure object was deleted; it ends when the object is back.
 func missingInfrastructure(f infrastructureFacts) finding {
 	if f.External.Presence != external.Absent {
 		return finding{}

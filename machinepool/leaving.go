@@ -25,7 +25,7 @@ type leavingFacts struct {
 	Nodes, Retired []*corev1.Node
 	// Leaving says of a Node of an instance that it is about to leave, and Drained of any Node that it was drained.
 	Leaving, Drained func(*corev1.Node) bool
-	// CanDrain is false where nobody drains; Excluded: because the pool asks for that.
+	// CanDrain is false without a Drainer; Excluded: by annotation of the pool.
 	CanDrain, Excluded bool
 }
 

@@ -40,8 +40,8 @@ func claimsNode(m *contract.MachineState, node *corev1.Node, rules noderef.Rules
 	return recorded || rules.Same(m.ProviderID, node.Spec.ProviderID)
 }
 
-// unclaimed parts Nodes into those that are the pool's to cordon, drain and delete, and those that a Machine claims which is none of its
-// own: whoever leads that Machine looks after them. Where Machines cannot be read, no Node is the pool's.
+// unclaimed divides Nodes into those that the pool cordons, drains and deletes, and those that a Machine of another owner claims: the
+// controller of that Machine handles them. Where Machines cannot be read, the pool handles no Node.
 func (p *pass) unclaimed(ctx context.Context, nodes []*corev1.Node) (free, claimed []*corev1.Node, err error) {
 	if !p.env.kinds.knowsMachines() {
 		return nodes, nil, nil

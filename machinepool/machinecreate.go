@@ -16,7 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// madeGrace is for how long a Machine is not made again that no cache shows. Somebody may have deleted it meanwhile.
+// madeGrace is how long the pool does not create a Machine again that no cache shows. It may have been deleted meanwhile.
 const madeGrace = 30 * time.Second
 
 // decideMade parts the Machines that are missing into those to make and those that were made a moment ago, by when that was, and says

@@ -33,8 +33,8 @@ func (p *pass) deleteAllMachines(ctx context.Context) (bool, error) {
 	return false, p.deleteMachines(ctx, p.machines.states, false)
 }
 
-// confirmNoMachines asks the API server itself, before the instances go: a cache may have yet to show Machines, and does not find those
-// that somebody has taken the labels of the pool from. They are deleted all the same.
+// confirmNoMachines asks the API server, before the instances are deleted: a cache may not show new Machines yet, and does not find those
+// whose pool labels were removed. They are deleted too.
 func (p *pass) confirmNoMachines(ctx context.Context) (bool, error) {
 	there := p.infrastructure.Presence == external.Present || p.infrastructure.Presence == external.Unread
 	if !there || p.isGoing(p.infrastructure) || (p.infraRead && p.machineKind == "") {
@@ -88,8 +88,8 @@ func (p *pass) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineS
 	return errors.Join(failed, p.deleteMachines(ctx, gone, false))
 }
 
-// deleteMachines asks for the deletion of Machines, by UID. Whoever leads them drains their Nodes and waits for their hooks. asRead: only
-// while they are as they were read, because one that was unhealthy may have recovered.
+// deleteMachines requests the deletion of Machines, by UID. The Machine controller drains their Nodes and waits for their hooks. asRead:
+// only while they are unchanged since they were read, because an unhealthy one may have recovered.
 func (p *pass) deleteMachines(ctx context.Context, going []*contract.MachineState, asRead bool) error {
 	asked := p.mem().asked
 	going = slices.DeleteFunc(slices.Clone(going), func(m *contract.MachineState) bool {

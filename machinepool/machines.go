@@ -20,7 +20,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// machines are the Machines that stand for the instances of a pool.
+// machines are the Machines that represent the instances of a pool.
 type machines struct {
 	states  []*contract.MachineState // sorted by name
 	objects map[types.UID]client.Object
@@ -52,8 +52,8 @@ func isUnhealthy(m *contract.MachineState) bool {
 	return failed(ConditionHealthCheckSucceeded) && failed(ConditionOwnerRemediated)
 }
 
-// ledByMachines says that Machines stand for the instances, so that whoever leads Machines looks after their Nodes. While the
-// InfraMachinePool is not known, as at the start of a process, the Machines that there are say it.
+// ledByMachines reports whether Machines represent the instances, so that the Machine controller handles their Nodes. While the
+// InfraMachinePool is not known, as at the start of a process, existing Machines decide that.
 func (p *pass) ledByMachines() bool {
 	if p.machineKind != "" || p.infraRead || !p.env.kinds.makesMachines() {
 		return p.machineKind != "" && p.env.kinds.makesMachines()
@@ -88,9 +88,10 @@ func (f *machineFacts) goes(m *contract.MachineState) bool {
 	return asked || !m.Deleting.IsZero()
 }
 
-// planMachines: each InfraMachine has one Machine, which it is found by, whatever that is called. A Machine goes when its InfraMachine
-// is gone, and when a health check wants it replaced; which instances go when a pool shrinks the provider says, by deleting Machines.
-// One whose InfraMachine is of another kind, which the provider has made before, stays: nobody has looked for that InfraMachine.
+// planMachines: each InfraMachine has one Machine, which is found by its reference, whatever its name. A Machine is deleted when its
+// InfraMachine is gone, and when a health check requests its replacement; which instances leave when a pool shrinks is the decision of the
+// provider, which deletes Machines. A Machine whose InfraMachine is of another kind, from an earlier provider configuration, stays: that
+// InfraMachine was not looked up.
 func planMachines(f machineFacts) machinePlan {
 	var plan machinePlan
 	has := make(map[string]struct{}, len(f.Machines))
@@ -176,7 +177,7 @@ func (p *pass) observeInfraMachines(ctx context.Context, m *machines) error {
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(m.gvk)
 	synced, err := p.env.tracker.Ensure(ctx, kind, p.state.Key)
-	if meta.IsNoMatchError(err) { // trouble that a person mends must not hold up the rest, least of all a deletion
+	if meta.IsNoMatchError(err) { // a problem that a person has to fix must not delay the rest, least of all a deletion
 		p.assert(condition(ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
 			"%s %s says that its instances have a %s each, which is not served: install its CustomResourceDefinition, or correct "+
 				"status.infrastructureMachineKind", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, m.gvk.GroupKind())))
@@ -236,8 +237,8 @@ func (p *pass) machineMetadata() (labels, annotations map[string]string) {
 // errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
 var errForeignMachine = errors.New("it exists and is not one")
 
-// alreadyThere tells a Machine that the cache has yet to show from one of the same name that is somebody else's. One that somebody has
-// taken the labels from, by which it is found, gets them again.
+// alreadyThere distinguishes a Machine that the cache does not show yet from one of the same name with another owner. A Machine whose
+// labels were removed, by which it is found, gets them again.
 func (p *pass) alreadyThere(ctx context.Context, name string) (there bool, err error) {
 	have := &metav1.PartialObjectMetadata{}
 	have.SetGroupVersionKind(p.env.kinds.Machine.GVK)

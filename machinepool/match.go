@@ -38,7 +38,7 @@ type matchFacts struct {
 	Pool types.NamespacedName
 	// IDs are the provider IDs of the instances.
 	IDs []string
-	// Complete: the IDs are all instances that there are. A list that is known to lack some retires nobody.
+	// Complete: the IDs are all existing instances. An incomplete list retires no Node.
 	Complete bool
 	// Recorded are the Nodes of earlier passes.
 	Recorded []contract.NodeRef
@@ -52,11 +52,11 @@ type matchFacts struct {
 type matching struct {
 	// Nodes are those of the instances, sorted by name.
 	Nodes []*corev1.Node
-	// Retired are recorded Nodes whose instance has left the pool, sorted by name. Only the very Node that was recorded is retired, by
-	// its UID, and only while nobody else names its instance.
+	// Retired are recorded Nodes whose instance has left the pool, sorted by name. Only the recorded Node, with the same UID, is retired,
+	// and only while no other object names its instance.
 	Retired []*corev1.Node
-	// Missing are IDs without a Node; Ambiguous those with several Nodes; Claimed those whose Node is another's, or nobody's until a
-	// person has decided. All are sorted.
+	// Missing are IDs without a Node; Ambiguous those with several Nodes; Claimed those whose Node belongs to another object, or to none
+	// until a person has resolved the conflict. All are sorted.
 	Missing, Ambiguous, Claimed []string
 	// OfMachines are the names of Nodes that would leave, and are left alone because Machines claim them.
 	OfMachines []string
@@ -144,7 +144,7 @@ func (f *matchFacts) judge(ref contract.NodeRef, listed map[string]struct{}, min
 	}
 }
 
-// claimedByOthers says whether somebody else names the instance of a Node: it has moved there.
+// claimedByOthers reports whether another object names the instance of a Node: the instance has moved there.
 func (f *matchFacts) claimedByOthers(node *corev1.Node) bool {
 	if f.Claims == nil {
 		return false

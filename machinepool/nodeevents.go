@@ -97,8 +97,8 @@ func (n *nodeEvents) listen(ctx context.Context, q queue, cluster types.Namespac
 	}
 }
 
-// inCluster returns the pools of a workload cluster, for a source that tells of connections. When there are none, nobody listens to
-// the cluster's Nodes any more.
+// inCluster returns the pools of a workload cluster, for a source of connection events. When there are none, the Reconciler stops
+// listening to the cluster's Nodes.
 func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
 	requests := r.poolsByKey(ctx, cluster.Namespace, clusterKey(cluster))
 	if len(requests) == 0 {

@@ -37,7 +37,7 @@ func (p *pass) observeNodes(ctx context.Context) error {
 	return err
 }
 
-// forgetGone has the memory hold no more than what there is: Nodes and Machines come and go for as long as a pool lives.
+// forgetGone limits the memory to existing objects: Nodes and Machines come and go as long as a pool exists.
 func (p *pass) forgetGone(mem *recollection) {
 	if len(mem.asked)+len(mem.drained)+len(mem.confirmed)+len(mem.refused) == 0 || (p.env.kinds.makesMachines() && p.machines == nil) {
 		return
@@ -107,8 +107,8 @@ func (p *pass) lookForNodes(ctx context.Context) error {
 	return nil
 }
 
-// actOnNodes brings labels, annotations and taints to the Nodes, drains those that leave and deletes those that have left. Where
-// Machines stand for the instances, whoever leads those does it.
+// actOnNodes writes labels, annotations and taints to the Nodes, drains those that leave and deletes those that have left. Where Machines
+// represent the instances, the Machine controller does that.
 func (p *pass) actOnNodes(ctx context.Context) error {
 	if !p.nodesKnown || p.ledByMachines() {
 		return nil

@@ -25,13 +25,13 @@ type pass struct {
 	now   time.Time
 	again time.Duration
 
-	// main and status are what is to be written, and asserted the conditions.
+	// main and status are the updates to write, and asserted the conditions.
 	main, status contract.MachinePoolUpdate
 	asserted     []metav1.Condition
 	failures     []finding
 	// unhidden: the status says something that must not wait.
 	unhidden bool
-	alone    bool // somebody asked to leave the pool alone
+	paused   bool // the pool is paused, or that is unknown
 	finished bool // the pool is gone
 
 	cluster                    external.ClusterView
@@ -51,10 +51,10 @@ type pass struct {
 	match      matching
 	missed     string // why recorded Nodes that the index does not have are not taken for gone; empty when they are
 
-	// machineKind is the kind of the InfraMachines that stand for instances, empty without.
+	// machineKind is the kind of the InfraMachines that represent instances, empty without.
 	machineKind string
 	same        sameness
-	machines    *machines // nil while Machines stand for no instances, or are not known
+	machines    *machines // nil while no Machines represent instances, or they are not known
 }
 
 func (p *pass) deleting() bool { return !p.state.Deleting.IsZero() }
@@ -76,7 +76,7 @@ func (p *pass) assert(c metav1.Condition) {
 
 // run observes, decides and acts. A part that fails holds up only what depends on it.
 func (p *pass) run(ctx context.Context) error {
-	if err := p.observeCluster(ctx); err != nil || p.alone {
+	if err := p.observeCluster(ctx); err != nil || p.paused {
 		return err
 	}
 	if p.deleting() {
@@ -91,7 +91,7 @@ func (p *pass) run(ctx context.Context) error {
 	return errors.Join(err, p.actOnMachines(ctx), p.actOnNodes(ctx))
 }
 
-// observeCluster asks for the Cluster, and decides whether the pool is left alone.
+// observeCluster asks for the Cluster, and decides whether the pool is paused.
 func (p *pass) observeCluster(ctx context.Context) error {
 	key := types.NamespacedName{Namespace: p.state.Key.Namespace, Name: p.state.ClusterName}
 	var err error
@@ -99,32 +99,32 @@ func (p *pass) observeCluster(ctx context.Context) error {
 		p.cluster, err = p.env.ports.ClusterOf(ctx, key)
 		p.requeue(p.cluster.RetryAfter)
 	}
-	said, alone := decidePause(pauseFacts{
+	said, paused := decidePause(pauseFacts{
 		Cluster: p.cluster, Key: key, Failed: err != nil, Kind: p.env.kinds.Pool.GVK.Kind, Annotated: p.state.Paused(), Deleting: p.deleting(),
 	})
-	p.alone = alone
+	p.paused = paused
 	if c, found := said.Get(); found {
 		p.assert(c)
 		if c.Status == metav1.ConditionTrue {
-			p.mem().release(nil) // what was queued for eviction is left alone too
+			p.mem().release(nil) // queued evictions are cancelled too
 		}
 	}
 	return err
 }
 
-// pauseFacts are what decides whether a pool is left alone.
+// pauseFacts are the inputs of decidePause.
 type pauseFacts struct {
 	Cluster external.ClusterView
 	Key     types.NamespacedName
-	// Failed: the Cluster could not be asked for, and the error is retried.
+	// Failed: the Cluster could not be looked up, and the error is retried.
 	Failed              bool
 	Kind                string
 	Annotated, Deleting bool
 }
 
-// decidePause: a pool is left alone while it, or its Cluster, asks for that. A Cluster that was not read may be paused. Without its
-// Cluster a pool does nothing, but can be deleted: nobody is left who could have paused it.
-func decidePause(f pauseFacts) (said contract.Opt[metav1.Condition], alone bool) {
+// decidePause: a pool is paused while it or its Cluster asks for that. A Cluster that was not read may be paused. A pool whose Cluster
+// does not exist is not reconciled, but can be deleted: no Cluster is left that could pause it.
+func decidePause(f pauseFacts) (said contract.Opt[metav1.Condition], paused bool) {
 	say := func(status metav1.ConditionStatus, reason, message string) contract.Opt[metav1.Condition] {
 		return contract.Some(condition(ConditionPaused, status, reason, message))
 	}
@@ -191,8 +191,8 @@ func (p *pass) prepare(ctx context.Context) error {
 	return p.writeMain(ctx, u)
 }
 
-// writeMain writes metadata and spec of the pool on the condition that nobody has changed it, and goes on with what comes back: a
-// status that follows is decided on what was read, and must not go on top of one that this pass has not seen.
+// writeMain writes metadata and spec of the pool with the resourceVersion that was read, and continues with the answer: the status that
+// follows was decided on that version, and must not be written on top of another one.
 func (p *pass) writeMain(ctx context.Context, u contract.MachinePoolUpdate) error {
 	contents, err := patch.Apply(p.env.kinds.Pool, p.pool, u)
 	if err != nil {
@@ -214,8 +214,8 @@ func (p *pass) writeMain(ctx context.Context, u contract.MachinePoolUpdate) erro
 	return nil
 }
 
-// managedElsewhere says whether somebody else decides about the number of replicas. A pool never writes it, so that there is nobody
-// to fight with.
+// managedElsewhere reports whether another controller manages the number of replicas. A pool never writes it, so that the two do not
+// conflict.
 func (p *pass) managedElsewhere() bool {
 	_, managed := autoscaler.ReplicasManagedElsewhere(p.state.Annotations)
 	return managed

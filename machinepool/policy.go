@@ -31,9 +31,9 @@ type Policy struct {
 	// KeepRetired leaves Nodes alone whose instances have left the pool. Default: they are deleted, those that are still Ready after a
 	// drain.
 	KeepRetired bool
-	// NoDrain has Nodes never drained by a pool. Those that Machines stand for are drained by whoever leads the Machines. An instance that
-	// the provider names as leaving then waits until somebody else writes contract.DrainedAnnotation on its Node, unless the pool has
-	// contract.ExcludeDrain.
+	// NoDrain keeps a pool from draining Nodes. The Machine controller drains the Nodes of Machines that represent instances. An instance
+	// that the provider reports as leaving then waits until another controller writes contract.DrainedAnnotation on its Node, unless the
+	// pool has contract.ExcludeDrain.
 	NoDrain bool
 	// DrainRules are the rules by which Nodes are drained; nil means those of the Drainer. DrainPolicy says how drains escalate; nil
 	// means drain.DefaultPolicy. New validates it.
@@ -41,9 +41,9 @@ type Policy struct {
 	DrainPolicy *drain.Policy
 	// MaxDraining is how many Nodes of a pool are drained at the same time. Default DefaultMaxDraining.
 	MaxDraining int
-	// StuckAfter is for how long no pod of a Node may go, because budgets or refusals are in the way, until the Node gives its turn to
-	// another one that waits to be drained. Its cordon stays, its limit goes on to count, and its turn comes again. Default
-	// DefaultStuckAfter; negative: never.
+	// StuckAfter is for how long no pod of a Node may leave, because of budgets or rejected evictions, until another Node that waits to be
+	// drained takes its turn. It stays cordoned, its limit continues to count, and its turn comes again. Default DefaultStuckAfter;
+	// negative: never.
 	StuckAfter time.Duration
 	// UnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read, because the workload cluster does
 	// not answer or its kubeconfig is gone; then the pool is deleted without. Default DefaultUnreadLimit; negative: for ever.
@@ -75,7 +75,7 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// DeleteMachineAnnotation of a Machine, and here of a Node too, marks what shall go first. It is Cluster API's.
+// DeleteMachineAnnotation of a Machine, and here of a Node too, marks what is deleted first. It is Cluster API's.
 const DeleteMachineAnnotation = "cluster.x-k8s.io/delete-machine"
 
 // MarkedLeaving says that a Node has DeleteMachineAnnotation, with any value.

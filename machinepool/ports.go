@@ -28,7 +28,7 @@ const Finalizer = "machinepool.cluster.x-k8s.io"
 // Kinds are the kinds of objects that a Reconciler works on. Pool is needed.
 type Kinds struct {
 	Pool contract.MachinePoolKind
-	// Machine is the kind of the Machines that stand for single instances, where a provider makes an InfraMachine for each of them
+	// Machine is the kind of the Machines that represent single instances, where a provider makes an InfraMachine for each of them
 	// (InfraMachinePool status.infrastructureMachineKind), and NewMachine makes one. Without NewMachine such a pool is treated like
 	// any other. A Node that another Machine claims is neither cordoned nor drained nor deleted. Leave Machine empty where there are
 	// none.
@@ -154,12 +154,12 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
-	// StatusDelay is how long a pool waits after it has written its status until it writes another one, so that Nodes which join one
-	// after the other cost one write. Bad news, and the news that all is as it shall be, do not wait. Default DefaultStatusDelay;
-	// negative: nothing waits.
+	// StatusDelay is how long a pool waits after it has written its status until it writes another one, so that Nodes which join one after
+	// the other cost one write. Problems, and a status that reaches the desired state, do not wait. Default DefaultStatusDelay; negative:
+	// no delay.
 	StatusDelay time.Duration
-	// ConnectionGrace is for how long conditions stay as they are when what they are about cannot be read any more, so that a server
-	// that restarts, or a process that does, does not change all pools twice. Conditions that were never said do not wait. Default
+	// ConnectionGrace is how long conditions stay unchanged when the objects that they are about cannot be read any more, so that the
+	// restart of a server or of this process does not change all pools twice. The first value of a condition does not wait. Default
 	// DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
 	// Parallel is how many Nodes are written, or Machines created, at the same time. Default DefaultParallel.

@@ -102,7 +102,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, pool contract.Object) 
 	return reconcile.Result{}, err
 }
 
-// matchesWatchFilter reports whether a pool is this Reconciler's to look after.
+// matchesWatchFilter reports whether this Reconciler reconciles a pool.
 func (r *Reconciler) matchesWatchFilter(obj metav1.Object) bool {
 	return r.options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == r.options.WatchFilter
 }

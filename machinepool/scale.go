@@ -6,8 +6,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// selector selects the Machines of a pool, as text. Whoever scales by the scale subresource asks for it: the HorizontalPodAutoscaler
-// scales nothing whose Scale has none. It is the same whether the provider makes Machines or not.
+// selector returns the selector of a pool's Machines, as text. The scale subresource returns it: the HorizontalPodAutoscaler does not
+// scale a Scale without a selector. It is the same whether the provider creates Machines or not.
 func selector(pool *contract.MachinePoolState) string {
 	set := labels.Set{contract.PoolNameLabel: contract.LabelValue(pool.Key.Name)}
 	if pool.ClusterName != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Seed is what a pool decides about the Machine that stands for one of its instances.
+// Seed is what a pool decides about the Machine that represents one of its instances.
 type Seed struct {
 	Key                 types.NamespacedName
 	Labels, Annotations map[string]string

@@ -22,8 +22,8 @@ import (
 )
 
 // SetupWithManager adds a Reconciler for pools to a manager, before the manager is started. Its Nodes are those of the manager's own
-// cluster; it drains them, and records events through the manager. It reads no Clusters. Whoever wants other parts, such as Clusters
-// or Nodes in workload clusters, fills Ports and calls New and AddToManager. The rights that are needed are PolicyRules and NodePolicyRules.
+// cluster; it drains them, and records events through the manager. It reads no Clusters. To use other parts, such as Clusters or Nodes in
+// workload clusters, fill Ports and call New and AddToManager. The required rights are PolicyRules and NodePolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
 	if options.Recorder == nil {
 		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kinds.Pool).Name)

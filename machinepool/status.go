@@ -13,13 +13,13 @@ import (
 
 // statusFacts are what the status of a pool depends on.
 type statusFacts struct {
-	// Desired is how many instances there shall be, absent when nobody has said it.
+	// Desired is the desired number of instances, absent when the pool has none.
 	Desired contract.Opt[int32]
-	// Observed is how many the provider has, absent when it has not said it.
+	// Observed is how many instances the provider reports, absent when it reports none.
 	Observed contract.Opt[int32]
 	// Listed is how many instances have a provider ID.
 	Listed int32
-	// Counts count instances by Nodes, or by Machines where those stand for them; Known says that they could be counted.
+	// Counts count instances by Nodes, or by Machines where those represent them; Known is true when they could be counted.
 	Counts counts
 	Known  bool
 	// NodeReady counts by Nodes in any case; where they are not known, what was counted last.
@@ -33,7 +33,7 @@ type statusFacts struct {
 	Unhealthy, Foreign []string
 }
 
-// desired is what scaling conditions measure by: nothing shall be left of a pool that is being deleted.
+// desired is the number that scaling conditions compare with: zero for a pool that is being deleted.
 func (f *statusFacts) desired() (int32, bool) {
 	if f.Deleting {
 		return 0, true
@@ -41,7 +41,7 @@ func (f *statusFacts) desired() (int32, bool) {
 	return f.Desired.Get()
 }
 
-// actual is how many instances there are, as far as anybody says.
+// actual is the number of instances, as far as it is reported.
 func (f *statusFacts) actual() int32 { return max(f.Observed.Or(0), f.Listed) }
 
 // phase computes the phase.
@@ -101,7 +101,7 @@ func (f *statusFacts) machinesReady() metav1.Condition {
 		}
 		if len(m.Claimed) > 0 {
 			reason = ReasonNodeClaimed
-			lines = append(lines, "* Named by another pool too, so that nobody has their Nodes: "+named(m.Claimed)+"; let each instance be in one pool")
+			lines = append(lines, "* Named by another pool too, so that no pool uses their Nodes: "+named(m.Claimed)+"; let each instance be in one pool")
 		}
 		if len(m.OfMachines) > 0 {
 			reason = ReasonNodeClaimed

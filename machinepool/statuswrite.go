@@ -139,7 +139,7 @@ func (p *pass) writeStatus(ctx context.Context, stored *contract.MachinePoolStat
 	}
 	u := p.status
 	u.Conditions = changedConditions(stored.Conditions, p.asserted, generation, p.now)
-	if !failed && !p.alone && generation != 0 && generation != stored.ObservedGeneration {
+	if !failed && !p.paused && generation != 0 && generation != stored.ObservedGeneration {
 		u.ObservedGeneration = contract.SetTo(generation)
 	}
 	if changesNothing(u) || p.waitsToWrite() {
