@@ -23,7 +23,7 @@ type ClusterLayout struct {
 	// ControlPlaneInitialized is true once the API server has answered. The condition of that name says the same.
 	ControlPlaneInitialized Field[bool] `by:"controller" absent:"what the condition says"`
 	// ControlPlane names the object that runs the control plane.
-	ControlPlane RefField `by:"user" absent:"Machines that nobody leads, or none"`
+	ControlPlane RefField `by:"user" absent:"Machines without a controller, or none"`
 	// Conditions hold ControlPlaneInitialized.
 	Conditions ConditionsField `by:"controller" absent:"none, and the flag counts"`
 }

@@ -46,7 +46,7 @@ type conditionPlace struct {
 
 // ConditionsField is where an object keeps its conditions: one place, or several for an API that is moving from one shape
 // to another. The first place that holds a list is read. The zero ConditionsField is "no such place": it reads as an empty
-// list. Immutable, and safe for concurrent use as long as nobody writes the object.
+// list. Immutable, and safe for concurrent use as long as no goroutine writes the object.
 type ConditionsField struct{ places []conditionPlace }
 
 // ConditionsAt returns the ConditionsField of a list in the shape of metav1.Condition at the given keys.

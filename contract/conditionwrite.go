@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// severityOfFalse is what a condition of shape v1beta1 says when it is False and nobody gave it a severity: metav1 has
-// none, and "Info" is the one that alarms nobody.
+// severityOfFalse is what a condition of shape v1beta1 no goroutine writes the object: metav1 has
+// none, and "Info" is no goroutine writes the object.
 const severityOfFalse = "Info"
 
 // write removes and upserts conditions by their type, in every place that is written; removing wins, as in UpdatedConditions. A

@@ -40,7 +40,7 @@ type ControlPlaneLayout struct {
 
 // ControlPlaneState is what a ControlPlane says.
 type ControlPlaneState struct {
-	// Deleting is zero while nobody asked for deletion.
+	// Deleting is zero while deletion was not requested.
 	Deleting time.Time
 	// Initialized and ExternalManagedControlPlane are false while the object does not say.
 	Initialized, ExternalManagedControlPlane bool

@@ -171,7 +171,7 @@
 //	NodeName, by the controller; absent: no Node was matched
 //	    v1beta1, v1beta2, Kubermatic: status.nodeRef.name (string)
 //	    Gardener: metadata.labels.node (string)
-//	NodeUID, by the controller; absent: the Node was matched by somebody who does not keep it
+//	NodeUID, by the controller; absent: the Node was matched by a controller that does not store it
 //	    v1beta1, Kubermatic: status.nodeRef.uid (string)
 //	    v1beta2, Gardener: metadata.annotations.machinist.dev/node-uid (string)
 //	NodeKind, by the controller; absent: no Node was matched
@@ -389,7 +389,7 @@
 //	    v1beta2: status.initialization.infrastructureProvisioned (bool)
 //	ControlPlaneInitialized, by the controller; absent: what the condition says
 //	    v1beta2: status.initialization.controlPlaneInitialized (bool)
-//	ControlPlane, by the user; absent: Machines that nobody leads, or none
+//	ControlPlane, by the user; absent: Machines without a controller, or none
 //	    spec.controlPlaneRef (reference)
 //	Conditions, by the controller; absent: none, and the flag counts
 //	    status.conditions (list of conditions)

@@ -38,7 +38,7 @@ type Scalar interface {
 }
 
 // Field is an immutable place of one scalar in an object: a path, or an annotation for state that the served schema has
-// no field for. The zero Field is "no such place": it reads as absent. Safe for concurrent use as long as nobody writes
+// no field for. The zero Field is "no such place": it reads as absent. Safe for concurrent use as long as no goroutine writes
 // the object.
 type Field[T Scalar] struct {
 	path       Path

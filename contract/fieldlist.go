@@ -7,7 +7,7 @@ import (
 )
 
 // TextsField is the place of a list of texts. The zero TextsField is "no such place": it reads as absent. Safe for
-// concurrent use as long as nobody writes the object.
+// concurrent use as long as no goroutine writes the object.
 type TextsField struct{ path Path }
 
 // TextsAt returns the TextsField at the given keys.

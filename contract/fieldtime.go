@@ -54,7 +54,7 @@ func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // DurationField is the place of a duration: whole seconds as a 32-bit integer, as Cluster API writes it since v1beta2, or
 // text such as "1m30s" before. The zero DurationField is "no such place": it reads as absent. Safe for concurrent use as
-// long as nobody writes the object.
+// long as no goroutine writes the object.
 type DurationField struct {
 	path Path
 	text bool

@@ -99,7 +99,7 @@ type MachineSpec struct {
 	ProviderID     string
 	// Version is the Kubernetes version, with its leading v.
 	Version string
-	// WantedFailureDomain is where the machine shall be. Shapes that have one field for both say there where it is.
+	// WantedFailureDomain is the desired failure domain. Shapes with one field for both store the actual one there.
 	WantedFailureDomain string
 	// Timeouts are absent for "no value given"; zero means no limit.
 	NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout Opt[time.Duration]
@@ -140,7 +140,7 @@ type MachineState struct {
 // updateHook is the runtime hook that updates a machine in place.
 const updateHook = "UpdateMachine"
 
-// UpdatingInPlace reports whether whoever owns the Machine has marked it as being updated in place: it has InPlaceUpdateAnnotation,
+// UpdatingInPlace reports whether the owner of the Machine has marked it as being updated in place: it has InPlaceUpdateAnnotation,
 // or the hook is still to be called for it. Rule: Cluster API proposal 20240807, "in-place updates".
 func (s *MachineState) UpdatingInPlace() bool {
 	_, marked := s.Annotations[InPlaceUpdateAnnotation]

@@ -16,7 +16,7 @@ type MachineLayout struct {
 
 	Phase                  Field[string]   `by:"controller" absent:"no phase yet"`
 	NodeName               Field[string]   `by:"controller" absent:"no Node was matched"`
-	NodeUID                Field[string]   `by:"controller" absent:"the Node was matched by somebody who does not keep it"`
+	NodeUID                Field[string]   `by:"controller" absent:"the Node was matched by a controller that does not store it"`
 	NodeKind               Field[string]   `by:"controller" absent:"no Node was matched"`
 	NodeAPIVersion         Field[string]   `by:"controller" absent:"no Node was matched"`
 	BootstrapReady         Field[bool]     `by:"controller" absent:"not yet"`

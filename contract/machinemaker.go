@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MachineSeed is what whoever makes a Machine of a set decides about it, beside what the set's template says. Nothing of it is
+// MachineSeed is what the creator of a Machine of a set decides about it, beside what the set's template says. Nothing of it is
 // kept or changed.
 type MachineSeed struct {
 	Key types.NamespacedName

@@ -138,7 +138,7 @@ func readEntries[T comparable](r *reader, at Path, before []T, read func(entry) 
 	return values
 }
 
-// ContentField is the place of an object whose content only somebody else knows. The zero ContentField is "no such place".
+// ContentField is the place of an object whose content only another component knows. The zero ContentField is "no such place".
 type ContentField struct{ path Path }
 
 // ContentAt returns the ContentField at the given keys.

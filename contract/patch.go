@@ -8,7 +8,7 @@ import (
 
 // MergePatch returns the smallest JSON merge patch (RFC 7386) that turns before into after, nil when they are equal, and
 // whether it replaces or removes a list as a whole, which only a writer who has seen the newest list may do. An object that
-// is gone from after is emptied key by key, never as one, so that a key which somebody else added meanwhile survives. A
+// is gone from after is emptied key by key, never as one, so that a key which another writer added meanwhile survives. A
 // merge patch cannot write null: a null in after counts as absent. Both must be JSON content; neither is changed, and the
 // patch shares values with after.
 func MergePatch(before, after map[string]any) (patch map[string]any, replacesList bool) {

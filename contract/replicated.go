@@ -2,11 +2,11 @@ package contract
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ReplicatedState is what MachineSets, MachineDeployments and MachinePools have in common: how many replicas shall there
-// be, made of what, and how many there are. Strings, maps, slices and the selector are read-only views.
+// ReplicatedState is what MachineSets, MachineDeployments and MachinePools have in common: the desired number of replicas, their template,
+// and the observed numbers. Strings, maps, slices and the selector are read-only views.
 type ReplicatedState struct {
 	ClusterName string
-	// Replicas is how many there shall be. Absent is not zero: nobody has said it, and nothing can be decided.
+	// Replicas is the desired number. Absent is not zero: the number is unknown, and nothing can be decided.
 	Replicas Opt[int32]
 	// Selector says which Machines are the set's own; nil selects none. MachinePools of Cluster API have no selector.
 	Selector *metav1.LabelSelector

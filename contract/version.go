@@ -98,7 +98,7 @@ func (e *ResolveError) Error() string {
 // Unwrap returns the reason.
 func (e *ResolveError) Unwrap() error { return e.Reason }
 
-// MissingCRD returns the error for whoever looked for the CRD of a kind and was answered that there is none. It matches
+// MissingCRD returns the error for a caller that looked for the CRD of a kind and found none. It matches
 // ErrNoCRD and wraps nothing of that answer: apierrors.IsNotFound is false for it, so that "the kind is missing" is never
 // taken for "the object is missing", which may be a reason to destroy or to create. Cluster API draws the same line.
 func MissingCRD(gk schema.GroupKind) error {
@@ -215,7 +215,7 @@ func unlabelled(crd string, labels map[string]string, honoured []Version) error 
 	return &ResolveError{Reason: ErrNoContractLabel, CRD: crd, Label: wanted, Remedy: remedy}
 }
 
-// cut bounds a text that somebody else wrote to what a label can hold on a real server.
+// cut shortens a text from another component to what a label can hold on a real server.
 func cut(text string) string {
 	if len(text) <= content.LabelValueMaxLength {
 		return text

@@ -36,7 +36,7 @@ const (
 	StandingUnscaled
 	// StandingPaused is an object with contract.PausedAnnotation: skipped, and its Nodes belong to no group.
 	StandingPaused
-	// StandingHidden is an object with 0 replicas whose Nodes are not known: skipped until somebody else scales it up.
+	// StandingHidden is an object with 0 replicas whose Nodes are not known: skipped until another component scales it up.
 	StandingHidden
 	// StandingGroup is a node group.
 	StandingGroup

@@ -42,7 +42,7 @@ const (
 	RevisionAnnotation = "machinedeployment.clusters.x-k8s.io/revision"
 	// DeploymentNameLabel, on a MachineSet, names its MachineDeployment.
 	DeploymentNameLabel = contract.DeploymentNameLabel
-	// ReplicasManagedByAnnotation, on a MachinePool, says that somebody else than its controller decides about replicas.
+	// ReplicasManagedByAnnotation, on a MachinePool, says that another component than its controller manages replicas.
 	// The autoscaler neither reads nor writes it; see ReplicasManagedElsewhere.
 	ReplicasManagedByAnnotation = "cluster.x-k8s.io/replicas-managed-by"
 	// ToBeDeletedTaint is put on a Node, with effect NoSchedule, before its pods are evicted and its Machine is marked.

@@ -12,7 +12,7 @@ import (
 const maxQuantity = 64
 
 // parseQuantity reads a quantity with a bounded effort. ParseQuantity alone needs hours and gigabytes for "1e-2147483647",
-// which anybody can write into an annotation, so an exponent has at most two digits here.
+// which every user can write into an annotation, so an exponent has at most two digits here.
 func parseQuantity(text string) (resource.Quantity, bool) {
 	if len(text) > maxQuantity {
 		return resource.Quantity{}, false

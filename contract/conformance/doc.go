@@ -29,7 +29,7 @@
 // # Levels
 //
 // [Must] is what keeps a Machine or a MachinePool from coming up, or from being read at all. [Should] is what the contract asks
-// for and people miss, such as conditions, and what is wrong but nobody reads: a label that also names an API version which
+// for and people miss, such as conditions, and what is wrong but no controller reads: a label that also names an API version which
 // is gone, or a lower one whose schema does not keep the contract, because only the highest is read. Labels of v1alpha3 and
 // v1alpha4 beside a newer one are not judged, because Cluster API no longer reads them.
 //

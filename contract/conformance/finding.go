@@ -12,7 +12,7 @@ type Level uint8
 const (
 	// Must is a rule without which Cluster API does not work with the provider.
 	Must Level = iota + 1
-	// Should is a rule that costs people something when it is broken: a condition that nobody sees, for instance.
+	// Should is a rule that costs people something when it is broken: a condition that is not shown, for instance.
 	Should
 )
 

@@ -70,7 +70,7 @@ func (r *Role) UnmarshalText(text []byte) error {
 	return fmt.Errorf("read role %.40q: want one of %s", text, strings.Join(words, ", "))
 }
 
-// isTemplate reports whether objects of the role are only cloned and have no status that anybody waits for.
+// isTemplate reports whether objects of the role are only cloned and have no status that a controller waits for.
 func (r Role) isTemplate() bool {
 	return r == InfraMachineTemplate || r == InfraMachinePoolTemplate || r == BootstrapConfigTemplate
 }

@@ -146,7 +146,7 @@ func versionsOf(crd map[string]any) []apiVersion {
 	return versions
 }
 
-// clip keeps a text that somebody else wrote from filling a report.
+// clip keeps a text from another component from filling a report.
 func clip(text string) string {
 	const most = 60
 	if runes := []rune(text[:min(len(text), 4*most)]); len(runes) > most || len(text) > 4*most {

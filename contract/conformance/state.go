@@ -49,7 +49,7 @@ func (j *judge) state(obj map[string]any, v contract.Version) {
 	}
 }
 
-// readable finds what only the reader of the whole object refuses, such as more entries than anybody needs.
+// readable finds what only the reader of the whole object refuses, such as more entries than needed.
 func (j *judge) readable(err error, v contract.Version) bool {
 	if err == nil {
 		return true
@@ -140,7 +140,7 @@ func (j *judge) addresses(l *contract.InfraMachineLayout, addresses []contract.A
 	}
 }
 
-// saidElsewhere finds an object that says at the place of another contract that it is done: whoever reads it by this one
+// saidElsewhere finds an object that says at the place of another contract that it is done: a reader of this one
 // waits for ever.
 func (j *judge) saidElsewhere(obj map[string]any, v contract.Version, name string, at contract.Path) {
 	for _, other := range contract.AllVersions() {

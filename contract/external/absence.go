@@ -41,7 +41,7 @@ func ConfirmUID(ctx context.Context, reader client.Reader, gvk schema.GroupVersi
 }
 
 // SaysGone tells "there is no such object" from "there is no such place": an API version that is not served is answered 404
-// too, by somebody who knows nothing of objects.
+// too, by a caller that knows nothing about objects.
 func SaysGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

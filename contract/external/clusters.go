@@ -216,7 +216,7 @@ func (c *Clusters) remember(key types.NamespacedName, said answer, before uint64
 	c.answers[key] = said
 }
 
-// ensure watches Clusters and reports whether their first list is here. If it is not, whoever belongs to the Cluster is woken when
+// ensure watches Clusters and reports whether their first list is here. If it is not, every object of the Cluster is woken when
 // it comes. A kind that is not served is looked for again once in a while, however many ask.
 func (c *Clusters) ensure(ctx context.Context, key types.NamespacedName) (synced bool, err error) {
 	c.mu.Lock()

@@ -47,7 +47,7 @@ type ClusterView struct {
 
 // Stays reports whether the Cluster can become an owner: the API server itself says that it exists, is the one that was read, and is
 // not being deleted; one request, none when the view says enough. A Cluster that is deleted with --cascade=orphan lets go of what it
-// owns, and whoever owned that again would have it collected with the Cluster. The reader must not read a cache. Rule: Kubernetes'
+// owns, and an object that was owned by it again would be collected with the Cluster. The reader must not read a cache. Rule: Kubernetes'
 // controllers ask again before they adopt (RecheckDeletionTimestamp).
 func (v ClusterView) Stays(ctx context.Context, reader client.Reader) (bool, error) {
 	if v.Presence != Present || v.GVK.Empty() || v.State.UID == "" || !v.State.Deleting.IsZero() {

@@ -1,8 +1,8 @@
-// Package external looks objects up that somebody else's kinds define: what a Machine, a set or a pool refers to, and its Cluster.
+// Package external looks up objects of kinds that other projects define: what a Machine, a set or a pool refers to, and its Cluster.
 //
 // A Tracker reads referenced objects through a cache, whatever their kind. It learns from the kind's CustomResourceDefinition in
 // which version and by which contract they are read, starts one informer for each kind at the first look at it, and
-// never waits for one: whoever looked too early is woken when the first list is here. Clusters reads Cluster objects in the
+// never waits for one: the first list, when it is complete, wakes those that were read too early. Clusters reads Cluster objects in the
 // same way, and wakes only for what lifecycles look at; of a Go type, each version of a Cluster is converted once.
 //
 // # What is known

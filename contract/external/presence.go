@@ -16,7 +16,7 @@ type Presence uint8
 
 // The presences of a referenced object.
 const (
-	// NotReferenced: nobody names such an object.
+	// NotReferenced: there is no reference to such an object.
 	NotReferenced Presence = iota
 	// Unread: it could not be looked for; Object.Problem says why when a person can do something about it.
 	Unread

@@ -3,7 +3,7 @@
 // Apply puts an Update of package contract into a copy of an object and says what differs: a Document for everything, for all but the
 // status, or for the status. Writer.Send sends one. A patch names the UID of the object that was read, so that an object which was
 // replaced meanwhile is not changed; one that replaces a list (conditions, owner references, finalizers) and one for the status
-// names the resource version too, so that what somebody else has added is never lost. What says what it said before is not
+// names the resource version too, so that an addition of another writer is never lost. What says what it said before is not
 // written at all.
 //
 // A Writer remembers what it wrote until the cache shows it: what is Behind must not be decided upon, because the same write

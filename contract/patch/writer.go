@@ -30,7 +30,7 @@ func NewWriter(c client.Client, passive clock.PassiveClock) *Writer {
 }
 
 // Send sends a document that was built from on, with its UID, and with its resource version when the document replaces a list, goes
-// to the status endpoint (status), which knows no UIDs, or when guarded is true: then nobody has changed the object meanwhile. It
+// to the status endpoint (status), which knows no UIDs, or when guarded is true: then the object has not changed meanwhile. It
 // fills into, an empty object of the same kind, with what the server answers, and changes neither on nor the document. See Retryable
 // for the errors that a fresh read mends.
 func (w *Writer) Send(ctx context.Context, on metav1.Object, into client.Object, d Document, status, guarded bool) error {
