@@ -24,7 +24,7 @@ type Claim struct {
 }
 
 // contested settles a match in the light of other Machines' claims. A Machine keeps a Node that it alone has recorded by UID.
-// Otherwise nobody has it until a person has resolved the matter: two Machines that drain and delete one Node, or label it in
+// Otherwise neither Machine has it until a person has resolved the conflict: two Machines that drain and delete one Node, or label it in
 // turns, do more harm than one that waits. A Machine that is being deleted claims its Node until it is gone.
 func (r Rules) contested(id Identity, m Match, claims Claims) Match {
 	if claims == nil || m.Node == nil {

@@ -19,12 +19,12 @@
 // # Guarantees
 //
 //   - Provider IDs are compared as opaque strings, byte by byte. Matching on the last segment, as other systems did, merges
-//     instances that are different (kubernetes/autoscaler#3057, kubernetes-sigs/cluster-api#7278, #8485). Whoever has IDs of one
-//     instance in several spellings sets a [Canonical], which is applied to both sides and merges nothing else; that is fuzzed.
+//     instances that are different (kubernetes/autoscaler#3057, kubernetes-sigs/cluster-api#7278, #8485). If you have IDs of one
+//     instance in several spellings, set a [Canonical], which is applied to both sides and merges nothing else; that is fuzzed.
 //   - An empty ID, and one that names no instance such as "aws://", matches nothing.
 //   - Two Nodes with one provider ID are [Ambiguous]; none of them is ever picked.
 //   - Two Machines with one provider ID never have one Node: it stays with the one that alone has recorded its UID, else
-//     nobody has it ([Claimed]). This takes [Claims]; without them every Machine is taken to be the only one.
+//     neither has it ([Claimed]). This takes [Claims]; without them every Machine is taken to be the only one.
 //   - A Node that was registered again under the same name has another UID. That is reported, and MayTouch refuses it until
 //     the new UID was recorded.
 //   - Names and addresses match nothing unless a fallback is switched on, and then only under the guards of Rules.Resolve.
@@ -37,5 +37,5 @@
 // its Node is there already, may both record it before either sees the other; from then on both are Claimed, and neither acts.
 // A person then decides, by deleting one of them or by correcting its provider ID.
 //
-// A Node has no way to prove who it is: whoever controls a kubelet that registers first can give it any provider ID and name.
+// A Node has no way to prove who it is: a person who controls a kubelet that registers first can give it any provider ID and name.
 package noderef

@@ -27,8 +27,8 @@ const (
 	// Stale means that no Node matches, while a Node with the recorded name exists and has another provider ID (or none) or
 	// another UID: the name was taken over. That Node is [Match.Other] and must be left alone.
 	Stale
-	// Claimed means that a Node matches, but that another Machine has recorded it, or names it too while nobody has recorded
-	// it; see [Match.Rivals]. That Node is [Match.Other] and must be left alone until a person has resolved the matter.
+	// Claimed means that a Node matches, but that another Machine has recorded it, or names it too while neither has recorded it; see
+	// [Match.Rivals]. That Node is [Match.Other] and must be left alone until a person has resolved the conflict.
 	Claimed
 )
 

@@ -9,9 +9,9 @@ type Rules struct {
 	// Canonical brings provider IDs of known shapes into one form, on both sides. Default nil: IDs are opaque.
 	Canonical Canonical
 
-	// ByName and ByAddress switch on fallbacks for Nodes that have no provider ID, for example because no cloud controller
-	// runs. Default off: names and addresses are used again for other instances, and a Node can be given a name by whoever
-	// controls its kubelet. See [Rules.Resolve] for the guards.
+	// ByName and ByAddress enable fallbacks for Nodes that have no provider ID, for example because no cloud controller runs. Default off:
+	// names and addresses are reused for other instances, and a person who controls a kubelet can give its Node any name. See
+	// [Rules.Resolve] for the guards.
 	ByName, ByAddress bool
 }
 

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Significant says whether a change of a Node can change a decision about its Machine. It is the filter of Node events: a
-// kubelet's heartbeat is not significant, and wakes nobody.
+// Significant reports whether a change of a Node can change a decision about its Machine. It is the filter of Node events: a kubelet's
+// heartbeat is not significant, and wakes no Machine.
 //
 // Significant are: a Node that appears, goes, is replaced under its name or starts to be deleted; its provider ID, labels,
 // annotations, taints (but not the time one was added), unschedulable, addresses and node info; and the status of any

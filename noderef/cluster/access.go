@@ -26,7 +26,7 @@ type Target struct {
 	// a client certificate is new, the connection goes on with that. Where Config has a plugin, or functions other than Proxy, which
 	// cannot be compared, the connection is made anew.
 	Version string
-	// Running is a cluster that somebody else starts and stops, such as the manager. It counts as connected.
+	// Running is a cluster that another component starts and stops, such as the manager. It counts as connected.
 	Running ctrlcluster.Cluster
 }
 

@@ -30,7 +30,7 @@ const (
 	overloaded
 	// unauthorized means that it does not accept the credentials.
 	unauthorized
-	// down means that whoever answers does not serve.
+	// down means that the server answers and does not serve.
 	down
 )
 

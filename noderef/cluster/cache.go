@@ -23,7 +23,7 @@ type promptCache struct {
 	life   context.Context //nolint:containedctx // the life of the connection
 
 	mu       sync.Mutex
-	followed []followed // of each kind one, in the order in which somebody asked for them
+	followed []followed // of each kind one, in the order of the first requests
 }
 
 // followed is one informer of a cache.

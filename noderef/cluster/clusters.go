@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Clusters holds a connection to every workload cluster that is in use. A cluster is in use while somebody asks for it with
+// Clusters holds a connection to every workload cluster that is in use. A cluster is in use while callers ask for it with
 // Get, holds it with Hold, or a Mapper of a Source names requests for it; when nothing of that was so for Options.Idle, its
 // connection ends. T is what Options.Setup puts on a connection.
 //
 // A Clusters is a manager.Runnable that does not wait for leadership. Safe for concurrent use. Make one with [New].
 type Clusters[T any] struct {
 	options  Options[T]
-	notified bool          // somebody says when a target has changed
+	notified bool          // changes of targets are reported
 	places   chan struct{} // where connections are built
 	running  sync.WaitGroup
 
@@ -29,7 +29,7 @@ type Clusters[T any] struct {
 	links   map[types.NamespacedName]*link[T]
 
 	sharedMu sync.Mutex
-	values   map[ctrlcluster.Cluster]*sharedValue[T] // of clusters that somebody else runs
+	values   map[ctrlcluster.Cluster]*sharedValue[T] // of clusters that another component runs
 
 	sinksMu sync.RWMutex
 	sinks   map[*sink]struct{}
@@ -166,7 +166,7 @@ func (c *Clusters[T]) Hold(cluster types.NamespacedName) (release func()) {
 	})
 }
 
-// Forget closes the connection to a cluster at once, because the cluster is gone. Whoever watches Cluster objects calls it
+// Forget closes the connection to a cluster at once, because the cluster is gone. A controller that watches Cluster objects calls it
 // when one is deleted; [Secrets] does so by itself. A Get that comes later starts anew.
 func (c *Clusters[T]) Forget(cluster types.NamespacedName) {
 	c.mu.Lock()
@@ -195,7 +195,7 @@ func (c *Clusters[T]) changed(cluster types.NamespacedName, gone bool) {
 	}
 }
 
-// retire removes a link that nobody uses, and reports whether it did.
+// retire removes a link that is not used, and reports whether it did.
 func (c *Clusters[T]) retire(l *link[T]) bool {
 	if c.named(l.key) {
 		l.touch()
@@ -206,7 +206,7 @@ func (c *Clusters[T]) retire(l *link[T]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.holds > 0 || c.options.Clock.Now().Before(l.asked.Add(c.options.Idle)) {
-		return false // somebody came in the meantime
+		return false // it was used in the meantime
 	}
 	if c.links[l.key] == l {
 		delete(c.links, l.key)

@@ -18,14 +18,14 @@ const (
 type facts struct {
 	Now   time.Time
 	Phase phase
-	// Asked is when somebody last used the cluster, and Held that somebody says so.
+	// Asked is when the cluster was last used, and Held that a caller holds it.
 	Asked time.Time
 	Held  bool
 	// Changed means that the target may be another one.
 	Changed bool
 	// Troubled means that something went wrong since the last probe.
 	Troubled bool
-	// Foreign means that somebody else runs the cluster: it is not probed.
+	// Foreign means that another component runs the cluster: it is not probed.
 	Foreign bool
 	// CatchUp is when it is looked again whether the cache has caught up with the server after an outage; zero is never.
 	CatchUp time.Time
@@ -53,7 +53,7 @@ const (
 	examine
 	// catchUp looks whether the cache has caught up with the server.
 	catchUp
-	// retire ends the connection if really nobody uses it.
+	// retire ends the connection if it is really unused.
 	retire
 )
 

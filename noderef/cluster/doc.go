@@ -73,5 +73,5 @@
 // which pins other versions of its dependencies, and wants a Cluster object whose infrastructure is provisioned. It connects
 // in a reconciler's workers, with five minutes for the first lists; probes every cluster every ten seconds; tries again at a
 // fixed interval; gives the cache up with the connection; learns of a rotated Secret from a failed probe
-// (kubernetes-sigs/cluster-api#12399); and never lets go of a cluster that nobody asks for.
+// (kubernetes-sigs/cluster-api#12399); and never disconnects from a cluster that is no longer used.
 package cluster

@@ -14,13 +14,13 @@ import (
 // MaxKubeconfigBytes is the size over which a kubeconfig is refused. Those of real clusters have a few kilobytes.
 const MaxKubeconfigBytes = 256 << 10
 
-// ParseKubeconfig turns a kubeconfig that somebody else may have written into a client configuration, without running,
+// ParseKubeconfig turns a kubeconfig from another author into a client configuration, without running,
 // loading or reading anything that it names.
 //
 // Errors match [ErrUnsafeKubeconfig] when a user has an exec plugin or an auth provider, or when a certificate, key or
 // token is given as the path of a file: this controller would run the command, or send its own files, with its own rights.
 // They match [ErrInvalidKubeconfig] when the kubeconfig is too large, cannot be parsed, or has no usable current context.
-// No error shows a credential. Whoever wants plugins loads the kubeconfig with clientcmd in an [AccessFunc].
+// No error shows a credential. To use plugins, load the kubeconfig with clientcmd in an [AccessFunc].
 func ParseKubeconfig(kubeconfig []byte) (*rest.Config, error) {
 	if len(kubeconfig) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrInvalidKubeconfig)

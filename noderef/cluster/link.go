@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// link looks after one cluster for as long as somebody uses it. One goroutine works, everybody looks.
+// link maintains the connection to one cluster as long as it is used. One goroutine works, all others only read.
 type link[T any] struct {
 	clusters *Clusters[T]
 	key      types.NamespacedName
@@ -29,7 +29,7 @@ type link[T any] struct {
 	state  state[T]
 	asked  time.Time
 	holds  int
-	nudged bool // somebody said that the target has changed
+	nudged bool // a change of the target was reported
 }
 
 func newLink[T any](c *Clusters[T], key types.NamespacedName) *link[T] {
@@ -61,7 +61,7 @@ func (l *link[T]) nudge() {
 	l.poke()
 }
 
-// run works until ctx ends or nobody uses the cluster any more.
+// run works until ctx ends or the cluster is no longer used.
 func (l *link[T]) run(ctx context.Context) {
 	defer func() {
 		if s := l.current(); s != nil {
@@ -75,14 +75,14 @@ func (l *link[T]) run(ctx context.Context) {
 			continue
 		}
 		if next == retire && l.clusters.retire(l) {
-			l.log.V(1).Info("nobody uses the cluster: disconnecting")
+			l.log.V(1).Info("the cluster is no longer used: disconnecting")
 			return
 		}
 		l.act(ctx, next)
 	}
 }
 
-// sleep waits until a time, or for ever when it is zero, and for less when somebody pokes.
+// sleep waits until a time, or for ever when it is zero, or until it is poked.
 func (l *link[T]) sleep(ctx context.Context, until time.Time) {
 	var due <-chan time.Time
 	if !until.IsZero() {
@@ -245,7 +245,7 @@ func (l *link[T]) examine(ctx context.Context) {
 }
 
 // check probes a server in doubt. One that does not answer on the connections there are is asked again on a new one, for what
-// is broken may be a connection alone, after a failover for example. Meanwhile nobody else has to wait: the gate is closed, and left
+// is broken may be a connection alone, after a failover for example. Meanwhile no other goroutine has to wait: the gate is closed, and left
 // so.
 func (l *link[T]) check(ctx context.Context, s *session[T]) (hungUp bool, err error) {
 	err = s.shown.prober.probe(ctx)

@@ -73,7 +73,7 @@ type Options[T any] struct {
 	PingAfter   time.Duration
 	PingTimeout time.Duration
 
-	// Idle is how long a connection stays that nobody uses; 10 min. See Clusters for what use is.
+	// Idle is how long an unused connection stays; 10 min. See Clusters for what use is.
 	Idle time.Duration
 
 	// Clock defaults to the real one. TCP, TLS, HTTP/2 pings and the reflectors of client-go use the real one always.
@@ -87,8 +87,8 @@ const (
 	// overdue is how long a cache may take to catch up with its server after an outage before everything is read anew. Bookmarks
 	// come every minute.
 	overdue = 3 * time.Minute
-	// hopeless is the pause after which a missing or refused kubeconfig, that of a lost cluster, or a cluster that somebody else
-	// runs is looked at again although nobody said that it has changed.
+	// hopeless is the pause after which a missing or refused kubeconfig, that of a lost cluster, or a cluster that another component
+	// runs is looked at again although no change was reported.
 	hopeless = 5 * time.Minute
 )
 

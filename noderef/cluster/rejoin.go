@@ -17,7 +17,7 @@ func (l *link[T]) rejoin(ctx context.Context) {
 		l.found(ctx, s)
 	default:
 		s.wire.hangUp() // behind a balancer, only a new connection gets to another server
-		// Other credentials may help, or another address, and nobody may have said that there are any.
+		// Other credentials may help, or another address, and their change may not be reported.
 		if !l.clusters.notified || errors.Is(err, ErrUnauthorized) || isCertificate(err) || s.probed.Sub(l.lookedAt) >= hopeless {
 			l.changed = true
 		}
@@ -37,7 +37,7 @@ func (l *link[T]) rejoinUnread(ctx context.Context, s *session[T]) {
 	case ctx.Err() != nil:
 	case err != nil:
 		s.wire.hangUp()
-		l.pauseAfter(ReasonUnreachable) // also when nobody expects to read the target soon: the server may be back before
+		l.pauseAfter(ReasonUnreachable) // also when the target is not expected to be read soon: the server may be back before
 	default:
 		next := l.retryAt
 		l.found(ctx, s)

@@ -52,7 +52,7 @@ func (s *session[T]) laggards() []laggard {
 
 // survey asks the API server how far it is with what each of these informers has, by one small list each unless it has said so
 // before, and returns those that have yet to come so far. It also reports whether the server has gone back in time since they last
-// heard of it, because its database was restored from a backup. Nobody else says so: a watch that goes on from a version of the future
+// heard of it, because its database was restored from a backup. No other signal exists: a watch that goes on from a version of the future
 // brings neither an event nor an error until that version has come, which may take days.
 //
 // Where versions cannot be compared or may not be read, nothing is behind, and nothing is rewound.
@@ -99,7 +99,7 @@ func (s *session[T]) rewound(ctx context.Context) bool {
 	return rewound
 }
 
-// mayPass reports whether a request that failed may succeed without anybody doing something about it.
+// mayPass reports whether a request that failed may succeed without any action.
 func mayPass(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {

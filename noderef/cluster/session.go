@@ -64,7 +64,7 @@ type session[T any] struct {
 	// Of the goroutine of the link.
 	shown              *credentials
 	behind             []laggard // what has yet to catch up with the server since it was
-	regained, surveyed time.Time // and when somebody last looked whether it has
+	regained, surveyed time.Time // and when that was last checked
 
 	life    context.Context //nolint:containedctx // ends with the connection
 	end     context.CancelCauseFunc

@@ -8,7 +8,7 @@ import (
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// sharedValue is what Setup has put on a cluster that somebody else runs, once for all who share it.
+// sharedValue is what Setup has put on a cluster that another component runs, once for all Clusters that share it.
 type sharedValue[T any] struct {
 	value    T
 	sessions int  // that have it
@@ -16,7 +16,7 @@ type sharedValue[T any] struct {
 	end      context.CancelFunc
 }
 
-// borrow makes a session of a cluster that somebody else runs.
+// borrow makes a session of a cluster that another component runs.
 func (l *link[T]) borrow(s *session[T], running ctrlcluster.Cluster) error {
 	if l.clusters.options.Setup != nil {
 		shared, err := l.clusters.share(l, running)
@@ -54,7 +54,7 @@ func (c *Clusters[T]) share(l *link[T], running ctrlcluster.Cluster) (*sharedVal
 }
 
 // giveBack ends what Setup has put on a running cluster when it was replaced with another one and the last session lets it go. A cluster
-// that merely nobody uses keeps it: who uses it again finds it as it was, for an index cannot be put on a cache twice.
+// that is only unused keeps it: the next user finds it as it was, for an index cannot be put on a cache twice.
 func (c *Clusters[T]) giveBack(running ctrlcluster.Cluster, replaced bool) {
 	c.sharedMu.Lock()
 	defer c.sharedMu.Unlock()

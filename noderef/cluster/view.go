@@ -21,7 +21,7 @@ type View[T any] struct {
 	// Reason says why the cluster is not connected.
 	Reason Reason
 	// LastSeen is when the API server last gave a sign of life: an answer, a watch event or a bookmark. Zero means never
-	// since the cluster was first asked for, or was asked for again after nobody used it.
+	// since the cluster was first asked for, or was asked for again after it was unused.
 	LastSeen time.Time
 	// Since is when Connected became what it is.
 	Since time.Time
@@ -33,7 +33,7 @@ type View[T any] struct {
 	// Cluster is the connection: client, cache, mapper. It is nil until there was one, and stays when the server is lost.
 	// Its client reads from the cache, which must have an informer of the kind, and never waits for it: before the first
 	// list the error matches ErrNotSynced. Writes and live reads fail at once while the cluster is not connected, matching
-	// ErrNotConnected. Whoever makes clients of their own passes GetHTTPClient along, or they bypass all that, and keep
+	// ErrNotConnected. Callers that make their own clients pass GetHTTPClient along, or they bypass all that, and keep
 	// credentials that were exchanged since.
 	Cluster ctrlcluster.Cluster
 	// Value is what Options.Setup returned for this connection; zero while Cluster is nil.

@@ -38,7 +38,7 @@ type wire struct {
 
 	seen     atomic.Int64 // when something was last heard, in nanoseconds since 1970; 0 is never
 	troubled atomic.Pointer[error]
-	broken   atomic.Bool // a TCP connection broke since somebody last looked
+	broken   atomic.Bool // a TCP connection broke since the last check
 	hurried  atomic.Bool // caches have to learn soon how far the server is
 }
 

@@ -14,14 +14,14 @@
 //     Reads through a controller-runtime client copy every Node they return; one that finds nothing and then looks through all
 //     Nodes, as Cluster API's does, copies the cluster (make bench BENCH=Lookup).
 //   - [Index.HasSynced] is true only after the index itself has seen the whole first list.
-//   - Updates that are not significant (noderef.Significant), such as heartbeats, wake nobody. A mapper is told of one Node at
-//     a time, so that whoever waits for another one is not looked at.
+//   - Updates that are not significant (noderef.Significant), such as heartbeats, wake no Machine. A mapper receives one Node at
+//     a time, so that Machines that wait for another one are not read.
 //
 // [TrimNode] makes the cache, and with it the index, smaller.
 //
 // # Limits
 //
-// Nodes are the informer's own objects: whoever changes one corrupts the cache of the whole process. The index sees what the
+// Nodes are the informer's own objects: changing one corrupts the cache of the whole process. The index sees what the
 // cache sees: with a selector on Nodes it holds only those. When the Node informer is removed from the cache, the index stays
 // as it was.
 //

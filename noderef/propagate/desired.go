@@ -48,7 +48,7 @@ type Desired struct {
 	AddLabels, AddAnnotations map[string]string
 	// Taints are wanted on the Node. Of two with the same key and effect the first counts.
 	Taints []Taint
-	// WithoutTaints, by key and effect, are taints that the Node must not have, whoever added them. They win over Taints. For
+	// WithoutTaints, by key and effect, are taints that the Node must not have, whatever component added them. They win over Taints. For
 	// taints that stand for a state, such as the mark of an outdated revision.
 	WithoutTaints []corev1.Taint
 	// Owner becomes the marks.

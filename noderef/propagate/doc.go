@@ -46,7 +46,7 @@
 //
 // # Limits
 //
-// A rejected patch ([Rejected]) is decided again from a fresh read. A kubelet may write its own Node's annotations, so whoever
+// A rejected patch ([Rejected]) is decided again from a fresh read. A kubelet may write its own Node's annotations, so a person who
 // controls a kubelet can have a label of that Node removed by listing it as remembered; wanted labels come back. Values are not
 // validated; the API server does that. A ledger that cannot be read counts as empty: nothing is removed, and it is written anew.
 //

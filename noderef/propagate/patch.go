@@ -46,7 +46,7 @@ func (p Patch) JSON() []byte {
 func (p Patch) String() string { return string(p.JSON()) }
 
 // appendMap changes keys of one map. When the Node had no such map, the map has to be created; the test before it makes sure
-// that this does not wipe out a map that somebody else created meanwhile.
+// that this does not wipe out a map that another writer created meanwhile.
 func appendMap(ops []operation, path string, changes []change, absent bool) []operation {
 	if len(changes) == 0 {
 		return ops
@@ -73,7 +73,7 @@ func appendMap(ops []operation, path string, changes []change, absent bool) []op
 }
 
 // appendTaints tests the place of every taint that it changes: when another writer has moved it, the patch is rejected
-// rather than hitting a neighbour. Taints are added at the end, which disturbs nobody; that one of the same key and effect
+// rather than hitting a neighbour. Taints are added at the end, which affects no other writer; that one of the same key and effect
 // was added meanwhile is found by the API server's validation.
 func (p Patch) appendTaints(ops []operation) []operation {
 	const path = "/spec/taints"
@@ -102,7 +102,7 @@ func (p Patch) appendTaints(ops []operation) []operation {
 }
 
 // Rejected says whether an API server refused a patch because the Node is not as it was when it was read: it is another one,
-// something that the patch rests on changed, or somebody added the same taint. Read the Node again and call [Policy.Diff]
+// something that the patch rests on changed, or another writer added the same taint. Read the Node again and call [Policy.Diff]
 // again. It is false for a patch that is refused because the resulting Node is invalid, which no retry mends; that answer has
 // the same status code, 422, but names other faults.
 func Rejected(err error) bool {

@@ -94,7 +94,7 @@ const InterruptibleLabel = "cluster.x-k8s.io/interruptible"
 const (
 	// UninitializedTaintKey is the key of the taint that [ClusterAPI] removes.
 	UninitializedTaintKey = "node.cluster.x-k8s.io/uninitialized"
-	// UninitializedTaintEffect is its effect. A taint with this key and another effect is somebody else's.
+	// UninitializedTaintEffect is its effect. A taint with this key and another effect belongs to another component.
 	UninitializedTaintEffect = corev1.TaintEffectNoSchedule
 )
 

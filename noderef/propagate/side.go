@@ -31,7 +31,7 @@ func (s *side) want(key string) (string, bool) {
 	return value, ok && s.pick.Contains(key)
 }
 
-// wish is a value that is wanted. A weak one leaves the value of somebody else as it is.
+// wish is a value that is wanted. A weak one does not replace the value of another writer.
 type wish struct {
 	text string
 	weak bool
