@@ -12,7 +12,7 @@ const (
 	Deleted Phase = "Deleted"
 	// Failed is not set by Cluster API since v1.11.
 	Failed Phase = "Failed"
-	// Unknown is never set by Cluster API: it stands for a word that is no phase. Gardener sets it.
+	// Unknown is never set by Cluster API: it represents a word that is no phase. Gardener sets it.
 	Unknown Phase = "Unknown"
 )
 

@@ -14,7 +14,7 @@
 //
 // # Limits
 //
-// Facts are yes or no, at most 16 of them: a rule that depends on a number or a time asks for a fact that says so, and whoever
-// makes the facts looks at the clock. The phase is for people and dashboards. Decide on facts and conditions, as Cluster API's
+// Facts are yes or no, at most 16 of them: a rule that depends on a number or a time asks for a fact that says so, and the code that
+// sets the facts reads the clock. The phase is for people and dashboards. Decide on facts and conditions, as Cluster API's
 // contract asks too.
 package phases

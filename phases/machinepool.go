@@ -4,11 +4,11 @@ package phases
 const (
 	ScalingUp   Phase = "ScalingUp"
 	ScalingDown Phase = "ScalingDown"
-	// Scaling is a pool whose size somebody else decides about, such as a cloud's own autoscaler.
+	// Scaling is the phase of a pool whose size another controller decides, such as a cloud's own autoscaler.
 	Scaling Phase = "Scaling"
 )
 
-// GateReplicas means that the pool has another number of ready Nodes than it shall have.
+// GateReplicas means that the number of ready Nodes differs from the desired number.
 const GateReplicas Gate = "Replicas"
 
 // PoolFacts are what the phase of a pool depends on.
@@ -23,11 +23,11 @@ type PoolFacts struct {
 	InfrastructureReady bool
 	// HasNode: at least one Node was matched.
 	HasNode bool
-	// Sized: it is known how many replicas there shall be.
+	// Sized: the desired number of replicas is known.
 	Sized bool
 	// TooFew and TooMany compare that number with the Nodes that are ready; at most one of them is true.
 	TooFew, TooMany bool
-	// ManagedElsewhere: somebody else decides about the number of replicas.
+	// ManagedElsewhere: another controller manages the number of replicas.
 	ManagedElsewhere bool
 }
 

@@ -15,7 +15,7 @@ const (
 	GateNode           Gate = "Node"
 	GateHealth         Gate = "Health"
 	GateUpdate         Gate = "Update"
-	GateRepair         Gate = "Repair" // by a person, or by whoever replaces broken Machines
+	GateRepair         Gate = "Repair" // by a person, or by a controller that replaces broken Machines
 	GateDeletion       Gate = "Deletion"
 )
 
