@@ -47,6 +47,9 @@ func (n *nodes) version(t *testing.T) int {
 	return v
 }
 
+// slowly keeps the clock behind a busy machine: a session that is not synced for five minutes is given up.
+const slowly = 200 * time.Millisecond
+
 // outage returns a world whose cluster was lost and is connected again, in which something happened meanwhile.
 func outage(t *testing.T, meanwhile func(*apiServer)) (*world, *apiServer, *nodes) {
 	t.Helper()
@@ -60,7 +63,7 @@ func outage(t *testing.T, meanwhile func(*apiServer)) (*world, *apiServer, *node
 	require.Error(t, w.becomes(keyA, ReasonUnreachable))
 	meanwhile(s)
 	s.restart()
-	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	w.stepUntil(slowly, "connected again", func() bool { return w.get(keyA).Connected })
 	return w, s, view.Value
 }
 
@@ -186,12 +189,12 @@ func TestAServerThatIsLostAgainIsCaughtUpWithAllTheSame(t *testing.T) {
 		s.unread(503)
 	})
 	s.stop()
-	w.stepUntil(time.Second, "lost again", func() bool { return w.get(keyA).Reason == ReasonUnreachable })
+	w.stepUntil(slowly, "lost again", func() bool { return w.get(keyA).Reason == ReasonUnreachable })
 	require.NoError(t, w.get(keyA).Problem)
 	require.False(t, w.get(keyA).Synced)
 	s.unread(0)
 	s.restart()
-	w.stepUntil(time.Second, "connected and synced", func() bool { view := w.get(keyA); return view.Connected && view.Synced })
+	w.stepUntil(slowly, "connected and synced", func() bool { view := w.get(keyA); return view.Connected && view.Synced })
 	require.Same(t, before, w.get(keyA).Value)
 }
 

@@ -219,11 +219,15 @@ func (w *world) woken(cluster types.NamespacedName) {
 	})
 }
 
-// rest empties the queue.
+// rest empties the queue until nothing more comes: a state is seen a moment before its news is in the queue.
 func (w *world) rest() {
-	for w.queue.Len() > 0 {
-		request, _ := w.queue.Get()
-		w.queue.Done(request)
+	for quiet := 0; quiet < 20; quiet++ {
+		for w.queue.Len() > 0 {
+			request, _ := w.queue.Get()
+			w.queue.Done(request)
+			quiet = 0
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
