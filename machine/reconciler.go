@@ -101,6 +101,8 @@ type Ports struct {
 	//	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
 	//	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	//
+	// A manager that watches Clusters of a Go type shares that informer when external.ClusterOptions.Object names the type.
+	//
 	// A Machine of a paused Cluster gets its finalizer and is not reconciled otherwise, also while it is being deleted. A Cluster that was
 	// not read may be paused: until it is read, a pass acts on nothing and changes no condition. A Machine in deletion does not wait for a
 	// Cluster that does not exist. A Machine without a controller that names no set, pool or control plane gets its Cluster as an owner.
