@@ -31,7 +31,7 @@ func (s *Store) learn(scheme *runtime.Scheme) {
 			metav1.AddToGroupVersion(both, gv)
 		}
 		for gvk, goType := range from.AllKnownTypes() {
-			if obj, ok := reflect.New(goType).Interface().(runtime.Object); ok && !both.Recognizes(gvk) {
+			if obj, ok := reflect.TypeAssert[runtime.Object](reflect.New(goType)); ok && !both.Recognizes(gvk) {
 				both.AddKnownTypeWithName(gvk, obj)
 			}
 		}

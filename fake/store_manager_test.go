@@ -95,7 +95,7 @@ func TestARealManagerReconcilesAgainstTheStore(t *testing.T) {
 // gear is a type that only a test's own scheme knows.
 type gear struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata"`
 }
 
 func (g *gear) DeepCopyObject() runtime.Object {

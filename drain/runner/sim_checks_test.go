@@ -121,15 +121,7 @@ func (s *sim) answered(q *simRequest, a simAnswer) {
 	case answerGone:
 		asked.trusted = now.Add(s.setup.probe)
 	case answerGlobal:
-		if pause := now.Add(a.wait); pause.After(b.pause) {
-			b.pause = pause
-		}
-		if asked.probe {
-			b.budgets[asked.budget].probes++ // has to be repeated
-		}
-		if seen := b.seen[asked.node]; seen != nil && asked.hopeless() {
-			seen.against[q.uid], seen.free[q.uid] = asked.against, !asked.sure // as well
-		}
+		b.toldOff(q, now.Add(a.wait))
 	case answerExhausted, answerStale:
 		s.count.refused++
 		asked.rest = now.Add(a.rest)
@@ -145,6 +137,19 @@ func (s *sim) answered(q *simRequest, a simAnswer) {
 	}
 	if asked.released {
 		asked.rest, asked.trusted = time.Time{}, time.Time{}
+	}
+}
+
+// toldOff books that the server told the whole process off: all of it pauses, and the request is repeated.
+func (b *simBook) toldOff(q *simRequest, pause time.Time) {
+	if pause.After(b.pause) {
+		b.pause = pause
+	}
+	if q.asked.probe {
+		b.budgets[q.asked.budget].probes++
+	}
+	if seen := b.seen[q.asked.node]; seen != nil && q.asked.hopeless() {
+		seen.against[q.uid], seen.free[q.uid] = q.asked.against, !q.asked.sure
 	}
 }
 

@@ -82,7 +82,7 @@ func hopeless(budgets map[types.NamespacedName]*policyv1.PodDisruptionBudget, po
 // what was asked for since and does not show in the budget's status. What goes beyond are probes, one per ProbeInterval,
 // however many Nodes, pods, answers and events there are.
 func (s *sim) checkPurse(q *simRequest, seen *simSeen, pod *corev1.Pod, last *simAsked) {
-	resting := last != nil && !last.released && time.Now().Before(last.rest)
+	resting := last.resting()
 	if !s.setup.budgets {
 		if resting {
 			s.fail("%s was asked for again %s too early after %q", q.pod, time.Until(last.rest), last.answer)
@@ -90,20 +90,14 @@ func (s *sim) checkPurse(q *simRequest, seen *simSeen, pod *corev1.Pod, last *si
 		return
 	}
 	pdb, count := selecting(seen.budgets, pod)
-	under, before := seen.under[q.uid]
-	_, still := hopeless(seen.budgets, pod)
 	a := q.asked
 	a.against = seen.against[q.uid]
 	a.sure = a.hopeless() && !seen.free[q.uid]
-	switch {
-	case count > 1 && !outside(pod) && !before && !a.hopeless():
-		s.fail("%s was asked to go again although the cache shows two budgets over it", q.pod)
-	case resting && still && (last.sure || !last.refused()):
-		s.fail("%s, which can never go, was asked for again %s too early after %q", q.pod, time.Until(last.rest), last.answer)
-	}
+	s.checkHopeless(q, seen, pod, last)
 	if count != 1 {
 		return
 	}
+	under, before := seen.under[q.uid]
 	a.budget = nameOf(pdb)
 	if before && under != a.budget || a.hopeless() && a.against != a.budget { // queued before it came under this budget
 		return
@@ -115,6 +109,22 @@ func (s *sim) checkPurse(q *simRequest, seen *simSeen, pod *corev1.Pod, last *si
 	early := resting && (!last.refused() || !last.hopeless() && last.version == purse.obj.ResourceVersion)
 	s.checkSpending(q, purse, max(allows(pdb), seen.most[a.budget]), early)
 }
+
+// checkHopeless holds a request against what budgets can never let go: it is asked for as the plan says, and not too often.
+func (s *sim) checkHopeless(q *simRequest, seen *simSeen, pod *corev1.Pod, last *simAsked) {
+	_, count := selecting(seen.budgets, pod)
+	_, before := seen.under[q.uid]
+	_, still := hopeless(seen.budgets, pod)
+	switch {
+	case count > 1 && !outside(pod) && !before && !q.asked.hopeless():
+		s.fail("%s was asked to go again although the cache shows two budgets over it", q.pod)
+	case last.resting() && still && (last.sure || !last.refused()):
+		s.fail("%s, which can never go, was asked for again %s too early after %q", q.pod, time.Until(last.rest), last.answer)
+	}
+}
+
+// resting says that a pod was asked for, and may not be asked for again yet.
+func (a *simAsked) resting() bool { return a != nil && !a.released && time.Now().Before(a.rest) }
 
 // checkSpending takes a request from what the budget allows, or from its probes.
 func (s *sim) checkSpending(q *simRequest, purse *simPurse, allowed int32, early bool) {

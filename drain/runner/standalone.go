@@ -30,54 +30,56 @@ func Standalone(restConfig *rest.Config) (Config, DrainOptions, error) {
 	if restConfig.QPS == 0 && restConfig.RateLimiter == nil {
 		restConfig.QPS = -1
 	}
-	fail := func(err error) (Config, DrainOptions, error) {
+	life, end := context.WithCancel(context.Background()) //nolint:forbidigo // it ends with the drain, whose context comes later
+	cfg, options, err := standalone(life, restConfig)
+	if err != nil {
+		end()
 		return Config{}, DrainOptions{}, fmt.Errorf("standalone drain: %w", err)
 	}
+	start := options.Beside
+	options.Beside = func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, end)()
+		return start(ctx)
+	}
+	return cfg, options, nil
+}
+
+// standalone makes the results of Standalone. Requests for what kinds there are end with ctx.
+func standalone(ctx context.Context, restConfig *rest.Config) (Config, DrainOptions, error) {
 	clientset, err := kubernetes.NewForConfig(restConfig)
 	if err != nil {
-		return fail(err)
+		return Config{}, DrainOptions{}, err
 	}
 	httpClient, err := rest.HTTPClientFor(restConfig)
 	if err != nil {
-		return fail(err)
+		return Config{}, DrainOptions{}, err
 	}
-	life, end := context.WithCancel(context.Background())
-	mapper, err := apiutil.NewDynamicRESTMapper(restConfig, discoveryClient(life, httpClient))
+	mapper, err := apiutil.NewDynamicRESTMapper(restConfig, discoveryClient(ctx, httpClient))
 	if err != nil {
-		end()
-		return fail(err)
+		return Config{}, DrainOptions{}, err
 	}
 	live, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper})
 	if err != nil {
-		end()
-		return fail(err)
+		return Config{}, DrainOptions{}, err
 	}
 	budgets, err := cache.New(restConfig, cache.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper})
 	if err != nil {
-		end()
-		return fail(err)
+		return Config{}, DrainOptions{}, err
 	}
 	evictor, err := NewRESTEvictor(clientset)
 	if err != nil {
-		end()
-		return fail(err)
+		return Config{}, DrainOptions{}, err
 	}
 	deleter, err := NewRESTDeleter(clientset)
 	if err != nil {
-		end()
-		return fail(err)
+		return Config{}, DrainOptions{}, err
 	}
 	pods, err := NewScopedPodSource(live, ScopedOptions{})
 	if err != nil {
-		end()
-		return fail(err)
+		return Config{}, DrainOptions{}, err
 	}
 	cfg := Config{Nodes: live, Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: budgets, Informers: budgets}
-	beside := func(ctx context.Context) error {
-		defer context.AfterFunc(ctx, end)()
-		return budgets.Start(ctx)
-	}
-	return cfg, DrainOptions{Nodes: live, Beside: beside}, nil
+	return cfg, DrainOptions{Nodes: live, Beside: budgets.Start}, nil
 }
 
 // discoveryClient asks a server which kinds it serves. These requests know no context of their callers: a server that does not answer

@@ -255,6 +255,12 @@ func (o options) bound() []bound {
 
 // freeAddresses listens at each address for a moment: the manager's own error, which may come after its start, names no flag.
 func (o options) freeAddresses(ctx context.Context) error {
+	var held []net.Listener
+	defer func() { // when all have been tried: two flags may have the same address
+		for _, listener := range held {
+			_ = listener.Close()
+		}
+	}()
 	for _, b := range o.bound() {
 		if b.address == disabled || b.address == "" {
 			continue
@@ -263,7 +269,7 @@ func (o options) freeAddresses(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("--%s %s: %w; give another address, or 0 for none", b.flag, b.address, err)
 		}
-		defer func() { _ = listener.Close() }() // when all have been tried: two flags may have the same address
+		held = append(held, listener)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func owners(obj client.Object) string {
 		if entry.Subresource != "" {
 			name += "/" + entry.Subresource
 		}
-		out = append(out, name+": "+string(entry.FieldsV1.Raw))
+		out = append(out, name+": "+entry.FieldsV1.GetRawString())
 	}
 	slices.Sort(out)
 	return strings.Join(out, "; ")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,11 +25,11 @@ func (e Env) page(ctx context.Context, list *corev1.ConfigMapList, limit int64, 
 	o = append(o, client.InNamespace(e.Namespace), client.HasLabels{"watched"}, client.Limit(limit), client.Continue(list.Continue))
 	*list = corev1.ConfigMapList{}
 	err := e.Client.List(ctx, list, o...)
-	names := ""
+	var names strings.Builder
 	for _, cm := range list.Items {
-		names += cm.Name
+		names.WriteString(cm.Name)
 	}
-	return names, err
+	return names.String(), err
 }
 
 func listPages(ctx context.Context, e Env) error {
@@ -46,14 +47,14 @@ func listPages(ctx context.Context, e Env) error {
 			if err := e.Client.List(ctx, &list, client.InNamespace(e.Namespace), client.Limit(2), client.Continue(next)); err != nil {
 				return err
 			}
-			got := ""
+			var got strings.Builder
 			for _, item := range list.Items {
-				got += item.Name + string(item.Data["k"])
+				got.WriteString(item.Name + string(item.Data["k"]))
 			}
 			if version == "" {
 				version = list.ResourceVersion
 			}
-			return errors.Join(equal("page", got, names), equal("more", list.Continue != "", more), equal("version", list.ResourceVersion, version),
+			return errors.Join(equal("page", got.String(), names), equal("more", list.Continue != "", more), equal("version", list.ResourceVersion, version),
 				equal("remaining items", ptr.Deref(list.RemainingItemCount, 0), remaining))
 		}
 	}

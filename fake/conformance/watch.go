@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -73,43 +72,47 @@ func watchList(ctx context.Context, e Env) error {
 		options client.ListOption
 		want    []string
 	}{
-		"asked for":         {watchOptions(ptr.To(true), notOlder, true), marked},
+		"asked for":         {watchOptions(new(true), notOlder, true), marked},
 		"without a version": {watchOptions(nil, "", true), marked},
-		"without bookmarks": {watchOptions(ptr.To(true), notOlder, false), []string{"ADDED a"}},
+		"without bookmarks": {watchOptions(new(true), notOlder, false), []string{"ADDED a"}},
 	}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
-		tc := tests[name]
-		w, err := e.openWatch(ctx, &corev1.ConfigMapList{}, tc.options)
-		if err != nil {
-			return err
-		}
-		defer w.Stop()
-		var obj runtime.Object
-		for _, want := range tc.want {
-			got := ""
-			if got, obj, err = shown(ctx, w); err != nil || got != want {
-				return errors.Join(err, equal("event of a watch "+name, got, want))
-			}
-		}
-		last, ok := obj.(*corev1.ConfigMap)
-		if !ok || last.ResourceVersion == "" {
-			return holds(false, "the last event holds %T %v", obj, obj)
-		}
-		if err := e.patch(ctx, cm, types.MergePatchType, `{"data":{"k":%q}}`, name); err != nil {
-			return err
-		}
-		got, _, err := shown(ctx, w)
-		if err := errors.Join(err, equal("event after a write, of a watch "+name, got, "MODIFIED a")); err != nil {
+		if err := e.watchShows(ctx, cm, name, tests[name].options, tests[name].want); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// watchShows holds the first events of a watch against those that are wanted, and then a change of a ConfigMap.
+func (e Env) watchShows(ctx context.Context, cm *corev1.ConfigMap, name string, o client.ListOption, wanted []string) error {
+	w, err := e.openWatch(ctx, &corev1.ConfigMapList{}, o)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	var obj runtime.Object
+	for _, want := range wanted {
+		var got string
+		if got, obj, err = shown(ctx, w); err != nil || got != want {
+			return errors.Join(err, equal("event of a watch "+name, got, want))
+		}
+	}
+	last, ok := obj.(*corev1.ConfigMap)
+	if !ok || last.ResourceVersion == "" {
+		return holds(false, "the last event holds %T %v", obj, obj)
+	}
+	if err := e.patch(ctx, cm, types.MergePatchType, `{"data":{"k":%q}}`, name); err != nil {
+		return err
+	}
+	got, _, err := shown(ctx, w)
+	return errors.Join(err, equal("event after a write, of a watch "+name, got, "MODIFIED a"))
+}
+
 func watchListMetadata(ctx context.Context, e Env) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
-	w, err := e.openWatch(ctx, list, watchOptions(ptr.To(true), metav1.ResourceVersionMatchNotOlderThan, true))
+	w, err := e.openWatch(ctx, list, watchOptions(new(true), metav1.ResourceVersionMatchNotOlderThan, true))
 	if err != nil {
 		return err
 	}
@@ -123,7 +126,7 @@ func watchFromNow(ctx context.Context, e Env) error {
 	if err := e.Client.Create(ctx, e.watched("a")); err != nil {
 		return err
 	}
-	w, err := e.openWatch(ctx, &corev1.ConfigMapList{}, watchOptions(ptr.To(false), metav1.ResourceVersionMatchNotOlderThan, false))
+	w, err := e.openWatch(ctx, &corev1.ConfigMapList{}, watchOptions(new(false), metav1.ResourceVersionMatchNotOlderThan, false))
 	if err != nil {
 		return err
 	}
@@ -137,9 +140,9 @@ func watchFromNow(ctx context.Context, e Env) error {
 
 func watchBadOptions(ctx context.Context, e Env) error {
 	bad := refusal{code: 422, reason: metav1.StatusReasonInvalid, cause: metav1.CauseTypeForbidden}
-	_, plain := e.openWatch(ctx, &corev1.ConfigMapList{}, watchOptions(ptr.To(true), "", true))
+	_, plain := e.openWatch(ctx, &corev1.ConfigMapList{}, watchOptions(new(true), "", true))
 	_, match := e.openWatch(ctx, &corev1.ConfigMapList{}, watchOptions(nil, metav1.ResourceVersionMatchNotOlderThan, true))
-	list := e.Client.List(ctx, &corev1.ConfigMapList{}, watchOptions(ptr.To(true), "", false), client.InNamespace(e.Namespace))
+	list := e.Client.List(ctx, &corev1.ConfigMapList{}, watchOptions(new(true), "", false), client.InNamespace(e.Namespace))
 	return errors.Join(bad.check(plain), bad.check(match), bad.check(list))
 }
 
