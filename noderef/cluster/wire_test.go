@@ -213,7 +213,7 @@ func TestAListMayTakeAsLongAsItGoesOn(t *testing.T) {
 	w.eventually("connected", func() bool { return w.get(keyA).Connected })
 	w.eventually("the list is under way", func() bool { return s.pending("GET /api/v1/nodes") == 1 })
 	for range 4 { // all of them take longer than listSilence
-		w.clock.Step(time.Minute)
+		w.clock.Step(50 * time.Second) // twice that is less than listSilence, which begins anew a moment after the piece is seen
 		require.False(t, w.get(keyA).Synced)
 		s.slow <- struct{}{}
 		w.eventually("a piece is read", func() bool { return w.get(keyA).LastSeen.Equal(w.clock.Now()) })
