@@ -79,7 +79,11 @@ func TestASourceOfPodsEndsAfterItsWatches(t *testing.T) {
 		}
 		return nil, ctx.Err()
 	}
-	s, err := NewScopedPodSource(interceptor.NewClient(nil, interceptor.Funcs{Watch: open}), ScopedOptions{})
+	list := func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error { // in place of a watch that failed
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	s, err := NewScopedPodSource(interceptor.NewClient(nil, interceptor.Funcs{Watch: open, List: list}), ScopedOptions{})
 	require.NoError(t, err)
 	_, _, _ = s.Pods("n")
 	ctx, cancel := context.WithCancel(t.Context())
