@@ -16,7 +16,7 @@ const (
 	Wait
 	// Ignore leaves the pod alone for good; it does not block the drain.
 	Ignore
-	// Deny leaves the pod alone and blocks the drain until somebody changes something. Where only budgets deny it, drain/runner
+	// Deny leaves the pod alone and blocks the drain until something changes. Where only budgets deny it, drain/runner
 	// asks for the pod now and then all the same.
 	Deny
 )

@@ -66,7 +66,7 @@ func TestCheckCRD_Labels(t *testing.T) {
 			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1beta2, cluster.x-k8s.io/v1beta1: v1alpha4`)},
 			want:  []conformance.Finding{should(at1, "v1alpha4, which spec.versions does not have", "one of v1beta1, v1beta2")},
 		},
-		"one that also names an old version with another contract's fields, which nobody reads": {
+		"one that also names an old version with another contract's fields, which no controller reads": {
 			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1beta1_v1beta2`)},
 			want: []conformance.Finding{
 				should("spec.versions[v1beta1]: status.initialization.provisioned", "nothing there, but status.ready, the place of contract v1beta1", "boolean"),

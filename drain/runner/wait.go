@@ -252,7 +252,7 @@ func (w *waiter) tell(result Result, err error) {
 	w.opts.Progress(result, err)
 }
 
-// isFinal says that an error stays until somebody changes something else than the cluster's state.
+// isFinal says that an error stays until something else changes than the cluster's state.
 func isFinal(err error) bool {
 	return errors.Is(err, ErrNodeReplaced) || errors.Is(err, ErrStopped) || errors.Is(err, errInvalidRequest) ||
 		apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) ||

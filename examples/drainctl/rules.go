@@ -74,7 +74,7 @@ func (o *options) policyOf() drain.Policy {
 }
 
 // stands says whether an obstacle keeps the drain from ever ending under these flags, unless a webhook acts on the evictions.
-// A finalizer does not: somebody may well be about to remove it, and a plan cannot know.
+// A finalizer does not: its controller may be about to remove it, and a plan cannot know.
 func (o *options) stands(reason drain.Reason) bool {
 	switch reason {
 	case drain.ReasonFinalizer:

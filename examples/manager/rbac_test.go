@@ -24,9 +24,9 @@ func TestTheClusterRoleCanBeApplied(t *testing.T) {
 	require.Equal(t, []string{"create"}, rights["/pods/eviction"])
 	require.Contains(t, rights["infrastructure.cluster.x-k8s.io/*"], "delete")
 	require.NotContains(t, rights, "/secrets", "bootstrap data is the provider's business")
-	require.Equal(t, []string{"get", "list", "watch"}, rights["cluster.x-k8s.io/clusters"], "they are somebody else's to look after")
-	require.Equal(t, []string{"list", "watch"}, rights["controlplane.cluster.x-k8s.io/*"], "they are somebody else's to look after")
-	require.NotContains(t, rights, "coordination.k8s.io/leases", "nobody is elected")
+	require.Equal(t, []string{"get", "list", "watch"}, rights["cluster.x-k8s.io/clusters"], "other controllers write them")
+	require.Equal(t, []string{"list", "watch"}, rights["controlplane.cluster.x-k8s.io/*"], "other controllers write them")
+	require.NotContains(t, rights, "coordination.k8s.io/leases", "there is no election")
 }
 
 func TestThePrintedRightsFollowTheFlags(t *testing.T) {
