@@ -22,6 +22,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/conformance"
+	"github.com/machinist-dev/machinist/examples/output"
 )
 
 const usage = `contractlint lints the CRDs and objects of a Cluster API provider against the provider contract.
@@ -66,7 +67,9 @@ type options struct {
 
 // run is main without the process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return withOutput(stdout, stderr, func(out io.Writer) int { return perform(args, stdin, out, stderr) })
+	return output.Run("contractlint", output.Codes{Done: exitOK, Lost: exitUsage}, stdout, stderr, func(out io.Writer) int {
+		return perform(args, stdin, out, stderr)
+	})
 }
 
 // perform does what the arguments say and returns the exit code.
@@ -133,32 +136,6 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		return o, o.roles.load(*file)
 	}
 	return o, nil
-}
-
-// withOutput runs f, whose success is none when something that it wrote is lost: a full disk is not to end with exitOK.
-func withOutput(stdout, stderr io.Writer, f func(out io.Writer) int) int {
-	out := &output{Writer: stdout}
-	code := f(out)
-	if out.err != nil && code == exitOK {
-		fmt.Fprintf(stderr, "contractlint: write output: %v\n", out.err)
-		return exitUsage
-	}
-	return code
-}
-
-// output remembers the first write that failed.
-type output struct {
-	io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
-	if o.err == nil {
-		o.err = err
-	}
-	return n, err
 }
 
 // roles are what a person says of kinds. The zero Role of a kind says that it has none.

@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+	"github.com/machinist-dev/machinist/examples/output"
 )
 
 const usage = `controlplane runs a real Kubernetes control plane on this computer.
@@ -58,7 +59,9 @@ func main() {
 
 // run is main without the process.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return withOutput(stdout, stderr, func(out io.Writer) int { return perform(ctx, args, out, stderr) })
+	return output.Run("controlplane", output.Codes{Done: exitOK, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
+		return perform(ctx, args, out, stderr)
+	})
 }
 
 // perform does what the arguments say and returns the exit code.
@@ -145,30 +148,4 @@ func build(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	_, err = fmt.Fprintf(stdout, "%s\n%s\n", binaries.ControlPlane, binaries.Kwok)
 	return err
-}
-
-// withOutput runs f, whose success is none when something that it wrote is lost: a full disk is not to end with exitOK.
-func withOutput(stdout, stderr io.Writer, f func(out io.Writer) int) int {
-	out := &output{Writer: stdout}
-	code := f(out)
-	if out.err != nil && code == exitOK {
-		_, _ = fmt.Fprintf(stderr, "controlplane: write output: %v\n", out.err)
-		return exitFailed
-	}
-	return code
-}
-
-// output remembers the first write that failed.
-type output struct {
-	io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
-	if o.err == nil {
-		o.err = err
-	}
-	return n, err
 }

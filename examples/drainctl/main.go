@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/machinist-dev/machinist/examples/output"
 )
 
 // Exit codes.
@@ -41,7 +43,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return withOutput(stdout, stderr, func(out io.Writer) int {
+	return output.Run("drainctl", output.Codes{Done: exitDone, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
 		p := &program{stdout: out, stderr: stderr, connect: connect, now: time.Now}
 		return p.execute(ctx, args)
 	})
@@ -117,30 +119,4 @@ func (p *program) code(err error) int {
 	}
 	p.say(err)
 	return exitFailed
-}
-
-// withOutput runs f, whose success is none when something that it wrote is lost: a full disk is not to end with exitDone.
-func withOutput(stdout, stderr io.Writer, f func(out io.Writer) int) int {
-	out := &output{Writer: stdout}
-	code := f(out)
-	if out.err != nil && code == exitDone {
-		fmt.Fprintf(stderr, "drainctl: write output: %v\n", out.err)
-		return exitFailed
-	}
-	return code
-}
-
-// output remembers the first write that failed.
-type output struct {
-	io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
-	if o.err == nil {
-		o.err = err
-	}
-	return n, err
 }

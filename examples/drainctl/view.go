@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/machinist-dev/machinist/examples/output"
 )
 
 // view shows a drain. The follower calls it, one call at a time.
@@ -25,7 +27,7 @@ type view interface {
 
 // newView picks the view: a table that is redrawn needs a terminal that can move the cursor.
 func (s *session) newView() view {
-	file, ok := fileOf(s.stdout)
+	file, ok := output.File(s.stdout)
 	switch {
 	case s.output == outputJSON:
 		encoder := json.NewEncoder(s.stdout)
@@ -44,20 +46,11 @@ func (s *session) newView() view {
 	}
 }
 
-// fileOf returns the file that output goes to, if it is one.
-func fileOf(out io.Writer) (*os.File, bool) {
-	if o, ok := out.(*output); ok {
-		out = o.Writer
-	}
-	file, ok := out.(*os.File)
-	return file, ok
-}
-
 // jsonView prints an object per line.
 type jsonView struct{ *json.Encoder }
 
 func (v *jsonView) begin(*follower)      {}
-func (v *jsonView) tell(c change)        { _ = v.Encode(c) } // withOutput sees the error
+func (v *jsonView) tell(c change)        { _ = v.Encode(c) } // output.Run sees the error
 func (v *jsonView) every() time.Duration { return 0 }
 func (v *jsonView) tick()                {}
 func (v *jsonView) finish(s summary)     { _ = v.Encode(s) }

@@ -15,6 +15,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/examples/output"
 )
 
 // Exit codes.
@@ -28,7 +29,9 @@ func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // execute is main without the process.
 func execute(args []string, stdout, stderr io.Writer) int {
-	return withOutput(stdout, stderr, func(out io.Writer) int { return perform(args, out, stderr) })
+	return output.Run("manager", output.Codes{Done: exitDone, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
+		return perform(args, out, stderr)
+	})
 }
 
 // perform does what the arguments say and returns the exit code.
@@ -79,30 +82,4 @@ func serve(o options, stderr io.Writer) error {
 	}
 	log.Info("stopped")
 	return nil
-}
-
-// withOutput runs f, whose success is none when something that it wrote is lost: a full disk is not to end with exitDone.
-func withOutput(stdout, stderr io.Writer, f func(out io.Writer) int) int {
-	out := &output{Writer: stdout}
-	code := f(out)
-	if out.err != nil && code == exitDone {
-		fmt.Fprintf(stderr, "manager: write output: %v\n", out.err)
-		return exitFailed
-	}
-	return code
-}
-
-// output remembers the first write that failed.
-type output struct {
-	io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
-	if o.err == nil {
-		o.err = err
-	}
-	return n, err
 }

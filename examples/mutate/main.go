@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/machinist-dev/machinist/examples/output"
 )
 
 const usage = `mutate runs the tests of packages against small changes of their code, and lists the changes that no test notices.
@@ -89,7 +91,9 @@ func defaultPackages() []string {
 
 // run is main without the process.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return withOutput(stdout, stderr, func(out io.Writer) int { return perform(ctx, args, out, stderr) })
+	return output.Run("mutate", output.Codes{Done: exitOK, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
+		return perform(ctx, args, out, stderr)
+	})
 }
 
 // perform does what the arguments say and returns the exit code.
@@ -185,30 +189,4 @@ func mutate(ctx context.Context, o options, progress io.Writer) (report, error) 
 		}
 	}
 	return r, nil
-}
-
-// withOutput runs f, whose success is none when something that it wrote is lost: a full disk is not to end with exitOK.
-func withOutput(stdout, stderr io.Writer, f func(out io.Writer) int) int {
-	out := &output{Writer: stdout}
-	code := f(out)
-	if out.err != nil && code == exitOK {
-		fmt.Fprintf(stderr, "mutate: write output: %v\n", out.err)
-		return exitFailed
-	}
-	return code
-}
-
-// output remembers the first write that failed.
-type output struct {
-	io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
-	if o.err == nil {
-		o.err = err
-	}
-	return n, err
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/machinist-dev/machinist/examples/output"
 )
 
 // Exit codes.
@@ -63,7 +65,9 @@ func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // execute is main without the process.
 func execute(args []string, stdout, stderr io.Writer) int {
-	return withOutput(stdout, stderr, func(out io.Writer) int { return perform(args, out, stderr) })
+	return output.Run("quickstart", output.Codes{Done: exitDone, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
+		return perform(args, out, stderr)
+	})
 }
 
 // perform does what the arguments say and returns the exit code.
@@ -146,30 +150,4 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "quickstart: %v\n", err)
 	}
 	return result.exitCode()
-}
-
-// withOutput runs f, whose success is none when something that it wrote is lost: a full disk is not to end with exitDone.
-func withOutput(stdout, stderr io.Writer, f func(out io.Writer) int) int {
-	out := &output{Writer: stdout}
-	code := f(out)
-	if out.err != nil && code == exitDone {
-		fmt.Fprintf(stderr, "quickstart: write output: %v\n", out.err)
-		return exitFailed
-	}
-	return code
-}
-
-// output remembers the first write that failed.
-type output struct {
-	io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
-	if o.err == nil {
-		o.err = err
-	}
-	return n, err
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/machinist-dev/machinist/examples/output"
 )
 
 func TestMain(m *testing.M) {
@@ -279,11 +281,13 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestOutputThatIsLostIsAFailure(t *testing.T) {
-	for _, output := range []string{outputJSON, outputLines} {
+	for _, format := range []string{outputJSON, outputLines} {
 		o := quick()
-		o.output = output
+		o.output = format
 		var stderr bytes.Buffer
-		code := withOutput(full{}, &stderr, func(out io.Writer) int { return run(t.Context(), o, out, &stderr) })
+		code := output.Run("quickstart", output.Codes{Done: exitDone, Lost: exitFailed}, full{}, &stderr, func(out io.Writer) int {
+			return run(t.Context(), o, out, &stderr)
+		})
 		require.Equal(t, exitFailed, code)
 		require.Contains(t, stderr.String(), "write output: no space left")
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/machinist-dev/machinist/examples/output"
 )
 
 // Values of -o.
@@ -29,12 +31,12 @@ type view interface {
 }
 
 // newView picks the view: a table that is redrawn needs a terminal that can move the cursor.
-func newView(output string, out io.Writer, p *picture) view {
-	file, ok := fileOf(out)
+func newView(format string, out io.Writer, p *picture) view {
+	file, ok := output.File(out)
 	switch {
-	case output == outputJSON:
+	case format == outputJSON:
 		return &jsonView{json.NewEncoder(out)}
-	case output == "" && ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb":
+	case format == "" && ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb":
 		return newTable(out, p, func() (int, int) {
 			width, height, err := term.GetSize(int(file.Fd()))
 			if err != nil {
@@ -47,19 +49,10 @@ func newView(output string, out io.Writer, p *picture) view {
 	}
 }
 
-// fileOf returns the file that output goes to, if it is one.
-func fileOf(out io.Writer) (*os.File, bool) {
-	if o, ok := out.(*output); ok {
-		out = o.Writer
-	}
-	file, ok := out.(*os.File)
-	return file, ok
-}
-
 // jsonView prints an object per line.
 type jsonView struct{ *json.Encoder }
 
-func (v *jsonView) tell(e event)            { _ = v.Encode(e) } // withOutput sees the error
+func (v *jsonView) tell(e event)            { _ = v.Encode(e) } // output.Run sees the error
 func (v *jsonView) ticks() <-chan time.Time { return nil }
 func (v *jsonView) tick()                   {}
 func (v *jsonView) finish(s summary)        { _ = v.Encode(s) }

@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+	"github.com/machinist-dev/machinist/examples/output"
 )
 
 // The exit codes.
@@ -33,35 +34,11 @@ func Main(run func(ctx context.Context, args []string, stdin io.Reader, stdout, 
 	context.AfterFunc(ctx, stop)
 	ctrl.SetLogger(logr.Discard()) // what libraries log would be mixed with the progress
 	klog.SetLogger(logr.Discard())
-	code := withOutput(os.Stdout, os.Stderr, func(out io.Writer) int { return run(ctx, os.Args[1:], os.Stdin, out, os.Stderr) })
+	code := output.Run("", output.Codes{Done: ExitOK, Lost: ExitFailed}, os.Stdout, os.Stderr, func(out io.Writer) int {
+		return run(ctx, os.Args[1:], os.Stdin, out, os.Stderr)
+	})
 	stop()
 	os.Exit(code)
-}
-
-// withOutput runs f, whose success is none when something that it wrote is lost: a full disk is not to end with ExitOK.
-func withOutput(stdout, stderr io.Writer, f func(out io.Writer) int) int {
-	out := &output{Writer: stdout}
-	code := f(out)
-	if out.err != nil && code == ExitOK {
-		fmt.Fprintf(stderr, "write output: %v\n", out.err)
-		return ExitFailed
-	}
-	return code
-}
-
-// output remembers the first write that failed.
-type output struct {
-	io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
-	if o.err == nil {
-		o.err = err
-	}
-	return n, err
 }
 
 // Finish says how a benchmark ended, unless all is well, and returns the exit code. Help (flag.ErrHelp) is no failure.

@@ -1,0 +1,51 @@
+// Package output notices when what a program prints is lost, as on a full disk, so that the program does not end as if all were well.
+package output
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// Codes are the exit codes of a program: Done for success, and Lost for a success whose output was lost.
+type Codes struct{ Done, Lost int }
+
+// Run calls f with a writer to stdout and returns its exit code. If f returns Done and a write failed, Run prints the first error
+// to stderr, behind the name of the program and a colon where a name is given, and returns Lost.
+func Run(program string, codes Codes, stdout, stderr io.Writer, f func(out io.Writer) int) int {
+	out := &writer{Writer: stdout}
+	code := f(out)
+	if out.err == nil || code != codes.Done {
+		return code
+	}
+	if program != "" {
+		program += ": "
+	}
+	_, _ = fmt.Fprintf(stderr, "%swrite output: %v\n", program, out.err)
+	return codes.Lost
+}
+
+// File returns the file that a writer of Run, or any other, goes to, if it is one.
+func File(out io.Writer) (*os.File, bool) {
+	if w, ok := out.(*writer); ok {
+		out = w.Writer
+	}
+	file, ok := out.(*os.File)
+	return file, ok
+}
+
+// writer remembers the first write that failed.
+type writer struct {
+	io.Writer
+
+	err error
+}
+
+// Write implements io.Writer.
+func (w *writer) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
