@@ -39,8 +39,6 @@ func givenLabels(m *contract.MachineState) (map[string]string, bool) {
 
 // text returns the record. Equal records give equal texts.
 func (g given) text() string {
-	slices.Sort(g.Annotations)
-	slices.Sort(g.Fields)
 	text, err := json.Marshal(g)
 	if err != nil {
 		return "" // texts always have a text
@@ -48,9 +46,11 @@ func (g given) text() string {
 	return string(text)
 }
 
-// giving returns the record of what a set gives to its Machines.
+// giving returns the record of what a set gives to its Machines, with its lists sorted.
 func giving(set *contract.MachineSetState, fields []string) given {
-	return given{Labels: machineLabels(set), Annotations: slices.Sorted(maps.Keys(set.Template.Annotations)), Fields: slices.Clone(fields)}
+	return given{
+		Labels: machineLabels(set), Annotations: slices.Sorted(maps.Keys(set.Template.Annotations)), Fields: slices.Sorted(slices.Values(fields)),
+	}
 }
 
 // metadataOf is what to change in the labels and annotations of a Machine, or of what it refers to: what the set says now is put

@@ -1,0 +1,47 @@
+package machineset_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset"
+)
+
+// says writes a condition of a Machine, as its own controller does.
+func (w *world) says(m *unstructured.Unstructured, kind, status, message string) {
+	w.t.Helper()
+	base := m.DeepCopy()
+	require.NoError(w.t, unstructured.SetNestedSlice(m.Object, []any{map[string]any{
+		"type": kind, "status": status, "reason": "Because", "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z",
+	}}, "status", "conditions"))
+	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), m, client.MergeFrom(base)))
+}
+
+// A cache lists Machines in any order, and a message that follows it is written again and again.
+func TestMachinesThatSayTheSameAreNamedInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()) // no controller reconciles the Machines
+	w.run(machineset.Options{})
+	set := w.set("workers", 6)
+	w.create(set)
+	w.has(set, 6)
+	names := w.names()
+	for _, m := range w.machines() {
+		if m.GetName() == names[4] { // those of a control plane come first
+			w.change(&m, func(u *unstructured.Unstructured) { u.SetLabels(withKey(u.GetLabels(), contract.ControlPlaneLabel, "")) })
+			m = *w.get(&m)
+		}
+		w.says(&m, "Ready", "False", "no network")
+	}
+	want := "* Machines " + strings.Join([]string{names[4], names[0], names[1]}, ", ") + ", ... (3 more): no network"
+	c := w.conditionSays(set, machineset.ConditionMachinesReady, "(3 more): no network")
+	if diff := cmp.Diff(want, c.Message); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
