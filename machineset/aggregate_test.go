@@ -34,7 +34,9 @@ func TestMachinesThatSayTheSameAreNamedInOrder(t *testing.T) {
 	names := w.names()
 	for _, m := range w.machines() {
 		if m.GetName() == names[4] { // those of a control plane come first
-			w.change(&m, func(u *unstructured.Unstructured) { u.SetLabels(withKey(u.GetLabels(), contract.ControlPlaneLabel, "")) })
+			w.change(&m, func(u *unstructured.Unstructured) {
+				u.SetLabels(withKey(u.GetLabels(), contract.ControlPlaneLabel, ""))
+			})
 			m = *w.get(&m)
 		}
 		w.says(&m, "Ready", "False", "no network")
