@@ -37,6 +37,9 @@ type Policy struct {
 	Unreachable *UnreachablePolicy
 	// MultipleBudgets says what happens to pods that more than one budget selects: the eviction API cannot serve them.
 	MultipleBudgets MultipleBudgetsPolicy
+	// SerialVolumes lets pods with volumes leave the Node one after the other; nil lets them leave like other pods. Package drain/runner
+	// needs Config.Volumes for it.
+	SerialVolumes *SerialVolumes
 	// DeleteInTerminatingNamespaces deletes pods whose namespace is being deleted, after their eviction was refused for that
 	// reason and has rested. The namespace controller would delete them too, with no more regard for budgets.
 	DeleteInTerminatingNamespaces bool

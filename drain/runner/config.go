@@ -37,12 +37,10 @@ type Config struct {
 	Informers Informers
 	// Planner makes the plans; its zero value has the default rules.
 	Planner drain.Planner
-	// Volumes knows what is attached where; the Runner runs it. [Runner.StepVolumes] and SerialVolumes need it.
+	// Volumes knows what is attached where; the Runner runs it. [Runner.StepVolumes] and drain.Policy.SerialVolumes need it.
 	Volumes VolumeSource
 	// VolumePlanner says which volumes are waited for; its zero value waits for all that are worth it.
 	VolumePlanner drain.VolumePlanner
-	// SerialVolumes, when it is not nil, lets pods with volumes leave a Node one after the other.
-	SerialVolumes *drain.SerialVolumes
 	// Events records on Nodes when a drain starts, when it is blocked for a new reason (each at most once in 10 min), and
 	// when it is done; nil records nothing. After a restart what still holds is told once more.
 	Events Events
@@ -115,7 +113,6 @@ func (c *Config) complete() error {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	require(c.SerialVolumes != nil && c.Volumes == nil, "Volumes (for SerialVolumes)")
 	if c.Informers != nil && c.Budgets == nil {
 		errs = append(errs, errors.New("Informers is of no use without Budgets"))
 	}

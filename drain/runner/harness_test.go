@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain"
 )
 
 // memorySource is a PodSource that tests fill by hand.
@@ -172,6 +174,7 @@ type rig struct {
 	evictor *memoryEvictor
 	nodes   *memoryNodes
 	runner  *Runner
+	policy  *drain.Policy // of every Step
 	stop    func()
 }
 
@@ -218,7 +221,9 @@ func (g *rig) start() {
 
 func (g *rig) step(node string) Result {
 	g.t.Helper()
-	result, err := g.runner.Step(g.t.Context(), Request{Node: cordoned(node), Owner: types.NamespacedName{Name: "machine-of-" + node}})
+	result, err := g.runner.Step(g.t.Context(), Request{
+		Node: cordoned(node), Owner: types.NamespacedName{Name: "machine-of-" + node}, Policy: g.policy,
+	})
 	require.NoError(g.t, err)
 	return result
 }

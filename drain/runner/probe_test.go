@@ -217,7 +217,8 @@ func TestStep_AProbeThatFailedIsNoAnswerAndIsRepeated(t *testing.T) {
 }
 
 func TestStep_VirtualMachinesWithVolumesAreAskedForInTurn(t *testing.T) {
-	g, volumes := newVolumeRig(t, func(c *Config) { c.SerialVolumes = &drain.SerialVolumes{} })
+	g, volumes := newVolumeRig(t, nil)
+	g.policy = &drain.Policy{SerialVolumes: &drain.SerialVolumes{}}
 	g.budgets.shut()
 	g.evictor.answerWith(exhausted)
 	g.pods.put(podWith("n", "a"), podWith("n", "b"))

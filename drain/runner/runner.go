@@ -102,7 +102,7 @@ type Result struct {
 	Counts    drain.Counts
 	// Blockers are sorted and say since when, as far as this process remembers.
 	Blockers []drain.Blocker
-	// Volumes are those that Config.SerialVolumes waits for before the next pod goes, sorted. Volumes that are waited for
+	// Volumes are those that drain.Policy.SerialVolumes waits for before the next pod goes, sorted. Volumes that are waited for
 	// after the drain are in [VolumesResult].
 	Volumes []VolumeRef
 	// Message says what is left to do, in Cluster API's lines without their first one; empty when Done. Equal states

@@ -64,7 +64,7 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	if !synced {
 		return Result{Message: WaitsForBudgets, RequeueAfter: soon}, nil
 	}
-	r.takeTurns(node, pods)
+	r.takeTurns(&req, pods)
 	result, err := r.advance(req, pods, budgets, cordonedSince)
 	r.observe(node, &result)
 	return result, err
@@ -78,6 +78,9 @@ func (r *Runner) enter(req *Request) error {
 	}
 	if err := req.policy().Validate(); err != nil {
 		return fmt.Errorf("drain node %s: %w: %w", req.Node.Name, errInvalidRequest, err)
+	}
+	if req.policy().SerialVolumes != nil && r.cfg.Volumes == nil {
+		return fmt.Errorf("drain node %s: %w: Config.Volumes is required for drain.Policy.SerialVolumes", req.Node.Name, errInvalidRequest)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -78,7 +78,8 @@ func TestARunnerOutlivesAServerThatCannotBeAskedForItsKindsAtFirst(t *testing.T)
 func TestARunnerOutlivesAServerThatCannotBeAskedForVolumesAtFirst(t *testing.T) {
 	source, err := NewCachedVolumes(refusingTwice())
 	require.NoError(t, err)
-	g := newRig(t, func(c *Config) { c.Volumes, c.SerialVolumes = source, &drain.SerialVolumes{} })
+	g := newRig(t, func(c *Config) { c.Volumes = source })
+	g.policy = &drain.Policy{SerialVolumes: &drain.SerialVolumes{}}
 	g.pods.put(podWith("n", "a"), pod("n", "b"))
 	g.start()
 	defer g.stop()

@@ -156,40 +156,40 @@ func unreachable(node *corev1.Node, after time.Duration, now time.Time) (bool, t
 	return false, 0
 }
 
-// takeTurns finds out whose turn it is on a Node when pods with volumes leave one after the other.
-func (r *Runner) takeTurns(node *corev1.Node, pods []*corev1.Pod) {
-	if r.cfg.SerialVolumes == nil {
-		return
-	}
+// takeTurns decides which pods with volumes may leave a Node, when the policy lets them leave one after the other.
+func (r *Runner) takeTurns(req *Request, pods []*corev1.Pod) {
 	r.mu.Lock()
 	var prev *drain.VolumeTurns
-	if ns := r.nodes[node.Name]; ns != nil {
+	if ns := r.nodes[req.Node.Name]; ns != nil {
 		prev = ns.turns
 	}
 	r.mu.Unlock()
-	next := r.nextTurns(prev, node, pods)
+	var next *drain.VolumeTurns
+	if serial := req.policy().SerialVolumes; serial != nil {
+		next = r.nextTurns(serial, prev, req.Node, pods)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ns := r.nodes[node.Name]; ns != nil && ns.uid == node.UID {
+	if ns := r.nodes[req.Node.Name]; ns != nil && ns.uid == req.Node.UID {
 		ns.turns = next
 	}
 }
 
-// nextTurns calls the source and so must not hold the lock, which the source's events need.
-func (r *Runner) nextTurns(prev *drain.VolumeTurns, node *corev1.Node, pods []*corev1.Pod) *drain.VolumeTurns {
+// nextTurns calls the source, so it must not hold the lock: events of the source take it.
+func (r *Runner) nextTurns(serial *drain.SerialVolumes, prev *drain.VolumeTurns, node *corev1.Node, pods []*corev1.Pod) *drain.VolumeTurns {
 	attachments, synced, err := r.attachments(node.Name)
 	if err != nil {
-		return r.cfg.SerialVolumes.UnknownVolumes(prev, err.Error())
+		return serial.UnknownVolumes(prev, err.Error())
 	}
 	if !synced {
-		return r.cfg.SerialVolumes.UnknownVolumes(prev, "waiting for the list of VolumeAttachments")
+		return serial.UnknownVolumes(prev, "waiting for the list of VolumeAttachments")
 	}
 	now := r.cfg.Clock.Now()
 	plan, err := r.cfg.VolumePlanner.Plan(drain.VolumeFacts{Now: now, Node: node, Attachments: attachments, Lookup: r.cfg.Volumes})
 	if err != nil {
-		return r.cfg.SerialVolumes.UnknownVolumes(prev, err.Error())
+		return serial.UnknownVolumes(prev, err.Error())
 	}
-	return r.cfg.SerialVolumes.Next(prev, drain.TurnFacts{
+	return serial.Next(prev, drain.TurnFacts{
 		Now: now, Volumes: plan, Pods: pods,
 		Elsewhere: func(volume string) bool { return attachedElsewhere(r.cfg.Volumes.AttachmentsOf(volume), node.Name) },
 	})

@@ -244,9 +244,8 @@ func notReady(since time.Time) []corev1.NodeCondition {
 }
 
 func TestVolumes_ChangesWakeWhoeverWaits(t *testing.T) {
-	g, volumes := newVolumeRig(t, func(c *Config) {
-		c.Debounce, c.SerialVolumes = time.Millisecond, &drain.SerialVolumes{ReattachTimeout: time.Hour}
-	})
+	g, volumes := newVolumeRig(t, func(c *Config) { c.Debounce = time.Millisecond })
+	g.policy = &drain.Policy{SerialVolumes: &drain.SerialVolumes{ReattachTimeout: time.Hour}}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	require.NoError(t, g.runner.Source().Start(t.Context(), queue))
@@ -288,9 +287,8 @@ func TestVolumes_ChangesWakeWhoeverWaits(t *testing.T) {
 }
 
 func TestStep_PodsWithVolumesLeaveOneAfterTheOther(t *testing.T) {
-	g, volumes := newVolumeRig(t, func(c *Config) {
-		c.SerialVolumes = &drain.SerialVolumes{DetachTimeout: time.Minute}
-	})
+	g, volumes := newVolumeRig(t, nil)
+	g.policy = &drain.Policy{SerialVolumes: &drain.SerialVolumes{DetachTimeout: time.Minute}}
 	a, b, c := podWith("n", "a"), podWith("n", "b"), podWith("n", "c")
 	b.Spec.Priority = new(int32(5))
 	g.pods.put(a, b, c, pod("n", "plain"))
@@ -341,7 +339,8 @@ func TestStep_PodsWithVolumesLeaveOneAfterTheOther(t *testing.T) {
 }
 
 func TestStep_AClosedBudgetIsNotProbedOutOfTurn(t *testing.T) {
-	g, volumes := newVolumeRig(t, func(c *Config) { c.SerialVolumes = &drain.SerialVolumes{} })
+	g, volumes := newVolumeRig(t, nil)
+	g.policy = &drain.Policy{SerialVolumes: &drain.SerialVolumes{}}
 	g.budgets.set(0, 10)
 	first, second := podWith("n", "a"), podWith("n", "b")
 	first.Spec.Priority = new(int32(5))
@@ -370,7 +369,9 @@ func TestStep_AClosedBudgetIsNotProbedOutOfTurn(t *testing.T) {
 	g.wantRequests("a", "b")
 }
 
-func TestNew_SerialVolumesNeedASource(t *testing.T) {
-	_, err := New(Config{SerialVolumes: &drain.SerialVolumes{}})
-	require.ErrorContains(t, err, "Volumes (for SerialVolumes) is required")
+func TestSerialVolumesRequireASourceOfVolumes(t *testing.T) {
+	g := newRig(t, nil)
+	_, err := g.runner.Step(t.Context(), Request{Node: cordoned("n"), Policy: &drain.Policy{SerialVolumes: &drain.SerialVolumes{}}})
+	require.ErrorIs(t, err, errInvalidRequest)
+	require.ErrorContains(t, err, "Config.Volumes is required for drain.Policy.SerialVolumes")
 }
