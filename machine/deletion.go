@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +14,19 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/patch"
 )
+
+// observeStep begins a deletion: a provider ID that an earlier step has found is stored before anything is deleted, and the decision about
+// the Node must be known.
+func observeStep(_ context.Context, s *Scope) (Result, error) {
+	s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, "Deletion started"))
+	if !s.update.ProviderID.Keeps() {
+		return Result{Checkpoint: true}, s.forgotten()
+	}
+	if s.care() == CareUnknown {
+		return s.careUnknown()
+	}
+	return Result{}, nil
+}
 
 // DefaultNodeDeletionTimeout is how long a Machine waits for its Node to be deleted, unless the Machine sets a timeout; the value is
 // Cluster API's.
@@ -162,4 +176,124 @@ func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
 	}))
 	s.urgent = s.urgent || len(s.State.Finalizers) > 0 // others hold it, and no later pass would say that we are done
 	return Result{}, nil
+}
+
+// removal is the decision about a referenced object of a Machine that is being deleted.
+type removal uint8
+
+const (
+	// removalDone: there is no object to delete, or it belongs to another controller.
+	removalDone removal = iota
+	// removalDelete: request its deletion, and wait until it is gone.
+	removalDelete
+	// removalConfirm: continue when the API server confirms that the object is gone.
+	removalConfirm
+	// removalConfirmKind: continue when the API server confirms that the kind is gone.
+	removalConfirmKind
+	// removalWait: a person has to fix a problem first, or a read has to succeed.
+	removalWait
+)
+
+// decideRemoval decides about one object, and returns the message for the time of the wait. mattered is true when a real instance may
+// exist for the object, which could not be found again if its kind is missing.
+func decideRemoval(e external.Object, mattered bool) (removal, string) {
+	name := e.Ref.Kind + " " + e.Ref.Name
+	switch e.Presence {
+	case external.NotReferenced:
+		return removalDone, ""
+	case external.Present:
+		if e.Foreign {
+			return removalDone, ""
+		}
+		return removalDelete, fmt.Sprintf("Waiting for %s to be deleted", name)
+	case external.Absent:
+		return removalConfirm, name + " exists, but has not been seen yet"
+	case external.KindMissing:
+		if mattered {
+			return removalWait, e.Problem.Message + "; a machine was made for this Machine and cannot be found without it"
+		}
+		return removalConfirmKind, e.Problem.Message
+	case external.Unread:
+	}
+	if e.Problem.Message != "" {
+		return removalWait, e.Problem.Message
+	}
+	return removalWait, name + " could not be read yet"
+}
+
+// farewell is what a process knows about the deletion of a Machine's objects. An object that the API server confirmed as gone stays gone,
+// and a delete request that it accepted is not repeated: caches show both later.
+type farewell struct {
+	machine types.UID
+	gone    map[goneObject]struct{}
+	asked   map[types.UID]time.Time
+	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that can wait for another write.
+	drained, detached types.UID
+}
+
+type goneObject struct {
+	gvk  schema.GroupVersionKind
+	name types.NamespacedName
+}
+
+// isGone reports whether an object of a Machine is known to be gone.
+func (m *memory) isGone(machine *contract.MachineState, object goneObject) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.farewells[machine.Key]
+	_, found := known.gone[object]
+	return found && known.machine == machine.UID
+}
+
+// doneWith remembers which Nodes were drained and had their volumes detached, until doneBefore is called.
+func (m *memory) doneWith(machine *contract.MachineState, drained, detached types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.farewellLocked(machine)
+	known.drained, known.detached = drained, detached
+	m.farewells[machine.Key] = known
+}
+
+func (m *memory) doneBefore(machine *contract.MachineState) (drained, detached types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.farewells[machine.Key]
+	if known.machine != machine.UID {
+		return "", ""
+	}
+	return known.drained, known.detached
+}
+
+// setGone remembers that an object of a Machine is gone.
+func (m *memory) setGone(machine *contract.MachineState, object goneObject) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.farewellLocked(machine).gone[object] = struct{}{}
+}
+
+// asked returns when the API server accepted the deletion of an object of a Machine, zero before.
+func (m *memory) asked(machine *contract.MachineState, object types.UID) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.farewells[machine.Key]
+	if known.machine != machine.UID {
+		return time.Time{}
+	}
+	return known.asked[object]
+}
+
+// setAsked remembers that the API server accepted the deletion of an object of a Machine.
+func (m *memory) setAsked(machine *contract.MachineState, object types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.farewellLocked(machine).asked[object] = m.clock.Now()
+}
+
+func (m *memory) farewellLocked(machine *contract.MachineState) farewell {
+	known, found := m.farewells[machine.Key]
+	if !found || known.machine != machine.UID {
+		known = farewell{machine: machine.UID, gone: map[goneObject]struct{}{}, asked: map[types.UID]time.Time{}}
+		m.farewells[machine.Key] = known
+	}
+	return known
 }

@@ -3,16 +3,22 @@ package machine
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
 // matchNode finds the Machine's Node, and records a new one. A Machine whose infrastructure object belongs to another controller has no
@@ -115,4 +121,199 @@ func (s *Scope) confirmNoNode(ctx context.Context) {
 		s.NodesSynced, s.nodesBehind = false, true
 		s.NodesErr = fmt.Errorf("%w: Node %s exists, and its event has not come yet", cluster.ErrNotSynced, ref.Name)
 	}
+}
+
+// identityOf returns what a Machine states about its Node.
+func identityOf(state *contract.MachineState) noderef.Identity {
+	id := noderef.Identity{
+		Machine:    state.Key,
+		ProviderID: state.ProviderID,
+		Current:    noderef.Ref{Name: state.Node.Name, UID: state.Node.UID},
+		NodeName:   state.Key.Name,
+		Created:    state.Created,
+	}
+	for _, a := range state.Addresses {
+		id.Addresses = append(id.Addresses, corev1.NodeAddress{Type: corev1.NodeAddressType(a.Type), Address: a.Address})
+	}
+	return id
+}
+
+// claimKeys returns the keys of the Nodes that a Machine of a cluster may claim.
+func claimKeys(cluster types.NamespacedName, id noderef.Identity, rules noderef.Rules) []string {
+	var keys []string
+	if key := rules.Key(id.ProviderID); key != "" {
+		keys = append(keys, providerIDKey(cluster, key))
+	}
+	if id.Current.Name != "" {
+		keys = append(keys, nodeKey(cluster, id.Current.Name))
+	}
+	if rules.ByName && id.NodeName != id.Current.Name {
+		keys = append(keys, nodeKey(cluster, id.NodeName))
+	}
+	if rules.ByAddress {
+		keys = append(keys, addressKeys(cluster, id.Addresses)...)
+	}
+	return keys
+}
+
+// nodeKeys returns the same keys for a Node, none when it is nil.
+func nodeKeys(cluster types.NamespacedName, node *corev1.Node, rules noderef.Rules) []string {
+	if node == nil {
+		return nil
+	}
+	keys := []string{nodeKey(cluster, node.Name)}
+	if key := rules.Key(node.Spec.ProviderID); key != "" {
+		keys = append(keys, providerIDKey(cluster, key))
+	}
+	if rules.ByAddress {
+		keys = append(keys, addressKeys(cluster, node.Status.Addresses)...)
+	}
+	return keys
+}
+
+func addressKeys(cluster types.NamespacedName, addresses []corev1.NodeAddress) []string {
+	var keys []string
+	for _, a := range addresses {
+		if a.Type == corev1.NodeInternalIP {
+			keys = append(keys, addressKey(cluster, a.Address))
+		}
+	}
+	return keys
+}
+
+// claims finds the other Machines of a cluster that claim a Node, during the lookup for one Machine. It implements noderef.Claims.
+type claims struct {
+	ctx     context.Context //nolint:containedctx // noderef asks without a context; a claims value lives for one call
+	r       *Reconciler
+	cluster types.NamespacedName
+	self    client.ObjectKey
+	err     error
+}
+
+// ClaimsOn implements noderef.Claims. A Machine that cannot be read claims nothing: it reports that itself.
+func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
+	var others []noderef.Identity
+	for _, key := range nodeKeys(c.cluster, node, c.r.options.Matching) {
+		err := c.r.eachMachine(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
+			var state contract.MachineState
+			if client.ObjectKeyFromObject(obj) != c.self && c.r.kind.Adapter.Read(obj, &state) == nil {
+				others = append(others, identityOf(&state))
+			}
+		})
+		if err != nil {
+			c.err = err
+		}
+	}
+	return others
+}
+
+// rivalry passes events that may change which Machine a Node belongs to: the creation and deletion of a Machine, and a change of what it
+// states about its Node.
+func (r *Reconciler) rivalry() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
+		var before, after contract.MachineState
+		if r.kind.Adapter.Read(e.ObjectOld, &before) != nil || r.kind.Adapter.Read(e.ObjectNew, &after) != nil {
+			return true // it claimed nothing, or claims nothing any more
+		}
+		return r.clusterOf(&before) != r.clusterOf(&after) || !reflect.DeepEqual(identityOf(&before), identityOf(&after))
+	}}
+}
+
+// rivalsOf maps a Machine to the others that claim the same Node: they may use it when this Machine is deleted or corrected.
+func (r *Reconciler) rivalsOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	var state contract.MachineState
+	if r.kind.Adapter.Read(obj, &state) != nil {
+		return nil
+	}
+	var rivals []reconcile.Request
+	cluster := r.clusterOf(&state)
+	for _, key := range claimKeys(cluster, identityOf(&state), r.options.Matching) {
+		for _, request := range r.machinesByKey(ctx, cluster.Namespace, key) {
+			if request.NamespacedName != state.Key {
+				rivals = append(rivals, request)
+			}
+		}
+	}
+	return rivals
+}
+
+// propagateStep writes labels, annotations and taints to the Node, in one patch that only applies to the version that was read.
+func propagateStep(ctx context.Context, s *Scope) (Result, error) {
+	node := s.Node.Node
+	if !s.NodesSynced || node == nil || node.DeletionTimestamp != nil {
+		return Result{}, nil
+	}
+	if s.env.writer.Behind(node) {
+		return Result{RequeueAfter: behindRetry}, nil
+	}
+	desired := s.desired()
+	s.markOutdated(ctx, &desired)
+	patch, changed := s.env.options.Propagation.Diff(node, desired)
+	if !changed {
+		return Result{}, nil
+	}
+	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+	err := s.Workload.Client.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch.JSON()))
+	switch {
+	case err == nil:
+		s.env.writer.Wrote(target)
+		_, labelled := node.Labels[propagate.InterruptibleLabel]
+		if _, labels := desired.AddLabels[propagate.InterruptibleLabel]; labels && !labelled {
+			s.tell(corev1.EventTypeNormal, EventInterruptible, actionLabelNode, node.Name)
+		}
+		return Result{}, nil
+	case propagate.Rejected(err), apierrors.IsConflict(err), isUnread(err):
+		return Result{RequeueAfter: conflictRetry}, nil
+	case apierrors.IsNotFound(err):
+		return Result{}, nil // its event will follow
+	}
+	return Result{}, fmt.Errorf("propagate to Node %s: %w", node.Name, err)
+}
+
+// desired is what the Machine propagates to its Node.
+func (s *Scope) desired() propagate.Desired {
+	d := propagate.Desired{
+		Labels: s.State.Labels, Annotations: s.State.Annotations, AddLabels: s.interruptible(),
+		Owner: propagate.Owner{
+			Namespace: s.State.Key.Namespace, Name: s.State.Key.Name, UID: s.State.UID, Cluster: s.State.ClusterName,
+		},
+	}
+	for _, t := range s.State.Taints {
+		d.Taints = append(d.Taints, propagate.Taint{
+			Taint:       corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)},
+			Propagation: propagate.Propagation(t.Propagation),
+		})
+	}
+	for _, ref := range s.State.OwnerReferences {
+		if isTrue(ref.Controller) {
+			d.Owner.ControllerKind, d.Owner.ControllerName = ref.Kind, ref.Name
+		}
+	}
+	return d
+}
+
+// interruptible is the label of a Node whose infrastructure reports that it can be interrupted.
+func (s *Scope) interruptible() map[string]string {
+	_, labelled := s.Node.Node.Labels[propagate.InterruptibleLabel]
+	if !decideInterruptible(s.Infrastructure, labelled) {
+		return nil
+	}
+	return map[string]string{propagate.InterruptibleLabel: ""}
+}
+
+// decideInterruptible reports whether a Node gets the label. While its infrastructure could not be read, the label stays as it is.
+func decideInterruptible(infrastructure external.Object, labelled bool) bool {
+	switch infrastructure.Presence {
+	case external.NotReferenced, external.Absent:
+		return false
+	case external.Unread, external.KindMissing:
+	case external.Present:
+		layout := contract.InfraMachine(infrastructure.Contract)
+		if layout == nil || infrastructure.Object == nil {
+			break // of a step of the embedder, which does not report it
+		}
+		said, _, err := layout.Interruptible.Get(infrastructure.Object.Object)
+		return said || (err != nil && labelled)
+	}
+	return labelled
 }

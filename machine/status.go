@@ -6,10 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/phases"
 )
 
 // conditionsStep sets the conditions that summarize others. It does not change a paused Machine's conditions.
@@ -133,4 +138,186 @@ func (s *Scope) assertAvailable() time.Duration {
 	c, again := decideAvailable(ready.Status, since, s.State.MinReady.Or(0), now)
 	s.Assert(c)
 	return again
+}
+
+// decideUpdating reads the annotations that the owner of the Machine sets.
+func decideUpdating(state *contract.MachineState) metav1.Condition {
+	if state.UpdatingInPlace() {
+		return condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
+	}
+	return condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
+}
+
+// updating returns the condition Updating of this pass. It sets the fields that a policy leaves empty, because the API server would reject
+// them.
+func (s *Scope) updating() metav1.Condition {
+	decide := s.env.options.Policy.Updating
+	if decide == nil {
+		return decideUpdating(&s.State)
+	}
+	c := decide(&s.State)
+	c.Type = ConditionUpdating
+	switch {
+	case c.Status == "":
+		c.Status = metav1.ConditionUnknown
+		fallthrough
+	case c.Reason == "" && c.Status == metav1.ConditionUnknown:
+		c.Reason = ReasonNotYetReported
+	case c.Reason == "" && c.Status == metav1.ConditionTrue:
+		c.Reason = ReasonUpdating
+	case c.Reason == "":
+		c.Reason = ReasonNotUpdating
+	}
+	return c
+}
+
+// sparedFacts are the inputs of isSpared.
+type sparedFacts struct {
+	// Unread: the object could not be read, for a reason that ends without action by a person.
+	Unread bool
+	// Stored is the stored condition, empty if there is none.
+	Stored metav1.Condition
+}
+
+// isSpared reports whether the stored condition of a referenced object stays for a while, although the object could not be read: at the
+// start of a process no object can be read until the first list of its kind is complete, and that must not change the readiness of every
+// Machine twice.
+func isSpared(f sparedFacts) bool {
+	return f.Unread && f.Stored.Type != "" && f.Stored.Status != metav1.ConditionUnknown
+}
+
+// isUnreadYet reports whether an object is unread for a reason that a person cannot fix.
+func isUnreadYet(e external.Object) bool {
+	reason := e.Problem.Reason
+	return e.Presence == external.Unread && (reason == "" || reason == external.ReasonCacheNotSynced)
+}
+
+// spareUnread restores the conditions of referenced objects that this pass could not read, for Options.ConnectionGrace from the first such
+// pass on, and returns the rest of that duration.
+func (s *Scope) spareUnread() time.Duration {
+	var spared []string
+	for kind, referenced := range map[string]external.Object{
+		ConditionBootstrapConfigReady: s.Bootstrap, ConditionInfrastructureReady: s.Infrastructure,
+	} {
+		stored, _ := findCondition(s.stored, kind)
+		if isSpared(sparedFacts{Unread: isUnreadYet(referenced), Stored: stored}) {
+			spared = append(spared, kind)
+		}
+	}
+	since := s.env.memory.unreadSince(s.State.Key, len(spared) > 0, s.Now)
+	left := since.Add(s.env.options.ConnectionGrace).Sub(s.Now)
+	if len(spared) == 0 || left <= 0 {
+		return 0
+	}
+	s.asserted = slices.DeleteFunc(s.asserted, func(c metav1.Condition) bool { return slices.Contains(spared, c.Type) })
+	return left
+}
+
+// PhaseStep returns the step that computes the phase in the dialect of a table, from facts of a pass:
+//
+//	steps, err := machine.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
+//
+// The facts are read once in every pass, at its end, also of one that failed; they see what the pass has decided and must not change the
+// Scope. ClusterAPIFacts, KubermaticFacts and GardenerFacts return the facts that follow from a Machine; wrap one to add facts that only
+// you know, or write your own for a table of your own.
+//
+// The decision, with its reason and what is waited for, is in Scope.Phase from then on, for a closing step behind this one; a change
+// is logged at level 1. The phase of a paused Machine stays as it is. A nil table or function makes a step that New refuses.
+func PhaseStep[F comparable](table *phases.Table[F], facts func(*Scope) F) Step {
+	step := Step{Name: StepPhase, On: InBoth, Closing: true}
+	if table == nil || facts == nil {
+		return step
+	}
+	step.Run = func(ctx context.Context, s *Scope) (Result, error) {
+		if s.paused {
+			return Result{}, nil
+		}
+		before := s.State.Phase
+		s.Phase = table.Compute(facts(s))
+		s.SetPhase(string(s.Phase.Phase))
+		if s.State.Phase != before {
+			logr.FromContextOrDiscard(ctx).V(1).Info("phase", "from", before, "to", s.Phase.Phase, "reason", s.Phase.Reason,
+				"waitingFor", s.Phase.Waiting)
+		}
+		return Result{}, nil
+	}
+	return step
+}
+
+// ClusterAPIFacts are the facts of a pass for the dialects of Cluster API.
+func ClusterAPIFacts(s *Scope) phases.Facts {
+	return phases.Facts{
+		Deleting:            !s.State.Deleting.IsZero(),
+		BootstrapReady:      s.State.BootstrapReady.Or(false),
+		InfrastructureReady: s.State.InfrastructureReady.Or(false),
+		HasProviderID:       noderef.ValidProviderID(s.State.ProviderID),
+		HasNode:             s.State.Node.Name != "",
+		Updating:            s.IsTrue(ConditionUpdating),
+		Failed:              s.failureReported(),
+	}
+}
+
+// KubermaticInitializers is the annotation that stops Kubermatic's machine-controller from acting on a Machine while it is not empty.
+const KubermaticInitializers = "machine-controller.kubermatic.io/initializers"
+
+// KubermaticFacts are the facts of a pass for Kubermatic's dialect, as far as they follow from a Machine.
+//
+//   - Valid: bootstrap data or an instance exists, and neither is created from an invalid spec. If you validate earlier, set it.
+//   - Held: the Machine has KubermaticInitializers, or is paused; PhaseStep leaves a paused one as it is.
+//   - NodeWasReady: the Node is Ready, or the status remembers that the Machine was Running with this Node. If that write was lost,
+//     the Machine is Joining until the Node is Ready again.
+//   - Gone: the finalizer is removed in this pass. The phase is visible only if there are other finalizers.
+func KubermaticFacts(s *Scope) phases.KubermaticFacts {
+	f := phases.KubermaticFacts{
+		Deleting:     !s.State.Deleting.IsZero(),
+		Failed:       s.failureReported(),
+		Held:         s.paused || s.State.Annotations[KubermaticInitializers] != "",
+		HasInstance:  s.hasInstance(),
+		HasAddresses: len(s.State.Addresses) > 0,
+		HasNode:      s.State.Node.Name != "",
+		NodeWasReady: s.IsTrue(ConditionNodeReady) || s.remembers(phases.Running),
+	}
+	f.Valid = f.HasInstance || s.State.BootstrapReady.Or(false)
+	f.Gone = f.Deleting && !slices.Contains(s.State.Finalizers, s.env.options.Finalizer)
+	return f
+}
+
+// GardenerFacts are the facts of a pass for Gardener's dialect, as far as they follow from a Machine.
+//
+//   - CreateFailed: a failure was recorded (Scope.SetFailure) and there is no instance. Clear it before the next attempt.
+//   - Healthy: NodeReady and NodeHealthy are True; Policy.Health says what the latter asks for.
+//   - Joined: the status remembers a phase that only a Machine whose Node was healthy has.
+//   - WasFailed: the status remembers that the Machine was Failed with this Node.
+//   - UpdateStarted: the condition Updating is True; UpdateFailed: with ReasonInPlaceUpdateFailed. The end of an update that succeeded is
+//     a healthy Node.
+//
+// NoTarget, StaleNode, Blocked and the two timeouts are never set: they follow from the landscape, from the Node's past and taints, and
+// from the clock. If you add a timeout, request another pass when it ends (Result.RequeueAfter in a step of your own).
+func GardenerFacts(s *Scope) phases.GardenerFacts {
+	f := phases.GardenerFacts{
+		Deleting:      !s.State.Deleting.IsZero(),
+		HasInstance:   s.hasInstance(),
+		Healthy:       s.IsTrue(ConditionNodeReady) && s.IsTrue(ConditionNodeHealthy),
+		UpdateStarted: s.IsTrue(ConditionUpdating),
+	}
+	f.CreateFailed = s.failureReported() && !f.HasInstance
+	f.Joined = s.remembers(phases.Running, phases.Unknown, phases.InPlaceUpdating, phases.InPlaceUpdateSuccessful, phases.InPlaceUpdateFailed)
+	f.WasFailed = s.remembers(phases.Failed)
+	updating, _ := s.Condition(ConditionUpdating)
+	f.UpdateFailed = f.UpdateStarted && updating.Reason == ReasonInPlaceUpdateFailed
+	return f
+}
+
+func (s *Scope) failureReported() bool {
+	return s.State.FailureReason != "" || s.State.FailureMessage != ""
+}
+
+func (s *Scope) hasInstance() bool {
+	return noderef.ValidProviderID(s.State.ProviderID) || s.State.InfrastructureReady.Or(false)
+}
+
+// remembers reports whether the stored phase is one that a Machine only reaches with its Node. The earlier phase of a Machine is recorded
+// nowhere else; after a change of its Node in this pass it does not count.
+func (s *Scope) remembers(words ...phases.Phase) bool {
+	return s.State.Node.Name != "" && s.update.Node.Keeps() && slices.Contains(words, phases.Phase(s.State.Phase))
 }

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
 )
 
 // readyFacts are the inputs of summarise.
@@ -226,4 +228,82 @@ func ofComponent(kind string) bool {
 		}
 	}
 	return kind == "EtcdPodHealthy"
+}
+
+// decideAvailable: a Machine is available when it has been ready for minReadySeconds. since is the transition time of Ready; another
+// process may have written it, with a clock that is ahead. again is when the rest of that time is over, zero when the Machine does not
+// wait for it.
+func decideAvailable(ready metav1.ConditionStatus, since time.Time, minReady time.Duration, now time.Time) (c metav1.Condition, again time.Duration) {
+	if ready != metav1.ConditionTrue {
+		return condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotReady, ""), 0
+	}
+	if left := since.Add(minReady).Sub(now); left > 0 && minReady > 0 {
+		return condition(ConditionAvailable, metav1.ConditionFalse, ReasonWaitingForMinReadySeconds, ""), left
+	}
+	return condition(ConditionAvailable, metav1.ConditionTrue, ReasonAvailable, ""), 0
+}
+
+const (
+	// longDeletion is the duration after which Ready says that a deletion takes long. longDrain is the duration after which it names what
+	// delays the drain. The values are Cluster API's.
+	longDeletion = 15 * time.Minute
+	longDrain    = 5 * time.Minute
+)
+
+// stageFacts are the inputs of decideStage.
+type stageFacts struct {
+	// Reason is the one of Deleting.
+	Reason string
+	// Deleting is when the deletion was requested, and DrainStarted when the drain began; zero before.
+	Deleting, DrainStarted time.Time
+	// Blockers and Counts are the pods that the drain waits for.
+	Blockers []drain.Blocker
+	Counts   drain.Counts
+	Now      time.Time
+}
+
+// decideStage returns the stage of a deletion as one of a few fixed lines: the owners of many Machines group them by equal Ready messages.
+// again is when the line changes with time at the latest, zero when it does not.
+func decideStage(f stageFacts) (text string, again time.Duration) {
+	if left := f.Deleting.Add(longDeletion).Sub(f.Now); left > 0 {
+		return "Machine deletion in progress, stage: " + f.Reason, left
+	}
+	text = "Machine deletion in progress since more than 15m, stage: " + f.Reason
+	if f.Reason != ReasonDrainingNode || f.DrainStarted.IsZero() {
+		return text, 0
+	}
+	if left := f.DrainStarted.Add(longDrain).Sub(f.Now); left > 0 {
+		return text, left
+	}
+	if delays := delaysOf(f.Blockers, f.Counts); len(delays) > 0 {
+		text += ", delay likely due to " + strings.Join(delays, ", ")
+	}
+	return text, 0
+}
+
+// delaysOf names what delays a drain. It compares reasons, because messages change.
+func delaysOf(blockers []drain.Blocker, counts drain.Counts) []string {
+	budgets := slices.ContainsFunc(blockers, func(b drain.Blocker) bool { return isBudget(b.Reason) })
+	errs := slices.ContainsFunc(blockers, func(b drain.Blocker) bool { return !isBudget(b.Reason) })
+	var delays []string
+	for _, delay := range []struct {
+		holds bool
+		name  string
+	}{
+		{budgets, "PodDisruptionBudgets"},
+		{counts.Terminating > 0, "Pods not terminating"},
+		{errs, "Pod eviction errors"},
+		{counts.Completing > 0, "Pods not completed yet"},
+	} {
+		if delay.holds {
+			delays = append(delays, delay.name)
+		}
+	}
+	return delays
+}
+
+func isBudget(reason drain.Reason) bool {
+	return slices.Contains([]drain.Reason{
+		drain.ReasonBudgetExhausted, drain.ReasonBudgetStale, drain.ReasonBudgetNeverAllows, drain.ReasonMultipleBudgets,
+	}, reason)
 }
