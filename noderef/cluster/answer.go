@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// sniffed is how much of a body says what it is.
-const sniffed = 512
+// sniffedBytes is how much of a body is read to find out what it is.
+const sniffedBytes = 512
 
-// reply is what a server sends back. It may be that of a proxy or a load balancer, which do not speak as API servers do.
+// reply is an answer of the server, or of a proxy or a load balancer in front of it.
 type reply struct {
 	status    int
 	path      string
-	mediaType string // as the server names it; empty when it does not
-	body      []byte // its beginning
+	mediaType string // empty if there is none
+	body      []byte // the first sniffedBytes of it
 }
 
 // verdict is what an answer means for the connection.
@@ -24,18 +24,18 @@ type verdict uint8
 const (
 	// ready means that the server serves.
 	ready verdict = iota
-	// forbidden means that it knows the caller and refuses just this path.
+	// forbidden means that the server accepts the credentials but refuses this path.
 	forbidden
-	// overloaded means that it asks for patience.
+	// overloaded means that the server asks the client to retry later.
 	overloaded
-	// unauthorized means that it does not accept the credentials.
+	// unauthorized means that the server does not accept the credentials.
 	unauthorized
-	// down means that the server answers and does not serve.
+	// down means that the server answers but does not serve.
 	down
 )
 
-// judge says what the answer to a probe means. The status decides; only a success has to look like an API server's too, because a login
-// page is a success.
+// judge returns what the answer to a probe means. The status decides. Only for a success the body must look like an API
+// server's too, because a login page is also answered 200.
 func judge(a reply) verdict {
 	switch a.status {
 	case http.StatusOK:
@@ -53,7 +53,7 @@ func judge(a reply) verdict {
 	return down
 }
 
-// isPage reports whether the answer is made for a browser.
+// isPage reports whether the answer is an HTML page.
 func (a reply) isPage() bool {
 	named := a.mediaType
 	if named == "" {
@@ -63,9 +63,9 @@ func (a reply) isPage() bool {
 	return kind == "text/html" || kind == "application/xhtml+xml"
 }
 
-// absentElsewhere reports whether an answer says 404 and is not about an object: API servers say of an object that it does not exist, or
-// of a kind that they do not serve it, in a format of theirs or, where nothing is known of the path, in plain text. Only the former may
-// be taken for the absence of an object.
+// absentElsewhere reports whether an answer is a 404 that does not come from an API server and so does not mean that
+// the object is absent. API servers answer 404 for an object or a kind in a Kubernetes format or, for an unknown path,
+// in plain text. Only the Kubernetes format proves that an object is absent.
 func absentElsewhere(a reply) bool {
 	if a.status != http.StatusNotFound {
 		return false
@@ -78,7 +78,7 @@ func absentElsewhere(a reply) bool {
 	return a.isPage()
 }
 
-// isObjectPath reports whether objects are below a path, and not the list of the kinds that there are.
+// isObjectPath reports whether a path is below a resource, and not a discovery path.
 func isObjectPath(path string) bool {
 	if _, rest, found := strings.Cut(path, "/apis/"); found {
 		return strings.Count(rest, "/") >= 2 // group, version, resource

@@ -41,7 +41,7 @@ func TestTheStatusOfAnAnswerDecidesWhatItMeans(t *testing.T) {
 	}
 }
 
-func TestOnlyAnAPIServerSaysThatAnObjectDoesNotExist(t *testing.T) {
+func TestOnlyAnAPIServerProvesThatAnObjectDoesNotExist(t *testing.T) {
 	const node, group = "/api/v1/nodes/n1", "/apis/storage.k8s.io/v1"
 	for name, tc := range map[string]struct {
 		reply     reply
@@ -66,7 +66,7 @@ func TestOnlyAnAPIServerSaysThatAnObjectDoesNotExist(t *testing.T) {
 	}
 }
 
-func TestWhatAProxyAnswersIsToldFromWhatAnAPIServerAnswers(t *testing.T) {
+func TestAnswersOfAProxyAreDistinguishedFromThoseOfAnAPIServer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status    int
 		mediaType string
@@ -99,7 +99,7 @@ func TestWhatAProxyAnswersIsToldFromWhatAnAPIServerAnswers(t *testing.T) {
 	}
 }
 
-func TestAPageInPlaceOfANodeDoesNotSayThatTheNodeIsAbsent(t *testing.T) {
+func TestAnHTMLPageDoesNotProveThatANodeIsAbsent(t *testing.T) {
 	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
 	w.reach(keyA, s)
 	reader := w.connected(keyA).Cluster.GetAPIReader()
@@ -112,13 +112,13 @@ func TestAPageInPlaceOfANodeDoesNotSayThatTheNodeIsAbsent(t *testing.T) {
 	require.False(t, apierrors.IsNotFound(err))
 }
 
-func TestAListThatAProxyRefusesIsSaidInOneLine(t *testing.T) {
+func TestTheErrorOfAListThatAProxyRefusesHasOneLine(t *testing.T) {
 	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
 	s.answerAsProxy("text/html")
 	s.refuse("WATCH /api/v1/nodes", 403)
 	s.refuse("GET /api/v1/nodes", 403)
 	w.reach(keyA, s)
-	w.eventually("the problem is said", func() bool { return w.get(keyA).Problem != nil })
+	w.eventually("the problem is reported", func() bool { return w.get(keyA).Problem != nil })
 	require.ErrorContains(t, w.get(keyA).Problem, "answers 403 Forbidden for nodes")
 	require.NotContains(t, w.get(keyA).Problem.Error(), "<html>")
 }

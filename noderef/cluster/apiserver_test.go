@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// apiServer is as much of an API server, over TLS and HTTP/2, as clients need for Nodes. It can die, come back at the same
-// address, hang, and change its mind about credentials.
+// apiServer is the part of an API server, over TLS and HTTP/2, that clients need for Nodes. It can stop, restart at the same
+// address, hang, and change which credentials it accepts.
 type apiServer struct {
 	t    *testing.T
 	addr string
@@ -84,7 +84,7 @@ func (s *apiServer) stop() {
 	}
 }
 
-// restart brings the server back at its address, with all its data. Somebody else may have got the port for a moment.
+// restart brings the server back at its address, with all its data. Another process may have the port for a moment.
 func (s *apiServer) restart() {
 	s.t.Helper()
 	if !poll(func() bool { return s.listen(s.addr) == nil }) {
@@ -92,7 +92,7 @@ func (s *apiServer) restart() {
 	}
 }
 
-// hang makes the server take requests and answer none, and stop talking on its watches.
+// hang makes the server accept requests without an answer, and send nothing on its watches.
 func (s *apiServer) hang() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,14 +111,14 @@ func (s *apiServer) serve() {
 	}
 }
 
-// refuse answers requests whose line begins so with a status; 0 no longer.
+// refuse answers requests whose line has this prefix with a status; 0 ends that.
 func (s *apiServer) refuse(prefix string, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused[prefix] = status
 }
 
-// answerAsProxy has refusals come from a proxy, with a media type.
+// answerAsProxy makes refusals look like those of a proxy, with a media type.
 func (s *apiServer) answerAsProxy(mediaType string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *apiServer) accept(tokens ...string) {
 	s.tokens = tokens
 }
 
-// count returns how many requests have come whose line begins so.
+// count returns how many requests have come whose line has this prefix.
 func (s *apiServer) count(prefix string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,14 +153,14 @@ func credentialsIn(r *http.Request) string {
 	return shown
 }
 
-// credentials returns what the last request of a line has shown.
+// credentials returns the credentials of the last request with this line.
 func (s *apiServer) credentials(line string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shown[line]
 }
 
-// pending returns how many requests are under way whose line begins so.
+// pending returns how many requests are in flight whose line has this prefix.
 func (s *apiServer) pending(prefix string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *apiServer) put(name string) {
 	s.emitLocked(verb, node)
 }
 
-// rewind takes the server's data back to a backup in which there is one Node. It has no watches, so the server must be stopped.
+// rewind restores a backup with one Node. It ends no watches, so the server must be stopped.
 func (s *apiServer) rewind(rv int, name string) {
 	s.mu.Lock()
 	s.rv, s.nodes, s.events = rv-1, map[string]*corev1.Node{}, nil
@@ -252,7 +252,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case status != 0 && pages != "":
 		w.Header().Set("Content-Type", pages)
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, "<html><body>a proxy speaks</body></html>")
+		_, _ = io.WriteString(w, "<html><body>an answer of a proxy</body></html>")
 	case !slices.Contains(tokens, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")):
 		answer(w, http.StatusUnauthorized, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonUnauthorized, Code: 401})
 	case status != 0:

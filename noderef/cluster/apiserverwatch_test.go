@@ -13,7 +13,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// watch streams what is there, if asked to, and what happens after the resourceVersion.
+// watch streams the existing Nodes, if requested, and the events after the resourceVersion.
 func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	after, _ := strconv.Atoi(query.Get("resourceVersion"))
@@ -23,7 +23,7 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	if query.Get("sendInitialEvents") == "true" {
 		after = s.sendInitial(out)
 	}
-	if query.Get("timeoutSeconds") == hurry {
+	if query.Get("timeoutSeconds") == shortWatchSeconds {
 		s.nearTheEnd()
 	}
 	w.(http.Flusher).Flush()

@@ -9,24 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// nearTheEnd is called for watches that end in a few seconds. As API servers do, it sends a bookmark, though without that wait.
+// nearTheEnd is called for watches that end in a few seconds. It sends a bookmark as API servers do, but at once.
 func (s *apiServer) nearTheEnd() {
 	s.mu.Lock()
 	mute := s.mute
-	s.requests = append(s.requests, "HURRIED")
+	s.requests = append(s.requests, "SHORT WATCH")
 	s.mu.Unlock()
 	if !mute {
 		s.bookmark()
 	}
 }
 
-// unread has no list and no watch succeed, or all again.
+// unread makes all lists and watches fail with a status; 0 makes them succeed again.
 func (s *apiServer) unread(status int) {
 	s.refuse("WATCH", status)
 	s.refuse("GET /api/v1/nodes", status)
 }
 
-// goesOn has something happen that is no Node's business.
+// goesOn advances the resource version without a change of a Node.
 func (s *apiServer) goesOn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *apiServer) silence(mute bool) {
 	s.mute = mute
 }
 
-// version is how far the informer is.
+// version returns the resource version of the informer.
 func (n *nodes) version(t *testing.T) int {
 	t.Helper()
 	v, err := strconv.Atoi(n.informer.(versioned).LastSyncResourceVersion())
@@ -47,18 +47,18 @@ func (n *nodes) version(t *testing.T) int {
 	return v
 }
 
-// slowly keeps the clock behind a busy machine: a session that is not synced for five minutes is given up.
+// slowly is a step of the clock that is small enough for a busy machine: a session that is not synced in time is replaced.
 const slowly = 200 * time.Millisecond
 
-// outage returns a world whose cluster was lost and is connected again, in which something happened meanwhile.
+// outage returns a world whose cluster was lost and is connected again; meanwhile runs during the outage.
 func outage(t *testing.T, meanwhile func(*apiServer)) (*world, *apiServer, *nodes) {
 	t.Helper()
 	w, s := newWorld(t, patient()), newAPIServer(t)
 	s.put("n1")
 	w.reach(keyA, s)
 	view := w.connected(keyA)
-	s.put("n0") // a watch that has told of nothing yet is begun anew
-	w.eventually("the watch tells", func() bool { return view.Value.has(t, "n0") })
+	s.put("n0") // a reflector restarts a watch that has brought no event
+	w.eventually("the watch brings the event", func() bool { return view.Value.has(t, "n0") })
 	s.stop()
 	require.Error(t, w.becomes(keyA, ReasonUnreachable))
 	meanwhile(s)
@@ -67,7 +67,7 @@ func outage(t *testing.T, meanwhile func(*apiServer)) (*world, *apiServer, *node
 	return w, s, view.Value
 }
 
-// requireBehind requires that nobody is told that what is not found does not exist.
+// requireBehind requires that no caller takes an object that is not found for absent.
 func (w *world) requireBehind(before *nodes) {
 	w.t.Helper()
 	for range 30 {
@@ -77,13 +77,13 @@ func (w *world) requireBehind(before *nodes) {
 		require.False(w.t, view.Synced)
 		require.ErrorIs(w.t, view.Problem, ErrNotSynced)
 		require.True(w.t, view.Behind(schema.GroupKind{Kind: "Node"}))
-		require.False(w.t, view.Behind(schema.GroupKind{Kind: "Pod"}), "nobody reads them")
+		require.False(w.t, view.Behind(schema.GroupKind{Kind: "Pod"}), "no informer reads Pods")
 		w.clock.Step(time.Second)
-		time.Sleep(time.Millisecond)
+		w.holds("connected", func() bool { return w.get(keyA).Connected })
 	}
 }
 
-func TestNodesFromBeforeAnOutageAreNotSyncedUntilThereIsNewsOfThem(t *testing.T) {
+func TestACacheIsNotSyncedAfterAnOutageUntilItsInformersHaveCaughtUp(t *testing.T) {
 	w, s, before := outage(t, func(s *apiServer) {
 		s.put("n2")
 		s.unread(503)
@@ -95,20 +95,20 @@ func TestNodesFromBeforeAnOutageAreNotSyncedUntilThereIsNewsOfThem(t *testing.T)
 
 	s.unread(0)
 	w.eventually("n2 is read", func() bool { return before.has(t, "n2") })
-	w.stepUntil(time.Second, "it is said that it is", func() bool { return w.get(keyA).Synced })
+	w.stepUntil(time.Second, "the view is synced", func() bool { return w.get(keyA).Synced })
 	w.woken(keyA)
 	require.Same(t, before, w.get(keyA).Value)
 	require.NoError(t, w.get(keyA).Problem)
 }
 
-func TestAServerThatWasOutWhileNothingHappenedNeedsNoNews(t *testing.T) {
+func TestACacheIsSyncedAtOnceAfterAnOutageWithoutChanges(t *testing.T) {
 	w, s, before := outage(t, func(s *apiServer) { s.silence(true) })
 	require.True(t, w.get(keyA).Synced)
 	require.Same(t, before, w.get(keyA).Value)
 	require.Equal(t, 1, s.count("PEEK"))
 }
 
-// In a cluster in which no Node changes, only a bookmark says so. One that is due once a minute is asked for at once.
+// In a cluster in which no Node changes, only a bookmark brings the resource version. Short watches bring one within seconds.
 func TestANodeThatDidNotChangeDuringAnOutageIsKnownFromABookmark(t *testing.T) {
 	var at int
 	w, s, before := outage(t, func(s *apiServer) {
@@ -120,21 +120,21 @@ func TestANodeThatDidNotChangeDuringAnOutageIsKnownFromABookmark(t *testing.T) {
 	w.stepUntil(time.Second, "synced", func() bool { return w.get(keyA).Synced })
 	require.Same(t, before, w.get(keyA).Value)
 	require.Equal(t, 1, s.count("PEEK"))
-	require.Zero(t, s.count("GET /api/v1/nodes"), "nothing was listed anew")
+	require.Zero(t, s.count("GET /api/v1/nodes"), "nothing was listed again")
 
-	hurried := s.count("HURRIED")
-	require.NotZero(t, hurried)
+	shortWatches := s.count("SHORT WATCH")
+	require.NotZero(t, shortWatches)
 
 	t.Log("watches are long again")
 	watches := s.count("WATCH")
 	s.http.CloseClientConnections()
-	w.eventually("the watch was begun anew", func() bool { return s.count("WATCH") > watches })
+	w.eventually("the watch was restarted", func() bool { return s.count("WATCH") > watches })
 	s.put("n2")
 	w.eventually("and tells", func() bool { return before.has(t, "n2") })
-	require.Equal(t, hurried, s.count("HURRIED"))
+	require.Equal(t, shortWatches, s.count("SHORT WATCH"))
 }
 
-func TestACacheThatDoesNotCatchUpIsGivenUp(t *testing.T) {
+func TestACacheThatDoesNotCatchUpIsReplaced(t *testing.T) {
 	w, s, before := outage(t, func(s *apiServer) {
 		s.goesOn()
 		s.unread(503)
@@ -147,7 +147,7 @@ func TestACacheThatDoesNotCatchUpIsGivenUp(t *testing.T) {
 	require.True(t, w.connected(keyA).Value.has(t, "n1"))
 }
 
-func TestACacheThatDoesNotCatchUpIsKeptWhileThereIsNoOther(t *testing.T) {
+func TestACacheThatDoesNotCatchUpIsKeptUntilThereIsAnother(t *testing.T) {
 	w, s, before := outage(t, func(s *apiServer) {
 		s.goesOn()
 		s.unread(503)
@@ -171,7 +171,7 @@ func TestACacheThatDoesNotCatchUpIsKeptWhileThereIsNoOther(t *testing.T) {
 }
 
 // API servers refuse lists for a moment while they fill their caches.
-func TestAServerThatCannotSayHowFarItIsIsAskedAgain(t *testing.T) {
+func TestAServerWhoseVersionCannotBeListedIsAskedAgain(t *testing.T) {
 	w, s, before := outage(t, func(s *apiServer) {
 		s.put("n2")
 		s.refuse("PEEK", 429)
@@ -183,7 +183,7 @@ func TestAServerThatCannotSayHowFarItIsIsAskedAgain(t *testing.T) {
 	require.Same(t, before, w.get(keyA).Value)
 }
 
-func TestAServerThatIsLostAgainIsCaughtUpWithAllTheSame(t *testing.T) {
+func TestACacheCatchesUpAfterASecondOutage(t *testing.T) {
 	w, s, before := outage(t, func(s *apiServer) {
 		s.goesOn()
 		s.unread(503)
@@ -198,7 +198,7 @@ func TestAServerThatIsLostAgainIsCaughtUpWithAllTheSame(t *testing.T) {
 	require.Same(t, before, w.get(keyA).Value)
 }
 
-// at is an informer that stands at a resource version.
+// at is an informer at a resource version.
 type at struct {
 	versioned
 	version string
@@ -207,7 +207,7 @@ type at struct {
 func (i at) LastSyncResourceVersion() string { return i.version }
 func (i at) IsStopped() bool                 { return false }
 
-func TestEachKindTellsHowFarItIs(t *testing.T) {
+func TestTheVersionOfEachKindIsCompared(t *testing.T) {
 	w, s := newWorld(t, patient()), newAPIServer(t)
 	for range 49 {
 		s.put("n1") // up to version 50
@@ -221,21 +221,21 @@ func TestEachKindTellsHowFarItIs(t *testing.T) {
 	}()
 	const nodes, unknown = "/api/v1/nodes", "/api/v1/pods"
 	for name, tc := range map[string]struct {
-		given   []laggard
+		given   []informerProgress
 		behind  int
 		rewound bool
 	}{
 		"nothing is cached":           {},
-		"it is where the server is":   {given: []laggard{{path: nodes, seen: "50"}}},
-		"it is behind":                {given: []laggard{{path: nodes, seen: "49"}}, behind: 1},
-		"one of two is":               {given: []laggard{{path: nodes, seen: "50"}, {path: nodes, seen: "49"}}, behind: 1},
-		"it is ahead":                 {given: []laggard{{path: nodes, seen: "51"}}, rewound: true},
-		"the second one is":           {given: []laggard{{path: nodes, seen: "49"}, {path: nodes, seen: "51"}}, rewound: true},
-		"nobody can compare":          {given: []laggard{{path: nodes, seen: "one"}}},
-		"it is asked for in vain":     {given: []laggard{{path: unknown, seen: "51"}}},
-		"it arrived a moment ago":     {given: []laggard{{want: "50", informer: at{version: "50"}}}, behind: 1},
-		"it has arrived":              {given: []laggard{{want: "50", informer: at{version: "50"}, arrived: true}}},
-		"it has gone back since then": {given: []laggard{{want: "50", informer: at{version: "49"}, arrived: true}}, behind: 1},
+		"it is up to date":            {given: []informerProgress{{path: nodes, seen: "50"}}},
+		"it is behind":                {given: []informerProgress{{path: nodes, seen: "49"}}, behind: 1},
+		"one of two is behind":        {given: []informerProgress{{path: nodes, seen: "50"}, {path: nodes, seen: "49"}}, behind: 1},
+		"it is ahead":                 {given: []informerProgress{{path: nodes, seen: "51"}}, rewound: true},
+		"the second one is ahead":     {given: []informerProgress{{path: nodes, seen: "49"}, {path: nodes, seen: "51"}}, rewound: true},
+		"versions cannot be compared": {given: []informerProgress{{path: nodes, seen: "one"}}},
+		"its list fails":              {given: []informerProgress{{path: unknown, seen: "51"}}},
+		"it has just caught up":       {given: []informerProgress{{want: "50", informer: at{version: "50"}}}, behind: 1},
+		"it has caught up":            {given: []informerProgress{{want: "50", informer: at{version: "50"}, arrived: true}}},
+		"it has gone back since then": {given: []informerProgress{{want: "50", informer: at{version: "49"}, arrived: true}}, behind: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range tc.given {
@@ -243,7 +243,7 @@ func TestEachKindTellsHowFarItIs(t *testing.T) {
 					tc.given[i].informer = at{version: tc.given[i].seen}
 				}
 			}
-			behind, rewound := link.current().survey(t.Context(), tc.given)
+			behind, rewound := link.current().checkProgress(t.Context(), tc.given)
 			require.Len(t, behind, tc.behind)
 			require.Equal(t, tc.rewound, rewound)
 		})

@@ -11,16 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Clusters holds a connection to every workload cluster that is in use. A cluster is in use while callers ask for it with
-// Get, holds it with Hold, or a Mapper of a Source names requests for it; when nothing of that was so for Options.Idle, its
-// connection ends. T is what Options.Setup puts on a connection.
+// Clusters holds a connection to every workload cluster that is in use. A cluster is in use while callers call Get for
+// it, hold it with Hold, or a Mapper of a Source returns requests for it. A cluster that was not in use for
+// Options.Idle is disconnected. T is the type of the value that Options.Setup returns for a connection.
 //
-// A Clusters is a manager.Runnable that does not wait for leadership. Safe for concurrent use. Make one with [New].
+// A Clusters is a manager.Runnable that does not need leader election. It is safe for concurrent use. Create one with
+// [New].
 type Clusters[T any] struct {
-	options  Options[T]
-	notified bool          // changes of targets are reported
-	places   chan struct{} // where connections are built
-	running  sync.WaitGroup
+	options    Options[T]
+	notified   bool          // the Access reports changes of targets
+	buildSlots chan struct{} // limits how many connections are built at once
+	running    sync.WaitGroup
 
 	mu      sync.RWMutex
 	started bool
@@ -29,7 +30,7 @@ type Clusters[T any] struct {
 	links   map[types.NamespacedName]*link[T]
 
 	sharedMu sync.Mutex
-	values   map[ctrlcluster.Cluster]*sharedValue[T] // of clusters that another component runs
+	values   map[ctrlcluster.Cluster]*sharedValue[T] // per Target.Running
 
 	sinksMu sync.RWMutex
 	sinks   map[*sink]struct{}
@@ -40,25 +41,26 @@ var (
 	_ manager.LeaderElectionRunnable = (*Clusters[struct{}])(nil)
 )
 
-// New returns a Clusters that connects to nothing before [Clusters.Start]. It reports everything that is wrong with the
-// options at once.
+// New returns a Clusters that connects to nothing before [Clusters.Start]. The error reports everything that is wrong
+// with the options.
 func New[T any](options Options[T]) (*Clusters[T], error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("new clusters: %w", err)
 	}
 	_, notified := options.Access.(Notifier)
 	return &Clusters[T]{
-		options: options, notified: notified, places: make(chan struct{}, options.Parallel),
+		options: options, notified: notified, buildSlots: make(chan struct{}, options.Parallel),
 		links:  map[types.NamespacedName]*link[T]{},
 		values: map[ctrlcluster.Cluster]*sharedValue[T]{},
 		sinks:  map[*sink]struct{}{},
 	}, nil
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: who does not lead asks for nothing, and nothing is connected.
+// NeedLeaderElection implements manager.LeaderElectionRunnable. A replica that is not the leader calls no Get, so
+// nothing is connected.
 func (c *Clusters[T]) NeedLeaderElection() bool { return false }
 
-// Start works until ctx ends, and returns when all its goroutines have ended. It can be called once.
+// Start runs until ctx ends, and returns when all its goroutines have ended. It can be called once.
 func (c *Clusters[T]) Start(ctx context.Context) error {
 	c.mu.Lock()
 	started := c.started
@@ -80,7 +82,7 @@ func (c *Clusters[T]) Start(ctx context.Context) error {
 	c.mu.Unlock()
 	<-ctx.Done()
 	c.mu.Lock()
-	c.stopped = true // nothing is launched behind the wait's back
+	c.stopped = true // launch starts nothing after this, so that Wait sees every goroutine
 	c.mu.Unlock()
 	c.running.Wait()
 	return nil
@@ -99,10 +101,10 @@ func (c *Clusters[T]) launch(l *link[T]) {
 	})
 }
 
-// Get returns what is known of a cluster now, without waiting or making a request. The first Get lets it be connected in the
-// background; a Source tells when there is something new. When the cluster is not connected, the error matches
-// ErrNotConnected, and what is behind it, such as ErrNoKubeconfig; it is a *NotConnectedError. The view is valid in any case:
-// it says when the cluster was last seen, and has the Value of a connection whose server is lost.
+// Get returns what is known about a cluster, without waiting and without a request. The first Get starts the connection
+// in the background; a Source reports changes. When the cluster is not connected, the error is a *NotConnectedError: it
+// matches ErrNotConnected and its cause, such as ErrNoKubeconfig. The view is valid in any case: it tells when the
+// cluster was last seen, and has the Value of a connection whose server is lost.
 func (c *Clusters[T]) Get(cluster types.NamespacedName) (View[T], error) {
 	c.mu.RLock()
 	l := c.links[cluster]
@@ -148,8 +150,8 @@ func (l *link[T]) look() (View[T], error) {
 	return l.state.view(l.key), nil
 }
 
-// Hold keeps a cluster in use until release is called, which may be called more than once. A cluster that goes (Forget) is
-// not kept.
+// Hold keeps a cluster in use until release is called. release may be called more than once. Hold does not keep a
+// cluster after Forget.
 func (c *Clusters[T]) Hold(cluster types.NamespacedName) (release func()) {
 	c.mu.Lock()
 	l := c.linkLocked(cluster)
@@ -162,12 +164,12 @@ func (c *Clusters[T]) Hold(cluster types.NamespacedName) (release func()) {
 		l.mu.Lock()
 		l.holds--
 		l.mu.Unlock()
-		l.poke() // it sleeps until nothing but trouble
+		l.wake() // the goroutine sleeps without a deadline while the cluster is held
 	})
 }
 
-// Forget closes the connection to a cluster at once, because the cluster is gone. A controller that watches Cluster objects calls it
-// when one is deleted; [Secrets] does so by itself. A Get that comes later starts anew.
+// Forget closes the connection to a cluster at once, because the cluster was deleted. A controller that watches Cluster
+// objects calls it; [Secrets] calls it by itself. A later Get connects again.
 func (c *Clusters[T]) Forget(cluster types.NamespacedName) {
 	c.mu.Lock()
 	l := c.links[cluster]
@@ -181,7 +183,7 @@ func (c *Clusters[T]) Forget(cluster types.NamespacedName) {
 	}
 }
 
-// changed is what a Notifier calls.
+// changed is the callback of a Notifier.
 func (c *Clusters[T]) changed(cluster types.NamespacedName, gone bool) {
 	if gone {
 		c.Forget(cluster)
@@ -191,7 +193,7 @@ func (c *Clusters[T]) changed(cluster types.NamespacedName, gone bool) {
 	l := c.links[cluster]
 	c.mu.RUnlock()
 	if l != nil {
-		l.nudge()
+		l.targetChanged()
 	}
 }
 
@@ -214,11 +216,11 @@ func (c *Clusters[T]) retire(l *link[T]) bool {
 	return true
 }
 
-// place waits for a place where a connection can be built.
-func (c *Clusters[T]) place(ctx context.Context) (leave func(), err error) {
+// buildSlot waits until a connection may be built.
+func (c *Clusters[T]) buildSlot(ctx context.Context) (leave func(), err error) {
 	select {
-	case c.places <- struct{}{}:
-		return func() { <-c.places }, nil
+	case c.buildSlots <- struct{}{}:
+		return func() { <-c.buildSlots }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

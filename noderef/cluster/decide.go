@@ -2,38 +2,38 @@ package cluster
 
 import "time"
 
-// phase is what there is of a connection.
+// phase is the state of a connection.
 type phase uint8
 
 const (
-	// apart means that there is no connection.
-	apart phase = iota
-	// linked means that there is one, and the server answers.
-	linked
-	// lost means that there is one, and the server does not answer.
+	// disconnected means that there is no connection.
+	disconnected phase = iota
+	// connected means that there is a connection, and the server answers.
+	connected
+	// lost means that there is a connection, and the server does not answer.
 	lost
 )
 
-// facts are what is known of one cluster when it is decided what to do next.
+// facts is what is known about one cluster when the next action is decided.
 type facts struct {
 	Now   time.Time
 	Phase phase
-	// Asked is when the cluster was last used, and Held that a caller holds it.
+	// Asked is when the cluster was last used. Held means that a caller holds it.
 	Asked time.Time
 	Held  bool
-	// Changed means that the target may be another one.
+	// Changed means that the target may have changed.
 	Changed bool
-	// Troubled means that something went wrong since the last probe.
+	// Troubled means that a request or a connection failed since the last probe.
 	Troubled bool
 	// Foreign means that another component runs the cluster: it is not probed.
 	Foreign bool
-	// CatchUp is when it is looked again whether the cache has caught up with the server after an outage; zero is never.
+	// CatchUp is when to check again whether the cache has caught up with the server after an outage; zero is never.
 	CatchUp time.Time
-	// LookAt is when the target is looked at again although nothing has happened; zero is never.
+	// LookAt is when to read the target again although no change was reported; zero is never.
 	LookAt time.Time
 	// RetryAt is the end of the pause after a failure.
 	RetryAt time.Time
-	// Seen is when something was last heard, Probed when the server was last asked.
+	// Seen is the time of the last sign of life, Probed that of the last probe.
 	Seen, Probed time.Time
 }
 
@@ -41,31 +41,31 @@ type facts struct {
 type action uint8
 
 const (
-	// pause means to do nothing until a time, or until something happens.
+	// pause does nothing until a time, or until something happens.
 	pause action = iota
-	// connect makes a connection.
+	// connect creates a connection.
 	connect
 	// rejoin probes a lost server.
 	rejoin
-	// replace looks whether the target has changed, and makes a new connection if so.
+	// replace reads the target, and creates a new connection if it changed.
 	replace
 	// examine probes a server that was silent or troubled.
 	examine
-	// catchUp looks whether the cache has caught up with the server.
+	// catchUp checks whether the cache has caught up with the server.
 	catchUp
-	// retire ends the connection if it is really unused.
+	// retire ends the connection if it is not used.
 	retire
 )
 
-// decide returns what to do next, and for pause until when: zero is until something happens.
+// decide returns what to do next, and for pause until when; zero is until something happens.
 func decide(f facts, silence, idle time.Duration) (action, time.Time) {
 	type plan struct {
 		action action
 		at     time.Time
 	}
-	var plans []plan // in order of importance
+	var plans []plan // most important first
 	switch f.Phase {
-	case apart:
+	case disconnected:
 		plans = append(plans, plan{connect, f.RetryAt})
 	case lost:
 		next := rejoin
@@ -73,7 +73,7 @@ func decide(f facts, silence, idle time.Duration) (action, time.Time) {
 			next = replace
 		}
 		plans = append(plans, plan{next, f.RetryAt})
-	case linked:
+	case connected:
 		switch {
 		case f.Changed:
 			plans = append(plans, plan{replace, f.RetryAt})

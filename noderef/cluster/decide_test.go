@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-func TestWhatIsDueIsDoneAndTheRestWaited(t *testing.T) {
+func TestDecideReturnsTheMostImportantActionThatIsDue(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	tests := map[string]struct {
@@ -27,40 +27,40 @@ func TestWhatIsDueIsDoneAndTheRestWaited(t *testing.T) {
 			facts{Asked: now, Phase: lost, RetryAt: now}, rejoin, 0},
 		"a lost server whose target has changed gets a new connection": {
 			facts{Asked: now, Phase: lost, Changed: true}, replace, 0},
-		"a connected server is left alone while it is heard": {
-			facts{Asked: now, Phase: linked, Seen: ago(30 * time.Second)}, pause, time.Minute},
+		"a server with signs of life is not probed": {
+			facts{Asked: now, Phase: connected, Seen: ago(30 * time.Second)}, pause, time.Minute},
 		"silence is examined": {
-			facts{Asked: now, Phase: linked, Seen: ago(90 * time.Second)}, examine, 0},
+			facts{Asked: now, Phase: connected, Seen: ago(90 * time.Second)}, examine, 0},
 		"trouble is examined at once": {
-			facts{Asked: now, Phase: linked, Seen: now, Troubled: true, Probed: ago(time.Minute)}, examine, 0},
+			facts{Asked: now, Phase: connected, Seen: now, Troubled: true, Probed: ago(time.Minute)}, examine, 0},
 		"but not all the time": {
-			facts{Asked: now, Phase: linked, Seen: now, Troubled: true, Probed: ago(500 * time.Millisecond)}, pause, 1500 * time.Millisecond},
+			facts{Asked: now, Phase: connected, Seen: now, Troubled: true, Probed: ago(500 * time.Millisecond)}, pause, 1500 * time.Millisecond},
 		"a changed target comes before trouble": {
-			facts{Asked: now, Phase: linked, Seen: now, Troubled: true, Changed: true}, replace, 0},
+			facts{Asked: now, Phase: connected, Seen: now, Troubled: true, Changed: true}, replace, 0},
 		"while a new target does not work, the old connection is looked after": {
-			facts{Asked: now, Phase: linked, Changed: true, RetryAt: now.Add(time.Second), Seen: ago(2 * time.Minute)}, examine, 0},
-		"whether a cache has caught up is looked at": {
-			facts{Asked: now, Phase: linked, Seen: now, CatchUp: now}, catchUp, 0},
+			facts{Asked: now, Phase: connected, Changed: true, RetryAt: now.Add(time.Second), Seen: ago(2 * time.Minute)}, examine, 0},
+		"a cache that is behind is checked": {
+			facts{Asked: now, Phase: connected, Seen: now, CatchUp: now}, catchUp, 0},
 		"every few seconds": {
-			facts{Asked: now, Phase: linked, Seen: now, CatchUp: now.Add(2 * time.Second)}, pause, 2 * time.Second},
+			facts{Asked: now, Phase: connected, Seen: now, CatchUp: now.Add(2 * time.Second)}, pause, 2 * time.Second},
 		"trouble comes before that": {
-			facts{Asked: now, Phase: linked, Seen: now, CatchUp: now, Troubled: true}, examine, 0},
+			facts{Asked: now, Phase: connected, Seen: now, CatchUp: now, Troubled: true}, examine, 0},
 		"and a loss ends it": {
 			facts{Asked: now, Phase: lost, CatchUp: now, RetryAt: now.Add(time.Second)}, pause, time.Second},
-		"a connection that nobody uses ends": {
-			facts{Asked: ago(10 * time.Minute), Phase: linked, Seen: now}, retire, 0},
-		"whatever state it is in": {
+		"an unused connection ends": {
+			facts{Asked: ago(10 * time.Minute), Phase: connected, Seen: now}, retire, 0},
+		"in any state": {
 			facts{Asked: ago(10 * time.Minute), Phase: lost, RetryAt: now.Add(time.Hour)}, retire, 0},
 		"what is held stays": {
-			facts{Asked: ago(time.Hour), Held: true, Phase: linked, Seen: ago(time.Minute)}, pause, 30 * time.Second},
-		"somebody else's cluster is not probed": {
-			facts{Asked: ago(time.Minute), Phase: linked, Foreign: true}, pause, 9 * time.Minute},
-		"somebody else's cluster that is held needs nothing at all": {
-			facts{Asked: ago(time.Hour), Held: true, Phase: linked, Foreign: true}, pause, -1},
-		"it is looked up again where nobody tells of another one": {
-			facts{Asked: now, Phase: linked, Foreign: true, LookAt: now}, replace, 0},
-		"and waited for until then": {
-			facts{Asked: now, Phase: linked, Foreign: true, LookAt: now.Add(time.Minute)}, pause, time.Minute},
+			facts{Asked: ago(time.Hour), Held: true, Phase: connected, Seen: ago(time.Minute)}, pause, 30 * time.Second},
+		"a running Target is not probed": {
+			facts{Asked: ago(time.Minute), Phase: connected, Foreign: true}, pause, 9 * time.Minute},
+		"a running Target that is held needs no action": {
+			facts{Asked: ago(time.Hour), Held: true, Phase: connected, Foreign: true}, pause, -1},
+		"it is read again when no Notifier reports changes": {
+			facts{Asked: now, Phase: connected, Foreign: true, LookAt: now}, replace, 0},
+		"and not earlier": {
+			facts{Asked: now, Phase: connected, Foreign: true, LookAt: now.Add(time.Minute)}, pause, time.Minute},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

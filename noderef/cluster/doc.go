@@ -1,77 +1,79 @@
-// Package cluster keeps connections to workload clusters that can disappear, for reconcilers that never wait.
+// Package cluster keeps connections to workload clusters without blocking a reconciler, also while a cluster is unreachable.
 //
 // # Usage
 //
-// [New] takes an [Access], which says how clusters are reached: [SecretsFromManager] by Cluster API's kubeconfig Secrets,
-// [Same] by a cluster that is running already, such as the manager's own, [AccessFunc] by anything else. Options.Setup puts on
-// each new connection what the caller needs, such as a Node index on its cache, and hands it to every [View]. The [Clusters]
-// is added to a manager; reconcilers call [Clusters.Get] in every pass and are woken by [Clusters.Source].
+// [New] takes an [Access], which tells how to reach a cluster: [SecretsFromManager] reads Cluster API's kubeconfig Secrets,
+// [Same] returns a cluster that already runs, such as the manager's own, and [AccessFunc] covers everything else. Options.Setup
+// prepares each new connection, for example with a Node index on its cache, and its result is in every [View]. Add the
+// [Clusters] to a manager, call [Clusters.Get] in every pass, and watch [Clusters.Source] to be woken.
 //
 // # How it works
 //
-// One goroutine per cluster in use connects, listens and connects again. It takes every answer, watch event and bookmark for
-// a sign of life. It asks (one GET of /readyz) only when there is reason to: after 90 seconds of silence, when a request has
-// waited for three seconds, when a TCP connection breaks or does not answer HTTP/2 pings, and after answers of the kind 5xx
-// and 401, these every two seconds at most. While the server does not answer, a gate in the transport is closed: requests of
-// callers fail at once, those of informers wait. So nothing but one probe in a while reaches the server, with a pause that
-// grows to 30 seconds; and when it answers, informers go on where they were, without a list where the server still has their
-// resource version. Cache and Value outlive an outage, unless the server comes back from a backup: one small list of each kind that
-// is cached, at the end of an outage, says whether it stands at a resource version from before. Then the connection is made anew,
-// because a watch from a version of the future is told of nothing. A balancer may lead to such a server without an outage, so the same is
-// asked when TCP connections have broken, and when a server answers that was silent.
+// Each cluster in use has one goroutine that connects, monitors and reconnects. Every answer, watch event and bookmark is a
+// sign of life. The goroutine probes the API server (one GET of /readyz) only when there is a reason: after 90 seconds of
+// silence, when a request has waited for three seconds, when a TCP connection breaks or does not answer HTTP/2 pings, and after
+// 5xx and 401 answers, at most every two seconds. While the server does not answer, a gate in the transport is closed: requests
+// of callers fail at once and requests of informers wait, so that only one probe at a time reaches the server. The pause between
+// probes grows to 30 seconds. When the server answers again, informers continue their watches, without a new list if the server
+// still has their resource version.
 //
-// What a cache shows when a server is found again is from before the outage, and its watches may take a while to go on. So View.Synced is
-// false, and View.Problem matches [ErrNotSynced], until every informer stands at the resource version that the small list had or behind
-// it, because of an event, a list or a bookmark. For the sake of bookmarks, which come once a minute, watches end after five seconds until
-// then: API servers send one before the end. A cache that has not caught up after three minutes is replaced with a new connection, which
-// reads everything. Neither reads nor writes are refused meanwhile: who takes what is not found for absent looks at Synced first, or at
-// [View.Behind] for one kind. Where a server's resource versions cannot be compared, or the list is forbidden, a cache counts as synced
-// at once.
+// The cache and the Value outlive an outage, unless the server was restored from a backup. At the end of an outage, one small
+// list per cached kind tells whether the server is at an older resource version than the cache. If it is, the connection is
+// replaced, because a watch from a future resource version receives nothing. A load balancer may switch to such a server without
+// an outage, so the same check runs after TCP connections have broken and after a silent server answers.
 //
-// Each probe of a lost server goes out on a new TCP connection, and after five minutes the Access is asked again, also one that says when
-// a target has changed.
+// Right after an outage the cache is out of date. View.Synced is false, and View.Problem matches [ErrNotSynced], until an event,
+// a list or a bookmark has brought every informer to the resource version of the small list. Until then watches end after five
+// seconds, because API servers send a bookmark before a watch ends and otherwise only once a minute. A cache that has not caught
+// up after three minutes is replaced with a new connection, which reads everything. Reads and writes are not refused meanwhile:
+// a caller that treats "not found" as absent must check Synced first, or [View.Behind] for one kind. If resource versions of a
+// server cannot be compared, or the list is forbidden, a cache counts as synced at once.
+//
+// Each probe of a lost server uses a new TCP connection. After five minutes the Access is called again, even if it is a
+// [Notifier].
 //
 // # Guarantees
 //
-//   - Get takes two locks for an instant. It makes no request, waits for nothing and allocates nothing.
+//   - Get takes two locks briefly. It makes no request, waits for nothing and allocates nothing.
 //   - Cached reads through View.Cluster never wait for a first list, and never start an informer.
-//   - A server that begins to hang costs a worker one request, for at most Patience (3 s), the gap between probes (2 s) and one
-//     ProbeTimeout (5 s). From then on requests fail at once. Servers that do not answer, however many, keep no other cluster
-//     from being connected or served.
-//   - A new kubeconfig is tried beside the connection that works; that one ends when the new one is there. Where a token, a password or a
-//     client certificate is all that is new, the connection stays, with its caches and its Value, and no Machine is woken: requests that come
-//     from then on carry the new one, and watches under way end in their own time. A Secret that is
-//     deleted, or replaced by one of the same name, closes the connection at once, with all requests under way.
-//   - A server that knows no JSON Patch, such as Cluster API's in-memory one, is asked for it once per connection. From then on the client
-//     of a View reads the object and sends a merge patch that names its UID and resource version.
-//   - Not connected is an error that matches [ErrNotConnected], names the cluster and says what a person can do. It never reads
-//     as "there is no such Node". Its text stays the same while the state does.
+//   - A server that starts to hang costs a worker one request, for at most Patience (3 s), the gap between probes (2 s) and one
+//     ProbeTimeout (5 s). From then on requests fail at once. Servers that do not answer, however many, do not delay the
+//     connection or the requests of another cluster.
+//   - A new kubeconfig is tried beside the working connection, which ends when the new one is ready. If only a token, a password
+//     or a client certificate changed, the connection stays, with its caches and its Value, and no Machine is woken: later
+//     requests use the new credentials, and current watches end by themselves. A Secret that is deleted, or replaced by one
+//     with the same name, closes the connection and all its requests at once.
+//   - A server that does not support JSON Patch, such as Cluster API's in-memory one, receives one JSON Patch per connection.
+//     After that the client of a View reads the object and sends a merge patch with its UID and resource version.
+//   - "Not connected" is an error that matches [ErrNotConnected], names the cluster and says what a person can do. It is never
+//     reported as "the Node does not exist". Its text is stable while the state is.
 //   - A kubeconfig from a Secret cannot run a command, load a plugin or read a file; see [ParseKubeconfig].
 //   - Connections, requests and goroutines end with the context of Start, also those of servers that hang.
 //
 // # Limits
 //
-// A server is believed dead only after a probe has failed, so that for some seconds it may count as connected although it is
-// not. Bookmarks come about every minute; a connection without any watch is probed every 90 seconds. Proxies that answer in
-// place of an API server are seen through by the status of what they answer, whatever its format: 401 is refused credentials, 403 and 429
-// are signs of life, and another one, or a page for browsers, is a server that does not serve. That an object does not exist is believed
-// only in a format of API servers. The first Get of a cluster
-// and the one after it was evicted find it not connected. A Setup, an AccessFunc or a Mapper that does not return keeps its own
-// cluster from being looked after, and the end of Start waiting. Timeouts and pauses follow Options.Clock; TCP, TLS, HTTP/2
-// and the pauses of client-go's reflectors follow the real one. TLS verification that a kubeconfig turns off is off.
+// A server counts as lost only after a probe has failed, so it may count as connected for some seconds too long. Bookmarks come
+// about every minute; a connection without any watch is probed every 90 seconds. A proxy that answers in place of an API server
+// is recognised by the status of its answer: 401 means refused credentials, 403 and 429 are signs of life, and any other status,
+// or an HTML page, means that the server does not serve. "Not found" for an object counts only in a format that API servers use.
 //
-// # Why not something that exists
+// The first Get of a cluster, and the first one after an idle cluster was disconnected, returns "not connected". A Setup, an
+// AccessFunc or a Mapper that does not return blocks the maintenance of its own cluster, and the end of Start. Timeouts and
+// pauses follow Options.Clock; TCP, TLS, HTTP/2 and the pauses of client-go's reflectors follow the real clock. If a kubeconfig
+// turns off TLS verification, it is off.
 //
-// sigs.k8s.io/multicluster-runtime is made for reconcilers whose own objects are spread over many clusters. It brings its own
-// manager, builder and request type, which an operator whose Machines are all in one cluster would have to adopt for the sake
-// of Nodes. Its clusters are there or not there: it knows no liveness, no reconnection and no "last seen". Its providers for
-// Cluster API and for kubeconfig Secrets make a connection inside a reconciler and wait for its first lists without a
-// deadline, the former with one worker for all clusters; they take kubeconfigs as they are, exec plugins included. An operator
-// that is built on it loses nothing: an [AccessFunc] returns the cluster that its manager hands out as Target.Running.
+// # Alternatives
 //
-// Cluster API's clustercache (controllers/clustercache) taught what has to be solved, but lives in the module of Cluster API,
-// which pins other versions of its dependencies, and wants a Cluster object whose infrastructure is provisioned. It connects
-// in a reconciler's workers, with five minutes for the first lists; probes every cluster every ten seconds; tries again at a
-// fixed interval; gives the cache up with the connection; learns of a rotated Secret from a failed probe
-// (kubernetes-sigs/cluster-api#12399); and never disconnects from a cluster that is no longer used.
+// sigs.k8s.io/multicluster-runtime is for reconcilers whose own objects are in many clusters. It brings its own manager, builder
+// and request type, which an operator whose Machines are all in one cluster would have to adopt only to read Nodes. It has no
+// liveness check, no reconnection and no "last seen". Its providers for Cluster API and for kubeconfig Secrets connect inside a
+// reconciler and wait for first lists without a deadline, the former with one worker for all clusters; they use kubeconfigs as
+// they are, including exec plugins. An operator that is built on it can still use this package: an [AccessFunc] returns the
+// cluster of its manager as Target.Running.
+//
+// Cluster API's clustercache (controllers/clustercache) solves the same problem, but it is in the module of Cluster API, which
+// pins other versions of its dependencies, and it needs a Cluster object whose infrastructure is provisioned. It connects in a
+// reconciler's workers, with five minutes for the first lists; probes every cluster every ten seconds; retries at a fixed
+// interval; drops the cache with the connection; notices a rotated Secret by a failed probe (kubernetes-sigs/cluster-api#12399);
+// and never disconnects from a cluster that is no longer used.
 package cluster

@@ -19,31 +19,31 @@ import (
 )
 
 var (
-	// ErrNotConnected is matched by every error that says that a cluster cannot be used now. It says nothing about what is
-	// in the cluster: what cannot be read is not absent.
+	// ErrNotConnected is matched by every error that says that a cluster cannot be used now. It says nothing about the
+	// objects in the cluster: an object that cannot be read is not absent.
 	ErrNotConnected = errors.New("cluster is not connected")
-	// ErrNotSynced is matched when a cached read comes before the first lists of its cache are complete, and by View.Problem while
-	// a cache may not show yet what happened during an outage.
+	// ErrNotSynced is matched by a cached read before the first lists of the cache are complete, and by View.Problem
+	// while a cache may not have the changes of an outage yet.
 	ErrNotSynced = errors.New("the first lists of the cluster are not complete")
-	// ErrNoKubeconfig is matched when nothing says how to reach a cluster. An [Access] returns it, wrapped.
+	// ErrNoKubeconfig is matched when nothing tells how to reach a cluster. An [Access] returns it, wrapped.
 	ErrNoKubeconfig = errors.New("no kubeconfig")
-	// ErrInvalidKubeconfig is matched when a kubeconfig cannot be understood, or leads nowhere.
+	// ErrInvalidKubeconfig is matched when a kubeconfig cannot be parsed, or has no usable server.
 	ErrInvalidKubeconfig = errors.New("invalid kubeconfig")
-	// ErrUnsafeKubeconfig is matched when a kubeconfig asks for what it must not do in this process: run a command, load
-	// an auth plugin, read a file.
+	// ErrUnsafeKubeconfig is matched when a kubeconfig would make this process run a command, load an auth plugin or
+	// read a file.
 	ErrUnsafeKubeconfig = errors.New("unsafe kubeconfig")
 	// ErrUnauthorized is matched when the API server does not accept the credentials.
 	ErrUnauthorized = errors.New("the API server refuses the credentials")
 
 	errUnanswered = errors.New("a request is not answered")
 	errSilent     = errors.New("nothing was heard for a while")
-	errClosed     = fmt.Errorf("%w: the connection was given up", ErrNotConnected)
+	errClosed     = fmt.Errorf("%w: the connection was closed", ErrNotConnected)
 )
 
-// behindError says that a cache may not show yet what happened during an outage. It matches ErrNotSynced.
+// behindError says that a cache may not have the changes of an outage yet. It matches ErrNotSynced.
 type behindError struct {
 	cluster types.NamespacedName
-	kinds   []schema.GroupKind // of which it may not
+	kinds   []schema.GroupKind // the kinds that are not up to date
 }
 
 func (e *behindError) Error() string {
@@ -52,16 +52,16 @@ func (e *behindError) Error() string {
 
 func (e *behindError) Is(target error) bool { return target == ErrNotSynced }
 
-// Reason says in one word why a cluster is not connected. It fits into a condition's reason.
+// Reason says in one word why a cluster is not connected. It can be the reason of a condition.
 type Reason string
 
 // The reasons.
 const (
 	// ReasonNone is the zero value: the cluster is connected.
 	ReasonNone Reason = ""
-	// ReasonConnecting means that the first attempt is still under way.
+	// ReasonConnecting means that the first attempt is not finished.
 	ReasonConnecting Reason = "Connecting"
-	// ReasonNoKubeconfig means that nothing says how to reach the cluster.
+	// ReasonNoKubeconfig means that nothing tells how to reach the cluster.
 	ReasonNoKubeconfig Reason = "KubeconfigNotFound"
 	// ReasonKubeconfigUnread means that the kubeconfig could not be read: it may exist.
 	ReasonKubeconfigUnread Reason = "KubeconfigUnread"
@@ -73,7 +73,7 @@ const (
 	ReasonUnauthorized Reason = "Unauthorized"
 	// ReasonSetupFailed means that the API server answers, but Options.Setup failed.
 	ReasonSetupFailed Reason = "SetupFailed"
-	// ReasonStopped means that the Clusters' context has ended.
+	// ReasonStopped means that the context of the Clusters has ended.
 	ReasonStopped Reason = "Stopped"
 )
 
@@ -85,7 +85,7 @@ func (r Reason) String() string {
 	return string(r)
 }
 
-// advice is what a person can do about a reason; empty where the error itself says it.
+// advice returns what a person can do about a reason; empty if the error itself tells.
 func (r Reason) advice() string {
 	switch r {
 	case ReasonUnreachable:
@@ -99,15 +99,17 @@ func (r Reason) advice() string {
 	}
 }
 
-// NotConnectedError says why a cluster cannot be used now. It matches [ErrNotConnected] and what Err matches. Its text is
-// the same as long as the state of the cluster is, so that it can go into a condition. It is shared and must not be changed.
+// NotConnectedError tells why a cluster cannot be used now. It matches [ErrNotConnected] and what Err matches. Its text
+// is stable while the state of the cluster is, so that it can be the message of a condition. It is shared and must not
+// be changed.
 type NotConnectedError struct {
 	// Cluster is the namespace and the name of the cluster.
 	Cluster types.NamespacedName
 	Reason  Reason
-	// Err is the cause; nil while the first attempt is under way.
+	// Err is the cause; nil while the first attempt is not finished.
 	Err error
-	// LastSeen is when the API server last gave a sign of life; zero if it never did since it was first asked for.
+	// LastSeen is the time of the API server's last sign of life; zero if there was none since the cluster was first
+	// used.
 	LastSeen time.Time
 }
 
@@ -137,7 +139,8 @@ func (e *NotConnectedError) Is(target error) bool { return target == ErrNotConne
 // Unwrap returns Err.
 func (e *NotConnectedError) Unwrap() error { return e.Err }
 
-// plainError is a transport error without what changes from one attempt to the next: local ports, attempts, durations.
+// plainError is a transport error without the parts that change from one attempt to the next: local ports, attempts,
+// durations.
 type plainError struct {
 	text string
 	err  error
@@ -158,7 +161,7 @@ func plain(err error) error {
 	)
 	dnsOrTLS = errors.As(err, &name) || isCertificate(err)
 	switch {
-	case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse): // its text may be a whole page
+	case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse): // its text may be a whole HTML page
 		return &plainError{text: foreign(err), err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &plainError{text: "the API server does not answer in time", err: err}
@@ -175,7 +178,7 @@ func plain(err error) error {
 	}
 }
 
-// foreign is the text of an error about an answer that is in no format of an API server's, without the body.
+// foreign returns the text of an error about an answer that is not in a Kubernetes format, without the body.
 func foreign(err error) string {
 	status := &apierrors.StatusError{}
 	if !errors.As(err, &status) {
@@ -186,7 +189,8 @@ func foreign(err error) string {
 		what = " for " + schema.GroupResource{Group: d.Group, Resource: d.Kind}.String()
 	}
 	code := int(status.ErrStatus.Code)
-	said := fmt.Sprintf("the API server, or what is in front of it, answers %d %s%s, in no format of an API server's", code, http.StatusText(code), what)
+	said := fmt.Sprintf("the API server, or a proxy in front of it, answers %d %s%s, which is not in a Kubernetes format",
+		code, http.StatusText(code), what)
 	return strings.Replace(err.Error(), status.Error(), said, 1)
 }
 

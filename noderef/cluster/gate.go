@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// gate lets the requests of one connection pass, or not. While it is closed, callers are refused at once and caches wait, so
-// that nothing but the one probe reaches a server that does not answer. It is closed at first, and for good when its context
-// has ended. Safe for concurrent use.
+// gate lets the requests of one connection pass, or not. While it is closed, requests of callers fail at once and
+// requests of caches wait, so that only the probe reaches a server that does not answer. It is closed at first, and
+// permanently when its context has ended. It is safe for concurrent use.
 type gate struct {
 	life context.Context //nolint:containedctx // the life of the connection; each request has a context of its own
 
@@ -23,7 +23,7 @@ func newGate(life context.Context, why error) *gate {
 	return &gate{life: life, why: why, opened: make(chan struct{})}
 }
 
-// open lets requests pass. Those that wait go at once.
+// open lets requests pass, including those that wait.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -35,7 +35,7 @@ func (g *gate) open() {
 	close(g.opened)
 }
 
-// close keeps requests out and cancels those under way, with why as the cause.
+// close stops new requests and cancels those in flight, with why as the cause.
 func (g *gate) close(why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -46,12 +46,12 @@ func (g *gate) close(why error) {
 	g.why = why
 }
 
-// enter returns the context that ends when the gate closes behind a request. With wait it waits until the gate is open, or
-// ctx or the connection ends; otherwise it says why the gate is closed.
+// enter returns a context that ends when the gate closes. With wait it waits until the gate is open, or ctx or the
+// connection ends; otherwise it returns why the gate is closed.
 func (g *gate) enter(ctx context.Context, wait bool) (context.Context, error) {
 	for {
 		if g.life.Err() != nil {
-			return nil, whyEnded(g.life)
+			return nil, endCause(g.life)
 		}
 		g.mu.Lock()
 		epoch, why, opened := g.epoch, g.why, g.opened
@@ -71,8 +71,8 @@ func (g *gate) enter(ctx context.Context, wait bool) (context.Context, error) {
 	}
 }
 
-// whyEnded is the cause of the end of a connection, or of an epoch of its gate, as callers see it.
-func whyEnded(ctx context.Context) error {
+// endCause returns why a connection, or an epoch of its gate, ended, as callers see it.
+func endCause(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, ErrNotConnected) {
 		return cause
 	}

@@ -11,16 +11,17 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// MaxKubeconfigBytes is the size over which a kubeconfig is refused. Those of real clusters have a few kilobytes.
+// MaxKubeconfigBytes is the largest size of a kubeconfig that is accepted. Those of real clusters have a few kilobytes.
 const MaxKubeconfigBytes = 256 << 10
 
-// ParseKubeconfig turns a kubeconfig from another author into a client configuration, without running,
-// loading or reading anything that it names.
+// ParseKubeconfig returns the client configuration of an untrusted kubeconfig. It does not run, load or read anything
+// that the kubeconfig names.
 //
 // Errors match [ErrUnsafeKubeconfig] when a user has an exec plugin or an auth provider, or when a certificate, key or
-// token is given as the path of a file: this controller would run the command, or send its own files, with its own rights.
-// They match [ErrInvalidKubeconfig] when the kubeconfig is too large, cannot be parsed, or has no usable current context.
-// No error shows a credential. To use plugins, load the kubeconfig with clientcmd in an [AccessFunc].
+// token is given as the path of a file: this controller would run the command, or send its own files, with its own
+// rights. They match [ErrInvalidKubeconfig] when the kubeconfig is too large, cannot be parsed, or has no usable
+// current context. No error contains a credential. To use plugins, load the kubeconfig with clientcmd in an
+// [AccessFunc].
 func ParseKubeconfig(kubeconfig []byte) (*rest.Config, error) {
 	if len(kubeconfig) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrInvalidKubeconfig)
@@ -31,14 +32,14 @@ func ParseKubeconfig(kubeconfig []byte) (*rest.Config, error) {
 	raw, err := clientcmd.Load(kubeconfig)
 	if err != nil {
 		// The parser's own text may quote the input.
-		return nil, fmt.Errorf("%w: it is no YAML or JSON of a kubeconfig", ErrInvalidKubeconfig)
+		return nil, fmt.Errorf("%w: it is not a kubeconfig in YAML or JSON", ErrInvalidKubeconfig)
 	}
 	if err := refuseUnsafe(raw); err != nil {
 		return nil, err
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*raw, raw.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	switch {
-	case clientcmd.IsEmptyConfig(err): // the text behind it talks of environment variables
+	case clientcmd.IsEmptyConfig(err): // the text of this error is about environment variables
 		return nil, fmt.Errorf("%w: it has no current context with a server", ErrInvalidKubeconfig)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrInvalidKubeconfig, err)
@@ -53,7 +54,7 @@ func ParseKubeconfig(kubeconfig []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// refuseUnsafe looks at all users and clusters, not only at the current context's: what is not there cannot be chosen.
+// refuseUnsafe checks all users and clusters, not only those of the current context: an unused one is refused too.
 func refuseUnsafe(raw *clientcmdapi.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(raw.AuthInfos)) {
 		user := raw.AuthInfos[name]

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const token = "c2VjcmV0LXRva2Vu" // must not show in an error
+const token = "c2VjcmV0LXRva2Vu" // must not be in an error
 
 func kubeconfigWith(cluster, user string) string {
 	return `apiVersion: v1
@@ -38,24 +38,27 @@ func TestAKubeconfigCanNeitherRunNorReadAnything(t *testing.T) {
 		says       string
 	}{
 		"an exec plugin": {
-			kubeconfigWith(server, `exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: ["`+witness+`"], interactiveMode: Never}`),
-			ErrUnsafeKubeconfig, "exec plugin"},
+			kubeconfigWith(server, `exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: ["`+witness+
+				`"], interactiveMode: Never}`), ErrUnsafeKubeconfig, "exec plugin"},
 		"an auth provider": {
 			kubeconfigWith(server, `auth-provider: {name: oidc, config: {id-token: `+token+`}}`), ErrUnsafeKubeconfig, "auth-provider"},
 		"a token from a file":     {kubeconfigWith(server, `tokenFile: /etc/passwd`), ErrUnsafeKubeconfig, `user "u" names files`},
 		"a certificate in a file": {kubeconfigWith(server, `client-certificate: /etc/passwd`), ErrUnsafeKubeconfig, `user "u" names files`},
 		"a key in a file":         {kubeconfigWith(server, `client-key: relative`), ErrUnsafeKubeconfig, `user "u" names files`},
-		"an authority in a file":  {kubeconfigWith(server+", certificate-authority: /etc/passwd", ``), ErrUnsafeKubeconfig, `cluster "c" names a file`},
+		"an authority in a file": {
+			kubeconfigWith(server+", certificate-authority: /etc/passwd", ``), ErrUnsafeKubeconfig, `cluster "c" names a file`},
 		"a plugin of a user that is not the current one": {
 			kubeconfigWith(server, `token: `+token) + "- name: other\n  user: {exec: {command: touch}}\n", ErrUnsafeKubeconfig, `"other"`},
-		"nothing":             {"", ErrInvalidKubeconfig, "empty"},
-		"no YAML":             {"token: " + token + "\n\t- {", ErrInvalidKubeconfig, "no YAML"},
-		"no server":           {kubeconfigWith("", `token: `+token), ErrInvalidKubeconfig, "no current context with a server"},
-		"no current context":  {strings.Replace(kubeconfigWith(server, ""), "current-context: x", "", 1), ErrInvalidKubeconfig, "no current context with a server"},
-		"a context of no use": {strings.Replace(kubeconfigWith(server, ""), "current-context: x", "current-context: gone", 1), ErrInvalidKubeconfig, "gone"},
-		"a file as server":    {kubeconfigWith("server: file:///etc/passwd", ``), ErrInvalidKubeconfig, "http or https"},
-		"a socket as server":  {kubeconfigWith("server: unix:///run/docker.sock", ``), ErrInvalidKubeconfig, "http or https"},
-		"a key that is none": {
+		"nothing":      {"", ErrInvalidKubeconfig, "empty"},
+		"invalid YAML": {"token: " + token + "\n\t- {", ErrInvalidKubeconfig, "not a kubeconfig in YAML"},
+		"no server":    {kubeconfigWith("", `token: `+token), ErrInvalidKubeconfig, "no current context with a server"},
+		"no current context": {
+			strings.Replace(kubeconfigWith(server, ""), "current-context: x", "", 1), ErrInvalidKubeconfig, "no current context with a server"},
+		"a missing context": {
+			strings.Replace(kubeconfigWith(server, ""), "current-context: x", "current-context: gone", 1), ErrInvalidKubeconfig, "gone"},
+		"a file as server":   {kubeconfigWith("server: file:///etc/passwd", ``), ErrInvalidKubeconfig, "http or https"},
+		"a socket as server": {kubeconfigWith("server: unix:///run/docker.sock", ``), ErrInvalidKubeconfig, "http or https"},
+		"an invalid key": {
 			kubeconfigWith(server, "client-certificate-data: "+base64.StdEncoding.EncodeToString([]byte(token))+
 				", client-key-data: "+base64.StdEncoding.EncodeToString([]byte(token))), ErrInvalidKubeconfig, "certificates or key"},
 		"too much": {

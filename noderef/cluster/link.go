@@ -10,31 +10,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// link maintains the connection to one cluster as long as it is used. One goroutine works, all others only read.
+// link maintains the connection to one cluster while it is used. One goroutine does the work; other goroutines only
+// read.
 type link[T any] struct {
 	clusters *Clusters[T]
 	key      types.NamespacedName
 	log      logr.Logger
-	poked    chan struct{}
+	wakeups  chan struct{}
 
-	// Of the goroutine.
+	// Used only by the goroutine.
 	backoff  *backoff
 	retryAt  time.Time
-	changed  bool      // the target has to be looked at again
-	lookedAt time.Time // when it was
+	changed  bool      // the target must be read again
+	lookedAt time.Time // when the target was last read
 
-	cancel context.CancelFunc // guarded by the mu of Clusters; nil before the launch
+	cancel context.CancelFunc // guarded by the mu of Clusters; nil before launch
 
-	mu     sync.Mutex
-	state  state[T]
-	asked  time.Time
-	holds  int
-	nudged bool // a change of the target was reported
+	mu         sync.Mutex
+	state      state[T]
+	asked      time.Time
+	holds      int
+	targetNews bool // the Notifier reported a change of the target
 }
 
 func newLink[T any](c *Clusters[T], key types.NamespacedName) *link[T] {
 	l := &link[T]{
-		clusters: c, key: key, poked: make(chan struct{}, 1),
+		clusters: c, key: key, wakeups: make(chan struct{}, 1),
 		log:     c.options.Logger.WithValues("cluster", key.String()),
 		backoff: newBackoff(c.options.Backoff, c.options.Jitter),
 	}
@@ -45,20 +46,20 @@ func newLink[T any](c *Clusters[T], key types.NamespacedName) *link[T] {
 	return l
 }
 
-// poke wakes the goroutine. It never blocks.
-func (l *link[T]) poke() {
+// wake wakes the goroutine. It never blocks.
+func (l *link[T]) wake() {
 	select {
-	case l.poked <- struct{}{}:
+	case l.wakeups <- struct{}{}:
 	default:
 	}
 }
 
-// nudge says that the target may have changed: the next attempt comes at once.
-func (l *link[T]) nudge() {
+// targetChanged says that the target may have changed: the next attempt comes at once.
+func (l *link[T]) targetChanged() {
 	l.mu.Lock()
-	l.nudged = true
+	l.targetNews = true
 	l.mu.Unlock()
-	l.poke()
+	l.wake()
 }
 
 // run works until ctx ends or the cluster is no longer used.
@@ -82,7 +83,7 @@ func (l *link[T]) run(ctx context.Context) {
 	}
 }
 
-// sleep waits until a time, or for ever when it is zero, or until it is poked.
+// sleep waits until a time (zero is for ever), or until wake is called.
 func (l *link[T]) sleep(ctx context.Context, until time.Time) {
 	var due <-chan time.Time
 	if !until.IsZero() {
@@ -93,15 +94,15 @@ func (l *link[T]) sleep(ctx context.Context, until time.Time) {
 	select {
 	case <-ctx.Done():
 	case <-due:
-	case <-l.poked:
+	case <-l.wakeups:
 	}
 }
 
 func (l *link[T]) facts() facts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.nudged {
-		l.nudged, l.changed, l.retryAt = false, true, time.Time{}
+	if l.targetNews {
+		l.targetNews, l.changed, l.retryAt = false, true, time.Time{}
 		l.backoff.reset()
 	}
 	f := facts{
@@ -111,9 +112,9 @@ func (l *link[T]) facts() facts {
 	s := l.state.session
 	switch {
 	case s == nil:
-		f.Phase = apart
+		f.Phase = disconnected
 	case l.state.reason == ReasonNone:
-		f.Phase = linked
+		f.Phase = connected
 	default:
 		f.Phase = lost
 	}
@@ -121,10 +122,10 @@ func (l *link[T]) facts() facts {
 		f.Foreign, f.Probed = s.wire == nil, s.probed
 		f.Troubled = s.wire != nil && s.wire.troubled.Load() != nil
 		if len(s.behind) > 0 {
-			f.CatchUp = s.surveyed.Add(probeGap)
+			f.CatchUp = s.checkedAt.Add(probeGap)
 		}
-		if f.Foreign && !l.clusters.notified { // who runs it may have put another one in its place
-			f.LookAt = l.lookedAt.Add(hopeless)
+		if f.Foreign && !l.clusters.notified { // its owner may have replaced it
+			f.LookAt = l.lookedAt.Add(recheckTarget)
 		}
 	}
 	return f
@@ -149,7 +150,7 @@ func (l *link[T]) act(ctx context.Context, next action) {
 	}
 }
 
-// target asks the Access. When there is no answer, a connection that works stays; one that does not is given up.
+// target calls the Access. When it fails, a connection that works is kept; one that does not work is dropped.
 func (l *link[T]) target(ctx context.Context) (Target, bool) {
 	o := &l.clusters.options
 	l.lookedAt = o.Clock.Now()
@@ -168,7 +169,7 @@ func (l *link[T]) target(ctx context.Context) (Target, bool) {
 	return Target{}, false
 }
 
-// connect makes the first connection, or the one after a connection that was given up.
+// connect creates a connection and makes it the current one.
 func (l *link[T]) connect(ctx context.Context, target Target) {
 	s, err := l.open(ctx, target)
 	if ctx.Err() != nil {
@@ -184,8 +185,8 @@ func (l *link[T]) connect(ctx context.Context, target Target) {
 	l.adopt(s)
 }
 
-// replace looks at the target again and changes the connection if it has another version. While the old connection works,
-// the new one is made beside it, so that a rotation is no disconnection.
+// replace reads the target again and changes the connection if the version differs. While the old connection works, the
+// new one is created beside it, so that a rotation causes no disconnection.
 func (l *link[T]) replace(ctx context.Context) {
 	target, ok := l.target(ctx)
 	s := l.current()
@@ -193,7 +194,7 @@ func (l *link[T]) replace(ctx context.Context) {
 	case s == nil:
 		return
 	case !ok:
-		l.rejoinUnread(ctx, s)
+		l.probeWithoutTarget(ctx, s)
 		return
 	}
 	l.changed = false
@@ -211,12 +212,12 @@ func (l *link[T]) replace(ctx context.Context) {
 	if l.isLost() {
 		l.drop()
 	} else {
-		l.changed = true // until the new one is there
+		l.changed = true // until the new connection is ready
 	}
 	l.connect(ctx, target)
 }
 
-// examine finds out whether a connection that was silent or troubled is good.
+// examine checks whether a connection that was silent or troubled still works.
 func (l *link[T]) examine(ctx context.Context) {
 	s := l.current()
 	why := s.wire.takeTrouble()
@@ -225,14 +226,14 @@ func (l *link[T]) examine(ctx context.Context) {
 	}
 	elsewhere := s.wire.broken.Swap(false) || errors.Is(why, errSilent)
 	s.probed = l.clusters.options.Clock.Now()
-	hungUp, err := l.check(ctx, s)
+	closed, err := l.check(ctx, s)
 	switch {
 	case ctx.Err() != nil:
 		return
 	case err == nil:
-		if (hungUp || elsewhere) && s.rewound(ctx) { // who answers now may not be who was watched
+		if (closed || elsewhere) && s.rewound(ctx) { // another server may have answered
 			l.restart()
-		} else if hungUp {
+		} else if closed {
 			s.wire.gate.open()
 		}
 		return
@@ -244,21 +245,21 @@ func (l *link[T]) examine(ctx context.Context) {
 	l.lose(reasonOf(err, ReasonUnreachable), err)
 }
 
-// check probes a server in doubt. One that does not answer on the connections there are is asked again on a new one, for what
-// is broken may be a connection alone, after a failover for example. Meanwhile no other goroutine has to wait: the gate is closed, and left
-// so.
-func (l *link[T]) check(ctx context.Context, s *session[T]) (hungUp bool, err error) {
+// check probes a server in doubt. If the probe fails without an answer, check probes again on a new TCP connection,
+// because only the old one may be broken, for example after a failover. Before the second probe it closes the gate, so
+// that no other goroutine waits; the gate stays closed.
+func (l *link[T]) check(ctx context.Context, s *session[T]) (closed bool, err error) {
 	err = s.shown.prober.probe(ctx)
 	var answer *answerError
 	if err == nil || ctx.Err() != nil || errors.As(err, &answer) {
 		return false, err
 	}
 	s.wire.gate.close(&NotConnectedError{Cluster: l.key, Reason: ReasonUnreachable, Err: err, LastSeen: s.lastSeen()})
-	s.wire.hangUp()
+	s.wire.closeConns()
 	return true, s.shown.prober.probe(ctx)
 }
 
-// reasonOf sorts an error.
+// reasonOf maps an error to a Reason.
 func reasonOf(err error, otherwise Reason) Reason {
 	setup := &setupError{}
 	switch {

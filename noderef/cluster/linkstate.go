@@ -20,7 +20,7 @@ func (l *link[T]) isLost() bool {
 	return l.state.reason != ReasonNone
 }
 
-// change replaces the state, and wakes those concerned if they can see a difference.
+// change updates the state, and wakes the subscribers if they can see a difference.
 func (l *link[T]) change(f func(*state[T])) {
 	l.mu.Lock()
 	before := l.state
@@ -29,21 +29,21 @@ func (l *link[T]) change(f func(*state[T])) {
 	if (before.reason == ReasonNone) != (after.reason == ReasonNone) {
 		after.since = l.clusters.options.Clock.Now()
 	}
-	tell := before.reason != after.reason || before.synced != after.synced || before.behind != after.behind || before.session != after.session ||
-		(before.problem == nil) != (after.problem == nil)
+	tell := before.reason != after.reason || before.synced != after.synced || before.behind != after.behind ||
+		before.session != after.session || (before.problem == nil) != (after.problem == nil)
 	l.mu.Unlock()
 	if tell {
 		l.clusters.tell(l.key)
 	}
 }
 
-// resume says that an attempt has succeeded: there is nothing to look at, and no pause.
+// resume resets the backoff after an attempt has succeeded.
 func (l *link[T]) resume() {
 	l.changed, l.retryAt = false, time.Time{}
 	l.backoff.reset()
 }
 
-// adopt makes a new session the current one. The one before ends in the background.
+// adopt makes a new session the current one. The previous one ends in the background.
 func (l *link[T]) adopt(s *session[T]) {
 	l.resume()
 	old := l.current()
@@ -57,7 +57,7 @@ func (l *link[T]) adopt(s *session[T]) {
 	l.discard(old)
 }
 
-// drop gives the session up.
+// drop ends the current session.
 func (l *link[T]) drop() {
 	old := l.current()
 	if old == nil {
@@ -81,7 +81,7 @@ func (l *link[T]) discard(s *session[T]) {
 	}
 }
 
-// failed notes a failed attempt. A connection that works goes on working.
+// failed records a failed attempt. A connection that works is kept.
 func (l *link[T]) failed(reason Reason, err error) {
 	l.pauseAfter(reason)
 	if s := l.current(); s != nil && !l.isLost() {
@@ -91,7 +91,8 @@ func (l *link[T]) failed(reason Reason, err error) {
 	l.setReason(reason, err)
 }
 
-// lose says that the server of the current session does not serve. What is under way ends; caches wait at the gate.
+// lose records that the server of the current session does not serve. Requests in flight end; those of caches wait at
+// the gate.
 func (l *link[T]) lose(reason Reason, err error) {
 	l.backoff.reset()
 	l.pauseAfter(reason)
@@ -100,25 +101,25 @@ func (l *link[T]) lose(reason Reason, err error) {
 	s, failure := l.state.session, l.state.err
 	l.mu.Unlock()
 	s.wire.gate.close(failure)
-	s.wire.hangUp()
+	s.wire.closeConns()
 }
 
-// regained says that the server of the current session serves again.
-// behind are the informers that have yet to read what happened meanwhile.
-func (l *link[T]) regained(s *session[T], behind []laggard) {
+// regained records that the server of the current session serves again. behind are the informers that have not caught
+// up.
+func (l *link[T]) regained(s *session[T], behind []informerProgress) {
 	l.resume()
-	_ = s.wire.takeTrouble() // it is of the past
+	_ = s.wire.takeTrouble() // it is out of date
 	l.log.Info("connected again")
 	s.regained = l.clusters.options.Clock.Now()
-	l.lag(s, behind)
+	l.setBehind(s, behind)
 	s.wire.gate.open()
 	l.change(func(st *state[T]) { st.reason, st.err = ReasonNone, nil })
 }
 
-// lag says which informers have yet to read what happened during an outage.
-func (l *link[T]) lag(s *session[T], behind []laggard) {
-	s.behind, s.surveyed = behind, l.clusters.options.Clock.Now()
-	s.wire.hurried.Store(len(behind) > 0)
+// setBehind records which informers have not caught up after an outage.
+func (l *link[T]) setBehind(s *session[T], behind []informerProgress) {
+	s.behind, s.checkedAt = behind, l.clusters.options.Clock.Now()
+	s.wire.shortWatches.Store(len(behind) > 0)
 	kinds := make([]schema.GroupKind, len(behind))
 	for i := range behind {
 		kinds[i] = behind[i].kind
@@ -136,12 +137,12 @@ func (l *link[T]) lag(s *session[T], behind []laggard) {
 func (l *link[T]) pauseAfter(reason Reason) {
 	pause := l.backoff.next()
 	if l.clusters.notified && (reason == ReasonNoKubeconfig || reason == ReasonKubeconfigRefused) {
-		pause = l.backoff.spread(hopeless)
+		pause = l.backoff.spread(recheckTarget)
 	}
 	l.retryAt = l.clusters.options.Clock.Now().Add(pause)
 }
 
-// setReason says why the cluster is not connected. The same reason with the same words is not said anew.
+// setReason records why the cluster is not connected. The error is kept if its text is the same.
 func (l *link[T]) setReason(reason Reason, err error) {
 	l.change(func(st *state[T]) {
 		if st.reason != reason {
@@ -155,7 +156,7 @@ func (l *link[T]) setReason(reason Reason, err error) {
 	})
 }
 
-// report says what does not work although the cluster is connected; nil that it does.
+// report records a problem of a connected cluster; nil clears it.
 func (l *link[T]) report(s *session[T], problem error) {
 	l.change(func(st *state[T]) {
 		if st.session == s && st.reason == ReasonNone {
@@ -164,7 +165,8 @@ func (l *link[T]) report(s *session[T], problem error) {
 	})
 }
 
-// unlisted says why the first lists of a session are not complete. Later ones end for many harmless reasons.
+// unlisted records why the first lists of a session are not complete. Later lists and watches may end for harmless
+// reasons.
 func (l *link[T]) unlisted(s *session[T], problem error) {
 	l.change(func(st *state[T]) {
 		if st.session == s && st.reason == ReasonNone && !st.synced {
@@ -173,7 +175,7 @@ func (l *link[T]) unlisted(s *session[T], problem error) {
 	})
 }
 
-// synced says that the first lists of a session are complete.
+// synced records that the first lists of a session are complete.
 func (l *link[T]) synced(s *session[T]) {
 	l.change(func(st *state[T]) {
 		if st.session == s {

@@ -13,14 +13,14 @@ import (
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// patient are options for tests that move the clock while requests are under way: none is cut short by that.
+// patient returns options for tests that move the clock while requests are in flight: no step ends a request.
 func patient() Options[*nodes] {
 	const long = 1000 * time.Hour
 	return Options[*nodes]{ProbeTimeout: long, ConnectTimeout: long, Timeout: long}
 }
 
-// A load balancer leaves a connection where it is, also when its API server has lost the database and others have not.
-func TestAServerThatIsNotReadyIsNotAskedForEverOnTheSameConnection(t *testing.T) {
+// A load balancer keeps a connection on its API server, even when only that server has lost its database.
+func TestAServerThatIsNotReadyIsProbedOnNewConnections(t *testing.T) {
 	w, bad, good := newWorld(t, patient()), newAPIServer(t), newAPIServer(t)
 	bad.put("n1")
 	good.put("n1")
@@ -42,8 +42,8 @@ func TestAServerThatIsNotReadyIsNotAskedForEverOnTheSameConnection(t *testing.T)
 	w.stepUntil(time.Second, "connected to another one", func() bool { return w.get(keyA).Connected })
 }
 
-// A Secret without the label is read all the same, but no event tells of it.
-func TestALostClusterIsLookedUpAgainAlthoughNobodySaysThatItHasMoved(t *testing.T) {
+// A Secret without the label is read, but its changes cause no event.
+func TestTheTargetOfALostClusterIsReadAgainWithoutANotification(t *testing.T) {
 	w, before, after := newWorld(t, patient()), newAPIServer(t), newAPIServer(t)
 	after.put("n1")
 	w.reach(keyA, before)
@@ -82,7 +82,7 @@ func TestAServerThatComesBackIsUsedAlthoughItsKubeconfigCannotBeRead(t *testing.
 	w.stepUntil(time.Second, "no problem is left", func() bool { return w.get(keyA).Problem == nil })
 }
 
-// A kubeconfig that is refused is not read again for minutes. The server that the old one leads to is probed all the same.
+// A kubeconfig that is refused is not read again for minutes. The server of the old one is still probed.
 func TestAServerThatComesBackIsFoundAlthoughItsNewKubeconfigIsRefused(t *testing.T) {
 	w, s := newWorld(t, patient()), newAPIServer(t)
 	s.put("n1")
@@ -98,16 +98,16 @@ func TestAServerThatComesBackIsFoundAlthoughItsNewKubeconfigIsRefused(t *testing
 	require.Same(t, view.Value, w.get(keyA).Value)
 }
 
-// A watch from a resource version of the future is told of nothing, bookmarks included, and of no error.
-func TestAServerThatWasRestoredFromABackupIsReadAnew(t *testing.T) {
+// A watch from a future resource version receives no event, no bookmark and no error.
+func TestAServerThatWasRestoredFromABackupIsReadAgain(t *testing.T) {
 	w, s := newWorld(t, patient()), newAPIServer(t)
 	for range 100 {
 		s.put("late")
 	}
 	w.reach(keyA, s)
 	old := w.connected(keyA)
-	s.put("later") // a watch that has told of nothing yet is begun anew
-	w.eventually("the watch tells", func() bool { return old.Value.has(t, "later") })
+	s.put("later") // a reflector restarts a watch that has brought no event
+	w.eventually("the watch brings the event", func() bool { return old.Value.has(t, "later") })
 	s.stop()
 	require.Error(t, w.becomes(keyA, ReasonUnreachable))
 	s.rewind(50, "early")
@@ -123,8 +123,8 @@ func TestAServerThatWasRestoredFromABackupIsReadAnew(t *testing.T) {
 	requireNoGoroutines(t)
 }
 
-// standby returns a world that is connected to one server, another one that was restored from a backup, and what has new connections
-// end at that one.
+// standby returns a world that is connected to one server, a second server that was restored from a backup, and a function that
+// sends new connections to the second.
 func standby(t *testing.T, options Options[*nodes]) (w *world, before, after *apiServer, switchOver func()) {
 	t.Helper()
 	w, before, after = newWorld(t, options), newAPIServer(t), newAPIServer(t)
@@ -140,12 +140,12 @@ func standby(t *testing.T, options Options[*nodes]) (w *world, before, after *ap
 	}
 	w.set(keyA, Target{Config: config, Version: "1"}, nil)
 	view := w.connected(keyA)
-	before.put("later") // a watch that has told of nothing yet is begun anew
-	w.eventually("the watch tells", func() bool { return view.Value.has(t, "later") })
+	before.put("later") // a reflector restarts a watch that has brought no event
+	w.eventually("the watch brings the event", func() bool { return view.Value.has(t, "later") })
 	return w, before, after, func() { backend.Store(after) }
 }
 
-// readsAnew waits for another connection than the one with these Nodes, and for the Nodes of the backup.
+// readsAnew waits for a new connection and for the Nodes of the backup.
 func (w *world) readsAnew(old *nodes) {
 	w.t.Helper()
 	w.stepUntil(time.Second, "there is another connection", func() bool {
@@ -157,8 +157,8 @@ func (w *world) readsAnew(old *nodes) {
 	require.False(w.t, view.Value.has(w.t, "late"))
 }
 
-// The first probe is answered at once, by the other server, so that nothing is ever lost.
-func TestAServerThatWasRestoredBehindABalancerIsReadAnewWhenAConnectionBreaks(t *testing.T) {
+// The other server answers the first probe at once, so that the cluster never counts as lost.
+func TestAServerThatWasRestoredBehindABalancerIsReadAgainWhenAConnectionBreaks(t *testing.T) {
 	w, before, _, switchOver := standby(t, patient())
 	old := w.get(keyA).Value
 	switchOver()
@@ -166,20 +166,20 @@ func TestAServerThatWasRestoredBehindABalancerIsReadAnewWhenAConnectionBreaks(t 
 	w.readsAnew(old)
 }
 
-func TestAServerThatWasRestoredBehindABalancerIsReadAnewWhenItIsSilent(t *testing.T) {
+func TestAServerThatWasRestoredBehindABalancerIsReadAgainWhenItIsSilent(t *testing.T) {
 	w, before, after, switchOver := standby(t, patient())
 	old := w.get(keyA).Value
 	after.refuse("PEEK", 503)
 	switchOver()
 	before.http.CloseClientConnections()
-	w.eventually("it does not say how far it is", func() bool { return after.count("PEEK") > 0 })
+	w.eventually("its version cannot be listed", func() bool { return after.count("PEEK") > 0 })
 	require.Same(t, old, w.get(keyA).Value)
 	after.refuse("PEEK", 0)
 	w.clock.Step(90 * time.Second)
 	w.readsAnew(old)
 }
 
-func TestAServerThatWasRestoredBehindABalancerIsReadAnewWhenAConnectionHangs(t *testing.T) {
+func TestAServerThatWasRestoredBehindABalancerIsReadAgainWhenAConnectionHangs(t *testing.T) {
 	w, before, after, switchOver := standby(t, Options[*nodes]{})
 	old := w.get(keyA).Value
 	before.hang()
@@ -190,7 +190,7 @@ func TestAServerThatWasRestoredBehindABalancerIsReadAnewWhenAConnectionHangs(t *
 	w.readsAnew(old)
 }
 
-func TestAServerThatDoesNotSayHowFarItIsIsNotTakenForRestored(t *testing.T) {
+func TestAServerWhoseVersionCannotBeListedIsNotTakenForRestored(t *testing.T) {
 	w, s := newWorld(t, patient()), newAPIServer(t)
 	s.put("n1")
 	w.reach(keyA, s)
@@ -205,7 +205,7 @@ func TestAServerThatDoesNotSayHowFarItIsIsNotTakenForRestored(t *testing.T) {
 }
 
 // A manager of many clusters ends the one whose kubeconfig has changed, and runs another.
-func TestAClusterThatSomebodyElseRunsIsReplacedWithThatOne(t *testing.T) {
+func TestARunningTargetIsReplacedWhenTheAccessReturnsAnother(t *testing.T) {
 	s := newAPIServer(t)
 	var runs [2]ctrlcluster.Cluster
 	for i := range runs {
@@ -239,7 +239,7 @@ func TestAClusterThatSomebodyElseRunsIsReplacedWithThatOne(t *testing.T) {
 	require.Same(t, runs[0], <-ended)
 	w.eventually("it is forgotten", func() bool { return w.shared() == 1 })
 
-	t.Log("what nobody uses stays: Setup cannot put it there twice")
+	t.Log("the value of an unused cluster stays: Setup cannot run twice on it")
 	w.clusters.Forget(keyA)
 	w.clusters.Forget(keyB)
 	w.eventually("connected again", func() bool { return w.get(keyA).Connected })
@@ -250,7 +250,7 @@ func TestAClusterThatSomebodyElseRunsIsReplacedWithThatOne(t *testing.T) {
 	<-w.done
 }
 
-// shared is how many clusters there are that somebody else runs and something was put on.
+// shared returns how many running Targets have a value of Setup.
 func (w *world) shared() int {
 	w.clusters.sharedMu.Lock()
 	defer w.clusters.sharedMu.Unlock()

@@ -17,79 +17,81 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// Options is what a [Clusters] works with. Zero durations and numbers mean the default that the field names; negative ones
-// are refused, but for QPS.
+// Options configures a [Clusters]. A zero duration or number means the default that the field names. Negative values
+// are refused, except for QPS.
 type Options[T any] struct {
-	// Access says how clusters are reached. Required.
+	// Access tells how to reach clusters. Required.
 	Access Access
-	// Setup puts on a new connection what the caller needs: indexes, informers, a Node index, a drain runner. What it returns
-	// is the Value of views. It runs in the background, once per connection, after the API server has answered and before
-	// the cache starts, for ConnectTimeout at most. ctx ends with the connection, and that is when what Setup has started
-	// must end; Connection.Go helps with that. An error gives the connection up, to be tried again later.
+	// Setup prepares a new connection for the caller: indexes, informers, a Node index, a drain runner. Its result is
+	// the Value of views. It runs in the background, once per connection, after the API server has answered and before
+	// the cache starts, for ConnectTimeout at most. ctx ends with the connection, and then everything that Setup has
+	// started must end; Connection.Go helps with that. After an error the connection is closed and retried later.
 	//
-	// For a Target that is Running it is called once for all clusters that share it. ctx then ends with the Clusters, or when another
-	// Target has taken the place of this one and no cluster shares it any more.
+	// For a Target that is Running it is called once for all clusters that share it. ctx then ends with the Clusters,
+	// or when another Target has replaced this one and no cluster uses it any more.
 	Setup func(ctx context.Context, connection *Connection) (T, error)
 	// Scheme defaults to client-go's.
 	Scheme *runtime.Scheme
-	// Cache configures the cache of each connection, for example with transforms by object. HTTPClient, Scheme, Mapper and
-	// ReaderFailOnMissingInformer are set here.
+	// Cache configures the cache of each connection, for example with transforms by object. HTTPClient, Scheme, Mapper
+	// and ReaderFailOnMissingInformer are overwritten.
 	Cache cache.Options
-	// Logger tells of connections made and lost. The zero value is silent.
+	// Logger logs connections that are created and lost. The zero value logs nothing.
 	Logger logr.Logger
 
-	// UserAgent defaults to client-go's, with the word machinist behind it.
+	// UserAgent defaults to client-go's, followed by the word machinist.
 	UserAgent string
-	// QPS and Burst limit the requests of each connection together, apart from probes. Zero or negative QPS means no limit, as
-	// in controller-runtime: who waits for a limiter keeps a worker from other clusters, and API servers have priority and
+	// QPS and Burst limit all requests of one connection, disconnected from probes. Zero or negative QPS means no limit, as in
+	// controller-runtime: a request that waits for a limiter blocks a worker, and API servers have priority and
 	// fairness. Burst defaults to 30.
 	QPS   float32
 	Burst int
-	// Timeout ends a request that is no watch, once sent; 10 s. What caches list ends when nothing has come of it for two minutes.
+	// Timeout limits a request that is not a watch, from when it is sent; 10 s. A list of a cache ends only when no
+	// data has come for two minutes.
 	Timeout time.Duration
 
-	// Backoff is the pause after a failed attempt to connect or to connect again. Default: 1 s, doubled up to 30 s, with a
+	// Backoff is the pause after a failed attempt to connect or to reconnect. Default: 1 s, doubled up to 30 s, with a
 	// jitter of half of it.
 	Backoff wait.Backoff
 	// Jitter returns random numbers from 0 to below 1; math/rand's by default. It must be safe for concurrent use.
 	Jitter func() float64
 	// Parallel is how many connections may be built at once, from the answer of the API server to the end of Setup; 16.
-	// Servers that do not answer are waited for by any number at once.
+	// Waiting for a server that does not answer is not limited.
 	Parallel int
 	// ConnectTimeout bounds one call of Access and one of Setup; 30 s.
 	ConnectTimeout time.Duration
 
-	// ProbePath is asked for to find out whether an API server can serve; /readyz. Cluster API's in-memory API server has "/" instead.
+	// ProbePath is the path of probes; /readyz. Cluster API's in-memory API server serves "/" instead.
 	ProbePath string
 	// ProbeTimeout ends a probe; 5 s.
 	ProbeTimeout time.Duration
-	// Silence is how long nothing may be heard of a connected server before it is probed; 90 s. A watch brings a bookmark
-	// about every minute.
+	// Silence is how long a connected server may be silent before it is probed; 90 s. A watch brings a bookmark about
+	// every minute.
 	Silence time.Duration
 	// Patience is how long a request may wait for the first byte of its answer before the server is probed; 3 s.
 	Patience time.Duration
-	// PingAfter is how long a TCP connection may be idle before it is pinged (HTTP/2), and PingTimeout how long the answer may
-	// take before it is closed; 30 s and 15 s. A connection that breaks has the server probed.
+	// PingAfter is how long a TCP connection may be idle before it is pinged (HTTP/2), and PingTimeout is how long the
+	// answer may take before the connection is closed; 30 s and 15 s. A broken TCP connection causes a probe of the
+	// server.
 	PingAfter   time.Duration
 	PingTimeout time.Duration
 
-	// Idle is how long an unused connection stays; 10 min. See Clusters for what use is.
+	// Idle is how long an unused connection is kept; 10 min. Clusters tells when a cluster is in use.
 	Idle time.Duration
 
-	// Clock defaults to the real one. TCP, TLS, HTTP/2 pings and the reflectors of client-go use the real one always.
+	// Clock defaults to the real one. TCP, TLS, HTTP/2 pings and the reflectors of client-go always use the real one.
 	Clock clock.WithDelayedExecution
 }
 
 const (
-	// probeGap keeps probes apart that trouble asks for: a webhook that always fails must not have its server probed all
-	// the time.
+	// probeGap is the shortest time between two probes after trouble: a webhook that always fails must not cause
+	// constant probes.
 	probeGap = 2 * time.Second
-	// overdue is how long a cache may take to catch up with its server after an outage before everything is read anew. Bookmarks
-	// come every minute.
-	overdue = 3 * time.Minute
-	// hopeless is the pause after which a missing or refused kubeconfig, that of a lost cluster, or a cluster that another component
-	// runs is looked at again although no change was reported.
-	hopeless = 5 * time.Minute
+	// maxCatchUp is how long a cache may take to catch up with its server after an outage before the connection is
+	// replaced. Bookmarks come every minute.
+	maxCatchUp = 3 * time.Minute
+	// recheckTarget is the pause before a target is read again although no change was reported: after a missing or
+	// refused kubeconfig, for a lost cluster, and for a cluster that another component runs.
+	recheckTarget = 5 * time.Minute
 )
 
 func (o *Options[T]) complete() error {
@@ -151,7 +153,7 @@ func completeBackoff(b *wait.Backoff) error {
 	return nil
 }
 
-// backoff is the pauses of one cluster.
+// backoff computes the pauses of one cluster.
 type backoff struct {
 	initial wait.Backoff
 	current wait.Backoff
@@ -162,7 +164,7 @@ func newBackoff(initial wait.Backoff, jitter func() float64) *backoff {
 	return &backoff{initial: initial, current: initial, jitter: jitter}
 }
 
-// next returns the next pause. The jitter is added here and not by wait.Backoff, whose source of chance cannot be replaced.
+// next returns the next pause. It adds the jitter itself, because the random source of wait.Backoff cannot be replaced.
 func (b *backoff) next() time.Duration {
 	spread := b.current.Jitter
 	b.current.Jitter = 0

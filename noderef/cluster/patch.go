@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patcher is the client of a connection. Where the API server knows no JSON Patch (415), as Cluster API's in-memory one, it reads the
-// object, applies the patch to that, and sends what has changed as a merge patch that names the UID and the resource version: from the
-// first refusal on, for as long as the connection lives.
+// patcher is the client of a connection. If the API server does not support JSON Patch (415), as Cluster API's
+// in-memory one, it reads the object, applies the patch to the copy, and sends the difference as a merge patch with the
+// UID and the resource version. It does so from the first 415 on, for as long as the connection lives.
 type patcher struct {
 	client.Client
 
@@ -53,7 +53,7 @@ func (p *patcher) Patch(ctx context.Context, obj client.Object, patch client.Pat
 	if err != nil {
 		return err
 	}
-	for range 3 { // a heartbeat is no conflict for a JSON patch
+	for range 3 { // a heartbeat changes the resource version, so it retries conflicts
 		merge, failed := p.asMerge(ctx, obj, data)
 		if failed != nil {
 			return failed
@@ -65,11 +65,12 @@ func (p *patcher) Patch(ctx context.Context, obj client.Object, patch client.Pat
 	return err
 }
 
-// asMerge is what a JSON patch does to an object as it is now, as a merge patch that applies to nothing else.
+// asMerge returns the effect of a JSON patch on the current object, as a merge patch that applies only to that version
+// of it.
 func (p *patcher) asMerge(ctx context.Context, obj client.Object, patch []byte) ([]byte, error) {
 	current, ok := obj.DeepCopyObject().(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("the copy of a %T is none", obj)
+		return nil, fmt.Errorf("the copy of a %T is not of that type", obj)
 	}
 	if err := p.live.Get(ctx, client.ObjectKeyFromObject(obj), current); err != nil {
 		return nil, err
@@ -79,11 +80,11 @@ func (p *patcher) asMerge(ctx context.Context, obj client.Object, patch []byte) 
 		return nil, err
 	}
 	after, err := applied(patch, before)
-	if err != nil { // as API servers say it
+	if err != nil { // the same error that an API server returns
 		return nil, apierrors.NewGenericServerResponse(
 			http.StatusUnprocessableEntity, "patch", schema.GroupResource{}, obj.GetName(), err.Error(), 0, false)
 	}
-	current.SetUID("") // what guards the patch is a difference
+	current.SetUID("") // so that UID and resource version are part of the difference
 	current.SetResourceVersion("")
 	if before, err = json.Marshal(current); err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func (p *patcher) asMerge(ctx context.Context, obj client.Object, patch []byte) 
 	return jsonmergepatch.CreateThreeWayJSONMergePatch(before, after, before)
 }
 
-// applied is what a JSON patch makes of a document.
+// applied returns a document after a JSON patch.
 func applied(patch, document []byte) ([]byte, error) {
 	operations, err := jsonpatch.DecodePatch(patch)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// prober asks the API server of one wire whether it is ready to serve, past the gate and past rate limits.
+// prober probes the API server of one wire. Its requests bypass the gate and the rate limits.
 type prober struct {
 	wire    *wire
 	client  *rest.RESTClient
@@ -33,7 +33,7 @@ func newProber(w *wire, base http.RoundTripper, config *rest.Config, path string
 	}
 	client, err := rest.UnversionedRESTClientForConfigAndClient(config, &http.Client{
 		Transport: around,
-		// A login page at the end of a redirect is no API server.
+		// A redirect may lead to a login page, which is not an API server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	})
 	if err != nil {
@@ -42,7 +42,8 @@ func newProber(w *wire, base http.RoundTripper, config *rest.Config, path string
 	return &prober{wire: w, client: client, path: path, timeout: timeout, clock: w.clock}, nil
 }
 
-// probe makes one request. nil means that the server serves, see judge. ErrUnauthorized is matched when it refuses the credentials.
+// probe sends one request. nil means that the server serves, see judge. The error matches ErrUnauthorized when the
+// server refuses the credentials.
 func (p *prober) probe(ctx context.Context) error {
 	ctx, end := p.limit(ctx)
 	defer end()
@@ -56,11 +57,11 @@ func (p *prober) probe(ctx context.Context) error {
 	if judge(a) == down || judge(a) == unauthorized {
 		return &answerError{a}
 	}
-	p.wire.heard()
+	p.wire.markSeen()
 	return nil
 }
 
-// ask sends the request itself: client-go does not say the status of an answer that is in no form of an API server.
+// ask sends the request itself, because client-go hides the status of an answer that is not in a Kubernetes format.
 func (p *prober) ask(ctx context.Context) (reply, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.client.Get().AbsPath(p.path).URL().String(), nil)
 	if err != nil {
@@ -71,7 +72,7 @@ func (p *prober) ask(ctx context.Context) (reply, error) {
 		return reply{}, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, sniffed))
+	body, err := io.ReadAll(io.LimitReader(response.Body, sniffedBytes))
 	return reply{status: response.StatusCode, path: p.path, mediaType: response.Header.Get("Content-Type"), body: body}, err
 }
 
@@ -85,7 +86,7 @@ func (p *prober) limit(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// version returns the resource version at which the server stands, from a consistent list of one object at most.
+// version returns the current resource version of the server, from a consistent list of one object at most.
 func (p *prober) version(ctx context.Context, path string) (string, error) {
 	ctx, end := p.limit(ctx)
 	defer end()

@@ -14,20 +14,20 @@ func (l *link[T]) rejoin(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
-		l.found(ctx, s)
+		l.reconnected(ctx, s)
 	default:
-		s.wire.hangUp() // behind a balancer, only a new connection gets to another server
-		// Other credentials may help, or another address, and their change may not be reported.
-		if !l.clusters.notified || errors.Is(err, ErrUnauthorized) || isCertificate(err) || s.probed.Sub(l.lookedAt) >= hopeless {
+		s.wire.closeConns() // behind a load balancer, only a new connection reaches another server
+		// The target may have other credentials or another address without a report.
+		if !l.clusters.notified || errors.Is(err, ErrUnauthorized) || isCertificate(err) || s.probed.Sub(l.lookedAt) >= recheckTarget {
 			l.changed = true
 		}
 		l.failed(reasonOf(err, ReasonUnreachable), err)
 	}
 }
 
-// rejoinUnread probes a lost server whose target cannot be read now: what served before may serve again. The target is still to be
-// looked at.
-func (l *link[T]) rejoinUnread(ctx context.Context, s *session[T]) {
+// probeWithoutTarget probes a lost server whose target cannot be read now: the server may answer again with the old
+// one. The target is read again later.
+func (l *link[T]) probeWithoutTarget(ctx context.Context, s *session[T]) {
 	if !l.isLost() || s.wire == nil {
 		return
 	}
@@ -36,18 +36,18 @@ func (l *link[T]) rejoinUnread(ctx context.Context, s *session[T]) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.wire.hangUp()
-		l.pauseAfter(ReasonUnreachable) // also when the target is not expected to be read soon: the server may be back before
+		s.wire.closeConns()
+		l.pauseAfter(ReasonUnreachable) // not longer, even if the target cannot be read for long: the server may answer earlier
 	default:
 		next := l.retryAt
-		l.found(ctx, s)
+		l.reconnected(ctx, s)
 		l.changed, l.retryAt = true, next
 	}
 }
 
-// found takes up a connection to a server that serves again, or gives it up when its caches would wait for what has been.
-func (l *link[T]) found(ctx context.Context, s *session[T]) {
-	behind, rewound := s.survey(ctx, s.laggards())
+// reconnected resumes the connection to a server that serves again, or drops it if the server has gone back in time.
+func (l *link[T]) reconnected(ctx context.Context, s *session[T]) {
+	behind, rewound := s.checkProgress(ctx, s.progress())
 	if rewound {
 		l.restart()
 		return
@@ -55,30 +55,30 @@ func (l *link[T]) found(ctx context.Context, s *session[T]) {
 	l.regained(s, behind)
 }
 
-// catchUp looks whether the cache has read by now what happened during an outage.
+// catchUp checks whether the cache has caught up after an outage.
 func (l *link[T]) catchUp(ctx context.Context) {
 	s := l.current()
-	behind, rewound := s.survey(ctx, s.behind)
+	behind, rewound := s.checkProgress(ctx, s.behind)
 	now := l.clusters.options.Clock.Now()
 	switch {
 	case ctx.Err() != nil:
 	case rewound:
 		l.restart()
-	case len(behind) > 0 && now.Sub(s.regained) >= overdue:
-		s.regained = now // or it would be tried all the time
-		l.log.Info("the caches do not catch up with the API server: connecting anew")
-		l.changed = true // until there is a new connection, or this one is looked at again
+	case len(behind) > 0 && now.Sub(s.regained) >= maxCatchUp:
+		s.regained = now // or it would retry all the time
+		l.log.Info("the caches do not catch up with the API server: reconnecting")
+		l.changed = true // until there is a new connection, or this one is checked again
 		if target, ok := l.target(ctx); ok {
 			l.connect(ctx, target)
 		}
 	default:
-		l.lag(s, behind)
+		l.setBehind(s, behind)
 	}
 }
 
-// restart gives up a connection whose server has gone back in time, and has a new one made at once.
+// restart drops the session of a server that has gone back in time, so that a new connection is created at once.
 func (l *link[T]) restart() {
-	l.log.Info("the API server has gone back in time, as after a restore from a backup: connecting anew")
+	l.log.Info("the API server is at an older resource version than its caches, as after a restore from a backup: reconnecting")
 	l.retryAt = time.Time{}
 	l.drop()
 }

@@ -12,37 +12,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// laggard is an informer that may not have heard yet what its API server knows.
-type laggard struct {
+// informerProgress compares the resource version of an informer with that of its API server.
+type informerProgress struct {
 	informer versioned
 	kind     schema.GroupKind
 	path     string
-	seen     string // the resource version at which the informer stood before the server was asked
-	want     string // the one at which the server stood; empty while it has not said
-	arrived  bool   // the informer had come so far when it was last looked at
+	seen     string // the resource version of the informer before the server was asked
+	want     string // the resource version of the server; empty while it is unknown
+	arrived  bool   // the informer had reached want at the last check
 }
 
-// versioned is an informer that says how far it is.
+// versioned is an informer that reports its resource version.
 type versioned interface {
 	cache.Informer
 	LastSyncResourceVersion() string
 }
 
-// laggards returns the informers of the cache that have their first list, of each kind one.
-func (s *session[T]) laggards() []laggard {
-	c, ok := s.cluster.GetCache().(*promptCache)
+// progress returns the synced informers of the cache, one per kind.
+func (s *session[T]) progress() []informerProgress {
+	c, ok := s.cluster.GetCache().(*nonBlockingCache)
 	if !ok {
 		return nil
 	}
-	var all []laggard
-	for _, f := range c.following() {
+	var all []informerProgress
+	for _, f := range c.trackedInformers() {
 		informer, ok := f.informer.(versioned)
 		if !ok || !informer.HasSynced() || informer.IsStopped() {
 			continue
 		}
 		mapping, err := s.cluster.GetRESTMapper().RESTMapping(f.kind.GroupKind(), f.kind.Version)
 		if err == nil {
-			all = append(all, laggard{
+			all = append(all, informerProgress{
 				informer: informer, kind: f.kind.GroupKind(), path: collection(mapping.Resource), seen: informer.LastSyncResourceVersion(),
 			})
 		}
@@ -50,13 +50,13 @@ func (s *session[T]) laggards() []laggard {
 	return all
 }
 
-// survey asks the API server how far it is with what each of these informers has, by one small list each unless it has said so
-// before, and returns those that have yet to come so far. It also reports whether the server has gone back in time since they last
-// heard of it, because its database was restored from a backup. No other signal exists: a watch that goes on from a version of the future
-// brings neither an event nor an error until that version has come, which may take days.
+// checkProgress lists each of these kinds with a limit of one, unless the server's version is known, and returns the
+// informers that have not reached it. rewound reports that the server has gone back in time since the informers last
+// read from it, because its database was restored from a backup. There is no other signal: a watch from a future
+// resource version receives neither an event nor an error until that version is reached, which may take days.
 //
-// Where versions cannot be compared or may not be read, nothing is behind, and nothing is rewound.
-func (s *session[T]) survey(ctx context.Context, informers []laggard) (behind []laggard, rewound bool) {
+// If versions cannot be compared or may not be read, nothing is behind and nothing is rewound.
+func (s *session[T]) checkProgress(ctx context.Context, informers []informerProgress) (behind []informerProgress, rewound bool) {
 	ctx, end := s.shown.prober.limit(ctx)
 	defer end()
 	for _, i := range informers {
@@ -77,29 +77,29 @@ func (s *session[T]) survey(ctx context.Context, informers []laggard) (behind []
 			}
 			i.want = now
 		}
-		if !i.settled() {
+		if !i.caughtUp() {
 			behind = append(behind, i)
 		}
 	}
 	return behind, false
 }
 
-// settled reports whether the informer had come as far as the server when it was last looked at. Between the two looks, those who
-// listen to the informer are told what it has heard.
-func (i *laggard) settled() bool {
+// caughtUp reports whether the informer had reached the server's version at the previous check too. Between the two
+// checks its event handlers receive what it has read.
+func (i *informerProgress) caughtUp() bool {
 	before := i.arrived
 	order, err := resourceversion.CompareResourceVersion(i.informer.LastSyncResourceVersion(), i.want)
 	i.arrived = err != nil || order >= 0 || i.informer.IsStopped()
 	return before && i.arrived
 }
 
-// rewound reports whether the API server has gone back in time since the cache last heard of it.
+// rewound reports whether the API server has gone back in time since the cache last read from it.
 func (s *session[T]) rewound(ctx context.Context) bool {
-	_, rewound := s.survey(ctx, s.laggards())
+	_, rewound := s.checkProgress(ctx, s.progress())
 	return rewound
 }
 
-// mayPass reports whether a request that failed may succeed without any action.
+// mayPass reports whether a failed request may succeed later without any change.
 func mayPass(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -109,7 +109,7 @@ func mayPass(err error) bool {
 	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests
 }
 
-// collection is the path of all objects of a resource.
+// collection returns the path of all objects of a resource.
 func collection(r schema.GroupVersionResource) string {
 	if r.Group == "" {
 		return path.Join("/api", r.Version, r.Resource)

@@ -21,7 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-func TestARotatedKubeconfigIsTakenUpWithoutADisconnection(t *testing.T) {
+func TestARotatedKubeconfigIsUsedWithoutADisconnection(t *testing.T) {
 	w, before, after := newWorld(t, Options[*nodes]{}), newAPIServer(t), newAPIServer(t)
 	before.put("n1")
 	after.put("n1")
@@ -52,7 +52,7 @@ func TestTheSameKubeconfigAgainChangesNothing(t *testing.T) {
 	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
 	w.reach(keyA, s)
 	view := w.connected(keyA)
-	asked := w.asked
+	asked := w.asks()
 	for range 3 {
 		w.set(keyA, Target{Config: s.config("t1"), Version: "1"}, nil)
 	}
@@ -82,7 +82,7 @@ func TestRefusedCredentialsAreReplacedAsSoonAsThereAreOthers(t *testing.T) {
 	require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
 }
 
-func TestAnAccessThatTellsNothingIsAskedAgainWhenAConnectionIsLost(t *testing.T) {
+func TestAnAccessWithoutNotificationsIsCalledAgainWhenAConnectionIsLost(t *testing.T) {
 	s, token := newAPIServer(t), make(chan string, 1)
 	s.put("n1")
 	current := "t1"
@@ -134,12 +134,11 @@ func TestAKubeconfigThatIsRefusedIsLookedAtAgainWhenItChanges(t *testing.T) {
 	w.set(keyA, Target{}, fmt.Errorf("%w: user %q has an exec plugin", ErrUnsafeKubeconfig, "u"))
 	err := w.becomes(keyA, ReasonKubeconfigRefused)
 	require.ErrorIs(t, err, ErrUnsafeKubeconfig)
-	asked := w.asked
+	asked := w.asks()
 	for range 60 {
 		w.clock.Step(time.Second)
 	}
-	time.Sleep(10 * time.Millisecond)
-	require.Equal(t, asked, w.asked, "asking again helps nobody")
+	w.holds("a refused kubeconfig is not read again", func() bool { return asked == w.asks() })
 	w.reach(keyA, s)
 	w.connected(keyA)
 
@@ -150,7 +149,7 @@ func TestAKubeconfigThatIsRefusedIsLookedAtAgainWhenItChanges(t *testing.T) {
 	require.True(t, w.get(keyA).Connected)
 }
 
-// withCertificate is a configuration that shows a client certificate with a name besides the token.
+// withCertificate returns a configuration with a client certificate for a name besides the token.
 func withCertificate(t *testing.T, config *rest.Config, name string) *rest.Config {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -169,7 +168,7 @@ func withCertificate(t *testing.T, config *rest.Config, name string) *rest.Confi
 	return config
 }
 
-func TestCredentialsThatChangeAloneKeepWhatIsCachedAndWakeNobody(t *testing.T) {
+func TestNewCredentialsKeepTheCacheAndWakeNoMachine(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, after func(s *apiServer) *rest.Config
 		shown         string
@@ -210,9 +209,9 @@ func TestCredentialsThatChangeAloneKeepWhatIsCachedAndWakeNobody(t *testing.T) {
 			require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
 			require.Same(t, view.Value, w.get(keyA).Value)
 			require.True(t, w.get(keyA).Connected && w.get(keyA).Synced)
-			require.Equal(t, reads, s.count("WATCH")+s.count("GET /api/v1/nodes"), "nothing is listed or watched anew")
+			require.Equal(t, reads, s.count("WATCH")+s.count("GET /api/v1/nodes"), "no list or watch is started again")
 			require.Equal(t, 1, s.pending("WATCH"), "the watch goes on")
-			require.Zero(t, w.queue.Len(), "nobody is woken")
+			require.Zero(t, w.queue.Len(), "no Machine is woken")
 			s.put("n2")
 			w.eventually("the cache goes on", func() bool { return view.Value.has(t, "n2") })
 
@@ -259,7 +258,7 @@ func TestAConfigurationThatCannotBeComparedIsConnectedAnew(t *testing.T) {
 	w.eventually("there is a new connection", func() bool { return w.get(keyA).Value != view.Value })
 }
 
-func TestWhatIsMoreThanOtherCredentials(t *testing.T) {
+func TestOnlyOtherCredentialsKeepAConnection(t *testing.T) {
 	base := func() *rest.Config {
 		return &rest.Config{Host: "https://a.example.com:6443", BearerToken: "t1", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}
 	}
@@ -295,9 +294,9 @@ func TestWhatIsMoreThanOtherCredentials(t *testing.T) {
 			},
 			only: true,
 		},
-		"who is acted for": {after: func(c *rest.Config) { c.Impersonate.UserName = "somebody" }},
-		"a command":        {after: func(c *rest.Config) { c.ExecProvider = &clientcmdapi.ExecConfig{Command: "x"} }},
-		"a plugin":         {after: func(c *rest.Config) { c.AuthProvider = &clientcmdapi.AuthProviderConfig{Name: "x"} }},
+		"the impersonated user": {after: func(c *rest.Config) { c.Impersonate.UserName = "another" }},
+		"a command":             {after: func(c *rest.Config) { c.ExecProvider = &clientcmdapi.ExecConfig{Command: "x"} }},
+		"a plugin":              {after: func(c *rest.Config) { c.AuthProvider = &clientcmdapi.AuthProviderConfig{Name: "x"} }},
 		"the same command": {
 			before: func(c *rest.Config) { c.ExecProvider = &clientcmdapi.ExecConfig{Command: "x"} },
 			after:  func(c *rest.Config) { c.ExecProvider = &clientcmdapi.ExecConfig{Command: "x"} },

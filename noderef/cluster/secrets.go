@@ -22,10 +22,10 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// What Cluster API's kubeconfig Secrets look like (contract of control plane providers).
+// Format of Cluster API's kubeconfig Secrets (contract of control plane providers).
 const (
-	// LabelClusterName is the label that such a Secret must have to be seen by a cache of [SecretsFromManager]; its value
-	// is the name of the cluster.
+	// LabelClusterName is the label that a Secret must have to be in the cache of [SecretsFromManager]; its value is
+	// the name of the cluster.
 	LabelClusterName = contract.ClusterNameLabel
 	// KubeconfigKey is the key of the Secret's data.
 	KubeconfigKey = "value"
@@ -33,9 +33,9 @@ const (
 	kubeconfigSuffix = "-kubeconfig"
 )
 
-// Secrets is the [Access] by Cluster API's kubeconfig Secrets: namespace and name of the cluster, `<name>-kubeconfig`, key
-// `value`. It watches metadata only; the Secret itself is read when a connection is made, and not kept. The Secret's type is
-// not looked at, as in Cluster API. Safe for concurrent use.
+// Secrets is an [Access] that reads Cluster API's kubeconfig Secrets: in the namespace of the cluster, with the name
+// `<name>-kubeconfig` and the key `value`. It watches metadata only. It reads the Secret when a connection is created,
+// and does not keep it. It ignores the Secret's type, as Cluster API does. It is safe for concurrent use.
 type Secrets struct {
 	informers cache.Informers
 	reader    client.Reader
@@ -46,9 +46,9 @@ var (
 	_ Notifier = (*Secrets)(nil)
 )
 
-// NewSecrets returns an Access by Secrets. informers is a cache that is asked for the metadata of Secrets, best one that
-// sees only Secrets with [LabelClusterName]. reader reads single Secrets; take one without a cache, such as
-// manager.GetAPIReader(), so that no kubeconfig stays in memory. It makes no request.
+// NewSecrets returns an Access that reads Secrets. informers is the cache for the metadata of Secrets, ideally one that
+// has only Secrets with [LabelClusterName]. reader reads single Secrets; use one without a cache, such as
+// manager.GetAPIReader(), so that no kubeconfig stays in memory. NewSecrets makes no request.
 func NewSecrets(informers cache.Informers, reader client.Reader) (*Secrets, error) {
 	if informers == nil || reader == nil {
 		return nil, errors.New("new kubeconfig secrets: informers and reader are required")
@@ -56,8 +56,9 @@ func NewSecrets(informers cache.Informers, reader client.Reader) (*Secrets, erro
 	return &Secrets{informers: informers, reader: reader}, nil
 }
 
-// SecretsFromManager returns an Access by Secrets of the manager's cluster. It adds a cache to the manager that holds names
-// and UIDs of the Secrets with [LabelClusterName], and nothing else. The rights that are needed: get, list and watch Secrets.
+// SecretsFromManager returns an Access that reads Secrets of the manager's cluster. It adds a cache to the manager that
+// holds only the names and UIDs of the Secrets with [LabelClusterName]. It needs the rights to get, list and watch
+// Secrets.
 func SecretsFromManager(mgr ctrl.Manager) (*Secrets, error) {
 	labelled, err := labels.NewRequirement(LabelClusterName, selection.Exists, nil)
 	if err != nil {
@@ -79,7 +80,7 @@ func SecretsFromManager(mgr ctrl.Manager) (*Secrets, error) {
 	return NewSecrets(metadata, mgr.GetAPIReader())
 }
 
-// identityOnly drops what is never read from the metadata of a Secret; there is one bootstrap Secret per Machine.
+// identityOnly drops the unused metadata of a Secret, because there is one bootstrap Secret per Machine.
 func identityOnly(obj any) (any, error) {
 	if secret, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		secret.ObjectMeta = metav1.ObjectMeta{
@@ -96,7 +97,8 @@ func (s *Secrets) Target(ctx context.Context, cluster types.NamespacedName) (Tar
 	err := s.reader.Get(ctx, key, &secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Target{}, fmt.Errorf("%w: Secret %s does not exist; its control plane provider creates it, or you do, with label %s=%s and data key %s",
+		return Target{}, fmt.Errorf(
+			"%w: Secret %s does not exist; its control plane provider creates it, or you do, with label %s=%s and data key %s",
 			ErrNoKubeconfig, key, LabelClusterName, cluster.Name, KubeconfigKey)
 	case err != nil:
 		return Target{}, fmt.Errorf("reading Secret %s: %w", key, err)
@@ -109,7 +111,8 @@ func (s *Secrets) Target(ctx context.Context, cluster types.NamespacedName) (Tar
 	if err != nil {
 		return Target{}, fmt.Errorf("Secret %s: %w", key, err) //nolint:staticcheck // begins with a kind
 	}
-	// The hash, not the resourceVersion: a new label is no new kubeconfig. It never leaves this process.
+	// The hash, not the resourceVersion: a new label does not change the kubeconfig. The hash never leaves this
+	// process.
 	sum := sha256.Sum256(kubeconfig)
 	return Target{Config: config, Version: string(secret.UID) + "/" + hex.EncodeToString(sum[:])}, nil
 }
@@ -135,7 +138,7 @@ func (s *Secrets) Notify(ctx context.Context, changed func(cluster types.Namespa
 			if ok && ok2 && old.GetResourceVersion() == now.GetResourceVersion() {
 				return // a resync
 			}
-			// A deletion that was missed: the Secret is another one, and so may be the cluster.
+			// A missed deletion: the Secret is a new one, and so may be the cluster.
 			tell(after, ok && ok2 && old.GetUID() != now.GetUID())
 		},
 		DeleteFunc: func(obj any) { tell(obj, true) },
@@ -147,7 +150,7 @@ func (s *Secrets) Notify(ctx context.Context, changed func(cluster types.Namespa
 	return nil
 }
 
-// clusterOf returns the cluster that a Secret belongs to, by its name.
+// clusterOf returns the cluster of a Secret, by the Secret's name.
 func clusterOf(obj any) (types.NamespacedName, bool) {
 	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		namespace, name, err := toolscache.SplitMetaNamespaceKey(tombstone.Key)

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// vault is where Secrets are: metadata to be watched, and data to be read.
+// vault stores Secrets: metadata to watch, and data to read.
 type vault struct {
 	*fcache.FakeControllerSource
 	cache cache.Cache
@@ -47,7 +47,9 @@ func newVault(t *testing.T) *vault {
 	var err error
 	v.cache, err = cache.New(&rest.Config{Host: "http://127.0.0.1:0"}, cache.Options{
 		Scheme: scheme.Scheme, Mapper: mapper, DefaultTransform: identityOnly,
-		NewInformer: func(_ toolscache.ListerWatcher, o runtime.Object, resync time.Duration, i toolscache.Indexers) toolscache.SharedIndexInformer {
+		NewInformer: func(
+			_ toolscache.ListerWatcher, o runtime.Object, resync time.Duration, i toolscache.Indexers,
+		) toolscache.SharedIndexInformer {
 			return toolscache.NewSharedIndexInformer(plainLists{v.FakeControllerSource}, o, resync, i)
 		},
 	})

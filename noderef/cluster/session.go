@@ -18,12 +18,12 @@ import (
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// Connection is what Options.Setup is given.
+// Connection is the argument of Options.Setup.
 type Connection struct {
-	// Cluster is the client, cache and mapper. What is said about View.Cluster holds here too.
+	// Cluster is the client, cache and mapper, as described at View.Cluster.
 	ctrlcluster.Cluster
-	// Key is the namespace and the name of the cluster; of the first one that asked when several share a Target that is
-	// Running.
+	// Key is the namespace and the name of the cluster; for a shared Target that is Running, those of the first
+	// cluster.
 	Key types.NamespacedName
 
 	life    context.Context //nolint:containedctx // ends with the connection
@@ -31,9 +31,9 @@ type Connection struct {
 	caches  *http.Client
 }
 
-// CacheHTTPClient returns what caches beside that of the connection send their requests with: those wait while the server is lost, and a
-// list may take as long as something comes of it, while GetHTTPClient fails at once and ends after Options.Timeout. Of a Target that is
-// Running both are the same.
+// CacheHTTPClient returns the HTTP client for additional caches. Its requests wait while the server is lost, and a list
+// may take as long as data keeps coming; requests of GetHTTPClient fail at once and end after Options.Timeout. For a
+// Target that is Running both are the same.
 func (c *Connection) CacheHTTPClient() *http.Client {
 	if c.caches == nil {
 		return c.GetHTTPClient()
@@ -41,8 +41,8 @@ func (c *Connection) CacheHTTPClient() *http.Client {
 	return c.caches
 }
 
-// Go runs a function until the connection ends. It has to return when its context does: the end of the Clusters waits for it.
-// It is to be called from Setup only.
+// Go runs a function until the connection ends. The function must return when its context ends: the end of the Clusters
+// waits for it. Call Go only from Setup.
 func (c *Connection) Go(run func(ctx context.Context)) {
 	c.running.Go(func() { run(c.life) })
 }
@@ -51,20 +51,20 @@ func (c *Connection) Go(run func(ctx context.Context)) {
 type session[T any] struct {
 	cluster ctrlcluster.Cluster
 	value   T
-	wire    *wire // nil when the caller runs the cluster
+	wire    *wire // nil for a Target that is Running
 	clock   interface{ Now() time.Time }
-	probed  time.Time   // when doubts last had the server probed; belongs to the goroutine of the link
+	probed  time.Time   // the last probe after trouble or silence; used by the link's goroutine
 	listed  atomic.Bool // the first lists are complete
 
-	giveBack func(replaced bool) // lets go of what it shares with others; nil when that is nothing
-	replaced bool                // there is another cluster in the place of its own
+	giveBack func(replaced bool) // releases the value that it shares with others; nil if it shares none
+	replaced bool                // another cluster has replaced its Target.Running
 
-	callers, caches entrance // into the wire
+	callers, caches switchableTransport // they lead to the wire
 
-	// Of the goroutine of the link.
-	shown              *credentials
-	behind             []laggard // what has yet to catch up with the server since it was
-	regained, surveyed time.Time // and when that was last checked
+	// Used only by the goroutine of the link.
+	shown               *credentials
+	behind              []informerProgress // the informers that had not caught up at checkedAt
+	regained, checkedAt time.Time          // the end of the last outage, and the last check of behind
 
 	life    context.Context //nolint:containedctx // ends with the connection
 	end     context.CancelCauseFunc
@@ -78,7 +78,7 @@ func (s *session[T]) lastSeen() time.Time {
 	return s.wire.lastSeen()
 }
 
-// reaches reports whether the session is what a target leads to.
+// reaches reports whether the session is a connection to a target.
 func (s *session[T]) reaches(target Target) bool {
 	if target.Running == nil {
 		return s.wire != nil && s.shown.version == target.Version
@@ -90,7 +90,7 @@ func (s *session[T]) reaches(target Target) bool {
 func (s *session[T]) close() {
 	s.end(errClosed)
 	if s.wire != nil {
-		s.wire.hangUp()
+		s.wire.closeConns()
 	}
 	s.running.Wait()
 	if s.giveBack != nil {
@@ -98,8 +98,7 @@ func (s *session[T]) close() {
 	}
 }
 
-// open makes a session for a target: probe first, because servers that do not answer must not take one of the places where
-// connections are built.
+// open creates a session for a target. It probes first, so that a server that does not answer takes no build slot.
 func (l *link[T]) open(ctx context.Context, target Target) (*session[T], error) {
 	s := &session[T]{clock: l.clusters.options.Clock}
 	s.life, s.end = context.WithCancelCause(ctx)
@@ -121,7 +120,7 @@ func (l *link[T]) build(s *session[T], target Target) error {
 	o := &l.clusters.options
 	s.wire = newWire(s.life, wireOptions{
 		clock: o.Clock, patience: o.Patience, pingAfter: o.PingAfter, pingTimeout: o.PingTimeout,
-	}, l.poke)
+	}, l.wake)
 	c, err := l.credentialsOf(s, target)
 	if err != nil {
 		return err
@@ -129,8 +128,8 @@ func (l *link[T]) build(s *session[T], target Target) error {
 	if err := c.prober.probe(s.life); err != nil {
 		return err
 	}
-	s.show(c)
-	leave, err := l.clusters.place(s.life)
+	s.useCredentials(c)
+	leave, err := l.clusters.buildSlot(s.life)
 	if err != nil {
 		return err
 	}
@@ -151,25 +150,25 @@ func (l *link[T]) build(s *session[T], target Target) error {
 	return nil
 }
 
-// ownConfig is the configuration of a target with the rates and the user agent of the Options.
+// ownConfig returns the configuration of a target with the rates and the user agent of the Options.
 func (l *link[T]) ownConfig(target Target) *rest.Config {
 	o := &l.clusters.options
 	config := rest.CopyConfig(target.Config)
 	config.UserAgent, config.Timeout = o.UserAgent, 0
 	config.QPS, config.Burst, config.RateLimiter = -1, 0, nil
-	if o.QPS > 0 { // one for all clients: controller-runtime makes one for each kind
+	if o.QPS > 0 { // one for all clients: controller-runtime creates a client per kind
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst)
 	}
 	return config
 }
 
-// setupError is what goes wrong between the first answer of the server and the end of Setup.
+// setupError is an error between the first answer of the server and the end of Setup.
 type setupError struct{ error }
 
 func (e *setupError) Unwrap() error { return e.error }
 
-// newCluster makes client, cache and mapper around the wire of a session. It makes no request unless Options.Cache has
-// settings by object, for which it asks for the kinds that the server has.
+// newCluster creates client, cache and mapper on the wire of a session. It makes no request, unless Options.Cache has
+// settings by object: then it runs discovery.
 func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cluster, error) {
 	o := &l.clusters.options
 	return ctrlcluster.New(config, func(c *ctrlcluster.Options) {
@@ -177,17 +176,17 @@ func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cl
 		c.NewClient = newPatcher
 		c.Cache = o.Cache
 		c.Cache.HTTPClient = &http.Client{Transport: &s.caches}
-		c.Cache.Scheme, c.Cache.Mapper = nil, nil // those of the cluster
+		c.Cache.Scheme, c.Cache.Mapper = nil, nil // ctrlcluster.New sets those of the cluster
 		c.Cache.ReaderFailOnMissingInformer = true
 		c.Cache.DefaultWatchErrorHandler = l.watchErrors(s, o.Cache.DefaultWatchErrorHandler)
 		c.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
 			slow, err := cache.New(config, options)
-			return &promptCache{Cache: slow, scheme: o.Scheme, life: s.life}, err
+			return &nonBlockingCache{Cache: slow, scheme: o.Scheme, life: s.life}, err
 		}
 	})
 }
 
-// watchErrors makes what keeps the first lists from completing a problem of the cluster.
+// watchErrors reports errors of the first lists as a problem of the cluster.
 func (l *link[T]) watchErrors(s *session[T], next toolscache.WatchErrorHandlerWithContext) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, r *toolscache.Reflector, err error) {
 		if s.life.Err() == nil && !errors.Is(err, ErrNotConnected) {
@@ -201,7 +200,7 @@ func (l *link[T]) watchErrors(s *session[T], next toolscache.WatchErrorHandlerWi
 	}
 }
 
-// setup calls Options.Setup, and ends the session when that takes too long.
+// setup calls Options.Setup, and ends the session if that takes too long.
 func (l *link[T]) setup(s *session[T]) (value T, err error) {
 	o := &l.clusters.options
 	if o.Setup == nil {
@@ -218,10 +217,10 @@ func (l *link[T]) setup(s *session[T]) (value T, err error) {
 	return value, err
 }
 
-// watchSync makes it known that the first lists are complete.
+// watchSync waits for the first lists and records that they are complete.
 func (l *link[T]) watchSync(s *session[T]) {
 	if s.cluster.GetCache().WaitForCacheSync(s.life) && s.life.Err() == nil {
-		s.listed.Store(true) // before adopt, which looks, or before synced, which finds the session adopted
+		s.listed.Store(true) // before adopt, which reads it, or before synced, which finds the session adopted
 		l.synced(s)
 	}
 }

@@ -8,11 +8,11 @@ import (
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// sharedValue is what Setup has put on a cluster that another component runs, once for all Clusters that share it.
+// sharedValue is the result of Setup for a Target that is Running. All clusters with this Target share it.
 type sharedValue[T any] struct {
 	value    T
-	sessions int  // that have it
-	replaced bool // one of them had another cluster put in its place
+	sessions int  // number of sessions that use it
+	replaced bool // another Target has replaced it for one of the clusters
 	end      context.CancelFunc
 }
 
@@ -30,10 +30,10 @@ func (l *link[T]) borrow(s *session[T], running ctrlcluster.Cluster) error {
 	return nil
 }
 
-// share returns what Setup has put on a running cluster, for one more session.
+// share returns the value of Setup for a running cluster, for one more session.
 func (c *Clusters[T]) share(l *link[T], running ctrlcluster.Cluster) (*sharedValue[T], error) {
 	if !reflect.ValueOf(running).Comparable() {
-		return nil, fmt.Errorf("a running cluster of type %T cannot be told from others; pass a pointer", running)
+		return nil, fmt.Errorf("a running cluster of type %T cannot be distinguished from others; pass a pointer", running)
 	}
 	c.sharedMu.Lock()
 	defer c.sharedMu.Unlock()
@@ -53,8 +53,9 @@ func (c *Clusters[T]) share(l *link[T], running ctrlcluster.Cluster) (*sharedVal
 	return shared, nil
 }
 
-// giveBack ends what Setup has put on a running cluster when it was replaced with another one and the last session lets it go. A cluster
-// that is only unused keeps it: the next user finds it as it was, for an index cannot be put on a cache twice.
+// giveBack releases the value of a running cluster. The value ends when another Target has replaced the running cluster
+// and the last session has released it. The value of a cluster that is only unused is kept for the next session,
+// because an index cannot be added to a cache twice.
 func (c *Clusters[T]) giveBack(running ctrlcluster.Cluster, replaced bool) {
 	c.sharedMu.Lock()
 	defer c.sharedMu.Unlock()

@@ -10,16 +10,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Mapper names the objects that belong to a cluster, such as its Machines. It is called from several goroutines. It may read
-// caches and call Get, and must not wait for anything: the cluster would not be looked after meanwhile.
+// Mapper returns the objects of a cluster, such as its Machines. It is called from several goroutines. It may read
+// caches and call Get. It must not block, because the cluster is not maintained meanwhile.
 type Mapper func(cluster types.NamespacedName) []reconcile.Request
 
-// Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues what mapper names when a cluster
-// is connected, is lost, has its first lists complete, gets a new connection, is not connected for another reason than
-// before, or is forgotten. Get then says what there is; several changes may be one wake-up.
+// Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues the requests of mapper
+// when a cluster is connected, is lost, has its first lists complete, gets a new connection, is not connected for
+// another reason than before, or is forgotten. Get then returns the new state; several changes may cause one event.
 //
-// A cluster for which mapper names something is in use: its connection is not ended, and its Nodes go on being watched, even
-// if no object is reconciled for a long time.
+// A cluster for which mapper returns a request is in use: it stays connected and its Nodes stay watched, even if no
+// object is reconciled for a long time.
 func (c *Clusters[T]) Source(mapper Mapper) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		if mapper == nil {
@@ -54,7 +54,7 @@ func (c *Clusters[T]) snapshot() []*sink {
 	return sinks
 }
 
-// tell wakes everybody whom a cluster concerns. No lock may be held.
+// tell enqueues the requests of all mappers for a cluster. The caller must not hold a lock.
 func (c *Clusters[T]) tell(cluster types.NamespacedName) {
 	for _, s := range c.snapshot() {
 		for _, request := range s.mapper(cluster) {
@@ -63,7 +63,7 @@ func (c *Clusters[T]) tell(cluster types.NamespacedName) {
 	}
 }
 
-// named reports whether a mapper names something for a cluster.
+// named reports whether a mapper returns requests for a cluster.
 func (c *Clusters[T]) named(cluster types.NamespacedName) bool {
 	for _, s := range c.snapshot() {
 		if len(s.mapper(cluster)) > 0 {

@@ -21,32 +21,30 @@ func (w *world) links() int {
 	return len(w.clusters.links)
 }
 
-func TestAConnectionThatNobodyUsesEnds(t *testing.T) {
+func TestAnUnusedConnectionEnds(t *testing.T) {
 	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
 	w.use(false)
 	w.reach(keyA, s)
 	w.connected(keyA)
 	w.clock.Step(10*time.Minute - time.Second)
-	time.Sleep(10 * time.Millisecond)
-	require.Equal(t, 1, w.links())
+	w.holds("the connection stays", func() bool { return w.links() == 1 })
 
 	w.get(keyA)
 	w.clock.Step(time.Second)
-	time.Sleep(10 * time.Millisecond)
-	require.Equal(t, 1, w.links(), "it was used a moment ago")
+	w.holds("it was used a moment ago", func() bool { return w.links() == 1 })
 
 	w.stepUntil(10*time.Minute, "it ends", func() bool { return w.links() == 0 })
 	w.eventually("nothing is open", func() bool { return s.pending("") == 0 })
 	w.connected(keyA)
 }
 
-func TestAConnectionStaysWhileAMapperNamesSomethingForItsCluster(t *testing.T) {
+func TestAConnectionStaysWhileAMapperReturnsRequestsForItsCluster(t *testing.T) {
 	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
 	w.reach(keyA, s)
 	view := w.connected(keyA)
 	for range 12 {
 		w.clock.Step(10 * time.Minute)
-		time.Sleep(5 * time.Millisecond)
+		w.holds("the connection stays", func() bool { return w.links() == 1 })
 	}
 	require.Equal(t, 1, w.links())
 	require.Same(t, view.Value, w.get(keyA).Value)
@@ -62,13 +60,12 @@ func TestAConnectionStaysWhileItIsHeld(t *testing.T) {
 	first() // a second time does nothing
 	for range 6 {
 		w.clock.Step(10 * time.Minute)
-		time.Sleep(5 * time.Millisecond)
+		w.holds("the connection stays", func() bool { return w.links() == 1 })
 	}
 	require.Equal(t, 1, w.links())
 	second()
 	w.clock.Step(10*time.Minute - time.Second)
-	time.Sleep(10 * time.Millisecond)
-	require.Equal(t, 1, w.links(), "the time counts from the release")
+	w.holds("the idle time starts with the release", func() bool { return w.links() == 1 })
 	w.stepUntil(time.Second, "it ends", func() bool { return w.links() == 0 })
 }
 
@@ -91,7 +88,7 @@ func TestWhatSetupStartsEndsWithTheConnection(t *testing.T) {
 	require.Equal(t, keyA, <-ended)
 }
 
-func TestASetupThatDoesNotEndIsGivenUpAndTriedAgain(t *testing.T) {
+func TestASetupThatDoesNotReturnIsCancelledAndRetried(t *testing.T) {
 	s, calls := newAPIServer(t), make(chan struct{}, 10)
 	w := newWorld(t, Options[*nodes]{Setup: func(ctx context.Context, c *Connection) (*nodes, error) {
 		calls <- struct{}{}

@@ -17,16 +17,17 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// listSilence is how long nothing may come of a list of a cache before it is begun anew. As a whole it may take as long as it needs.
-	// client-go's reflectors list without a deadline of their own, and a server that is alive may still have lost one request.
+	// listSilence is how long a list of a cache may bring no data before it is started again. The whole list may take
+	// longer. client-go's reflectors list without a deadline of their own, and even a healthy server may lose one
+	// request.
 	listSilence = 2 * time.Minute
 )
 
-// wire is the transport of one connection. It has its own pool of TCP connections, which can be cut, and notes every sign of
-// life and every trouble. Safe for concurrent use.
+// wire is the transport of one connection. It has its own pool of TCP connections, which it can close, and records
+// every sign of life and every failure. It is safe for concurrent use.
 //
-// client-go's transports cannot be used: they come from a global cache, so that a rotated Secret would leave its connections
-// behind, and two clusters behind one address could share one.
+// client-go's transports are not used: they come from a global cache, so that a rotated Secret would leave its
+// connections open, and two clusters with one address could share a connection.
 type wire struct {
 	wireOptions
 
@@ -34,27 +35,27 @@ type wire struct {
 	transport atomic.Pointer[http.Transport] // nil when the caller's configuration brings a transport
 	conns     *connrotation.ConnectionTracker
 	life      context.Context //nolint:containedctx // the life of the connection
-	poke      func()          // wakes who looks after the connection; must not block
+	wake      func()          // wakes the link; must not block
 
-	seen     atomic.Int64 // when something was last heard, in nanoseconds since 1970; 0 is never
-	troubled atomic.Pointer[error]
-	broken   atomic.Bool // a TCP connection broke since the last check
-	hurried  atomic.Bool // caches have to learn soon how far the server is
+	seen         atomic.Int64 // the last sign of life, in nanoseconds since 1970; 0 is never
+	troubled     atomic.Pointer[error]
+	broken       atomic.Bool // a TCP connection broke since the last check
+	shortWatches atomic.Bool // watches are kept short for their bookmarks
 }
 
-// wireOptions is what all wires of a process have in common.
+// wireOptions are the options that all wires of a process share.
 type wireOptions struct {
 	clock                  clock.WithDelayedExecution
 	patience               time.Duration
 	pingAfter, pingTimeout time.Duration
 }
 
-func newWire(life context.Context, o wireOptions, poke func()) *wire {
-	return &wire{wireOptions: o, life: life, gate: newGate(life, errClosed), conns: connrotation.NewConnectionTracker(), poke: poke}
+func newWire(life context.Context, o wireOptions, wake func()) *wire {
+	return &wire{wireOptions: o, life: life, gate: newGate(life, errClosed), conns: connrotation.NewConnectionTracker(), wake: wake}
 }
 
-// transportFor makes a transport for the server and the client certificate of a configuration, or returns that of credentials that were
-// shown before if theirs is the same.
+// transportFor returns a transport for the server and the client certificate of a configuration. It reuses that of the
+// previous credentials if their certificate is the same.
 func (w *wire) transportFor(config *rest.Config, before *credentials) (*http.Transport, error) {
 	if before != nil && sameCertificate(before.config, config) {
 		return before.transport, nil
@@ -91,25 +92,25 @@ func (w *wire) dialWith(dial connrotation.DialFunc) connrotation.DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		if w.life.Err() != nil { // closed while dialling: hangUp may not have seen it
+		if w.life.Err() != nil { // closeConns may have run while this connection was dialled
 			return nil, errors.Join(errClosed, conn.Close())
 		}
 		return conn, nil
 	}
 }
 
-// hangUp closes all TCP connections. Requests that come later dial anew.
-func (w *wire) hangUp() {
+// closeConns closes all TCP connections. Later requests dial again.
+func (w *wire) closeConns() {
 	w.conns.CloseAll()
 	if transport := w.transport.Load(); transport != nil {
 		transport.CloseIdleConnections()
 	}
 }
 
-// heard notes a sign of life.
-func (w *wire) heard() { w.seen.Store(w.clock.Now().UnixNano()) }
+// markSeen records a sign of life.
+func (w *wire) markSeen() { w.seen.Store(w.clock.Now().UnixNano()) }
 
-// lastSeen is when something was last heard; zero if never.
+// lastSeen returns the time of the last sign of life; zero if there was none.
 func (w *wire) lastSeen() time.Time {
 	if at := w.seen.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -117,14 +118,14 @@ func (w *wire) lastSeen() time.Time {
 	return time.Time{}
 }
 
-// trouble notes that something went wrong that may be the server's or the network's fault, and wakes who looks after it. It
-// neither blocks nor reads the clock, for timers call it.
+// trouble records a failure that the server or the network may have caused, and wakes the link. It neither blocks nor
+// reads the clock, because timers call it.
 func (w *wire) trouble(err error) {
 	w.troubled.Store(&err)
-	w.poke()
+	w.wake()
 }
 
-// takeTrouble returns what went wrong since the last call, or nil.
+// takeTrouble returns the last failure since the last call, or nil.
 func (w *wire) takeTrouble() error {
 	if err := w.troubled.Swap(nil); err != nil {
 		return *err

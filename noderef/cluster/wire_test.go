@@ -16,7 +16,7 @@ import (
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// relay forwards TCP connections until it is frozen; then it takes them and says nothing, like a network that drops packets.
+// relay forwards TCP connections until it is frozen; then it accepts them and drops all data, like a broken network.
 type relay struct {
 	net.Listener
 	target string
@@ -78,7 +78,7 @@ func (r *relay) copy(to io.WriteCloser, from io.Reader) {
 	for {
 		n, err := from.Read(buf)
 		select {
-		case <-r.frozen: // swallow everything, and never say that it is over
+		case <-r.frozen: // drop everything, and never close the connection
 			if err != nil {
 				return
 			}
@@ -101,10 +101,10 @@ func (r *relay) count() int {
 	return r.taken
 }
 
-func TestAConnectionThatDropsEverythingIsNoticedByItsPings(t *testing.T) {
+func TestAConnectionThatDropsPacketsIsDetectedByPings(t *testing.T) {
 	s := newAPIServer(t)
 	r := newRelay(t, s.addr)
-	// Pings are of the real time. A server on a busy computer is not to be taken for a dead one.
+	// Pings use the real clock. PingTimeout is long enough for a server on a busy computer.
 	w := newWorld(t, Options[*nodes]{PingAfter: 50 * time.Millisecond, PingTimeout: time.Second})
 	config := s.config("t1")
 	config.Host = "https://" + r.Addr().String()
@@ -114,11 +114,11 @@ func TestAConnectionThatDropsEverythingIsNoticedByItsPings(t *testing.T) {
 	before := r.count()
 
 	close(r.frozen)
-	w.eventually("somebody dials anew, although the clock stands", func() bool { return r.count() > before })
+	w.eventually("the client dials again, although the clock stands still", func() bool { return r.count() > before })
 	w.stepUntil(time.Second, "lost", func() bool { return w.get(keyA).Reason == ReasonUnreachable })
 }
 
-func TestAConnectionThatIsBrokenAloneIsReplaced(t *testing.T) {
+func TestABrokenTCPConnectionIsReplaced(t *testing.T) {
 	s := newAPIServer(t)
 	s.put("n1")
 	broken := newRelay(t, s.addr)
@@ -134,7 +134,7 @@ func TestAConnectionThatIsBrokenAloneIsReplaced(t *testing.T) {
 	w.set(keyA, Target{Config: config, Version: "1"}, nil)
 	view := w.connected(keyA)
 
-	t.Log("what balances the load forgets the connection, and sends new ones elsewhere")
+	t.Log("the load balancer drops the connection, and sends new ones elsewhere")
 	mu.Lock()
 	through = s.addr
 	mu.Unlock()
@@ -160,7 +160,7 @@ func TestCachedReadsNeverWait(t *testing.T) {
 	c := view.Cluster.GetClient()
 	require.ErrorIs(t, c.Get(t.Context(), types.NamespacedName{Name: "n1"}, &corev1.Node{}), ErrNotSynced)
 	require.ErrorIs(t, c.List(t.Context(), &corev1.NodeList{}), ErrNotSynced)
-	w.eventually("why is said", func() bool { return w.get(keyA).Problem != nil })
+	w.eventually("the problem is reported", func() bool { return w.get(keyA).Problem != nil })
 	require.ErrorContains(t, w.get(keyA).Problem, "failed to list")
 
 	s.refuse("WATCH /api/v1/nodes", 0)
@@ -169,7 +169,7 @@ func TestCachedReadsNeverWait(t *testing.T) {
 	require.NoError(t, w.get(keyA).Problem)
 	require.NoError(t, c.Get(t.Context(), types.NamespacedName{Name: "n1"}, &corev1.Node{}))
 
-	t.Log("a kind that nobody watches is not watched because somebody reads it")
+	t.Log("a read does not start a watch of a kind")
 	missing := &cache.ErrResourceNotCached{}
 	require.ErrorAs(t, c.Get(t.Context(), types.NamespacedName{Namespace: "x", Name: "p"}, &corev1.Pod{}), &missing)
 	require.NoError(t, view.Cluster.GetAPIReader().Get(t.Context(), types.NamespacedName{Name: "n1"}, &corev1.Node{}))
@@ -204,7 +204,7 @@ func TestClustersThatShareARunningOneAreSetUpOnce(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestAListMayTakeAsLongAsItGoesOn(t *testing.T) {
+func TestAListThatKeepsBringingDataIsNotLimited(t *testing.T) {
 	s := newAPIServer(t)
 	s.put("n1")
 	s.slow = make(chan struct{})
@@ -213,16 +213,16 @@ func TestAListMayTakeAsLongAsItGoesOn(t *testing.T) {
 	w.eventually("connected", func() bool { return w.get(keyA).Connected })
 	w.eventually("the list is under way", func() bool { return s.pending("GET /api/v1/nodes") == 1 })
 	for range 4 { // all of them take longer than listSilence
-		w.clock.Step(50 * time.Second) // twice that is less than listSilence, which begins anew a moment after the piece is seen
+		w.clock.Step(50 * time.Second) // twice that is less than listSilence, which restarts shortly after the piece is seen
 		require.False(t, w.get(keyA).Synced)
 		s.slow <- struct{}{}
 		w.eventually("a piece is read", func() bool { return w.get(keyA).LastSeen.Equal(w.clock.Now()) })
 	}
 	w.connected(keyA)
-	require.Equal(t, 1, s.count("GET /api/v1/nodes"), "it was not begun anew")
+	require.Equal(t, 1, s.count("GET /api/v1/nodes"), "it was not started again")
 }
 
-func TestAListOfWhichNothingComesIsBegunAnew(t *testing.T) {
+func TestAListThatBringsNoDataIsStartedAgain(t *testing.T) {
 	s := newAPIServer(t)
 	s.put("n1")
 	s.slow = make(chan struct{})

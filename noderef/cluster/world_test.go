@@ -27,7 +27,7 @@ var (
 	keyB = types.NamespacedName{Namespace: "default", Name: "b"}
 )
 
-// nodes is what the tests put on a connection: the Node informer.
+// nodes is the Value of a connection in the tests: the Node informer.
 type nodes struct {
 	informer cache.Informer
 	reader   client.Reader
@@ -38,7 +38,7 @@ func setupNodes(ctx context.Context, c *Connection) (*nodes, error) {
 	return &nodes{informer: informer, reader: c.GetClient()}, err
 }
 
-// world is a Clusters with a clock that stands still, and an Access by a table.
+// world is a Clusters with a fake clock, and an Access that reads a table.
 type world struct {
 	t        *testing.T
 	clock    *clocktesting.FakeClock
@@ -78,7 +78,7 @@ func (w *world) Notify(_ context.Context, changed func(types.NamespacedName, boo
 	return nil
 }
 
-// set changes how a cluster is reached and says so.
+// set changes the target of a cluster and reports the change.
 func (w *world) set(cluster types.NamespacedName, target Target, err error) {
 	w.mu.Lock()
 	w.targets[cluster], w.errs[cluster] = target, err
@@ -132,7 +132,7 @@ func newWorld(t *testing.T, options Options[*nodes]) *world {
 	return w
 }
 
-// reach makes a cluster known.
+// reach sets a server as the target of a cluster.
 func (w *world) reach(cluster types.NamespacedName, s *apiServer) {
 	w.t.Helper()
 	w.set(cluster, Target{Config: s.config("t1"), Version: "1"}, nil)
@@ -157,6 +157,13 @@ func (w *world) connected(cluster types.NamespacedName) View[*nodes] {
 	return view
 }
 
+// asks returns how often the Access was called.
+func (w *world) asks() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked
+}
+
 // becomes waits for a reason.
 func (w *world) becomes(cluster types.NamespacedName, reason Reason) error {
 	w.t.Helper()
@@ -176,8 +183,19 @@ func (w *world) eventually(what string, ok func() bool) {
 	}
 }
 
-func poll(ok func() bool) bool {
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+// holds requires that something is true for some milliseconds, while the goroutines of the Clusters work.
+func (w *world) holds(what string, ok func() bool) {
+	w.t.Helper()
+	if pollFor(10*time.Millisecond, func() bool { return !ok() }) {
+		w.t.Fatalf("does not hold: %s", what)
+	}
+}
+
+func poll(ok func() bool) bool { return pollFor(2*time.Minute, ok) }
+
+// pollFor reports whether something became true within a time.
+func pollFor(limit time.Duration, ok func() bool) bool {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if ok() {
 			return true
 		}
@@ -195,7 +213,7 @@ func (w *world) stepUntil(step time.Duration, what string, ok func() bool) int {
 		}
 		w.clock.Step(step)
 		n++
-		for range 5 { // let those who were woken work
+		for range 5 { // let the woken goroutines work
 			if ok() {
 				return true
 			}
@@ -219,7 +237,7 @@ func (w *world) woken(cluster types.NamespacedName) {
 	})
 }
 
-// rest empties the queue until nothing more comes: a state is seen a moment before its news is in the queue.
+// rest empties the queue until it stays empty: a new state is visible a moment before its request is in the queue.
 func (w *world) rest() {
 	for quiet := 0; quiet < 20; quiet++ {
 		for w.queue.Len() > 0 {
@@ -245,7 +263,9 @@ func requireNoGoroutines(t *testing.T) {
 		buf := make([]byte, 4<<20)
 		left = ""
 		for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			for _, suspect := range []string{"noderef/cluster.(*", "tools/cache.(*Reflector)", "net/http.(*http2ClientConn)", "http2.(*ClientConn)"} {
+			for _, suspect := range []string{
+				"noderef/cluster.(*", "tools/cache.(*Reflector)", "net/http.(*http2ClientConn)", "http2.(*ClientConn)",
+			} {
 				if strings.Contains(stack, suspect) && !strings.Contains(stack, "cluster.(*apiServer)") && !strings.Contains(stack, "testing.tRunner") {
 					left += stack + "\n\n"
 				}

@@ -13,30 +13,31 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// hurry is for how many seconds a watch runs whose bookmark is waited for. It comes two seconds before the end.
-const hurry = "5"
+// shortWatchSeconds is the timeout of a watch that is kept short for its bookmark, which comes two seconds before the
+// end.
+const shortWatchSeconds = "5"
 
-// door is an http.RoundTripper that leads through the gate of a wire.
-type door struct {
+// gatedTransport is an http.RoundTripper that sends requests through the gate of a wire.
+type gatedTransport struct {
 	wire    *wire
 	base    http.RoundTripper
-	wait    bool          // while the gate is closed, for caches
-	timeout time.Duration // of what is no watch; of caches, of the time in which nothing comes
+	wait    bool          // wait while the gate is closed (caches)
+	timeout time.Duration // of a request that is not a watch; for caches, of the time without any data
 }
 
 // RoundTrip implements http.RoundTripper.
-func (d *door) RoundTrip(request *http.Request) (*http.Response, error) {
+func (d *gatedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	epoch, err := d.wire.gate.enter(request.Context(), d.wait)
 	if err != nil {
 		if request.Body != nil {
-			_ = request.Body.Close() // a RoundTripper has to
+			_ = request.Body.Close() // the contract of http.RoundTripper
 		}
 		return nil, err
 	}
 	x := newExchange(epoch, d, request)
 	request = request.WithContext(x.ctx)
-	if d.wait && d.wire.hurried.Load() {
-		request = soonOver(request)
+	if d.wait && d.wire.shortWatches.Load() {
+		request = shortenWatch(request)
 	}
 	response, err := d.base.RoundTrip(request)
 	x.unanswered.Stop()
@@ -48,16 +49,16 @@ func (d *door) RoundTrip(request *http.Request) (*http.Response, error) {
 	if response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusUnauthorized {
 		d.wire.trouble(fmt.Errorf("the API server answers %s", response.Status))
 	} else {
-		d.wire.heard()
+		d.wire.markSeen()
 	}
 	a := reply{status: response.StatusCode, path: request.URL.Path, mediaType: response.Header.Get("Content-Type")}
-	if absentElsewhere(a) { // unknown is not absent
+	if absentElsewhere(a) { // an unknown answer does not mean that the object is absent
 		_ = response.Body.Close()
 		x.finish()
 		return nil, &answerError{a}
 	}
 	if response.StatusCode == http.StatusSwitchingProtocols {
-		x.release() // the body is the connection now, in both directions, and ends as its user wants
+		x.release() // the body is now the connection in both directions, and its user ends it
 		return response, nil
 	}
 	x.body = response.Body
@@ -65,8 +66,8 @@ func (d *door) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// exchange is one request under way, and the body of its response. It ends with the body, the caller's context, the epoch of
-// the gate, or its timeout.
+// exchange is one request in flight, and the body of its response. It ends with the body, the caller's context, the
+// epoch of the gate, or its timeout.
 type exchange struct {
 	wire   *wire
 	caller context.Context //nolint:containedctx // that of the request
@@ -77,7 +78,7 @@ type exchange struct {
 	body   io.ReadCloser
 
 	unanswered, deadline clock.Timer   // deadline is nil for a watch
-	silence              time.Duration // after which a cache gives up what is no watch; zero for callers
+	silence              time.Duration // the limit for a cache's request without new data, watches aside; zero for callers
 	detach               func() bool
 	once                 sync.Once
 }
@@ -89,7 +90,7 @@ func (e timeoutError) Error() string { return "no answer within " + time.Duratio
 
 func (e timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
-func newExchange(epoch context.Context, d *door, request *http.Request) *exchange {
+func newExchange(epoch context.Context, d *gatedTransport, request *http.Request) *exchange {
 	x := &exchange{wire: d.wire, caller: request.Context(), epoch: epoch, watch: isWatch(request)}
 	x.ctx, x.cancel = context.WithCancelCause(request.Context())
 	x.detach = context.AfterFunc(epoch, func() { x.cancel(context.Cause(epoch)) })
@@ -103,14 +104,14 @@ func newExchange(epoch context.Context, d *door, request *http.Request) *exchang
 	return x
 }
 
-// soonOver returns a watch that is to end in a few seconds, in place of one that goes on from a resource version. API servers send a
-// bookmark before the end of a watch, and otherwise about every minute.
-func soonOver(request *http.Request) *http.Request {
+// shortenWatch returns a watch that ends after a few seconds, if the request is one that continues from a resource
+// version. API servers send a bookmark before the end of a watch, and otherwise about once a minute.
+func shortenWatch(request *http.Request) *http.Request {
 	query := request.URL.Query()
 	if !isWatch(request) || query.Get("resourceVersion") == "" || query.Get("sendInitialEvents") != "" {
 		return request
 	}
-	query.Set("timeoutSeconds", hurry)
+	query.Set("timeoutSeconds", shortWatchSeconds)
 	short, to := request.WithContext(request.Context()), *request.URL
 	to.RawQuery = query.Encode()
 	short.URL = &to
@@ -122,12 +123,12 @@ func isWatch(request *http.Request) bool {
 	return err == nil && watch
 }
 
-// Read implements io.Reader for the body. A watch that breaks ends like one that has run its time, because the reflector
-// then goes on where it was instead of listing everything again.
+// Read implements io.Reader for the body. A watch that breaks ends as if its timeout had passed, because the reflector
+// then continues the watch instead of listing everything again.
 func (x *exchange) Read(p []byte) (int, error) {
 	n, err := x.body.Read(p)
 	if n > 0 {
-		x.wire.heard()
+		x.wire.markSeen()
 		if x.deadline != nil && x.silence > 0 && err == nil {
 			x.deadline.Reset(x.silence)
 		}
@@ -151,11 +152,11 @@ func (x *exchange) Close() error {
 	return x.body.Close()
 }
 
-// explain says who ended the exchange, and reports what may be the server's fault.
+// explain returns why the exchange ended, and reports trouble if the server may be the cause.
 func (x *exchange) explain(err error) error {
 	switch {
 	case x.epoch.Err() != nil:
-		return whyEnded(x.epoch)
+		return endCause(x.epoch)
 	case x.caller.Err() != nil:
 		return err
 	case x.ctx.Err() != nil:
@@ -167,7 +168,7 @@ func (x *exchange) explain(err error) error {
 	return err
 }
 
-// release lets go of everything but the exchange itself.
+// release stops the timers and detaches the exchange from the gate.
 func (x *exchange) release() {
 	x.unanswered.Stop()
 	if x.deadline != nil {
