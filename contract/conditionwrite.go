@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// severityOfFalse is what a condition of shape v1beta1 no goroutine writes the object: metav1 has
-// none, and "Info" is no goroutine writes the object.
+// severityOfFalse is the severity of a condition of shape v1beta1 that is False and came without one: metav1 conditions have no
+// severity, and "Info" raises no alarm.
 const severityOfFalse = "Info"
 
 // write removes and upserts conditions by their type, in every place that is written; removing wins, as in UpdatedConditions. A

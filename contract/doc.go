@@ -1,398 +1,51 @@
 // Package contract reads and writes what a provider object or a Machine says, as plain values.
 //
-// Cluster API's provider contract fixes where an InfraMachine or a BootstrapConfig keeps each value, per contract version.
-// Here a version is a table of [Field] values ([InfraMachine], [BootstrapConfig], [InfraMachinePool],
-// [InfraMachineTemplate], [BootstrapConfigTemplate], [ControlPlane]), and a Machine or a set of any shape is a table too
-// ([MachineLayout], [MachineSetLayout], [MachineDeploymentLayout], [MachinePoolLayout], [HealthCheckLayout]), and so is a [Cluster]: reconcilers see
-// states and updates such as [MachineState] and [MachineUpdate], never an API type.
+// Cluster API's provider contract fixes where an InfraMachine or a BootstrapConfig stores each value, for each contract
+// version. Here a version is a table of [Field] values, which this package calls a layout. A Machine of any shape and a set
+// of any shape are layouts too. Reconcilers see a state such as [MachineState] and write an update such as [MachineUpdate];
+// they never see an API type.
 //
 // # Usage
 //
-// Find the contract version of a kind from the labels of its CRD with [CRDName] and [Resolve], take the layout and read:
+// To read a provider object, find the contract version of its kind from the labels of its CRD ([CRDName], [Resolve]), take
+// the layout and read:
 //
 //	resolved, err := contract.Resolve(crd.Name, crd.Labels)
 //	var state contract.InfraMachineState
 //	err = contract.InfraMachine(resolved.Contract).Read(obj, &state)
 //
-// A kind of Machine is a [Kind]: [Unstructured] makes one of a table, [NewTyped] of a Go type. [FromTemplate] makes an object.
+// To read and write Machines, make a [Kind]. [Unstructured] makes it from a layout, [NewTyped] from a Go type and two
+// functions. [CheckKind] says in a test which members of the state such a kind does not keep:
+//
+//	kind := contract.Unstructured(gvk, contract.MachineV1Beta2())
+//	var machine contract.MachineState
+//	err := kind.Adapter.Read(obj, &machine)
+//	err = kind.Adapter.Write(obj, contract.MachineUpdate{Phase: contract.SetTo("Running")})
+//
+// To create an object from a template, use [FromTemplate]. To build the patch between two versions of an object, use
+// [MergePatch].
+//
+// # Layouts
+//
+//   - provider objects: [InfraMachine], [BootstrapConfig], [InfraMachinePool], [InfraMachineTemplate],
+//     [BootstrapConfigTemplate] and [ControlPlane]
+//   - Machines: [MachineV1Beta1], [MachineV1Beta2], [KubermaticMachine], [GardenerMachine]
+//   - sets: [MachineSetV1Beta2], [MachineDeploymentV1Beta2], [MachinePoolV1Beta2], and the same in v1beta1
+//   - the Cluster: [Cluster]
+//
+// The tables below list every field of each: who writes it, what its absence means, and where it is. For a CRD of your own,
+// copy the layout that is nearest and change its fields ([At], [TimeAt], [DurationAt], [RefAt]). State that the CRD's schema
+// has no field for goes to an annotation ([AtAnnotation]); the layouts here use annotations that begin with machinist.dev.
 //
 // # Guarantees
 //
 // Everything is safe for concurrent use. Reading a scalar or a provider object into a reused state allocates nothing, keeps
-// nothing and changes nothing. Absent is a value and not an error; a value of another type is an error that matches
-// [ErrWrongType] and names the dotted path. What cannot be read and holds nothing up, because it is for people or not due yet,
-// is named in the Unreadable member of a state; a Ready condition like that is Unknown with [ReasonInvalidCondition].
+// nothing and changes nothing. What an adapter writes it reads back equal, times to the second, and every other field stays
+// as it was.
 //
-// What an adapter writes it reads back equal, times to the second, and every other field stays as it was. State that the
-// served schema has no field for lives in machinist.dev annotations.
-//
-// # Fields
-//
-// InfraMachine:
-//
-//	Provisioned, MUST by the provider; absent: not yet
-//	    v1alpha3, v1alpha4, v1beta1: status.ready (bool)
-//	    v1beta2: status.initialization.provisioned (bool)
-//	ProviderID, MUST by the provider; absent: not known yet
-//	    spec.providerID (string)
-//	Addresses, MAY by the provider; absent: what the Machine says stays
-//	    status.addresses (list of addresses)
-//	FailureDomain, MAY by the provider; absent: what the fallback says
-//	    status.failureDomain (string)
-//	FailureDomainFallback, MAY by the provider; absent: unknown
-//	    spec.failureDomain (string)
-//	Interruptible, MAY by the provider; absent: false
-//	    status.interruptible (bool)
-//	FailureReason, MAY by the provider; absent: no failure
-//	    status.failureReason (string)
-//	FailureMessage, MAY by the provider; absent: no failure
-//	    status.failureMessage (string)
-//	Paused, MAY by the user; absent: not paused
-//	    metadata.annotations.cluster.x-k8s.io/paused (string)
-//	Conditions, SHOULD by the provider; absent: none, and the owner goes by the flag
-//	    status.v1beta2.conditions, else status.conditions, else status.deprecated.v1beta1.conditions (list of conditions)
-//
-// BootstrapConfig:
-//
-//	DataSecretCreated, MUST by the provider; absent: not yet
-//	    v1alpha3, v1alpha4, v1beta1: status.ready (bool)
-//	    v1beta2: status.initialization.dataSecretCreated (bool)
-//	DataSecretName, MUST by the provider; absent: not known yet
-//	    status.dataSecretName (string)
-//	CertificatesExpire, MAY by the provider; absent: unknown
-//	    metadata.annotations.machine.cluster.x-k8s.io/certificates-expiry (time)
-//	as in InfraMachine: FailureReason, FailureMessage, Paused, Conditions
-//
-// InfraMachinePool:
-//
-//	Provisioned, MUST by the provider; absent: what the fallback says
-//	    v1alpha3, v1alpha4, v1beta1: status.ready (bool)
-//	    v1beta2: status.initialization.provisioned (bool)
-//	ProvisionedFallback, MAY by the provider; absent: not yet
-//	    v1alpha3, v1alpha4, v1beta1: status.initialization.provisioned (bool)
-//	    v1beta2: status.ready (bool)
-//	ProviderIDList, MUST by the provider; absent: not known yet; none where replicas is 0
-//	    spec.providerIDList (list of strings)
-//	Replicas, MUST by the provider; absent: what the MachinePool says stays
-//	    status.replicas (32-bit integer)
-//	InfrastructureMachineKind, MAY by the provider; absent: no Machines for the machines of the group
-//	    status.infrastructureMachineKind (string)
-//	ProviderID, MAY by the provider; absent: unknown
-//	    spec.providerID (string)
-//	Instances, MAY by the provider; absent: none told
-//	    status.instances (list of instances)
-//	as in InfraMachine: FailureReason, FailureMessage, Paused, Conditions
-//
-// InfraMachineTemplate:
-//
-//	Labels, MAY by the user; absent: none
-//	    spec.template.metadata.labels (map of strings)
-//	Annotations, MAY by the user; absent: none
-//	    spec.template.metadata.annotations (map of strings)
-//	Spec, MUST by the user; absent: clones have no spec
-//	    spec.template.spec (object)
-//	Capacity, MAY by the provider; absent: no scaling from zero, unless annotations say it
-//	    status.capacity (map of quantities)
-//	Architecture, MAY by the provider; absent: what cluster-autoscaler was told, or amd64
-//	    status.nodeInfo.architecture (string)
-//	OperatingSystem, MAY by the provider; absent: linux
-//	    status.nodeInfo.operatingSystem (string)
-//
-// BootstrapConfigTemplate:
-//
-//	as in InfraMachineTemplate: Labels, Annotations, Spec
-//
-// ControlPlane:
-//
-//	Deleting, by the API server; absent: not being deleted
-//	    metadata.deletionTimestamp (time)
-//	Initialized, MUST by the provider; absent: not yet
-//	    v1alpha3, v1alpha4, v1beta1: status.initialized (bool)
-//	    v1beta2: status.initialization.controlPlaneInitialized (bool)
-//	ExternalManagedControlPlane, MAY by the provider; absent: false
-//	    status.externalManagedControlPlane (bool)
-//	DesiredVersion, MAY by the user; absent: the provider knows no versions
-//	    spec.version (string)
-//	CurrentVersion, MAY by the provider; absent: made for the first time, or unknown
-//	    status.version (string)
-//	CurrentVersions, MAY by the provider; absent: what CurrentVersion says
-//	    status.versions (list of versions)
-//	DesiredReplicas, MAY by the user; absent: the provider knows no replicas, or a default
-//	    spec.replicas (32-bit integer)
-//	CurrentReplicas, MAY by the provider; absent: unknown
-//	    status.replicas (32-bit integer)
-//	Conditions, SHOULD by the provider; absent: none
-//	    status.v1beta2.conditions, else status.conditions, else status.deprecated.v1beta1.conditions (list of conditions)
-//	as in InfraMachine: FailureReason, FailureMessage, Paused
-//
-// Machine:
-//
-//	ClusterName, by the user; absent: no Cluster
-//	    v1beta1, v1beta2: spec.clusterName (string)
-//	Bootstrap, by the user; absent: data comes from elsewhere
-//	    v1beta1, v1beta2: spec.bootstrap.configRef (reference)
-//	DataSecretName, by the controller or user; absent: no data yet
-//	    v1beta1, v1beta2: spec.bootstrap.dataSecretName (string)
-//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/bootstrap-data-secret (string)
-//	Infrastructure, by the user; absent: no infrastructure object
-//	    v1beta1, v1beta2: spec.infrastructureRef (reference)
-//	ProviderSpec, by the user; absent: none
-//	    Kubermatic: spec.providerSpec.value (object)
-//	Class, by the user; absent: none
-//	    Kubermatic: spec.providerSpec.valueFrom.machineClass (reference)
-//	    Gardener: spec.class (reference)
-//	ProviderID, by the controller; absent: not known yet
-//	    spec.providerID (string)
-//	Version, by the user; absent: whatever the image brings
-//	    v1beta1, v1beta2: spec.version (string)
-//	    Kubermatic: spec.versions.kubelet (string)
-//	WantedFailureDomain, by the user; absent: anywhere
-//	    v1beta1, v1beta2: spec.failureDomain (string)
-//	NodeDrainTimeout, by the user; absent: no limit
-//	    v1beta1: spec.nodeDrainTimeout (duration)
-//	    v1beta2: spec.deletion.nodeDrainTimeoutSeconds (seconds)
-//	    Gardener: spec.drainTimeout (duration)
-//	NodeVolumeDetachTimeout, by the user; absent: no limit
-//	    v1beta1: spec.nodeVolumeDetachTimeout (duration)
-//	    v1beta2: spec.deletion.nodeVolumeDetachTimeoutSeconds (seconds)
-//	NodeDeletionTimeout, by the user; absent: 10 s
-//	    v1beta1: spec.nodeDeletionTimeout (duration)
-//	    v1beta2: spec.deletion.nodeDeletionTimeoutSeconds (seconds)
-//	MinReady, by the user; absent: 0
-//	    v1beta2: spec.minReadySeconds (seconds)
-//	ReadinessGates, by the user; absent: none
-//	    v1beta1, v1beta2: spec.readinessGates (list of readiness gates)
-//	Taints, by the user; absent: none
-//	    v1beta1, v1beta2, Kubermatic: spec.taints (list of taints)
-//	    Gardener: spec.nodeTemplate.spec.taints (list of taints)
-//	Phase, by the controller; absent: no phase yet
-//	    v1beta1, v1beta2, Kubermatic: status.phase (string)
-//	    Gardener: status.currentStatus.phase (string)
-//	NodeName, by the controller; absent: no Node was matched
-//	    v1beta1, v1beta2, Kubermatic: status.nodeRef.name (string)
-//	    Gardener: metadata.labels.node (string)
-//	NodeUID, by the controller; absent: the Node was matched by a controller that does not store it
-//	    v1beta1, Kubermatic: status.nodeRef.uid (string)
-//	    v1beta2, Gardener: metadata.annotations.machinist.dev/node-uid (string)
-//	NodeKind, by the controller; absent: no Node was matched
-//	    v1beta1, Kubermatic: status.nodeRef.kind (string)
-//	NodeAPIVersion, by the controller; absent: no Node was matched
-//	    v1beta1, Kubermatic: status.nodeRef.apiVersion (string)
-//	BootstrapReady, by the controller; absent: not yet
-//	    v1beta1: status.bootstrapReady (bool)
-//	    v1beta2: status.initialization.bootstrapDataSecretCreated (bool)
-//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/bootstrap-data-secret-created (bool)
-//	InfrastructureReady, by the controller; absent: not yet
-//	    v1beta1: status.infrastructureReady (bool)
-//	    v1beta2: status.initialization.infrastructureProvisioned (bool)
-//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/infrastructure-provisioned (bool)
-//	Addresses, by the controller; absent: none known
-//	    status.addresses (list of addresses)
-//	FailureDomain, by the controller; absent: unknown
-//	    v1beta1: spec.failureDomain (string)
-//	    v1beta2: status.failureDomain (string)
-//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/failure-domain (string)
-//	Conditions, by the controller; absent: none
-//	    v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
-//	    v1beta2, Kubermatic, Gardener: status.conditions (list of conditions)
-//	ObservedGeneration, by the controller; absent: 0: never looked at
-//	    v1beta1, v1beta2: status.observedGeneration (integer)
-//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/observed-generation (integer)
-//	LastUpdated, by the controller; absent: the phase never changed
-//	    v1beta1, v1beta2, Kubermatic: status.lastUpdated (time)
-//	    Gardener: status.currentStatus.lastUpdateTime (time)
-//	PreDrainStarted, by the controller; absent: not begun
-//	    metadata.annotations.machinist.dev/pre-drain-hooks-started (time)
-//	DrainStarted, by the controller; absent: not begun
-//	    v1beta1, v1beta2: status.deletion.nodeDrainStartTime (time)
-//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/drain-started (time)
-//	VolumeDetachStarted, by the controller; absent: not begun
-//	    v1beta1, v1beta2: status.deletion.waitForNodeVolumeDetachStartTime (time)
-//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/volume-detach-started (time)
-//	PreTerminateStarted, by the controller; absent: not begun
-//	    metadata.annotations.machinist.dev/pre-terminate-hooks-started (time)
-//	DrainedNodeUID, by the controller; absent: no Node was drained to the end
-//	    metadata.annotations.machinist.dev/drained-node-uid (string)
-//	VolumesDetachedNodeUID, by the controller; absent: volumes of no Node were waited for to the end
-//	    metadata.annotations.machinist.dev/volumes-detached-node-uid (string)
-//	FailureReason, by the controller; absent: no failure
-//	    v1beta1: status.failureReason (string)
-//	    v1beta2: status.deprecated.v1beta1.failureReason (string)
-//	    Kubermatic: status.errorReason (string)
-//	    Gardener: metadata.annotations.machinist.dev/failure-reason (string)
-//	FailureMessage, by the controller; absent: no failure
-//	    v1beta1: status.failureMessage (string)
-//	    v1beta2: status.deprecated.v1beta1.failureMessage (string)
-//	    Kubermatic: status.errorMessage (string)
-//	    Gardener: metadata.annotations.machinist.dev/failure-message (string)
-//	CertificatesExpire, by the controller; absent: unknown
-//	    v1beta1, v1beta2: status.certificatesExpiryDate (time)
-//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/certificates-expire (time)
-//
-// MachineSet:
-//
-//	ClusterName, by the user; absent: no Cluster
-//	    spec.clusterName (string)
-//	Replicas, by the user or controller; absent: not decided yet
-//	    spec.replicas (32-bit integer)
-//	Selector, by the user; absent: selects nothing
-//	    spec.selector (label selector)
-//	Template.Labels, by the user; absent: none
-//	    spec.template.metadata.labels (map of strings)
-//	Template.Annotations, by the user; absent: none
-//	    spec.template.metadata.annotations (map of strings)
-//	Template.MinReady, by the user; absent: 0
-//	    v1beta1: spec.minReadySeconds (seconds)
-//	    v1beta2: spec.template.spec.minReadySeconds (seconds)
-//	DeletionOrder, by the user; absent: Random
-//	    v1beta1: spec.deletePolicy (string)
-//	    v1beta2: spec.deletion.order (string)
-//	MachineNaming, by the user; absent: the name of the set and a suffix
-//	    v1beta1: spec.machineNamingStrategy.template (string)
-//	    v1beta2: spec.machineNaming.template (string)
-//	SelectorText, by the controller; absent: not known yet
-//	    status.selector (string)
-//	ObservedReplicas, by the controller; absent: unknown
-//	    status.replicas (32-bit integer)
-//	ReadyReplicas, by the controller; absent: unknown
-//	    v1beta1: status.v1beta2.readyReplicas (32-bit integer)
-//	    v1beta2: status.readyReplicas (32-bit integer)
-//	AvailableReplicas, by the controller; absent: unknown
-//	    v1beta1: status.v1beta2.availableReplicas (32-bit integer)
-//	    v1beta2: status.availableReplicas (32-bit integer)
-//	UpToDateReplicas, by the controller; absent: unknown
-//	    v1beta1: status.v1beta2.upToDateReplicas (32-bit integer)
-//	    v1beta2: status.upToDateReplicas (32-bit integer)
-//	NodeReadyReplicas, by the controller; absent: unknown
-//	    v1beta1: status.readyReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.readyReplicas (32-bit integer)
-//	NodeAvailableReplicas, by the controller; absent: unknown
-//	    v1beta1: status.availableReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.availableReplicas (32-bit integer)
-//	Conditions, by the controller; absent: none
-//	    v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
-//	    v1beta2: status.conditions (list of conditions)
-//	ObservedGeneration, by the controller; absent: 0: never looked at
-//	    status.observedGeneration (integer)
-//	FullyLabeledReplicas, by the controller; absent: unknown
-//	    v1beta1: status.fullyLabeledReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.fullyLabeledReplicas (32-bit integer)
-//	FailureReason, by the controller; absent: no failure
-//	    v1beta1: status.failureReason (string)
-//	    v1beta2: status.deprecated.v1beta1.failureReason (string)
-//	FailureMessage, by the controller; absent: no failure
-//	    v1beta1: status.failureMessage (string)
-//	    v1beta2: status.deprecated.v1beta1.failureMessage (string)
-//	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
-//	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
-//	    Taints
-//
-// MachineDeployment:
-//
-//	DeletionOrder, by the user; absent: Random
-//	    v1beta1: spec.strategy.rollingUpdate.deletePolicy (string)
-//	    v1beta2: spec.deletion.order (string)
-//	RolloutPaused, by the user; absent: false
-//	    spec.paused (bool)
-//	RolloutType, by the user; absent: RollingUpdate
-//	    v1beta1: spec.strategy.type (string)
-//	    v1beta2: spec.rollout.strategy.type (string)
-//	MaxSurge, by the user; absent: 1
-//	    v1beta1: spec.strategy.rollingUpdate.maxSurge (32-bit integer or percentage)
-//	    v1beta2: spec.rollout.strategy.rollingUpdate.maxSurge (32-bit integer or percentage)
-//	MaxUnavailable, by the user; absent: 0
-//	    v1beta1: spec.strategy.rollingUpdate.maxUnavailable (32-bit integer or percentage)
-//	    v1beta2: spec.rollout.strategy.rollingUpdate.maxUnavailable (32-bit integer or percentage)
-//	RolloutAfter, by the user; absent: never
-//	    v1beta1: spec.rolloutAfter (time)
-//	    v1beta2: spec.rollout.after (time)
-//	RemediationMaxInFlight, by the user; absent: no limit
-//	    v1beta1: spec.strategy.remediation.maxInFlight (32-bit integer or percentage)
-//	    v1beta2: spec.remediation.maxInFlight (32-bit integer or percentage)
-//	RevisionHistoryLimit, by the user; absent: not said
-//	    v1beta1: spec.revisionHistoryLimit (32-bit integer)
-//	ProgressDeadline, by the user; absent: no limit
-//	    v1beta1: spec.progressDeadlineSeconds (seconds)
-//	Phase, by the controller; absent: no phase yet
-//	    status.phase (string)
-//	UnavailableReplicas, by the controller; absent: unknown
-//	    v1beta1: status.unavailableReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.unavailableReplicas (32-bit integer)
-//	UpdatedReplicas, by the controller; absent: unknown
-//	    v1beta1: status.updatedReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.updatedReplicas (32-bit integer)
-//	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
-//	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
-//	    Taints
-//	as in MachineSet: ClusterName, Replicas, Selector, Template.Labels, Template.Annotations, Template.MinReady,
-//	    MachineNaming, SelectorText, ObservedReplicas, ReadyReplicas, AvailableReplicas, UpToDateReplicas,
-//	    NodeReadyReplicas, NodeAvailableReplicas, Conditions, ObservedGeneration
-//
-// MachinePool:
-//
-//	ProviderIDs, by the controller; absent: none known
-//	    spec.providerIDList (list of strings)
-//	FailureDomains, by the user; absent: anywhere
-//	    spec.failureDomains (list of strings)
-//	Nodes, by the controller; absent: no Node was matched
-//	    status.nodeRefs (list of Nodes)
-//	BootstrapReady, by the controller; absent: not yet
-//	    v1beta1: status.bootstrapReady (bool)
-//	    v1beta2: status.initialization.bootstrapDataSecretCreated (bool)
-//	InfrastructureReady, by the controller; absent: not yet
-//	    v1beta1: status.infrastructureReady (bool)
-//	    v1beta2: status.initialization.infrastructureProvisioned (bool)
-//	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
-//	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
-//	    Taints
-//	as in MachineDeployment: Phase, UnavailableReplicas
-//	as in MachineSet: ClusterName, Replicas, Template.Labels, Template.Annotations, Template.MinReady, ObservedReplicas,
-//	    ReadyReplicas, AvailableReplicas, UpToDateReplicas, NodeReadyReplicas, NodeAvailableReplicas, Conditions,
-//	    ObservedGeneration, FailureReason, FailureMessage
-//
-// MachineHealthCheck:
-//
-//	UnhealthyNodeConditions, by the user; absent: none
-//	    v1beta1: spec.unhealthyConditions (list of conditions, timeouts as durations)
-//	    v1beta2: spec.checks.unhealthyNodeConditions (list of conditions, timeouts in seconds)
-//	UnhealthyMachineConditions, by the user; absent: none
-//	    v1beta1: spec.unhealthyMachineConditions (list of conditions, timeouts as durations)
-//	    v1beta2: spec.checks.unhealthyMachineConditions (list of conditions, timeouts in seconds)
-//	NodeStartupTimeout, by the user; absent: 10 minutes
-//	    v1beta1: spec.nodeStartupTimeout (duration)
-//	    v1beta2: spec.checks.nodeStartupTimeoutSeconds (seconds)
-//	MaxUnhealthy, by the user; absent: no limit
-//	    v1beta1: spec.maxUnhealthy (32-bit integer or percentage)
-//	    v1beta2: spec.remediation.triggerIf.unhealthyLessThanOrEqualTo (32-bit integer or percentage)
-//	UnhealthyRange, by the user; absent: MaxUnhealthy counts
-//	    v1beta1: spec.unhealthyRange (string)
-//	    v1beta2: spec.remediation.triggerIf.unhealthyInRange (string)
-//	RemediationTemplate, by the user; absent: the owner of a Machine remediates it
-//	    v1beta1: spec.remediationTemplate (reference)
-//	    v1beta2: spec.remediation.templateRef (reference)
-//	ExpectedMachines, by the controller; absent: unknown
-//	    status.expectedMachines (32-bit integer)
-//	CurrentHealthy, by the controller; absent: unknown
-//	    status.currentHealthy (32-bit integer)
-//	RemediationsAllowed, by the controller; absent: unknown
-//	    status.remediationsAllowed (32-bit integer)
-//	Targets, by the controller; absent: none
-//	    status.targets (list of strings)
-//	as in MachineSet: ClusterName, Selector, Conditions, ObservedGeneration
-//
-// Cluster:
-//
-//	Paused, by the user; absent: not paused
-//	    spec.paused (bool)
-//	InfrastructureProvisioned, by the controller; absent: not yet
-//	    v1beta1: status.infrastructureReady (bool)
-//	    v1beta2: status.initialization.infrastructureProvisioned (bool)
-//	ControlPlaneInitialized, by the controller; absent: what the condition says
-//	    v1beta2: status.initialization.controlPlaneInitialized (bool)
-//	ControlPlane, by the user; absent: Machines without a controller, or none
-//	    spec.controlPlaneRef (reference)
-//	Conditions, by the controller; absent: none, and the flag counts
-//	    status.conditions (list of conditions)
+// Absent is a value and not an error. A value of another type is an error that matches [ErrWrongType] and names the dotted
+// path. Some values are only shown to people, or are not due yet: if one of them cannot be read, the member Unreadable of
+// the state says so and reading goes on. A Ready condition that cannot be read is Unknown with [ReasonInvalidCondition].
 //
 // # Limits
 //

@@ -15,9 +15,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// The table of fields stands in the package comment between its heading and the next one. It is generated.
-const fieldsHeading, headingPrefix = "// # Fields\n", "// # "
-
 // shape is a layout and the name that the documentation calls it by.
 type shape struct {
 	name   string
@@ -31,38 +28,38 @@ type documented struct {
 }
 
 func TestDocumentationIsCurrent(t *testing.T) {
-	const file = "doc.go"
-	old, err := os.ReadFile(file)
-	require.NoError(t, err)
-	current := withTable(t, old, slices.Concat(providerKinds(), machineKinds()))
-	if *update {
-		require.NoError(t, os.WriteFile(file, current, 0o600))
-		return
-	}
-	if diff := cmp.Diff(string(current), string(old)); diff != "" {
-		t.Errorf("%s is not current, run `make generate` (-want +got):\n%s", file, diff)
+	for file, kinds := range map[string][]documented{"doc_fields.go": providerKinds(), "doc_machines.go": machineKinds()} {
+		old, err := os.ReadFile(file)
+		require.NoError(t, err)
+		current := withTable(t, old, kinds)
+		if *update {
+			require.NoError(t, os.WriteFile(file, current, 0o600))
+			continue
+		}
+		if diff := cmp.Diff(string(current), string(old)); diff != "" {
+			t.Errorf("%s is not current, run `make generate` (-want +got):\n%s", file, diff)
+		}
 	}
 }
 
-// withTable replaces what stands under the heading, up to the next heading or the end of the comment.
+// withTable keeps the heading in the first line of a file and replaces the rest of its comment by the table.
 func withTable(t *testing.T, file []byte, kinds []documented) []byte {
 	t.Helper()
-	at := bytes.Index(file, []byte(fieldsHeading))
-	require.GreaterOrEqual(t, at, 0, "no heading %q", fieldsHeading)
-	body := at + bytes.IndexByte(file[at:], '\n') + 1
-	end := bytes.Index(file[body:], []byte(headingPrefix))
-	require.GreaterOrEqual(t, end, 0)
-	var table strings.Builder
+	heading, _, _ := bytes.Cut(file, []byte("\n"))
+	require.True(t, bytes.HasPrefix(heading, []byte("// # ")), "the file begins with %q, which is no heading", heading)
+	table := bytes.NewBuffer(heading)
+	table.WriteString("\n")
 	var before []said
 	for _, kind := range kinds {
-		fmt.Fprintf(&table, "//\n// %s:\n//\n", kind.kind)
+		fmt.Fprintf(table, "//\n// %s:\n//\n", kind.kind)
 		lines, fields := tableOf(kind, before)
 		for _, line := range lines {
-			fmt.Fprintf(&table, "//\t%s\n", line)
+			fmt.Fprintf(table, "//\t%s\n", line)
 		}
 		before = append(before, said{kind: kind.kind, lines: fields})
 	}
-	return slices.Concat(file[:body], []byte(table.String()), []byte("//\n"), file[body+end:])
+	table.WriteString("package contract\n")
+	return table.Bytes()
 }
 
 // said is what the table says of the fields of one kind.
@@ -209,7 +206,6 @@ func machineKinds() []documented {
 		{"MachineSet", []shape{{"v1beta1", contract.MachineSetV1Beta1()}, {"v1beta2", contract.MachineSetV1Beta2()}}},
 		{"MachineDeployment", []shape{{"v1beta1", contract.MachineDeploymentV1Beta1()}, {"v1beta2", contract.MachineDeploymentV1Beta2()}}},
 		{"MachinePool", []shape{{"v1beta1", contract.MachinePoolV1Beta1()}, {"v1beta2", contract.MachinePoolV1Beta2()}}},
-		{"MachineHealthCheck", []shape{{"v1beta1", contract.HealthCheckV1Beta1()}, {"v1beta2", contract.HealthCheckV1Beta2()}}},
 		{"Cluster", []shape{{"v1beta1", contract.Cluster(contract.V1Beta1)}, {"v1beta2", contract.Cluster(contract.V1Beta2)}}},
 	}
 }

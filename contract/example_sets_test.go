@@ -10,30 +10,24 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Read both versions of a health check: places and units differ, what they say does not.
-func ExampleHealthCheckState() {
-	old := map[string]any{
-		"maxUnhealthy":        "40%",
-		"unhealthyConditions": []any{map[string]any{"type": "Ready", "status": "False", "timeout": "5m"}},
+// Read both versions of a MachineDeployment: the places differ, the values do not.
+func ExampleMachineDeploymentState() {
+	numbers := map[string]any{"maxSurge": "40%", "maxUnavailable": int64(0)}
+	old := map[string]any{"strategy": map[string]any{"rollingUpdate": numbers}}
+	current := map[string]any{"rollout": map[string]any{"strategy": map[string]any{"rollingUpdate": numbers}}}
+	show := func(version string, layout *contract.MachineDeploymentLayout, spec map[string]any) {
+		gvk := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: version, Kind: "MachineDeployment"}
+		var state contract.MachineDeploymentState
+		err := contract.Unstructured(gvk, layout).Adapter.Read(&unstructured.Unstructured{Object: map[string]any{"spec": spec}}, &state)
+		surge, _ := state.MaxSurge.Get()
+		unavailable, _ := state.MaxUnavailable.Get()
+		fmt.Println(version, surge.String(), unavailable.String(), err)
 	}
-	current := map[string]any{
-		"remediation": map[string]any{"triggerIf": map[string]any{"unhealthyLessThanOrEqualTo": "40%"}},
-		"checks": map[string]any{
-			"unhealthyNodeConditions": []any{map[string]any{"type": "Ready", "status": "False", "timeoutSeconds": int64(300)}},
-		},
-	}
-	show := func(version string, layout *contract.HealthCheckLayout, spec map[string]any) {
-		kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: version, Kind: "MachineHealthCheck"}, layout)
-		var check contract.HealthCheckState
-		err := kind.Adapter.Read(&unstructured.Unstructured{Object: map[string]any{"spec": spec}}, &check)
-		limit, _ := check.MaxUnhealthy.Get()
-		fmt.Println(version, check.UnhealthyNodeConditions, limit.String(), err)
-	}
-	show("v1beta1", contract.HealthCheckV1Beta1(), old)
-	show("v1beta2", contract.HealthCheckV1Beta2(), current)
+	show("v1beta1", contract.MachineDeploymentV1Beta1(), old)
+	show("v1beta2", contract.MachineDeploymentV1Beta2(), current)
 	// Output:
-	// v1beta1 [{Ready False 5m0s}] 40% <nil>
-	// v1beta2 [{Ready False 5m0s}] 40% <nil>
+	// v1beta1 40% 0 <nil>
+	// v1beta2 40% 0 <nil>
 }
 
 // Write what was counted, and nothing else changes.

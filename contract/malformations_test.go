@@ -181,13 +181,6 @@ func listMalformations(t *testing.T, c malformedCase, name string, l leaf, in li
 	case contract.NodeRefsField:
 		in.valid, in.members = map[string]any{"name": "n"}, map[string]string{"name": "string", "uid": "string"}
 		return in.malformations(), false
-	case contract.UnhealthyConditionsField:
-		in.valid = map[string]any{"type": "T", "status": "False", "timeout": "1m", "timeoutSeconds": int64(60)}
-		in.members = map[string]string{"type": "string", "status": "string", "timeout": "string"}
-		if l.Timeout().InSeconds() {
-			in.members = map[string]string{"type": "string", "status": "string", "timeoutSeconds": "32-bit integer"}
-		}
-		return in.malformations(), false
 	case contract.ConditionsField:
 		in.valid = map[string]any{"type": mirroredType(c), "status": "True"}
 		in.members = map[string]string{"status": "string", "reason": "string", "message": "string", "observedGeneration": "integer"}

@@ -159,10 +159,6 @@ func structuredPlacesOf(t *testing.T, name string, field any) []place {
 		return selectorPlaces(name, field.Path())
 	case contract.NodeRefsField:
 		return listPlaces(name, field.Path(), "apiVersion", "kind", "name", "uid")
-	case contract.UnhealthyConditionsField:
-		timeout := placesOf(t, name+".timeout", reflect.ValueOf(field.Timeout()))[0]
-		timeout.path = contract.NewPath(slices.Concat(field.Path().Segments(), []string{"0"}, timeout.path.Segments())...)
-		return append(listPlaces(name, field.Path(), "type", "status"), timeout)
 	}
 	return nil
 }
@@ -221,10 +217,6 @@ func layoutCases() map[string]layoutCase {
 		"MachineDeployment v1beta1": {layout: *contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1", none: inTemplate(false)},
 		"MachinePool v1beta2":       {layout: *contract.MachinePoolV1Beta2(), kind: "machinepools", version: "v1beta2", none: inTemplate(true, inPools...)},
 		"MachinePool v1beta1":       {layout: *contract.MachinePoolV1Beta1(), kind: "machinepools", version: "v1beta1", none: inTemplate(false, inPools...)},
-		"HealthCheck v1beta2": {layout: *contract.HealthCheckV1Beta2(), kind: "machinehealthchecks", version: "v1beta2",
-			none: []string{"RemediationTemplate.Group", "RemediationTemplate.Namespace"}},
-		"HealthCheck v1beta1": {layout: *contract.HealthCheckV1Beta1(), kind: "machinehealthchecks", version: "v1beta1",
-			none: []string{"RemediationTemplate.Group"}},
 		"Cluster v1beta2": {layout: *contract.Cluster(contract.V1Beta2), kind: "clusters", version: "v1beta2",
 			none: []string{"ControlPlane.APIVersion", "ControlPlane.Namespace"}},
 		"Cluster v1beta1": {layout: *contract.Cluster(contract.V1Beta1), kind: "clusters", version: "v1beta1",

@@ -282,9 +282,6 @@ func setMalformedCases() map[string]malformedCase {
 	for _, c := range machinePoolCases() {
 		cases["MachinePool "+c.version] = c.malformed(template, "ProviderIDs", "FailureDomains")
 	}
-	for _, c := range healthCheckCases() {
-		cases["HealthCheck "+c.version] = c.malformed([]string{"RemediationTemplate.Namespace"}, "Targets")
-	}
 	return cases
 }
 
