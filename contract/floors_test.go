@@ -57,7 +57,7 @@ func impure() []string {
 
 func floors() []floor {
 	const kubectl, runtime, goClient = "k8s.io/kubectl", "sigs.k8s.io/controller-runtime", "k8s.io/client-go"
-	everything := []string{"0 decide", "1 ports", "2a reach", "2b one", "2c many", "fake", "test kit"}
+	everything := []string{"0 decide", "1 ports", "2a reach", "2a+ trunk", "2a+ children", "2b one", "2c many", "fake", "test kit"}
 	return []floor{
 		{name: "0 decide", packages: []string{"contract", "contract/conformance", "contract/autoscaler", "phases", "noderef",
 			"noderef/propagate", "drain", "machine/userdata", "machine/healthcheck", "machineset/scale", "machineset/rollout",
@@ -72,10 +72,14 @@ func floors() []floor {
 			"noderef/cluster", "drain/runner"},
 			uses:    []string{"0 decide", "1 ports"},
 			outside: append(clients(), "gopkg.in/evanphx/json-patch.v4"), not: []string{"testing"}, unlinked: []string{kubectl}},
+		{name: "2a+ trunk", packages: []string{"contract/pass", "noderef/workload"},
+			uses: []string{"0 decide", "1 ports", "2a reach"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
+		{name: "2a+ children", packages: []string{"machineset/children"},
+			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
 		{name: "2b one", packages: []string{"machine", "machine/inframachine", "machine/remediation"},
-			uses: []string{"0 decide", "1 ports", "2a reach"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
+			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
 		{name: "2c many", packages: []string{"machineset", "machineset/deployment", "machineset/guard", "machinepool"},
-			uses: []string{"0 decide", "1 ports", "2a reach"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
+			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk", "2a+ children"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
 		{name: "fake", packages: []string{"fake"},
 			uses:    []string{"0 decide", "1 ports"},
 			outside: append(clients(), "gopkg.in/evanphx/json-patch.v4", "k8s.io/apiextensions-apiserver", "k8s.io/klog/v2", "sigs.k8s.io/yaml"),

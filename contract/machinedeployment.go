@@ -38,11 +38,11 @@ type MachineDeploymentState struct {
 // MachineDeploymentUpdate is what a pass wants to change. The zero update changes nothing. Where MachineDeploymentState has
 // no Opt, zero and absent are the same to every reader, and setting the zero value removes the field.
 type MachineDeploymentUpdate struct {
-	MetadataUpdate
+	MetadataUpdate `write:"main,urgent"`
 	ReplicatedUpdate
 
-	Phase                                Change[string]
-	UnavailableReplicas, UpdatedReplicas Change[int32]
+	Phase                                Change[string] `write:"status"`
+	UnavailableReplicas, UpdatedReplicas Change[int32]  `write:"status"`
 }
 
 // MachineDeploymentAdapter translates between a MachineDeployment of some shape and neutral values.

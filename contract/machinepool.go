@@ -24,20 +24,20 @@ type MachinePoolState struct {
 // MachinePoolUpdate is what a pass wants to change. The zero update changes nothing. Where MachinePoolState has no Opt, zero
 // and absent are the same to every reader, and setting the zero value removes the field.
 type MachinePoolUpdate struct {
-	MetadataUpdate
+	MetadataUpdate `write:"main,urgent"`
 	ReplicatedUpdate
 
 	// ProviderIDs replace the list.
-	ProviderIDs Change[[]string]
+	ProviderIDs Change[[]string] `write:"main,urgent"`
 	// DataSecretName is the one of the template; the empty name is a value of its own.
-	DataSecretName Change[string]
+	DataSecretName Change[string] `write:"main,urgent"`
 
-	Phase Change[string]
+	Phase Change[string] `write:"status"`
 	// Nodes replace the list.
-	Nodes                               Change[[]NodeRef]
-	BootstrapReady, InfrastructureReady Change[bool]
-	UnavailableReplicas                 Change[int32]
-	FailureReason, FailureMessage       Change[string]
+	Nodes                               Change[[]NodeRef] `write:"status"`
+	BootstrapReady, InfrastructureReady Change[bool]      `write:"status"`
+	UnavailableReplicas                 Change[int32]     `write:"status"`
+	FailureReason, FailureMessage       Change[string]    `write:"status"`
 }
 
 // MachinePoolAdapter translates between a MachinePool of some shape and neutral values.

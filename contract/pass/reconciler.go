@@ -1,0 +1,154 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
+)
+
+const (
+	// BehindRetry is a safety net: usually the event of this process's own write wakes the object first.
+	BehindRetry = 5 * time.Second
+	// ConflictRetry is a safety net too: usually the event of the conflicting write wakes the object first.
+	ConflictRetry = time.Second
+)
+
+// ErrStale matches the error of a decision that was based on a stale read; the next pass corrects it.
+var ErrStale = errors.New("the caches are behind")
+
+// IsStale reports whether all that went wrong is that something read was old.
+func IsStale(err error) bool {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !IsStale(e) })
+	}
+	return errors.Is(err, ErrStale) || patch.Retryable(err)
+}
+
+// Kind is what a kind adds to the frame. S and U are its state and update, and P is the pointer to its Scope.
+type Kind[S, U, P any] struct {
+	Frame *Frame[S, U]
+	// Steps are those of a pass, in order.
+	Steps []Step[P]
+	// NewScope returns an empty Scope of the kind, and the Scope that it embeds.
+	NewScope func() (P, *Scope[S, U])
+	// Begin completes the Scope before the first step; nil does nothing. A wait delays the pass: no step runs.
+	Begin func(ctx context.Context, p P) (wait time.Duration)
+	// RunStep executes one step; nil calls it.
+	RunStep RunFunc[P]
+	// Flush writes the object at the end of the pass. err is that of the steps, nil when none failed.
+	Flush func(ctx context.Context, p P, err error) error
+	// End sees the result of each pass; nil does nothing.
+	End func(p P, requeue time.Duration, err error)
+	// Excluded is called with an object that the watch filter excludes, before Forget; nil does nothing.
+	Excluded func(types.NamespacedName)
+	// Forget removes what the kind remembers about an object.
+	Forget func(types.NamespacedName)
+	// Unread is called when an object could not be read; nil does nothing.
+	Unread func()
+}
+
+// Reconciler reconciles the objects of one kind. Safe for concurrent use for different objects.
+type Reconciler[S, U, P any] struct{ kind Kind[S, U, P] }
+
+// NewReconciler returns a Reconciler of a kind.
+func NewReconciler[S, U, P any](kind Kind[S, U, P]) *Reconciler[S, U, P] {
+	if kind.Begin == nil {
+		kind.Begin = func(context.Context, P) time.Duration { return 0 }
+	}
+	if kind.RunStep == nil {
+		kind.RunStep = func(ctx context.Context, step *Step[P], p P) (Result, error) { return step.Run(ctx, p) }
+	}
+	if kind.End == nil {
+		kind.End = func(P, time.Duration, error) {}
+	}
+	if kind.Excluded == nil {
+		kind.Excluded = func(types.NamespacedName) {}
+	}
+	if kind.Unread == nil {
+		kind.Unread = func() {}
+	}
+	return &Reconciler[S, U, P]{kind}
+}
+
+// Reconcile implements controller-runtime's Reconciler.
+func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	f := r.kind.Frame
+	obj := NewObject(f.Kind)
+	err := f.Ports.Cache.Get(ctx, request.NamespacedName, obj, client.UnsafeDisableDeepCopy) // a Scope does not change it
+	if apierrors.IsNotFound(err) {
+		r.Forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		r.kind.Unread()
+		return reconcile.Result{}, fmt.Errorf("read %s: %w", f.name(request.NamespacedName), err)
+	}
+	return r.ReconcileObject(ctx, obj)
+}
+
+// ReconcileObject makes one pass over an object that the caller has read, and does not change that object. To use it in your own loop
+// instead of Reconcile, call Forget when an object is gone, and register the indexes once before the cache starts. Do not call it for one
+// object from two goroutines at a time.
+func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
+	p, s := r.kind.NewScope()
+	f := r.kind.Frame
+	if err := s.begin(f, obj); err != nil {
+		r.kind.Unread()
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	}
+	key := s.common().Key
+	switch {
+	case !f.MatchesWatchFilter(obj):
+		r.kind.Excluded(key)
+		r.Forget(key)
+		return reconcile.Result{}, nil
+	case s.Deleting() && !slices.Contains(s.common().Finalizers, f.Options.Finalizer):
+		r.Forget(key) // our finalizer is gone or was never set; others may remain
+		return reconcile.Result{}, nil
+	case f.Writer.Behind(obj):
+		return reconcile.Result{RequeueAfter: BehindRetry}, nil
+	}
+	if wait := r.kind.Begin(ctx, p); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	result, err := RunSteps(ctx, r.kind.Steps, p, s.Deleting(), r.kind.RunStep)
+	s.Requeue(result.RequeueAfter)
+	err = join(err, r.kind.Flush(ctx, p, err))
+	r.kind.End(p, s.requeue, err)
+	switch {
+	case err == nil:
+		return reconcile.Result{RequeueAfter: s.requeue}, nil
+	case s.Deleting() && len(s.common().Finalizers) == 0 && external.SaysGone(err):
+		return reconcile.Result{}, nil
+	case IsStale(err):
+		return reconcile.Result{RequeueAfter: ConflictRetry}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// join joins two errors, and keeps the tree as it is when there is only one.
+func join(a, b error) error {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return errors.Join(a, b)
+}
+
+// Forget removes what this process remembers about an object that is gone, or that the watch filter excludes now. Reconcile calls it; in
+// your own loop, call it for each object that you no longer pass to ReconcileObject, or memory grows with each.
+func (r *Reconciler[S, U, P]) Forget(key types.NamespacedName) { r.kind.Forget(key) }

@@ -1,0 +1,277 @@
+package pass_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+const testFinalizer = "example.com/deployment"
+
+// scope is the Scope of a kind that has nothing of its own.
+type scope struct {
+	pass.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+}
+
+type step = pass.Step[*scope]
+
+// bench is a Reconciler of MachineDeployments on a store.
+type bench struct {
+	t         *testing.T
+	store     *fake.Store
+	client    client.Client
+	frame     *pass.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+	steps     []step
+	forgotten []types.NamespacedName
+	view      external.ClusterView
+}
+
+func deploymentGVK() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeployment"}
+}
+
+func newBench(t *testing.T, subresource bool, steps ...step) *bench {
+	t.Helper()
+	b := &bench{t: t, steps: steps}
+	b.store = fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: deploymentGVK(), Status: subresource}}})
+	b.client = b.store.Client()
+	kind := contract.Unstructured(deploymentGVK(), contract.MachineDeploymentV1Beta2())
+	kind.StatusSubresource = subresource
+	ports := pass.Ports{
+		Client: b.client, Cache: struct{ cache.Cache }{}, APIReader: b.client,
+		ClusterOf: func(context.Context, types.NamespacedName) (external.ClusterView, error) { return b.view, nil },
+	}
+	var err error
+	b.frame, err = pass.NewFrame(kind, ports, pass.Options{WatchFilter: "ours"}.WithDefaults("MachineDeployment", testFinalizer), nil)
+	require.NoError(t, err)
+	return b
+}
+
+func (b *bench) create() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterName": "c1", "replicas": int64(1)}}}
+	u.SetGroupVersionKind(deploymentGVK())
+	u.SetNamespace("default")
+	u.SetName("d1")
+	u.SetLabels(map[string]string{contract.WatchFilterLabel: "ours"})
+	require.NoError(b.t, b.client.Create(b.t.Context(), u))
+	return u
+}
+
+func (b *bench) pass(u *unstructured.Unstructured) (reconcile.Result, error) {
+	b.t.Helper()
+	require.NoError(b.t, b.client.Get(b.t.Context(), client.ObjectKeyFromObject(u), u))
+	r := pass.NewReconciler(pass.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *scope]{
+		Frame: b.frame, Steps: b.steps,
+		NewScope: func() (*scope, *pass.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]) {
+			s := &scope{}
+			return s, &s.Scope
+		},
+		Begin: func(ctx context.Context, s *scope) time.Duration { s.ReadCluster(ctx); return 0 },
+		Flush: func(ctx context.Context, s *scope, err error) error {
+			return s.Flush(ctx, pass.Writing[contract.MachineDeploymentUpdate]{Observes: err == nil && !s.Paused()})
+		},
+		Forget: func(key types.NamespacedName) { b.forgotten = append(b.forgotten, key) },
+	})
+	before := u.DeepCopy()
+	result, err := r.ReconcileObject(b.t.Context(), u)
+	require.Equal(b.t, before.Object, u.Object, "a pass does not change the object that it is given")
+	return result, err
+}
+
+func (b *bench) writes() (n int) {
+	for _, r := range b.store.Requests() {
+		if r.Verb == "patch" {
+			n++
+		}
+	}
+	return n
+}
+
+// standard are the steps that each kind has in some form.
+func standard() []step {
+	return pass.Standard([]step{
+		{Name: "paused", On: pass.InBoth, ObjectOnly: true, Run: func(_ context.Context, s *scope) (pass.Result, error) {
+			if said, ends := s.DecidePause(); ends {
+				return s.Pause(said.Status, said.Reason, said.Message), s.ClusterErr
+			}
+			return pass.Result{}, s.ClusterErr
+		}},
+		{Name: "finalizer", On: pass.InRunning, Run: func(ctx context.Context, s *scope) (pass.Result, error) {
+			s.AddFinalizer()
+			if err := s.JoinCluster(ctx); err != nil {
+				return pass.Result{}, err
+			}
+			return pass.Result{}, s.Commit(ctx)
+		}},
+		{Name: "remove-finalizer", On: pass.InDeletion, Run: func(_ context.Context, s *scope) (pass.Result, error) {
+			s.RemoveFinalizer()
+			return pass.Result{}, nil
+		}},
+	})
+}
+
+func TestAPassWritesMetadataFirstAndStatusOnTop(t *testing.T) {
+	for name, subresource := range map[string]bool{"with a status subresource": true, "without one": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, subresource, standard()...)
+			b.view = cluster()
+			u := b.create()
+			_, err := b.pass(u)
+			require.NoError(t, err)
+			require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+			require.Equal(t, []string{testFinalizer}, u.GetFinalizers())
+			require.Equal(t, "c1", u.GetLabels()[contract.ClusterNameLabel])
+			require.Equal(t, types.UID("cluster-uid"), u.GetOwnerReferences()[0].UID)
+			conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+			require.Len(t, conditions, 1)
+			require.Equal(t, 2, b.writes())
+
+			_, err = b.pass(u)
+			require.NoError(t, err)
+			require.Equal(t, 2, b.writes(), "values that are stored are not written again")
+		})
+	}
+}
+
+func cluster() external.ClusterView {
+	view := external.ClusterView{GVK: fake.ClusterGVK(), Presence: external.Present}
+	view.State.Key, view.State.UID = types.NamespacedName{Namespace: "default", Name: "c1"}, "cluster-uid"
+	return view
+}
+
+func TestAPausedObjectIsOnlyToldThatItIsPaused(t *testing.T) {
+	b := newBench(t, true, standard()...)
+	b.view = cluster()
+	b.view.State.SpecPaused = true
+	u := b.create()
+	_, err := b.pass(u)
+	require.NoError(t, err)
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	require.Empty(t, u.GetFinalizers())
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	require.Len(t, conditions, 1)
+	generation, _, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	require.Zero(t, generation, "a paused object was not evaluated")
+}
+
+func TestAnObjectIsForgottenWhenItIsNoLongerReconciled(t *testing.T) {
+	b := newBench(t, true, standard()...)
+	u := b.create()
+	_, err := b.pass(u)
+	require.NoError(t, err)
+	require.Empty(t, b.forgotten)
+
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	u.SetFinalizers(append(u.GetFinalizers(), "example.com/other"))
+	require.NoError(t, b.client.Update(t.Context(), u))
+	require.NoError(t, b.client.Delete(t.Context(), u))
+	for range 2 {
+		_, err = b.pass(u)
+		require.NoError(t, err)
+	}
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	require.Equal(t, []string{"example.com/other"}, u.GetFinalizers())
+	require.Len(t, b.forgotten, 1, "without our finalizer an object in deletion is left alone")
+
+	u.SetLabels(nil)
+	require.NoError(t, b.client.Update(t.Context(), u))
+	_, err = b.pass(u)
+	require.NoError(t, err)
+	require.Len(t, b.forgotten, 2, "the watch filter excludes it")
+}
+
+func TestAStepIsPutBetweenOthersByName(t *testing.T) {
+	mark := func(name string) step {
+		return step{Name: name, On: pass.InRunning, Run: func(_ context.Context, s *scope) (pass.Result, error) {
+			s.ChangeAnnotation("example.com/"+name, contract.SetTo("done"))
+			return pass.Result{}, nil
+		}}
+	}
+	steps, err := pass.InsertBefore(standard(), "finalizer", mark("first"))
+	require.NoError(t, err)
+	steps, err = pass.InsertAfter(steps, "finalizer", mark("second"))
+	require.NoError(t, err)
+	steps, err = pass.Replace(steps, "first", mark("instead"))
+	require.NoError(t, err)
+	require.NoError(t, pass.CheckSteps(steps, standard()))
+	_, err = pass.Remove(steps, "first")
+	require.ErrorIs(t, err, pass.ErrNoStep)
+
+	b := newBench(t, true, steps...)
+	u := b.create()
+	_, err = b.pass(u)
+	require.NoError(t, err)
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	require.Equal(t, map[string]string{"example.com/instead": "done", "example.com/second": "done"}, u.GetAnnotations())
+}
+
+func TestStepsThatCannotRunAreRefused(t *testing.T) {
+	run := func(context.Context, *scope) (pass.Result, error) { return pass.Result{}, nil }
+	wrong := []step{{}, {Name: "a"}, {Name: "b", Run: run}, {Name: "c", On: pass.InBoth, Run: run}, {Name: "c", On: pass.InBoth, Run: run}}
+	err := pass.CheckSteps(wrong, standard())
+	for _, text := range []string{"step 0: a step needs a name", "step a: a step needs", "step b never runs", `duplicate step "c"`} {
+		require.ErrorContains(t, err, text)
+	}
+	steps := standard()
+	steps[0], steps[1] = steps[1], steps[0]
+	require.ErrorContains(t, pass.CheckSteps(steps, standard()), "step paused stands behind finalizer")
+}
+
+func TestAStepThatFailsEndsADeletionAndNotARunningPass(t *testing.T) {
+	var ran []string
+	named := func(name string, result pass.Result, err error) step {
+		return step{Name: name, On: pass.InBoth, Run: func(context.Context, *scope) (pass.Result, error) {
+			ran = append(ran, name)
+			return result, err
+		}}
+	}
+	only := named("only", pass.Result{}, nil)
+	only.ObjectOnly = true
+	closing := named("closing", pass.Result{RequeueAfter: time.Minute}, nil)
+	closing.Closing = true
+	run := func(ctx context.Context, s *step, p *scope) (pass.Result, error) { return s.Run(ctx, p) }
+
+	failing := []step{named("fails", pass.Result{RequeueAfter: time.Hour}, errors.New("boom")), named("next", pass.Result{}, nil), closing}
+	result, err := pass.RunSteps(t.Context(), failing, nil, false, run)
+	require.EqualError(t, err, "step fails: boom")
+	require.Equal(t, []string{"fails", "next", "closing"}, ran)
+	require.Equal(t, time.Minute, result.RequeueAfter)
+
+	ran = nil
+	_, err = pass.RunSteps(t.Context(), failing, nil, true, run)
+	require.Error(t, err)
+	require.Equal(t, []string{"fails", "closing"}, ran)
+
+	ran = nil
+	stored := []step{named("stores", pass.Result{Checkpoint: true}, nil), named("acts", pass.Result{}, nil), only, closing}
+	_, err = pass.RunSteps(t.Context(), stored, nil, false, run)
+	require.NoError(t, err)
+	require.Equal(t, []string{"stores", "only", "closing"}, ran)
+}
+
+func TestAFrameNamesEverythingThatIsMissing(t *testing.T) {
+	_, err := pass.NewFrame(contract.MachineSetKind{}, pass.Ports{}, pass.Options{ContractVersions: []contract.Version{"v7"}}, nil)
+	for _, text := range []string{"Ports.Client", "Ports.Cache", "Ports.APIReader", "GVK", "v7"} {
+		require.ErrorContains(t, err, text)
+	}
+}
+
+func TestAnErrorIsStaleOnlyWhenAllOfItIs(t *testing.T) {
+	require.True(t, pass.IsStale(errors.Join(pass.ErrStale, pass.ErrStale)))
+	require.False(t, pass.IsStale(errors.Join(pass.ErrStale, errors.New("boom"))))
+	require.False(t, pass.IsStale(nil))
+}

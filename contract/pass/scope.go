@@ -1,0 +1,245 @@
+package pass
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
+)
+
+// Scope is one pass over one object of any kind: what was read and decided so far, and the functions to write it. The Scope of each kind
+// embeds it. Only the worker that runs the pass uses it.
+type Scope[S, U any] struct {
+	// Object is the object as it was read, or as the API server returned it after Commit. It may be shared with a cache and must not be
+	// changed.
+	Object contract.Object
+	// State is the state of the object, updated with the decisions of this pass.
+	State S
+	// Update is what this pass changes in the object. The Set functions change State and Update together.
+	Update U
+	// Cluster is the result of Ports.ClusterOf for the object's Cluster, and ClusterErr its error. Both are zero where objects have no
+	// Clusters; then no Cluster delays or pauses an object.
+	Cluster    external.ClusterView
+	ClusterErr error
+	// Now is the time of the pass.
+	Now time.Time
+
+	frame      *Frame[S, U]
+	stored     []metav1.Condition // as read
+	asserted   []metav1.Condition // of this pass, in order of first assertion
+	requeue    time.Duration
+	generation int64 // the observed generation of the status, zero when it has none
+	paused     bool  // the object is paused, or that is unknown
+	written    bool  // this pass wrote the object
+	answer     contract.Object
+	base       patch.Base
+	same       sameness
+}
+
+// begin fills a Scope for one object that was read.
+func (s *Scope[S, U]) begin(f *Frame[S, U], obj contract.Object) error {
+	s.frame, s.Object, s.Now, s.generation = f, obj, f.Options.Clock.Now(), f.Generation(obj)
+	if err := f.Read(obj, &s.State); err != nil {
+		return err
+	}
+	s.stored = s.common().Conditions
+	return nil
+}
+
+func (s *Scope[S, U]) common() contract.Common { return s.frame.common(&s.State) }
+
+func (s *Scope[S, U]) changes() contract.CommonUpdate { return s.frame.changes(&s.Update) }
+
+// Deleting reports whether the object is being deleted.
+func (s *Scope[S, U]) Deleting() bool { return !s.common().Deleting.IsZero() }
+
+// Requeue requests another pass after a duration at the latest; zero requests none.
+func (s *Scope[S, U]) Requeue(after time.Duration) { s.requeue = Soonest(s.requeue, after) }
+
+// Stored returns the conditions as they were read. The slice must not be changed.
+func (s *Scope[S, U]) Stored() []metav1.Condition { return s.stored }
+
+// Asserted returns the conditions that this pass has set, in the order of their first assertion. The slice must not be changed.
+func (s *Scope[S, U]) Asserted() []metav1.Condition { return s.asserted }
+
+// Assert sets a condition of the object, with its message cut to 8 KiB. Its observed generation is set when it is written, and its
+// transition time too unless it has one; that one counts only when the status differs from the stored one. An unchanged condition is not
+// written.
+func (s *Scope[S, U]) Assert(conditions ...metav1.Condition) {
+	for _, c := range conditions {
+		c.Message = Bounded(c.Message, MaxMessageLength)
+		at := slices.IndexFunc(s.asserted, func(have metav1.Condition) bool { return have.Type == c.Type })
+		if at < 0 {
+			s.asserted = append(s.asserted, c)
+			continue
+		}
+		s.asserted[at] = c
+	}
+}
+
+// SetAsserted replaces the conditions that this pass has set. The stored ones stay as they are unless they are among them.
+func (s *Scope[S, U]) SetAsserted(conditions []metav1.Condition) { s.asserted = conditions }
+
+// Condition returns a condition as this pass asserted it, or else as it was read.
+func (s *Scope[S, U]) Condition(kind string) (metav1.Condition, bool) {
+	if c, found := Find(s.asserted, kind); found {
+		return c, true
+	}
+	return Find(s.stored, kind)
+}
+
+// IsTrue reports whether a condition is True, as this pass asserted it or else as it was read.
+func (s *Scope[S, U]) IsTrue(kind string) bool {
+	c, _ := s.Condition(kind)
+	return c.Status == metav1.ConditionTrue
+}
+
+// Wait sets the stage of a deletion, as the reason and message of Deleting, and returns a Result that stops the pass. It requests no other
+// pass: set RequeueAfter where no event will follow.
+func (s *Scope[S, U]) Wait(reason, message string) Result {
+	s.Assert(Condition(contract.ConditionDeleting, metav1.ConditionTrue, reason, message))
+	return Result{Stop: true}
+}
+
+// Paused reports whether the object is paused, or whether that cannot be known. Closing steps run nevertheless.
+func (s *Scope[S, U]) Paused() bool { return s.paused }
+
+// Pause makes the rest of the pass treat the object as paused, and returns a Result that stops it. It sets the condition Paused: with
+// status True when a person or the Cluster requests the pause, or Unknown when that cannot be known. With an empty status it does not set
+// the condition. Call it from a step that replaces the standard one, which asserts Paused as False otherwise.
+func (s *Scope[S, U]) Pause(status metav1.ConditionStatus, reason, message string) Result {
+	s.paused = true
+	if status != "" {
+		s.Assert(Condition(contract.ConditionPaused, status, reason, message))
+	}
+	return Result{Stop: true}
+}
+
+// ClusterKey is the name of the object's Cluster; its Name is empty without one.
+func (s *Scope[S, U]) ClusterKey() types.NamespacedName {
+	common := s.common()
+	if common.ClusterName == "" {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: common.Key.Namespace, Name: common.ClusterName}
+}
+
+// ReadCluster sets Cluster and ClusterErr from Ports.ClusterOf.
+func (s *Scope[S, U]) ReadCluster(ctx context.Context) {
+	if key := s.ClusterKey(); s.frame.Ports.ClusterOf != nil && key.Name != "" {
+		s.Cluster, s.ClusterErr = s.frame.Ports.ClusterOf(ctx, key)
+	}
+}
+
+// DecidePause applies DecidePause, and returns the condition to pass to Pause: ends says whether the pass ends. When it does not, Paused is
+// asserted as False.
+func (s *Scope[S, U]) DecidePause() (said metav1.Condition, ends bool) {
+	common := s.common()
+	decided, ends := DecidePause(PauseFacts{
+		Cluster: s.Cluster, ClusterKey: types.NamespacedName{Namespace: common.Key.Namespace, Name: common.ClusterName},
+		Failed: s.ClusterErr != nil, Kind: s.frame.Kind.GVK.Kind, Annotated: common.Paused(), Deleting: s.Deleting(),
+	})
+	said, found := decided.Get()
+	if found && !ends {
+		s.Assert(said)
+	}
+	return said, ends
+}
+
+// SetFinalizers replaces the finalizers.
+func (s *Scope[S, U]) SetFinalizers(names []string) {
+	have := s.common()
+	if slices.Equal(have.Finalizers, names) {
+		return
+	}
+	have.Finalizers = names
+	s.changes().Finalizers = contract.SetTo(names)
+}
+
+// AddFinalizer adds Options.Finalizer, and reports whether it was missing. A pass changes no other object before it is stored: an object
+// without a finalizer could vanish and leave behind what was made for it.
+func (s *Scope[S, U]) AddFinalizer() bool {
+	have := s.common().Finalizers
+	if slices.Contains(have, s.frame.Options.Finalizer) {
+		return false
+	}
+	s.SetFinalizers(append(slices.Clone(have), s.frame.Options.Finalizer))
+	return true
+}
+
+// RemoveFinalizer removes Options.Finalizer.
+func (s *Scope[S, U]) RemoveFinalizer() {
+	s.SetFinalizers(without(s.common().Finalizers, s.frame.Options.Finalizer))
+}
+
+// SetOwnerReferences replaces the owner references, which the Scope keeps. The write only applies to the version that was read, so that an
+// owner which was added meanwhile is not lost.
+func (s *Scope[S, U]) SetOwnerReferences(owners []metav1.OwnerReference) {
+	have := s.common()
+	if contract.SameOwners(have.OwnerReferences, owners) {
+		return
+	}
+	have.OwnerReferences = owners
+	s.changes().OwnerReferences = contract.SetTo(owners)
+}
+
+// SetLabel sets a label of the object.
+func (s *Scope[S, U]) SetLabel(key, value string) {
+	have := s.common()
+	if now, found := have.Labels[key]; !found || now != value {
+		have.Labels = changed(have.Labels, &s.changes().Labels, key, contract.SetTo(value))
+	}
+}
+
+// ChangeAnnotation sets or removes an annotation of the object.
+func (s *Scope[S, U]) ChangeAnnotation(key string, to contract.Change[string]) {
+	have := s.common()
+	have.Annotations = changed(have.Annotations, &s.changes().Annotations, key, to)
+}
+
+// changed returns a copy of a map with one change, which is recorded. The map may be shared with a cache.
+func changed(have map[string]string, into *map[string]contract.Change[string], key string, to contract.Change[string]) map[string]string {
+	texts := maps.Clone(have)
+	if texts == nil {
+		texts = map[string]string{}
+	}
+	if value, set := to.Value(); set {
+		texts[key] = value
+	} else {
+		delete(texts, key)
+	}
+	if *into == nil {
+		*into = map[string]contract.Change[string]{}
+	}
+	(*into)[key] = to
+	return texts
+}
+
+// JoinCluster labels the object with its Cluster, and makes the Cluster an owner of an object without a controller. An object with one of
+// the labels waits for its adoption by the set, pool or control plane that the label names: after a restore from a backup the owner
+// references come later (kubernetes-sigs/cluster-api#7529). A Cluster that is being deleted may have removed itself from an object that was
+// reconciled before: then the API server is asked whether the Cluster stays.
+func (s *Scope[S, U]) JoinCluster(ctx context.Context, adoptedBy ...string) error {
+	common := s.common()
+	if common.ClusterName != "" {
+		s.SetLabel(contract.ClusterNameLabel, common.ClusterName)
+	}
+	owners, changed := ClusterOwner(common.Metadata, s.Cluster, adoptedBy...)
+	if !changed {
+		return nil
+	}
+	if s.changes().Finalizers.Keeps() {
+		if stays, err := s.Cluster.Stays(ctx, s.frame.Ports.APIReader); err != nil || !stays {
+			return err
+		}
+	}
+	s.SetOwnerReferences(owners)
+	return nil
+}

@@ -1,0 +1,228 @@
+package pass
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
+)
+
+// Writing says how Flush writes an object.
+type Writing[U any] struct {
+	// Observes: the pass has evaluated the whole object, so the status records its generation as observed.
+	Observes bool
+	// Urgent: the metadata is written although no member of the update is urgent.
+	Urgent bool
+	// Guarded: the metadata is written on the version that was read, also when no status follows.
+	Guarded bool
+	// Settle decides whether the status is written in this pass; changed says whether it differs from the stored one. Nil writes what
+	// changed.
+	Settle func(changed bool, main, status U) (bool, error)
+	// Wrote is called after each write with the update that it stored; nil does nothing. The status is part of it when status is true.
+	Wrote func(u U, main, status bool)
+}
+
+// Flush writes the decisions of the pass: metadata and spec first, then status on top of the server's answer. It skips values that are
+// already stored.
+func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
+	main, status := s.frame.Members.Main(s.Update), s.frame.Members.Status(s.Update)
+	due, err := s.statusDue(status, w.Observes)
+	if err != nil {
+		return err
+	}
+	write := due != nil
+	if w.Settle != nil {
+		if write, err = w.Settle(write, main, status); err != nil {
+			return err
+		}
+	}
+	if !write && !w.Urgent && !s.frame.Members.Urgent(&main) {
+		return nil
+	}
+	if write && !s.frame.Kind.StatusSubresource {
+		return s.writeWhole(ctx, w)
+	}
+	current, err := s.writeMain(ctx, main, w, write || w.Guarded)
+	if err != nil || !write || s.isGone(current) {
+		return err
+	}
+	if due == nil || current != s.Object { // the write of the metadata has changed what the status is written on
+		if due, err = s.statusOn(current, status, w.Observes); err != nil {
+			return err
+		}
+	}
+	return s.writeStatus(ctx, current, due, w)
+}
+
+// isGone reports whether a write has removed the last finalizer of an object in deletion: there is no status to write.
+func (s *Scope[S, U]) isGone(current contract.Object) bool {
+	return s.Deleting() && len(current.GetFinalizers()) == 0
+}
+
+// IsGone reports whether this pass has removed the last finalizer of an object in deletion.
+func (s *Scope[S, U]) IsGone() bool { return s.answer != nil && s.isGone(s.answer) }
+
+// Written reports whether this pass has written the object.
+func (s *Scope[S, U]) Written() bool { return s.written }
+
+// Answer returns what the API server returned for the last write of this pass, nil before. It must not be changed.
+func (s *Scope[S, U]) Answer() contract.Object { return s.answer }
+
+// dueStatus is a status update with the changed conditions only, and the object that results from it.
+type dueStatus[U any] struct {
+	update   U
+	contents patch.Contents
+}
+
+// statusDue returns the status update when it would change the object, nil otherwise. Not every layout stores every member of an update:
+// one without a field for the generation, for example, would be dirty for ever.
+func (s *Scope[S, U]) statusDue(status U, observes bool) (*dueStatus[U], error) {
+	behind := observes && s.common().ObservedGeneration != s.generation
+	if !behind && !s.frame.Members.Dirty(&status) &&
+		len(contract.ChangedConditions(s.stored, s.asserted, s.generation, s.Now)) == 0 {
+		return nil, nil
+	}
+	due, err := s.statusOn(s.Object, status, observes)
+	if err != nil || due.contents.Whole().Empty() {
+		return nil, err
+	}
+	return due, nil
+}
+
+func (s *Scope[S, U]) statusOn(obj contract.Object, u U, observes bool) (*dueStatus[U], error) {
+	s.completeStatus(&u, observes)
+	contents, err := patch.ApplyOn(s.frame.Kind, &s.base, obj, u)
+	return &dueStatus[U]{u, contents}, err
+}
+
+// completeStatus adds the changed conditions and the observed generation to an update.
+func (s *Scope[S, U]) completeStatus(u *U, observes bool) {
+	common := s.frame.changes(u)
+	*common.Conditions = contract.ChangedConditions(s.stored, s.asserted, s.generation, s.Now)
+	*common.ObservedGeneration = s.observed(observes)
+}
+
+// observed returns the observed generation to write.
+func (s *Scope[S, U]) observed(observes bool) contract.Change[int64] {
+	if !observes {
+		return contract.Change[int64]{}
+	}
+	return contract.SetTo(s.generation)
+}
+
+// WouldChange reports whether writing an update would change the object as it was read. Where that cannot be known it returns true, and the
+// write reports why.
+func (s *Scope[S, U]) WouldChange(u U) bool {
+	contents, err := patch.ApplyOn(s.frame.Kind, &s.base, s.Object, u)
+	return err != nil || !contents.Whole().Empty()
+}
+
+// WouldChangeStatus reports whether writing an update would change the status of the object as it was read.
+func (s *Scope[S, U]) WouldChangeStatus(u U) (bool, error) {
+	contents, err := patch.ApplyOn(s.frame.Kind, &s.base, s.Object, u)
+	return err == nil && !contents.Status().Empty(), err
+}
+
+// writeWhole writes everything in one patch, where status is not a subresource.
+func (s *Scope[S, U]) writeWhole(ctx context.Context, w Writing[U]) error {
+	due, err := s.statusOn(s.Object, s.Update, w.Observes)
+	if err != nil {
+		return err
+	}
+	whole := due.contents.Whole()
+	if whole.Empty() {
+		return nil
+	}
+	if _, err := s.send(ctx, s.Object, whole, false, true); err != nil {
+		return err
+	}
+	w.wrote(due.update, true, true)
+	return nil
+}
+
+func (w Writing[U]) wrote(u U, main, status bool) {
+	if w.Wrote != nil {
+		w.Wrote(u, main, status)
+	}
+}
+
+// writeMain writes metadata and spec. A guarded patch only applies to the version that this pass has read: a status that follows was
+// decided on that version.
+func (s *Scope[S, U]) writeMain(ctx context.Context, u U, w Writing[U], guarded bool) (contract.Object, error) {
+	*s.frame.changes(&u).ObservedGeneration = s.observed(w.Observes) // for a layout that keeps it in an annotation
+	contents, err := patch.ApplyOn(s.frame.Kind, &s.base, s.Object, u)
+	if err != nil {
+		return nil, err
+	}
+	main := contents.Main()
+	if main.Empty() {
+		return s.Object, nil
+	}
+	current, err := s.send(ctx, s.Object, main, false, guarded)
+	if err != nil {
+		return nil, err
+	}
+	w.wrote(u, true, false)
+	s.common().Generation, s.generation = current.GetGeneration(), s.frame.Generation(current)
+	return current, nil
+}
+
+func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, due *dueStatus[U], w Writing[U]) error {
+	status := due.contents.Status()
+	if status.Empty() {
+		return nil
+	}
+	_, err := s.send(ctx, current, status, true, true)
+	switch {
+	case err == nil:
+		w.wrote(due.update, false, true)
+	case apierrors.IsNotFound(err) && !external.SaysGone(err): // silence would mean to work without ever reporting anything
+		return fmt.Errorf("%w: its CRD has no status subresource: add it, or set StatusSubresource of the contract.Kind to false", err)
+	}
+	return err
+}
+
+// send writes a document to the object's main resource, or to its status, and returns the server's answer. A guarded document has the
+// resourceVersion that it was decided on; a status always does, because two status writes cannot be merged.
+func (s *Scope[S, U]) send(ctx context.Context, on contract.Object, d patch.Document, status, guarded bool) (contract.Object, error) {
+	target := NewObject(s.frame.Kind)
+	if err := s.frame.Writer.Send(ctx, on, target, d, status, guarded); err != nil {
+		return nil, fmt.Errorf("write %s: %w", s.frame.name(s.common().Key), err)
+	}
+	s.written, s.answer = true, target
+	target.SetManagedFields(nil) // they are not used, and would be copied for the next write
+	return target, nil
+}
+
+// Commit writes metadata and spec now, on the version that was read, and continues the pass with the server's answer: the decisions that
+// follow are based on it. It writes nothing that is stored already. The stored conditions stay those that the pass began with.
+func (s *Scope[S, U]) Commit(ctx context.Context) error {
+	main := s.frame.Members.Main(s.Update)
+	if s.frame.Members.Empty(&main) {
+		return nil
+	}
+	contents, err := patch.Apply(s.frame.Kind, s.Object, main)
+	if err != nil {
+		return err
+	}
+	document := contents.Main()
+	if document.Empty() {
+		return nil
+	}
+	written, err := s.send(ctx, s.Object, document, false, true)
+	if err != nil {
+		return err
+	}
+	var state S // a new one: values that were taken from the old one stay as they are
+	if err := s.frame.Read(written, &state); err != nil {
+		return err
+	}
+	var none U
+	s.Object, s.State, s.Update, s.base = written, state, none, patch.Base{}
+	s.generation = s.frame.Generation(written)
+	return nil
+}
