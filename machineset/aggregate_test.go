@@ -47,3 +47,23 @@ func TestMachinesThatSayTheSameAreNamedInOrder(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestAMessageWithAListIsToldBelowItsMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0())
+	w.run(machineset.Options{})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.has(set, 1)
+	name := w.names()[0]
+	for _, tc := range []struct{ message, want string }{
+		{"one line", "* Machine " + name + ": one line"},
+		{"* one\n* two", "* Machine " + name + ":\n  * one\n  * two"},
+		{"a head:\n* one", "* Machine " + name + ":\n  * a head:\n    * one"},
+	} {
+		w.says(&w.machines()[0], "Ready", "False", tc.message)
+		w.eventually("say "+tc.want, func() string {
+			return cmp.Diff(tc.want, w.condition(set, machineset.ConditionMachinesReady).Message)
+		})
+	}
+}

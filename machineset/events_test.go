@@ -3,6 +3,7 @@ package machineset_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,39 @@ func TestEventsSayWhichMachinesASetMakesAndDeletes(t *testing.T) {
 	w.scale(set, 0)
 	w.has(set, 0)
 	w.told("SuccessfulDelete", "Normal", fmt.Sprintf("Deleted Machine %q", name))
+}
+
+func TestOneEventNamesTheFirstOfManyMachines(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{
+		2: `^Deleted 2 Machines: [^ ,]+, [^ ,]+$`,
+		5: `^Deleted 5 Machines: [^ ,]+, [^ ,]+, [^ ,]+, \.\.\. \(2 more\)$`,
+	} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fake0()).live()
+			w.run(machineset.Options{})
+			set := w.set("workers", n)
+			w.create(set)
+			w.has(set, int(n))
+			w.scale(set, 0)
+			w.has(set, 0)
+			w.eventually("say it", func() string {
+				var list eventsv1.EventList
+				require.NoError(t, w.client.List(t.Context(), &list))
+				var notes []string
+				for i := range list.Items {
+					if e := &list.Items[i]; e.Reason == "SuccessfulDelete" {
+						notes = append(notes, e.Note)
+					}
+				}
+				if len(notes) != 1 || !regexp.MustCompile(want).MatchString(notes[0]) {
+					return fmt.Sprintf("want %s, got %q", want, notes)
+				}
+				return ""
+			})
+		})
+	}
 }
 
 func TestEventsSayWhichMachinesASetAdoptsAndReleases(t *testing.T) {

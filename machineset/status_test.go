@@ -63,6 +63,8 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	slow := "Drain not completed yet:\n* Pods pod-3-trigger-retry-because-of-pdb: cannot evict pod as it would violate the pod's disruption budget. " +
 		"The disruption budget test-namespace/test-pdb needs 3 healthy pods and has 3 currently"
 	stale := []*contract.MachineState{goingFor("m3", time.Hour, ""), goingFor("m2", 16*time.Minute, slow), stateOf("m4")}
+	drained := goingFor("m1", time.Hour, slow)
+	drained.Conditions[0].Reason = "WaitingForVolumeDetach"
 	unhealthy := saying("HealthCheckSucceeded", metav1.ConditionFalse, "")
 	tests := map[string]struct {
 		facts statusFacts
@@ -82,6 +84,8 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 		"scaling down":     {factsOf(0, stateOf("m1")), "ScalingDown", "True ScalingDown: Scaling down from 1 to 0 replicas"},
 		"scaling down with stale Machines": {factsOf(1, stale...), "ScalingDown", "True ScalingDown: Scaling down from 3 to 1 replicas\n" +
 			"* Machines m2, m3 are in deletion since more than 15m, delay likely due to PodDisruptionBudgets"},
+		"scaling down with a stale Machine that is drained no more": {factsOf(0, drained), "ScalingDown", "True ScalingDown: Scaling down from 1 to 0 replicas\n" +
+			"* Machine m1 is in deletion since more than 15m"},
 		"deleting": {deleting(factsOf(1, stateOf("m1"))), "Deleting", "True Deleting: Deleting 1 Machine"},
 		"deleting with a stale one": {deleting(factsOf(3, goingFor("m1", time.Hour, ""), stateOf("m2"))), "Deleting",
 			"True Deleting: Deleting 2 Machines\n* Machine m1 is in deletion since more than 15m"},
