@@ -15,51 +15,111 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// cluster-autoscaler marks a Machine and then asks its set for one less. The two are of different kinds: the cache of the set may be ahead.
-func TestAMarkThatTheCacheHasYetToShowIsHeeded(t *testing.T) {
-	t.Parallel()
+// led is a set of so many Machines with a process that leads it, and whose caches show what a test says.
+type led struct {
+	*world
+
+	set     *unstructured.Unstructured
+	history *history
+	leader  *leader
+}
+
+func newLed(t *testing.T, replicas int64) *led {
+	t.Helper()
 	w := newWorldWith(t, fake0(), fake.Loops{})
-	set := w.set("workers", 3)
+	set := w.set("workers", replicas)
 	w.create(set)
 	h := &history{store: w.client, kinds: map[string][]snapshot{}}
 	h.note(t.Context(), w.tracked()...)
 	h.kinds[w.kinds.Machine.GVK.Kind] = []snapshot{{version: set.GetResourceVersion()}}
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	l := newLeader(w, h, clock, nil, func() bool { return false })
-	key := client.ObjectKeyFromObject(set)
-	settle := func() {
-		for range 10 {
-			clock.SetTime(clock.Now().Add(time.Minute))
-			l.catchUpWholly()
-			l.pass(key)
-		}
+	l := &led{w, set, h, newLeader(w, h, clock, nil, func() bool { return false })}
+	l.settle()
+	require.Len(t, w.machines(), int(replicas))
+	return l
+}
+
+// passes makes passes, a minute apart, with caches that show everything but for what lags says.
+func (l *led) passes(n int, lags func(at map[string]int)) {
+	l.t.Helper()
+	l.history.note(l.t.Context(), l.tracked()...)
+	for range n {
+		l.leader.clock.SetTime(l.leader.clock.Now().Add(time.Minute))
+		l.leader.catchUpWholly()
+		lags(l.leader.cache.at)
+		l.leader.pass(client.ObjectKeyFromObject(l.set))
 	}
-	settle()
-	machines := w.machines()
-	require.Len(t, machines, 3)
+}
+
+func (l *led) settle() {
+	l.t.Helper()
+	l.passes(10, func(map[string]int) {})
+}
+
+// now is what the caches have seen of the Machines when they have seen everything.
+func (l *led) now() (kind string, at int) {
+	l.t.Helper()
+	l.history.note(l.t.Context(), l.tracked()...)
+	kind = l.kinds.Machine.GVK.Kind
+	return kind, l.history.length(kind) - 1
+}
+
+func (l *led) annotate(m *unstructured.Unstructured, key, value string) {
+	l.t.Helper()
+	l.change(m, func(u *unstructured.Unstructured) { u.SetAnnotations(withKey(u.GetAnnotations(), key, value)) })
+}
+
+// cluster-autoscaler marks a Machine and then asks its set for one less. The two are of different kinds: the cache of the set may be ahead.
+func TestAMarkThatTheCacheHasYetToShowIsHeeded(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ key, before, value string }{
+		"a mark":                 {key: scale.DeleteAnnotation, value: "true"},
+		"a mark without a value": {key: scale.DeleteAnnotation},
+		"another priority":       {key: scale.PriorityAnnotation, before: "3", value: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			markIsHeeded(t, tc.key, tc.before, tc.value)
+		})
+	}
+}
+
+func markIsHeeded(t *testing.T, annotation, before, value string) {
+	t.Helper()
+	l := newLed(t, 3)
+	machines := l.machines()
 	order := func(u *unstructured.Unstructured) scale.Machine {
 		var state contract.MachineState
-		require.NoError(t, w.kinds.Machine.Adapter.Read(u, &state))
-		return scale.Of(&state, set.GetUID())
+		require.NoError(t, l.kinds.Machine.Adapter.Read(u, &state))
+		return scale.Of(&state, l.set.GetUID())
 	}
 	last := slices.MaxFunc(machines, func(a, b unstructured.Unstructured) int { return scale.Random.Compare(order(&a), order(&b)) })
-
-	w.change(&last, func(u *unstructured.Unstructured) {
-		annotations := u.GetAnnotations()
-		annotations[scale.DeleteAnnotation] = "true"
-		u.SetAnnotations(annotations)
-	})
-	before := h.length(w.kinds.Machine.GVK.Kind) - 1
-	w.scale(set, 2)
-	h.note(t.Context(), w.tracked()...)
-	for range 3 {
-		clock.SetTime(clock.Now().Add(time.Minute))
-		l.catchUpWholly()
-		l.cache.at[w.kinds.Machine.GVK.Kind] = before
-		l.pass(key)
+	if before != "" {
+		l.annotate(&last, annotation, before)
 	}
-	settle()
-	for _, m := range w.machines() {
+	kind, unmarked := l.now()
+	l.annotate(&last, annotation, value)
+	l.scale(l.set, 2)
+	l.passes(3, func(at map[string]int) { at[kind] = unmarked })
+	l.settle()
+	for _, m := range l.machines() {
 		require.Equal(t, m.GetName() == last.GetName(), m.GetDeletionTimestamp() != nil, "%s is marked, and %s", last.GetName(), m.GetName())
 	}
+}
+
+// The API server has one Machine less than the cache shows, and no more than are wanted.
+func TestAMachineThatIsGoneAlreadyLeavesNoneToDelete(t *testing.T) {
+	t.Parallel()
+	l := newLed(t, 4)
+	machines := l.machines()
+	gone, next := &machines[0], &machines[1]
+	l.annotate(next, scale.DeleteAnnotation, "") // it would be the one to go
+	kind, before := l.now()
+	l.change(gone, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	require.NoError(t, l.client.Delete(t.Context(), gone))
+	l.scale(l.set, 3)
+	l.passes(3, func(at map[string]int) { at[kind] = before })
+	l.settle()
+	require.Len(t, l.machines(), 3)
+	require.Nil(t, l.get(next).GetDeletionTimestamp())
 }

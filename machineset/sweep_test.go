@@ -10,10 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // halfMade is a set that has one Machine, and the parts of a second one whose creation is refused.
@@ -94,4 +97,29 @@ func TestAMachineWhoseDeletionNobodyUnderstoodIsDeletedAgain(t *testing.T) {
 	}, apierrors.NewGenericServerResponse(404, "delete", schema.GroupResource{Resource: "machines"}, "", "404 page not found", 0, true))
 	w.scale(set, 1)
 	w.has(set, 1)
+}
+
+// A read of the set may be older than the slots that another process has taken since.
+func TestWhatWasMadeForALaterSlotThanTheLedgerKnowsStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0())
+	r := w.reconciler(func(ctrl.Manager, *machineset.Ports) {})
+	set := w.set("workers", 1)
+	w.create(set)
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)}
+	part := func(name string, slot int64) *unstructured.Unstructured {
+		u := object(infraGVK(), name)
+		u.SetLabels(map[string]string{contract.SetNameLabel: set.GetName()})
+		u.SetAnnotations(scale.Stamp(set.GetUID(), slot))
+		w.create(u)
+		return u
+	}
+	left, later := part("left", 1), part("later", 100)
+	w.eventually("have what was left go", func() string {
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			return err.Error()
+		}
+		return map[bool]string{true: w.describe(set)}[w.get(left) != nil]
+	})
+	require.NotNil(t, w.get(later))
 }

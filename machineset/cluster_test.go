@@ -1,0 +1,73 @@
+package machineset_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+)
+
+// clusterPort has a Cluster looked up by a function of the test.
+func clusterPort(of func(context.Context, types.NamespacedName) (external.ClusterView, error)) func(ctrl.Manager, *machineset.Ports) {
+	return func(_ ctrl.Manager, ports *machineset.Ports) {
+		ports.ClusterOf, ports.ClusterEvents = of, (&external.Clusters{}).Source
+	}
+}
+
+func TestAClusterOwnsASetThatNoOtherOwnerLeads(t *testing.T) {
+	t.Parallel()
+	view := external.ClusterView{Presence: external.Present, GVK: fake.ClusterGVK()}
+	view.State.Key, view.State.UID = types.NamespacedName{Namespace: "default", Name: "demo"}, "demo-uid"
+	apiVersion := fake.ClusterGVK().GroupVersion().String()
+	owner := func(apiVersion, kind, name string, uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid}
+	}
+	mine := owner(apiVersion, "Cluster", "demo", "demo-uid")
+	older := owner(fake.ClusterGVK().Group+"/v1alpha4", "Cluster", "demo", "demo-uid")
+	other := owner(apiVersion, "Cluster", "other", "other-uid")
+	namesake := owner("example.com/v1", "Cluster", "other", "namesake-uid")
+	leads := owner(apiVersion, "MachineDeployment", "workers", "deployment-uid")
+	leads.Controller = new(true)
+	for name, tc := range map[string]struct {
+		have, want []metav1.OwnerReference
+		labels     map[string]string
+	}{
+		"no owner":                       {want: []metav1.OwnerReference{mine}},
+		"the Cluster":                    {have: []metav1.OwnerReference{mine}, want: []metav1.OwnerReference{mine}},
+		"the Cluster in another version": {have: []metav1.OwnerReference{older}, want: []metav1.OwnerReference{older}},
+		"the Cluster before a restore":   {have: []metav1.OwnerReference{owner(apiVersion, "Cluster", "demo", "dead")}, want: []metav1.OwnerReference{mine}},
+		"another Cluster":                {have: []metav1.OwnerReference{other}, want: []metav1.OwnerReference{other}},
+		"a Cluster of another group":     {have: []metav1.OwnerReference{namesake}, want: []metav1.OwnerReference{namesake, mine}},
+		"a controller":                   {have: []metav1.OwnerReference{leads}, want: []metav1.OwnerReference{leads}},
+		"a deployment that is to adopt":  {labels: map[string]string{contract.DeploymentNameLabel: "workers"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldWith(t, fake0(), fake.Loops{})
+			w.create(fake.Cluster("demo"))
+			set := w.set("workers", 0)
+			set.SetOwnerReferences(tc.have)
+			set.SetLabels(tc.labels)
+			w.create(set)
+			r := w.reconciler(clusterPort(func(context.Context, types.NamespacedName) (external.ClusterView, error) { return view, nil }))
+			for range 3 {
+				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+				require.NoError(t, err)
+			}
+			require.Contains(t, w.get(set).GetFinalizers(), machineset.Finalizer)
+			if diff := cmp.Diff(tc.want, w.get(set).GetOwnerReferences()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
