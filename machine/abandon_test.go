@@ -40,7 +40,7 @@ func TestAStageThatIsLeftIsToldOfOnceAndInThePassThatLeavesIt(t *testing.T) {
 			if stored != "" {
 				s.stored = []metav1.Condition{condition(ConditionDeleting, metav1.ConditionTrue, stored, "")}
 			}
-			s.abandon(ReasonDrainingNode, EventDrainFailed, actionDrainNode, "why")
+			s.reportSkipped(ReasonDrainingNode, EventDrainFailed, actionDrainNode, "why")
 			if told := len(s.told) == 1; told != want || s.urgent != want {
 				t.Errorf("told: want %v, got %v, urgent %v", want, told, s.urgent)
 			}
@@ -172,9 +172,9 @@ func TestWhatIsKnownOfADeletionIsThatOfOneMachine(t *testing.T) {
 	second := &contract.MachineState{Metadata: contract.Metadata{Key: first.Key, UID: "second"}}
 	m.setGone(first, object)
 	m.setAsked(first, "u")
-	m.doneWith(first, "drained", "detached")
+	m.setDeferred(first, "drained", "detached")
 	is := func(machine *contract.MachineState) []any {
-		drained, detached := m.doneBefore(machine)
+		drained, detached := m.deferred(machine)
 		return []any{m.isGone(machine, object), m.asked(machine, "u").Unix(), drained, detached}
 	}
 	require.Equal(t, []any{true, int64(1000), types.UID("drained"), types.UID("detached")}, is(first))
@@ -182,5 +182,5 @@ func TestWhatIsKnownOfADeletionIsThatOfOneMachine(t *testing.T) {
 	require.Equal(t, nothing, is(second), "a Machine of the same name")
 	m.forget(first.Key)
 	require.Equal(t, nothing, is(first))
-	require.Empty(t, m.farewells)
+	require.Empty(t, m.deletions)
 }

@@ -92,23 +92,16 @@ func unavailable(kind string, e external.Object, reachedBefore, deleting bool) m
 }
 
 func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
-	if s.isNotMissed(s.State.Bootstrap) {
-		return Result{}, nil
-	}
-	found, err := s.look(ctx, s.State.Bootstrap)
-	s.Bootstrap = found
-	if err != nil {
-		s.Assert(condition(ConditionBootstrapConfigReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
-		return Result{}, err
-	}
 	facts := bootstrapFacts{DataSecretName: s.State.DataSecretName, Created: s.State.BootstrapReady.Or(false),
 		Deleting: !s.State.Deleting.IsZero()}
-	if found.Presence == external.Present {
-		if err := contract.BootstrapConfig(found.Contract).Read(found.Object, &facts.Config); err != nil && !found.Foreign {
-			found.Problem = external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
-		}
+	read := func(found external.Object) error {
+		return contract.BootstrapConfig(found.Contract).Read(found.Object, &facts.Config)
 	}
-	facts.External, s.Bootstrap = found, found
+	used, err := s.readReferenced(ctx, s.State.Bootstrap, &s.Bootstrap, ConditionBootstrapConfigReady, read)
+	if !used {
+		return Result{}, err
+	}
+	facts.External = s.Bootstrap
 	decision := decideBootstrap(facts)
 	if name, found := decision.DataSecretName.Get(); found {
 		s.SetDataSecretName(name)
@@ -116,9 +109,9 @@ func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	if decision.Created {
 		s.SetBootstrapReady()
 	}
-	s.fails(decision.Failure)
+	s.recordFailure(decision.Failure)
 	s.Assert(decision.Condition)
-	return Result{RequeueAfter: found.RetryAfter}, nil
+	return Result{RequeueAfter: s.Bootstrap.RetryAfter}, nil
 }
 
 // ConditionCertificatesExpiryKnown is False on a control plane Machine while the annotation with the expiry time of its certificates
@@ -175,12 +168,16 @@ const maxQuotedLength = 64
 // certificatesStep records when the certificates of a control plane Machine expire.
 func certificatesStep(_ context.Context, s *Scope) (Result, error) {
 	_, controlPlane := s.State.Labels[contract.ControlPlaneLabel]
-	d := decideCertificates(certificateFacts{
+	facts := certificateFacts{
 		ControlPlane: controlPlane, Stored: s.State.CertificatesExpire,
-		Machine: annotationOf(s.State.Annotations), MachineKind: s.env.kind.GVK.Kind,
-		Config: configAnnotation(s.Bootstrap), ConfigName: s.Bootstrap.Ref.Kind + " " + s.Bootstrap.Ref.Name,
+		Machine: certificatesExpiry(s.State.Annotations), MachineKind: s.env.kind.GVK.Kind,
+		ConfigName:   s.Bootstrap.Ref.Kind + " " + s.Bootstrap.Ref.Name,
 		ConfigUnread: s.Bootstrap.Presence == external.Unread || s.Bootstrap.Presence == external.KindMissing,
-	})
+	}
+	if s.Bootstrap.Object != nil && !s.Bootstrap.Foreign {
+		facts.Config = certificatesExpiry(s.Bootstrap.Object.GetAnnotations())
+	}
+	d := decideCertificates(facts)
 	s.SetCertificatesExpire(d.Expire)
 	switch _, said := findCondition(s.stored, ConditionCertificatesExpiryKnown); {
 	case d.Problem != "":
@@ -191,17 +188,9 @@ func certificatesStep(_ context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-func annotationOf(annotations map[string]string) contract.Opt[string] {
+func certificatesExpiry(annotations map[string]string) contract.Opt[string] {
 	if said, found := annotations[contract.CertificatesExpiryAnnotation]; found {
 		return contract.Some(said)
 	}
 	return contract.Opt[string]{}
-}
-
-// configAnnotation returns the annotation of the bootstrap configuration, unless another controller owns the configuration.
-func configAnnotation(e external.Object) contract.Opt[string] {
-	if e.Object == nil || e.Foreign {
-		return contract.Opt[string]{}
-	}
-	return annotationOf(e.Object.GetAnnotations())
 }

@@ -176,7 +176,7 @@ func TestANodeByTheRecordedNameIsTheMachinesWhenItIsTheRecordedOneOrItsInstance(
 		"another than that of a Machine without an ID":     {node: node("new", "a://b"), id: unnamed},
 		"one without a UID, of a Machine without anything": {node: node("", "a://b"), id: noderef.Identity{}},
 	} {
-		if got := isStill(tc.node, tc.id, tc.rules); got != tc.want {
+		if got := isSameNode(tc.node, tc.id, tc.rules); got != tc.want {
 			t.Errorf("%s: want %v, got %v", name, tc.want, got)
 		}
 	}

@@ -26,7 +26,7 @@ func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineSta
 	if err != nil || state.Deleting.IsZero() {
 		return view, err
 	}
-	r.onlookers.add(state.Key, clusterKey(cluster))
+	r.dependents.add(state.Key, clusterKey(cluster))
 	if !view.ActiveControlPlaneMachines.Found() && !view.ControlPlaneUncounted {
 		if err := r.countControlPlane(ctx, state, cluster, &view); err != nil {
 			return view, err
@@ -43,20 +43,20 @@ func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineSta
 func (r *Reconciler) controlPlane(ctx context.Context, machine types.NamespacedName, view *external.ClusterView) error {
 	ref := view.State.ControlPlane
 	crd := contract.CRDName(ref.GroupKind())
-	r.onlookers.add(machine, crdKey(crd), onlookerKey(crd, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}))
+	r.dependents.add(machine, crdKey(crd), controlPlaneObjectKey(crd, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}))
 	var err error
 	if view.ControlPlane, err = r.tracker.Get(ctx, machine, ref); err != nil || view.ControlPlane.Presence != external.Present {
 		return err
 	}
 	if err := contract.ControlPlane(view.ControlPlane.Contract).Read(view.ControlPlane.Object, &view.ControlPlaneState); err != nil {
 		view.ControlPlaneState = contract.ControlPlaneState{}
-		view.ControlPlane.Presence, view.ControlPlane.Problem = external.Unread, external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
+		view.ControlPlane.Presence, view.ControlPlane.Problem = external.Unread, contractViolation(err)
 	}
 	return nil
 }
 
-// onlookerKey is the key of a control plane in onlookers.
-func onlookerKey(crd string, key types.NamespacedName) string {
+// controlPlaneObjectKey is the key of a control plane in dependents.
+func controlPlaneObjectKey(crd string, key types.NamespacedName) string {
 	return "plane:" + crd + "/" + key.String()
 }
 
@@ -141,21 +141,21 @@ func (r *Reconciler) ofCluster(ctx context.Context, cluster types.NamespacedName
 	return r.machinesByKey(ctx, cluster.Namespace, clusterKey(cluster))
 }
 
-// onlookers are the Machines in deletion whose decisions depend on the control plane of their Cluster: on its object, and on how many of
+// dependents are the Machines in deletion whose decisions depend on the control plane of their Cluster: on its object, and on how many of
 // its Machines are left. They are stored by the keys of those objects, because no Machine references its control plane, and most Machines
 // do not depend on it. Losing them costs time only: each pass of a Machine in deletion adds it again. Safe for concurrent use.
-type onlookers struct {
+type dependents struct {
 	mu   sync.Mutex
 	of   map[string]map[types.NamespacedName]struct{}
 	seen map[types.NamespacedName]map[string]struct{}
 }
 
-func newOnlookers() *onlookers {
-	return &onlookers{of: map[string]map[types.NamespacedName]struct{}{}, seen: map[types.NamespacedName]map[string]struct{}{}}
+func newDependents() *dependents {
+	return &dependents{of: map[string]map[types.NamespacedName]struct{}{}, seen: map[types.NamespacedName]map[string]struct{}{}}
 }
 
 // add registers a Machine for the events of the given keys.
-func (o *onlookers) add(machine types.NamespacedName, keys ...string) {
+func (o *dependents) add(machine types.NamespacedName, keys ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.seen[machine] == nil {
@@ -170,7 +170,7 @@ func (o *onlookers) add(machine types.NamespacedName, keys ...string) {
 }
 
 // forget removes a Machine that is gone.
-func (o *onlookers) forget(machine types.NamespacedName) {
+func (o *dependents) forget(machine types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key := range o.seen[machine] {
@@ -183,7 +183,7 @@ func (o *onlookers) forget(machine types.NamespacedName) {
 }
 
 // requests returns the Machines registered for a key.
-func (o *onlookers) requests(key string) []reconcile.Request {
+func (o *dependents) requests(key string) []reconcile.Request {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	requests := make([]reconcile.Request, 0, len(o.of[key]))
@@ -196,30 +196,24 @@ func (o *onlookers) requests(key string) []reconcile.Request {
 // controlPlaneEvents wakes the Machines in deletion of a Cluster when a Machine of its control plane is created, deleted, or begins to be
 // deleted: the Node of the last one is not drained.
 func (r *Reconciler) controlPlaneEvents() handler.EventHandler {
-	wake := func(obj client.Object, q queue) {
+	wake := func(before, after bool, obj client.Object, q queue) {
 		var state contract.MachineState
-		if r.kind.Adapter.Read(obj, &state) != nil {
+		if before == after || r.kind.Adapter.Read(obj, &state) != nil {
 			return
 		}
-		for _, request := range r.onlookers.requests(clusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName})) {
+		for _, request := range r.dependents.requests(clusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName})) {
 			q.Add(request)
 		}
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e ctrlevent.CreateEvent, q queue) {
-			if isActiveControlPlane(e.Object) {
-				wake(e.Object, q)
-			}
+			wake(false, isActiveControlPlane(e.Object), e.Object, q)
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.UpdateEvent, q queue) {
-			if isActiveControlPlane(e.ObjectOld) != isActiveControlPlane(e.ObjectNew) {
-				wake(e.ObjectNew, q)
-			}
+			wake(isActiveControlPlane(e.ObjectOld), isActiveControlPlane(e.ObjectNew), e.ObjectNew, q)
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.DeleteEvent, q queue) {
-			if isActiveControlPlane(e.Object) {
-				wake(e.Object, q)
-			}
+			wake(isActiveControlPlane(e.Object), false, e.Object, q)
 		},
 	}
 }

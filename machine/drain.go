@@ -17,28 +17,67 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// drainFacts are the inputs of decideDrain.
-type drainFacts struct {
+// nodeStageFacts are the inputs of decideDrain and decideVolumes, the stages of a deletion that need the Node.
+type nodeStageFacts struct {
 	Care NodeCare
-	// CareReason is why there is CareNone, and Excluded why the Node is not drained in any case: by annotation, or without a Drainer.
+	// CareReason is why there is CareNone, and Excluded why the stage is left out in any case: by annotation, or without a Workload member.
 	CareReason, Excluded string
 	Infrastructure       external.Object
 	// InfrastructureGone: the API server confirmed that the object is gone, or has accepted its deletion. InstanceGone: the provider
 	// reported that the instance is gone.
 	InfrastructureGone, InstanceGone bool
 	NodesSynced                      bool
-	// HandedOver is when Cluster API completed the drain, before this controller took over; zero if it did not.
+	// HandedOver is when Cluster API completed the stage, before this controller took over; zero if it did not.
 	HandedOver time.Time
-	// LeftOut: the Nodes are unread, and the deletion continues without the drain. Unread says why it continues, or what it waits for.
-	LeftOut bool
+	// Skipped: the Nodes are unread, and the deletion continues without the stage. Unread says why it continues, or what it waits for.
+	Skipped bool
 	Unread  string
 	Match   noderef.Match
 	// Disowned: the recorded Node exists, and the Machine has no provider ID that would match it.
 	Disowned bool
 	State    *contract.MachineState
-	// Limit is how long the drain may take, zero for no limit.
+	// Limit is how long the stage may take, zero for no limit. It counts from the recorded start, also when it changes meanwhile.
 	Limit time.Duration
 	Now   time.Time
+}
+
+// nodeStage is a stage of a deletion that needs the Node.
+type nodeStage struct {
+	// step is its name, exclude the annotation that excludes a Machine from it, and finished Cluster API's condition of it.
+	step, exclude, finished string
+	// impossible: this controller has no access to the Nodes that the stage needs.
+	impossible bool
+	started    time.Time
+	limit      time.Duration
+}
+
+func (s *Scope) nodeStageFacts(ctx context.Context, stage nodeStage) (nodeStageFacts, error) {
+	facts := nodeStageFacts{
+		Care: s.care(), CareReason: s.CareReason, Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone, NodesSynced: s.NodesSynced,
+		HandedOver: finishedByClusterAPI(s.Object, stage.finished), Match: s.Node, Disowned: s.disowned(), State: &s.State,
+		Limit: stage.limit, Now: s.Now,
+	}
+	if _, excluded := s.State.Annotations[stage.exclude]; excluded {
+		facts.Excluded = "the Machine has the annotation " + stage.exclude
+	} else if s.NodesErr == nil && stage.impossible {
+		facts.Excluded = "this controller drains no Nodes"
+	}
+	if facts.Excluded != "" || facts.InstanceGone || facts.Care == CareNone {
+		return facts, nil
+	}
+	var err error
+	if facts.InfrastructureGone, err = s.confirmInfrastructureGone(ctx); err != nil {
+		return facts, err
+	}
+	facts.InfrastructureGone = facts.InfrastructureGone || s.isGoing(s.Infrastructure)
+	if !facts.InfrastructureGone && s.State.PreTerminateStarted.IsZero() {
+		s.confirmNoNode(ctx)
+		facts.NodesSynced = s.NodesSynced
+	}
+	if !facts.NodesSynced {
+		facts.Skipped, facts.Unread = s.skipsUnreachable(stage.step, stage.started, stage.limit)
+	}
+	return facts, nil
 }
 
 // orExclude tells a person what to do about a Node that cannot be drained now.
@@ -53,7 +92,7 @@ const (
 	drainUnread
 	drainRecord
 	drainStart
-	drainGo
+	drainContinue
 	// drainOverdue: the drain was not completed, and the deletion goes on.
 	drainOverdue
 )
@@ -61,18 +100,19 @@ const (
 // decideDrain decides about the Node of a Machine that is being deleted. A Node is drained once. A Node whose instance is gone or being
 // deleted cannot be drained. A Node that was not read may exist. Once the Machine has begun to wait for pre-terminate hooks, the drain is
 // over, however it ended: the hooks may have shut down the cluster's API server (kubernetes-sigs/cluster-api#11591).
-func decideDrain(f drainFacts) (drainAction, string) {
-	why, skip := f.leavesOut()
+func decideDrain(f nodeStageFacts) (drainAction, string) {
+	why, skip := f.excluded()
 	switch {
 	case skip:
 		return drainSkip, why
 	case f.mayBeOver():
-		return drainWait, f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " could not be read yet" + because(f.Infrastructure.Problem)
+		ref := f.Infrastructure.Ref
+		return drainWait, ref.Kind + " " + ref.Name + " could not be read yet" + because(f.Infrastructure.Problem)
 	case f.State.DrainedNode != "" && f.State.DrainedNode == f.State.Node.UID && !f.NodesSynced:
 		return drainSkip, ""
 	case !f.NodesSynced && overFor(f.HandedOver, f.State.Deleting, nil):
 		return drainSkip, ""
-	case !f.NodesSynced && f.LeftOut:
+	case !f.NodesSynced && f.Skipped:
 		return drainOverdue, f.Unread
 	case !f.NodesSynced:
 		return drainUnread, f.Unread
@@ -80,8 +120,8 @@ func decideDrain(f drainFacts) (drainAction, string) {
 	return decideDrainAmong(f)
 }
 
-// leavesOut reports whether the Node is not drained in any case, and why; the reason is empty when the drain is over.
-func (f drainFacts) leavesOut() (why string, skip bool) {
+// excluded reports whether the Node is not drained in any case, and why; the reason is empty when the drain is over.
+func (f nodeStageFacts) excluded() (why string, skip bool) {
 	switch {
 	case f.Care == CareNone:
 		return f.CareReason, true
@@ -89,7 +129,7 @@ func (f drainFacts) leavesOut() (why string, skip bool) {
 		return f.Excluded, true
 	case f.InstanceGone:
 		return "the machine no longer exists", true
-	case !f.State.PreTerminateStarted.IsZero() && f.isAnew():
+	case !f.State.PreTerminateStarted.IsZero() && f.registeredAgain():
 		return "it registered again after it was drained, when pre-terminate hooks were waited for already", true
 	case !f.State.PreTerminateStarted.IsZero():
 		return f.unlessBegun("pre-terminate hooks were waited for before there was a Node to drain"), true
@@ -100,7 +140,7 @@ func (f drainFacts) leavesOut() (why string, skip bool) {
 }
 
 // decideDrainAmong decides when the Nodes were read.
-func decideDrainAmong(f drainFacts) (drainAction, string) {
+func decideDrainAmong(f nodeStageFacts) (drainAction, string) {
 	switch f.Match.Outcome {
 	case noderef.NoProviderID:
 		if f.Disowned {
@@ -128,33 +168,33 @@ const (
 )
 
 // unlessBegun: a drain that had begun was not left out. Its completion may not have been written.
-func (f drainFacts) unlessBegun(why string) string {
+func (f nodeStageFacts) unlessBegun(why string) string {
 	if !f.State.DrainStarted.IsZero() || f.State.DrainedNode != "" {
 		return ""
 	}
 	return why
 }
 
-// isAnew reports whether the Node has registered again since it was drained, so that it may have pods again.
-func (f drainFacts) isAnew() bool {
+// registeredAgain reports whether the Node has registered again since it was drained, so that it may have pods again.
+func (f nodeStageFacts) registeredAgain() bool {
 	return f.State.DrainedNode != "" && f.Match.Node != nil && f.Match.Node.UID != f.State.DrainedNode
 }
 
 // mayBeOver reports whether an earlier process may have finished the drain: the deletion of the infrastructure may be the only record of
 // that, and a process that has just started has not read it yet.
-func (f drainFacts) mayBeOver() bool {
+func (f nodeStageFacts) mayBeOver() bool {
 	return isUnreadYet(f.Infrastructure) && !f.State.DrainStarted.IsZero()
 }
 
 // contestedDrain: while several Machines claim the Node it is not drained, until the limit of the drain is reached.
-func contestedDrain(f drainFacts, why string) (drainAction, string) {
+func contestedDrain(f nodeStageFacts, why string) (drainAction, string) {
 	if limitReached(f.State.DrainStarted, f.Limit, f.Now) {
 		return drainOverdue, notWithin(f.Limit) + ": " + why
 	}
 	return drainWait, why + orExclude
 }
 
-func decideDrainOf(f drainFacts) (drainAction, string) {
+func decideDrainOf(f nodeStageFacts) (drainAction, string) {
 	switch {
 	case f.State.DrainedNode == f.Match.Node.UID:
 		return drainSkip, ""
@@ -167,14 +207,17 @@ func decideDrainOf(f drainFacts) (drainAction, string) {
 	case limitReached(f.State.DrainStarted, f.Limit, f.Now):
 		return drainOverdue, notWithin(f.Limit)
 	}
-	return drainGo, ""
+	return drainContinue, ""
 }
 
 func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.care() == CareUnknown {
 		return s.careUnknown()
 	}
-	facts, err := s.drainFacts(ctx)
+	facts, err := s.nodeStageFacts(ctx, nodeStage{
+		step: StepDrain, exclude: contract.ExcludeDrain, finished: clusterAPIDrained, impossible: s.Workload.Drainer == nil,
+		started: s.State.DrainStarted, limit: s.limits().Drain,
+	})
 	if err != nil {
 		return Result{}, err
 	}
@@ -195,25 +238,25 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	case drainStart:
 		s.beginDrain()
 		return s.recordFirst(ReasonDrainingNode, fmt.Sprintf("%s (started at %s)", message, s.State.DrainStarted.UTC().Format(time.RFC3339)))
-	case drainGo:
+	case drainContinue:
 		return s.drain(ctx)
 	case drainOverdue:
-		s.abandonDrain(message)
+		s.skipDrain(message)
 	case drainSkip: // volumesStep releases the Node: it may still need the pods
 		what := isNotDrained
 		if facts.Care == CareNone {
 			what = isNeither
 		}
-		s.leaves(&s.notDrained, what, message, true)
+		s.reportLeft(&s.notDrained, what, message, true)
 	}
 	return Result{}, nil
 }
 
-// abandonDrain records that the deletion continues without a completed drain.
-func (s *Scope) abandonDrain(why string) {
-	s.abandon(ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
+// skipDrain records that the deletion continues without a completed drain.
+func (s *Scope) skipDrain(why string) {
+	s.reportSkipped(ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
 		"error draining Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, why))
-	s.leaves(&s.notDrained, isNotDrained, why, false)
+	s.reportLeft(&s.notDrained, isNotDrained, why, false)
 }
 
 // disowned reports whether the recorded Node exists while the Machine has no provider ID, for example because its kind has no field for it
@@ -231,37 +274,6 @@ func (s *Scope) beginDrain() {
 	if s.State.DrainStarted.IsZero() {
 		s.SetDrainStarted(s.Now)
 	}
-}
-
-func (s *Scope) drainFacts(ctx context.Context) (drainFacts, error) {
-	facts := drainFacts{
-		Care: s.care(), Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone, NodesSynced: s.NodesSynced, Match: s.Node,
-		State: &s.State, Limit: s.limits().Drain, Now: s.Now,
-	}
-	facts.Disowned = s.disowned()
-	facts.HandedOver = finishedByClusterAPI(s.Object, clusterAPIDrained)
-	facts.CareReason = s.CareReason
-	if _, excluded := s.State.Annotations[contract.ExcludeDrain]; excluded {
-		facts.Excluded = "the Machine has the annotation " + contract.ExcludeDrain
-	} else if s.NodesErr == nil && s.Workload.Drainer == nil {
-		facts.Excluded = "this controller drains no Nodes"
-	}
-	if facts.Excluded != "" || facts.InstanceGone || facts.Care == CareNone {
-		return facts, nil
-	}
-	var err error
-	if facts.InfrastructureGone, err = s.confirmInfrastructureGone(ctx); err != nil {
-		return facts, err
-	}
-	facts.InfrastructureGone = facts.InfrastructureGone || s.isGoing(s.Infrastructure)
-	if !facts.InfrastructureGone && s.State.PreTerminateStarted.IsZero() {
-		s.confirmNoNode(ctx)
-		facts.NodesSynced = s.NodesSynced
-	}
-	if !facts.NodesSynced {
-		facts.LeftOut, facts.Unread = s.leavesOut(StepDrain, s.State.DrainStarted, facts.Limit)
-	}
-	return facts, nil
 }
 
 // Conditions in which Cluster API up to v1.13 records the progress of a deletion. They are read, and never written. Cluster API sets the
@@ -309,7 +321,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	if err != nil {
 		return s.drainFailed(err)
 	}
-	s.holdNode()
+	s.watchNode()
 	result, err := s.Workload.Drainer.Step(ctx, runner.Request{
 		Node: s.Node.Node, Owner: s.State.Key, Rules: rules, Policy: s.env.options.Policy.DrainPolicy, StartedAt: s.State.DrainStarted,
 		PoweredOff: s.PoweredOff,
@@ -320,7 +332,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	s.Blockers, s.waiting = result.Blockers, &result.Counts
 	switch {
 	case result.Abandoned:
-		s.abandonDrain("given up by the drain policy")
+		s.skipDrain("given up by the drain policy")
 		return Result{}, nil
 	case !result.Done:
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", s.State.DrainStarted.UTC().Format(time.RFC3339), result.Message)
@@ -348,16 +360,16 @@ func (s *Scope) drainRules(ctx context.Context) ([]drain.Rule, error) {
 	return rules(ctx, s)
 }
 
-// holdNode remembers that this process watches the Node's pods or volumes from now on.
-func (s *Scope) holdNode() {
+// watchNode remembers that this process watches the Node's pods or volumes from now on.
+func (s *Scope) watchNode() {
 	name, drainer, volumes := s.State.Node.Name, s.Workload.Drainer, s.Workload.Volumes
-	s.env.memory.hold(s.State.Key, heldNode{name: name, release: func() { releaseNode(name, drainer, volumes) }})
+	s.env.memory.watchNode(s.State.Key, watchedNode{name: name, release: func() { releaseNode(name, drainer, volumes) }})
 }
 
 // releaseNode stops watching the pods and the volumes of the Node. It must not be called while the pass waits for either: they would be
 // listed again. A Node of the recorded name may belong to another Machine by now, which may be draining it.
 func (s *Scope) releaseNode() {
-	held := s.env.memory.letGo(s.State.Key)
+	held := s.env.memory.unwatchNode(s.State.Key)
 	switch {
 	case held.release != nil:
 		held.release()

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,7 +85,9 @@ type NamespaceReader interface {
 	NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error)
 }
 
-var errNoNamespaces = errors.New("a MachineDrainRule asks for labels of namespaces, which the Drainer does not know: let it be a NamespaceReader")
+var errNoNamespaces = errors.New(
+	"a MachineDrainRule asks for labels of namespaces, which the Drainer does not know: let it be a NamespaceReader",
+)
 
 func (s *Scope) namespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
 	reader, ok := s.Workload.Drainer.(NamespaceReader)
@@ -132,11 +132,8 @@ func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersio
 		return false, notListed(external.CRDGVK())
 	}
 	err = r.ports.Cache.Get(ctx, types.NamespacedName{Name: contract.CRDName(gvk.GroupKind())}, external.CRDMetadata())
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, client.IgnoreNotFound(err)
 	}
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(gvk)
@@ -172,11 +169,10 @@ func (r *Reconciler) drainedIn(ctx context.Context, namespace string) []reconcil
 		return nil // it fails only when the cache is stopping
 	}
 	var requests []reconcile.Request
-	_ = meta.EachListItem(list, func(item runtime.Object) error { // the function never fails
-		if obj, ok := item.(client.Object); ok && obj.GetDeletionTimestamp() != nil {
+	_ = eachObject(list, func(obj client.Object) { // it returns no error of its own
+		if obj.GetDeletionTimestamp() != nil {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
-		return nil
 	})
 	return requests
 }

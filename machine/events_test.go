@@ -102,7 +102,7 @@ func TestAFailureIsSaidInClusterAPIsWordsAndNeverTakenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{State: contract.MachineState{FailureReason: tc.have.Reason, FailureMessage: tc.have.Message}}
-			s.fails(failureOf(found, tc.says.Reason, tc.says.Message))
+			s.recordFailure(failureOf(found, tc.says.Reason, tc.says.Message))
 			if got := (failure{s.State.FailureReason, s.State.FailureMessage}); got != tc.want {
 				t.Errorf("want %+v, got %+v", tc.want, got)
 			}

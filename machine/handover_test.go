@@ -71,10 +71,10 @@ func TestWhatClusterAPIFinishedInThisDeletionIsNotDoneAgain(t *testing.T) {
 			} else if tc.ambiguous {
 				match = noderef.Match{Outcome: noderef.Ambiguous}
 			}
-			drain, _ := decideDrain(drainFacts{
+			drain, _ := decideDrain(nodeStageFacts{
 				HandedOver: finishedByClusterAPI(tc.object, clusterAPIDrained), State: state, NodesSynced: !tc.unread, Match: match,
 			})
-			volumes, _ := decideVolumes(volumesFacts{
+			volumes, _ := decideVolumes(nodeStageFacts{
 				HandedOver: finishedByClusterAPI(tc.object, clusterAPIDetached), State: state, NodesSynced: !tc.unread, Match: match,
 			})
 			if over := drain == drainSkip; over != tc.drain {

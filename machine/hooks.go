@@ -94,6 +94,7 @@ func preTerminateHooksStep(_ context.Context, s *Scope) (Result, error) {
 	}), nil
 }
 
+// hookKind is one of the two kinds of hooks.
 type hookKind struct {
 	prefix, reason, name string
 	started              time.Time
@@ -107,7 +108,7 @@ func (s *Scope) waitForHooks(k hookKind) Result {
 	case hooksDone:
 		return Result{}
 	case hooksOverdue:
-		s.abandon(k.reason, EventHooksFailed, actionWait, fmt.Sprintf(
+		s.reportSkipped(k.reason, EventHooksFailed, actionWait, fmt.Sprintf(
 			"%s, %s: the deletion goes on without", waitingForHooks(k.name, hooks), notWithin(k.limit)))
 		return Result{}
 	case hooksBegin:
@@ -194,9 +195,9 @@ func stages() []string {
 	}
 }
 
-// abandon records once that the deletion continues without a stage: in the pass that leaves it. The written condition names that stage, so
-// this status is written at once.
-func (s *Scope) abandon(stage, reason, action, note string) {
+// reportSkipped records once that the deletion continues without a stage: in the pass that leaves it. The written condition names that
+// stage, so this status is written at once.
+func (s *Scope) reportSkipped(stage, reason, action, note string) {
 	stored, _ := findCondition(s.stored, ConditionDeleting)
 	if slices.Index(stages(), stored.Reason) > slices.Index(stages(), stage) {
 		return

@@ -141,10 +141,10 @@ func (r *Reconciler) namesake(ctx context.Context, namespace, key string, do fun
 	}
 	obj := r.newObject()
 	err := r.ports.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, obj, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("look for %s %s/%s by %s: %w", r.kind.GVK.Kind, namespace, name, key, err)
 	}
 	if slices.Contains(r.keysOf(obj), key) {
@@ -167,14 +167,14 @@ func eachObject(list client.ObjectList, do func(client.Object)) error {
 func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	gvk := kind.GetObjectKind().GroupVersionKind()
 	if gvk == external.CRDGVK() {
-		return append(r.machinesByKey(ctx, "", crdKey(obj.GetName())), r.onlookers.requests(crdKey(obj.GetName()))...)
+		return append(r.machinesByKey(ctx, "", crdKey(obj.GetName())), r.dependents.requests(crdKey(obj.GetName()))...)
 	}
 	if gvk.GroupKind() == drainRuleGVK.GroupKind() {
 		return r.drainedIn(ctx, obj.GetNamespace())
 	}
 	crd := contract.CRDName(gvk.GroupKind())
 	return append(r.machinesByKey(ctx, obj.GetNamespace(), refKey(crd, obj.GetName())),
-		r.onlookers.requests(onlookerKey(crd, client.ObjectKeyFromObject(obj)))...)
+		r.dependents.requests(controlPlaneObjectKey(crd, client.ObjectKeyFromObject(obj)))...)
 }
 
 // machinesOfNode maps an event about a Node to the Machines of its cluster that have its provider ID, or have recorded its name.

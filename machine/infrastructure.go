@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -48,7 +49,8 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	kind := f.External.Ref.Kind
 	ready := f.Machine.Provisioned || f.Provisioned
 	d := infrastructureDecision{Provisioned: f.Provisioned}
-	d.AdoptID = (f.Deleting || f.Early) && f.ProviderID == "" && noderef.ValidProviderID(f.Machine.ProviderID) && unacceptable(&f.Machine) == ""
+	d.AdoptID = (f.Deleting || f.Early) && f.ProviderID == "" &&
+		noderef.ValidProviderID(f.Machine.ProviderID) && unacceptable(&f.Machine) == ""
 	d.Failure = failureOf(f.External, f.Machine.FailureReason, f.Machine.FailureMessage)
 	d.Condition = mirror(ConditionInfrastructureReady, f.Machine.Ready,
 		initialized(ConditionInfrastructureReady, ready, kind+" status.initialization.provisioned is false"))
@@ -105,23 +107,16 @@ func unacceptable(m *contract.InfraMachineState) string {
 // infrastructureStep reads the infrastructure object and copies what it reports. In a deletion, a new provider ID is stored before the
 // object that has it is deleted.
 func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
-	if s.isNotMissed(s.State.Infrastructure) {
-		return Result{}, nil
-	}
-	found, err := s.look(ctx, s.State.Infrastructure)
-	s.Infrastructure = found
-	if err != nil {
-		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
-		return Result{}, err
-	}
 	facts := infrastructureFacts{Provisioned: s.State.InfrastructureReady.Or(false), ProviderID: s.State.ProviderID,
 		Deleting: !s.State.Deleting.IsZero(), Early: s.env.options.Policy.EarlyProviderID}
-	if found.Presence == external.Present {
-		if err := contract.InfraMachine(found.Contract).Read(found.Object, &facts.Machine); err != nil && !found.Foreign {
-			found.Problem = external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
-		}
+	read := func(found external.Object) error {
+		return contract.InfraMachine(found.Contract).Read(found.Object, &facts.Machine)
 	}
-	facts.External, s.Infrastructure = found, found
+	used, err := s.readReferenced(ctx, s.State.Infrastructure, &s.Infrastructure, ConditionInfrastructureReady, read)
+	if !used {
+		return Result{}, err
+	}
+	facts.External = s.Infrastructure
 	decision := decideInfrastructure(facts)
 	if decision.Adopt || decision.AdoptID {
 		s.SetProviderID(facts.Machine.ProviderID)
@@ -137,12 +132,38 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	if decision.Provisioned {
 		s.SetInfrastructureReady()
 	}
-	s.fails(decision.Failure)
+	s.recordFailure(decision.Failure)
 	s.Assert(decision.Condition)
 	if facts.Deleting && !s.update.ProviderID.Keeps() {
-		return Result{Checkpoint: true}, s.forgotten()
+		return Result{Checkpoint: true}, s.checkStored()
 	}
-	return Result{RequeueAfter: found.RetryAfter}, s.failWithoutInfrastructure(ctx)
+	return Result{RequeueAfter: s.Infrastructure.RetryAfter}, s.failWithoutInfrastructure(ctx)
+}
+
+// readReferenced reads a referenced object and, with the given function, what it reports. It returns false without an object to use: after
+// an error, and for a Machine in deletion without a reference.
+func (s *Scope) readReferenced(
+	ctx context.Context, ref contract.Ref, into *external.Object, kind string, read func(external.Object) error,
+) (bool, error) {
+	if s.isNotMissed(ref) {
+		return false, nil
+	}
+	found, err := s.look(ctx, ref)
+	*into = found
+	if err != nil {
+		s.Assert(condition(kind, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
+		return false, err
+	}
+	if found.Presence == external.Present {
+		if err := read(found); err != nil && !found.Foreign {
+			into.Problem = contractViolation(err)
+		}
+	}
+	return true, nil
+}
+
+func contractViolation(err error) external.Problem {
+	return external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
 }
 
 // failure is a problem that does not end without a change, as in Cluster API's deprecated failureReason and failureMessage. No decision
@@ -162,18 +183,13 @@ func failureOf(e external.Object, reason, message string) failure {
 	return failure{reason, message}
 }
 
-// fails records a failure. An empty value leaves the recorded one as it is: a failure is never cleared.
-func (s *Scope) fails(f failure) {
+// recordFailure records a failure. An empty value leaves the recorded one as it is: a failure is never cleared.
+func (s *Scope) recordFailure(f failure) {
 	if f == (failure{}) {
 		return
 	}
-	if f.Reason == "" {
-		f.Reason = s.State.FailureReason
-	}
-	if f.Message == "" {
-		f.Message = s.State.FailureMessage
-	}
-	s.SetFailure(bounded(f.Reason, maxFailureReasonLength), bounded(f.Message, maxMessageLength))
+	reason, message := cmp.Or(f.Reason, s.State.FailureReason), cmp.Or(f.Message, s.State.FailureMessage)
+	s.SetFailure(bounded(reason, maxFailureReasonLength), bounded(message, maxMessageLength))
 }
 
 // failWithoutInfrastructure records that the infrastructure object of a running Machine was deleted. The record is permanent, so the API
@@ -186,18 +202,18 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	if e.Presence != external.Absent || !s.State.InfrastructureReady.Or(false) || !s.State.Deleting.IsZero() {
 		return nil
 	}
-	f := failure{reasonInvalidConfiguration, fmt.Sprintf("Machine infrastructure resource %s %s has been deleted after provisioning was completed",
-		e.Ref.Kind, s.refKey(e))}
+	lost := lostObject{machine: s.State.UID, object: s.referenced(e)}
+	f := failure{reasonInvalidConfiguration, fmt.Sprintf(
+		"Machine infrastructure resource %s %s has been deleted after provisioning was completed", e.Ref.Kind, lost.object.name)}
 	if s.State.FailureReason == f.Reason && s.State.FailureMessage == f.Message {
 		return nil
 	}
-	lost := lostObject{machine: s.State.UID, object: goneObject{gvk: e.GVK, name: s.refKey(e)}}
 	if !s.env.memory.isLost(s.State.Key, lost) { // not every kind stores a failure
-		if gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, s.refKey(e)); err != nil || !gone {
+		if gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, lost.object.name); err != nil || !gone {
 			return err
 		}
 		s.env.memory.setLost(s.State.Key, lost)
 	}
-	s.fails(f)
+	s.recordFailure(f)
 	return nil
 }

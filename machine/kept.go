@@ -25,8 +25,8 @@ const EventWriteNotKept = "WriteNotKept"
 
 const actionWrite = "Write"
 
-// unkeptFacts are what an update wrote and the API server's answer.
-type unkeptFacts struct {
+// notKeptFacts are what an update wrote and the API server's answer.
+type notKeptFacts struct {
 	Update       contract.MachineUpdate
 	Wanted, Have *contract.MachineState
 	Finalizer    string
@@ -34,10 +34,10 @@ type unkeptFacts struct {
 	Whole bool
 }
 
-// decideUnkept names the values that the API server did not store and that later passes depend on, empty when it stored all. Without this
+// decideNotKept names the values that the API server did not store and that later passes depend on, empty when it stored all. Without this
 // check, the next pass would make the same decisions and write them again, and when the write changed nothing, there would be no event and
 // no next pass.
-func decideUnkept(f unkeptFacts) string {
+func decideNotKept(f notKeptFacts) string {
 	lost := f.finalizer()
 	if !f.Update.ProviderID.Keeps() && f.Have.ProviderID != f.Wanted.ProviderID {
 		lost = append(lost, "the provider ID")
@@ -61,7 +61,7 @@ func decideUnkept(f unkeptFacts) string {
 }
 
 // finalizer returns what the API server did not store of our finalizer.
-func (f unkeptFacts) finalizer() []string {
+func (f notKeptFacts) finalizer() []string {
 	wanted, have := slices.Contains(f.Wanted.Finalizers, f.Finalizer), slices.Contains(f.Have.Finalizers, f.Finalizer)
 	switch {
 	case f.Update.Finalizers.Keeps() || wanted == have:
@@ -72,8 +72,8 @@ func (f unkeptFacts) finalizer() []string {
 	return []string{"the removal of the finalizer " + f.Finalizer}
 }
 
-// unkept returns what the API server did not store of this pass. A failed pass reports it too.
-func (s *Scope) unkept() string {
+// notKept returns what the API server did not store of this pass. A failed pass reports it too.
+func (s *Scope) notKept() string {
 	if s.answer == nil || s.failed {
 		return ""
 	}
@@ -81,7 +81,7 @@ func (s *Scope) unkept() string {
 	if s.env.kind.Adapter.Read(s.answer, &have) != nil {
 		return "" // the next pass reports it
 	}
-	what := decideUnkept(unkeptFacts{
+	what := decideNotKept(notKeptFacts{
 		Update: s.update, Wanted: &s.State, Have: &have, Finalizer: s.env.options.Finalizer, Whole: s.recordsFirst,
 	})
 	if what == "" {
@@ -93,8 +93,8 @@ func (s *Scope) unkept() string {
 
 // checkKept delays the next pass and reports what the API server did not store of this one.
 func (s *Scope) checkKept() error {
-	text := s.unkept()
-	first := s.env.memory.setUnkept(s.State.Key, s.State.UID, text)
+	text := s.notKept()
+	first := s.env.memory.setNotKept(s.State.Key, s.State.UID, text)
 	if text == "" {
 		return nil
 	}
@@ -104,37 +104,37 @@ func (s *Scope) checkKept() error {
 	return fmt.Errorf("write %s %s: %s", s.env.kind.GVK.Kind, s.State.Key, text)
 }
 
-// unkeptWrite is what the API server did not store of a Machine, since when, and when that was last seen.
-type unkeptWrite struct {
+// notKeptWrite is what the API server did not store of a Machine, since when, and when that was last seen.
+type notKeptWrite struct {
 	machine     types.UID
 	text        string
 	since, last time.Time
 }
 
-// setUnkept remembers what was not stored; an empty text removes the entry. first is true when the text is new.
-func (m *memory) setUnkept(key types.NamespacedName, machine types.UID, text string) (first bool) {
+// setNotKept remembers what was not stored; an empty text removes the entry. first is true when the text is new.
+func (m *memory) setNotKept(key types.NamespacedName, machine types.UID, text string) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.unkept[key]
+	known := m.notKept[key]
 	if text == "" {
-		delete(m.unkept, key)
+		delete(m.notKept, key)
 		return false
 	}
 	now := m.clock.Now()
 	if first = known.machine != machine || known.text != text; first {
-		known = unkeptWrite{machine: machine, text: text, since: now}
+		known = notKeptWrite{machine: machine, text: text, since: now}
 	}
 	known.last = now
-	m.unkept[key] = known
+	m.notKept[key] = known
 	return first
 }
 
-// unkeptOf returns what was not stored of a Machine, and the delay of its next pass: each one is twice as long as the one before, whatever
+// notKeptOf returns what was not stored of a Machine, and the delay of its next pass: each one is twice as long as the one before, whatever
 // events arrive.
-func (m *memory) unkeptOf(key types.NamespacedName, machine types.UID) (text string, wait time.Duration) {
+func (m *memory) notKeptOf(key types.NamespacedName, machine types.UID) (text string, wait time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known, found := m.unkept[key]
+	known, found := m.notKept[key]
 	if !found || known.machine != machine {
 		return "", 0
 	}
@@ -143,7 +143,7 @@ func (m *memory) unkeptOf(key types.NamespacedName, machine types.UID) (text str
 
 // recordFirst ends a pass with values that must be stored before a later pass acts on the Node.
 func (s *Scope) recordFirst(reason, message string) (Result, error) {
-	if err := s.forgotten(); err != nil {
+	if err := s.checkStored(); err != nil {
 		return Result{}, err
 	}
 	s.recordsFirst = true
@@ -151,9 +151,9 @@ func (s *Scope) recordFirst(reason, message string) (Result, error) {
 	return Result{Checkpoint: true}, nil
 }
 
-// forgotten returns an error when the kind of the Machine has no field for a value that this pass must store: every later pass would begin
-// at the same point and never get further.
-func (s *Scope) forgotten() error {
+// checkStored returns an error when the kind of the Machine has no field for a value that this pass must store: every later pass would
+// begin at the same point and never get further.
+func (s *Scope) checkStored() error {
 	stored, ok := s.Object.DeepCopyObject().(contract.Object)
 	if !ok {
 		return fmt.Errorf("copy of %T is no object", s.Object)
@@ -172,21 +172,21 @@ func (s *Scope) forgotten() error {
 	untouched := node + " is neither drained nor deleted"
 	switch {
 	case len(next.Finalizers) < len(s.State.Finalizers):
-		return s.keepsNo("its finalizers", "nothing is made for it", "MachineState.Finalizers (Metadata.From, MetadataUpdate.ApplyTo)")
+		return s.notStored("its finalizers", "nothing is made for it", "MachineState.Finalizers (Metadata.From, MetadataUpdate.ApplyTo)")
 	case next.ProviderID == "" && s.State.ProviderID != "":
-		return s.keepsNo("its provider ID", untouched, "MachineState.ProviderID")
+		return s.notStored("its provider ID", untouched, "MachineState.ProviderID")
 	case next.Node.UID == "" && s.State.Node.UID != "":
-		return s.keepsNo("the UID of its Node", untouched, "MachineState.Node.UID")
+		return s.notStored("the UID of its Node", untouched, "MachineState.Node.UID")
 	case next.DrainStarted.IsZero() && !s.State.DrainStarted.IsZero():
-		return s.keepsNo("when a drain began", untouched,
+		return s.notStored("when a drain began", untouched,
 			"MachineState.DrainStarted, for instance in annotations (StagesFromAnnotations, StagesInAnnotations)")
 	}
 	return nil
 }
 
-// keepsProviderID drops a provider ID that the kind of the Machine has no field for: the Node that matches it would never be drained.
-func (s *Scope) keepsProviderID(before string) error {
-	err := s.forgotten()
+// checkProviderIDStored drops a provider ID that the kind of the Machine has no field for: the Node that matches it would never be drained.
+func (s *Scope) checkProviderIDStored(before string) error {
+	err := s.checkStored()
 	if err != nil {
 		s.State.ProviderID, s.update.ProviderID = before, contract.Change[string]{}
 	}
@@ -221,9 +221,10 @@ func validateKind(kind contract.Kind, o Options) error {
 	return errors.Join(errs...)
 }
 
-func (s *Scope) keepsNo(what, so, place string) error {
+func (s *Scope) notStored(what, so, place string) error {
 	kind := s.env.kind.GVK.Kind
-	return fmt.Errorf("%s %s does not keep %s, so %s: have the contract.Kind of %s write and read %s", kind, s.State.Key, what, so, kind, place)
+	return fmt.Errorf("%s %s does not keep %s, so %s: have the contract.Kind of %s write and read %s",
+		kind, s.State.Key, what, so, kind, place)
 }
 
 // TextSharer is implemented by Go types to name the texts that many of their objects have in common, for TrimObjects.

@@ -47,7 +47,7 @@ func draining(t *testing.T, released *[]string) *Scope {
 	s.State.Deleting, s.State.DrainStarted = now, now
 	s.Workload = Workload{Drainer: drainsForEver{released}}
 	s.env.kind = contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	s.env.memory, s.env.onlookers = newMemory(clocktesting.NewFakePassiveClock(now)), newOnlookers()
+	s.env.memory, s.env.dependents = newMemory(clocktesting.NewFakePassiveClock(now)), newDependents()
 	s.env.ports.Cache, s.env.options.Clock = holdsNothing{}, clocktesting.NewFakePassiveClock(now)
 	_, err := s.drain(t.Context())
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestAHookThatComesInTheMiddleOfADrainLetsGoOfItsNode(t *testing.T) {
 func TestTheEndOfADeletionLetsGoOfTheNodeAndSaysWhatWasDone(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
-	s.env.memory.doneWith(&s.State, "drained", "detached")
+	s.env.memory.setDeferred(&s.State, "drained", "detached")
 	s.State.Finalizers = []string{"example.com/others", s.env.options.Finalizer}
 	_, err := removeFinalizerStep(t.Context(), s)
 	require.NoError(t, err)

@@ -17,11 +17,11 @@ type memory struct {
 	mu        sync.Mutex
 	pending   map[types.NamespacedName]settling
 	told      map[types.NamespacedName]telling
-	farewells map[types.NamespacedName]farewell
-	held      map[types.NamespacedName]heldNode
+	deletions map[types.NamespacedName]deletionMemory
+	held      map[types.NamespacedName]watchedNode
 	unread    map[types.NamespacedName]time.Time
 	lost      map[types.NamespacedName]lostObject
-	unkept    map[types.NamespacedName]unkeptWrite
+	notKept   map[types.NamespacedName]notKeptWrite
 }
 
 // lostObject is an object that a running Machine references, and that the API server confirmed as gone.
@@ -30,8 +30,8 @@ type lostObject struct {
 	object  goneObject
 }
 
-// heldNode is a Node whose pods or volumes are watched for a Machine, and the function that stops that.
-type heldNode struct {
+// watchedNode is a Node whose pods or volumes are watched for a Machine, and the function that stops that.
+type watchedNode struct {
 	name    string
 	release func()
 }
@@ -39,12 +39,12 @@ type heldNode struct {
 func newMemory(c clock.PassiveClock) *memory {
 	return &memory{
 		clock: c, pending: map[types.NamespacedName]settling{},
-		farewells: map[types.NamespacedName]farewell{},
-		held:      map[types.NamespacedName]heldNode{},
+		deletions: map[types.NamespacedName]deletionMemory{},
+		held:      map[types.NamespacedName]watchedNode{},
 		told:      map[types.NamespacedName]telling{},
 		unread:    map[types.NamespacedName]time.Time{},
 		lost:      map[types.NamespacedName]lostObject{},
-		unkept:    map[types.NamespacedName]unkeptWrite{},
+		notKept:   map[types.NamespacedName]notKeptWrite{},
 	}
 }
 
@@ -64,8 +64,8 @@ func (m *memory) setSettling(key types.NamespacedName, s settling) {
 	m.pending[key] = s
 }
 
-// hold remembers the Node that is watched for a Machine, in place of another one, until letGo.
-func (m *memory) hold(key types.NamespacedName, node heldNode) {
+// watchNode remembers the Node that is watched for a Machine, in place of another one, until unwatchNode.
+func (m *memory) watchNode(key types.NamespacedName, node watchedNode) {
 	m.mu.Lock()
 	before := m.held[key]
 	m.held[key] = node
@@ -75,8 +75,8 @@ func (m *memory) hold(key types.NamespacedName, node heldNode) {
 	}
 }
 
-// letGo forgets the Node that is watched for a Machine and returns it; the caller releases it. It is zero when there is none.
-func (m *memory) letGo(key types.NamespacedName) heldNode {
+// unwatchNode forgets the Node that is watched for a Machine and returns it; the caller releases it. It is zero when there is none.
+func (m *memory) unwatchNode(key types.NamespacedName) watchedNode {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	held := m.held[key]
@@ -99,11 +99,11 @@ func (m *memory) forget(key types.NamespacedName) {
 
 func (m *memory) dropLocked(key types.NamespacedName) {
 	delete(m.pending, key)
-	delete(m.farewells, key)
+	delete(m.deletions, key)
 	delete(m.told, key)
 	delete(m.unread, key)
 	delete(m.lost, key)
-	delete(m.unkept, key)
+	delete(m.notKept, key)
 }
 
 // isLost reports whether an object was gone when the API server was asked. Unlike an object that a Machine in deletion has lost, it may

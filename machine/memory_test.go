@@ -19,9 +19,9 @@ func TestWhatIsRememberedOfAMachineEndsWithIt(t *testing.T) {
 }
 
 func TestAMachineThatALoopForgetsIsNotDrainedAnyMore(t *testing.T) {
-	r := &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(time.Unix(1000, 0))), onlookers: newOnlookers()}
+	r := &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(time.Unix(1000, 0))), dependents: newDependents()}
 	key, released := types.NamespacedName{Namespace: "default", Name: "m1"}, 0
-	r.memory.hold(key, heldNode{name: "n", release: func() { released++ }})
+	r.memory.watchNode(key, watchedNode{name: "n", release: func() { released++ }})
 	r.memory.setSettling(key, settling{Fingerprint: 1})
 	r.Forget(key)
 	r.Forget(key)

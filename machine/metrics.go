@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,13 +100,10 @@ type MetricsOptions struct {
 
 // NewMetrics returns metrics without values for Options.Metrics.
 func NewMetrics(o MetricsOptions) *Metrics {
-	if o.Name == "" {
-		o.Name = "machine"
-	}
 	if o.Provider == nil {
 		o.Provider = providerOf
 	}
-	fixed := prometheus.Labels{"controller": strings.ToValidUTF8(o.Name, "?")}
+	fixed := prometheus.Labels{"controller": strings.ToValidUTF8(cmp.Or(o.Name, "machine"), "?")}
 	is := metricTable()
 	return &Metrics{
 		fixed: fixed, provider: o.Provider,
@@ -167,6 +165,20 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.collectCounts(to)
 }
 
+// Kinds and labels of metrics.
+const (
+	kindGauge     = "gauge"
+	kindCounter   = "counter"
+	kindHistogram = "histogram"
+
+	labelProvider  = "provider"
+	labelOperation = "operation"
+	labelState     = "state"
+	labelPhase     = "phase"
+	labelStep      = "step"
+	labelResult    = "result"
+)
+
 // Label values for what has no name of its own.
 const (
 	labelNone       = "none"       // there is no value
@@ -190,13 +202,9 @@ type labelValues struct {
 func (l *labelValues) admit(value string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if value == "" {
-		value = labelNone
-	}
-	for _, known := range l.values {
-		if known == value {
-			return known
-		}
+	value = cmp.Or(value, labelNone)
+	if slices.Contains(l.values, value) {
+		return value
 	}
 	if len(l.values) >= maxLabelValues || len(value) > maxLabelLength || strings.ToValidUTF8(value, "") != value {
 		return labelOther
@@ -205,24 +213,16 @@ func (l *labelValues) admit(value string) string {
 	return value
 }
 
-// known returns the values so far.
-func (l *labelValues) known() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]string(nil), l.values...)
-}
-
 // providerOf is the default of MetricsOptions.Provider. A class is no provider: its name is the name of an object. A provider ID without a
 // scheme, such as Oracle's, has no provider either.
 func providerOf(state *contract.MachineState) string {
 	if state.Infrastructure.Kind != "" {
 		return state.Infrastructure.Kind
 	}
-	scheme, _, found := strings.Cut(state.ProviderID, "://")
-	if !found {
-		return ""
+	if scheme, _, found := strings.Cut(state.ProviderID, "://"); found {
+		return scheme
 	}
-	return scheme
+	return ""
 }
 
 // deploymentSource is a cache of MachineDeployments.
@@ -293,7 +293,9 @@ func (l *labelValues) sum(counts map[string]int) map[string]int {
 	for _, value := range slices.Sorted(maps.Keys(counts)) { // the values that are kept are the same in every process
 		sums[l.admit(value)] += counts[value]
 	}
-	for _, value := range l.known() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, value := range l.values {
 		sums[value] += 0
 	}
 	return sums
@@ -323,7 +325,7 @@ func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byP
 
 // countReplicas adds up the replicas of all MachineDeployments. An absent number counts as zero.
 func countReplicas(sources []deploymentSource) (map[string]int, error) {
-	desired, actual, ready, available := 0, 0, 0, 0
+	byState := map[string]int{"desired": 0, "actual": 0, "ready": 0, "available": 0}
 	for _, source := range sources {
 		if !source.informer.HasSynced() {
 			return nil, errNotCounted
@@ -334,16 +336,16 @@ func countReplicas(sources []deploymentSource) (map[string]int, error) {
 				state = contract.MachineDeploymentState{} // a failed read may leave any content
 				return
 			}
-			desired += int(state.Replicas.Or(0))
-			actual += int(state.ObservedReplicas.Or(0))
-			ready += int(state.ReadyReplicas.Or(0))
-			available += int(state.AvailableReplicas.Or(0))
+			byState["desired"] += int(state.Replicas.Or(0))
+			byState["actual"] += int(state.ObservedReplicas.Or(0))
+			byState["ready"] += int(state.ReadyReplicas.Or(0))
+			byState["available"] += int(state.AvailableReplicas.Or(0))
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return map[string]int{"desired": desired, "actual": actual, "ready": ready, "available": available}, nil
+	return byState, nil
 }
 
 // eachInCache passes every object of a kind to a function, as a view. Lists of Go types contain structs, which even a list without deep

@@ -32,12 +32,21 @@ type observer struct {
 // failures are the counters of the two ways in which an operation fails.
 type failures struct{ errors, conflicts prometheus.Counter }
 
+// count counts an error.
+func (f failures) count(err error) {
+	if patch.Retryable(err) {
+		f.conflicts.Inc()
+		return
+	}
+	f.errors.Inc()
+}
+
 // stepSeries are the series of a step, looked up once.
 type stepSeries struct {
 	failures
 
-	took                                      prometheus.Observer
-	done, stopped, checkpoint, conflict, fail prometheus.Counter
+	took    prometheus.Observer
+	results map[string]prometheus.Counter
 }
 
 // Operations that are not steps.
@@ -83,12 +92,11 @@ func (m *Metrics) failures(operation string) failures {
 // series creates the series of a step, so that they exist, with zero, from the start.
 func (m *Metrics) series(step string) stepSeries {
 	step = strings.ToValidUTF8(step, "?")
-	result := func(name string) prometheus.Counter { return m.results.WithLabelValues(step, name) }
-	return stepSeries{
-		failures: m.failures(step), took: m.stepTime.WithLabelValues(step),
-		done: result(resultDone), stopped: result(resultStopped), checkpoint: result(resultCheckpoint),
-		conflict: result(resultConflict), fail: result(resultFailed),
+	series := stepSeries{failures: m.failures(step), took: m.stepTime.WithLabelValues(step), results: map[string]prometheus.Counter{}}
+	for _, result := range []string{resultDone, resultStopped, resultCheckpoint, resultConflict, resultFailed} {
+		series.results[result] = m.results.WithLabelValues(step, result)
 	}
+	return series
 }
 
 // activate counts the Machines while the controller runs: from its start until ctx ends.
@@ -137,24 +145,28 @@ func (o *observer) ran(step string, since time.Time, result Result, err error) {
 		return
 	}
 	series, found := o.steps[step]
-	if !found {
-		return // not a step of this Reconciler
+	if !found { // not a step of this Reconciler
+		return
 	}
 	series.took.Observe(o.clock.Since(since).Seconds())
+	ended := resultDone
 	switch {
-	case err != nil && patch.Retryable(err):
-		series.conflict.Inc()
-		series.conflicts.Inc()
 	case err != nil:
-		series.fail.Inc()
-		series.errors.Inc()
+		ended = failureResult(err)
+		series.count(err)
 	case result.Checkpoint:
-		series.checkpoint.Inc()
+		ended = resultCheckpoint
 	case result.Stop:
-		series.stopped.Inc()
-	default:
-		series.done.Inc()
+		ended = resultStopped
 	}
+	series.results[ended].Inc()
+}
+
+func failureResult(err error) string {
+	if patch.Retryable(err) {
+		return resultConflict
+	}
+	return resultFailed
 }
 
 // passed is called at the end of a pass, with all its errors.
@@ -165,10 +177,8 @@ func (o *observer) passed(s *Scope, again time.Duration, err error) {
 	result := resultDone
 	switch {
 	case err != nil && gone(err, s): // the deletion is completed
-	case err != nil && patch.Retryable(err):
-		result = resultConflict
 	case err != nil:
-		result = resultFailed
+		result = failureResult(err)
 	case again > 0:
 		result = resultRequeued
 	}
@@ -180,27 +190,23 @@ func (o *observer) wrote(s *Scope, err error) {
 	if o == nil {
 		return
 	}
-	switch {
-	case err == nil || gone(err, s):
-	case patch.Retryable(err):
-		o.write.conflicts.Inc()
-	default:
-		o.write.errors.Inc()
+	if err != nil && !gone(err, s) {
+		o.write.count(err)
 	}
 	o.followPhase(s, err)
 }
 
-// phaseAt is a phase and when it began, zero when that is unknown.
-type phaseAt struct {
-	phase string
-	at    time.Time
-}
-
-// phaseTime is how long a Machine was in a phase that it has left.
-type phaseTime struct {
-	phase string
-	took  time.Duration
-}
+// phaseAt is a phase and when it began, zero when that is unknown. phaseTime is how long a Machine was in a phase that it has left.
+type (
+	phaseAt struct {
+		phase string
+		at    time.Time
+	}
+	phaseTime struct {
+		phase string
+		took  time.Duration
+	}
+)
 
 // phaseTrack is what a process knows about the sequence of a Machine's phases. A phase counts as left when the status with the next phase,
 // or the removal of the finalizer, is stored: of two processes only one can do that, so no phase is counted twice. Passes decide earlier,
@@ -294,12 +300,11 @@ func (o *observer) followPhase(s *Scope, err error) {
 
 // forget removes what is known about a Machine that is gone.
 func (o *observer) forget(machine types.NamespacedName) {
-	if o == nil {
-		return
+	if o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.phases, machine)
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.phases, machine)
 }
 
 // metric describes one metric. The collector and the list in the documentation are generated from these.
@@ -322,20 +327,6 @@ const (
 	metricResults
 	metricConflicts
 	metricCount
-)
-
-// Kinds and labels.
-const (
-	kindGauge     = "gauge"
-	kindCounter   = "counter"
-	kindHistogram = "histogram"
-
-	labelProvider  = "provider"
-	labelOperation = "operation"
-	labelState     = "state"
-	labelPhase     = "phase"
-	labelStep      = "step"
-	labelResult    = "result"
 )
 
 func metricTable() [metricCount]metric {

@@ -21,7 +21,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// matchNode finds the Machine's Node, and records a new one. A Machine whose infrastructure object belongs to another controller has no
+// matchNode finds the Machine's Node, with respect to the claims of other Machines, and records a new one. A Machine whose infrastructure object belongs to another controller has no
 // Node, whatever its provider ID: the other controller labels, drains and deletes that Node.
 func (s *Scope) matchNode(ctx context.Context) error {
 	s.NodesSynced = s.NodesErr == nil && s.Workload.Nodes.HasSynced()
@@ -32,26 +32,21 @@ func (s *Scope) matchNode(ctx context.Context) error {
 		s.Node = noderef.Match{Outcome: noderef.NoProviderID}
 		return nil
 	}
-	match, err := s.matchOf(ctx)
-	if err != nil {
+	others := claims{ctx: ctx, r: s.env, cluster: s.cluster, self: s.State.Key}
+	var known noderef.Claims
+	if s.env.indexed {
+		known = &others
+	}
+	match := s.env.options.Matching.Resolve(identityOf(&s.State), s.Workload.Nodes, known)
+	if others.err != nil {
 		s.NodesSynced = false // other Machines could not be read: this one must not take the Node
-		return err
+		return others.err
 	}
 	s.Node, s.matched = match, match.Node
 	if s.Node.Record && s.Node.Found() {
 		s.SetNode(contract.NodeRef{Name: s.Node.Node.Name, UID: s.Node.Node.UID})
 	}
 	return nil
-}
-
-// matchOf finds the Node of a Machine among those of the cluster, with respect to the claims of other Machines.
-func (s *Scope) matchOf(ctx context.Context) (noderef.Match, error) {
-	rules, id := s.env.options.Matching, identityOf(&s.State)
-	if !s.env.indexed {
-		return rules.Resolve(id, s.Workload.Nodes, nil), nil
-	}
-	others := claims{ctx: ctx, r: s.env, cluster: s.cluster, self: s.State.Key}
-	return rules.Resolve(id, s.Workload.Nodes, &others), others.err
 }
 
 // nodeStep finds the Machine's Node, and sets its conditions.
@@ -80,8 +75,8 @@ func (s *Scope) assertAll(conditions []metav1.Condition) {
 	}
 }
 
-// isMissed reports whether the index does not have the recorded Node. The index may be behind by one registration.
-func isMissed(m noderef.Match, recorded contract.NodeRef) bool {
+// isMissingInIndex reports whether the index does not have the recorded Node. The index may be behind by one registration.
+func isMissingInIndex(m noderef.Match, recorded contract.NodeRef) bool {
 	switch m.Outcome {
 	case noderef.NotFound, noderef.Stale, noderef.NoProviderID:
 		return recorded.Name != ""
@@ -90,9 +85,9 @@ func isMissed(m noderef.Match, recorded contract.NodeRef) bool {
 	}
 }
 
-// isStill reports whether the Node that the API server returns for the recorded name is the Machine's: the recorded one, or its instance
+// isSameNode reports whether the Node that the API server returns for the recorded name is the Machine's: the recorded one, or its instance
 // after it has registered again.
-func isStill(node *corev1.Node, id noderef.Identity, rules noderef.Rules) bool {
+func isSameNode(node *corev1.Node, id noderef.Identity, rules noderef.Rules) bool {
 	if !noderef.ValidProviderID(id.ProviderID) {
 		return node.UID == id.Current.UID && node.UID != ""
 	}
@@ -104,16 +99,16 @@ func isStill(node *corev1.Node, id noderef.Identity, rules noderef.Rules) bool {
 // requested needs no confirmation.
 func (s *Scope) confirmNoNode(ctx context.Context) {
 	ref := s.State.Node
-	if !s.NodesSynced || s.Infrastructure.Foreign || s.disowned() || !isMissed(s.Node, ref) || !s.env.memory.asked(&s.State, ref.UID).IsZero() {
+	if !s.NodesSynced || s.Infrastructure.Foreign || s.disowned() || !isMissingInIndex(s.Node, ref) {
 		return
 	}
 	gone := goneObject{gvk: corev1.SchemeGroupVersion.WithKind("Node"), name: types.NamespacedName{Namespace: string(ref.UID), Name: ref.Name}}
-	if s.env.memory.isGone(&s.State, gone) {
+	if !s.env.memory.asked(&s.State, ref.UID).IsZero() || s.env.memory.isGone(&s.State, gone) {
 		return
 	}
 	var live corev1.Node
 	switch err := s.Workload.reader().Get(ctx, client.ObjectKey{Name: ref.Name}, &live); {
-	case external.SaysGone(err), err == nil && !isStill(&live, identityOf(&s.State), s.env.options.Matching):
+	case external.SaysGone(err), err == nil && !isSameNode(&live, identityOf(&s.State), s.env.options.Matching):
 		s.env.memory.setGone(&s.State, gone)
 	case err != nil:
 		s.NodesSynced, s.NodesErr = false, fmt.Errorf("make sure that Node %s is gone: %w", ref.Name, err)
@@ -207,9 +202,9 @@ func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 	return others
 }
 
-// rivalry passes events that may change which Machine a Node belongs to: the creation and deletion of a Machine, and a change of what it
-// states about its Node.
-func (r *Reconciler) rivalry() predicate.Predicate {
+// claimChanges passes events that may change which Machine a Node belongs to: the creation and deletion of a Machine, and a change of what
+// it states about its Node.
+func (r *Reconciler) claimChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
 		var before, after contract.MachineState
 		if r.kind.Adapter.Read(e.ObjectOld, &before) != nil || r.kind.Adapter.Read(e.ObjectNew, &after) != nil {
@@ -219,8 +214,8 @@ func (r *Reconciler) rivalry() predicate.Predicate {
 	}}
 }
 
-// rivalsOf maps a Machine to the others that claim the same Node: they may use it when this Machine is deleted or corrected.
-func (r *Reconciler) rivalsOf(ctx context.Context, obj client.Object) []reconcile.Request {
+// otherClaimants maps a Machine to the others that claim the same Node: they may use it when this Machine is deleted or corrected.
+func (r *Reconciler) otherClaimants(ctx context.Context, obj client.Object) []reconcile.Request {
 	var state contract.MachineState
 	if r.kind.Adapter.Read(obj, &state) != nil {
 		return nil

@@ -83,8 +83,9 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionUnknown, ReasonNodeClaimed, claimed(f.Match, f.State)
 	case f.Match.Outcome == noderef.Stale:
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf(
-			"Node %s is another machine's and is left alone: its spec.providerID is %q, this Machine's is %q: correct %s if that is wrong, or wait for a Node that has it",
-			node, f.Match.Other.Spec.ProviderID, id, saidBy(f.State.Infrastructure))
+			"Node %s is another machine's and is left alone: its spec.providerID is %q, this Machine's is %q: "+
+				"correct %s if that is wrong, or wait for a Node that has it",
+			node, f.Match.Other.Spec.ProviderID, id, providerIDSource(f.State.Infrastructure))
 	case !f.State.Deleting.IsZero() && node != "":
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted", node)
 	case !f.State.Deleting.IsZero():
@@ -92,7 +93,8 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	case node != "":
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted while the Machine still exists", node)
 	default:
-		return metav1.ConditionUnknown, ReasonInspectionFailed, fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id) + refused(f.Match)
+		return metav1.ConditionUnknown, ReasonInspectionFailed,
+			fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id) + refused(f.Match)
 	}
 }
 
@@ -104,8 +106,8 @@ func waitsForProviderID(infrastructure contract.Ref) string {
 	return fmt.Sprintf("Waiting for %s to report spec.providerID", infrastructure.Kind)
 }
 
-// saidBy names the source of a Machine's provider ID.
-func saidBy(infrastructure contract.Ref) string {
+// providerIDSource names the source of a Machine's provider ID.
+func providerIDSource(infrastructure contract.Ref) string {
 	if infrastructure.Kind == "" {
 		return "the Machine"
 	}
@@ -138,8 +140,8 @@ func claimed(m noderef.Match, state *contract.MachineState) string {
 		return fmt.Sprintf("Node %s belongs to Machine %s; that one and this Machine %s both %s: correct or delete the one that is wrong",
 			node, holder, this, why)
 	}
-	return fmt.Sprintf("Node %s is left alone until it is clear whose it is: Machine %s and this Machine %s both %s: correct or delete those that are wrong",
-		node, firstOf(others), this, why)
+	return fmt.Sprintf("Node %s is left alone until it is clear whose it is: Machine %s and this Machine %s both %s: "+
+		"correct or delete those that are wrong", node, firstOf(others), this, why)
 }
 
 // firstOf lists the first few of many names.
@@ -174,15 +176,15 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 			ready.Message = "* Node.Ready: " + c.Message
 		}
 		switch c.Status {
-		case corev1.ConditionTrue:
-			return ready
 		case corev1.ConditionFalse:
 			ready.Reason = ReasonNodeNotReady
-			return ready
 		case corev1.ConditionUnknown:
 			ready.Reason = ReasonNodeReadyUnknown
-			return ready
+		case corev1.ConditionTrue:
+		default:
+			continue
 		}
+		return ready
 	}
 	return condition(ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: "+notReported)
 }

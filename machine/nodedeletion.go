@@ -42,13 +42,13 @@ const (
 type nodeDeletionFacts struct {
 	Care   NodeCare
 	Synced bool
-	// LeftOut: the Nodes are unread, and the deletion continues without this stage.
-	LeftOut bool
+	// Skipped: the Nodes are unread, and the deletion continues without this stage.
+	Skipped bool
 	Match   noderef.Match
 	Current noderef.Ref
 	Rules   noderef.Rules
-	// Vouched: a step of the embedder has matched the Node, by a rule of its own.
-	Vouched bool
+	// MatchedByStep: a step of the embedder has matched the Node, by a rule of its own.
+	MatchedByStep bool
 	// ProviderID is the Machine's.
 	ProviderID string
 	// Started is the time of the first attempt that did not delete the Node at once, and Asked the time when the API server accepted one;
@@ -65,7 +65,7 @@ func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
 	switch {
 	case f.Care == CareNone:
 		return nodeLeave
-	case !f.Synced && f.LeftOut:
+	case !f.Synced && f.Skipped:
 		return nodeGiveUp
 	case !f.Synced:
 		return nodeUnread
@@ -73,7 +73,7 @@ func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
 		return nodeLeave
 	case f.Match.Record:
 		return nodeRecord
-	case noderef.RefTo(node) != f.Current, !f.Vouched && !f.Rules.MayTouch(node, f.Current, f.ProviderID):
+	case noderef.RefTo(node) != f.Current, !f.MatchedByStep && !f.Rules.MayTouch(node, f.Current, f.ProviderID):
 		return nodeLeave
 	case node.DeletionTimestamp == nil && f.Asked.IsZero():
 		if limitReached(f.Started, f.Limit, f.Now) {
@@ -102,18 +102,18 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 		Current: noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}, Started: started, Limit: limit, Now: s.Now,
 	}
 	if node := s.Node.Node; node != nil {
-		facts.Vouched = node != s.matched
+		facts.MatchedByStep = node != s.matched
 		facts.Asked = s.env.memory.asked(&s.State, node.UID)
 	}
 	why := notWithin(limit)
 	if !facts.Synced {
-		facts.LeftOut, why = s.leavesOut(StepDeleteNode, started, s.setNodeDeletionLimit())
+		facts.Skipped, why = s.skipsUnreachable(StepDeleteNode, started, s.setNodeDeletionLimit())
 	}
 	action := decideNodeDeletion(facts)
 	s.notDeleted.decided = action != nodeLeave
 	switch action {
 	case nodeLeave:
-		s.leaves(&s.notDeleted, isNotDeleted, s.whyNodeStays(facts), true)
+		s.reportLeft(&s.notDeleted, isNotDeleted, s.whyNodeStays(facts), true)
 	case nodeGiveUp:
 		if said, _ := findCondition(s.stored, ConditionDeleting); facts.Synced && said.Reason == ReasonDeletingNode {
 			why += ": " + withoutLeft(said.Message) // the last answer
@@ -163,9 +163,9 @@ func (s *Scope) whyNodeStays(f nodeDeletionFacts) string {
 
 // leaveNode records that the Machine is removed and its Node stays.
 func (s *Scope) leaveNode(why string) {
-	s.abandon(ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
+	s.reportSkipped(ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
 		"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
-	s.leaves(&s.notDeleted, isNotDeleted, why, false)
+	s.reportLeft(&s.notDeleted, isNotDeleted, why, false)
 }
 
 // deleteNode makes one attempt. The Node's own event ends the wait. A failure of the last attempt is final, unless the cluster does not
@@ -320,8 +320,9 @@ func withoutLeft(message string) string {
 	return message
 }
 
-// leaves records why a stage leaves a Node as it is. With tells, it adds an event too, once: afterwards the stored condition has the line.
-func (s *Scope) leaves(stage *leftNode, what, why string, tells bool) {
+// reportLeft records why a stage leaves a Node as it is. With tells, it adds an event too, once: afterwards the stored condition has the
+// line.
+func (s *Scope) reportLeft(stage *leftNode, what, why string, tells bool) {
 	name := s.leftNode()
 	if name == "" || why == "" {
 		return
@@ -336,14 +337,14 @@ func (s *Scope) leaves(stage *leftNode, what, why string, tells bool) {
 	if what == isNotDeleted {
 		reason, action = EventNodeNotDeleted, actionDeleteNode
 	}
-	if _, excluded := s.State.Annotations[contract.ExcludeDrain]; (excluded && what == isNotDrained) || s.clusterGoes() {
+	if _, excluded := s.State.Annotations[contract.ExcludeDrain]; (excluded && what == isNotDrained) || s.clusterDeleting() {
 		kind = corev1.EventTypeNormal
 	}
 	s.tell(kind, reason, action, note)
 }
 
-// clusterGoes reports whether the Machine's Cluster is gone or being deleted.
-func (s *Scope) clusterGoes() bool {
+// clusterDeleting reports whether the Machine's Cluster is gone or being deleted.
+func (s *Scope) clusterDeleting() bool {
 	return s.Cluster.Presence == external.Absent || (s.Cluster.Presence == external.Present && !s.Cluster.State.Deleting.IsZero())
 }
 
@@ -360,8 +361,8 @@ func (s *Scope) leftNode() string {
 	return s.State.Node.Name
 }
 
-// sayLeft appends the lines to the condition Deleting.
-func (s *Scope) sayLeft() {
+// assertLeft appends the lines to the condition Deleting.
+func (s *Scope) assertLeft() {
 	stored, _ := findCondition(s.stored, ConditionDeleting)
 	lines := leftLines(stored.Message, s.notDrained, s.notDeleted)
 	c, found := s.Condition(ConditionDeleting)

@@ -121,8 +121,8 @@ func TestANodeThatDoesNotGoIsAskedOnceAndWaitedForAsLongAsItsLimit(t *testing.T)
 	w.goes(stuck)
 }
 
-// letGo tells whether a request wrote a Machine itself, as the last one of a deletion does.
-func letGo(r fake.Request) bool {
+// writesMachine reports whether a request wrote a Machine itself, as the last one of a deletion does.
+func writesMachine(r fake.Request) bool {
 	return r.UserAgent == userAgent && fake.Match("patch", fake.MachineGVK().GroupKind(), "")(r) && r.Subresource == "" && r.Code == http.StatusOK
 }
 
@@ -137,7 +137,7 @@ func TestADeletionMakesFewRequests(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
 	requests := w.store.Requests()
-	for len(requests) > 0 && !letGo(requests[len(requests)-1]) { // of a pass whose cache does not know yet that its Machine is gone
+	for len(requests) > 0 && !writesMachine(requests[len(requests)-1]) { // of a pass whose cache does not know yet that its Machine is gone
 		requests = requests[:len(requests)-1]
 	}
 	counts := map[string]int{}

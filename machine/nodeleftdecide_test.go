@@ -40,23 +40,23 @@ func TestANodeIsNeverLeftUndrainedInSilence(t *testing.T) {
 	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
 	started := contract.MachineState{DrainStarted: metav1.Unix(1, 0).Time}
 	for name, tc := range map[string]struct {
-		facts drainFacts
+		facts nodeStageFacts
 		state contract.MachineState
 		says  bool
 	}{
-		"care none":                         {facts: drainFacts{Care: CareNone, CareReason: "why", Match: matched}, says: true},
-		"excluded":                          {facts: drainFacts{Excluded: "why", Match: matched}, says: true},
-		"the provider says that it is gone": {facts: drainFacts{InstanceGone: true, Match: matched}, says: true},
-		"its object is gone before":         {facts: drainFacts{InfrastructureGone: true, Match: matched}, says: true},
-		"its object goes before":            {facts: drainFacts{Infrastructure: leaving(present("I")), Match: matched}, says: true},
-		"its object goes after it began":    {facts: drainFacts{Infrastructure: leaving(present("I")), Match: matched}, state: started},
-		"hooks were waited for before":      {facts: drainFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted}, says: true},
-		"hooks were waited for after it":    {facts: drainFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted}},
-		"it came anew behind them":          {facts: drainFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted, DrainedNode: "before"}, says: true},
-		"another machine has it":            {facts: drainFacts{Match: noderef.Match{Outcome: noderef.Stale}}, says: true},
-		"it is gone":                        {facts: drainFacts{Match: noderef.Match{Outcome: noderef.NotFound}}},
-		"it was drained":                    {facts: drainFacts{Match: matched}, state: contract.MachineState{DrainedNode: "n-uid"}},
-		"the Machine never had one":         {facts: drainFacts{Match: noderef.Match{Outcome: noderef.NoProviderID}}},
+		"care none":                         {facts: nodeStageFacts{Care: CareNone, CareReason: "why", Match: matched}, says: true},
+		"excluded":                          {facts: nodeStageFacts{Excluded: "why", Match: matched}, says: true},
+		"the provider says that it is gone": {facts: nodeStageFacts{InstanceGone: true, Match: matched}, says: true},
+		"its object is gone before":         {facts: nodeStageFacts{InfrastructureGone: true, Match: matched}, says: true},
+		"its object goes before":            {facts: nodeStageFacts{Infrastructure: leaving(present("I")), Match: matched}, says: true},
+		"its object goes after it began":    {facts: nodeStageFacts{Infrastructure: leaving(present("I")), Match: matched}, state: started},
+		"hooks were waited for before":      {facts: nodeStageFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted}, says: true},
+		"hooks were waited for after it":    {facts: nodeStageFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted}},
+		"it came anew behind them":          {facts: nodeStageFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted, DrainedNode: "before"}, says: true},
+		"another machine has it":            {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.Stale}}, says: true},
+		"it is gone":                        {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}},
+		"it was drained":                    {facts: nodeStageFacts{Match: matched}, state: contract.MachineState{DrainedNode: "n-uid"}},
+		"the Machine never had one":         {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NoProviderID}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.State, tc.facts.NodesSynced = &tc.state, true

@@ -16,7 +16,7 @@ import (
 
 func TestMachinesThatLookAtAControlPlaneAreForgottenWhenTheyAreGone(t *testing.T) {
 	t.Parallel()
-	o := newOnlookers()
+	o := newDependents()
 	a, b := types.NamespacedName{Namespace: "ns", Name: "a"}, types.NamespacedName{Namespace: "ns", Name: "b"}
 	o.add(a, "cluster:x", "plane:y")
 	o.add(b, "cluster:x")
@@ -41,7 +41,7 @@ func TestMachinesThatLookAtAControlPlaneAreForgottenWhenTheyAreGone(t *testing.T
 func TestAMachineInDeletionIsWokenByWhatItsDeletionDependsOn(t *testing.T) {
 	t.Parallel()
 	plane := contract.Ref{Group: "g", Kind: "Plane", Name: "p"}
-	r := &Reconciler{kind: testKind(), onlookers: newOnlookers(), tracker: external.NewTracker(broken{}, nil, "test")}
+	r := &Reconciler{kind: testKind(), dependents: newDependents(), tracker: external.NewTracker(broken{}, nil, "test")}
 	r.ports.ClusterOf = func(context.Context, types.NamespacedName) (external.ClusterView, error) {
 		view := external.ClusterView{Presence: external.Present, ActiveControlPlaneMachines: contract.Some(3)}
 		view.State.ControlPlane = plane
@@ -51,15 +51,15 @@ func TestAMachineInDeletionIsWokenByWhatItsDeletionDependsOn(t *testing.T) {
 	state.ClusterName = "c"
 	_, err := r.clusterView(t.Context(), state)
 	require.NoError(t, err)
-	require.Empty(t, r.onlookers.of, "one that lives has no business with the control plane")
+	require.Empty(t, r.dependents.of, "one that lives has no business with the control plane")
 
 	state.Deleting = time.Unix(1, 0)
 	_, err = r.clusterView(t.Context(), state)
 	require.ErrorIs(t, err, errBroken, "the control plane is unread, and not absent")
 	crd := contract.CRDName(plane.GroupKind())
 	for _, key := range []string{
-		clusterKey(types.NamespacedName{Namespace: "ns", Name: "c"}), crdKey(crd), onlookerKey(crd, types.NamespacedName{Namespace: "ns", Name: "p"}),
+		clusterKey(types.NamespacedName{Namespace: "ns", Name: "c"}), crdKey(crd), controlPlaneObjectKey(crd, types.NamespacedName{Namespace: "ns", Name: "p"}),
 	} {
-		require.Equal(t, []reconcile.Request{{NamespacedName: state.Key}}, r.onlookers.requests(key), key)
+		require.Equal(t, []reconcile.Request{{NamespacedName: state.Key}}, r.dependents.requests(key), key)
 	}
 }

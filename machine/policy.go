@@ -84,15 +84,14 @@ const (
 
 // String returns the name of the constant.
 func (c NodeCare) String() string {
-	switch c {
-	case CareUnknown:
-		return "CareUnknown"
-	case CareDrainAndDelete:
-		return "CareDrainAndDelete"
-	case CareNone:
-		return "CareNone"
+	return constantName("NodeCare", uint8(c), "CareUnknown", "CareDrainAndDelete", "CareNone")
+}
+
+func constantName(kind string, value uint8, names ...string) string {
+	if int(value) < len(names) {
+		return names[value]
 	}
-	return fmt.Sprintf("NodeCare(%d)", uint8(c))
+	return fmt.Sprintf("%s(%d)", kind, value)
 }
 
 // NodeCareFacts are what NodeCare depends on.
@@ -196,10 +195,7 @@ func (s *Scope) care() NodeCare {
 	if s.Care != CareUnknown {
 		return s.Care
 	}
-	facts := NodeCareFacts{Cluster: s.Cluster, State: &s.State, Infrastructure: s.Infrastructure, HasNode: s.mayHaveNode()}
-	if s.ClusterErr != nil {
-		facts.Cluster = external.ClusterView{Presence: external.Unread}
-	}
+	facts := NodeCareFacts{Cluster: s.clusterOrUnread(), State: &s.State, Infrastructure: s.Infrastructure, HasNode: s.mayHaveNode()}
 	decide := s.env.options.Policy.NodeCare
 	if decide == nil {
 		decide = DefaultNodeCare
@@ -210,6 +206,14 @@ func (s *Scope) care() NodeCare {
 		s.CareReason += ": " + s.ClusterErr.Error()
 	}
 	return s.Care
+}
+
+// clusterOrUnread returns the Cluster, as unread when it could not be read.
+func (s *Scope) clusterOrUnread() external.ClusterView {
+	if s.ClusterErr != nil {
+		return external.ClusterView{Presence: external.Unread}
+	}
+	return s.Cluster
 }
 
 // mayHaveNode reports whether there is a Node, or may be one that could not be looked up. Without an initialized control plane no Node can
@@ -247,13 +251,7 @@ const (
 
 // String returns the name of the constant.
 func (u Unreachable) String() string {
-	switch u {
-	case UnreachableWait:
-		return "UnreachableWait"
-	case UnreachableSkip:
-		return "UnreachableSkip"
-	}
-	return fmt.Sprintf("Unreachable(%d)", uint8(u))
+	return constantName("Unreachable", uint8(u), "UnreachableWait", "UnreachableSkip")
 }
 
 // UnreachableFacts are what Unreachable depends on.
@@ -299,16 +297,13 @@ func DefaultUnreachable(f UnreachableFacts) (Unreachable, string) {
 	return UnreachableWait, ""
 }
 
-// leavesOut reports whether the deletion continues without a stage whose Nodes cannot be read, and why it continues or what it waits for.
-// limit is the limit of the stage, counted from started.
-func (s *Scope) leavesOut(stage string, started time.Time, limit time.Duration) (bool, string) {
+// skipsUnreachable reports whether the deletion continues without a stage whose Nodes cannot be read, and why it continues or what it waits
+// for. limit is the limit of the stage, counted from started.
+func (s *Scope) skipsUnreachable(stage string, started time.Time, limit time.Duration) (bool, string) {
 	facts := UnreachableFacts{
-		Stage: stage, Why: s.NodesErr, State: &s.State, Cluster: s.Cluster, Infrastructure: s.Infrastructure,
+		Stage: stage, Why: s.NodesErr, State: &s.State, Cluster: s.clusterOrUnread(), Infrastructure: s.Infrastructure,
 		InstanceGone: s.InstanceGone || s.infrastructureGone, PoweredOff: s.PoweredOff,
 		Started: started, Limit: limit, Now: s.Now,
-	}
-	if s.ClusterErr != nil {
-		facts.Cluster = external.ClusterView{Presence: external.Unread}
 	}
 	decide := s.env.options.Policy.Unreachable
 	if decide == nil {

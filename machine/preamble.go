@@ -89,7 +89,7 @@ func finalizerStep(_ context.Context, s *Scope) (Result, error) {
 		return Result{}, nil
 	}
 	s.SetFinalizers(append(slices.Clone(s.State.Finalizers), s.env.options.Finalizer))
-	if err := s.forgotten(); err != nil {
+	if err := s.checkStored(); err != nil {
 		return Result{Stop: true}, err
 	}
 	return Result{Checkpoint: true}, nil

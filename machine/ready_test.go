@@ -82,13 +82,13 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			facts:  readyFacts{Conditions: with(no(ConditionNodeHealthy, "ill")), Gates: []contract.ReadinessGate{{ConditionType: ConditionNodeHealthy}}},
 			status: metav1.ConditionFalse, says: []string{"* NodeHealthy: ill"}},
 		"what no step is there to say is not missed": {
-			facts:  readyFacts{Conditions: with()[:2], Unsaid: []string{ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeHealthy}},
+			facts:  readyFacts{Conditions: with()[:2], NeverSet: []string{ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeHealthy}},
 			status: metav1.ConditionTrue},
 		"but counts when somebody says it": {
-			facts:  readyFacts{Conditions: with(no(ConditionInfrastructureReady, "no quota")), Unsaid: []string{ConditionInfrastructureReady}},
+			facts:  readyFacts{Conditions: with(no(ConditionInfrastructureReady, "no quota")), NeverSet: []string{ConditionInfrastructureReady}},
 			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady: no quota"}},
 		"and a readiness gate asks for it": {
-			facts: readyFacts{Conditions: with()[:4], Unsaid: []string{ConditionNodeHealthy},
+			facts: readyFacts{Conditions: with()[:4], NeverSet: []string{ConditionNodeHealthy},
 				Gates: []contract.ReadinessGate{{ConditionType: ConditionNodeHealthy}}},
 			status: metav1.ConditionUnknown, says: []string{"* NodeHealthy: Condition not yet reported"}},
 		"Ready cannot wait for itself": {
@@ -113,7 +113,7 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			if name == "Ready cannot wait for itself" {
 				want.Reason = ReasonInternalError
 			}
-			if diff := cmp.Diff(want, summarise(tc.facts)); diff != "" {
+			if diff := cmp.Diff(want, decideReady(tc.facts)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

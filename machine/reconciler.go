@@ -242,13 +242,13 @@ type Reconciler struct {
 	writer  *patch.Writer
 	memory  *memory
 	indexed bool // the cache has the index of Machines that claim a Node
-	// unsaid are the conditions that no step sets.
-	unsaid []string
-	// untoldInfrastructure: the phase depends on whether the infrastructure is ready, and no step of this package sets that.
-	untoldInfrastructure bool
+	// neverSet are the conditions that no step sets.
+	neverSet []string
+	// withoutInfrastructure: the phase depends on whether the infrastructure is ready, and no step of this package sets that.
+	withoutInfrastructure bool
 
 	nodeEvents *nodeEvents
-	onlookers  *onlookers
+	dependents *dependents
 	observer   *observer // nil without Options.Metrics
 }
 
@@ -277,9 +277,9 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 			ports.NodeReader = ports.APIReader
 		}
 	}
-	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock), onlookers: newOnlookers(),
-		unsaid: unsaid(options.Steps)}
-	r.untoldInfrastructure = isOurs(options.Steps, StepPhase) && at(options.Steps, StepInfrastructure, InRunning) < 0
+	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock), dependents: newDependents(),
+		neverSet: neverSet(options.Steps)}
+	r.withoutInfrastructure = isOurs(options.Steps, StepPhase) && at(options.Steps, StepInfrastructure, InRunning) < 0
 	r.tracker = external.NewTracker(ports.Cache, r.machinesOf, "kinds that Machines refer to", options.ContractVersions...)
 	r.writer = patch.NewWriter(ports.Client, options.Clock)
 	r.observer = newObserver(options)
@@ -313,7 +313,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	if !r.matchesWatchFilter(obj) {
-		r.memory.letGo(s.State.Key) // the other controller may continue its drain with the same Drainer
+		r.memory.unwatchNode(s.State.Key) // the other controller may continue its drain with the same Drainer
 		r.Forget(s.State.Key)
 		return reconcile.Result{}, nil
 	}
@@ -324,7 +324,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	if r.writer.Behind(obj) {
 		return reconcile.Result{RequeueAfter: behindRetry}, nil
 	}
-	lost, wait := r.memory.unkeptOf(s.State.Key, s.State.UID)
+	lost, wait := r.memory.notKeptOf(s.State.Key, s.State.UID)
 	if wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
@@ -358,7 +358,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 // Metrics no longer count the Machine.
 func (r *Reconciler) Forget(key types.NamespacedName) {
 	r.memory.forget(key)
-	r.onlookers.forget(key)
+	r.dependents.forget(key)
 	r.observer.forget(key)
 }
 

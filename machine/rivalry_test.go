@@ -13,7 +13,7 @@ import (
 
 func TestOnlyWhatAMachineSaysAboutItsNodeConcernsItsRivals(t *testing.T) {
 	t.Parallel()
-	rivalry := (&Reconciler{kind: contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())}).rivalry()
+	rivalry := (&Reconciler{kind: contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())}).claimChanges()
 	before := fake.Machine("m", fake.WithField("p://1", "spec", "providerID"))
 	for name, c := range map[string]struct {
 		change func(*unstructured.Unstructured)

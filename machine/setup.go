@@ -77,7 +77,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
 		For(r.newObject(), ctrlbuilder.WithPredicates(r.watchFilterPredicate())).
-		Watches(r.newObject(), handler.EnqueueRequestsFromMapFunc(r.rivalsOf), ctrlbuilder.WithPredicates(r.rivalry())).WatchesRawSource(r.tracker)
+		Watches(r.newObject(), handler.EnqueueRequestsFromMapFunc(r.otherClaimants), ctrlbuilder.WithPredicates(r.claimChanges())).WatchesRawSource(r.tracker)
 	if nodes, ok := r.ports.Nodes.(interface {
 		Source(nodeindex.Mapper) source.SyncingSource
 	}); ok {

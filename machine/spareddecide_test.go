@@ -28,7 +28,7 @@ func TestWhatIsSaidOfAReferencedObjectOutlivesOnlyAReadThatHasYetToComeBack(t *t
 		"the Machine names none":     {external.Object{}, said, false},
 		"its version is not labeled": {external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonContractLabelMissing}}, said, false},
 	} {
-		if got := isSpared(sparedFacts{Unread: isUnreadYet(tc.object), Stored: tc.stored}); got != tc.want {
+		if got := keepsStored(tc.object, tc.stored); got != tc.want {
 			t.Errorf("%s: want %t, got %t", name, tc.want, got)
 		}
 	}

@@ -22,7 +22,7 @@ func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.paused {
 		return Result{}, nil
 	}
-	unread := s.spareUnread()
+	unread := s.keepUnread()
 	s.assertDeleting()
 	s.Assert(s.updating())
 	s.assertMissing()
@@ -43,7 +43,7 @@ func (s *Scope) assertDeleting() {
 	if c, found := s.Condition(ConditionDeleting); !found || c.Status != metav1.ConditionTrue {
 		s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, "Deletion started"))
 	}
-	s.sayLeft()
+	s.assertLeft()
 }
 
 // assertMissing sets conditions that neither this pass nor an earlier one has set, because a missing condition can look like one that does
@@ -52,7 +52,7 @@ func (s *Scope) assertMissing() {
 	for _, kind := range []string{
 		ConditionPaused, ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeReady, ConditionNodeHealthy,
 	} {
-		if _, found := s.Condition(kind); !found && !slices.Contains(s.env.unsaid, kind) {
+		if _, found := s.Condition(kind); !found && !slices.Contains(s.env.neverSet, kind) {
 			s.Assert(condition(kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported))
 		}
 	}
@@ -61,15 +61,15 @@ func (s *Scope) assertMissing() {
 // assertProvisioned explains why the phase does not become Running when no object represents the infrastructure.
 func (s *Scope) assertProvisioned() {
 	c, found := s.Condition(ConditionInfrastructureReady)
-	if !s.env.untoldInfrastructure || !s.State.Deleting.IsZero() || (found && c.Reason != ReasonInfrastructureNotReported) {
+	if !s.env.withoutInfrastructure || !s.State.Deleting.IsZero() || (found && c.Reason != ReasonInfrastructureNotReported) {
 		return
 	}
 	switch {
 	case s.State.InfrastructureReady.Or(false) && found:
 		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionTrue, ReasonReady, ""))
 	case !s.State.InfrastructureReady.Or(false) && s.State.Node.Name != "":
-		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInfrastructureNotReported, "The phase waits for a step that "+
-			"calls Scope.SetInfrastructureReady, in every pass once the machine is there, because there is no step "+StepInfrastructure))
+		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInfrastructureNotReported,
+			"The phase waits for a step that calls Scope.SetInfrastructureReady, in every pass once the machine is there, because there is no step "+StepInfrastructure))
 	}
 }
 
@@ -106,7 +106,7 @@ func failureLines(failures []stepFailure, before string) []string {
 
 // assertReady returns when Ready changes with time.
 func (s *Scope) assertReady() time.Duration {
-	facts := readyFacts{Conditions: s.all(), Gates: s.State.ReadinessGates, Deleting: !s.State.Deleting.IsZero(), Unsaid: s.env.unsaid}
+	facts := readyFacts{Conditions: s.all(), Gates: s.State.ReadinessGates, Deleting: !s.State.Deleting.IsZero(), NeverSet: s.env.neverSet}
 	before, _ := findCondition(s.stored, ConditionReady)
 	facts.Before, facts.Failures = before.Status, failureLines(s.failures, before.Message)
 	if s.lost != "" {
@@ -120,7 +120,7 @@ func (s *Scope) assertReady() time.Duration {
 			Blockers: s.Blockers, Counts: ptr.Deref(s.waiting, drain.Counts{}), Now: s.Now,
 		})
 	}
-	s.Assert(summarise(facts))
+	s.Assert(decideReady(facts))
 	return again
 }
 
@@ -171,45 +171,36 @@ func (s *Scope) updating() metav1.Condition {
 	return c
 }
 
-// sparedFacts are the inputs of isSpared.
-type sparedFacts struct {
-	// Unread: the object could not be read, for a reason that ends without action by a person.
-	Unread bool
-	// Stored is the stored condition, empty if there is none.
-	Stored metav1.Condition
-}
-
-// isSpared reports whether the stored condition of a referenced object stays for a while, although the object could not be read: at the
-// start of a process no object can be read until the first list of its kind is complete, and that must not change the readiness of every
-// Machine twice.
-func isSpared(f sparedFacts) bool {
-	return f.Unread && f.Stored.Type != "" && f.Stored.Status != metav1.ConditionUnknown
-}
-
 // isUnreadYet reports whether an object is unread for a reason that a person cannot fix.
 func isUnreadYet(e external.Object) bool {
 	reason := e.Problem.Reason
 	return e.Presence == external.Unread && (reason == "" || reason == external.ReasonCacheNotSynced)
 }
 
-// spareUnread restores the conditions of referenced objects that this pass could not read, for Options.ConnectionGrace from the first such
+// keepsStored reports whether the stored condition of a referenced object, empty if there is none, stays for a while although the object
+// could not be read: at the start of a process no object can be read until the first list of its kind is complete, and that must not change
+// the readiness of every Machine twice.
+func keepsStored(e external.Object, stored metav1.Condition) bool {
+	return isUnreadYet(e) && stored.Type != "" && stored.Status != metav1.ConditionUnknown
+}
+
+// keepUnread restores the conditions of referenced objects that this pass could not read, for Options.ConnectionGrace from the first such
 // pass on, and returns the rest of that duration.
-func (s *Scope) spareUnread() time.Duration {
-	var spared []string
+func (s *Scope) keepUnread() time.Duration {
+	var kept []string
 	for kind, referenced := range map[string]external.Object{
 		ConditionBootstrapConfigReady: s.Bootstrap, ConditionInfrastructureReady: s.Infrastructure,
 	} {
-		stored, _ := findCondition(s.stored, kind)
-		if isSpared(sparedFacts{Unread: isUnreadYet(referenced), Stored: stored}) {
-			spared = append(spared, kind)
+		if stored, _ := findCondition(s.stored, kind); keepsStored(referenced, stored) {
+			kept = append(kept, kind)
 		}
 	}
-	since := s.env.memory.unreadSince(s.State.Key, len(spared) > 0, s.Now)
+	since := s.env.memory.unreadSince(s.State.Key, len(kept) > 0, s.Now)
 	left := since.Add(s.env.options.ConnectionGrace).Sub(s.Now)
-	if len(spared) == 0 || left <= 0 {
+	if len(kept) == 0 || left <= 0 {
 		return 0
 	}
-	s.asserted = slices.DeleteFunc(s.asserted, func(c metav1.Condition) bool { return slices.Contains(spared, c.Type) })
+	s.asserted = slices.DeleteFunc(s.asserted, func(c metav1.Condition) bool { return slices.Contains(kept, c.Type) })
 	return left
 }
 

@@ -160,8 +160,8 @@ func Remove(steps []Step, name string) ([]Step, error) {
 	return slices.Delete(slices.Clone(steps), at, at+1), nil
 }
 
-// unsaid returns the conditions that no step of a list sets.
-func unsaid(steps []Step) []string {
+// neverSet returns the conditions that no step of a list sets.
+func neverSet(steps []Step) []string {
 	var kinds []string
 	for _, s := range []struct {
 		step string
@@ -230,7 +230,7 @@ func (step *Step) run(ctx context.Context, s *Scope) (Result, error) {
 	result, err := step.Run(ctx, s)
 	tells := !step.ours // the others have conditions of their own
 	if err == nil && s.State.ProviderID != id {
-		err = s.keepsProviderID(id)
+		err = s.checkProviderIDStored(id)
 		tells = true
 	}
 	result.Checkpoint = result.Checkpoint && s.hasDecided()

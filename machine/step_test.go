@@ -149,7 +149,7 @@ func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
 
 func TestStepsThatAreRemovedSayNothing(t *testing.T) {
 	all := Steps()
-	if diff := cmp.Diff([]string(nil), unsaid(all)); diff != "" {
+	if diff := cmp.Diff([]string(nil), neverSet(all)); diff != "" {
 		t.Errorf("the default steps leave open (-want +got):\n%s", diff)
 	}
 	some := all
@@ -162,7 +162,7 @@ func TestStepsThatAreRemovedSayNothing(t *testing.T) {
 	if len(some) != len(all)-2 || all[3].Name != StepBootstrap {
 		t.Errorf("want two steps fewer, and the list that was passed in as it was: %d of %d", len(some), len(all))
 	}
-	if diff := cmp.Diff([]string{ConditionBootstrapConfigReady, ConditionNodeReady, ConditionNodeHealthy}, unsaid(some)); diff != "" {
+	if diff := cmp.Diff([]string{ConditionBootstrapConfigReady, ConditionNodeReady, ConditionNodeHealthy}, neverSet(some)); diff != "" {
 		t.Errorf("left open (-want +got):\n%s", diff)
 	}
 }

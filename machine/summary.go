@@ -12,7 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// readyFacts are the inputs of summarise.
+// readyFacts are the inputs of decideReady.
 type readyFacts struct {
 	// Conditions are those of the Machine; the first of a type counts.
 	Conditions []metav1.Condition
@@ -20,8 +20,8 @@ type readyFacts struct {
 	// Deleting: the Machine is being deleted; Stage then replaces the message of the condition Deleting.
 	Deleting bool
 	Stage    string
-	// Unsaid are conditions that no step sets: each counts only if it is present.
-	Unsaid []string
+	// NeverSet are conditions that no step sets: each counts only if it is present.
+	NeverSet []string
 	// Failures are lines about failed steps; Before is Ready as it was read.
 	Failures []string
 	Before   metav1.ConditionStatus
@@ -42,7 +42,7 @@ func (f readyFacts) terms() []term {
 		{kind: ConditionHealthCheckSucceeded, optional: true},
 	}
 	for i := range terms {
-		terms[i].optional = terms[i].optional || slices.Contains(f.Unsaid, terms[i].kind)
+		terms[i].optional = terms[i].optional || slices.Contains(f.NeverSet, terms[i].kind)
 	}
 	for _, gate := range f.Gates {
 		at := slices.IndexFunc(terms, func(t term) bool { return t.kind == gate.ConditionType })
@@ -65,15 +65,19 @@ const (
 	priorityIssue
 )
 
-// summarise computes Ready: problems first, then unknown conditions, else true. Its message has a line for each condition that keeps the
+// decideReady computes Ready: problems first, then unknown conditions, else true. Its message has a line for each condition that keeps the
 // Machine from being ready, in the order of the terms. Rule: Cluster API's setReadyCondition and its default merge strategy. A failed step
 // keeps a Machine from becoming ready, but does not make a ready one not ready: what it did not do may not concern the Node.
-func summarise(f readyFacts) metav1.Condition {
-	c := f.summarised()
+func decideReady(f readyFacts) metav1.Condition {
+	c := f.merged()
 	if len(f.Failures) == 0 {
 		return c
 	}
-	c.Message = strings.Join(slices.DeleteFunc(append(slices.Clone(f.Failures), c.Message), func(text string) bool { return text == "" }), "\n")
+	lines := slices.Clone(f.Failures)
+	if c.Message != "" {
+		lines = append(lines, c.Message)
+	}
+	c.Message = strings.Join(lines, "\n")
 	if c.Status == metav1.ConditionTrue && f.Before != metav1.ConditionTrue {
 		c.Status = metav1.ConditionUnknown
 	}
@@ -83,7 +87,7 @@ func summarise(f readyFacts) metav1.Condition {
 	return c
 }
 
-func (f readyFacts) summarised() metav1.Condition {
+func (f readyFacts) merged() metav1.Condition {
 	if slices.ContainsFunc(f.Gates, func(g contract.ReadinessGate) bool { return g.ConditionType == ConditionReady }) {
 		return condition(ConditionReady, metav1.ConditionUnknown, ReasonInternalError,
 			"The readiness gate Ready is the condition itself: remove it from spec.readinessGates")
@@ -137,21 +141,17 @@ func (f readyFacts) counted() []counted {
 
 // priorityOf: in a deletion, missing objects of the Machine are expected.
 func (f readyFacts) priorityOf(c metav1.Condition, negative bool) priority {
-	if f.Deleting && missing(c) {
-		return priorityInfo
+	bad := metav1.ConditionFalse
+	if negative {
+		bad = metav1.ConditionTrue
 	}
-	switch c.Status {
-	case metav1.ConditionTrue:
-		if negative {
-			return priorityIssue
-		}
+	switch {
+	case f.Deleting && missing(c):
 		return priorityInfo
-	case metav1.ConditionFalse:
-		if negative {
-			return priorityInfo
-		}
+	case c.Status == bad:
 		return priorityIssue
-	case metav1.ConditionUnknown:
+	case c.Status == metav1.ConditionTrue, c.Status == metav1.ConditionFalse:
+		return priorityInfo
 	}
 	return priorityUnknown
 }
@@ -222,18 +222,16 @@ func joinComponents(lines []string) []string {
 // ofComponent reports whether a condition is about a component of a control plane. Rule: the names of Cluster API's
 // KubeadmControlPlane.
 func ofComponent(kind string) bool {
-	for _, prefix := range []string{"APIServer", "ControllerManager", "Scheduler"} {
-		if strings.HasPrefix(kind, prefix) {
-			return true
-		}
-	}
-	return kind == "EtcdPodHealthy"
+	prefixes := []string{"APIServer", "ControllerManager", "Scheduler"}
+	return kind == "EtcdPodHealthy" || slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(kind, prefix) })
 }
 
 // decideAvailable: a Machine is available when it has been ready for minReadySeconds. since is the transition time of Ready; another
 // process may have written it, with a clock that is ahead. again is when the rest of that time is over, zero when the Machine does not
 // wait for it.
-func decideAvailable(ready metav1.ConditionStatus, since time.Time, minReady time.Duration, now time.Time) (c metav1.Condition, again time.Duration) {
+func decideAvailable(
+	ready metav1.ConditionStatus, since time.Time, minReady time.Duration, now time.Time,
+) (c metav1.Condition, again time.Duration) {
 	if ready != metav1.ConditionTrue {
 		return condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotReady, ""), 0
 	}

@@ -49,7 +49,7 @@ func TestWhatTheAPIServerDoesNotKeepIsNamed(t *testing.T) {
 			want: "the reference to the Node with its UID, when the drain began"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := decideUnkept(unkeptFacts{Update: tc.update, Wanted: &tc.wanted, Have: &tc.have, Finalizer: "f", Whole: tc.whole})
+			got := decideNotKept(notKeptFacts{Update: tc.update, Wanted: &tc.wanted, Have: &tc.have, Finalizer: "f", Whole: tc.whole})
 			if got != tc.want {
 				t.Errorf("want %q, got %q", tc.want, got)
 			}
@@ -64,19 +64,19 @@ func TestAWriteThatIsNotKeptIsRepeatedEachTimeAfterTwiceAsLong(t *testing.T) {
 	m := newMemory(clock)
 	for i, seconds := range []int64{0, 1, 2, 4, 8, 16, 32, 62, 92} {
 		at := time.Unix(seconds, 0)
-		if _, wait := m.unkeptOf(key, "uid"); i > 0 && clock.Now().Add(wait) != at {
+		if _, wait := m.notKeptOf(key, "uid"); i > 0 && clock.Now().Add(wait) != at {
 			t.Fatalf("attempt %d: want it after %s, got %s", i, at.Sub(began), clock.Now().Add(wait).Sub(began))
 		}
 		clock.SetTime(at)
-		if first := m.setUnkept(key, "uid", "text"); first != (i == 0) {
+		if first := m.setNotKept(key, "uid", "text"); first != (i == 0) {
 			t.Fatalf("attempt %d: told is %t", i, first)
 		}
 	}
-	if text, _ := m.unkeptOf(key, "another"); text != "" {
+	if text, _ := m.notKeptOf(key, "another"); text != "" {
 		t.Error("another Machine of that name has lost nothing")
 	}
-	m.setUnkept(key, "uid", "")
-	if text, wait := m.unkeptOf(key, "uid"); text != "" || wait > 0 {
+	m.setNotKept(key, "uid", "")
+	if text, wait := m.notKeptOf(key, "uid"); text != "" || wait > 0 {
 		t.Error("what is kept again is not waited for")
 	}
 }

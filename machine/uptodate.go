@@ -369,7 +369,7 @@ func (s *rolloutSource) handler(q queue) toolscache.ResourceEventHandler {
 		UpdateFunc: func(before, after any) {
 			old, ok := before.(client.Object)
 			now, ok2 := after.(client.Object)
-			if ok && ok2 && !measuresTheSame(old, now) {
+			if ok && ok2 && !sameRollout(old, now) {
 				wake(before)
 				wake(after)
 			}
@@ -378,8 +378,8 @@ func (s *rolloutSource) handler(q queue) toolscache.ResourceEventHandler {
 	}
 }
 
-// measuresTheSame reports whether a change does not affect the decision whether Machines are up to date.
-func measuresTheSame(old, now metav1.Object) bool {
+// sameRollout reports whether a change does not affect the decision whether Machines are up to date.
+func sameRollout(old, now metav1.Object) bool {
 	return old.GetUID() == now.GetUID() && old.GetGeneration() == now.GetGeneration() &&
 		old.GetLabels()[contract.DeploymentNameLabel] == now.GetLabels()[contract.DeploymentNameLabel] &&
 		old.GetAnnotations()[contract.RevisionAnnotation] == now.GetAnnotations()[contract.RevisionAnnotation]

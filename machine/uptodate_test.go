@@ -174,7 +174,7 @@ func TestCountersOfADeploymentWakeNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			after := before.DeepCopy()
 			tc.change(after)
-			require.Equal(t, tc.same, measuresTheSame(&before, after))
+			require.Equal(t, tc.same, sameRollout(&before, after))
 		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
@@ -21,41 +20,21 @@ const (
 	actionDetachVolumes  = "WaitForVolumeDetach"
 )
 
-// volumesFacts are the inputs of decideVolumes.
-type volumesFacts struct {
-	// Excluded: by annotation, because of CareNone, or because Volumes is nil.
-	Excluded       bool
-	Infrastructure external.Object
-	// InfrastructureGone: the API server confirmed that the object is gone. InstanceGone: the provider reported that the instance is gone.
-	InfrastructureGone, InstanceGone bool
-	NodesSynced                      bool
-	// HandedOver is when Cluster API completed the wait, before this controller took over; zero if it did not.
-	HandedOver time.Time
-	// LeftOut: the Nodes are unread, and the deletion continues without them. Unread says why, or what it waits for.
-	LeftOut bool
-	Unread  string
-	Match   noderef.Match
-	State   *contract.MachineState
-	// Limit is how long the wait may take, zero for no limit. It counts from the recorded start, also when it changes meanwhile.
-	Limit time.Duration
-	Now   time.Time
-}
-
 type volumesAction uint8
 
 const (
 	volumesSkip volumesAction = iota
 	volumesUnread
-	volumesAsk
+	volumesCheck
 	volumesGiveUp
 )
 
 // decideVolumes decides about the volumes of the Node of a Machine that is being deleted, after its drain. The deletion waits for them
 // once. Once the wait for pre-terminate hooks has begun, the Node may have lost its API server (Cluster API #11590); and an instance that
 // is gone or being deleted unmounts no volumes.
-func decideVolumes(f volumesFacts) (volumesAction, string) {
+func decideVolumes(f nodeStageFacts) (volumesAction, string) {
 	switch {
-	case f.Excluded || !f.State.PreTerminateStarted.IsZero():
+	case f.Excluded != "" || f.Care == CareNone || !f.State.PreTerminateStarted.IsZero():
 		return volumesSkip, ""
 	case f.InstanceGone || f.InfrastructureGone || f.Infrastructure.Deleting():
 		return volumesSkip, ""
@@ -65,30 +44,33 @@ func decideVolumes(f volumesFacts) (volumesAction, string) {
 		return volumesSkip, ""
 	case f.State.VolumesDetachedNode == f.Match.Node.UID, f.handedOver(f.Match.Node):
 		return volumesSkip, ""
-	case f.Limit > 0 && !f.State.VolumeDetachStarted.IsZero() && !f.Now.Before(f.State.VolumeDetachStarted.Add(f.Limit)):
+	case limitReached(f.State.VolumeDetachStarted, f.Limit, f.Now):
 		return volumesGiveUp, notWithin(f.Limit)
 	}
-	return volumesAsk, ""
+	return volumesCheck, ""
 }
 
 // handedOver: a Node that was drained after Cluster API had waited for its volumes may have other volumes attached since.
-func (f volumesFacts) handedOver(node *corev1.Node) bool {
+func (f nodeStageFacts) handedOver(node *corev1.Node) bool {
 	return f.State.DrainedNode == "" && overFor(f.HandedOver, f.State.Deleting, node)
 }
 
 // decideUnreadVolumes: a completed wait for the recorded Node is not repeated.
-func decideUnreadVolumes(f volumesFacts) (volumesAction, string) {
+func decideUnreadVolumes(f nodeStageFacts) (volumesAction, string) {
 	switch recorded := f.State.Node.UID; {
 	case recorded != "" && f.State.VolumesDetachedNode == recorded, f.handedOver(nil):
 		return volumesSkip, ""
-	case f.LeftOut:
+	case f.Skipped:
 		return volumesGiveUp, f.Unread
 	}
 	return volumesUnread, f.Unread
 }
 
 func volumesStep(ctx context.Context, s *Scope) (Result, error) {
-	facts, err := s.volumesFacts(ctx)
+	facts, err := s.nodeStageFacts(ctx, nodeStage{
+		step: StepVolumes, exclude: contract.ExcludeVolumeDetach, finished: clusterAPIDetached, impossible: s.Workload.Volumes == nil,
+		started: s.State.VolumeDetachStarted, limit: s.limits().Volumes,
+	})
 	if err != nil {
 		return Result{}, err
 	}
@@ -98,10 +80,10 @@ func volumesStep(ctx context.Context, s *Scope) (Result, error) {
 			s.volumesBegin() // the limit counts from here, or it would never be reached
 		}
 		return s.waitUnread(ReasonWaitingForVolumeDetach, s.volumesMessage(message), s.State.VolumeDetachStarted, facts.Limit)
-	case volumesAsk:
-		return s.askForVolumes(ctx, facts.Limit)
+	case volumesCheck:
+		return s.checkVolumes(ctx, facts.Limit)
 	case volumesGiveUp:
-		s.abandon(ReasonWaitingForVolumeDetach, EventVolumeDetachFailed, actionDetachVolumes, fmt.Sprintf(
+		s.reportSkipped(ReasonWaitingForVolumeDetach, EventVolumeDetachFailed, actionDetachVolumes, fmt.Sprintf(
 			"error waiting for node volumes detaching Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, message))
 	case volumesSkip:
 	}
@@ -109,40 +91,14 @@ func volumesStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-func (s *Scope) volumesFacts(ctx context.Context) (volumesFacts, error) {
-	facts := volumesFacts{
-		Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone, NodesSynced: s.NodesSynced, Match: s.Node, State: &s.State,
-		Limit: s.limits().Volumes, Now: s.Now,
-	}
-	facts.HandedOver = finishedByClusterAPI(s.Object, clusterAPIDetached)
-	_, facts.Excluded = s.State.Annotations[contract.ExcludeVolumeDetach]
-	facts.Excluded = facts.Excluded || s.care() == CareNone || (s.NodesErr == nil && s.Workload.Volumes == nil)
-	if facts.Excluded || facts.InstanceGone {
-		return facts, nil
-	}
-	var err error
-	if facts.InfrastructureGone, err = s.confirmInfrastructureGone(ctx); err != nil {
-		return facts, err
-	}
-	facts.InfrastructureGone = facts.InfrastructureGone || s.isGoing(s.Infrastructure)
-	if !facts.InfrastructureGone && s.State.PreTerminateStarted.IsZero() {
-		s.confirmNoNode(ctx)
-		facts.NodesSynced = s.NodesSynced
-	}
-	if !facts.NodesSynced {
-		facts.LeftOut, facts.Unread = s.leavesOut(StepVolumes, s.State.VolumeDetachStarted, facts.Limit)
-	}
-	return facts, nil
-}
-
-// askForVolumes looks up which volumes are attached. The start of the wait is recorded when there are any: a Machine without volumes costs
+// checkVolumes looks up which volumes are attached. The start of the wait is recorded when there are any: a Machine without volumes costs
 // no write.
-func (s *Scope) askForVolumes(ctx context.Context, limit time.Duration) (Result, error) {
+func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, error) {
 	rules, err := s.drainRules(ctx)
 	if err != nil {
 		return s.volumesFailed(err, limit)
 	}
-	s.holdNode()
+	s.watchNode()
 	result, err := s.Workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
 		Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.State.VolumeDetachStarted, Timeout: limit,
 		PoweredOff: s.PoweredOff,
@@ -157,7 +113,7 @@ func (s *Scope) askForVolumes(ctx context.Context, limit time.Duration) (Result,
 		return s.volumesUnknown(result.Message, limit, Result{Stop: true, RequeueAfter: result.RequeueAfter}), nil
 	}
 	checkpoint := s.volumesBegin()
-	s.waitForVolumes(result.Message)
+	s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(result.Message))
 	return Result{Stop: true, Checkpoint: checkpoint, RequeueAfter: s.until(result.RequeueAfter, s.State.VolumeDetachStarted, limit)}, nil
 }
 
@@ -175,7 +131,7 @@ func (s *Scope) volumesUnknown(why string, limit time.Duration, result Result) R
 		result.Checkpoint = s.volumesBegin()
 		result.RequeueAfter = s.until(result.RequeueAfter, s.State.VolumeDetachStarted, limit)
 	}
-	s.waitForVolumes(why)
+	s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(why))
 	return result
 }
 
@@ -186,10 +142,6 @@ func (s *Scope) volumesBegin() bool {
 	}
 	s.SetVolumeDetachStarted(s.Now)
 	return true
-}
-
-func (s *Scope) waitForVolumes(why string) {
-	s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(why))
 }
 
 func (s *Scope) volumesMessage(why string) string {

@@ -24,31 +24,31 @@ func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
 	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
 	for name, tc := range map[string]struct {
-		facts volumesFacts
+		facts nodeStageFacts
 		state contract.MachineState
 		want  volumesAction
 	}{
-		"after the drain":                     {facts: volumesFacts{NodesSynced: true, Match: matched}, want: volumesAsk},
-		"excluded":                            {facts: volumesFacts{Excluded: true, NodesSynced: true, Match: matched}},
-		"excluded while Nodes are unread":     {facts: volumesFacts{Excluded: true}},
-		"the machine is gone":                 {facts: volumesFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}},
-		"the machine is going":                {facts: volumesFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}},
-		"an unread machine is not a gone one": {facts: volumesFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: volumesAsk},
-		"unread Nodes are not missing":        {facts: volumesFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: volumesUnread},
-		"unread Nodes that are given up":      {facts: volumesFacts{LeftOut: true}, want: volumesGiveUp},
-		"done before Nodes were unread":       {facts: volumesFacts{}, state: contract.MachineState{VolumesDetachedNode: "n-uid", Node: contract.NodeRef{UID: "n-uid"}}},
-		"of another Node before":              {facts: volumesFacts{}, state: contract.MachineState{VolumesDetachedNode: "old", Node: contract.NodeRef{UID: "n-uid"}}, want: volumesUnread},
-		"there is no Node":                    {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}},
-		"the Node is another machine's":       {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale, Node: node}}},
-		"another Machine names it too":        {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}},
-		"two Nodes claim the ID":              {facts: volumesFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}},
-		"done before":                         {facts: volumesFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumesDetachedNode: "n-uid"}},
-		"done before, of another Node":        {facts: volumesFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumesDetachedNode: "old"}, want: volumesAsk},
-		"pre-terminate hooks have begun":      {facts: volumesFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{PreTerminateStarted: now}},
-		"without a limit":                     {facts: volumesFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Hour)}, want: volumesAsk},
-		"within its limit":                    {facts: volumesFacts{NodesSynced: true, Match: matched, Limit: time.Minute}, state: contract.MachineState{VolumeDetachStarted: now.Add(-59 * time.Second)}, want: volumesAsk},
-		"at its limit":                        {facts: volumesFacts{NodesSynced: true, Match: matched, Limit: time.Minute}, state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Minute)}, want: volumesGiveUp},
-		"a limit that has not begun":          {facts: volumesFacts{NodesSynced: true, Match: matched, Limit: time.Nanosecond}, want: volumesAsk},
+		"after the drain":                     {facts: nodeStageFacts{NodesSynced: true, Match: matched}, want: volumesCheck},
+		"excluded":                            {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched}},
+		"excluded while Nodes are unread":     {facts: nodeStageFacts{Excluded: "asked"}},
+		"the machine is gone":                 {facts: nodeStageFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}},
+		"the machine is going":                {facts: nodeStageFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}},
+		"an unread machine is not a gone one": {facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: volumesCheck},
+		"unread Nodes are not missing":        {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: volumesUnread},
+		"unread Nodes that are given up":      {facts: nodeStageFacts{Skipped: true}, want: volumesGiveUp},
+		"done before Nodes were unread":       {facts: nodeStageFacts{}, state: contract.MachineState{VolumesDetachedNode: "n-uid", Node: contract.NodeRef{UID: "n-uid"}}},
+		"of another Node before":              {facts: nodeStageFacts{}, state: contract.MachineState{VolumesDetachedNode: "old", Node: contract.NodeRef{UID: "n-uid"}}, want: volumesUnread},
+		"there is no Node":                    {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}},
+		"the Node is another machine's":       {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale, Node: node}}},
+		"another Machine names it too":        {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}},
+		"two Nodes claim the ID":              {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}},
+		"done before":                         {facts: nodeStageFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumesDetachedNode: "n-uid"}},
+		"done before, of another Node":        {facts: nodeStageFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumesDetachedNode: "old"}, want: volumesCheck},
+		"pre-terminate hooks have begun":      {facts: nodeStageFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{PreTerminateStarted: now}},
+		"without a limit":                     {facts: nodeStageFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Hour)}, want: volumesCheck},
+		"within its limit":                    {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute}, state: contract.MachineState{VolumeDetachStarted: now.Add(-59 * time.Second)}, want: volumesCheck},
+		"at its limit":                        {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute}, state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Minute)}, want: volumesGiveUp},
+		"a limit that has not begun":          {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Nanosecond}, want: volumesCheck},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.State, tc.facts.Now = &tc.state, now
