@@ -1,13 +1,27 @@
 package machine
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 func TestHooksAreWaitedForUntilTheyAreGoneOrTheirTimeIsUp(t *testing.T) {
@@ -49,4 +63,165 @@ func TestAMessageNamesHooksInOrderAndNotTooMany(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	require.Contains(t, waitingForHooks("pre-drain", hooks), p+"/j,... (2 more))")
+}
+
+func TestAStageThatIsLeftIsToldOfOnceAndInThePassThatLeavesIt(t *testing.T) {
+	for stored, want := range map[string]bool{
+		"":                                     true, // the condition was never written
+		ReasonNotDeleting:                      true,
+		ReasonInternalError:                    true, // nothing says that the stage was left before
+		ReasonWaitingForPreDrainHook:           true,
+		ReasonDrainingNode:                     true,
+		ReasonWaitingForPreTerminateHook:       false,
+		ReasonWaitingForInfrastructureDeletion: false,
+		ReasonDeletionCompleted:                false,
+	} {
+		t.Run(stored, func(t *testing.T) {
+			s := &Scope{}
+			if stored != "" {
+				s.stored = []metav1.Condition{condition(ConditionDeleting, metav1.ConditionTrue, stored, "")}
+			}
+			s.reportSkipped(ReasonDrainingNode, EventDrainFailed, actionDrainNode, "why")
+			if told := len(s.told) == 1; told != want || s.urgent != want {
+				t.Errorf("told: want %v, got %v, urgent %v", want, told, s.urgent)
+			}
+		})
+	}
+}
+
+// deletingNode is a pass that has nothing left to do but to delete the Node.
+func deletingNode(now time.Time, limit time.Duration, answer error) *Scope {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}, Spec: corev1.NodeSpec{ProviderID: "a://b"}}
+	return &Scope{
+		Now: now,
+		State: contract.MachineState{
+			Metadata: contract.Metadata{UID: "m-uid", Deleting: now},
+			MachineSpec: contract.MachineSpec{
+				ProviderID: "a://b", NodeDeletionTimeout: contract.Some(limit),
+			},
+			Node: contract.NodeRef{Name: "n", UID: "n-uid"},
+		},
+		Node: noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true,
+		Workload: Workload{Client: interceptor.NewClient(nil, interceptor.Funcs{
+			Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
+				var options client.DeleteOptions
+				options.ApplyOptions(opts)
+				if options.Preconditions == nil || *options.Preconditions.UID != "n-uid" {
+					return errors.New("a delete without the UID")
+				}
+				return answer
+			},
+		})},
+		env: &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(now)), writer: patch.NewWriter(nil, clocktesting.NewFakePassiveClock(now))},
+	}
+}
+
+func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testing.T) {
+	now := time.Unix(1000, 0).UTC()
+	ago := func(d time.Duration) string { return now.Add(-d).Format(time.RFC3339) }
+	boom := errors.New("boom")
+	lost := fmt.Errorf("delete: %w", &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: cluster.ReasonUnreachable})
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n", errors.New("another UID"))
+	type outcome struct {
+		Again   time.Duration
+		Started string // empty: not recorded
+		Told    int
+		Fails   bool
+		Asked   bool
+	}
+	for name, tc := range map[string]struct {
+		limit   time.Duration
+		started string
+		answer  error
+		want    outcome
+	}{
+		"accepted":                    {limit: 10 * time.Second, want: outcome{Again: 10 * time.Second, Asked: true}},
+		"accepted, no limit":          {want: outcome{Asked: true}},
+		"the first fails":             {limit: 10 * time.Second, answer: boom, want: outcome{Again: time.Second, Started: ago(0)}},
+		"a later one fails":           {limit: 10 * time.Second, started: ago(4 * time.Second), answer: boom, want: outcome{Again: 4 * time.Second, Started: ago(4 * time.Second)}},
+		"one fails shortly before":    {limit: 10 * time.Second, started: ago(8 * time.Second), answer: boom, want: outcome{Again: 2 * time.Second, Started: ago(8 * time.Second)}},
+		"the limit is reached":        {limit: 10 * time.Second, started: ago(10 * time.Second), answer: boom, want: outcome{Started: ago(10 * time.Second), Told: 1}},
+		"it succeeds at the limit":    {limit: 10 * time.Second, started: ago(10 * time.Second), want: outcome{Again: 10 * time.Second, Started: ago(10 * time.Second), Asked: true}},
+		"it is lost at the limit":     {limit: 10 * time.Second, started: ago(10 * time.Second), answer: lost, want: outcome{Started: ago(10 * time.Second), Told: 1}},
+		"the first fails, no limit":   {answer: boom, want: outcome{Started: ago(0), Told: 1, Fails: true}},
+		"a later one fails, no limit": {started: ago(time.Hour), answer: boom, want: outcome{Started: ago(time.Hour), Fails: true}},
+		"the connection is lost":      {limit: 10 * time.Second, answer: lost, want: outcome{Again: conflictRetry, Started: ago(0)}},
+		"the Node was replaced":       {limit: 10 * time.Second, answer: conflict, want: outcome{Again: time.Second, Started: ago(0)}},
+		"it still was a while later":  {limit: 10 * time.Second, started: ago(4 * time.Second), answer: conflict, want: outcome{Again: 4 * time.Second, Started: ago(4 * time.Second)}},
+		"it was for too long":         {limit: 10 * time.Second, started: ago(10 * time.Second), answer: conflict, want: outcome{Started: ago(10 * time.Second), Told: 1}},
+		"it was, no limit":            {started: ago(4 * time.Second), answer: conflict, want: outcome{Again: 4 * time.Second, Started: ago(4 * time.Second)}},
+		"there is no such Node":       {limit: 10 * time.Second, answer: apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "n")},
+		"there is no such place":      {limit: 10 * time.Second, answer: apierrors.NewGenericServerResponse(404, "delete", schema.GroupResource{Resource: "nodes"}, "n", "404 page not found", 0, true), want: outcome{Again: time.Second, Started: ago(0)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := deletingNode(now, tc.limit, tc.answer)
+			if tc.started != "" {
+				s.State.Annotations = map[string]string{NodeDeletionStartedAnnotation: tc.started}
+			}
+			result, err := deleteNodeStep(t.Context(), s)
+			got := outcome{
+				Again: result.RequeueAfter, Started: s.State.Annotations[NodeDeletionStartedAnnotation], Told: len(s.told), Fails: err != nil,
+				Asked: !s.env.memory.asked(&s.State, "n-uid").IsZero(),
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// The limit that nobody has set is not meant for a cluster that does not answer.
+func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
+	now := time.Unix(1000, 0).UTC()
+	lost := &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: cluster.ReasonUnreachable}
+	s := deletingNode(now, 0, lost)
+	s.State.NodeDeletionTimeout = contract.Opt[time.Duration]{}
+	s.NodesSynced, s.NodesErr = false, lost
+	_, err := deleteNodeStep(t.Context(), s)
+	require.NoError(t, err)
+	require.False(t, s.nodeDeletionStarted().IsZero())
+	s.NodesSynced, s.NodesErr, s.Now = true, nil, now.Add(time.Minute)
+	result, err := deleteNodeStep(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, Result{Stop: true, RequeueAfter: conflictRetry}, result, "it was lost again")
+	require.Empty(t, s.told)
+	s.Workload = deletingNode(now, 0, nil).Workload
+	_, err = deleteNodeStep(t.Context(), s)
+	require.NoError(t, err)
+	require.False(t, s.env.memory.asked(&s.State, "n-uid").IsZero())
+}
+
+func TestANodeThatWasAskedToGoIsNotAskedAgain(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := deletingNode(now, 10*time.Second, errors.New("asked again"))
+	s.env.memory.setAsked(&s.State, "n-uid")
+	s.Now = now.Add(3 * time.Second)
+	result, err := deleteNodeStep(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, Result{Stop: true, RequeueAfter: 7 * time.Second}, result)
+	s.Now = now.Add(10 * time.Second)
+	result, err = deleteNodeStep(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, Result{}, result)
+	require.Len(t, s.told, 1)
+}
+
+func TestWhatIsKnownOfADeletionIsThatOfOneMachine(t *testing.T) {
+	m := newMemory(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
+	object := goneObject{name: types.NamespacedName{Name: "o"}}
+	first := &contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Name: "m"}, UID: "first"}}
+	second := &contract.MachineState{Metadata: contract.Metadata{Key: first.Key, UID: "second"}}
+	m.setGone(first, object)
+	m.setAsked(first, "u")
+	m.setDeferred(first, "drained", "detached")
+	is := func(machine *contract.MachineState) []any {
+		drained, detached := m.deferred(machine)
+		return []any{m.isGone(machine, object), m.asked(machine, "u").Unix(), drained, detached}
+	}
+	require.Equal(t, []any{true, int64(1000), types.UID("drained"), types.UID("detached")}, is(first))
+	nothing := []any{false, time.Time{}.Unix(), types.UID(""), types.UID("")}
+	require.Equal(t, nothing, is(second), "a Machine of the same name")
+	m.forget(first.Key)
+	require.Equal(t, nothing, is(first))
+	require.Empty(t, m.deletions)
 }

@@ -1,0 +1,267 @@
+package machine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// webhook is a mutating webhook that takes one field away from each write of the reconciler to a Machine while it is on.
+type webhook struct {
+	client.Client
+
+	on    *atomic.Bool
+	strip []string
+}
+
+func (w webhook) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if !w.on.Load() || obj.GetObjectKind().GroupVersionKind().Kind != "Machine" {
+		return w.Client.Patch(ctx, obj, patch, opts...)
+	}
+	raw, err := patch.Data(obj)
+	if err != nil {
+		return err
+	}
+	body := map[string]any{}
+	if err := json.Unmarshal(raw, &body); err != nil {
+		return err
+	}
+	if parent, ok := body[w.strip[0]].(map[string]any); ok {
+		delete(parent, w.strip[1])
+	}
+	if raw, err = json.Marshal(body); err != nil {
+		return err
+	}
+	return w.Client.Patch(ctx, obj, client.RawPatch(patch.Type(), raw), opts...)
+}
+
+// The API server answers such a write as it answers any other, and where nothing is left of it, no event comes either.
+func TestAWriteThatAWebhookTakesAwayIsToldAndTriedAgain(t *testing.T) {
+	t.Parallel()
+	const lost = "the API server accepts and does not keep "
+	for name, tc := range map[string]struct {
+		strip string
+		// lives: it is on from the beginning, and not from when the Machine runs.
+		lives bool
+		says  string
+	}{
+		"the finalizer":            {strip: "metadata.finalizers", lives: true, says: lost + "the finalizer machine.cluster.x-k8s.io"},
+		"the provider ID":          {strip: "spec.providerID", lives: true, says: lost + "the provider ID"},
+		"the UID of the Node":      {strip: "metadata.annotations", says: lost + "the reference to the Node with its UID"},
+		"the end of the finalizer": {strip: "metadata.finalizers", says: lost + "the removal of the finalizer machine.cluster.x-k8s.io"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			on := &atomic.Bool{}
+			on.Store(tc.lives || strings.Contains(tc.says, "Node"))
+			w := newWorld(t, worldOptions{machine: atOnce, ports: func(_ ctrl.Manager, p *machine.Ports) {
+				p.Client = webhook{Client: p.Client, on: on, strip: strings.Split(tc.strip, ".")}
+			}})
+			m, infra := w.machineWith("m1"), fake.InfraMachine(contract.V1Beta2, "m1")
+			told := func() {
+				t.Helper()
+				w.eventually("Ready to tell of it", func() string { // one that is ready stays so
+					if message := conditionOf(w.get(m), machine.ConditionReady).Message; !strings.Contains(message, tc.says) {
+						return message
+					}
+					return ""
+				})
+				w.recorded(machine.EventWriteNotKept, 1)
+			}
+			if tc.lives {
+				told()
+			}
+			if name == "the finalizer" {
+				require.Empty(t, w.get(infra).GetOwnerReferences(), "no machine is made")
+				on.Store(false)
+			}
+			if name != "the provider ID" {
+				w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+				on.Store(!tc.lives)
+			}
+			require.NoError(t, w.client.Delete(t.Context(), m))
+			if on.Load() {
+				w.conditionIs(m, machine.ConditionReady, machine.ReasonInternalError)
+				told()
+				if name != "the end of the finalizer" {
+					require.Nil(t, w.get(infra).GetDeletionTimestamp(), "nothing is destroyed")
+				}
+				on.Store(false)
+			}
+			w.goes(m, infra)
+			require.Nil(t, w.node("m1"))
+		})
+	}
+}
+
+// runningOf returns a running Machine of a Go type that has no place for everything, which shows in its deletion: what New sees is another.
+func runningOf(t *testing.T, forget func(*contract.MachineState)) (*world, contract.Kind, *unstructured.Unstructured) {
+	t.Helper()
+	kind := serverKind(true)
+	kind.Adapter = forgetful{kind.Adapter, func(s *contract.MachineState) {
+		if s.Key.Name == "m1" && !s.Deleting.IsZero() {
+			forget(s)
+		}
+	}}
+	w, m := serverWorld(t, kind, nil)
+	w.says(kind, m, machine.ConditionReady, machine.ReasonReady)
+	return w, kind, m
+}
+
+// Otherwise each pass would begin with what it has to store, and the deletion would hang without a word.
+func TestAKindThatForgetsWhatIsStoredBeforeANodeIsTouchedIsTold(t *testing.T) {
+	t.Parallel()
+	noStart, noUID := func(s *contract.MachineState) { s.DrainStarted = time.Time{} }, func(s *contract.MachineState) { s.Node.UID = "" }
+	for name, tc := range map[string]struct {
+		forget      func(*contract.MachineState)
+		annotations map[string]string
+		says        string
+	}{
+		"the start of a drain":              {noStart, nil, "when a drain began"},
+		"the UID":                           {noUID, nil, "the UID of its Node"},
+		"the UID, and nothing to drain for": {noUID, map[string]string{contract.ExcludeDrain: ""}, "the UID of its Node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, kind, m := runningOf(t, tc.forget)
+			w.change(m, func(m *unstructured.Unstructured) { m.SetAnnotations(tc.annotations) })
+			require.NoError(t, w.client.Delete(t.Context(), m))
+			state := w.says(kind, m, machine.ConditionDeleting, machine.ReasonInternalError)
+			for _, c := range state.Conditions {
+				if c.Type == machine.ConditionDeleting {
+					require.Contains(t, c.Message, "Server default/m1 does not keep "+tc.says)
+				}
+			}
+			require.False(t, w.node("m1").Spec.Unschedulable)
+		})
+	}
+}
+
+// The machine would go undrained while its Node and its pods stay.
+func TestAMachineThatHasLostItsProviderIDWaitsForItOrForSomebodyToExcludeTheDrain(t *testing.T) {
+	t.Parallel()
+	w, _, m := runningOf(t, func(s *contract.MachineState) { s.ProviderID = "" })
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "Node m1 is recorded, and the Machine has no provider ID",
+		contract.ExcludeDrain)
+	require.False(t, w.node("m1").Spec.Unschedulable)
+	w.annotate(m, map[string]any{contract.ExcludeDrain: ""})
+	w.goes(m)
+}
+
+// decoded returns a Machine as an informer decodes it: with texts of its own.
+func decoded(t *testing.T, name string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	require.NoError(t, u.UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Machine",
+		"metadata":{"name":%q,"managedFields":[{"manager":"m"}],"labels":{"team":"blue"}},
+		"status":{"conditions":[{"type":"Ready","status":"True","reason":"Ready","message":"all is well"}]}}`, name)))
+	return u
+}
+
+func condition0(t *testing.T, u *unstructured.Unstructured) map[string]any {
+	t.Helper()
+	list, ok := u.Object["status"].(map[string]any)["conditions"].([]any)
+	require.True(t, ok)
+	c, ok := list[0].(map[string]any)
+	require.True(t, ok)
+	return c
+}
+
+func TestTrimmedObjectsSayTheSameAndShareWhatTheyHaveInCommon(t *testing.T) {
+	t.Parallel()
+	trim := machine.TrimObjects()
+	one, other := decoded(t, "m1"), decoded(t, "m2")
+	want := decoded(t, "m1")
+	want.SetManagedFields(nil)
+	for _, u := range []*unstructured.Unstructured{one, other} {
+		got, err := trim(u)
+		require.NoError(t, err)
+		require.Same(t, u, got)
+	}
+	if diff := cmp.Diff(want.Object, one.Object); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	data := func(m map[string]any) map[string]*byte {
+		at := map[string]*byte{}
+		for key, value := range m {
+			at["key "+key] = unsafe.StringData(key)
+			if text, ok := value.(string); ok && key == "reason" {
+				at["value "+key] = unsafe.StringData(text)
+			}
+		}
+		return at
+	}
+	a, b := data(condition0(t, one)), data(condition0(t, other))
+	require.Len(t, a, 5)
+	for name, at := range a {
+		if b[name] != at {
+			t.Errorf("%s is there twice", name)
+		}
+	}
+}
+
+func TestTrimmedNodesKeepWhatIsRead(t *testing.T) {
+	t.Parallel()
+	trim := machine.TrimObjects()
+	make1 := func() *corev1.Node {
+		n := fake.Node("n1", "a://1")
+		n.Labels = map[string]string{"zone": "a"}
+		n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+		n.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}}
+		n.Status.NodeInfo.KubeletVersion = "v1.36.3"
+		n.Status.Conditions = []corev1.NodeCondition{{Type: "Ready", Status: "True", Reason: "KubeletReady", Message: "posting"}}
+		return n
+	}
+	node, want := make1(), make1()
+	want.ManagedFields, want.Status.Images = nil, nil
+	_, err := trim(node)
+	require.NoError(t, err)
+	if diff := cmp.Diff(want, node); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{}}}}
+	_, err = trim(pod)
+	require.NoError(t, err)
+	require.Empty(t, pod.ManagedFields)
+	for _, odd := range []any{nil, "text", &unstructured.Unstructured{}} {
+		got, err := trim(odd)
+		require.NoError(t, err)
+		require.Equal(t, odd, got)
+	}
+}
+
+func TestTrimmingIsBoundedAndSafeForManyInformers(t *testing.T) {
+	t.Parallel()
+	trim := machine.TrimObjects()
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			for i := range 3000 {
+				u := &unstructured.Unstructured{Object: map[string]any{fmt.Sprintf("f%d-%d", w, i): "x", "kind": fmt.Sprint("K", w, i)}}
+				if _, err := trim(u); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}

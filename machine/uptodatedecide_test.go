@@ -1,0 +1,180 @@
+package machine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef/propagate"
+)
+
+// rolledOut is a rollout that is finished.
+func rolledOut(change func(set, deployment *contract.MachineSpec, r *Rollout)) *Rollout {
+	spec := contract.MachineSpec{
+		Version: "v1.33.0", Bootstrap: contract.Ref{Group: "b", Kind: "KubeadmConfigTemplate", Name: "b1"},
+		Infrastructure: contract.Ref{Group: "i", Kind: "AWSMachineTemplate", Name: "i1"}, WantedFailureDomain: "a",
+	}
+	r := &Rollout{Found: true}
+	r.Set.Template.MachineSpec, r.Deployment.Template.MachineSpec = spec, spec
+	if change != nil {
+		change(&r.Set.Template.MachineSpec, &r.Deployment.Template.MachineSpec, r)
+	}
+	return r
+}
+
+func TestAMachineIsUpToDateWhenItsSetIsWhatItsDeploymentAsksFor(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	not := func(message string) metav1.Condition {
+		return condition(ConditionUpToDate, metav1.ConditionFalse, ReasonNotUpToDate, message)
+	}
+	updating := func(message string) metav1.Condition {
+		return condition(ConditionUpToDate, metav1.ConditionFalse, ReasonUpdating, message)
+	}
+	yes := condition(ConditionUpToDate, metav1.ConditionTrue, ReasonUpToDate, "")
+	after := func(due, created time.Duration) *Rollout {
+		return rolledOut(func(_, _ *contract.MachineSpec, r *Rollout) {
+			r.Deployment.RolloutAfter, r.Set.Created = now.Add(due), now.Add(created)
+		})
+	}
+	for name, tc := range map[string]struct {
+		facts upToDateFacts
+		want  metav1.Condition
+		again time.Duration
+	}{
+		"the same": {facts: upToDateFacts{Rollout: rolledOut(nil)}, want: yes},
+		"everything is another": {
+			facts: upToDateFacts{Rollout: rolledOut(func(_, d *contract.MachineSpec, _ *Rollout) {
+				d.Version, d.Bootstrap.Name, d.Infrastructure.Name, d.WantedFailureDomain = "v1.34.0", "b2", "i2", "b"
+			})},
+			want: not("* Version v1.33.0, v1.34.0 required\n* KubeadmConfig is not up-to-date\n* AWSMachine is not up-to-date\n* Failure domain a, b required")},
+		"what is changed in place does not count": {
+			facts: upToDateFacts{Rollout: rolledOut(func(_, d *contract.MachineSpec, r *Rollout) {
+				d.MinReady, d.NodeDrainTimeout, d.ProviderID, d.ClusterName = contract.Some(time.Minute), contract.Some(time.Minute), "x", "c"
+				d.ReadinessGates, d.Taints = []contract.ReadinessGate{{}}, []contract.Taint{{}}
+				r.Deployment.Template.Labels = map[string]string{"a": "b"}
+			})}, want: yes},
+		"data of the user's own": {
+			facts: upToDateFacts{Rollout: rolledOut(func(s, d *contract.MachineSpec, _ *Rollout) {
+				s.Bootstrap, d.Bootstrap, d.DataSecretName = contract.Ref{}, contract.Ref{}, contract.Some("mine")
+			})}, want: not("* spec.bootstrap.dataSecretName nil, mine required")},
+		"a rollout is appointed":            {facts: upToDateFacts{Rollout: after(time.Hour, -time.Hour)}, want: yes, again: time.Hour + time.Second},
+		"it is due":                         {facts: upToDateFacts{Rollout: after(-time.Second, -time.Hour)}, want: not("* MachineDeployment spec.rolloutAfter expired")},
+		"the set is younger than that":      {facts: upToDateFacts{Rollout: after(-time.Hour, -time.Minute)}, want: yes},
+		"an update in place":                {facts: upToDateFacts{Rollout: rolledOut(nil), Updating: condition("", metav1.ConditionTrue, "R", "half way")}, want: updating("* half way")},
+		"an update that says nothing":       {facts: upToDateFacts{Rollout: rolledOut(nil), Updating: condition("", metav1.ConditionTrue, "R", "")}, want: updating("* In-place update in progress")},
+		"the kubelet is another":            {facts: upToDateFacts{Rollout: rolledOut(nil), Version: "v1.33.0", KubeletVersion: "v1.32.1"}, want: updating("* Node.status.nodeInfo.kubeletVersion v1.32.1, v1.33.0 required")},
+		"no version is asked for":           {facts: upToDateFacts{Rollout: rolledOut(nil), KubeletVersion: "v1.32.1"}, want: yes},
+		"the kubelet does not say anything": {facts: upToDateFacts{Rollout: rolledOut(nil), Version: "v1.33.0"}, want: yes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.Now = now
+			got, again := decideUpToDate(tc.facts)
+			if diff := cmp.Diff(tc.want, got); diff != "" || again != tc.again {
+				t.Errorf("again after %s, want %s; -want +got:\n%s", again, tc.again, diff)
+			}
+		})
+	}
+}
+
+func TestANodeOfAnOldRevisionIsMarkedAndOneThatNobodyMeasuresIsLeftAlone(t *testing.T) {
+	revisions := func(set, deployment string) *Rollout {
+		return rolledOut(func(_, _ *contract.MachineSpec, r *Rollout) {
+			r.Set.Annotations = map[string]string{contract.RevisionAnnotation: set}
+			r.Deployment.Annotations = map[string]string{contract.RevisionAnnotation: deployment}
+		})
+	}
+	marked := propagate.Desired{Taints: []propagate.Taint{{Taint: outdatedTaint(), Propagation: propagate.WhenMissing}}}
+	cleared := propagate.Desired{}
+	cleared.WithoutTaints = append(cleared.WithoutTaints, outdatedTaint())
+	for name, tc := range map[string]struct {
+		rollout *Rollout
+		err     error
+		want    propagate.Desired
+	}{
+		"older":                 {rollout: revisions("9", "10"), want: marked},
+		"the newest":            {rollout: revisions("10", "10"), want: cleared},
+		"no numbers":            {rollout: rolledOut(nil), want: cleared},
+		"a number that is none": {rollout: revisions("x", "10")},
+		"no deployment":         {rollout: &Rollout{}, want: cleared},
+		"unread":                {rollout: &Rollout{Unread: true}},
+		"a look that failed":    {rollout: &Rollout{}, err: context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			s := &Scope{env: &Reconciler{ports: Ports{RolloutOf: func(context.Context, *contract.MachineState) (Rollout, error) {
+				asked++
+				return *tc.rollout, tc.err
+			}}}}
+			var got propagate.Desired
+			s.markOutdated(t.Context(), &got)
+			s.markOutdated(t.Context(), &propagate.Desired{})
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			require.Equal(t, 1, asked, "once in a pass")
+		})
+	}
+}
+
+func TestUpToDateIsLeftToOthersWhereNobodyIsAsked(t *testing.T) {
+	mine := contract.MachineState{Metadata: contract.Metadata{Labels: map[string]string{contract.DeploymentNameLabel: "md"}}}
+	for name, tc := range map[string]struct {
+		state   contract.MachineState
+		stored  []metav1.Condition
+		rollout Rollout
+		err     error
+		want    string // the reason that is asserted
+	}{
+		"no deployment":                    {},
+		"no deployment, and the label":     {state: mine},
+		"unread at first":                  {state: mine, rollout: Rollout{Unread: true}, want: ReasonInternalError},
+		"unread later":                     {state: mine, rollout: Rollout{Unread: true}, stored: []metav1.Condition{{Type: ConditionUpToDate}}},
+		"unread, of no deployment":         {rollout: Rollout{Unread: true}},
+		"a look that failed":               {state: mine, err: context.Canceled, want: ReasonInternalError},
+		"measured":                         {state: mine, rollout: *rolledOut(nil), want: ReasonUpToDate},
+		"measured, without being labelled": {rollout: *rolledOut(nil), want: ReasonUpToDate},
+		"in a deletion": {rollout: *rolledOut(nil),
+			state: contract.MachineState{Metadata: contract.Metadata{Deleting: time.Unix(1, 0), Labels: mine.Labels}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Scope{State: tc.state, stored: tc.stored, env: &Reconciler{
+				ports: Ports{RolloutOf: func(context.Context, *contract.MachineState) (Rollout, error) { return tc.rollout, tc.err }},
+			}}
+			_, err := s.assertUpToDate(t.Context())
+			require.ErrorIs(t, err, tc.err)
+			got, _ := findCondition(s.asserted, ConditionUpToDate)
+			if got.Reason != tc.want {
+				t.Errorf("want reason %q, got %+v", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestCountersOfADeploymentWakeNobody(t *testing.T) {
+	before := metav1.ObjectMeta{
+		UID: "u", ResourceVersion: "1", Generation: 1, Labels: map[string]string{contract.DeploymentNameLabel: "md", "a": "b"},
+		Annotations: map[string]string{contract.RevisionAnnotation: "1"},
+	}
+	for name, tc := range map[string]struct {
+		change func(*metav1.ObjectMeta)
+		same   bool
+	}{
+		"a counter":          {func(m *metav1.ObjectMeta) { m.ResourceVersion = "2" }, true},
+		"a label":            {func(m *metav1.ObjectMeta) { m.Labels["a"] = "c" }, true},
+		"the template":       {func(m *metav1.ObjectMeta) { m.Generation = 2 }, false},
+		"the revision":       {func(m *metav1.ObjectMeta) { m.Annotations[contract.RevisionAnnotation] = "2" }, false},
+		"another deployment": {func(m *metav1.ObjectMeta) { m.Labels[contract.DeploymentNameLabel] = "other" }, false},
+		"another object":     {func(m *metav1.ObjectMeta) { m.UID = "v" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := before.DeepCopy()
+			tc.change(after)
+			require.Equal(t, tc.same, sameRollout(&before, after))
+		})
+	}
+}
