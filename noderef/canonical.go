@@ -2,16 +2,17 @@ package noderef
 
 import "strings"
 
-// Canonical turns a valid provider ID into the key under which it is compared and indexed. It returns IDs that it does not
-// know unchanged, gives two IDs one key only when they name the same instance, and has no side effects.
+// Canonical turns a valid provider ID into the key by which it is compared and indexed. It returns an ID of an unknown
+// shape unchanged, returns the same key for two IDs only if they name the same instance, and has no side effects.
 //
-// Clouds have written the ID of one instance in several ways over time. Without a Canonical such IDs differ, and a Machine
-// waits for its Node; that is harmless, and the default. [AWS], [Azure], [VSphere] and [OpenStack] cover the ways that are
-// known; [Join] combines them. They never look at a last segment alone: it names several instances where it is only unique
-// within something (kubernetes/autoscaler#3057).
+// Clouds have changed the form of provider IDs over time. Without a Canonical two forms differ, and a Machine waits for
+// its Node; that is harmless, and the default. [AWS], [Azure], [VSphere] and [OpenStack] know the forms of these
+// clouds; [Join] combines them. They never compare only a last segment, because it may be unique only within a zone or
+// a project (kubernetes/autoscaler#3057).
 type Canonical func(id string) string
 
-// Join returns a Canonical that applies each in order. With none it returns nil, which compares IDs as they are.
+// Join returns a Canonical that applies all of them in order. Without any it returns nil, which compares IDs as they
+// are.
 func Join(canonicals ...Canonical) Canonical {
 	if len(canonicals) == 0 {
 		return nil
@@ -24,10 +25,10 @@ func Join(canonicals ...Canonical) Canonical {
 	}
 }
 
-// AWS leaves the availability zone out of the ID of an EC2 instance: "aws:///eu-west-1a/i-0123456789abcdef0" and
-// "aws:////i-0123456789abcdef0" (kubernetes-sigs/cluster-api#7278) name the same one. An instance ID of 17 hexadecimal digits
-// is unique by itself and its instance never changes its zone. Everything else, as the old IDs of 8 digits and Fargate's,
-// stays as it is.
+// AWS removes the availability zone from the ID of an EC2 instance: "aws:///eu-west-1a/i-0123456789abcdef0" and
+// "aws:////i-0123456789abcdef0" (kubernetes-sigs/cluster-api#7278) name the same instance. An instance ID of 17
+// hexadecimal digits is globally unique, and an instance never changes its zone. Other IDs, such as old ones with 8
+// digits and those of Fargate, are unchanged.
 func AWS(id string) string {
 	rest, ok := strings.CutPrefix(id, "aws://")
 	if !ok {
@@ -45,8 +46,9 @@ func AWS(id string) string {
 	return "aws:///" + instance
 }
 
-// Azure folds the case of an ID that is an Azure resource ID. Azure ignores case in all of it, and its components disagree
-// about that of the resource group (kubernetes-sigs/cluster-api-provider-azure#1503). Only ASCII letters are folded.
+// Azure converts an Azure resource ID to lower case. Azure ignores the case of resource IDs, and its components use
+// different cases for the resource group (kubernetes-sigs/cluster-api-provider-azure#1503). Only ASCII letters are
+// converted.
 func Azure(id string) string {
 	const root = "azure:///subscriptions/"
 	if len(id) < len(root) || lowerASCII(id[:len(root)]) != root || !strings.HasPrefix(id, "azure:") {
@@ -55,8 +57,8 @@ func Azure(id string) string {
 	return lowerASCII(id)
 }
 
-// VSphere folds the case of the UUID, which the cloud provider writes in lower case and some guests report in upper case
-// (kubernetes/kubernetes#84247).
+// VSphere converts the UUID to lower case. The cloud provider writes it in lower case, and some guests report it in
+// upper case (kubernetes/kubernetes#84247).
 func VSphere(id string) string {
 	const scheme = "vsphere://"
 	if uuid, ok := strings.CutPrefix(id, scheme); ok && isUUID(uuid) {
@@ -65,8 +67,8 @@ func VSphere(id string) string {
 	return id
 }
 
-// OpenStack leaves the region out of the ID of a server: "openstack://region/<uuid>" and "openstack:///<uuid>" name the same
-// one (kubernetes/cloud-provider-openstack#1900). Servers have random UUIDs.
+// OpenStack removes the region from the ID of a server: "openstack://region/<uuid>" and "openstack:///<uuid>" name the
+// same server (kubernetes/cloud-provider-openstack#1900). Servers have random UUIDs.
 func OpenStack(id string) string {
 	rest, ok := strings.CutPrefix(id, "openstack://")
 	if !ok {
@@ -82,7 +84,7 @@ func isLowerHex(s string) bool {
 	return strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// isZone also accepts no zone at all.
+// isZone accepts an empty zone too.
 func isZone(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
@@ -108,7 +110,7 @@ func isUUID(s string) bool {
 	return true
 }
 
-// lowerASCII is not strings.ToLower, which maps letters of other scripts onto a to z: the Kelvin sign becomes k.
+// lowerASCII differs from strings.ToLower, which maps some other letters to a to z: the Kelvin sign becomes k.
 func lowerASCII(s string) string {
 	i := strings.IndexFunc(s, func(r rune) bool { return r >= 'A' && r <= 'Z' })
 	if i < 0 {

@@ -13,13 +13,13 @@ import (
 func everyCloud() Canonical { return Join(AWS, Azure, VSphere, OpenStack) }
 
 const (
-	ec2  = "i-0123456789abcdef0"
-	uuid = "4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab"
-	vmss = "/resourceGroups/rg/providers/Microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/0"
+	ec2       = "i-0123456789abcdef0"
+	uuid      = "4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab"
+	vmss      = "/resourceGroups/rg/providers/Microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/0"
+	vmInGroup = "/resourceGroups/%s/providers/Microsoft.Compute/virtualMachines/vm"
 )
 
-// Groups of IDs that clouds and their controllers have been seen to write. Within a group all name one instance; across groups
-// none do.
+// Groups of IDs that clouds and their controllers write. The IDs of a group name the same instance; IDs of two groups do not.
 func realIDs() map[string][]string {
 	upper := strings.ToUpper(uuid)
 	return map[string][]string{
@@ -41,8 +41,8 @@ func realIDs() map[string][]string {
 		},
 		"instance 0 of a scale set":         {"azure:///subscriptions/" + uuid + fmt.Sprintf(vmss, "a")},
 		"instance 0 of another":             {"azure:///subscriptions/" + uuid + fmt.Sprintf(vmss, "b")},
-		"a group with a letter beyond A-Z":  {"azure:///subscriptions/" + uuid + "/resourceGroups/\u212a/providers/Microsoft.Compute/virtualMachines/vm"},
-		"a group with the letter it is not": {"azure:///subscriptions/" + uuid + "/resourceGroups/k/providers/Microsoft.Compute/virtualMachines/vm"},
+		"a group with a letter beyond A-Z":  {"azure:///subscriptions/" + uuid + fmt.Sprintf(vmInGroup, "\u212a")},
+		"a group with the letter it is not": {"azure:///subscriptions/" + uuid + fmt.Sprintf(vmInGroup, "k")},
 		"not an Azure resource":             {"azure:///Machines/VM"},
 		"not an Azure resource either":      {"azure:///machines/vm"},
 		"a vSphere machine":                 {"vsphere://" + uuid, "vsphere://" + upper},
@@ -66,7 +66,7 @@ func realIDs() map[string][]string {
 	}
 }
 
-func TestCanonicalKeysMergeWhatIsOneInstanceAndNothingElse(t *testing.T) {
+func TestTwoIDsHaveOneKeyOnlyIfTheyNameOneInstance(t *testing.T) {
 	rules := Rules{Canonical: everyCloud()}
 	owner := map[string]string{}
 	for group, ids := range realIDs() {
@@ -101,7 +101,7 @@ func TestTheIndexKeepsCanonicalKeysOnBothSides(t *testing.T) {
 	require.Empty(t, x.ByProviderID("aws:///"+ec2))
 }
 
-// Which instance an ID names, said in another way than the code does: by regular expressions.
+// The instance that an ID names, by regular expressions, which the code does not use.
 var spellings = []struct {
 	shape *regexp.Regexp
 	fold  bool
@@ -130,9 +130,10 @@ func instanceOf(id string) string {
 	return "opaque " + id
 }
 
-// Two IDs have one key exactly when they name one instance, whatever the IDs are.
+// Two IDs have the same key exactly when they name the same instance.
 func FuzzCanonicalKeysAreInjective(f *testing.F) {
-	ids := []string{"aws://" + ec2, "aws:///a//" + ec2, "aws:///Zone/" + ec2, "aws:////" + ec2 + "/", "azure:///subscriptions/", "openstack://a/b/" + uuid, "\xff"}
+	ids := []string{"aws://" + ec2, "aws:///a//" + ec2, "aws:///Zone/" + ec2, "aws:////" + ec2 + "/",
+		"azure:///subscriptions/", "openstack://a/b/" + uuid, "\xff"}
 	for _, group := range realIDs() {
 		ids = append(ids, group...)
 	}
@@ -157,7 +158,7 @@ func FuzzCanonicalKeysAreInjective(f *testing.F) {
 	})
 }
 
-func TestIDsThatNameNoInstanceOrAreMisspeltAreNeverTheSame(t *testing.T) {
+func TestInvalidIDsAreNeverTheSame(t *testing.T) {
 	rules := Rules{Canonical: everyCloud()}
 	none := []string{"", "aws://", "aws:///", "vsphere://", "openstack:///"}
 	for _, a := range none {

@@ -8,24 +8,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Claims finds the Machines that may hold a Node for theirs. A reconciler implements it over its cache of Machines.
+// Claims finds the Machines that may claim a Node. A reconciler implements it with its cache of Machines.
 type Claims interface {
-	// ClaimsOn returns the identities of the Machines that have the Node's provider ID, of those that have recorded it and,
-	// where a fallback is on, of those that expect its name or have its address. The order does not matter; Machines too many
-	// do no harm, and the asking one may be among them. It is asked only about a Node that was found.
+	// ClaimsOn returns the identities of the Machines that have the Node's provider ID, of those that have recorded the
+	// Node and, if a fallback is enabled, of those that expect its name or have its address. The order does not matter.
+	// Additional Machines are allowed, and so is the Machine that is being resolved. It is called only for a Node that
+	// was found.
 	ClaimsOn(node *corev1.Node) []Identity
 }
 
-// Claim is another Machine that names the same Node.
+// Claim is another Machine that claims the same Node.
 type Claim struct {
 	Machine types.NamespacedName
-	// Recorded says that this Machine has recorded the Node, by its UID.
+	// Recorded means that this Machine has recorded the Node by its UID.
 	Recorded bool
 }
 
-// contested settles a match in the light of other Machines' claims. A Machine keeps a Node that it alone has recorded by UID.
-// Otherwise neither Machine has it until a person has resolved the conflict: two Machines that drain and delete one Node, or label it in
-// turns, do more harm than one that waits. A Machine that is being deleted claims its Node until it is gone.
+// contested checks a match against the claims of other Machines. A Machine keeps a Node that only it has recorded by
+// UID. Otherwise no Machine gets the Node until a person resolves the conflict: two Machines that drain, delete or
+// label one Node do more harm than one that waits. A Machine that is being deleted claims its Node until the Machine is
+// gone.
 func (r Rules) contested(id Identity, m Match, claims Claims) Match {
 	if claims == nil || m.Node == nil {
 		return m
@@ -56,18 +58,18 @@ func (r Rules) rivals(id Identity, m Match, all []Identity) []Claim {
 	return slices.CompactFunc(rivals, func(a, b Claim) bool { return a.Machine == b.Machine })
 }
 
-// claims says whether another Machine would match the Node too, with a key that is no weaker.
+// claims reports whether another Machine would match the Node too, with the same or a stronger key.
 func (r Rules) claims(other Identity, m Match) bool {
 	if m.By == ByProviderID {
 		return r.Same(other.ProviderID, m.Node.Spec.ProviderID)
 	}
 	if other.Current.UID != "" {
-		return recorded(other, m.Node) // a recorded Node is not exchanged for one that only looks alike
+		return recorded(other, m.Node) // a recorded Node is not exchanged for one that only matches by name or address
 	}
 	return r.looksLike(other, m.Node)
 }
 
-// recorded goes by the UID alone: it is unique, and the name may be written a moment later.
+// recorded compares only the UID: it is unique, and the name may be recorded later.
 func recorded(id Identity, node *corev1.Node) bool {
 	return node != nil && id.Current.UID != "" && id.Current.UID == node.UID
 }

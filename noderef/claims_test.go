@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// fleet answers with every Machine that there is, which Claims may do.
+// fleet returns every Machine, which Claims may do.
 type fleet []Identity
 
 func (f fleet) ClaimsOn(*corev1.Node) []Identity { return f }
@@ -22,7 +22,7 @@ func machine(name, providerID string, current Ref) Identity {
 	return Identity{Machine: key(name), ProviderID: providerID, Current: current}
 }
 
-func TestAClaimedNodeIsNobodysButWhoseItWas(t *testing.T) {
+func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 	const id = "test://1"
 	node := newNode("n", "u1", id)
 	ref := RefTo(node)
@@ -39,26 +39,26 @@ func TestAClaimedNodeIsNobodysButWhoseItWas(t *testing.T) {
 		want   Match
 	}{
 		{
-			name:   "nobody else names it",
+			name:   "no other Machine claims it",
 			me:     machine("a", id, Ref{}),
 			others: fleet{machine("b", "test://2", Ref{}), machine("c", "", Ref{})},
 			want:   Match{Outcome: Matched, By: ByProviderID, Node: node, Record: true},
 		},
 		{
-			name:   "my own claim is none",
+			name:   "the own claim does not count",
 			me:     machine("a", id, ref),
 			others: fleet{machine("a", id, ref)},
 			want:   kept(),
 		},
 		{
-			name:   "two name it and nobody has recorded it",
-			reason: "whoever came first by chance must not drain it",
+			name:   "two claim it and neither has recorded it",
+			reason: "the first one to see it must not drain it",
 			me:     machine("a", id, Ref{}),
 			others: fleet{machine("c", id, Ref{}), machine("b", id, Ref{}), machine("b", id, Ref{})},
 			want:   lost(Claim{Machine: key("b")}, Claim{Machine: key("c")}),
 		},
 		{
-			name:   "I have recorded it and keep it",
+			name:   "only this Machine has recorded it",
 			me:     machine("a", id, ref),
 			others: fleet{machine("b", id, Ref{})},
 			want:   kept(Claim{Machine: key("b")}),
@@ -83,14 +83,14 @@ func TestAClaimedNodeIsNobodysButWhoseItWas(t *testing.T) {
 			want:   lost(Claim{Machine: key("b"), Recorded: true}),
 		},
 		{
-			name:   "a record by name alone decides nothing",
+			name:   "a record by name only does not count",
 			reason: "Cluster API matches both and records the name for both",
 			me:     machine("a", id, Ref{Name: "n"}),
 			others: fleet{machine("b", id, Ref{Name: "n"})},
 			want:   lost(Claim{Machine: key("b")}),
 		},
 		{
-			name:   "the Node was replaced since I recorded it",
+			name:   "the Node was replaced since it was recorded",
 			reason: "the new one may be the other's",
 			me:     machine("a", id, Ref{Name: "n", UID: "u0"}),
 			others: fleet{machine("b", id, Ref{})},
@@ -128,8 +128,8 @@ func TestClaimsUseTheSameKeysAsLookups(t *testing.T) {
 	require.Equal(t, Claimed, rules.Resolve(machine("a", "aws:///zone/"+ec2, Ref{}), x, others).Outcome)
 }
 
-// Whatever order Machines are looked at in, and whatever has been recorded, no Node is two Machines'.
-func TestNoNodeIsEverTwoMachines(t *testing.T) {
+// No Node belongs to two Machines, whatever the order of the Machines and their records.
+func TestNoNodeBelongsToTwoMachines(t *testing.T) {
 	node := newNode("n", "u1", "test://1")
 	index := BuildIndex([]*corev1.Node{node})
 	refs := []Ref{{}, {Name: "n"}, RefTo(node), {Name: "n", UID: "u0"}, {Name: "x", UID: "u1"}}
@@ -158,7 +158,7 @@ func TestNoNodeIsEverTwoMachines(t *testing.T) {
 	}
 }
 
-func TestClaimsAreNotAskedAboutANodeThatIsNotThere(t *testing.T) {
+func TestClaimsAreNotReadWithoutANode(t *testing.T) {
 	node := newNode("n", "u1", "test://1")
 	asked := 0
 	claims := claimsFunc(func(*corev1.Node) []Identity { asked++; return nil })

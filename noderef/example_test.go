@@ -31,7 +31,7 @@ func ExampleResolve() {
 	// may drain it in a later pass: true
 }
 
-// Two Machines name one instance. The Node stays with the one that has recorded it.
+// Two Machines have one provider ID. The Node belongs to the one that has recorded it.
 func ExampleRules_Resolve() {
 	nodes := noderef.NewIndex(noderef.Rules{Canonical: noderef.VSphere})
 	nodes.Add(&corev1.Node{
@@ -40,7 +40,10 @@ func ExampleRules_Resolve() {
 	})
 	rules := noderef.Rules{Canonical: noderef.VSphere}
 	machines := fleet{
-		{Machine: types.NamespacedName{Name: "a"}, ProviderID: "vsphere://4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab", Current: noderef.Ref{Name: "worker-1", UID: "u-1"}},
+		{
+			Machine: types.NamespacedName{Name: "a"}, ProviderID: "vsphere://4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab",
+			Current: noderef.Ref{Name: "worker-1", UID: "u-1"},
+		},
 		{Machine: types.NamespacedName{Name: "b"}, ProviderID: "vsphere://4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab"},
 	}
 	for _, id := range machines {
@@ -52,7 +55,7 @@ func ExampleRules_Resolve() {
 	// b Claimed rival: a
 }
 
-// fleet is a list of all Machines. A reconciler asks the index of its cache instead.
+// fleet is a list of all Machines. A reconciler uses the index of its cache instead.
 type fleet []noderef.Identity
 
 func (f fleet) ClaimsOn(*corev1.Node) []noderef.Identity { return f }

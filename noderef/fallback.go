@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Refusal is why a Node that looks like a Machine's by name or address was not matched.
+// Refusal is why a Node that matches by name or address was refused.
 type Refusal uint8
 
 // Reasons to refuse a Node.
@@ -16,11 +16,11 @@ const (
 	NotRefused Refusal = iota
 	// RefusedProviderID: the Node has a provider ID, and it is not the Machine's.
 	RefusedProviderID
-	// RefusedOlder: the Node was there before the Machine's instance, so name or address were used before.
+	// RefusedOlder: the Node is older than the Machine's instance, so its name or address belonged to another instance.
 	RefusedOlder
 	// RefusedDeleting: the Node is being deleted.
 	RefusedDeleting
-	// RefusedHostname: the address fits, but none of the instance's host names.
+	// RefusedHostname: the address matches, but the host name is not one of the instance's.
 	RefusedHostname
 )
 
@@ -34,7 +34,7 @@ func (r Refusal) String() string {
 	return "it was refused"
 }
 
-// fallback looks for a Node without a provider ID. The zero Match means that there is none that comes into question.
+// fallback looks for a Node without a provider ID. The zero Match means that there is no candidate.
 func (r Rules) fallback(id Identity, nodes Lookup) Match {
 	if !r.fallsBack() {
 		return Match{}
@@ -61,7 +61,7 @@ func (r Rules) fallback(id Identity, nodes Lookup) Match {
 	}
 }
 
-// rediscovered confirms a recorded Node that never had a provider ID. It never moves a reference to another Node.
+// rediscovered confirms a recorded Node that never had a provider ID. It never changes the reference to another Node.
 func rediscovered(id Identity, nodes Lookup) Match {
 	node := nodes.ByName(id.Current.Name)
 	if !recorded(id, node) || ValidProviderID(node.Spec.ProviderID) {
@@ -94,8 +94,8 @@ func refusal(id Identity, node *corev1.Node, by Key) Refusal {
 	return NotRefused
 }
 
-// sharingAddress returns the Nodes that have an internal address of the instance, sorted by name. External addresses are
-// shared and moved around by design.
+// sharingAddress returns the Nodes that have an internal address of the instance, sorted by name. External addresses
+// may be shared or move to other instances.
 func sharingAddress(id Identity, nodes AddressLookup) []*corev1.Node {
 	var found []*corev1.Node
 	for _, a := range id.Addresses {
@@ -112,7 +112,7 @@ func sharingAddress(id Identity, nodes AddressLookup) []*corev1.Node {
 	return found
 }
 
-// hostnamesAgree says whether the Node has one of the instance's host names, if that has any.
+// hostnamesAgree reports whether the Node has one of the instance's host names. It is true if the instance has none.
 func hostnamesAgree(instance []corev1.NodeAddress, node *corev1.Node) bool {
 	named := false
 	for _, a := range instance {
@@ -127,7 +127,7 @@ func hostnamesAgree(instance []corev1.NodeAddress, node *corev1.Node) bool {
 	return !named
 }
 
-// looksLike says whether a fallback could take the Node for this Machine's, guards aside.
+// looksLike reports whether a fallback could match the Node, without the guards.
 func (r Rules) looksLike(id Identity, node *corev1.Node) bool {
 	if r.ByName && id.NodeName != "" && id.NodeName == node.Name {
 		return true

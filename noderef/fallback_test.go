@@ -13,7 +13,7 @@ import (
 
 var asked = time.Unix(1000, 0)
 
-// joined returns a Node that registered some seconds after asked.
+// joined returns a Node that registered some seconds after the instance was created.
 func joined(name string, after int, providerID string, addresses ...string) *corev1.Node {
 	n := newNode(name, "uid-"+name, providerID)
 	n.CreationTimestamp = metav1.NewTime(asked.Add(time.Duration(after) * time.Second))
@@ -85,11 +85,11 @@ func TestFallbacksAreGuardedAgainstReuse(t *testing.T) {
 			nodes: []*corev1.Node{elsewhere}, want: refused(elsewhere, RefusedHostname),
 		},
 		{
-			name: "only names are asked for", rules: Rules{ByName: true}, id: instance("m", "10.0.0.1"), nodes: []*corev1.Node{elsewhere},
+			name: "only names are enabled", rules: Rules{ByName: true}, id: instance("m", "10.0.0.1"), nodes: []*corev1.Node{elsewhere},
 			want: Match{Outcome: NoProviderID},
 		},
 		{
-			name: "only addresses are asked for", rules: Rules{ByAddress: true}, id: instance("m"), nodes: []*corev1.Node{n},
+			name: "only addresses are enabled", rules: Rules{ByAddress: true}, id: instance("m"), nodes: []*corev1.Node{n},
 			want: Match{Outcome: NoProviderID},
 		},
 		{
@@ -97,7 +97,7 @@ func TestFallbacksAreGuardedAgainstReuse(t *testing.T) {
 			want: Match{Outcome: Matched, By: ByName, Node: joined("m", 0, ""), Record: true},
 		},
 		{
-			name: "a Node that was there before", rules: both, id: instance("m"), nodes: []*corev1.Node{joined("m", -1, "")},
+			name: "a Node that is older", rules: both, id: instance("m"), nodes: []*corev1.Node{joined("m", -1, "")},
 			want: refused(joined("m", -1, ""), RefusedOlder),
 		},
 		{
@@ -109,10 +109,10 @@ func TestFallbacksAreGuardedAgainstReuse(t *testing.T) {
 			nodes: []*corev1.Node{joined("m", 10, "test://9")}, want: refused(joined("m", 10, "test://9"), RefusedProviderID),
 		},
 		{
-			name: "a Node that goes", rules: both, id: instance("m"), nodes: []*corev1.Node{going}, want: refused(going, RefusedDeleting),
+			name: "a Node in deletion", rules: both, id: instance("m"), nodes: []*corev1.Node{going}, want: refused(going, RefusedDeleting),
 		},
 		{
-			name: "an address that two Nodes have", rules: both, id: instance("x", "10.0.0.1"), nodes: []*corev1.Node{n, elsewhere},
+			name: "two Nodes have the address", rules: both, id: instance("x", "10.0.0.1"), nodes: []*corev1.Node{n, elsewhere},
 			want: Match{Outcome: Ambiguous, Candidates: []*corev1.Node{elsewhere, n}},
 		},
 		{
@@ -182,7 +182,7 @@ func TestFallbacksAreGuardedAgainstReuse(t *testing.T) {
 	}
 }
 
-func TestARecordedNodeWithoutAProviderIDMayBeTouchedWhereAFallbackIsOn(t *testing.T) {
+func TestARecordedNodeWithoutAProviderIDMayBeTouchedIfAFallbackIsOn(t *testing.T) {
 	n := joined("m", 10, "")
 	for _, rules := range []Rules{{ByName: true}, {ByAddress: true}} {
 		require.True(t, rules.MayTouch(n, RefTo(n), ""))
@@ -214,7 +214,7 @@ func TestTheIndexFollowsAddresses(t *testing.T) {
 	require.Empty(t, BuildIndex([]*corev1.Node{a}).ByAddress("10.0.0.1"), "addresses are not indexed unless they are asked for")
 }
 
-func TestEveryRefusalHasWords(t *testing.T) {
+func TestEveryRefusalHasAText(t *testing.T) {
 	for r := NotRefused; r <= RefusedHostname; r++ {
 		require.NotEqual(t, Refusal(99).String(), r.String())
 	}
@@ -223,7 +223,7 @@ func TestEveryRefusalHasWords(t *testing.T) {
 // byNameOnly is a Lookup that does not know addresses.
 type byNameOnly struct{ Lookup }
 
-func TestALookupWithoutAddressesFindsNothingByThem(t *testing.T) {
+func TestALookupWithoutAddressesFindsNothingByAddress(t *testing.T) {
 	x := NewIndex(Rules{ByAddress: true})
 	x.Add(joined("elsewhere", 10, "", "10.0.0.1"))
 	require.Equal(t, ByAddress, Rules{ByAddress: true}.Resolve(instance("m", "10.0.0.1"), x, nil).By)
@@ -246,7 +246,7 @@ func TestOnlyInternalAddressesAreShared(t *testing.T) {
 	require.Empty(t, sharingAddress(id, x))
 }
 
-func TestWhichNodesLookLikeTheMachines(t *testing.T) {
+func TestLooksLike(t *testing.T) {
 	both := Rules{ByName: true, ByAddress: true}
 	external := instance("other")
 	external.Addresses = []corev1.NodeAddress{{Type: corev1.NodeExternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeInternalIP}}

@@ -6,15 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Health is what a Node's conditions say about it.
+// Health is the state of a Node by its conditions.
 type Health uint8
 
 const (
-	// HealthUnknown is the zero value: something that was asked for is not known.
+	// HealthUnknown is the zero value: at least one required condition is unknown.
 	HealthUnknown Health = iota
-	// Healthy means that every condition says what it should.
+	// Healthy means that every condition has the healthy status.
 	Healthy
-	// Unhealthy means that at least one condition says the opposite.
+	// Unhealthy means that at least one condition has the opposite status.
 	Unhealthy
 )
 
@@ -27,25 +27,25 @@ func (h Health) String() string {
 	return "Health(" + strconv.Itoa(int(h)) + ")"
 }
 
-// ConditionRule is what a healthy Node says in one condition.
+// ConditionRule is the healthy status of one condition type.
 type ConditionRule struct {
 	Type corev1.NodeConditionType
-	// Healthy is the good status: True for Ready, False for most others. The opposite is Unhealthy.
+	// Healthy is the healthy status: True for Ready, False for most others. The opposite is Unhealthy.
 	Healthy corev1.ConditionStatus
-	// Unknown and Missing say what the status Unknown counts as, and what a Node without this condition does.
+	// Unknown is the Health for the status Unknown, and Missing the Health for a Node without the condition.
 	Unknown, Missing Health
 }
 
-// HealthRules are what a system asks of a healthy Node. The zero HealthRules ask for nothing. They are safe for concurrent
-// use while they are not changed.
+// HealthRules define a healthy Node. The zero HealthRules have no requirements. They are safe for concurrent use while
+// they are not changed.
 type HealthRules struct {
 	Conditions []ConditionRule
-	// Starting are taints, by key and effect, that say of a Node that it is not set up yet. They do not make it unhealthy.
+	// Starting are the taints, by key and effect, of a Node that is not initialized. They do not make it unhealthy.
 	Starting []corev1.Taint
 }
 
-// ClusterAPIHealth returns Cluster API's rules for a Machine's NodeHealthy condition: Ready is True, and there is no pressure
-// on memory, disk or process IDs. What is not known is not healthy.
+// ClusterAPIHealth returns Cluster API's rules for a Machine's NodeHealthy condition: Ready is True, and there is no
+// pressure on memory, disk or process IDs. An unknown condition is not healthy.
 func ClusterAPIHealth() HealthRules {
 	return HealthRules{Conditions: []ConditionRule{
 		{Type: corev1.NodeReady, Healthy: corev1.ConditionTrue},
@@ -55,27 +55,27 @@ func ClusterAPIHealth() HealthRules {
 	}}
 }
 
-// Finding is one condition that is not as it should be.
+// Finding is one condition that is not healthy.
 type Finding struct {
 	Type corev1.NodeConditionType
 	// Health is Unhealthy or HealthUnknown.
 	Health Health
-	// Status is empty when the Node does not report the condition. Reason and Message are the Node's own words.
+	// Status is empty when the Node does not have the condition. Reason and Message are those of the Node's condition.
 	Status          corev1.ConditionStatus
 	Reason, Message string
 }
 
-// Report is the answer of [HealthRules.Judge].
+// Report is the result of [HealthRules.Judge].
 type Report struct {
 	Health Health
-	// Starting says that the Node still has a taint that says so.
+	// Starting means that the Node still has a taint of HealthRules.Starting.
 	Starting bool
 	// Findings are in the order of the rules. A healthy Node has none.
 	Findings []Finding
 }
 
-// Judge says how a Node is. A nil Node, and one without any condition, is HealthUnknown. It allocates nothing for a healthy
-// Node.
+// Judge returns the health of a Node. A nil Node, and one without any condition, is HealthUnknown. It allocates nothing
+// for a healthy Node.
 func (h HealthRules) Judge(node *corev1.Node) Report {
 	if node == nil {
 		return Report{}
@@ -111,7 +111,7 @@ func (r ConditionRule) judge(conditions []corev1.NodeCondition) Finding {
 			f.Health = Unhealthy
 		case corev1.ConditionUnknown:
 			f.Health = r.Unknown
-		default: // no status that Kubernetes knows
+		default: // not a status of Kubernetes
 		}
 		return f
 	}
@@ -129,7 +129,7 @@ func hasAny(have, sought []corev1.Taint) bool {
 	return false
 }
 
-// Ready says that the Node's Ready condition is True. A nil Node, and one without that condition, is not ready.
+// Ready reports whether the Node's Ready condition is True. A nil Node, and one without that condition, is not ready.
 func Ready(node *corev1.Node) bool {
 	if node == nil {
 		return false

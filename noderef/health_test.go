@@ -28,7 +28,8 @@ func TestJudge(t *testing.T) {
 		return n
 	}
 	starting := node("True", "False")
-	starting.Spec.Taints = []corev1.Taint{{Key: "starting", Effect: corev1.TaintEffectNoExecute}, {Key: "starting", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
+	starting.Spec.Taints = []corev1.Taint{{Key: "starting", Effect: corev1.TaintEffectNoExecute},
+		{Key: "starting", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
 	ready := func(h Health, status corev1.ConditionStatus) Finding {
 		return Finding{Type: corev1.NodeReady, Health: h, Status: status, Reason: "R", Message: "m"}
 	}
@@ -64,7 +65,7 @@ func TestJudge(t *testing.T) {
 	require.Equal(t, HealthUnknown, HealthRules{}.Judge(node("", "")).Health, "who says nothing is not healthy")
 }
 
-func TestClusterAPIsRulesKnowPressure(t *testing.T) {
+func TestClusterAPIsRulesIncludePressure(t *testing.T) {
 	n := newNode("n", "u", "")
 	for _, c := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: c, Status: corev1.ConditionFalse})

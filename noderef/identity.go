@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Ref is a Node as it was recorded: by name and UID. The name alone is not enough, because a Node that is deleted and
-// registers again has the same name. The zero Ref means that none was recorded.
+// Ref is a recorded Node: its name and UID. The name alone is not enough, because a Node that is deleted and registers
+// again has the same name. The zero Ref means that no Node was recorded.
 type Ref struct {
 	Name string
 	// UID is empty in a reference that another system wrote by name only, as Cluster API does.
@@ -24,32 +24,34 @@ func RefTo(node *corev1.Node) Ref {
 	return Ref{Name: node.Name, UID: node.UID}
 }
 
-// IsZero says that no Node was recorded.
+// IsZero reports whether no Node was recorded.
 func (r Ref) IsZero() bool { return r == Ref{} }
 
-// Identity is what a Machine knows about its Node. Only ProviderID and Current are needed; the others serve claims and
-// fallbacks. It is read, never changed or kept.
+// Identity is what a Machine knows about its Node. Only ProviderID and Current are required; claims and fallbacks use
+// the other fields. It is read, never changed or kept.
 type Identity struct {
-	// Machine names the Machine. Claims of this name are its own.
+	// Machine is the name of the Machine. Claims with this name are its own.
 	Machine types.NamespacedName
 	// ProviderID is the provider ID that the infrastructure reported, unchanged. Empty means that there is none yet.
 	ProviderID string
 	// Current is the Node that was recorded for the Machine in an earlier pass, if any.
 	Current Ref
 
-	// NodeName is the name that the Node is expected to register with, for [Rules.ByName]. Empty: that fallback is off.
+	// NodeName is the name with which the Node is expected to register, for [Rules.ByName]. Empty disables that
+	// fallback.
 	NodeName string
 	// Addresses are those of the instance, for [Rules.ByAddress].
 	Addresses []corev1.NodeAddress
-	// Created is when the instance was asked for. A fallback matches no older Node, and none at all while it is zero.
+	// Created is when the creation of the instance was requested. A fallback matches no older Node, and none at all
+	// while it is zero.
 	Created time.Time
 }
 
-// ValidProviderID says whether a provider ID names an instance. The empty ID does not, nor does a scheme followed by
-// nothing but slashes and blanks: vSphere's cloud controller, for one, has set "vsphere://"
+// ValidProviderID reports whether a provider ID names an instance. The empty ID does not, and neither does a scheme
+// that is followed only by slashes and blanks: vSphere's cloud controller has set "vsphere://"
 // (kubernetes/cloud-provider-vsphere#521), which many Nodes would share.
 //
-// It does not ask for a scheme: Oracle's provider IDs are plain OCIDs.
+// A scheme is not required: Oracle's provider IDs are plain OCIDs.
 func ValidProviderID(id string) bool {
 	if i := strings.IndexByte(id, ':'); i >= 0 {
 		id = id[i+1:]
@@ -62,13 +64,13 @@ func MayTouch(node *corev1.Node, ref Ref, providerID string) bool {
 	return Rules{}.MayTouch(node, ref, providerID)
 }
 
-// MayTouch says whether a destructive call (cordon, evict, delete) may be made on a Node: it must be the very Node that was
-// recorded, by name and UID, and still carry the Machine's provider ID. Where a fallback is on, the recorded Node may also
+// MayTouch reports whether a destructive call (cordon, evict, delete) may be made on a Node: it must be the recorded
+// Node, by name and UID, and still have the Machine's provider ID. If a fallback is enabled, the recorded Node may also
 // have no provider ID.
 //
-// It is false for a nil Node and for a Ref without UID. The API call that follows needs a UID precondition all the same: the
-// Node may be replaced between this check and the call. It knows nothing of other Machines: ask it about [Match.Node], which
-// is nil when the Node is contested.
+// It is false for a nil Node and for a Ref without UID. The API call still needs a UID precondition, because the Node
+// may be replaced between this check and the call. It does not consider other Machines: call it with [Match.Node],
+// which is nil when the Node is contested.
 func (r Rules) MayTouch(node *corev1.Node, ref Ref, providerID string) bool {
 	if node == nil || ref.UID == "" || RefTo(node) != ref {
 		return false

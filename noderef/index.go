@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Index finds Nodes by provider ID, by name and, where the rules ask for it, by internal address, in constant time. It keeps
-// the pointers it is given and copies no Node.
+// Index finds Nodes by provider ID, by name and, if the rules enable it, by internal address, in constant time. It
+// stores pointers and copies no Node.
 //
-// The zero value is an empty index for the zero [Rules]. It is not safe for concurrent use while it is changed; but a slice
-// that it returned stays as it was, whatever is added or removed later.
+// The zero value is an empty index for the zero [Rules]. It is not safe for concurrent use with Add or Remove, but Add
+// and Remove never change a slice that was returned before.
 type Index struct {
 	rules        Rules
 	byName       map[string]*corev1.Node
@@ -24,15 +24,15 @@ var (
 	_ AddressLookup = (*Index)(nil)
 )
 
-// NewIndex returns an empty index for Nodes that are looked up by these rules.
+// NewIndex returns an empty index for Nodes that are looked up with these rules.
 func NewIndex(rules Rules) *Index {
 	x := &Index{rules: rules}
 	x.init(0)
 	return x
 }
 
-// BuildIndex returns an index of the Nodes for the zero [Rules]. It does not keep the slice. Of two Nodes with one name the
-// last counts, since a cluster has only one.
+// BuildIndex returns an index of the Nodes for the zero [Rules]. It does not keep the slice. If two Nodes have the same
+// name, the last one is used.
 func BuildIndex(nodes []*corev1.Node) *Index {
 	x := &Index{}
 	x.init(len(nodes))
@@ -50,7 +50,7 @@ func (x *Index) init(size int) {
 	}
 }
 
-// Add puts a Node into the index, in place of the one with the same name, which it returns (nil when there was none). The
+// Add adds a Node to the index. It replaces the one with the same name and returns it, or nil if there was none. The
 // Node must not be changed while it is in the index. A nil Node is ignored.
 func (x *Index) Add(node *corev1.Node) (replaced *corev1.Node) {
 	if node == nil {
@@ -65,7 +65,7 @@ func (x *Index) Add(node *corev1.Node) (replaced *corev1.Node) {
 	return replaced
 }
 
-// Remove takes the Node of that name out of the index and returns it, or nil when there is none.
+// Remove removes the Node of that name from the index and returns it, or nil if there is none.
 func (x *Index) Remove(name string) (removed *corev1.Node) {
 	removed = x.byName[name]
 	if removed != nil {
@@ -79,14 +79,14 @@ func (x *Index) Remove(name string) (removed *corev1.Node) {
 // rewrites the ID.
 func (x *Index) ByProviderID(id string) []*corev1.Node { return x.byProviderID[x.rules.Key(id)] }
 
-// ByAddress returns the Nodes with this InternalIP, sorted by name, as a view. It has none unless the rules say
+// ByAddress returns the Nodes with this InternalIP, sorted by name, as a view. It returns none unless the rules enable
 // [Rules.ByAddress]. It allocates nothing.
 func (x *Index) ByAddress(address string) []*corev1.Node { return x.byAddress[address] }
 
 // ByName returns the Node of that name as a view, or nil. It allocates nothing.
 func (x *Index) ByName(name string) *corev1.Node { return x.byName[name] }
 
-// Len returns the number of Nodes, those without a provider ID included.
+// Len returns the number of Nodes, including those without a provider ID.
 func (x *Index) Len() int { return len(x.byName) }
 
 // Names returns the names of all Nodes, sorted.
@@ -99,7 +99,7 @@ func (x *Index) Names() []string {
 	return names
 }
 
-// link takes a Node out of the index, puts one in, or exchanges one for another of the same name. Either may be nil.
+// link removes a Node from the index, adds one, or replaces one with another of the same name. Either may be nil.
 func (x *Index) link(out, in *corev1.Node) {
 	x.byProviderID.move(x.providerKey(out), x.providerKey(in), out, in)
 	if x.byAddress == nil {
@@ -132,8 +132,8 @@ func internalAddresses(node *corev1.Node) []string {
 	return addresses
 }
 
-// bucket holds Nodes by a key that several may share, sorted by name. It never writes into a slice that a reader may hold: it
-// builds a new one. The empty key is no key.
+// bucket holds Nodes by a key that several may share, sorted by name. It never changes a slice, because a reader may
+// hold it: it makes a new one. The empty key is ignored.
 type bucket map[string][]*corev1.Node
 
 func (b bucket) move(from, to string, out, in *corev1.Node) {

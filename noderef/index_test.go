@@ -43,7 +43,7 @@ func TestTheZeroIndexIsUsable(t *testing.T) {
 	require.Len(t, x.ByProviderID("test://1"), 1)
 }
 
-func TestASliceThatWasReturnedStaysAsItWas(t *testing.T) {
+func TestAReturnedSliceDoesNotChange(t *testing.T) {
 	a, b, c := newNode("a", "1", "test://1"), newNode("b", "2", "test://1"), newNode("c", "3", "test://1")
 	x := BuildIndex([]*corev1.Node{a, c})
 	before := x.ByProviderID("test://1")

@@ -57,7 +57,7 @@ func TestResolve(t *testing.T) {
 			want:  Match{Outcome: Readopted, By: ByProviderID, Node: a, Record: true, UIDChanged: true, NameChanged: true},
 		},
 		{
-			name:   "a Machine whose provider ID changed hears of the Node it leaves",
+			name:   "a Machine whose provider ID changed gets the previous Node as Other",
 			reason: "a Node's own provider ID cannot change",
 			id:     Identity{ProviderID: "test://9", Current: RefTo(b)},
 			nodes:  []*corev1.Node{b, foreign},
@@ -194,7 +194,7 @@ func BenchmarkResolve(b *testing.B) {
 	}
 }
 
-func TestARecordedNodeThatStillExistsIsNamedWhenAnotherHasTheProviderID(t *testing.T) {
+func TestARecordedNodeThatStillExistsIsReportedWhenAnotherHasTheProviderID(t *testing.T) {
 	old, now := newNode("old", "uid-old", "test://0"), newNode("now", "uid-now", "test://1")
 	x := NewIndex(Rules{})
 	x.Add(old)

@@ -7,18 +7,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Significant reports whether a change of a Node can change a decision about its Machine. It is the filter of Node events: a kubelet's
-// heartbeat is not significant, and wakes no Machine.
+// Significant reports whether a change of a Node can change a decision about its Machine. It filters Node events: a
+// kubelet's heartbeat is not significant and causes no reconciliation.
 //
-// Significant are: a Node that appears, goes, is replaced under its name or starts to be deleted; its provider ID, labels,
-// annotations, taints (but not the time one was added), unschedulable, addresses and node info; and the status of any
-// condition, because health checks may name any type. Not significant are capacity, images, volumes, reasons, messages and
-// times. Either Node may be nil. It allocates nothing.
+// Significant are: the creation, deletion or replacement of a Node and the start of its deletion; its provider ID,
+// labels, annotations, taints (but not TimeAdded), unschedulable, addresses and node info; and the status of any
+// condition, because health checks may use any type. Not significant are capacity, images, volumes, reasons, messages
+// and times. Either Node may be nil. It allocates nothing.
 func Significant(old, updated *corev1.Node) bool { return SignificantTo(old, updated, nil) }
 
-// SignificantTo is [Significant] for a reader who manages only some labels, annotations and taints. Those are where most
-// writes of others land: attached volumes, network plug-ins, time to live. They count only when concerns says so, for example
-// propagate.Policy.Concerns, which is called with two Nodes that are not nil; nil counts all of them.
+// SignificantTo is [Significant] for a reader that manages only some labels, annotations and taints. Most writes of other
+// components change these: attached volumes, network plug-ins, time to live. Such a change counts only if concerns returns
+// true, for example propagate.Policy.Concerns. concerns is called with two Nodes that are not nil; if it is nil, all
+// changes count.
 func SignificantTo(old, updated *corev1.Node, concerns func(old, updated *corev1.Node) bool) bool {
 	if old == nil || updated == nil {
 		return old != updated
@@ -58,7 +59,7 @@ func conditionStatus(conditions []corev1.NodeCondition, t corev1.NodeConditionTy
 	return ""
 }
 
-// sameConditions compares by type, since the order of a Node's conditions carries no meaning.
+// sameConditions compares by type, because the order of a Node's conditions has no meaning.
 func sameConditions(a, b []corev1.NodeCondition) bool {
 	if len(a) != len(b) {
 		return false
@@ -75,8 +76,8 @@ func sameTaint(a, b corev1.Taint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
-// sameInfo looks behind the one pointer in node info: every decoded Node has its own, so that == on the struct would call
-// every heartbeat a change.
+// sameInfo also compares the target of the one pointer in node info: every decoded Node has its own pointer, so == on
+// the struct would report every heartbeat as a change.
 func sameInfo(a, b *corev1.NodeSystemInfo) bool {
 	x, y := *a, *b
 	x.Swap, y.Swap = nil, nil

@@ -66,7 +66,7 @@ func TestSignificant(t *testing.T) {
 		{"an address", func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.0.0.2" }, true},
 		{"not ready", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, true},
 		{"memory pressure", func(n *corev1.Node) { n.Status.Conditions[1].Status = corev1.ConditionTrue }, true},
-		{"a condition of somebody else", func(n *corev1.Node) { n.Status.Conditions[2].Status = corev1.ConditionTrue }, true},
+		{"a condition of another component", func(n *corev1.Node) { n.Status.Conditions[2].Status = corev1.ConditionTrue }, true},
 		{"a condition goes", func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[:2] }, true},
 		{"one condition type for another", func(n *corev1.Node) { n.Status.Conditions[2].Type = "Other" }, true},
 		{"the kubelet's version", func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.37.0" }, true},
@@ -87,7 +87,7 @@ func TestSignificant(t *testing.T) {
 	}
 }
 
-func TestANodeThatAppearsOrGoesIsSignificant(t *testing.T) {
+func TestTheCreationAndDeletionOfANodeAreSignificant(t *testing.T) {
 	n := fullNode()
 	if !Significant(nil, n) || !Significant(n, nil) || Significant(nil, nil) || Significant(n, n) {
 		t.Error("only appearing and going are significant")
@@ -101,7 +101,7 @@ func TestSignificantAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestSignificantToAsksAboutWhatIsManaged(t *testing.T) {
+func TestSignificantToIgnoresWhatIsNotManaged(t *testing.T) {
 	for _, concerned := range []bool{false, true} {
 		concerns := func(old, updated *corev1.Node) bool { return concerned }
 		a, b := fullNode(), fullNode()

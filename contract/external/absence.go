@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ConfirmAbsent asks the API server itself whether an object that a cache does not have is really gone: one request for its
-// metadata. The reader must not read a cache. What is destroyed or skipped because an object is gone waits for this, because a
-// cache may be behind.
+// ConfirmAbsent asks the API server whether an object that is not in the cache is really gone, with one request for its
+// metadata. The reader must not read a cache. Use it before anything is destroyed or skipped because an object is gone,
+// because a cache may be behind.
 func ConfirmAbsent(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(gvk)
@@ -28,9 +28,12 @@ func ConfirmAbsent(ctx context.Context, reader client.Reader, gvk schema.GroupVe
 	return false, nil
 }
 
-// ConfirmUID asks the API server itself whether an object is still the one that was read, and not another of its name: one request for
-// its metadata, a list, so that it needs no right beyond those of a cache. The reader must not read a cache.
-func ConfirmUID(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID) (bool, error) {
+// ConfirmUID asks the API server whether an object still has this UID, so that it is not a new object with the same
+// name. It sends one list request for the metadata, so it needs no right beyond those of a cache. The reader must not
+// read a cache.
+func ConfirmUID(
+	ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID,
+) (bool, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	err := reader.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
@@ -40,11 +43,12 @@ func ConfirmUID(ctx context.Context, reader client.Reader, gvk schema.GroupVersi
 	return len(list.Items) == 1 && list.Items[0].UID == uid, nil
 }
 
-// SaysGone tells "there is no such object" from "there is no such place": an API version that is not served is answered 404
-// too, by a caller that knows nothing about objects.
+// SaysGone reports whether an error means that the object does not exist. A 404 for an API version that is not served
+// does not mean that.
 func SaysGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// AbsenceRetry is when to look again for an object that the cache does not have and the API server does: its event is on the way.
+// AbsenceRetry is when to look again for an object that the API server has but the cache does not have yet: its event
+// will come.
 const AbsenceRetry = time.Second

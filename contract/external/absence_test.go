@@ -12,7 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-func TestOnlyTroubleWithAKindIsToldFromItsError(t *testing.T) {
+func TestOnlyProblemsOfAKindBecomeAProblem(t *testing.T) {
 	resolve := func(labels map[string]string) error {
 		_, err := contract.Resolve("things.example.com", labels)
 		return err
@@ -20,7 +20,7 @@ func TestOnlyTroubleWithAKindIsToldFromItsError(t *testing.T) {
 	notFound := apierrors.NewNotFound(schema.GroupResource{Group: "example.com", Resource: "things"}, "a")
 	for name, tc := range map[string]struct {
 		err    error
-		reason string // empty when a condition has nothing to say
+		reason string // empty for no Problem
 	}{
 		"no error":              {err: nil},
 		"the CRD is missing":    {err: contract.MissingCRD(schema.GroupKind{Group: "example.com", Kind: "Thing"}), reason: ReasonCRDNotFound},
@@ -38,13 +38,13 @@ func TestOnlyTroubleWithAKindIsToldFromItsError(t *testing.T) {
 				require.True(t, ok)
 				require.Contains(t, problem.Message, "things.example.com")
 				require.Contains(t, problem.Message, trouble.Remedy, "the message says what a person can do")
-				require.False(t, SaysGone(tc.err), "trouble with a kind must not pass for an object that is gone")
+				require.False(t, SaysGone(tc.err), "a problem of a kind does not mean that an object is gone")
 			}
 		})
 	}
 }
 
-func TestAPlaceThatIsNotServedIsNoObjectThatIsGone(t *testing.T) {
+func TestAVersionThatIsNotServedDoesNotMeanThatAnObjectIsGone(t *testing.T) {
 	gr := schema.GroupResource{Group: "g", Resource: "inframachines"}
 	notServed := apierrors.NewGenericServerResponse(404, "get", gr, "m", "404 page not found", 0, true)
 	for name, tc := range map[string]struct {

@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// deserted is a server, and a cache, without objects until somebody settles.
+// deserted is a server and a cache that have no objects at first.
 type deserted struct {
 	cache.Cache
 
 	asked   int
 	settled bool
-	takes   func() // happens while it answers
+	takes   func() // runs during the answer
 }
 
 func (d *deserted) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
@@ -36,7 +36,7 @@ func (d *deserted) Get(_ context.Context, key client.ObjectKey, _ client.Object,
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, key.Name)
 }
 
-func TestClustersThatTheCacheNeverShowsAreNotRememberedForEver(t *testing.T) {
+func TestTheNumberOfRememberedAnswersIsLimited(t *testing.T) {
 	for _, settled := range []bool{false, true} {
 		server := &deserted{settled: settled}
 		c, err := NewClusters(server, server, ClusterOptions{Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))})
@@ -48,12 +48,12 @@ func TestClustersThatTheCacheNeverShowsAreNotRememberedForEver(t *testing.T) {
 				require.Equal(t, !settled, view.Presence == Absent)
 			}
 		}
-		require.Equal(t, 5*maxAnswers, server.asked, "each is asked for once")
+		require.Equal(t, 5*maxAnswers, server.asked, "one request per Cluster")
 		require.LessOrEqual(t, len(c.answers), maxAnswers)
 	}
 }
 
-// A watch may be broken while everything else works: then no event tells that a Cluster has come, which was restored for example.
+// If a watch is broken, no event reports that a Cluster was created, for example restored from a backup.
 func TestAClusterIsNotTakenForAbsentLongAfterTheAPIServerSaidSo(t *testing.T) {
 	server, now := &deserted{}, clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	c, err := NewClusters(server, server, ClusterOptions{Clock: now})
@@ -68,11 +68,11 @@ func TestAClusterIsNotTakenForAbsentLongAfterTheAPIServerSaidSo(t *testing.T) {
 	require.Equal(t, 1, server.asked)
 	server.settled = true
 	now.SetTime(now.Now().Add(absentFor))
-	require.Equal(t, Unread, look(), "it is there, and its event has yet to come")
+	require.Equal(t, Unread, look(), "it exists, and its event has not come")
 }
 
-// A thousand Machines of a Cluster that was restored while the watch is broken, or that the cache leaves out, look at it each second.
-func TestAClusterThatOnlyTheCacheLacksIsAskedForOnceAMoment(t *testing.T) {
+// If a Cluster exists but is not in the cache, a thousand Machines of it may read it each second.
+func TestRequestsForAClusterThatIsNotInTheCacheAreLimited(t *testing.T) {
 	server, now := &deserted{settled: true}, clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	c, err := NewClusters(&deserted{}, server, ClusterOptions{Clock: now})
 	require.NoError(t, err)
@@ -89,15 +89,15 @@ func TestAClusterThatOnlyTheCacheLacksIsAskedForOnceAMoment(t *testing.T) {
 	now.SetTime(now.Now().Add(AbsenceRetry))
 	server.takes = func() { now.SetTime(now.Now().Add(time.Minute)) }
 	look()
-	require.Equal(t, 2, server.asked, "a slow server least of all is asked for each Machine")
+	require.Equal(t, 2, server.asked, "a slow server does not receive a request per Machine")
 	server.settled = false
 	now.SetTime(now.Now().Add(AbsenceRetry))
 	view, err := c.missing(t.Context(), types.NamespacedName{Name: "demo"}, ClusterView{Presence: Unread})
 	require.NoError(t, err)
-	require.Equal(t, Absent, view.Presence, "it has gone since")
+	require.Equal(t, Absent, view.Presence, "it was deleted since")
 }
 
-func TestAClusterIsFoundAsSoonAsTheCacheShowsItWhateverTheAPIServerHasSaid(t *testing.T) {
+func TestAClusterInTheCacheIsPresentWhateverTheLastAnswerWas(t *testing.T) {
 	for _, settled := range []bool{false, true} {
 		cached, server := &deserted{}, &deserted{settled: settled}
 		c, err := NewClusters(cached, server, ClusterOptions{Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))})
@@ -117,12 +117,12 @@ func TestAClusterIsFoundAsSoonAsTheCacheShowsItWhateverTheAPIServerHasSaid(t *te
 		demo.SetName("demo")
 		c.handler().OnDelete(demo)
 		look()
-		require.Equal(t, 2, server.asked, "its events make what was said before void")
+		require.Equal(t, 2, server.asked, "an event invalidates the answer")
 	}
 }
 
-// MachineDrainRules select Clusters by their labels: a drain that waits for such a rule has no other event.
-func TestWhatMachinesLookAtInAClusterIsNews(t *testing.T) {
+// MachineDrainRules select Clusters by their labels: a drain that waits for such a rule gets no other event.
+func TestOnlyChangesThatMatterToMachinesCauseEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*unstructured.Unstructured)
 		news   bool

@@ -15,16 +15,16 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// clusterSink is a controller's queue.
+// clusterSink is the queue of a controller.
 type clusterSink struct {
 	ctx    context.Context //nolint:containedctx // the life of the source: events have no context of their own
 	queue  queue
 	mapper ClusterMapper
 }
 
-// Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues what mapper names for a Cluster when
-// Of has something new to say about it that Machines look at: that it came or went, is paused or being deleted, is
-// initialised, has other labels, which MachineDrainRules go by, or has another control plane.
+// Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues the requests of mapper for
+// a Cluster when the Cluster was created or deleted, is paused or resumed, is being deleted, is initialized, or has
+// another control plane or other labels, which MachineDrainRules select by. Other changes of a Cluster cause no event.
 func (c *Clusters) Source(mapper ClusterMapper) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		if mapper == nil {
@@ -46,7 +46,8 @@ func (c *Clusters) Source(mapper ClusterMapper) source.Source {
 	})
 }
 
-// tell wakes everybody whom a Cluster concerns. No lock may be held: a mapper may read caches.
+// tell enqueues the requests of all mappers for a Cluster. The caller must not hold a lock, because a mapper may read
+// caches.
 func (c *Clusters) tell(key types.NamespacedName) {
 	c.mu.Lock()
 	sinks := make([]*clusterSink, 0, len(c.sinks))
@@ -61,7 +62,7 @@ func (c *Clusters) tell(key types.NamespacedName) {
 	}
 }
 
-// tellWhenSynced wakes those who asked before the first list was here.
+// tellWhenSynced wakes the objects whose Cluster was requested before the first list was complete.
 func (c *Clusters) tellWhenSynced(ctx context.Context, informer cache.Informer) {
 	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return
@@ -78,14 +79,15 @@ func (c *Clusters) tellWhenSynced(ctx context.Context, informer cache.Informer) 
 func (c *Clusters) handler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(raw any, initial bool) {
-			if obj, ok := raw.(client.Object); ok && !initial { // those who asked before are woken when all are here
+			if obj, ok := raw.(client.Object); ok && !initial { // tellWhenSynced handles the first list
 				c.changed(obj)
 			}
 		},
 		UpdateFunc: func(before, after any) {
 			old, ok := before.(client.Object)
 			now, ok2 := after.(client.Object)
-			if ok && ok2 && old.GetResourceVersion() != now.GetResourceVersion() && (c.lookOf(old) != c.lookOf(now) || !maps.Equal(old.GetLabels(), now.GetLabels())) {
+			if ok && ok2 && old.GetResourceVersion() != now.GetResourceVersion() &&
+				(c.lookOf(old) != c.lookOf(now) || !maps.Equal(old.GetLabels(), now.GetLabels())) {
 				c.changed(now)
 			}
 		},
@@ -107,8 +109,8 @@ func (c *Clusters) changed(obj client.Object) {
 	c.tell(key)
 }
 
-// clusterLook is what Machines look at in a Cluster. What else it says, such as how many of its Machines are up to date, changes
-// all the time and concerns none of them.
+// clusterLook has the fields of a Cluster that Machines use. Other fields, such as the number of Machines that are up
+// to date, change often and do not matter to Machines.
 type clusterLook struct {
 	uid                                           types.UID
 	unreadable                                    string

@@ -22,15 +22,16 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// ClusterOptions say which Clusters are read. The zero value is ready for use.
+// ClusterOptions configures how Clusters are read. The zero value is ready for use.
 type ClusterOptions struct {
-	// Version is the API version of cluster.x-k8s.io, contract.V1Beta1 or contract.V1Beta2. Default: that of Object in the manager's
-	// scheme, or else contract.V1Beta2.
+	// Version is the API version of cluster.x-k8s.io, contract.V1Beta1 or contract.V1Beta2. Default: the version of
+	// Object in the manager's scheme, or else contract.V1Beta2.
 	Version contract.Version
-	// Object is an empty Cluster of a Go type that the cache's scheme has in that version, such as &clusterv1.Cluster{}: Clusters are watched
-	// as objects of this type, by the informer that others in the process share. nil reads unstructured objects, by an informer of their own.
+	// Object is an empty Cluster of a Go type that the cache's scheme has in that version, such as
+	// &clusterv1.Cluster{}. Clusters are then watched as objects of this type, by the informer that other users of the
+	// cache share. If it is nil, Clusters are watched as unstructured objects.
 	Object client.Object
-	// Clock times for how long the first list is awaited, and when a kind that is not served is looked for again; default the real one.
+	// Clock times the wait for the first list and the retry for a kind that is not served. Default: the real clock.
 	Clock clock.PassiveClock
 }
 
@@ -38,29 +39,30 @@ type ClusterOptions struct {
 //
 //	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 //
-// It keeps one informer for Clusters, and wakes Machines only when something changes that they look at. Safe for concurrent use.
+// It keeps one informer for Clusters, and wakes Machines only for changes that matter to them. It is safe for
+// concurrent use.
 type Clusters struct {
 	gvk    schema.GroupVersionKind
 	layout *contract.ClusterLayout
-	object client.Object // empty, of the type that is watched
+	object client.Object // an empty object of the watched type
 	cache  cache.Cache
 	reader client.Reader
 	clock  clock.PassiveClock
 
 	mu       sync.Mutex
 	informer cache.Informer // nil until the kind was found
-	since    time.Time      // when the kind was first looked for
-	refused  error          // why the kind was not found, until lookAgain
+	since    time.Time      // time of the first request
+	refused  error          // why the kind was not found, until again
 	again    time.Time
-	events   uint64                          // how many Clusters came and went
-	answers  map[types.NamespacedName]answer // the API server's, about Clusters that the cache does not have
+	events   uint64                          // number of created and deleted Clusters
+	answers  map[types.NamespacedName]answer // of the API server, about Clusters that are not in the cache
 	states   map[types.NamespacedName]typedState
 	waiting  map[types.NamespacedName]struct{}
 	sinks    map[*clusterSink]struct{}
 }
 
-// ClustersFromManager returns Clusters that are read through the cache of a manager. The error says that there is no layout for
-// the version, or that the manager's scheme has the Go type not as a Cluster of that version. It makes no request.
+// ClustersFromManager returns a Clusters that reads through the cache of a manager. It fails when there is no layout
+// for the version, or when the Go type is not a Cluster of that version in the manager's scheme. It makes no request.
 func ClustersFromManager(mgr ctrl.Manager, options ClusterOptions) (*Clusters, error) {
 	if options.Object != nil {
 		gvk, err := apiutil.GVKForObject(options.Object, mgr.GetScheme())
@@ -77,8 +79,8 @@ func ClustersFromManager(mgr ctrl.Manager, options ClusterOptions) (*Clusters, e
 	return NewClusters(mgr.GetCache(), mgr.GetAPIReader(), options)
 }
 
-// NewClusters returns Clusters that are read through a cache. The reader reads from the API server itself, to make sure that a
-// Cluster which the cache does not have is really gone. It makes no request.
+// NewClusters returns a Clusters that reads through a cache. The reader must read from the API server: it confirms that
+// a Cluster which is not in the cache is really gone. NewClusters makes no request.
 func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*Clusters, error) {
 	if options.Version == "" {
 		options.Version = contract.V1Beta2
@@ -112,13 +114,13 @@ func clusterGVK(v contract.Version) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(v), Kind: "Cluster"}
 }
 
-// unsyncedGrace is for how long the first list of Clusters may take before it is called trouble: at the start of a process it
-// takes a moment, which is no news of every Machine.
+// unsyncedGrace is how long the first list of Clusters may take before it is reported as a problem. At the start of a
+// process a short wait is normal.
 const unsyncedGrace = 30 * time.Second
 
-// Of says what is known of a Cluster. It reads the cache and waits for nothing; only of a Cluster that the cache does not have is
-// the API server asked, again a moment later if it is still not there, and meanwhile once for all who look. What cannot be read is Unread,
-// with a Problem when a person can do something about it. An error is one of the API server or of the cache.
+// Of returns what is known about a Cluster. It reads the cache and waits for nothing. It asks the API server only about
+// a Cluster that is not in the cache, and shares the answer among all callers for a moment. A Cluster that cannot be
+// read is Unread, with a Problem if a person can do something. The error is one of the API server or of the cache.
 func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterView, error) {
 	view := ClusterView{Presence: Unread, GVK: c.gvk}
 	synced, err := c.ensure(ctx, key)
@@ -132,7 +134,7 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 		return view, fmt.Errorf("watch Clusters: %w", err)
 	case !synced:
 		view.RetryAfter = UnsyncedRetry
-		if c.clock.Since(c.lookedSince()) >= unsyncedGrace {
+		if c.clock.Since(c.firstRequest()) >= unsyncedGrace {
 			view.Problem = Problem{ReasonCacheNotSynced, "The first list of Clusters has not come back: look for missing list and watch permissions"}
 		}
 		return view, nil
@@ -145,31 +147,31 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 	case err != nil:
 		return view, fmt.Errorf("read Cluster %s: %w", key, err)
 	}
-	if err := c.read(obj, &view.State); err != nil { // the object breaks its contract, which a person mends
+	if err := c.read(obj, &view.State); err != nil { // the object violates its contract; a person must correct it
 		view.State, view.Problem = contract.ClusterState{}, Problem{ReasonContractViolation, err.Error()}
-		return view, nil //nolint:nilerr // it is told as a Problem, and nothing is retried
+		return view, nil //nolint:nilerr // the Problem reports it, and a retry does not help
 	}
 	view.Presence = Present
 	return view, nil
 }
 
-// answer is what the API server said about a Cluster that the cache does not have.
+// answer is what the API server said about a Cluster that is not in the cache.
 type answer struct {
 	at   time.Time
 	gone bool
 }
 
 const (
-	// maxAnswers bounds how many Clusters are remembered that the cache does not have: most never come. Forgetting one costs a request.
+	// maxAnswers limits how many answers are remembered. Forgetting one costs a request.
 	maxAnswers = 1000
-	// absentFor is for how long one is taken for absent because the API server said so. Its event would say that it has come, but
-	// a watch may be broken, and without a Cluster Nodes are not drained.
+	// absentFor is how long a Cluster counts as absent after the API server said so. The event of its creation ends
+	// that earlier. The limit matters when a watch is broken, because without a Cluster Nodes are not drained.
 	absentFor = 10 * time.Second
 )
 
-// stands says whether an answer is still good. That a Cluster is there is good until those who heard it look again: its event may never
-// come, where the watch is broken or the cache leaves it out, and then all its Machines look again and again.
-func (a answer) stands(now time.Time) bool {
+// valid reports whether an answer may still be used. "Exists" is valid only until the callers look again: the event may
+// never come if the watch is broken or the cache filters the Cluster out, and then all its Machines retry.
+func (a answer) valid(now time.Time) bool {
 	limit := AbsenceRetry
 	if a.gone {
 		limit = absentFor
@@ -178,32 +180,32 @@ func (a answer) stands(now time.Time) bool {
 	return passed >= 0 && passed < limit
 }
 
-// missing makes sure that a Cluster is gone, and remembers the answer for a moment, or until its next event.
+// missing confirms that a Cluster is gone, and remembers the answer for a moment, or until the next event.
 func (c *Clusters) missing(ctx context.Context, key types.NamespacedName, view ClusterView) (ClusterView, error) {
 	c.mu.Lock()
 	said, known := c.answers[key]
 	before := c.events
 	c.mu.Unlock()
-	if asked := c.clock.Now(); !known || !said.stands(asked) {
+	if asked := c.clock.Now(); !known || !said.valid(asked) {
 		gone, err := ConfirmAbsent(ctx, c.reader, c.gvk, key)
 		if err != nil {
 			view.RetryAfter = AbsenceRetry
 			return view, err
 		}
 		if said = (answer{at: asked, gone: gone}); !gone {
-			said.at = c.clock.Now() // a slow server least of all is asked for each Machine
+			said.at = c.clock.Now() // measured after the answer: a slow server must not receive a request per Machine
 		}
 		c.remember(key, said, before)
 	}
 	if said.gone {
 		view.Presence = Absent
 	} else {
-		view.RetryAfter = AbsenceRetry // its event is on the way
+		view.RetryAfter = AbsenceRetry // its event will come
 	}
 	return view, nil
 }
 
-// remember keeps an answer, unless there was news of Clusters while it was under way.
+// remember stores an answer, unless a Cluster was created or deleted during the request.
 func (c *Clusters) remember(key types.NamespacedName, said answer, before uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,8 +218,8 @@ func (c *Clusters) remember(key types.NamespacedName, said answer, before uint64
 	c.answers[key] = said
 }
 
-// ensure watches Clusters and reports whether their first list is here. If it is not, every object of the Cluster is woken when
-// it comes. A kind that is not served is looked for again once in a while, however many ask.
+// ensure watches Clusters and reports whether the first list is complete. If it is not, every object of the Cluster is
+// woken when it is. A kind that is not served is requested again only after NotServedRetry, for all callers together.
 func (c *Clusters) ensure(ctx context.Context, key types.NamespacedName) (synced bool, err error) {
 	c.mu.Lock()
 	informer, refused, again := c.informer, c.refused, c.again
@@ -243,7 +245,7 @@ func (c *Clusters) ensure(ctx context.Context, key types.NamespacedName) (synced
 }
 
 func (c *Clusters) watch(ctx context.Context) (cache.Informer, error) {
-	informer, err := c.cache.GetInformer(ctx, c.empty(), cache.BlockUntilSynced(false)) // may ask discovery: not under the lock
+	informer, err := c.cache.GetInformer(ctx, c.empty(), cache.BlockUntilSynced(false)) // may run discovery, so not under the lock
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.informer != nil {
@@ -264,7 +266,7 @@ func (c *Clusters) watch(ctx context.Context) (cache.Informer, error) {
 	return informer, nil
 }
 
-func (c *Clusters) lookedSince() time.Time {
+func (c *Clusters) firstRequest() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.since

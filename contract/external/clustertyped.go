@@ -11,8 +11,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// typedState is what an object of a Go type says. The type is not known here, so that the object is converted, which takes too long for
-// each look at it: it is done once for each version of the object.
+// typedState is the content of a Cluster of a Go type. The type is not known here, so the object is converted to
+// unstructured content. That is slow, so it is done once per version of the object.
 type typedState struct {
 	uid     types.UID
 	version string
@@ -20,10 +20,11 @@ type typedState struct {
 	err     error
 }
 
-// maxStates bounds how many are remembered: a look that comes late may remember what is gone. Forgetting one costs a conversion.
+// maxStates limits how many states are remembered: a late read may remember a deleted Cluster. Forgetting one costs a
+// conversion.
 const maxStates = 10000
 
-// empty returns an object to read into, of the type that is watched.
+// empty returns an empty object of the watched type.
 func (c *Clusters) empty() client.Object {
 	if u, ok := c.object.(*unstructured.Unstructured); ok {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind()}}
@@ -31,7 +32,7 @@ func (c *Clusters) empty() client.Object {
 	return c.object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same type
 }
 
-// read fills a state. The error says how the object breaks its contract.
+// read fills a state. The error tells how the object violates its contract.
 func (c *Clusters) read(obj client.Object, into *contract.ClusterState) error {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return c.layout.Read(u, into)
@@ -61,12 +62,12 @@ func (c *Clusters) convert(obj client.Object) typedState {
 		return converted
 	}
 	u := &unstructured.Unstructured{Object: content}
-	u.SetGroupVersionKind(c.gvk) // a typed object in a cache does not say its kind
+	u.SetGroupVersionKind(c.gvk) // typed objects in a cache have no TypeMeta
 	converted.err = c.layout.Read(u, &converted.state)
 	return converted
 }
 
-// forget drops what an object said that is gone.
+// forget drops the state of a deleted Cluster.
 func (c *Clusters) forget(obj client.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

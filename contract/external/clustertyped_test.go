@@ -78,7 +78,7 @@ func goClusters(t *testing.T) (*fake.Store, ctrl.Manager) {
 
 func TestClustersOfAGoTypeShareTheInformerOfTheManager(t *testing.T) {
 	store, mgr := goClusters(t)
-	_, err := mgr.GetCache().GetInformer(t.Context(), &GoCluster{}) // as a controller of the embedder's that watches Clusters
+	_, err := mgr.GetCache().GetInformer(t.Context(), &GoCluster{}) // like another controller that watches Clusters
 	require.NoError(t, err)
 	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{Object: &GoCluster{}})
 	require.NoError(t, err)
@@ -100,12 +100,12 @@ func TestClustersOfAGoTypeShareTheInformerOfTheManager(t *testing.T) {
 	require.Equal(t, "blue", state.Labels["team"])
 	require.Equal(t, fake.ClusterGVK(), look().GVK)
 	if n := testing.AllocsPerRun(100, func() { look() }); n > 20 { // a conversion of this small type makes 35 more
-		t.Errorf("a Cluster that has not changed is converted again: %v allocations for a look", n)
+		t.Errorf("an unchanged Cluster is converted again: %v allocations per read", n)
 	}
 
 	paused := fake.Cluster("demo")
 	require.NoError(t, store.Client().Patch(t.Context(), paused, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":true}}`))))
-	require.Eventually(t, func() bool { return queue.Len() > 0 }, bound, time.Millisecond, "who belongs to the Cluster is woken")
+	require.Eventually(t, func() bool { return queue.Len() > 0 }, bound, time.Millisecond, "the Machines of the Cluster are woken")
 	require.True(t, look().State.SpecPaused)
 	require.NoError(t, store.Client().Delete(t.Context(), paused))
 	require.Eventually(t, func() bool { return look().Presence == external.Absent }, bound, time.Millisecond)

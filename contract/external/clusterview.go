@@ -14,41 +14,42 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// ClusterMapper returns whom news of a Cluster concern, by its namespace and name.
+// ClusterMapper returns the requests to enqueue for an event of a Cluster, by its namespace and name.
 type ClusterMapper func(types.NamespacedName) []reconcile.Request
 
-// ClusterView is what a pass knows of a Machine's Cluster. The zero ClusterView is a Machine without one. It is a value; what it
-// refers to may be shared with a cache and must not be changed.
+// ClusterView is what a pass knows about the Cluster of a Machine. The zero ClusterView is a Machine without a Cluster.
+// It is a value; the objects that it refers to may be shared with a cache and must not be changed.
 type ClusterView struct {
-	// Presence says whether the rest is known. Absent means that the API server itself said so, and Unread that nothing is known:
-	// a Cluster that was not read may be paused.
+	// Presence tells whether the other fields are known. Absent means that the API server said so. Unread means that
+	// nothing is known: the Cluster may be paused.
 	Presence Presence
-	// GVK is the Cluster's kind, for owner references; zero adds none.
+	// GVK is the Cluster's kind, for owner references; with the zero value none is added.
 	GVK schema.GroupVersionKind
-	// State is what the Cluster says; zero unless Present.
+	// State is the content of the Cluster; zero unless Present.
 	State contract.ClusterState
-	// Problem is why the Cluster is Unread; zero unless a person can do something.
+	// Problem is why the Cluster is Unread; zero if a person can do nothing.
 	Problem Problem
-	// RetryAfter is when to look again at the latest, when no event may come; zero when one will.
+	// RetryAfter is when to look again if no event may come; zero if one will come.
 	RetryAfter time.Duration
-	// ControlPlane is what is known of the object that the Cluster names as its control plane: NotReferenced without one. It is
-	// looked for only for a Machine in deletion, by the Reconciler if ClusterOf has not done it.
+	// ControlPlane is what is known about the object that the Cluster references as its control plane: NotReferenced
+	// without one. It is read only for a Machine in deletion, by the Reconciler if ClusterOf has not read it.
 	ControlPlane Object
-	// ControlPlaneState is what that object says; zero unless ControlPlane is Present.
+	// ControlPlaneState is the content of that object; zero unless ControlPlane is Present.
 	ControlPlaneState contract.ControlPlaneState
-	// ActiveControlPlaneMachines is how many Machines of the Cluster's control plane are not being deleted. It is counted only for
-	// a Machine in deletion, by the Reconciler if ClusterOf has not done it, and absent while it is not known, which is not
-	// none.
+	// ActiveControlPlaneMachines is the number of control plane Machines of the Cluster that are not being deleted. It
+	// is counted only for a Machine in deletion, by the Reconciler if ClusterOf has not counted it. Absent means
+	// unknown, not zero.
 	ActiveControlPlaneMachines contract.Opt[int]
-	// ControlPlaneUncounted: those Machines cannot be counted, because they may be of another kind than the Machine, or there is no index.
-	// Then ActiveControlPlaneMachines stays absent, and nothing is concluded from it.
+	// ControlPlaneUncounted means that those Machines cannot be counted, because they may have another kind than the
+	// Machine, or because there is no index. Then ActiveControlPlaneMachines stays absent, and no decision uses it.
 	ControlPlaneUncounted bool
 }
 
-// Stays reports whether the Cluster can become an owner: the API server itself says that it exists, is the one that was read, and is
-// not being deleted; one request, none when the view says enough. A Cluster that is deleted with --cascade=orphan lets go of what it
-// owns, and an object that was owned by it again would be collected with the Cluster. The reader must not read a cache. Rule: Kubernetes'
-// controllers ask again before they adopt (RecheckDeletionTimestamp).
+// Stays reports whether the Cluster may become an owner: it exists, has the UID that was read, and is not being
+// deleted. It asks the API server with one request, or none if the view is enough. A Cluster that is deleted with
+// --cascade=orphan releases its dependents; a dependent that becomes owned again would be garbage collected with it.
+// The reader must not read a cache. Rule: Kubernetes' controllers check again before they adopt
+// (RecheckDeletionTimestamp).
 func (v ClusterView) Stays(ctx context.Context, reader client.Reader) (bool, error) {
 	if v.Presence != Present || v.GVK.Empty() || v.State.UID == "" || !v.State.Deleting.IsZero() {
 		return false, nil

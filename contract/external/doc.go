@@ -1,18 +1,20 @@
-// Package external looks up objects of kinds that other projects define: what a Machine, a set or a pool refers to, and its Cluster.
+// Package external looks up objects whose kinds other projects define: what a Machine, a set or a pool refers to, and its Cluster.
 //
-// A Tracker reads referenced objects through a cache, whatever their kind. It learns from the kind's CustomResourceDefinition in
-// which version and by which contract they are read, starts one informer for each kind at the first look at it, and
-// never waits for one: the first list, when it is complete, wakes those that were read too early. Clusters reads Cluster objects in the
-// same way, and wakes only for what lifecycles look at; of a Go type, each version of a Cluster is converted once.
+// A [Tracker] reads referenced objects of any kind through a cache. The kind's CustomResourceDefinition tells it which API
+// version and which contract to use. It starts one informer per kind, when the first object of the kind is read. It never waits
+// for an informer: it wakes the objects that asked too early when the first list is complete.
 //
-// # What is known
+// [Clusters] reads Cluster objects in the same way. It wakes Machines only for changes that matter to them. If Clusters are
+// watched as a Go type, it converts each version of a Cluster once.
 //
-// Unread is not Absent. A Presence says which of the two it is, a Problem what a person can do about it, and ConfirmAbsent
-// asks the API server itself before anything is destroyed or skipped because an object is gone: a cache may be behind. What it says of a
-// Cluster is remembered for a moment, so that however many Machines look, one asks.
+// # Unread is not absent
 //
-// # Where it stands
+// A [Presence] tells whether an object is absent or was only not read, and a [Problem] tells what a person can do about it.
+// A cache may be behind. Before anything is destroyed or skipped because an object is gone, [ConfirmAbsent] asks the API server.
+// Clusters remembers that answer for a moment, so that many Machines of one Cluster cause one request.
 //
-// This package reads through a client and so stands on floor 2a, unlike package contract above it, which only decides. It is for
-// reconcilers of every floor above: single Machines and many share one way to look.
+// # Floor
+//
+// This package reads through a client, so it is on floor 2a, unlike package contract, which only decides. Reconcilers of all
+// floors above use it.
 package external

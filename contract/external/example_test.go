@@ -16,7 +16,7 @@ import (
 // A controller that reads an infrastructure object of any kind and is woken by its events.
 func ExampleNewTracker() {
 	_ = func(mgr ctrl.Manager) error {
-		byName := func(_ context.Context, _, obj client.Object) []reconcile.Request { // your index says who refers to obj
+		byName := func(_ context.Context, _, obj client.Object) []reconcile.Request { // use your index of references to obj
 			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
 		}
 		tracker := external.NewTracker(mgr.GetCache(), byName, "infrastructure")
@@ -26,7 +26,7 @@ func ExampleNewTracker() {
 			if err != nil {
 				return reconcile.Result{}, err
 			}
-			if found.Presence == external.Unread { // neither there nor gone: wait, and say why
+			if found.Presence == external.Unread { // unknown: wait, and report why
 				fmt.Println(found.Problem.Message)
 			}
 			return reconcile.Result{RequeueAfter: found.RetryAfter}, nil
@@ -41,7 +41,7 @@ func ExamplePresence_String() {
 	// Output: Unread is not Absent
 }
 
-// Before something is skipped because an object is gone, the API server itself is asked.
+// Confirm with the API server that an object is gone before you skip something.
 func ExampleConfirmAbsent() {
 	_ = func(ctx context.Context, mgr ctrl.Manager, found external.Object, key types.NamespacedName) (bool, error) {
 		return external.ConfirmAbsent(ctx, mgr.GetAPIReader(), found.GVK, key)

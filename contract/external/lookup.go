@@ -16,21 +16,22 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// CRDGVK is the kind of CustomResourceDefinitions.
+// CRDGVK returns the kind of CustomResourceDefinitions.
 func CRDGVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 }
 
-// CRDMetadata returns an empty CustomResourceDefinition of which only the metadata is read and cached.
+// CRDMetadata returns an empty CustomResourceDefinition for reads and watches of metadata only.
 func CRDMetadata() *metav1.PartialObjectMetadata {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(CRDGVK())
 	return crd
 }
 
-// Get looks for the object that asks refers to, in its namespace, through the cache. It waits for nothing: what is not known
-// yet is Unread, and asks is woken when it is. Trouble that a person mends is in the Object, and what the cache fails at an error.
-func (t *Tracker) Get(ctx context.Context, asks types.NamespacedName, ref contract.Ref) (Object, error) {
+// Get reads the referenced object, in the namespace of requester, through the cache. It waits for nothing: an object
+// that is not known yet is Unread, and requester is woken when it is known. A problem that a person can solve is in the
+// Object; other failures of the cache are errors.
+func (t *Tracker) Get(ctx context.Context, requester types.NamespacedName, ref contract.Ref) (Object, error) {
 	found := Object{Ref: ref, Presence: NotReferenced}
 	if ref.IsZero() {
 		return found, nil
@@ -40,28 +41,29 @@ func (t *Tracker) Get(ctx context.Context, asks types.NamespacedName, ref contra
 		found.Problem = Problem{ReasonInternalError, fmt.Sprintf("the reference needs apiGroup, kind and name, and is %+v", ref)}
 		return found, nil
 	}
-	resolved, err := t.resolve(ctx, asks, &found)
+	resolved, err := t.resolve(ctx, requester, &found)
 	if err != nil || !resolved {
 		return found, err
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(found.GVK)
-	err = t.cache.Get(ctx, types.NamespacedName{Namespace: asks.Namespace, Name: ref.Name}, obj, client.UnsafeDisableDeepCopy)
+	err = t.cache.Get(ctx, types.NamespacedName{Namespace: requester.Namespace, Name: ref.Name}, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		found.Presence = Absent
 	case err != nil:
-		return found, fmt.Errorf("read %s %s/%s: %w", ref.Kind, asks.Namespace, ref.Name, err)
+		return found, fmt.Errorf("read %s %s/%s: %w", ref.Kind, requester.Namespace, ref.Name, err)
 	default:
 		found.Presence, found.Object = Present, obj
 	}
 	return found, nil
 }
 
-// resolve finds out how the kind is read and makes sure that it is watched. False means that found says why not.
-func (t *Tracker) resolve(ctx context.Context, asks types.NamespacedName, found *Object) (bool, error) {
+// resolve finds the version and the contract of the kind and ensures that CRDs are watched. If it returns false, found
+// tells why.
+func (t *Tracker) resolve(ctx context.Context, requester types.NamespacedName, found *Object) (bool, error) {
 	gk := found.Ref.GroupKind()
-	synced, err := t.Ensure(ctx, CRDMetadata(), asks)
+	synced, err := t.Ensure(ctx, CRDMetadata(), requester)
 	if err != nil {
 		return false, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
 	}
@@ -75,19 +77,19 @@ func (t *Tracker) resolve(ctx context.Context, asks types.NamespacedName, found 
 		if errors.Is(err, contract.ErrNoCRD) {
 			found.Presence = KindMissing
 		}
-		return false, nil // trouble that a person mends is a condition
+		return false, nil // a problem that a person can solve becomes a condition
 	}
 	if err != nil {
 		return false, err
 	}
 	found.Contract = resolved.Contract
 	found.GVK = gk.WithVersion(resolved.APIVersion)
-	return t.watched(ctx, asks, found)
+	return t.watched(ctx, requester, found)
 }
 
-// Contract reads from the cached CRD of a kind how its objects are read. A CRD that does not exist is an error of its own,
-// because only an object may be NotFound: it matches contract.ErrNoCRD, and one without a contract label contract.ErrNoContract. CRDs
-// must be watched (Ensure).
+// Contract reads the version and the contract of a kind from its cached CRD. A missing CRD is an error that matches
+// contract.ErrNoCRD, because NotFound is only for objects; a CRD without a contract label matches
+// contract.ErrNoContract. CRDs must be watched (Ensure).
 func (t *Tracker) Contract(ctx context.Context, gk schema.GroupKind) (contract.Resolved, error) {
 	name := contract.CRDName(gk)
 	crd := CRDMetadata()
@@ -101,8 +103,8 @@ func (t *Tracker) Contract(ctx context.Context, gk schema.GroupKind) (contract.R
 	return contract.Resolve(name, crd.Labels, t.contracts...)
 }
 
-// KindProblem is what a condition says about a kind whose CRD is missing or names no contract; false when a person can do
-// nothing about the error. The error itself says what to do.
+// KindProblem returns the Problem for a missing CRD or one without a contract; false if a person can do nothing about
+// the error. The text of the error says what to do.
 func KindProblem(err error) (Problem, bool) {
 	switch {
 	case errors.Is(err, contract.ErrNoCRD):
@@ -114,11 +116,11 @@ func KindProblem(err error) (Problem, bool) {
 	}
 }
 
-// watched makes sure that the kind is watched. False means that found says why not.
-func (t *Tracker) watched(ctx context.Context, asks types.NamespacedName, found *Object) (bool, error) {
+// watched ensures that the kind is watched. If it returns false, found tells why.
+func (t *Tracker) watched(ctx context.Context, requester types.NamespacedName, found *Object) (bool, error) {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(found.GVK)
-	synced, err := t.Ensure(ctx, obj, asks)
+	synced, err := t.Ensure(ctx, obj, requester)
 	switch {
 	case meta.IsNoMatchError(err):
 		found.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(

@@ -10,21 +10,21 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Presence is what is known of a referenced object. Unread is not Absent: nothing is destroyed, and nothing is skipped, on
-// the strength of a read that did not happen.
+// Presence tells what is known about a referenced object. Unread is not Absent: nothing is destroyed or skipped because
+// of a read that did not happen.
 type Presence uint8
 
-// The presences of a referenced object.
+// Values of Presence.
 const (
-	// NotReferenced: there is no reference to such an object.
+	// NotReferenced means that there is no reference.
 	NotReferenced Presence = iota
-	// Unread: it could not be looked for; Object.Problem says why when a person can do something about it.
+	// Unread means that the object could not be read; Object.Problem tells why if a person can do something about it.
 	Unread
-	// KindMissing: the CustomResourceDefinition of its kind does not exist.
+	// KindMissing means that the CustomResourceDefinition of the kind does not exist.
 	KindMissing
-	// Absent: it does not exist.
+	// Absent means that the object does not exist.
 	Absent
-	// Present: it was read.
+	// Present means that the object was read.
 	Present
 )
 
@@ -37,49 +37,51 @@ func (p Presence) String() string {
 	return fmt.Sprintf("Presence(%d)", uint8(p))
 }
 
-// Problem is why a referenced object could not be used, as the reason and message of a condition.
+// Problem tells why a referenced object cannot be used, as the reason and message of a condition.
 type Problem struct{ Reason, Message string }
 
-// Reasons of Problems. A person can mend each of them, and what waits for it goes on by itself when it is mended. Cluster API
-// reports most of them as errors in its log.
+// Reasons of Problems. A person can solve each of them, and the reconciler then continues by itself. Cluster API
+// reports most of them only in its log.
 const (
-	// ReasonInternalError: a reference lacks a part. The reason is Cluster API's.
+	// ReasonInternalError means that a reference is incomplete. The reason is Cluster API's.
 	ReasonInternalError = "InternalError"
-	// ReasonCRDNotFound: no CustomResourceDefinition has the name that the contract demands for a referenced kind.
+	// ReasonCRDNotFound means that no CustomResourceDefinition has the name that the contract requires for the kind.
 	ReasonCRDNotFound = "CRDNotFound"
-	// ReasonContractLabelMissing: the CRD of a referenced kind names no supported contract.
+	// ReasonContractLabelMissing means that the CRD of the kind has no label of a supported contract.
 	ReasonContractLabelMissing = "ContractLabelMissing"
-	// ReasonContractViolation: a value of a wrong type stands at a place that the contract reads.
+	// ReasonContractViolation means that a field of the contract has a value of a wrong type.
 	ReasonContractViolation = "ContractViolation"
-	// ReasonVersionNotServed: the API version that the contract label names cannot be read.
+	// ReasonVersionNotServed means that the API version in the contract label is not served.
 	ReasonVersionNotServed = "VersionNotServed"
-	// ReasonCacheNotSynced: the first list of a referenced kind has not come back.
+	// ReasonCacheNotSynced means that the first list of the kind is not complete.
 	ReasonCacheNotSynced = "CacheNotSynced"
 )
 
-// Object is what is known of a referenced object. It is a value; what it refers to is shared with a cache.
+// Object is what is known about a referenced object. It is a value; the objects that it refers to are shared with a
+// cache.
 type Object struct {
 	Ref      contract.Ref
 	Presence Presence
-	// GVK and Contract say how the object is read; zero while its kind is missing or unread.
+	// GVK and Contract tell how the object is read; zero while its kind is missing or unread.
 	GVK      schema.GroupVersionKind
 	Contract contract.Version
-	// Foreign: another controller owns the object. It is neither used nor deleted. The Tracker leaves it to its caller.
+	// Foreign means that another controller owns the object. It is neither used nor deleted. The caller of the Tracker
+	// sets it.
 	Foreign bool
 	// Object is a view that must not be changed; nil unless Present.
 	Object *unstructured.Unstructured
-	// Problem is zero unless a person can do something.
+	// Problem is zero if a person can do nothing.
 	Problem Problem
-	// RetryAfter is when to look again at the latest, when no event may come; zero when one will.
+	// RetryAfter is when to look again if no event may come; zero if one will come.
 	RetryAfter time.Duration
 }
 
-// Deleting reports whether the object is there and on its way out.
+// Deleting reports whether the object exists and is being deleted.
 func (o Object) Deleting() bool { return o.Object != nil && o.Object.GetDeletionTimestamp() != nil }
 
 const (
-	// UnsyncedRetry is Object.RetryAfter while the first list of a kind is awaited. It is for callers without a queue; others are
-	// woken when the informer has synced.
+	// UnsyncedRetry is Object.RetryAfter while the first list of a kind is not complete. It is for callers without a
+	// queue; others are woken when the informer has synced.
 	UnsyncedRetry = 5 * time.Second
 	// NotServedRetry is Object.RetryAfter while a version is not served: discovery has no events.
 	NotServedRetry = 5 * time.Second

@@ -7,9 +7,9 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// PolicyRules are the rights that a [Tracker] needs for objects of these kinds, named by their resources, and to learn from
-// CustomResourceDefinitions how they are read: list and watch. "*" as a resource means all of its group. Without any resource
-// nothing is needed. [ConfirmAbsent] needs get on what it asks for.
+// PolicyRules returns the rights that a [Tracker] needs for objects of these resources, and to read their
+// CustomResourceDefinitions: list and watch. "*" as a resource means all resources of its group. Without any resource
+// it returns no rules. [ConfirmAbsent] needs get on the resource.
 func PolicyRules(resources ...schema.GroupResource) []rbacv1.PolicyRule {
 	if len(resources) == 0 {
 		return nil
@@ -22,8 +22,10 @@ func PolicyRules(resources ...schema.GroupResource) []rbacv1.PolicyRule {
 	return contract.MergePolicyRules(rules)
 }
 
-// ClusterPolicyRules are the rights that [Clusters] need: list and watch, and get to make sure that one which is not in the cache
-// does not exist.
+// ClusterPolicyRules returns the rights that [Clusters] needs: list and watch, and get to confirm that a Cluster which
+// is not in the cache does not exist.
 func ClusterPolicyRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"clusters"}, Verbs: []string{"get", "list", "watch"}}}
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"clusters"}, Verbs: []string{"get", "list", "watch"},
+	}}
 }

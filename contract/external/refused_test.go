@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// unserving is a cache of a server that does not serve a version.
+// unserving is a cache whose server does not serve a version.
 type unserving struct {
 	cache.Cache
 
@@ -28,8 +28,8 @@ func (u *unserving) GetInformer(_ context.Context, obj client.Object, _ ...cache
 	return nil, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 }
 
-// A thousand Machines that refer to such a kind would keep discovery busy, for which every new kind of the process waits.
-func TestAKindThatIsNotServedIsLookedForOnceInAWhile(t *testing.T) {
+// Otherwise a thousand Machines that reference such a kind would run discovery all the time, and every new kind waits for discovery.
+func TestDiscoveryOfAKindThatIsNotServedIsLimited(t *testing.T) {
 	server, now := &unserving{}, clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	tracker := NewTracker(server, nil, "test")
 	tracker.clock = now
@@ -48,5 +48,5 @@ func TestAKindThatIsNotServedIsLookedForOnceInAWhile(t *testing.T) {
 	require.Equal(t, 2, server.asked)
 	tracker.handler(CRDMetadata()).OnAdd(CRDMetadata(), false)
 	look()
-	require.Equal(t, 3, server.asked, "a change of a CustomResourceDefinition may have mended it")
+	require.Equal(t, 3, server.asked, "a change of a CustomResourceDefinition may have changed that")
 }

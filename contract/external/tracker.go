@@ -19,22 +19,22 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// queue is what a Source is handed.
+// queue is the queue that a Source receives.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Mapper returns whom an event about obj concerns. Watched is an empty object of obj's kind, with its GVK, which objects from a
-// cache may lack.
+// Mapper returns the requests to enqueue for an event of obj. watched is an empty object of the same kind with its GVK,
+// which objects from a cache may lack.
 type Mapper func(ctx context.Context, watched, obj client.Object) []reconcile.Request
 
-// Tracker looks referenced objects up, starts one informer for each of their kinds at the first look at it, and wakes those whom
-// an event concerns. It is a controller-runtime Source, because that is how a queue is handed over: give it to a controller's
-// builder (WatchesRawSource) once. Safe for concurrent use.
+// Tracker reads referenced objects, starts one informer per kind when the first object of the kind is read, and
+// enqueues requests for their events. It is a controller-runtime Source, so that it receives the queue: pass it to a
+// controller's builder (WatchesRawSource) once. It is safe for concurrent use.
 type Tracker struct {
 	cache cache.Cache
 	wakes Mapper
 	name  string
 	clock clock.PassiveClock
-	// contracts are the contract versions that count, as contract.Resolve takes them.
+	// contracts are the supported contract versions, for contract.Resolve.
 	contracts []contract.Version
 
 	mu      sync.Mutex
@@ -44,7 +44,8 @@ type Tracker struct {
 	queue   queue
 }
 
-// refusal is why a kind is not served, for a while: every look costs a request, and all discovery of the process waits for it.
+// refusal remembers for a while why a kind is not served, because each request runs discovery, and all discovery of the
+// process waits for it.
 type refusal struct {
 	err   error
 	until time.Time
@@ -55,8 +56,9 @@ type watched struct {
 	waiting  map[types.NamespacedName]struct{}
 }
 
-// NewTracker returns a Tracker that reads through a cache and wakes whom mapper names. Name names it in logs. Of the contract
-// versions in the labels of a CRD, the given ones count, and contract.Versions() when none is given. It makes no request.
+// NewTracker returns a Tracker that reads through a cache and enqueues the requests of mapper. Name is its name in
+// logs. contracts are the supported versions in contract labels of CRDs; default contract.Versions(). NewTracker makes
+// no request.
 func NewTracker(c cache.Cache, mapper Mapper, name string, contracts ...contract.Version) *Tracker {
 	return &Tracker{
 		cache: c, wakes: mapper, name: name, clock: clock.RealClock{}, contracts: slices.Clone(contracts),
@@ -75,14 +77,14 @@ func (t *Tracker) Start(ctx context.Context, q queue) error {
 	return nil
 }
 
-// String names the source in logs.
+// String returns the name of the source for logs.
 func (t *Tracker) String() string { return t.name }
 
-// Ensure watches the kind of obj, by its GVK, and reports whether its first list is here. If it is not, the one who asks is woken
-// when it comes. It makes no request but discovery, and that only for a kind it has not seen; of a kind that is not
-// served the error matches meta.IsNoMatchError, and it is looked for again once in a while, however many ask, or when a
-// CustomResourceDefinition changes.
-func (t *Tracker) Ensure(ctx context.Context, obj client.Object, asks types.NamespacedName) (synced bool, err error) {
+// Ensure watches the kind of obj, by its GVK, and reports whether the first list is complete. If it is not, requester
+// is woken when it is. It makes no request except discovery, and only for a kind that it does not watch yet. For a kind
+// that is not served the error matches meta.IsNoMatchError; discovery runs again after NotServedRetry, for all callers
+// together, or when a CustomResourceDefinition changes.
+func (t *Tracker) Ensure(ctx context.Context, obj client.Object, requester types.NamespacedName) (synced bool, err error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	id := gvk.String()
 	t.mu.Lock()
@@ -98,15 +100,15 @@ func (t *Tracker) Ensure(ctx context.Context, obj client.Object, asks types.Name
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if known.informer.HasSynced() { // under the lock: those who wait are woken once
+	if known.informer.HasSynced() { // under the lock, so that a waiting object is woken exactly once
 		return true, nil
 	}
-	known.waiting[asks] = struct{}{}
+	known.waiting[requester] = struct{}{}
 	return false, nil
 }
 
 func (t *Tracker) add(ctx context.Context, id string, obj client.Object) (*watched, error) {
-	informer, err := t.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false)) // may ask discovery: not under the lock
+	informer, err := t.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false)) // may run discovery, so not under the lock
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if meta.IsNoMatchError(err) {
@@ -142,7 +144,7 @@ func (t *Tracker) handler(kind client.Object) toolscache.ResourceEventHandler {
 			old, ok := before.(metav1.Object)
 			now, ok2 := after.(metav1.Object)
 			if ok && ok2 && old.GetResourceVersion() == now.GetResourceVersion() {
-				return // a resync says nothing new
+				return // a resync is not a change
 			}
 			wake(after)
 		},
@@ -150,7 +152,7 @@ func (t *Tracker) handler(kind client.Object) toolscache.ResourceEventHandler {
 	}
 }
 
-// EventObject is what an informer's event is about. Of an object whose deletion the informer has missed it is what was last known.
+// EventObject returns the object of an informer's event. For a missed deletion it returns the last known state.
 func EventObject(raw any) (client.Object, bool) {
 	if tombstone, ok := raw.(toolscache.DeletedFinalStateUnknown); ok {
 		raw = tombstone.Obj

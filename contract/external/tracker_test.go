@@ -23,7 +23,7 @@ import (
 
 const bound = time.Minute
 
-// lookout is a Tracker in a manager over a store, and who was woken by it.
+// lookout is a Tracker in a manager over a store, with a record of the requests that it enqueued.
 type lookout struct {
 	t       *testing.T
 	store   *fake.Store
@@ -37,7 +37,7 @@ func newLookout(t *testing.T, crds ...client.Object) *lookout {
 	return newLookoutOf(t, nil, crds...)
 }
 
-// newLookoutOf honours contract versions, nil those by default.
+// newLookoutOf supports these contract versions; nil is the default.
 func newLookoutOf(t *testing.T, contracts []contract.Version, crds ...client.Object) *lookout {
 	t.Helper()
 	store := fake.NewStore(fake.Options{})
@@ -61,11 +61,11 @@ func newLookoutOf(t *testing.T, contracts []contract.Version, crds ...client.Obj
 	settled, done := store.Start(ctx, fake.Loops{}), make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-done); settled() })
-	<-listens // what happens before concerns nobody: a controller looks at everything when it starts
+	<-listens // earlier events enqueue nothing: a controller reconciles everything when it starts
 	return l
 }
 
-// started is a Tracker that says when it has been handed its queue.
+// started is a Tracker that reports when it has received its queue.
 type started struct {
 	*external.Tracker
 	done chan struct{}
@@ -83,7 +83,7 @@ func (l *lookout) create(objects ...client.Object) {
 	}
 }
 
-// isWoken waits until somebody is.
+// isWoken waits for a request.
 func (l *lookout) isWoken(who types.NamespacedName) {
 	l.t.Helper()
 	limit := time.After(bound)
@@ -99,7 +99,7 @@ func (l *lookout) isWoken(who types.NamespacedName) {
 	}
 }
 
-// known looks again whenever it is woken, until the first lists are here.
+// known reads again after each request, until the first lists are complete.
 func (l *lookout) known(ref contract.Ref) external.Object {
 	l.t.Helper()
 	asks := types.NamespacedName{Namespace: "default", Name: "me"}
@@ -110,7 +110,7 @@ func (l *lookout) known(ref contract.Ref) external.Object {
 			found.Problem.Reason == external.ReasonVersionNotServed {
 			return found
 		}
-		require.Equal(l.t, external.UnsyncedRetry, found.RetryAfter, "who has no queue looks again by itself")
+		require.Equal(l.t, external.UnsyncedRetry, found.RetryAfter, "a caller without a queue reads again by itself")
 		l.isWoken(asks)
 	}
 	l.t.Fatal("nothing is known")
@@ -126,7 +126,7 @@ func infraCRD() client.Object {
 	return fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2)
 }
 
-func TestWhoLooksTooEarlyIsWokenWhenTheFirstListIsHere(t *testing.T) {
+func TestAReadBeforeTheFirstListIsFollowedByARequest(t *testing.T) {
 	l := newLookout(t, infraCRD(), fake.InfraMachine(contract.V1Beta2, "m1"))
 	found := l.known(refTo("m1"))
 	require.Equal(t, external.Present, found.Presence)
@@ -135,7 +135,7 @@ func TestWhoLooksTooEarlyIsWokenWhenTheFirstListIsHere(t *testing.T) {
 	require.Zero(t, found.RetryAfter, "an event will tell")
 }
 
-func TestEventsOfAReferencedKindWake(t *testing.T) {
+func TestAnEventOfAReferencedObjectEnqueuesRequests(t *testing.T) {
 	l := newLookout(t, infraCRD())
 	require.Equal(t, external.Absent, l.known(refTo("m1")).Presence)
 	l.create(fake.InfraMachine(contract.V1Beta2, "m1"))
@@ -143,14 +143,14 @@ func TestEventsOfAReferencedKindWake(t *testing.T) {
 	require.Equal(t, external.Present, l.known(refTo("m1")).Presence)
 }
 
-func TestAKindThatIsMissingIsNoObjectThatIsAbsent(t *testing.T) {
+func TestAMissingKindDoesNotMeanThatTheObjectIsAbsent(t *testing.T) {
 	l := newLookout(t)
 	found := l.known(refTo("m1"))
 	require.Equal(t, external.KindMissing, found.Presence)
 	require.Equal(t, external.ReasonCRDNotFound, found.Problem.Reason)
 	l.create(infraCRD(), fake.InfraMachine(contract.V1Beta2, "m1"))
 	l.isWoken(types.NamespacedName{Name: "told of " + contract.CRDName(refTo("").GroupKind())})
-	require.Equal(t, external.Present, l.known(refTo("m1")).Presence, "a person has mended it")
+	require.Equal(t, external.Present, l.known(refTo("m1")).Presence, "the CRD was created")
 }
 
 func TestAKindWithoutAContractIsUnread(t *testing.T) {
@@ -162,7 +162,7 @@ func TestAKindWithoutAContractIsUnread(t *testing.T) {
 	require.Equal(t, external.ReasonContractLabelMissing, found.Problem.Reason)
 }
 
-func TestAKindOfAnOldContractIsReadForWhoeverAsksForThatContract(t *testing.T) {
+func TestAKindOfAnOldContractIsReadIfThatContractIsSupported(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		honoured []contract.Version
@@ -186,14 +186,14 @@ func TestAKindOfAnOldContractIsReadForWhoeverAsksForThatContract(t *testing.T) {
 	}
 }
 
-func TestNoReferenceIsNothingToLookFor(t *testing.T) {
-	tracker := external.NewTracker(nil, nil, "test") // it must not be asked
+func TestWithoutAReferenceNothingIsRead(t *testing.T) {
+	tracker := external.NewTracker(nil, nil, "test") // it must not read the cache
 	found, err := tracker.Get(t.Context(), types.NamespacedName{}, contract.Ref{})
 	require.NoError(t, err)
 	require.Equal(t, external.NotReferenced, found.Presence)
 	found, err = tracker.Get(t.Context(), types.NamespacedName{}, contract.Ref{Kind: "DockerMachine", Name: "m1"})
 	require.NoError(t, err)
-	require.Equal(t, external.Unread, found.Presence, "a reference that lacks a part names nothing")
+	require.Equal(t, external.Unread, found.Presence, "an incomplete reference cannot be read")
 	require.Equal(t, external.ReasonInternalError, found.Problem.Reason)
 }
 
@@ -208,7 +208,7 @@ func TestOnlyTheAPIServerConfirmsThatAnObjectIsGone(t *testing.T) {
 	nowhere := schema.GroupVersionKind{Group: "nowhere.example.com", Version: "v1", Kind: "Thing"}
 	gone, err := external.ConfirmAbsent(t.Context(), l.reader, nowhere, types.NamespacedName{Name: "m1"})
 	require.Error(t, err)
-	require.False(t, gone, "a kind that nobody serves says nothing of its objects")
+	require.False(t, gone, "a kind that is not served does not tell whether an object exists")
 }
 
 func TestOnlyTheAPIServerConfirmsThatAnObjectIsStillTheSame(t *testing.T) {
@@ -218,7 +218,8 @@ func TestOnlyTheAPIServerConfirmsThatAnObjectIsStillTheSame(t *testing.T) {
 		uid  types.UID
 		want bool
 	}{"m1": {infra.GetUID(), true}, "m2": {infra.GetUID(), false}} {
-		got, err := external.ConfirmUID(t.Context(), l.reader, infra.GroupVersionKind(), types.NamespacedName{Namespace: "default", Name: name}, c.uid)
+		key := types.NamespacedName{Namespace: "default", Name: name}
+		got, err := external.ConfirmUID(t.Context(), l.reader, infra.GroupVersionKind(), key, c.uid)
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, name)
 	}
@@ -227,7 +228,7 @@ func TestOnlyTheAPIServerConfirmsThatAnObjectIsStillTheSame(t *testing.T) {
 	require.False(t, got)
 }
 
-func TestTombstonesAreTakenForWhatTheyStandFor(t *testing.T) {
+func TestTheEventOfAMissedDeletionHasTheLastKnownObject(t *testing.T) {
 	_, ok := external.EventObject("nothing of the kind")
 	require.False(t, ok)
 	obj, ok := external.EventObject(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "m1"}})
@@ -235,7 +236,7 @@ func TestTombstonesAreTakenForWhatTheyStandFor(t *testing.T) {
 	require.Equal(t, "m1", obj.GetName())
 }
 
-func TestOnlyAClusterThatStaysBecomesAnOwner(t *testing.T) {
+func TestOnlyAClusterThatIsNotBeingDeletedBecomesAnOwner(t *testing.T) {
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: fake.ClusterGVK(), Status: true}}})
 	c := store.Client()
 	going := fake.Cluster("going")
@@ -261,5 +262,5 @@ func TestOnlyAClusterThatStaysBecomesAnOwner(t *testing.T) {
 	}
 	got, err := external.ClusterView{Presence: external.Unread}.Stays(t.Context(), nil)
 	require.NoError(t, err)
-	require.False(t, got, "what was not read owns nothing, and nobody is asked")
+	require.False(t, got, "a Cluster that was not read cannot become an owner, and no request is made")
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// listing is a cache of one informer, and that informer.
+// listing is a cache with one informer.
 type listing struct {
 	cache.Cache
 
@@ -30,7 +30,7 @@ type listed struct {
 	cache.Informer
 
 	synced bool
-	asked  func() // happens while somebody asks whether the list is here
+	asked  func() // runs in HasSynced
 }
 
 func (*listed) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
@@ -46,7 +46,7 @@ func (l *listed) HasSynced() bool {
 	return synced
 }
 
-func TestWhoLooksWhileTheFirstListComesIsWokenToo(t *testing.T) {
+func TestAReadDuringTheFirstListIsFollowedByARequest(t *testing.T) {
 	list := &listed{}
 	tracker := NewTracker(listing{informer: list}, nil, "test")
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -60,14 +60,14 @@ func TestWhoLooksWhileTheFirstListComesIsWokenToo(t *testing.T) {
 		require.False(t, synced)
 	}
 	woken := func(n int) {
-		require.Eventually(t, func() bool { return queue.Len() == n }, time.Minute, time.Millisecond, "of those who wait, %d are woken", n)
+		require.Eventually(t, func() bool { return queue.Len() == n }, time.Minute, time.Millisecond, "%d waiting objects are woken", n)
 	}
 	looks("early")
 	list.asked = func() {
 		list.synced = true
-		start := func() { _ = tracker.Start(t.Context(), queue) } // it wakes those who wait
+		start := func() { _ = tracker.Start(t.Context(), queue) } // it enqueues the waiting objects
 		if !tracker.mu.TryLock() {
-			go start() // it has to wait until the one who asks waits too
+			go start() // it must wait until the reading object waits too
 			return
 		}
 		tracker.mu.Unlock()

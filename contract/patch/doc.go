@@ -1,16 +1,18 @@
-// Package patch writes what a pass over an object has decided, as minimal merge patches.
+// Package patch writes the changes that a pass over an object has decided, as minimal merge patches.
 //
-// Apply puts an Update of package contract into a copy of an object and says what differs: a Document for everything, for all but the
-// status, or for the status. Writer.Send sends one. A patch names the UID of the object that was read, so that an object which was
-// replaced meanwhile is not changed; one that replaces a list (conditions, owner references, finalizers) and one for the status
-// names the resource version too, so that an addition of another writer is never lost. What says what it said before is not
-// written at all.
+// [Apply] writes an Update of package contract into a copy of an object and returns the difference: a [Document] for everything,
+// for everything but the status, or for the status. [Writer.Send] sends one. Fields that already have the right value are not
+// in the patch.
 //
-// A Writer remembers what it wrote until the cache shows it: what is Behind must not be decided upon, because the same write
-// would follow again. Losing that memory costs one rejected write at most, never correctness.
+// Each patch names the UID of the object that was read, so that it cannot change a new object with the same name. A patch that
+// replaces a list (conditions, owner references, finalizers), and each patch of the status, names the resource version too, so
+// that it cannot undo a change of another writer.
 //
-// # Where it stands
+// A Writer remembers its last write of each object until the cache shows it. An object that is Behind must not be reconciled,
+// because the same write would follow again. If the memory is lost, at most one write is rejected.
 //
-// This package writes through a client and so stands on floor 2a, unlike package contract above it, which only decides. It is for
-// reconcilers of every floor above: single Machines and many share one way to write.
+// # Floor
+//
+// This package writes through a client, so it is on floor 2a, unlike package contract, which only decides. Reconcilers of all
+// floors above use it.
 package patch

@@ -15,30 +15,32 @@ type Document struct {
 	replacesList bool
 }
 
-// Empty reports that there is nothing to write.
+// Empty reports whether there is nothing to write.
 func (d Document) Empty() bool { return d.body == nil }
 
-// Contents are an object before and after an update, which together say what is to be written where.
+// Contents are the contents of an object before and after an update. The patches are made from the difference.
 type Contents struct{ before, after map[string]any }
 
-// Apply writes an update into a copy of obj, which stays as it is, and returns both. The error is that of the kind's adapter.
+// Apply writes an update into a copy of obj and returns both contents. It does not change obj. The error is that of the
+// kind's adapter.
 func Apply[S, U any](kind contract.KindOf[S, U], obj contract.Object, update U) (Contents, error) {
 	var base Base
 	return ApplyOn(kind, &base, obj, update)
 }
 
-// Base keeps the content of the object that was last applied to, for several updates of one object. The zero Base is empty. Not for
-// several goroutines.
+// Base caches the content of an object between several updates of it. The zero Base is empty. It is not safe for
+// concurrent use.
 type Base struct {
 	of      contract.Object
 	content map[string]any
 }
 
-// ApplyOn is Apply with a Base: of an object of a Go type, the content is made once. The object must not change meanwhile.
+// ApplyOn is Apply with a Base: the content of an object of a Go type is converted only once. The object must not
+// change meanwhile.
 func ApplyOn[S, U any](kind contract.KindOf[S, U], base *Base, obj contract.Object, update U) (Contents, error) {
 	changed, ok := obj.DeepCopyObject().(contract.Object)
 	if !ok {
-		return Contents{}, fmt.Errorf("copy of %T is no object", obj)
+		return Contents{}, fmt.Errorf("copy of %T is not an object", obj)
 	}
 	if err := kind.Adapter.Write(changed, update); err != nil {
 		return Contents{}, err
@@ -54,15 +56,15 @@ func ApplyOn[S, U any](kind contract.KindOf[S, U], base *Base, obj contract.Obje
 	return Contents{base.content, after}, err
 }
 
-// Whole is the patch for everything, where status has no endpoint of its own.
+// Whole is the patch for everything, for kinds without a status subresource.
 func (c Contents) Whole() Document { return document(c.before, c.after) }
 
-// Main is the patch for everything but status.
+// Main is the patch for everything but the status.
 func (c Contents) Main() Document {
 	return document(without(c.before, "status"), without(c.after, "status"))
 }
 
-// Status is the patch for status alone.
+// Status is the patch for the status.
 func (c Contents) Status() Document { return document(statusOf(c.before), statusOf(c.after)) }
 
 func document(before, after map[string]any) Document {

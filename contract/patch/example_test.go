@@ -17,7 +17,7 @@ func machineKind() contract.Kind {
 	return contract.Unstructured(gvk, contract.MachineV1Beta2())
 }
 
-// What an object says already is not written.
+// Fields that already have the right value are not written.
 func ExampleApply() {
 	machine := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"phase": "Running"}}}
 	same, _ := patch.Apply(machineKind(), machine, contract.MachineUpdate{Phase: contract.SetTo("Running")})
@@ -26,11 +26,12 @@ func ExampleApply() {
 	// Output: true false true
 }
 
-// A status write on top of what was read. The writer is kept for all passes, so that none is made on what is older than its write.
+// A status write that is based on the object that was read. Keep one Writer for all passes, so that no pass uses an
+// object from before its last write.
 func ExampleWriter_Send() {
 	_ = func(ctx context.Context, w *patch.Writer, machine *unstructured.Unstructured, update contract.MachineUpdate) error {
 		if w.Behind(machine) {
-			return nil // the event that shows our write comes
+			return nil // the event of our write will come
 		}
 		contents, err := patch.Apply(machineKind(), machine, update)
 		if err != nil || contents.Status().Empty() {
@@ -39,7 +40,7 @@ func ExampleWriter_Send() {
 		answer := machine.NewEmptyInstance().(client.Object)
 		err = w.Send(ctx, machine, answer, contents.Status(), true, true)
 		if patch.Retryable(err) {
-			return nil // decided on an old read: the next pass decides again
+			return nil // the object has changed: the next pass decides again
 		}
 		return err
 	}

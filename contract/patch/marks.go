@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// marks are the last writes of objects, kept until the cache has caught up with them.
+// marks remembers the last write of each object until the cache shows it.
 type marks struct {
 	clock clock.PassiveClock
 
@@ -23,20 +23,20 @@ type marks struct {
 type mark struct {
 	resourceVersion string
 	at              time.Time
-	// gone: the write removed the object. The API server answers with the version from before it.
+	// gone: the write removed the object. The API server returned the version from before the removal.
 	gone bool
 }
 
-// MaxBehind bounds how long a write is remembered, by the Writer's clock and that of no other process: an object that was deleted right
-// after it, or by it, is never seen again.
+// MaxBehind is how long a write is remembered at most, by the clock of the Writer: the cache never shows an object that
+// was deleted right after the write, or by it.
 const MaxBehind = 10 * time.Minute
 
 func newMarks(c clock.PassiveClock) *marks {
 	return &marks{clock: c, written: map[types.UID]mark{}, swept: c.Now()}
 }
 
-// Wrote remembers a write that did not go through the Writer: obj is what came back. Of two writes of one object the later counts, in
-// whatever order their answers are told.
+// Wrote records a write that did not go through the Writer; obj is the answer of the API server. If two writes of one
+// object are recorded in the wrong order, the later version counts.
 func (m *marks) Wrote(obj metav1.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,15 +54,16 @@ func (m *marks) Wrote(obj metav1.Object) {
 	maps.DeleteFunc(m.written, func(_ types.UID, w mark) bool { return now.Sub(w.at) >= MaxBehind })
 }
 
-// removes reports whether a write whose answer is obj was the last one: an object in deletion does not outlive its last finalizer.
+// removes reports whether a write with this answer removed the object: an object in deletion is removed with its last
+// finalizer.
 func removes(obj metav1.Object) bool {
 	grace := obj.GetDeletionGracePeriodSeconds()
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
-// Behind reports whether obj is older than the last write of it, for MaxBehind at most. Deciding on it would repeat that write, and
-// a patch that carries its resource version would be rejected. Any copy of an object that the last write removed is behind. Where
-// resource versions cannot be compared, nothing else is.
+// Behind reports whether obj is older than its last write, for MaxBehind at most. A pass over it would repeat that
+// write, and a patch with its resource version would be rejected. If the last write removed the object, every copy is
+// behind. If resource versions cannot be compared, no other object is behind.
 func (m *marks) Behind(obj metav1.Object) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,33 +79,33 @@ func (m *marks) Behind(obj metav1.Object) bool {
 	return false
 }
 
-// pace is how long writes take, their wait for the client's own rate limit included.
+// pace measures how long writes take, including the wait for the client's own rate limit.
 type pace struct {
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
-	average time.Duration // worth something for as long as the last write is not long ago
+	average time.Duration // valid until staleAfter has passed since the last write
 	at      time.Time
 }
 
-// staleAfter is for how long an average is worth something.
+// staleAfter is how long an average is valid after the last write.
 const staleAfter = time.Minute
 
 func (p *pace) took(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	const weight = 8 // of what was before
+	const weight = 8 // of the previous average
 	p.average += (d - p.average) / weight
 	p.at = p.clock.Now()
 }
 
-// Pace is how long a write takes at present, its wait for the client's own rate limit included: an average, and zero when nothing
-// was written for a minute.
+// Pace returns how long a write currently takes, including the wait for the client's own rate limit: an average, or
+// zero if there was no write for a minute.
 func (p *pace) Pace() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.clock.Since(p.at) > staleAfter {
-		p.average = 0 // nothing is known any more
+		p.average = 0 // the average is out of date
 	}
 	return p.average
 }

@@ -64,9 +64,9 @@ func TestEveryCopyOfAnObjectThatTheLastWriteRemovedIsBehind(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsToldLateDoesNotHideALaterWrite(t *testing.T) {
+func TestALateAnswerDoesNotHideALaterWrite(t *testing.T) {
 	m := newMarks(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
-	for _, version := range []string{"12", "11"} { // two workers write one object, and the first is told last
+	for _, version := range []string{"12", "11"} { // two workers write one object, and the first records its write last
 		m.Wrote(&metav1.ObjectMeta{UID: "u", ResourceVersion: version})
 	}
 	if !m.Behind(&metav1.ObjectMeta{UID: "u", ResourceVersion: "11"}) {

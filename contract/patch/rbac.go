@@ -7,7 +7,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// PolicyRules are the rights that a [Writer] needs for objects of one kind: patch, and patch on the status if that is a subresource.
+// PolicyRules returns the rights that a [Writer] needs for objects of one kind: patch, and patch on the status if it is
+// a subresource.
 func PolicyRules(resource schema.GroupResource, statusSubresource bool) []rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: []string{"patch"}}
 	if statusSubresource {

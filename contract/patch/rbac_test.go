@@ -9,7 +9,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/patch"
 )
 
-func TestAWriterNeedsTheStatusOnlyWhereItIsASubresource(t *testing.T) {
+func TestAWriterPatchesTheStatusOnlyIfItIsASubresource(t *testing.T) {
 	t.Parallel()
 	servers := schema.GroupResource{Group: "example.com", Resource: "servers"}
 	require.Equal(t, []string{"servers", "servers/status"}, patch.PolicyRules(servers, true)[0].Resources)

@@ -13,7 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 )
 
-// stored is a Machine in a store, as it was read, with a Writer.
+// stored returns the client of a store, a Writer, and a Machine as it was read.
 func stored(t *testing.T) (client.Client, *patch.Writer, *unstructured.Unstructured) {
 	t.Helper()
 	c := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: fake.MachineGVK(), Status: true}}}).Client()
@@ -76,7 +76,7 @@ func TestAListIsReplacedOnlyAsItWasRead(t *testing.T) {
 	labels, err := patch.Apply(machineKind(), m, contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{
 		Labels: map[string]contract.Change[string]{"a": contract.SetTo("b")}}})
 	require.NoError(t, err)
-	require.NoError(t, w.Send(t.Context(), m, answer(), labels.Main(), false, false), "a label takes nothing from anybody")
+	require.NoError(t, w.Send(t.Context(), m, answer(), labels.Main(), false, false), "a label does not overwrite another writer's change")
 
 	finalizers, err := patch.Apply(machineKind(), m, contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{
 		Finalizers: contract.SetTo([]string{"example.com/ours"})}})

@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Writer sends patches and remembers them until the cache shows them. Safe for concurrent use.
+// Writer sends patches and remembers them until the cache shows them. It is safe for concurrent use.
 type Writer struct {
 	client client.Client
 	*marks
 	pace
 }
 
-// NewWriter returns a Writer for a client. It makes no request. A nil clock is the real one; it times MaxBehind and Pace, no request.
+// NewWriter returns a Writer for a client. It makes no request. A nil clock is the real one; MaxBehind and Pace use it.
 func NewWriter(c client.Client, passive clock.PassiveClock) *Writer {
 	if passive == nil {
 		passive = clock.RealClock{}
@@ -29,10 +29,10 @@ func NewWriter(c client.Client, passive clock.PassiveClock) *Writer {
 	return &Writer{client: c, marks: newMarks(passive), pace: pace{clock: passive}}
 }
 
-// Send sends a document that was built from on, with its UID, and with its resource version when the document replaces a list, goes
-// to the status endpoint (status), which knows no UIDs, or when guarded is true: then the object has not changed meanwhile. It
-// fills into, an empty object of the same kind, with what the server answers, and changes neither on nor the document. See Retryable
-// for the errors that a fresh read mends.
+// Send sends a document that was made from the object on. The patch names the UID of on. It also names its resource
+// version when the document replaces a list, when it goes to the status endpoint (which ignores UIDs), or when guarded
+// is true: then the write fails if the object has changed. Send fills into, an empty object of the same kind, with the
+// answer of the server. It changes neither on nor the document. See Retryable for errors that the next pass resolves.
 func (w *Writer) Send(ctx context.Context, on metav1.Object, into client.Object, d Document, status, guarded bool) error {
 	body := make(map[string]any, len(d.body)+1)
 	maps.Copy(body, d.body)
@@ -50,8 +50,8 @@ func (w *Writer) Send(ctx context.Context, on metav1.Object, into client.Object,
 	return w.Patch(ctx, into, body, status)
 }
 
-// Patch sends a merge patch for the object that target names, fills target with what the server answers, and remembers the version
-// that came back. The body says itself to which UID and which version it applies.
+// Patch sends a merge patch for the object that target names, fills target with the answer of the server, and remembers
+// the new version. The body must contain the UID and the version that it applies to.
 func (w *Writer) Patch(ctx context.Context, target client.Object, body map[string]any, status bool) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -71,9 +71,9 @@ func (w *Writer) Patch(ctx context.Context, target client.Object, body map[strin
 	return err
 }
 
-// Retryable reports whether an error only says that a pass was decided on an old read, which the next pass mends: a conflict, or a
-// patch that names the UID of an object which was replaced. That is answered 422 and not 409, because patches have no
-// preconditions. Of errors that were joined, all must say so: none is hidden by the others.
+// Retryable reports whether an error only means that a pass used an old object, so that the next pass resolves it: a
+// conflict, or a patch with the UID of an object that was replaced. The API server answers the latter with 422 and not
+// with 409, because patches have no preconditions. Joined errors are retryable only if each of them is.
 func Retryable(err error) bool {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if joined, ok := e.(interface{ Unwrap() []error }); ok {

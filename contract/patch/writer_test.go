@@ -13,7 +13,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestThePaceIsThatOfRecentWrites(t *testing.T) {
+func TestThePaceIsTheAverageOfRecentWrites(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	w := NewWriter(nil, clock)
 	require.Zero(t, w.Pace(), "nothing was written")
@@ -25,20 +25,21 @@ func TestThePaceIsThatOfRecentWrites(t *testing.T) {
 	require.Zero(t, w.Pace(), "it was long ago")
 }
 
-func TestErrorsThatAFreshReadMendsAreToldFromOthers(t *testing.T) {
+func TestOnlyErrorsThatTheNextPassResolvesAreRetryable(t *testing.T) {
 	gr, gk := schema.GroupResource{Resource: "machines"}, schema.GroupKind{Kind: "Machine"}
 	immutable := func(path string) error {
 		return apierrors.NewInvalid(gk, "m", field.ErrorList{field.Invalid(field.NewPath("metadata").Child(path), "x", "field is immutable")})
 	}
+	conflict := apierrors.NewConflict(gr, "m", errors.New("changed"))
 	for name, tc := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"conflict":                  {fmt.Errorf("write: %w", apierrors.NewConflict(gr, "m", errors.New("changed"))), true},
-		"replaced, as patches say":  {fmt.Errorf("write: %w", immutable("uid")), true},
+		"conflict":                  {fmt.Errorf("write: %w", conflict), true},
+		"the object was replaced":   {fmt.Errorf("write: %w", immutable("uid")), true},
 		"invalid for another cause": {immutable("name"), false},
-		"two conflicts":             {fmt.Errorf("pass: %w", errors.Join(immutable("uid"), apierrors.NewConflict(gr, "m", errors.New("changed")))), true},
-		"a conflict and trouble":    {errors.Join(apierrors.NewConflict(gr, "m", errors.New("changed")), errors.New("boom")), false},
+		"two conflicts":             {fmt.Errorf("pass: %w", errors.Join(immutable("uid"), conflict)), true},
+		"a conflict and another":    {errors.Join(conflict, errors.New("boom")), false},
 		"not found":                 {apierrors.NewNotFound(gr, "m"), false},
 		"no API error":              {errors.New("boom"), false},
 	} {

@@ -23,7 +23,7 @@ func manyNodes(count int) []*corev1.Node {
 	return nodes
 }
 
-// full returns a cluster with that many Nodes, synced, with an index of ours and a field index of the cache.
+// full returns a synced cluster with that many Nodes, with an Index and a field index of the cache.
 func full(b *testing.B, count int) (*cluster, *Index) {
 	b.Helper()
 	c := newCluster(b, manyNodes(count)...)
@@ -39,8 +39,8 @@ func full(b *testing.B, count int) (*cluster, *Index) {
 	return c, x
 }
 
-// byList looks a Node up as Cluster API v1.13 does: through an index of the cache, and by looking at every Node when that has
-// nothing, which is what a Machine meets until its Node joins. The cache copies what it returns.
+// byList finds a Node as Cluster API v1.13 does: with an index of the cache, and then with a list of all Nodes, which happens for
+// every Machine until its Node joins. The cache copies what it returns.
 func byList(ctx context.Context, r client.Reader, id string) (*corev1.Node, error) {
 	var nodes corev1.NodeList
 	if err := r.List(ctx, &nodes, client.MatchingFields{providerIDField: id}); err != nil {
@@ -83,8 +83,8 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkWaiting looks once at each of 5,000 Machines without a Node, among 10,000 Nodes. That is what a restart costs;
-// while they wait, nothing looks at them.
+// BenchmarkWaiting reads once for each of 5,000 Machines without a Node, among 10,000 Nodes. This happens at a restart;
+// while they wait, nothing reads for them.
 func BenchmarkWaiting(b *testing.B) {
 	x := newIndex(b, newCluster(b))
 	for _, node := range manyNodes(10_000) {

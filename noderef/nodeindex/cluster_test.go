@@ -27,7 +27,7 @@ type cluster struct {
 	cache cache.Cache
 }
 
-// listWatch says that it knows no streaming lists; the informer would wait for one for ever.
+// listWatch does not support streaming lists; otherwise the informer would wait for one forever.
 type listWatch struct{ *fcache.FakeControllerSource }
 
 func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
@@ -64,7 +64,7 @@ func (c *cluster) start(t testing.TB) {
 		_ = c.cache.Start(ctx)
 	}()
 	t.Cleanup(func() {
-		<-ended // first: Shutdown keeps a lock for good, and a reflector that is just asking would wait for it
+		<-ended // before Shutdown, which keeps a lock that a running reflector would wait for
 		c.Shutdown()
 	})
 }
@@ -99,11 +99,11 @@ func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
-// recorder is a mapper that writes down what it is told, one "old UID>new UID" per event.
+// recorder is a mapper that records each event as "old UID>new UID".
 type recorder struct {
 	mu     sync.Mutex
 	events []string
-	before func(Event) // runs first, for tests that hold a subscriber back
+	before func(Event) // runs first, for tests that block a subscriber
 }
 
 func (r *recorder) mapper(e Event) []reconcile.Request {

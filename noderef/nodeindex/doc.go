@@ -1,30 +1,28 @@
 // Package nodeindex keeps the Node index of a cluster and wakes controllers when a Node changes.
 //
-// [New] puts one event handler on the Node informer of a controller-runtime cache. That handler updates the index and then
-// tells the subscribers, in this order; [Index.Source] makes a subscriber of a controller. With one handler for the index and
-// another for the controller, as controller-runtime sets them up, the two would race: a Machine could be woken by its Node
-// and then not find it.
+// [New] adds one event handler to the Node informer of a controller-runtime cache. The handler first updates the index and then
+// tells the subscribers; [Index.Source] makes a controller a subscriber. With separate handlers for the index and the
+// controller, as controller-runtime sets them up, a Machine could be woken by its Node and then not find it in the index.
 //
 // # Guarantees
 //
-//   - When a subscriber is told of a Node, the index has it, or has already seen something newer. It is told of the events one
-//     by one and in order.
-//   - A subscriber that starts late is told of every Node that is there.
-//   - Lookups take constant time, allocate nothing, copy no Node and make no request, whether they find something or not.
-//     Reads through a controller-runtime client copy every Node they return; one that finds nothing and then looks through all
-//     Nodes, as Cluster API's does, copies the cluster (make bench BENCH=Lookup).
-//   - [Index.HasSynced] is true only after the index itself has seen the whole first list.
+//   - When a subscriber receives an event of a Node, the index has that state of the Node or a newer one. Events come one by one
+//     and in order.
+//   - A subscriber that starts late receives every existing Node.
+//   - Lookups take constant time, allocate nothing, copy no Node and make no request, whether they find a Node or not. Reads
+//     through a controller-runtime client copy every Node that they return; if a lookup finds nothing and then lists all Nodes,
+//     as Cluster API's does, it copies all Nodes of the cluster (make bench BENCH=Lookup).
+//   - [Index.HasSynced] is true only after the index has the whole first list.
 //   - Updates that are not significant (noderef.Significant), such as heartbeats, wake no Machine. A mapper receives one Node at
-//     a time, so that Machines that wait for another one are not read.
+//     a time, so that only the Machines of this Node are read.
 //
-// [TrimNode] makes the cache, and with it the index, smaller.
+// [TrimNode] reduces the memory of the cache, and with it that of the index.
 //
 // # Limits
 //
-// Nodes are the informer's own objects: changing one corrupts the cache of the whole process. The index sees what the
-// cache sees: with a selector on Nodes it holds only those. When the Node informer is removed from the cache, the index stays
-// as it was.
+// Nodes are the informer's own objects: changing one corrupts the cache of the whole process. The index has the Nodes of the
+// cache: with a selector on Nodes, only those. When the Node informer is removed from the cache, the index no longer changes.
 //
-// A mapper runs on the goroutine of the event handler. It may look up the index and read caches, but it must not wait for
-// anything, and it must not start a source: later events and the index itself would wait for it.
+// A mapper runs on the goroutine of the event handler. It may use the index and read caches. It must not block and must not start
+// a source, because later events and the index itself would wait for it.
 package nodeindex

@@ -13,30 +13,30 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// Options changes how an [Index] works. The zero Options are the defaults.
+// Options configures an [Index]. The zero Options are the defaults.
 type Options struct {
-	// Rules are those that Machines are matched by. They say what Nodes are indexed by: canonical provider IDs, and internal
-	// addresses only for noderef.Rules.ByAddress. Default: provider IDs as they are.
+	// Rules are the rules that match Machines to Nodes. They determine the keys of the index: canonical provider IDs,
+	// and internal addresses only for noderef.Rules.ByAddress. Default: provider IDs as they are.
 	Rules noderef.Rules
-	// Significant says which updates of a Node subscribers are told of. The index takes in every update. Default:
-	// noderef.Significant. A subscriber that cares about less looks at the event again, for example with
+	// Significant selects the Node updates that subscribers receive. The index itself takes every update. Default:
+	// noderef.Significant. A subscriber that needs fewer events filters them again, for example with
 	// noderef.SignificantTo.
 	Significant func(old, updated *corev1.Node) bool
 }
 
-// Index is the Node index of one cluster and the source of its Node events. It implements noderef.Lookup and is safe for
-// concurrent use. Make one with [New].
+// Index is the Node index of one cluster and the source of its Node events. It implements noderef.Lookup and is safe
+// for concurrent use. Create one with [New].
 type Index struct {
 	significant func(old, updated *corev1.Node) bool
-	// informed tells whether the handler has been given the whole first list.
+	// informed reports whether the handler has received the whole first list.
 	informed toolscache.ResourceEventHandlerRegistration
 
-	// nodesMu guards nodes. It is held for single operations only, never while a subscriber runs.
+	// nodesMu guards nodes. It is held only for single operations, never while a subscriber runs.
 	nodesMu sync.RWMutex
 	nodes   *noderef.Index
 
-	// eventsMu makes one step of "update the index, tell the subscribers", and of "tell a new subscriber what is there, add
-	// it to the list". It is taken before nodesMu.
+	// eventsMu makes two sequences atomic: update the index, then tell the subscribers; and tell a new subscriber the
+	// existing Nodes, then add it to the list. It is locked before nodesMu.
 	eventsMu    sync.Mutex
 	subscribers []*subscriber
 }
@@ -46,12 +46,12 @@ var (
 	_ noderef.AddressLookup = (*Index)(nil)
 )
 
-// New returns the index of the Nodes in a cache, usually manager.GetCache(). It asks for the cache's typed Node informer, which
-// starts with the cache, and returns without waiting for it. Call it once per cache and before the cache starts where
-// possible; a second index works, but holds a second map.
+// New returns the index of the Nodes in a cache, usually manager.GetCache(). It requests the cache's typed Node
+// informer, which starts with the cache, and does not wait for it. Call it once per cache, before the cache starts if
+// possible; a second index works but uses its own memory.
 //
-// It fails when the cache cannot provide the informer, for example because the scheme lacks core/v1. Missing permissions show
-// later: HasSynced stays false. The caller needs get, list and watch on nodes.
+// It fails when the cache cannot provide the informer, for example because the scheme lacks core/v1. Missing
+// permissions cause no error: HasSynced stays false. The caller needs get, list and watch on nodes.
 func New(ctx context.Context, informers cache.Informers, o Options) (*Index, error) {
 	if informers == nil {
 		return nil, errors.New("node index: informers is nil; pass the manager's cache")
@@ -75,19 +75,20 @@ func New(ctx context.Context, informers cache.Informers, o Options) (*Index, err
 	return x, nil
 }
 
-// HasSynced says that the index has seen every Node of the first list. Before that, a Node that is not found may exist.
+// HasSynced reports whether the index has every Node of the first list. Before that, a Node that is not found may
+// exist.
 func (x *Index) HasSynced() bool { return x.informed.HasSynced() }
 
 // ByProviderID returns the Nodes with this provider ID, sorted by name. Nodes and slice are views and must not be
-// changed; the slice stays as it is when Nodes come and go.
+// changed; later events do not change the slice.
 func (x *Index) ByProviderID(id string) []*corev1.Node {
 	x.nodesMu.RLock()
 	defer x.nodesMu.RUnlock()
 	return x.nodes.ByProviderID(id)
 }
 
-// ByAddress returns the Nodes with this InternalIP, sorted by name, as views that must not be changed. It has none unless
-// Options.Rules say ByAddress.
+// ByAddress returns the Nodes with this InternalIP, sorted by name, as views that must not be changed. It returns none
+// unless Options.Rules enable ByAddress.
 func (x *Index) ByAddress(address string) []*corev1.Node {
 	x.nodesMu.RLock()
 	defer x.nodesMu.RUnlock()
@@ -121,8 +122,8 @@ func (x *Index) onUpdate(oldObj, newObj any) {
 	}
 }
 
-// onDelete trusts the name alone: after a missed watch event the informer reports a tombstone, whose object may be old or
-// lacking.
+// onDelete uses only the name: after a missed watch event the informer reports a tombstone, whose object may be old or
+// missing.
 func (x *Index) onDelete(obj any) {
 	name := ""
 	switch o := obj.(type) {
@@ -154,7 +155,7 @@ func (x *Index) put(old, node *corev1.Node) {
 	}
 }
 
-// tell needs eventsMu, and must not have nodesMu: a mapper looks things up.
+// tell requires eventsMu. The caller must not hold nodesMu, because a mapper looks up Nodes.
 func (x *Index) tell(e Event) {
 	for _, s := range x.subscribers {
 		s.tell(e)

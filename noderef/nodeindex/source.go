@@ -14,20 +14,20 @@ import (
 
 // Event is a change of one Node. Both Nodes are views that must not be changed.
 type Event struct {
-	// Old is the Node before the change; nil when it appeared, or when it is told to a late subscriber.
+	// Old is the Node before the change; nil for a new Node, and for an existing Node that a late subscriber receives.
 	Old *corev1.Node
-	// New is the Node after the change; nil when it went. With the same name as Old but another UID it is another Node: a
-	// mapper looks at both.
+	// New is the Node after the change; nil for a deletion. If it has the name of Old but another UID, it is another
+	// Node: a mapper must handle both.
 	New *corev1.Node
 }
 
-// Mapper names the objects to reconcile because of an event. It is called by one goroutine at a time per index, after the
-// index has taken the event in. See the package's limits for what it may do.
+// Mapper returns the requests to enqueue for an event. It is called by one goroutine at a time per index, after the
+// index has taken the event. The package's limits tell what it may do.
 type Mapper func(Event) []reconcile.Request
 
-// Source returns a source for a controller's Watches (builder.WatchesRawSource, controller.Watch). Each start of it is a
-// subscriber of its own: it is told of the Nodes that are in the index and then of every event, until the context of the
-// start ends. The controller starts its workers once the index has synced.
+// Source returns a source for a controller's Watches (builder.WatchesRawSource, controller.Watch). Each start adds a
+// subscriber: it receives the Nodes that are in the index and then every event, until the context of the start ends.
+// The controller starts its workers when the index has synced.
 func (x *Index) Source(mapper Mapper) source.SyncingSource {
 	return &nodeSource{index: x, mapper: mapper}
 }
@@ -37,7 +37,7 @@ type nodeSource struct {
 	mapper Mapper
 }
 
-// subscriber is one started source.
+// subscriber is a started source.
 type subscriber struct {
 	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
 	mapper Mapper

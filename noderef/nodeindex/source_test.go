@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// The order that the package promises: whoever is woken by a Node finds it, however slow the handlers are. One handler of the
-// same informer, which the index knows nothing of, is held back, and so is the first of two subscribers.
+// A subscriber that is woken by a Node finds it in the index, however slow other handlers are. This test blocks another handler of
+// the same informer and the first of two subscribers.
 func TestASubscriberFindsTheNodeItIsWokenBy(t *testing.T) {
 	c := newCluster(t)
 	x := newIndex(t, c)
@@ -39,7 +39,7 @@ func TestASubscriberFindsTheNodeItIsWokenBy(t *testing.T) {
 	require.NoError(t, x.Source(slow.mapper).Start(t.Context(), newQueue(t)))
 	require.NoError(t, x.Source(fast.mapper).Start(t.Context(), newQueue(t)))
 	c.start(t)
-	t.Cleanup(open) // a failed test must not leave handlers behind that the cache waits for
+	t.Cleanup(open) // a failed test must not leave blocked handlers, because the cache waits for them
 
 	for i := range 20 {
 		c.Add(newNode(fmt.Sprintf("n%d", i), fmt.Sprint(i), fmt.Sprintf("test://%d", i)))
@@ -51,7 +51,7 @@ func TestASubscriberFindsTheNodeItIsWokenBy(t *testing.T) {
 	require.Zero(t, lost.Load())
 }
 
-func TestInsignificantUpdatesWakeNobodyButAreIndexed(t *testing.T) {
+func TestInsignificantUpdatesAreIndexedButCauseNoEvent(t *testing.T) {
 	c := newCluster(t, newNode("a", "u1", "test://1"))
 	x := newIndex(t, c)
 	var r recorder
@@ -73,8 +73,7 @@ func TestInsignificantUpdatesWakeNobodyButAreIndexed(t *testing.T) {
 	require.Equal(t, []string{">u1", "u1>u1"}, r.seen(), "one event for the cordon, none for the heartbeat")
 }
 
-// Machines whose Nodes have not joined are not looked at when other Nodes change: a mapper is told of the Node concerned alone,
-// and of nothing at all for a heartbeat.
+// Machines that wait for a Node are not read when other Nodes change: a mapper receives only the changed Node, and no heartbeat.
 func TestWaitingMachinesAreNotWokenByOtherNodes(t *testing.T) {
 	x := newIndex(t, newCluster(t))
 	machines := map[string]string{} // provider ID to Machine
@@ -122,7 +121,7 @@ func TestTheCallerMayDecideWhatIsSignificant(t *testing.T) {
 	require.Equal(t, 1, r.count())
 }
 
-func TestALateSubscriberIsToldOfTheNodesThatAreThere(t *testing.T) {
+func TestALateSubscriberGetsTheExistingNodes(t *testing.T) {
 	c := newCluster(t, newNode("b", "u2", "test://2"), newNode("a", "u1", "test://1"))
 	x := newIndex(t, c)
 	c.start(t)
@@ -157,7 +156,7 @@ func TestNoEventIsLostOrDoubledAroundALateStart(t *testing.T) {
 	require.Equal(t, want, r.seen())
 }
 
-func TestAStoppedControllerHearsNothingMore(t *testing.T) {
+func TestAStoppedControllerGetsNoEvents(t *testing.T) {
 	x := newIndex(t, newCluster(t))
 	var stopped, running recorder
 	ctx, stop := context.WithCancel(t.Context())

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// change takes one key of a map from one state to another.
+// change is a change of one key of a map.
 type change struct {
 	key      string
 	from, to value
-	// tested says that the change was decided from the value, and must not be made to another one.
+	// tested means that the decision depends on the old value, so the patch tests it.
 	tested bool
 }
 
-// value is a string or its absence, which is not the same as "".
+// value is a string or its absence, which differs from "".
 type value struct {
 	text    string
 	present bool
@@ -23,7 +23,7 @@ func byKey(a, b change) int { return compare(a.key, b.key) }
 
 func compare(a, b string) int { return strings.Compare(a, b) }
 
-// changes returns what is to be done in one map, the ledger and the marks aside.
+// changes returns the changes of one map, without the ledger and the marks.
 func (s *side) changes() []change {
 	var changes []change
 	for key, w := range s.wanted {
@@ -37,7 +37,7 @@ func (s *side) changes() []change {
 	}
 	for key := range s.listed.entries {
 		if _, wanted := s.want(key); wanted || s.own(key) || contains(changes, key) {
-			continue // contains: a list that names a key twice must not remove it twice
+			continue // contains: a list with a repeated key must not remove it twice
 		}
 		changes = appendChange(changes, s.have, key, value{})
 	}

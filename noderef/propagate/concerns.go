@@ -6,19 +6,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Concerns says whether a change of a Node can make it differ from what its owner wants, for a Node that did not differ
-// before. It is a filter of events (noderef.SignificantTo): what kubelets, network and storage plug-ins write to a Node all the
-// time does not concern the policy.
+// Concerns reports whether a change of a Node can make it differ from what its owner wants, if it did not differ
+// before. It filters events (noderef.SignificantTo): what kubelets, network and storage plug-ins write to a Node does
+// not concern the policy.
 //
-// With a ledger only what is remembered counts, the ledger itself, the marks, the startup taints, and keys that are selected
-// with OnlyMissing; without one everything does. Other taints count too, since [Desired.WithoutTaints] may name any; but not
-// those of Kubernetes' own controllers, such as node.kubernetes.io/not-ready, unless they are remembered. Neither Node may be
-// nil. It allocates nothing.
+// With a ledger, only these count: keys and taints that the ledger remembers, the ledger itself, the marks, the startup
+// taints, and keys that are selected with OnlyMissing. Without a ledger every change counts. Other taints count too,
+// because [Desired.WithoutTaints] may contain any taint, except those of Kubernetes' own controllers, such as
+// node.kubernetes.io/not-ready, unless the ledger remembers them. Neither Node may be nil. It allocates nothing.
 func (p *Policy) Concerns(old, updated *corev1.Node) bool {
 	annotations := side{pick: &p.Annotations, marks: p.AnnotationMarks, ledger: &p.Ledger}
 	labels := side{pick: &p.Labels, marks: p.LabelMarks}
 	if p.mapConcerns(&annotations, updated, old.Annotations, updated.Annotations, p.Ledger.Annotations) {
-		return true // the ledger is the same from here on
+		return true // from here on both Nodes have the same ledger
 	}
 	if p.mapConcerns(&labels, updated, old.Labels, updated.Labels, p.Ledger.Labels) {
 		return true
@@ -46,7 +46,7 @@ func (p *Policy) keyConcerns(s *side, node *corev1.Node, key, ledger string) boo
 	case s.own(key), s.pick.OnlyMissing && s.pick.Contains(key):
 		return true
 	case p.Ledger.Applied != "":
-		return strings.Contains(node.Annotations[p.Ledger.Applied], key) // decoding it costs more than a wake-up too many
+		return strings.Contains(node.Annotations[p.Ledger.Applied], key) // decoding it costs more than a needless event
 	case ledger != "":
 		return list(node.Annotations[ledger]).has(key)
 	default:
@@ -54,7 +54,7 @@ func (p *Policy) keyConcerns(s *side, node *corev1.Node, key, ledger string) boo
 	}
 }
 
-// taintConcerns looks at the taints that one list has and the other has not, or has with another value.
+// taintConcerns checks the taints that only the first list has, or that have another value in the second.
 func (p *Policy) taintConcerns(node *corev1.Node, these, those []corev1.Taint) bool {
 	for i := range these {
 		t := &these[i]
@@ -79,7 +79,7 @@ func (p *Policy) oneTaintConcerns(node *corev1.Node, t *corev1.Taint) bool {
 	}
 }
 
-// ofKubernetes says whether a taint is one that Kubernetes' node lifecycle and cloud controllers set and remove.
+// ofKubernetes reports whether a taint belongs to Kubernetes' node lifecycle or cloud controllers.
 func ofKubernetes(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	return domain == "node.kubernetes.io" || domain == "node.cloudprovider.kubernetes.io"

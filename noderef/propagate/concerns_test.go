@@ -11,8 +11,9 @@ func TestConcerns(t *testing.T) {
 	node := func() *corev1.Node {
 		return newNode(m{"node-role.kubernetes.io/worker": "", "kubernetes.io/hostname": "n", "node-role.kubernetes.io/theirs": ""},
 			m{
-				LabelsFromMachineAnnotation: "node-role.kubernetes.io/worker", TaintsFromMachineAnnotation: "gpu:NoSchedule,node.kubernetes.io/ours:NoSchedule",
-				MachineAnnotation: "m", "node.alpha.kubernetes.io/ttl": "0",
+				LabelsFromMachineAnnotation: "node-role.kubernetes.io/worker",
+				TaintsFromMachineAnnotation: "gpu:NoSchedule,node.kubernetes.io/ours:NoSchedule",
+				MachineAnnotation:           "m", "node.alpha.kubernetes.io/ttl": "0",
 			}, noSchedule("gpu", "yes"), noSchedule("node.kubernetes.io/ours", ""))
 	}
 	cases := []struct {
@@ -23,8 +24,8 @@ func TestConcerns(t *testing.T) {
 		{"nothing", func(*corev1.Node) {}, false},
 		{"the time to live", func(n *corev1.Node) { n.Annotations["node.alpha.kubernetes.io/ttl"] = "15" }, false},
 		{"a storage plug-in's annotation", func(n *corev1.Node) { n.Annotations["csi.volume.kubernetes.io/nodeid"] = "{}" }, false},
-		{"somebody else's label", func(n *corev1.Node) { delete(n.Labels, "kubernetes.io/hostname") }, false},
-		{"somebody else's label in our domain", func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/theirs"] = "x" }, false},
+		{"a label of another component", func(n *corev1.Node) { delete(n.Labels, "kubernetes.io/hostname") }, false},
+		{"a label of another component in our domain", func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/theirs"] = "x" }, false},
 		{"the node lifecycle controller's taint", func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, noSchedule("node.kubernetes.io/not-ready", ""))
 		}, false},
@@ -56,7 +57,7 @@ func TestConcerns(t *testing.T) {
 	nothing := &Policy{}
 	other := node()
 	other.Labels["any"] = "1"
-	require.True(t, nothing.Concerns(node(), other), "without a ledger nobody knows what is ours")
+	require.True(t, nothing.Concerns(node(), other), "without a ledger every change counts")
 
 	values := everything()
 	values.Ledger = Ledger{Applied: "last"}

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// differ is one comparison of a Node with what its owner wants.
+// differ compares a Node with what its owner wants.
 type differ struct {
 	policy              *Policy
 	node                *corev1.Node
@@ -29,13 +29,12 @@ func newDiffer(p *Policy, node *corev1.Node, d Desired) differ {
 	}
 }
 
-// Diff returns the patch that gives a Node what it should have, and true; or false when the Node has it already. In one patch
-// it sets labels, annotations and taints, removes those that were remembered and are not wanted any more, updates what is
-// remembered, and removes the startup taints.
+// Diff returns the patch that brings a Node into the desired state, and true; or false when nothing has to change. The
+// one patch sets labels, annotations and taints, removes remembered ones that are no longer wanted, updates the ledger,
+// and removes the startup taints.
 //
-// Unless the policy says otherwise, the owner's value wins over one that is there, and is remembered from then on. The Node is
-// read, never changed. It allocates nothing when there is nothing to do, except for a [Ledger.Applied], which has to be
-// decoded.
+// Unless the policy says otherwise, the owner's value overrides an existing one and is remembered from then on. The
+// Node is read, never changed. Diff allocates nothing when nothing has to change, except to decode [Ledger.Applied].
 func (p *Policy) Diff(node *corev1.Node, desired Desired) (Patch, bool) {
 	d := newDiffer(p, node, desired)
 	patch := Patch{

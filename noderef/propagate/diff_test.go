@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// everything is Cluster API's policy for an owner whose labels and annotations all go to its Node.
+// everything is Cluster API's policy for an owner that propagates all labels and annotations.
 func everything() *Policy {
 	p := ClusterAPI()
 	p.Labels.All, p.Annotations.All = true, true
@@ -65,12 +65,15 @@ func TestDiff(t *testing.T) {
 		wantTaints      []corev1.Taint
 	}{
 		{
-			name:            "a fresh Node gets everything in one patch",
-			node:            newNode(nil, nil, notReady, uninitialized),
-			desired:         Desired{Labels: m{"d/b": "2", "d/a": "1"}, Annotations: m{"d/x": ""}, Owner: Owner{Name: "m"}},
-			wantLabels:      m{"d/a": "1", "d/b": "2"},
-			wantAnnotations: m{"d/x": "", LabelsFromMachineAnnotation: "d/a,d/b", AnnotationsFromMachineAnnotation: "d/x", TaintsFromMachineAnnotation: "", MachineAnnotation: "m"},
-			wantTaints:      []corev1.Taint{notReady},
+			name:       "a fresh Node gets everything in one patch",
+			node:       newNode(nil, nil, notReady, uninitialized),
+			desired:    Desired{Labels: m{"d/b": "2", "d/a": "1"}, Annotations: m{"d/x": ""}, Owner: Owner{Name: "m"}},
+			wantLabels: m{"d/a": "1", "d/b": "2"},
+			wantAnnotations: m{
+				"d/x": "", LabelsFromMachineAnnotation: "d/a,d/b", AnnotationsFromMachineAnnotation: "d/x", TaintsFromMachineAnnotation: "",
+				MachineAnnotation: "m",
+			},
+			wantTaints: []corev1.Taint{notReady},
 		},
 		{
 			name:            "a value that was there before is remembered too",
@@ -105,17 +108,19 @@ func TestDiff(t *testing.T) {
 			wantAnnotations: m{LabelsFromMachineAnnotation: ""},
 		},
 		{
-			name:            "the Machine wins over a value of somebody else",
+			name:            "the Machine overrides a value of another writer",
 			node:            newNode(m{"d/a": "theirs"}, nil),
 			desired:         Desired{Labels: m{"d/a": "ours"}},
 			wantLabels:      m{"d/a": "ours"},
 			wantAnnotations: m{LabelsFromMachineAnnotation: "d/a", TaintsFromMachineAnnotation: ""},
 		},
 		{
-			name:            "a Machine that loses its controller loses the owner annotations",
-			node:            newNode(nil, m{MachineAnnotation: "m", OwnerKindAnnotation: "MachineSet", OwnerNameAnnotation: "s"}),
-			desired:         Desired{Owner: Owner{Name: "m", Cluster: "c", Namespace: "ns"}},
-			wantAnnotations: m{MachineAnnotation: "m", ClusterNameAnnotation: "c", ClusterNamespaceAnnotation: "ns", TaintsFromMachineAnnotation: ""},
+			name:    "a Machine that loses its controller loses the owner annotations",
+			node:    newNode(nil, m{MachineAnnotation: "m", OwnerKindAnnotation: "MachineSet", OwnerNameAnnotation: "s"}),
+			desired: Desired{Owner: Owner{Name: "m", Cluster: "c", Namespace: "ns"}},
+			wantAnnotations: m{
+				MachineAnnotation: "m", ClusterNameAnnotation: "c", ClusterNamespaceAnnotation: "ns", TaintsFromMachineAnnotation: "",
+			},
 		},
 		{
 			name:            "without an owner its annotations are left alone",
@@ -165,7 +170,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-func TestDiffFindsNothingToDo(t *testing.T) {
+func TestDiffReturnsNothingForAnUpToDateNode(t *testing.T) {
 	policy := everything()
 	owner := Owner{Cluster: "c", Namespace: "ns", Name: "m"}
 	annotated := m{ClusterNameAnnotation: "c", ClusterNamespaceAnnotation: "ns", MachineAnnotation: "m", "other": "x"}
@@ -210,12 +215,13 @@ func TestDiffFindsNothingToDo(t *testing.T) {
 	}
 }
 
-func TestThePatchTestsWhatItRestsOnAndNothingElse(t *testing.T) {
+func TestThePatchTestsOnlyWhatTheDecisionDependsOn(t *testing.T) {
 	gpu := corev1.Taint{Key: "gpu", Value: "old", Effect: corev1.TaintEffectNoExecute}
 	node := newNode(m{"d/a": "1", "d/c": "3"}, m{LabelsFromMachineAnnotation: "d/a"}, uninitialized, gpu)
 	patch, _ := everything().Diff(node, Desired{
 		Labels: m{"d/b": "2", "d/c": "4"},
-		Taints: []Taint{{Taint: corev1.Taint{Key: "gpu", Value: "new", Effect: corev1.TaintEffectNoExecute}}, {Taint: corev1.Taint{Key: "x", Effect: "NoSchedule"}}},
+		Taints: []Taint{{Taint: corev1.Taint{Key: "gpu", Value: "new", Effect: corev1.TaintEffectNoExecute}},
+			{Taint: corev1.Taint{Key: "x", Effect: "NoSchedule"}}},
 	})
 	want := `[{"op":"test","path":"/metadata/uid","value":"u"},` +
 		`{"op":"remove","path":"/metadata/labels/d~1a"},` +
@@ -237,8 +243,9 @@ func TestThePatchTestsWhatItRestsOnAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestAMapOrListThatTheNodeLacksIsMadeOnlyIfNobodyElseMadeItMeanwhile(t *testing.T) {
-	patch, _ := everything().Diff(newNode(nil, nil), Desired{Labels: m{"a": "1"}, Taints: []Taint{{Taint: corev1.Taint{Key: "x", Effect: "NoSchedule"}}}})
+func TestAMissingMapOrListIsCreatedOnlyIfItIsStillMissing(t *testing.T) {
+	patch, _ := everything().Diff(newNode(nil, nil),
+		Desired{Labels: m{"a": "1"}, Taints: []Taint{{Taint: corev1.Taint{Key: "x", Effect: "NoSchedule"}}}})
 	for name, meanwhile := range map[string]*corev1.Node{
 		"labels":      newNode(m{"theirs": "1"}, nil),
 		"annotations": newNode(nil, m{"theirs": "1"}),
@@ -249,8 +256,8 @@ func TestAMapOrListThatTheNodeLacksIsMadeOnlyIfNobodyElseMadeItMeanwhile(t *test
 	}
 }
 
-// A value that the decision rests on is tested: what the ledger says, and that a key is missing which is only given then.
-func TestWhatAPatchRestsOnMustNotHaveChanged(t *testing.T) {
+// The patch tests what the decision depends on: the ledger, and that a key is missing if it is only given then.
+func TestAPatchIsRejectedIfWhatTheDecisionDependsOnChanged(t *testing.T) {
 	weak := everything()
 	weak.Labels.OnlyMissing = true
 	values := everything()
@@ -261,7 +268,8 @@ func TestWhatAPatchRestsOnMustNotHaveChanged(t *testing.T) {
 		node, meanwhile *corev1.Node
 	}{
 		{"a key appears that is given only where it is missing", weak, newNode(m{"x": "1"}, nil), newNode(m{"x": "1", "a": "theirs"}, nil)},
-		{"the ledger changes", everything(), newNode(nil, m{LabelsFromMachineAnnotation: "b"}), newNode(nil, m{LabelsFromMachineAnnotation: "a"})},
+		{"the ledger changes", everything(), newNode(nil, m{LabelsFromMachineAnnotation: "b"}),
+			newNode(nil, m{LabelsFromMachineAnnotation: "a"})},
 		{"the ledger appears", everything(), newNode(nil, m{"x": "1"}), newNode(nil, m{"x": "1", LabelsFromMachineAnnotation: "a"})},
 		{"the ledger with values changes", values, newNode(nil, m{"last": "{}"}), newNode(nil, m{"last": `{"metadata":{"labels":{"a":"<1>"}}}`})},
 		{"a key that is to be removed is gone", everything(), newNode(m{"b": "1"}, m{LabelsFromMachineAnnotation: "a,b"}),
@@ -279,7 +287,7 @@ func TestWhatAPatchRestsOnMustNotHaveChanged(t *testing.T) {
 	}
 }
 
-// A value that our owner wins anyway is not tested: the next patch would be the same.
+// A value that the owner overrides anyway is not tested: the next patch would be the same.
 func TestWritersOfTheSameKeysCauseNoRejection(t *testing.T) {
 	node := newNode(m{"x": "1", "d/a": "old"}, m{"y": "1"}, uninitialized)
 	desired := Desired{Labels: m{"d/a": "1", "d/b": "2"}, Owner: Owner{Name: "m"}}
@@ -293,7 +301,7 @@ func TestWritersOfTheSameKeysCauseNoRejection(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got, equalEmpty))
 }
 
-// These are facts of the API server's library that the patches rely on.
+// The patches depend on this behaviour of the API server's library.
 func TestTheLibraryTreatsAnAbsentValueAsNull(t *testing.T) {
 	cases := []struct {
 		name, document, path string
@@ -330,7 +338,7 @@ func TestRejected(t *testing.T) {
 		{"a test of the patch failed", failedTest, true},
 		{"the same, wrapped", fmt.Errorf("patching Node n: %w", failedTest), true},
 		{"the patched Node is invalid", invalid, false},
-		{"somebody added the same taint", apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n",
+		{"another writer added the same taint", apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n",
 			field.ErrorList{field.Duplicate(field.NewPath("metadata", "taints").Index(2), "x")}), true},
 		{"two taints are the same, and a label is wrong", apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n", field.ErrorList{
 			field.Duplicate(field.NewPath("metadata", "taints").Index(2), "x"), field.Invalid(field.NewPath("metadata", "labels"), "x y", "bad"),

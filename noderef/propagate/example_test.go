@@ -3,6 +3,7 @@ package propagate_test
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,13 +26,18 @@ func ExamplePolicy_Diff() {
 		"topology.kubernetes.io/anybody": "not for Nodes",
 	}})
 	fmt.Println(changed)
-	fmt.Println(patch)
+	fmt.Println(strings.ReplaceAll(patch.String(), "},{", "},\n{"))
 	// Output:
 	// true
-	// [{"op":"test","path":"/metadata/uid","value":"u-1"},{"op":"add","path":"/metadata/labels/example.com~1team","value":"blue"},{"op":"test","path":"/metadata/annotations/cluster.x-k8s.io~1labels-from-machine","value":null},{"op":"add","path":"/metadata/annotations/cluster.x-k8s.io~1labels-from-machine","value":"example.com/team"},{"op":"test","path":"/metadata/annotations/cluster.x-k8s.io~1taints-from-machine","value":null},{"op":"add","path":"/metadata/annotations/cluster.x-k8s.io~1taints-from-machine","value":""}]
+	// [{"op":"test","path":"/metadata/uid","value":"u-1"},
+	// {"op":"add","path":"/metadata/labels/example.com~1team","value":"blue"},
+	// {"op":"test","path":"/metadata/annotations/cluster.x-k8s.io~1labels-from-machine","value":null},
+	// {"op":"add","path":"/metadata/annotations/cluster.x-k8s.io~1labels-from-machine","value":"example.com/team"},
+	// {"op":"test","path":"/metadata/annotations/cluster.x-k8s.io~1taints-from-machine","value":null},
+	// {"op":"add","path":"/metadata/annotations/cluster.x-k8s.io~1taints-from-machine","value":""}]
 }
 
-// A system with rules of its own is written down as data.
+// The policy of another system is data.
 func ExamplePolicy() {
 	policy := &propagate.Policy{
 		Labels:        propagate.Selection{Domains: []propagate.Domain{{Name: "acme.example", Subdomains: true}}},
@@ -47,7 +53,14 @@ func ExamplePolicy() {
 		Labels: map[string]string{"disk.acme.example/kind": "ssd"},
 		Owner:  propagate.Owner{Name: "m-1"},
 	})
-	fmt.Println(patch)
+	fmt.Println(strings.ReplaceAll(patch.String(), "},{", "},\n{"))
 	// Output:
-	// [{"op":"test","path":"/metadata/uid","value":"u"},{"op":"add","path":"/metadata/labels/acme.example~1machine","value":"m-1"},{"op":"add","path":"/metadata/labels/disk.acme.example~1kind","value":"ssd"},{"op":"test","path":"/metadata/annotations/acme.example~1labels","value":null},{"op":"add","path":"/metadata/annotations/acme.example~1labels","value":"disk.acme.example/kind"},{"op":"test","path":"/spec/taints/0/key","value":"acme.example/starting"},{"op":"test","path":"/spec/taints/0/effect","value":"NoExecute"},{"op":"remove","path":"/spec/taints/0"}]
+	// [{"op":"test","path":"/metadata/uid","value":"u"},
+	// {"op":"add","path":"/metadata/labels/acme.example~1machine","value":"m-1"},
+	// {"op":"add","path":"/metadata/labels/disk.acme.example~1kind","value":"ssd"},
+	// {"op":"test","path":"/metadata/annotations/acme.example~1labels","value":null},
+	// {"op":"add","path":"/metadata/annotations/acme.example~1labels","value":"disk.acme.example/kind"},
+	// {"op":"test","path":"/spec/taints/0/key","value":"acme.example/starting"},
+	// {"op":"test","path":"/spec/taints/0/effect","value":"NoExecute"},
+	// {"op":"remove","path":"/spec/taints/0"}]
 }

@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// list is a text of keys, or of "key:effect", separated by commas. Lists of others may be unsorted or repeat themselves.
+// list is a comma-separated text of keys, or of "key:effect". Lists that other systems wrote may be unsorted or have
+// duplicates.
 type list string
 
 func (l list) has(key string) bool {
@@ -44,10 +45,10 @@ func (l list) entries(yield func(string) bool) {
 	}
 }
 
-// memory is what a Node's ledger says.
+// memory is the content of a Node's ledger.
 type memory struct {
 	labels, annotations, taints list
-	// initialized says that the owner has written to the Node before.
+	// initialized means that the owner has written to the Node before.
 	initialized bool
 	// applied is set for a ledger that remembers values.
 	applied *applied
@@ -82,7 +83,7 @@ type applied struct {
 	} `json:"spec"`
 }
 
-// readApplied takes a document that cannot be read for an empty one: then nothing is removed, and it is written anew.
+// readApplied treats a document that cannot be parsed as empty: then nothing is removed, and it is written again.
 func (l *Ledger) readApplied(node *corev1.Node) memory {
 	text, found := node.Annotations[l.Applied]
 	m := memory{initialized: found, applied: &applied{}}
@@ -107,7 +108,7 @@ func taintList(taints []corev1.Taint) list {
 	return join(slices.Compact(entries))
 }
 
-// lists says, without building the list, whether it is the sorted list of what is to be remembered.
+// lists reports whether the list equals the sorted list to remember, without building that list.
 func (s *side) lists() bool {
 	open := 0
 	for key, w := range s.wanted {
@@ -126,8 +127,8 @@ func (s *side) lists() bool {
 	return open == 0
 }
 
-// appendLedger adds what the ledger has to say from now on. due says that a patch is sent anyway. A list that is absent and
-// one that is empty both say that nothing is remembered; Cluster API writes the empty one, so neither is worth a write.
+// appendLedger adds the changes of the ledger. due means that a patch is sent anyway. A missing list and an empty list
+// both mean that nothing is remembered; Cluster API writes the empty one, so neither needs a write.
 func (d *differ) appendLedger(to []change, due bool) []change {
 	ledger := &d.policy.Ledger
 	if ledger.Applied != "" {
@@ -139,7 +140,7 @@ func (d *differ) appendLedger(to []change, due bool) []change {
 	if ledger.Annotations != "" && !d.annotations.lists() {
 		to = d.remember(to, ledger.Annotations, join(d.annotations.keys()))
 	}
-	// An empty list of taints does say something: that taints for new Nodes are not given again.
+	// An empty list of taints has a meaning: taints for new Nodes are not given again.
 	if ledger.Taints != "" && (!d.listsTaints() || (!d.memory.initialized && (due || len(to) > 0 || d.initializes()))) {
 		to = d.remember(to, ledger.Taints, taintList(d.lasting()))
 	}
@@ -158,7 +159,7 @@ func (d *differ) appendApplied(to []change) []change {
 	return d.remember(to, d.policy.Ledger.Applied, list(encode(now)))
 }
 
-// remember writes an annotation of the ledger. It is what the patch was decided from, so it is tested.
+// remember writes an annotation of the ledger. The decision depends on the old value, so the patch tests it.
 func (d *differ) remember(to []change, name string, content list) []change {
 	before := len(to)
 	to = appendChange(to, d.node.Annotations, name, value{string(content), true})
@@ -178,7 +179,7 @@ func (s *side) values() map[string]string {
 	return values
 }
 
-// holds says whether the remembered values are those that are wanted. The keys are known to be the same.
+// holds reports whether the remembered values equal the wanted ones. The keys are already known to be equal.
 func (s *side) holds(values map[string]string) bool {
 	for key, value := range values {
 		if want, _ := s.want(key); want != value {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// model says what a Node should look like, in the plainest way: whole maps are built, nothing is compared along the way.
+// model computes the wanted Node in the simplest way: it builds whole maps and compares nothing.
 func model(p *Policy, node *corev1.Node, d Desired) *corev1.Node {
 	want := node.DeepCopy()
 	if want.Labels == nil {
@@ -26,7 +26,8 @@ func model(p *Policy, node *corev1.Node, d Desired) *corev1.Node {
 	}
 	var now applied
 	now.Metadata.Labels = modelMap(want.Labels, last.Metadata.Labels, d.Labels, d.AddLabels, p.Labels, labelMarks)
-	now.Metadata.Annotations = modelMap(want.Annotations, last.Metadata.Annotations, d.Annotations, d.AddAnnotations, p.Annotations, ledgerAndMarks)
+	now.Metadata.Annotations = modelMap(want.Annotations, last.Metadata.Annotations,
+		d.Annotations, d.AddAnnotations, p.Annotations, ledgerAndMarks)
 	modelMarks(want.Labels, p.LabelMarks, d.Owner)
 	modelMarks(want.Annotations, p.AnnotationMarks, d.Owner)
 	now.Spec.Taints = modelTaints(p, want, d, last.Spec.Taints, initialized)
@@ -42,7 +43,7 @@ func set(marks []Mark) map[string]bool {
 	return keys
 }
 
-// lastOf reads what is remembered, with values where there are any.
+// lastOf reads the ledger, with values if it has them.
 func lastOf(p *Policy, node *corev1.Node) (last applied, initialized bool) {
 	if p.Ledger.Applied != "" {
 		text, found := node.Annotations[p.Ledger.Applied]
@@ -73,7 +74,7 @@ func lastOf(p *Policy, node *corev1.Node) (last applied, initialized bool) {
 	return last, initialized
 }
 
-// modelMap changes a map, and returns what is to be remembered of it.
+// modelMap changes a map, and returns the part to remember.
 func modelMap(into, last, from, add m, pick Selection, own map[string]bool) m {
 	wanted, weak := m{}, map[string]bool{}
 	for key, value := range from {
@@ -116,7 +117,7 @@ func modelMarks(into m, marks []Mark, owner Owner) {
 	}
 }
 
-// modelTaints changes the taints, and returns those that are to be remembered.
+// modelTaints changes the taints, and returns those to remember.
 func modelTaints(p *Policy, want *corev1.Node, d Desired, last []corev1.Taint, initialized bool) []corev1.Taint {
 	banned := append(slices.Clone(p.StartupTaints), d.WithoutTaints...)
 	in := func(all []corev1.Taint, t corev1.Taint) bool { return findTaint(all, t.Key, t.Effect) >= 0 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Patch is a change of one Node, as [Policy.Diff] returns it. The zero Patch changes nothing and applies to every Node.
+// Patch is a change of one Node, returned by [Policy.Diff]. The zero Patch changes nothing and applies to every Node.
 type Patch struct {
 	uid                     types.UID
 	labels, annotations     []change
@@ -21,16 +21,16 @@ type Patch struct {
 	noTaints                bool
 }
 
-// operation is one operation of RFC 6902. An absent value is expected as "null", which differs from no value member.
+// operation is one operation of RFC 6902. An absent value is "null", which differs from a missing value member.
 type operation struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// JSON returns the patch as an RFC 6902 document. The API server applies all of it or, when one of its tests fails, nothing
-// ([Rejected]). It tests what the decision rests on; see the package's comment. Send it with types.JSONPatchType to the Node
-// itself, not to its status.
+// JSON returns the patch as an RFC 6902 document. The API server applies all of it, or nothing if one of its tests
+// fails ([Rejected]). The tests cover what the decision depends on; see the package's comment. Send it with
+// types.JSONPatchType to the Node itself, not to its status.
 func (p Patch) JSON() []byte {
 	ops := []operation{}
 	if len(p.labels) > 0 || len(p.annotations) > 0 || len(p.taints) > 0 {
@@ -45,8 +45,8 @@ func (p Patch) JSON() []byte {
 // String returns the patch as JSON, for logs and tests.
 func (p Patch) String() string { return string(p.JSON()) }
 
-// appendMap changes keys of one map. When the Node had no such map, the map has to be created; the test before it makes sure
-// that this does not wipe out a map that another writer created meanwhile.
+// appendMap changes keys of one map. If the Node has no such map, the patch creates it, and a test before that prevents
+// that it overwrites a map that another writer has created meanwhile.
 func appendMap(ops []operation, path string, changes []change, absent bool) []operation {
 	if len(changes) == 0 {
 		return ops
@@ -64,7 +64,7 @@ func appendMap(ops []operation, path string, changes []change, absent bool) []op
 			ops = append(ops, operation{"test", at, null()})
 		}
 		if c.to.present {
-			ops = append(ops, operation{"add", at, quote(c.to.text)}) // adding replaces
+			ops = append(ops, operation{"add", at, quote(c.to.text)}) // an add replaces an existing value
 		} else {
 			ops = append(ops, operation{"remove", at, nil})
 		}
@@ -72,9 +72,9 @@ func appendMap(ops []operation, path string, changes []change, absent bool) []op
 	return ops
 }
 
-// appendTaints tests the place of every taint that it changes: when another writer has moved it, the patch is rejected
-// rather than hitting a neighbour. Taints are added at the end, which affects no other writer; that one of the same key and effect
-// was added meanwhile is found by the API server's validation.
+// appendTaints tests the index of every taint that it changes: if another writer has moved the taint, the patch is
+// rejected instead of changing another taint. Taints are added at the end, which does not affect other writers; the API
+// server's validation rejects a duplicate that another writer added meanwhile.
 func (p Patch) appendTaints(ops []operation) []operation {
 	const path = "/spec/taints"
 	var added []corev1.Taint
@@ -101,10 +101,10 @@ func (p Patch) appendTaints(ops []operation) []operation {
 	return ops
 }
 
-// Rejected says whether an API server refused a patch because the Node is not as it was when it was read: it is another one,
-// something that the patch rests on changed, or another writer added the same taint. Read the Node again and call [Policy.Diff]
-// again. It is false for a patch that is refused because the resulting Node is invalid, which no retry mends; that answer has
-// the same status code, 422, but names other faults.
+// Rejected reports whether an API server refused a patch because the Node has changed since it was read: it was
+// replaced, something that the decision depends on changed, or another writer added the same taint. Read the Node and
+// call [Policy.Diff] again. Rejected is false if the resulting Node is invalid, which a retry does not solve; that
+// answer has the same status code, 422, but other causes.
 func Rejected(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
@@ -130,11 +130,11 @@ func null() json.RawMessage { return json.RawMessage("null") }
 
 func quote(s string) json.RawMessage { return encode(s) }
 
-// encode uses the escapes of encoding/json on purpose: the API server encodes the Node with them too, and its JSON Patch
-// library compares strings as encoded.
+// encode uses the escapes of encoding/json on purpose: the API server uses them too when it encodes the Node, and its
+// JSON Patch library compares encoded strings.
 func encode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
-	if err != nil { // strings and taints always encode; a patch that is no JSON would be refused as a whole
+	if err != nil { // strings and taints always encode; the API server would refuse invalid JSON as a whole
 		return nil
 	}
 	return b

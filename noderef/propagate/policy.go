@@ -6,33 +6,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Policy says what an owner hands down to its Nodes and how the Nodes remember it. It is data: [ClusterAPI] is one, and other
-// systems are written down in the same way. The zero Policy hands down taints and what a [Desired] adds, and remembers
-// nothing. It is safe for concurrent use while it is not changed.
+// Policy defines what an owner propagates to its Nodes, and how the Nodes remember it. It is data: [ClusterAPI] is
+// Cluster API's, and the policies of other systems are written in the same way. The zero Policy propagates taints and
+// the additions of a [Desired], and remembers nothing. It is safe for concurrent use while it is not changed.
 type Policy struct {
-	// Labels and Annotations select among those of the owner.
+	// Labels and Annotations select from those of the owner.
 	Labels, Annotations Selection
-	// Taints is how a taint is treated that does not say so itself. Empty counts as Always.
+	// Taints is the default Propagation of taints. Empty means Always.
 	Taints Propagation
-	// LabelMarks and AnnotationMarks say on the Node whom it belongs to. They are made to agree with the [Owner], and neither
-	// listed in the ledger nor ever handed down from its labels and annotations.
+	// LabelMarks and AnnotationMarks tell on the Node who owns it. They are set from the [Owner]. They are not in the
+	// ledger, and never propagated from the owner's labels and annotations.
 	LabelMarks, AnnotationMarks []Mark
-	// Ledger is where it is remembered what came from the owner.
+	// Ledger remembers on the Node what came from the owner.
 	Ledger Ledger
-	// StartupTaints, by key and effect, keep pods off a Node until it has its labels and taints. They are removed in the same
-	// patch, and cannot be desired.
+	// StartupTaints, by key and effect, keep pods off a Node until it has its labels and taints. The same patch removes
+	// them. They cannot be desired.
 	StartupTaints []corev1.Taint
 }
 
-// Ledger names the annotations of a Node in which it is remembered what came from its owner. What is not remembered is never
-// removed: the zero Ledger only adds. Either the lists are set or Applied.
+// Ledger names the annotations of a Node that remember what came from its owner. Only what is remembered is removed
+// later: the zero Ledger only adds. Set either the lists or Applied.
 type Ledger struct {
 	// Labels and Annotations hold sorted keys, separated by commas.
 	Labels, Annotations string
-	// Taints holds "key:effect" of the taints that are propagated always, sorted and separated by commas. That it is there,
-	// even empty, says that the Node was initialised.
+	// Taints holds "key:effect" of the taints with propagation Always, sorted and separated by commas. If the
+	// annotation exists, even empty, the Node was initialized.
 	Taints string
-	// Applied holds a JSON document with everything that was handed down last, values included:
+	// Applied holds a JSON document with everything that was propagated last, including values:
 	// {"metadata":{"annotations":{},"labels":{}},"spec":{"taints":[]}}.
 	Applied string
 }
@@ -64,14 +64,14 @@ type Mark struct {
 	Field OwnerField
 }
 
-// Annotations on a Node that Cluster API keeps, as of v1.13.
+// Annotations that Cluster API v1.13 keeps on a Node.
 const (
 	// LabelsFromMachineAnnotation lists the keys of the labels that came from the Machine.
 	LabelsFromMachineAnnotation = "cluster.x-k8s.io/labels-from-machine"
-	// AnnotationsFromMachineAnnotation lists the keys of the annotations that came from the Machine, marks aside.
+	// AnnotationsFromMachineAnnotation lists the keys of the annotations that came from the Machine, without the marks.
 	AnnotationsFromMachineAnnotation = "cluster.x-k8s.io/annotations-from-machine"
-	// TaintsFromMachineAnnotation lists the taints that came from the Machine and are propagated always. Cluster API writes it
-	// with the feature gate MachineTaintPropagation. Rule: Cluster API proposal 20250513.
+	// TaintsFromMachineAnnotation lists the taints that came from the Machine with propagation Always. Cluster API
+	// writes it with the feature gate MachineTaintPropagation. Rule: Cluster API proposal 20250513.
 	TaintsFromMachineAnnotation = "cluster.x-k8s.io/taints-from-machine"
 
 	// ClusterNameAnnotation holds the name of the Cluster.
@@ -86,8 +86,8 @@ const (
 	OwnerNameAnnotation = "cluster.x-k8s.io/owner-name"
 )
 
-// InterruptibleLabel is the label that, with an empty value, says that a Node runs on an instance that its cloud may take back. It comes from
-// the infrastructure, not from the Machine's labels: add it to [Desired.AddLabels].
+// InterruptibleLabel is the label of a Node whose instance may be reclaimed by its cloud; its value is empty. It comes
+// from the infrastructure, not from the Machine's labels: add it to [Desired.AddLabels].
 const InterruptibleLabel = "cluster.x-k8s.io/interruptible"
 
 // The taint that keeps pods off a Node until it has its labels. Bootstrap providers register the Node with it.
@@ -99,9 +99,9 @@ const (
 )
 
 // ClusterAPI returns Cluster API's policy for a Machine. Labels: node-role.kubernetes.io itself,
-// node-restriction.kubernetes.io and node.cluster.x-k8s.io with their subdomains. Annotations: node.cluster.x-k8s.io with its
-// subdomains. (Cluster API book, "Metadata propagation".) Add patterns of your own to the result. A pool whose Nodes have no
-// Machines of their own leaves the mark of the Machine out.
+// node-restriction.kubernetes.io and node.cluster.x-k8s.io with their subdomains. Annotations: node.cluster.x-k8s.io
+// with its subdomains. (Cluster API book, "Metadata propagation".) Add your own patterns to the result. For a pool
+// whose Nodes have no Machines, remove the mark of the Machine.
 func ClusterAPI() *Policy {
 	return &Policy{
 		Labels: Selection{Domains: []Domain{

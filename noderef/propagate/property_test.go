@@ -17,8 +17,8 @@ import (
 
 var equalEmpty = cmpopts.EquateEmpty()
 
-// Random policies, Nodes and wishes, with keys that overlap on purpose. The wanted state is computed by a plain model in
-// model_test.go; the patch has to reach it in one step, and a second look must find nothing to do.
+// Random policies, Nodes and owners, with keys that overlap on purpose. A simple model in model_test.go computes the wanted
+// state; one patch must reach it, and a second Diff must return nothing.
 func TestPatchesReachTheDesiredStateAndNothingElse(t *testing.T) {
 	rng := rand.New(rand.NewSource(7))
 	changes := 0
@@ -47,8 +47,8 @@ func TestPatchesReachTheDesiredStateAndNothingElse(t *testing.T) {
 	require.Greater(t, changes, 2000)
 }
 
-// Whatever others write between our read and our patch: either the patch is refused, or it does what it was decided to do and
-// their keys and taints stay as they wrote them.
+// If others write between our read and our patch, either the patch is rejected, or it makes its changes and their keys and
+// taints stay as they wrote them.
 func TestConcurrentWritersAreNeverOverwritten(t *testing.T) {
 	rng := rand.New(rand.NewSource(11))
 	applied, refused := 0, 0
@@ -95,7 +95,7 @@ func sameBut(t *testing.T, before, after m, touched map[string]bool, patch Patch
 	require.Empty(t, cmp.Diff(before, after, equalEmpty), patch.String())
 }
 
-// touchedBy returns what a patch means to change: keys of maps, and taints as "key:effect".
+// touchedBy returns what a patch changes: keys of maps, and taints as "key:effect".
 func touchedBy(t *testing.T, patch Patch) map[string]map[string]bool {
 	t.Helper()
 	touched := map[string]map[string]bool{"labels": {}, "annotations": {}, "taints": {}}
@@ -111,7 +111,7 @@ func touchedBy(t *testing.T, patch Patch) map[string]map[string]bool {
 	return touched
 }
 
-// disturb does to a Node what others do.
+// disturb makes random changes of other writers to a Node.
 func disturb(rng *rand.Rand, n *corev1.Node) {
 	for range 1 + rng.Intn(3) {
 		switch rng.Intn(6) {
@@ -135,7 +135,7 @@ func disturb(rng *rand.Rand, n *corev1.Node) {
 	}
 }
 
-// flip changes one value: an absent one appears, a present one becomes another or goes.
+// flip adds, changes or removes one value.
 func flip(have m, key string) m {
 	if have == nil {
 		have = m{}
@@ -148,8 +148,8 @@ func flip(have m, key string) m {
 	return have
 }
 
-// What does not concern a policy cannot make a Node differ that did not differ before.
-func TestWhatDoesNotConcernThePolicyChangesNothing(t *testing.T) {
+// A change without Concerns cannot make an up-to-date Node differ.
+func TestAChangeThatDoesNotConcernThePolicyCausesNoPatch(t *testing.T) {
 	rng := rand.New(rand.NewSource(13))
 	quiet := 0
 	for range 3000 {

@@ -14,8 +14,8 @@ type Domain struct {
 	Subdomains bool
 }
 
-// Contains says whether a key belongs to the domain. What counts is the part before the first "/", or the whole key when it
-// has none.
+// Contains reports whether a key belongs to the domain. It compares the part before the first "/", or the whole key if
+// there is none.
 func (d Domain) Contains(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	if domain == d.Name {
@@ -25,25 +25,25 @@ func (d Domain) Contains(key string) bool {
 	return d.Subdomains && ok && strings.HasSuffix(below, ".")
 }
 
-// Selection says which labels, or annotations, of an owner go to its Nodes, and how. The zero Selection selects nothing. It is
-// safe for concurrent use while it is not changed.
+// Selection selects the labels, or annotations, of an owner that its Nodes receive. The zero Selection selects nothing.
+// It is safe for concurrent use while it is not changed.
 type Selection struct {
 	// All selects every key.
 	All bool
-	// Domains select the keys of a domain.
+	// Domains select the keys of these domains.
 	Domains []Domain
-	// Patterns select the keys that one of them matches anywhere, as Cluster API's --additional-sync-machine-labels does;
-	// anchor them with ^ and $ where that is meant.
+	// Patterns select the keys that one of them matches anywhere, as Cluster API's --additional-sync-machine-labels
+	// does; anchor them with ^ and $ to match the whole key.
 	Patterns []*regexp.Regexp
-	// Except are patterns of keys that are never selected. Without it a broad pattern hands down keys that kubelets and cloud
-	// controllers write, such as kubernetes.io/hostname.
+	// Except are patterns of keys that are never selected. Without them a broad pattern may select keys that kubelets
+	// and cloud controllers write, such as kubernetes.io/hostname.
 	Except []*regexp.Regexp
-	// OnlyMissing gives a key to a Node that does not have it, and leaves any value that is there alone. Default: the owner's
-	// value wins.
+	// OnlyMissing gives a key only to a Node that does not have it, and keeps any existing value. Default: the owner's
+	// value overrides it.
 	OnlyMissing bool
 }
 
-// Contains says whether a key is selected. It allocates nothing.
+// Contains reports whether a key is selected. It allocates nothing.
 func (s *Selection) Contains(key string) bool {
 	return s.includes(key) && !matches(s.Except, key)
 }
@@ -58,7 +58,7 @@ func matches(patterns []*regexp.Regexp, key string) bool {
 	return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(key) })
 }
 
-// Pick returns what is selected in a new map, or nil when there is nothing. [Policy.Diff] does not need it.
+// Pick returns the selected entries in a new map, or nil if there are none. [Policy.Diff] does not need it.
 func (s *Selection) Pick(from map[string]string) map[string]string {
 	var picked map[string]string
 	for key, value := range from {

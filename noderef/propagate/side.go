@@ -2,19 +2,19 @@ package propagate
 
 import "slices"
 
-// side is one of the two maps of a Node: what it has, and what its owner wants in it.
+// side is one of the two maps of a Node (labels or annotations): what the Node has, and what its owner wants.
 type side struct {
 	have      map[string]string
 	from, add map[string]string
 	pick      *Selection
-	// marks and ledger have keys that the policy itself decides about; ledger is nil for labels.
+	// marks and ledger have the keys of the policy itself; ledger is nil for labels.
 	marks  []Mark
 	ledger *Ledger
-	// listed is what the ledger remembers.
+	// listed is the list in the ledger.
 	listed list
 }
 
-// own says that the policy itself decides about a key. A second writer would put two operations on one path.
+// own reports whether a key belongs to the policy itself. Otherwise one path could get two operations.
 func (s *side) own(key string) bool {
 	return (s.ledger != nil && s.ledger.keeps(key)) || marked(s.marks, key)
 }
@@ -31,13 +31,13 @@ func (s *side) want(key string) (string, bool) {
 	return value, ok && s.pick.Contains(key)
 }
 
-// wish is a value that is wanted. A weak one does not replace the value of another writer.
+// wish is a wanted value. A weak wish does not replace the value of another writer.
 type wish struct {
 	text string
 	weak bool
 }
 
-// wanted ranges over the keys that the Node should have.
+// wanted iterates over the keys that the Node should have.
 func (s *side) wanted(yield func(string, wish) bool) {
 	for key, text := range s.add {
 		if !s.own(key) && !yield(key, wish{text: text}) {
@@ -54,7 +54,7 @@ func (s *side) wanted(yield func(string, wish) bool) {
 	}
 }
 
-// ours reports whether a wanted key is to be remembered: always when it wins, else only when the Node did not have it.
+// ours reports whether a wanted key is remembered: always if it overrides, otherwise only if the Node did not have it.
 func (s *side) ours(key string, w wish) bool {
 	if !w.weak || s.listed.has(key) {
 		return true
@@ -63,7 +63,7 @@ func (s *side) ours(key string, w wish) bool {
 	return !foreign
 }
 
-// keys returns what is to be remembered.
+// keys returns the keys to remember.
 func (s *side) keys() []string {
 	var keys []string
 	for key, w := range s.wanted {

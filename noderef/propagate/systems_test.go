@@ -16,7 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// Other systems are data for the same engine. Nothing in this file can see more than an embedder can.
+// The policies of other systems are data. This file uses only the exported API.
 
 type m = map[string]string
 
@@ -32,7 +32,7 @@ func taint(key, value string, effect corev1.TaintEffect) corev1.Taint {
 	return corev1.Taint{Key: key, Value: value, Effect: effect}
 }
 
-// becomes patches a Node, compares the result with what it should be, and makes sure that a second pass sends nothing.
+// becomes patches a Node, compares the result with the wanted Node, and requires that a second pass sends nothing.
 func becomes(t *testing.T, policy *propagate.Policy, from *corev1.Node, desired propagate.Desired, want *corev1.Node) {
 	t.Helper()
 	patch, changed := policy.Diff(from, desired)
@@ -54,7 +54,7 @@ func becomes(t *testing.T, policy *propagate.Policy, from *corev1.Node, desired 
 	require.False(t, changed, "a second pass: %s", patch)
 }
 
-// kubermatic hands down everything that a Machine's spec.metadata has, where the Node lacks it, and never takes it back.
+// kubermatic propagates a Machine's spec.metadata to keys that the Node lacks, and never removes them.
 func kubermatic() (*propagate.Policy, noderef.HealthRules) {
 	return &propagate.Policy{
 			Labels:          propagate.Selection{All: true, OnlyMissing: true},
@@ -67,7 +67,7 @@ func kubermatic() (*propagate.Policy, noderef.HealthRules) {
 		}
 }
 
-func TestKubermaticIsDataForTheSameEngine(t *testing.T) {
+func TestKubermaticsPolicyIsData(t *testing.T) {
 	policy, health := kubermatic()
 	desired := propagate.Desired{
 		Labels:      m{"team": "blue", "zone": "ours"},
@@ -96,7 +96,7 @@ func TestKubermaticIsDataForTheSameEngine(t *testing.T) {
 	require.Equal(t, noderef.HealthUnknown, health.Judge(conditions()).Health)
 }
 
-// machineControllerManager hands down a Machine's nodeTemplate and remembers it, values included, in one annotation.
+// machineControllerManager propagates a Machine's nodeTemplate and remembers it with its values in one annotation.
 func machineControllerManager() (*propagate.Policy, noderef.HealthRules) {
 	bad := func(kind corev1.NodeConditionType) noderef.ConditionRule {
 		return noderef.ConditionRule{Type: kind, Healthy: corev1.ConditionFalse, Unknown: noderef.Unhealthy, Missing: noderef.Healthy}
@@ -115,18 +115,19 @@ func machineControllerManager() (*propagate.Policy, noderef.HealthRules) {
 		}
 }
 
-func TestMachineControllerManagerIsDataForTheSameEngine(t *testing.T) {
+func TestTheMachineControllerManagersPolicyIsData(t *testing.T) {
 	policy, health := machineControllerManager()
 	const ledger = "node.machine.sapcloud.io/last-applied-anno-labels-taints"
 	starting := taint("node.gardener.cloud/critical-components-not-ready", "", "NoSchedule")
 	outdated := taint("deployment.machine.sapcloud.io/prefer-no-schedule", "True", "PreferNoSchedule")
 	preserved := taint("node.machine.sapcloud.io/preserved", "", "NoSchedule")
 
-	t.Log("a Node that the other system has written to needs no write at all")
+	t.Log("a Node of the other system needs no write")
 	// json.Marshal of its NodeTemplateSpec, with the creationTimestamp that Kubernetes wrote until 1.34.
 	before := node(
 		m{"node.gardener.cloud/machine-name": "m-1", "pool": "a", "manual": "x"},
-		m{"note": "1", ledger: `{"metadata":{"creationTimestamp":null,"labels":{"pool":"a"},"annotations":{"note":"1"}},"spec":{"taints":[{"key":"gpu","value":"yes","effect":"NoSchedule"}]}}`},
+		m{"note": "1", ledger: `{"metadata":{"creationTimestamp":null,"labels":{"pool":"a"},"annotations":{"note":"1"}},` +
+			`"spec":{"taints":[{"key":"gpu","value":"yes","effect":"NoSchedule"}]}}`},
 		starting, taint("gpu", "yes", "NoSchedule"), outdated)
 	desired := propagate.Desired{
 		Labels: m{"pool": "a"}, Annotations: m{"note": "1"},
@@ -151,12 +152,14 @@ func TestMachineControllerManagerIsDataForTheSameEngine(t *testing.T) {
 	becomes(t, policy, after, gone, node(m{"node.gardener.cloud/machine-name": "m-1", "manual": "x"},
 		m{ledger: `{"metadata":{},"spec":{}}`}, starting))
 
-	sick := conditions(corev1.NodeReady, corev1.ConditionTrue, "KernelDeadlock", corev1.ConditionUnknown, corev1.NodeMemoryPressure, corev1.ConditionTrue)
+	sick := conditions(corev1.NodeReady, corev1.ConditionTrue, "KernelDeadlock", corev1.ConditionUnknown,
+		corev1.NodeMemoryPressure, corev1.ConditionTrue)
 	report := health.Judge(sick)
-	require.Equal(t, noderef.Unhealthy, report.Health, "Unknown counts as bad, and memory pressure is not asked for")
+	require.Equal(t, noderef.Unhealthy, report.Health, "Unknown counts as bad, and memory pressure is not in the rules")
 	require.Len(t, report.Findings, 1)
 	require.Equal(t, corev1.NodeConditionType("KernelDeadlock"), report.Findings[0].Type)
-	require.Equal(t, noderef.Healthy, health.Judge(conditions(corev1.NodeDiskPressure, corev1.ConditionFalse)).Health, "no Ready is no objection")
+	require.Equal(t, noderef.Healthy,
+		health.Judge(conditions(corev1.NodeDiskPressure, corev1.ConditionFalse)).Health, "a missing Ready condition is healthy")
 	require.NotEqual(t, noderef.Healthy, health.Judge(conditions()).Health, "a Node without conditions is not healthy")
 	require.True(t, health.Judge(before).Starting, "Pending until the critical components are there")
 }
@@ -177,8 +180,8 @@ func conditions(pairs ...any) *corev1.Node {
 	return n
 }
 
-// A pool writes down itself, and shares Nodes with Machines where it has them. Its policy leaves their mark out.
-func TestAPoolAndItsMachinesShareANodeWithoutAFight(t *testing.T) {
+// A pool marks its Nodes with its own name, and may share them with Machines. Its policy has no mark of the Machine.
+func TestAPoolAndItsMachinesDoNotOverwriteEachOther(t *testing.T) {
 	machine, pool := propagate.ClusterAPI(), propagate.ClusterAPI()
 	pool.AnnotationMarks = slices.DeleteFunc(pool.AnnotationMarks, func(mark propagate.Mark) bool {
 		return mark.Field == propagate.OwnerName

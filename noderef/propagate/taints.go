@@ -9,7 +9,7 @@ import (
 // taintChange is one change of the list of taints.
 type taintChange struct {
 	action taintAction
-	// index is the place of the taint on the Node as it was read; unused for addTaint.
+	// index is the position of the taint in the Node's list as it was read; unused for addTaint.
 	index int
 	taint corev1.Taint
 }
@@ -17,7 +17,7 @@ type taintChange struct {
 type taintAction uint8
 
 const (
-	// The order is that of the operations: places are valid until something is removed.
+	// The constants are in the order of the operations: an index is valid until a taint is removed.
 	setTaintValue taintAction = iota
 	removeTaint
 	addTaint
@@ -64,7 +64,7 @@ func (d *differ) mode(t *Taint) Propagation {
 	}
 }
 
-// adds says whether a taint is given to this Node now.
+// adds reports whether a taint is given to this Node now.
 func (d *differ) adds(mode Propagation) bool {
 	switch mode {
 	case Always, WhenMissing:
@@ -76,7 +76,7 @@ func (d *differ) adds(mode Propagation) bool {
 	}
 }
 
-// isNew says whether the Node has yet to get the taints that are given once.
+// isNew reports whether the Node has not yet received the taints that are given once.
 func (d *differ) isNew() bool {
 	if d.policy.Ledger.Taints == "" && d.policy.Ledger.Applied == "" {
 		return slices.ContainsFunc(d.node.Spec.Taints, func(t corev1.Taint) bool {
@@ -86,7 +86,7 @@ func (d *differ) isNew() bool {
 	return !d.memory.initialized
 }
 
-// counts says whether the i-th wanted taint is the first of its key and effect, and not banned.
+// counts reports whether the i-th wanted taint is the first with its key and effect, and not banned.
 func (d *differ) counts(i int) bool {
 	t := &d.desired.Taints[i]
 	for j := range i {
@@ -97,13 +97,13 @@ func (d *differ) counts(i int) bool {
 	return !d.banned(&t.Taint)
 }
 
-// banned says that a Node must not have a taint.
+// banned reports whether a Node must not have a taint.
 func (d *differ) banned(t *corev1.Taint) bool {
 	return findTaint(d.policy.StartupTaints, t.Key, t.Effect) >= 0 || findTaint(d.desired.WithoutTaints, t.Key, t.Effect) >= 0
 }
 
-// mentions says that the owner has a taint, in whatever way. Then it is not removed: one that was given always and is now for
-// new Nodes only stays where it is.
+// mentions reports whether the owner has a taint with any Propagation. Then it is not removed: a taint that changes
+// from Always to OnInitialization stays.
 func (d *differ) mentions(t *corev1.Taint) bool {
 	for i := range d.desired.Taints {
 		if d.desired.Taints[i].MatchTaint(t) {
@@ -113,10 +113,10 @@ func (d *differ) mentions(t *corev1.Taint) bool {
 	return false
 }
 
-// lasts says that the i-th wanted taint is remembered, to be removed when it is wanted no more.
+// lasts reports whether the i-th wanted taint is remembered, so that it is removed when it is no longer wanted.
 func (d *differ) lasts(i int) bool { return d.mode(&d.desired.Taints[i]) == Always && d.counts(i) }
 
-// lasting returns the taints that are remembered, sorted.
+// lasting returns the taints to remember, sorted.
 func (d *differ) lasting() []corev1.Taint {
 	var lasting []corev1.Taint
 	for i := range d.desired.Taints {
@@ -157,7 +157,8 @@ func (d *differ) listsTaints() bool {
 	return open == 0
 }
 
-// holdsTaints says whether the remembered values are those that are wanted. Keys and effects are known to be the same.
+// holdsTaints reports whether the remembered values equal the wanted ones. Keys and effects are already known to be
+// equal.
 func (d *differ) holdsTaints(was []corev1.Taint) bool {
 	for i := range d.desired.Taints {
 		t := &d.desired.Taints[i]
@@ -168,7 +169,7 @@ func (d *differ) holdsTaints(was []corev1.Taint) bool {
 	return true
 }
 
-// initializes says that there is a taint for new Nodes.
+// initializes reports whether there is a taint for new Nodes.
 func (d *differ) initializes() bool {
 	return slices.ContainsFunc(d.desired.Taints, func(t Taint) bool { return d.mode(&t) == OnInitialization })
 }

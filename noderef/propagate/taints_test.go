@@ -41,7 +41,7 @@ func TestTaintsFollowTheirPropagation(t *testing.T) {
 			want:   []Taint{{noSchedule("a", "1"), Always}}, wantTaints: taints{noSchedule("a", "1")}, wantLedger: "a:NoSchedule",
 		},
 		{
-			name: "a lasting taint comes back", annotations: m{TaintsFromMachineAnnotation: "a:NoSchedule"},
+			name: "a taint with Always comes back", annotations: m{TaintsFromMachineAnnotation: "a:NoSchedule"},
 			have: taints{notReady}, want: []Taint{{noSchedule("a", "1"), Always}},
 			wantTaints: taints{notReady, noSchedule("a", "1")}, wantLedger: "a:NoSchedule",
 		},
@@ -60,18 +60,19 @@ func TestTaintsFollowTheirPropagation(t *testing.T) {
 			name:   "a taint for new Nodes that is there already is given only once all the same",
 			have:   taints{noSchedule("o", "")},
 			want:   []Taint{{noSchedule("o", ""), OnInitialization}},
-			reason: "whoever removes it must not find it again", wantTaints: taints{noSchedule("o", "")},
+			reason: "a user who removes it must not see it again", wantTaints: taints{noSchedule("o", "")},
 		},
 		{
-			name:        "a lasting taint that the owner drops goes, its namesake of another effect stays",
+			name:        "a taint with Always that the owner drops is removed; one with another effect stays",
 			annotations: m{TaintsFromMachineAnnotation: "a:NoSchedule,b:NoSchedule"},
 			have:        taints{noSchedule("b", ""), {Key: "a", Effect: "NoExecute"}, noSchedule("a", "x")},
 			want:        []Taint{{noSchedule("b", ""), Always}}, wantTaints: taints{noSchedule("b", ""), {Key: "a", Effect: "NoExecute"}},
 			wantLedger: "b:NoSchedule",
 		},
 		{
-			name: "a lasting taint that becomes one for new Nodes stays and is forgotten", annotations: m{TaintsFromMachineAnnotation: "a:NoSchedule"},
-			have: taints{noSchedule("a", "")}, want: []Taint{{noSchedule("a", ""), OnInitialization}}, wantTaints: taints{noSchedule("a", "")},
+			name:        "a taint that changes from Always to OnInitialization stays and is forgotten",
+			annotations: m{TaintsFromMachineAnnotation: "a:NoSchedule"},
+			have:        taints{noSchedule("a", "")}, want: []Taint{{noSchedule("a", ""), OnInitialization}}, wantTaints: taints{noSchedule("a", "")},
 		},
 		{
 			name: "a propagation that is not known leaves the taint alone", annotations: m{TaintsFromMachineAnnotation: "a:NoSchedule"},
@@ -79,15 +80,16 @@ func TestTaintsFollowTheirPropagation(t *testing.T) {
 			wantTaints: taints{noSchedule("a", "")},
 		},
 		{
-			name: "entries of a ledger that are no taints are dropped", annotations: m{TaintsFromMachineAnnotation: "a,:,b:NoSchedule:x,,b:NoSchedule"},
-			have: taints{noSchedule("a", ""), noSchedule("b", "")}, wantTaints: taints{noSchedule("a", "")},
+			name:        "entries of a ledger that are no taints are dropped",
+			annotations: m{TaintsFromMachineAnnotation: "a,:,b:NoSchedule:x,,b:NoSchedule"},
+			have:        taints{noSchedule("a", ""), noSchedule("b", "")}, wantTaints: taints{noSchedule("a", "")},
 		},
 		{
 			name: "a startup taint cannot be wanted",
 			have: taints{uninitialized}, want: []Taint{{uninitialized, Always}},
 		},
 		{
-			name: "a taint that stands for a state goes, whoever added it", annotations: done,
+			name: "a taint in WithoutTaints is removed, whichever component added it", annotations: done,
 			have: taints{noSchedule("state", "theirs"), notReady}, without: taints{noSchedule("state", "")}, wantTaints: taints{notReady},
 		},
 		{
@@ -118,7 +120,7 @@ func TestTaintsFollowTheirPropagation(t *testing.T) {
 	}
 }
 
-// Without a ledger nothing tells a Node that was set up from a new one but the taint that it registered with.
+// Without a ledger only the startup taint distinguishes a new Node from one that was set up.
 func TestWithoutALedgerANodeIsNewWhileItHasAStartupTaint(t *testing.T) {
 	policy := ClusterAPI()
 	policy.Ledger = Ledger{}
@@ -133,7 +135,7 @@ func TestWithoutALedgerANodeIsNewWhileItHasAStartupTaint(t *testing.T) {
 }
 
 // Kubernetes' controllers change taints of a Node that joins at the same moment as we do.
-func TestTaintsOfAJoiningNodeMayComeAndGoMeanwhile(t *testing.T) {
+func TestOtherTaintsOfAJoiningNodeMayChangeMeanwhile(t *testing.T) {
 	notReady := noSchedule("node.kubernetes.io/not-ready", "")
 	node := newNode(m{"l": "1"}, m{"a": "1"}, uninitialized, notReady)
 	patch, _ := ClusterAPI().Diff(node, Desired{Taints: []Taint{{noSchedule("a", ""), Always}}})
@@ -152,15 +154,16 @@ func TestTaintsOfAJoiningNodeMayComeAndGoMeanwhile(t *testing.T) {
 	require.Error(t, err, "ours stands elsewhere now")
 }
 
-func TestALedgerIsTheSameInWhateverOrderTaintsAre(t *testing.T) {
+func TestTheLedgerDoesNotDependOnTheOrderOfTaints(t *testing.T) {
 	evicts := corev1.Taint{Key: "b", Effect: corev1.TaintEffectNoExecute}
-	require.Equal(t, list("a:NoSchedule,b:NoExecute,b:NoSchedule"), taintList([]corev1.Taint{noSchedule("b", ""), evicts, noSchedule("a", ""), evicts}))
+	require.Equal(t, list("a:NoSchedule,b:NoExecute,b:NoSchedule"),
+		taintList([]corev1.Taint{noSchedule("b", ""), evicts, noSchedule("a", ""), evicts}))
 	require.Negative(t, compareTaints(noSchedule("a", ""), evicts), "keys come first")
 	require.Negative(t, compareTaints(evicts, noSchedule("b", "")), "then effects")
 	require.Zero(t, compareTaints(noSchedule("b", "1"), noSchedule("b", "2")))
 }
 
-func TestALedgerWithValuesIsWrittenAnewWhenAValueIsAnother(t *testing.T) {
+func TestALedgerWithValuesIsWrittenWhenAValueChanges(t *testing.T) {
 	policy := everything()
 	policy.Ledger = Ledger{Applied: "last"}
 	desired := Desired{Labels: m{"a": "label"}, Taints: []Taint{{noSchedule("a", "taint"), Always}}}

@@ -9,8 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Nodes as Cluster API v1.13 leaves them, with and without its feature gate for taints. A fleet that changes hands must not
-// cost one write.
+// Nodes as Cluster API v1.13 writes them, with and without its feature gate for taints. Taking over a fleet must not cause a write.
 func TestAFleetOfClusterAPIIsTakenOverWithoutAWrite(t *testing.T) {
 	alone := m{
 		ClusterNameAnnotation: "c", ClusterNamespaceAnnotation: "ns", MachineAnnotation: "m",
@@ -38,10 +37,10 @@ func TestAFleetOfClusterAPIIsTakenOverWithoutAWrite(t *testing.T) {
 		node    *corev1.Node
 		desired Desired
 	}{
-		{name: "a Machine that stands alone", node: newNode(m{"x": "1"}, alone), desired: Desired{Owner: one}},
+		{name: "a Machine without a controller", node: newNode(m{"x": "1"}, alone), desired: Desired{Owner: one}},
 		{name: "a Machine of a set", node: newNode(m{"x": "1"}, owned), desired: Desired{Owner: ofSet}},
 		{
-			name: "labels and annotations were handed down",
+			name: "labels and annotations were propagated",
 			node: newNode(m{"node-role.kubernetes.io/worker": "", "disk.node.cluster.x-k8s.io/kind": "ssd", "kubernetes.io/hostname": "n"},
 				with(owned, m{
 					LabelsFromMachineAnnotation:      "disk.node.cluster.x-k8s.io/kind,node-role.kubernetes.io/worker",
@@ -60,7 +59,7 @@ func TestAFleetOfClusterAPIIsTakenOverWithoutAWrite(t *testing.T) {
 			node: newNode(nil, with(owned, m{TaintsFromMachineAnnotation: ""})), desired: Desired{Owner: ofSet},
 		},
 		{
-			name: "taints were handed down, and somebody took the one for new Nodes away",
+			name: "taints were propagated, and the one for new Nodes was removed",
 			node: newNode(nil, with(owned, m{TaintsFromMachineAnnotation: "gpu:NoSchedule"}), gpu),
 			desired: Desired{Owner: ofSet, Taints: []Taint{{gpu, Always},
 				{corev1.Taint{Key: "o", Effect: corev1.TaintEffectNoExecute}, OnInitialization}}},
