@@ -27,11 +27,13 @@ const (
 // ErrStale matches the error of a decision that was based on a stale read; the next pass corrects it.
 var ErrStale = errors.New("the caches are behind")
 
-// IsStale reports whether all that went wrong is that something read was old.
+// IsStale reports whether all that went wrong is that something read was old. Of errors that were joined, also inside another error such as
+// that of a step, all must be stale.
 func IsStale(err error) bool {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if ok {
-		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !IsStale(e) })
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if joined, ok := e.(interface{ Unwrap() []error }); ok {
+			return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !IsStale(one) })
+		}
 	}
 	return errors.Is(err, ErrStale) || patch.Retryable(err)
 }

@@ -3,10 +3,12 @@ package pass_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -219,6 +221,27 @@ func TestAStepIsPutBetweenOthersByName(t *testing.T) {
 	require.Equal(t, map[string]string{"example.com/instead": "done", "example.com/second": "done"}, u.GetAnnotations())
 }
 
+func TestACommitThatFailsIsNotWrittenLaterAndOneThatSucceedsKeepsTheStatus(t *testing.T) {
+	b := newBench(t, true, step{Name: "labels", On: pass.InRunning, Run: func(ctx context.Context, s *scope) (pass.Result, error) {
+		s.Update.Phase = contract.SetTo("Running")
+		s.SetLabel("example.com/label", "value")
+		return pass.Result{}, s.Commit(ctx)
+	}})
+	u := b.create()
+	b.store.FailNext(func(r fake.Request) bool { return r.Verb == "patch" }, apierrors.NewConflict(schema.GroupResource{}, u.GetName(), nil))
+	_, err := b.pass(u)
+	require.NoError(t, err, "a conflict is no error")
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	require.NotContains(t, u.GetLabels(), "example.com/label")
+
+	_, err = b.pass(u)
+	require.NoError(t, err)
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	require.Contains(t, u.GetLabels(), "example.com/label")
+	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+	require.Equal(t, "Running", phase, "what was decided about the status before the commit is written after it")
+}
+
 func TestStepsThatCannotRunAreRefused(t *testing.T) {
 	run := func(context.Context, *scope) (pass.Result, error) { return pass.Result{}, nil }
 	wrong := []step{{}, {Name: "a"}, {Name: "b", Run: run}, {Name: "c", On: pass.InBoth, Run: run}, {Name: "c", On: pass.InBoth, Run: run}}
@@ -274,4 +297,7 @@ func TestAnErrorIsStaleOnlyWhenAllOfItIs(t *testing.T) {
 	require.True(t, pass.IsStale(errors.Join(pass.ErrStale, pass.ErrStale)))
 	require.False(t, pass.IsStale(errors.Join(pass.ErrStale, errors.New("boom"))))
 	require.False(t, pass.IsStale(nil))
+	step := func(err error) error { return fmt.Errorf("step a: %w", err) }
+	require.True(t, pass.IsStale(errors.Join(step(pass.ErrStale), step(errors.Join(pass.ErrStale, pass.ErrStale)))))
+	require.False(t, pass.IsStale(step(errors.Join(pass.ErrStale, errors.New("boom")))), "a step may have had several errors")
 }

@@ -199,7 +199,9 @@ func (s *Scope[S, U]) send(ctx context.Context, on contract.Object, d patch.Docu
 }
 
 // Commit writes metadata and spec now, on the version that was read, and continues the pass with the server's answer: the decisions that
-// follow are based on it. It writes nothing that is stored already. The stored conditions stay those that the pass began with.
+// follow are based on it. It writes nothing that is stored already. Decisions about the status stay for Flush, and the stored conditions stay
+// those that the pass began with. Metadata that could not be written is dropped: Flush must not write on another version what depends on
+// this one.
 func (s *Scope[S, U]) Commit(ctx context.Context) error {
 	main := s.frame.Members.Main(s.Update)
 	if s.frame.Members.Empty(&main) {
@@ -213,6 +215,7 @@ func (s *Scope[S, U]) Commit(ctx context.Context) error {
 	if document.Empty() {
 		return nil
 	}
+	s.Update = s.frame.Members.Status(s.Update)
 	written, err := s.send(ctx, s.Object, document, false, true)
 	if err != nil {
 		return err
@@ -221,8 +224,7 @@ func (s *Scope[S, U]) Commit(ctx context.Context) error {
 	if err := s.frame.Read(written, &state); err != nil {
 		return err
 	}
-	var none U
-	s.Object, s.State, s.Update, s.base = written, state, none, patch.Base{}
+	s.Object, s.State, s.base = written, state, patch.Base{}
 	s.generation = s.frame.Generation(written)
 	return nil
 }
