@@ -22,9 +22,6 @@ func AddressesAt(segments ...string) AddressesField {
 // Path returns the place; it is the zero Path when the layout has none.
 func (f AddressesField) Path() Path { return f.path }
 
-// Exists reports whether the layout has a place for addresses.
-func (f AddressesField) Exists() bool { return !f.path.IsZero() }
-
 // Get appends the addresses to into[:0] and returns it; strings are shared with obj, which is neither changed nor kept.
 // found tells an absent list from an empty one. Another type anywhere, null included, is an error that matches
 // ErrWrongType. Types of addresses are not checked: the contract leaves that to the schema of the Machine.

@@ -26,18 +26,6 @@ const (
 	ShapeNode
 )
 
-// String returns metav1, v1beta1 or node.
-func (s ConditionShape) String() string {
-	switch s {
-	case ShapeV1Beta1:
-		return "v1beta1"
-	case ShapeNode:
-		return "node"
-	default:
-		return "metav1"
-	}
-}
-
 type conditionPlace struct {
 	path    Path
 	shape   ConditionShape
@@ -85,16 +73,13 @@ func providerConditions() ConditionsField {
 		Else(ConditionsShaped(ShapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
 }
 
-// Path returns the place that is read first; it is the zero Path when the layout has none.
-func (f ConditionsField) Path() Path {
+// path returns the place that is read first; it is the zero Path when the layout has none.
+func (f ConditionsField) path() Path {
 	if len(f.places) == 0 {
 		return Path{}
 	}
 	return f.places[0].path
 }
-
-// Exists reports whether the layout has a place for conditions.
-func (f ConditionsField) Exists() bool { return len(f.places) > 0 && !f.places[0].path.IsZero() }
 
 // Paths returns every place in the order in which they are looked at. The slice is the caller's.
 func (f ConditionsField) Paths() []Path {
@@ -176,7 +161,7 @@ func (f ConditionsField) items(obj map[string]any) (items []any, at Path, err er
 			err = &FieldError{Path: place.path, Want: "list", Got: TypeName(raw)}
 		}
 		if err != nil && place.written {
-			return nil, f.Path(), err
+			return nil, f.path(), err
 		}
 		if wrong == nil {
 			wrong = err
@@ -185,5 +170,5 @@ func (f ConditionsField) items(obj map[string]any) (items []any, at Path, err er
 	if listed {
 		return items, at, boundList(at, items)
 	}
-	return nil, f.Path(), wrong
+	return nil, f.path(), wrong
 }

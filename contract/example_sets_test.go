@@ -49,3 +49,23 @@ func ExampleMachineSetUpdate() {
 	// <nil> {"spec":{"replicas":3},"status":{"readyReplicas":0,"replicas":3}}
 	// <nil> 0 false
 }
+
+// Make a layout for a CRD of your own: copy the nearest one, change places, and put what the schema lacks into annotations.
+func ExampleMachineLayout() {
+	layout := *contract.MachineV1Beta2()
+	layout.NodeName = contract.AtAnnotation[string](contract.NodeNameAnnotation)
+	layout.Phase = contract.AtAnnotation[string](contract.PhaseAnnotation)
+	layout.LastUpdated = contract.TimeAtAnnotation(contract.LastUpdatedAnnotation)
+	layout.ProviderID = contract.At[string]("status", "instanceID")
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}, &layout)
+
+	server := kind.New().(*unstructured.Unstructured)
+	err := kind.Adapter.Write(server, contract.MachineUpdate{
+		ProviderID: contract.SetTo("example://1"), Phase: contract.SetTo("Running"),
+		Node: contract.SetTo(contract.NodeRef{Name: "node-1"}),
+	})
+	raw, _ := json.Marshal(server.Object)
+	fmt.Println(err, string(raw))
+	// Output:
+	// <nil> {"apiVersion":"example.com/v1","kind":"Server","metadata":{"annotations":{"machinist.dev/node-name":"node-1","machinist.dev/phase":"Running"}},"status":{"instanceID":"example://1"}}
+}

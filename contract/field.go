@@ -57,9 +57,6 @@ func AtAnnotation[T Scalar](key string) Field[T] {
 // Path returns the place; it is the zero Path when the layout has none.
 func (f Field[T]) Path() Path { return f.path }
 
-// Exists reports whether the layout has a place for this value.
-func (f Field[T]) Exists() bool { return !f.path.IsZero() }
-
 // Get reads the value. An absent field, or a null on the way to it, is found=false without an error; another type is an
 // error that matches ErrWrongType, and so is an explicit null at the place itself (Cluster API's accessors draw the same
 // line), an integer that an int32 cannot hold and a string of more than 1 MiB. A zero value is found. It allocates nothing unless it fails, and neither

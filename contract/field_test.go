@@ -123,9 +123,7 @@ func TestField_TheZeroFieldIsNoSuchPlace(t *testing.T) {
 	_, found, err := f.Get(obj)
 	require.NoError(t, err)
 	require.False(t, found)
-	require.False(t, f.Exists())
 	require.True(t, f.Path().IsZero())
-	require.False(t, f.Path().InStatus())
 	require.ErrorIs(t, f.Set(obj, "y"), contract.ErrNoPlace)
 	require.NoError(t, f.Clear(obj))
 	require.Equal(t, map[string]any{"": "x"}, obj)
@@ -211,8 +209,6 @@ func TestPath_IsImmutable(t *testing.T) {
 	path.Segments()[1] = "changed"
 	require.Equal(t, "status.ready", path.String())
 	require.Equal(t, []string{"status", "ready"}, path.Segments())
-	require.True(t, path.InStatus())
-	require.False(t, contract.NewPath("spec", "status").InStatus())
 }
 
 func TestFieldError_MatchesOnlyErrWrongType(t *testing.T) {

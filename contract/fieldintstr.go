@@ -15,12 +15,6 @@ func IntOrStringAt(segments ...string) IntOrStringField {
 	return IntOrStringField{path: NewPath(segments...)}
 }
 
-// Path returns the place; it is the zero Path when the layout has none.
-func (f IntOrStringField) Path() Path { return f.path }
-
-// Exists reports whether the layout has a place for this value.
-func (f IntOrStringField) Exists() bool { return !f.path.IsZero() }
-
 // Get reads the value. Zero and the empty text are found, and a text is returned as it stands: whether it is a percentage
 // matters to those who scale with it (intstr.GetScaledValueFromIntOrPercent). Another type is an error that matches
 // ErrWrongType, and so are an explicit null, an integer that 32 bits cannot hold and a text of more than

@@ -38,7 +38,6 @@ func TestIntOrString_IsReadAsItStands(t *testing.T) {
 		require.ErrorIs(t, err, contract.ErrWrongType)
 		require.EqualError(t, err, want)
 	}
-	require.False(t, contract.IntOrStringField{}.Exists())
 	obj := parseJSON(t, `{"spec":{"n":"25%"}}`)
 	allocations(t, "reading an int or string", 0, func() { _, _, _ = f.Get(obj) })
 }

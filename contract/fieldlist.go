@@ -16,9 +16,6 @@ func TextsAt(segments ...string) TextsField { return TextsField{path: NewPath(se
 // Path returns the place; it is the zero Path when the layout has none.
 func (f TextsField) Path() Path { return f.path }
 
-// Exists reports whether the layout has a place for this value.
-func (f TextsField) Exists() bool { return !f.path.IsZero() }
-
 // Get appends the texts to into[:0] and returns it; strings are shared with obj, which is neither changed nor kept. found
 // tells an absent list from an empty one. Another type anywhere, null included, is an error that matches ErrWrongType. It
 // allocates nothing when into is large enough.
@@ -37,18 +34,6 @@ func (f TextsField) Get(obj map[string]any, into []string) (texts []string, foun
 	}
 	return into, true, nil
 }
-
-// Set writes a copy of the list. It fails like Field.Set.
-func (f TextsField) Set(obj map[string]any, texts []string) error {
-	items := make([]any, 0, len(texts))
-	for _, text := range texts {
-		items = append(items, text)
-	}
-	return f.path.set(obj, items)
-}
-
-// Clear removes the list like Field.Clear.
-func (f TextsField) Clear(obj map[string]any) error { return f.path.clear(obj) }
 
 // listAt returns the list at a place. Null is a wrong type there, as for scalars.
 func listAt(at Path, obj map[string]any) ([]any, bool, error) {
@@ -134,12 +119,6 @@ type VersionsField struct{ path Path }
 
 // VersionsAt returns the VersionsField at the given keys.
 func VersionsAt(segments ...string) VersionsField { return VersionsField{path: NewPath(segments...)} }
-
-// Path returns the place; it is the zero Path when the layout has none.
-func (f VersionsField) Path() Path { return f.path }
-
-// Exists reports whether the layout has a place for this value.
-func (f VersionsField) Exists() bool { return !f.path.IsZero() }
 
 // Lowest returns the lowest version of the list, empty without one; of versions that are no semantic ones the first in the alphabet, because
 // who reads it then says so. Another type anywhere, null included, is an error that matches ErrWrongType.

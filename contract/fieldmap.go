@@ -16,12 +16,6 @@ type TextMapField struct{ path Path }
 // TextMapAt returns the TextMapField at the given keys.
 func TextMapAt(segments ...string) TextMapField { return TextMapField{path: NewPath(segments...)} }
 
-// Path returns the place; it is the zero Path when the layout has none.
-func (f TextMapField) Path() Path { return f.path }
-
-// Exists reports whether the layout has a place for this value.
-func (f TextMapField) Exists() bool { return !f.path.IsZero() }
-
 func (f TextMapField) describe() (string, []Path) { return "map of strings", []Path{f.path} }
 
 // Get returns a copy of the map, nil when it is absent or null, as Go writes an empty one. Another type is an error that
@@ -40,12 +34,6 @@ type QuantitiesField struct{ path Path }
 func QuantitiesAt(segments ...string) QuantitiesField {
 	return QuantitiesField{path: NewPath(segments...)}
 }
-
-// Path returns the place; it is the zero Path when the layout has none.
-func (f QuantitiesField) Path() Path { return f.path }
-
-// Exists reports whether the layout has a place for this value.
-func (f QuantitiesField) Exists() bool { return !f.path.IsZero() }
 
 func (f QuantitiesField) describe() (string, []Path) { return "map of quantities", []Path{f.path} }
 

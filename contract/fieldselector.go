@@ -17,12 +17,6 @@ func SelectorAt(segments ...string) SelectorField {
 	return SelectorField{path: NewPath(segments...), labels: NewPath(at("matchLabels")...), expressions: NewPath(at("matchExpressions")...)}
 }
 
-// Path returns the place; it is the zero Path when the layout has none.
-func (f SelectorField) Path() Path { return f.path }
-
-// Exists reports whether the layout has a place for this value.
-func (f SelectorField) Exists() bool { return !f.path.IsZero() }
-
 // Get returns a new selector that shares strings with obj, nil when it is absent or null. The empty selector is not nil: it
 // selects everything, and nil selects nothing. Operators are returned as they stand (metav1.LabelSelectorAsSelector knows
 // which there are). Another type anywhere, and an expression without a key or an operator, is an error that matches

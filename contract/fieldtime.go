@@ -15,9 +15,6 @@ func TimeAtAnnotation(key string) TimeField { return TimeAt("metadata", "annotat
 // Path returns the place; it is the zero Path when the layout has none.
 func (f TimeField) Path() Path { return f.path }
 
-// Exists reports whether the layout has a place for this value.
-func (f TimeField) Exists() bool { return !f.path.IsZero() }
-
 // Get reads the time, in UTC. Absent, null and the empty text, as the zero time is written by some encoders, are
 // found=false. Another type, or text that is no RFC 3339 time, is an error that matches ErrWrongType. It allocates nothing
 // unless it fails.
@@ -40,11 +37,8 @@ func (f TimeField) Get(obj map[string]any) (at time.Time, found bool, err error)
 	return at.UTC(), true, nil
 }
 
-// Set writes the time in UTC, cut to the second. It fails like Field.Set.
-func (f TimeField) Set(obj map[string]any, at time.Time) error { return f.path.set(obj, rfc3339(at)) }
-
-// Clear removes the value like Field.Clear.
-func (f TimeField) Clear(obj map[string]any) error { return f.path.clear(obj) }
+// set writes the time in UTC, cut to the second. It fails like Field.Set.
+func (f TimeField) set(obj map[string]any, at time.Time) error { return f.path.set(obj, rfc3339(at)) }
 
 func unreadableTime(at Path) error {
 	return &FieldError{Path: at, Want: "RFC 3339 time", Got: "unreadable text"}
@@ -67,15 +61,6 @@ func SecondsAt(segments ...string) DurationField { return DurationField{path: Ne
 func DurationAt(segments ...string) DurationField {
 	return DurationField{path: NewPath(segments...), text: true}
 }
-
-// Path returns the place; it is the zero Path when the layout has none.
-func (f DurationField) Path() Path { return f.path }
-
-// Exists reports whether the layout has a place for this value.
-func (f DurationField) Exists() bool { return !f.path.IsZero() }
-
-// InSeconds reports whether the value is a number of seconds rather than text.
-func (f DurationField) InSeconds() bool { return !f.text }
 
 // Get reads the duration. Zero is found. Another type is an error that matches ErrWrongType, and so are text that is no
 // duration and an explicit null. It allocates nothing unless it fails.
@@ -102,9 +87,9 @@ func (f DurationField) Get(obj map[string]any) (d time.Duration, found bool, err
 	return d, true, nil
 }
 
-// Set writes the duration. Where the place holds seconds, a part of a second counts as a whole one, so that no limit
+// set writes the duration. Where the place holds seconds, a part of a second counts as a whole one, so that no limit
 // becomes shorter than was asked for, and a duration that 32 bits cannot hold is an error. It fails like Field.Set.
-func (f DurationField) Set(obj map[string]any, d time.Duration) error {
+func (f DurationField) set(obj map[string]any, d time.Duration) error {
 	if f.text {
 		return f.path.set(obj, d.String())
 	}
@@ -117,6 +102,3 @@ func (f DurationField) Set(obj map[string]any, d time.Duration) error {
 	}
 	return f.path.set(obj, seconds)
 }
-
-// Clear removes the value like Field.Clear.
-func (f DurationField) Clear(obj map[string]any) error { return f.path.clear(obj) }

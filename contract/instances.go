@@ -25,12 +25,6 @@ func InstancesAt(segments ...string) InstancesField {
 	return InstancesField{path: NewPath(segments...), addresses: AddressesAt("addresses")}
 }
 
-// Path returns the place; it is the zero Path when the layout has none.
-func (f InstancesField) Path() Path { return f.path }
-
-// Exists reports whether the layout has a place for instances.
-func (f InstancesField) Exists() bool { return !f.path.IsZero() }
-
 func (f InstancesField) describe() (string, []Path) { return "list of instances", []Path{f.path} }
 
 // Get appends the instances to into[:0] and returns it, reusing the addresses of the instances that were there; strings are

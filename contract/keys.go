@@ -21,8 +21,6 @@ const (
 	ControlPlaneLabel = "cluster.x-k8s.io/control-plane"
 	// ControlPlaneNameLabel names the object that controls a Machine of a control plane.
 	ControlPlaneNameLabel = "cluster.x-k8s.io/control-plane-name"
-	// TemplateHashLabel tells the MachineSets of a MachineDeployment, and their Machines, apart.
-	TemplateHashLabel = "machine-template-hash"
 )
 
 // WatchFilterLabel says which of several controllers of one kind looks after an object: the one that was started with this value

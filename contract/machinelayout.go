@@ -92,7 +92,7 @@ func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
 
 // orAnnotation is the place of the start of a stage: limits count from there, so what a layout has no place for is in an annotation.
 func orAnnotation(f TimeField, key string) TimeField {
-	if f.Exists() {
+	if !f.path.IsZero() {
 		return f
 	}
 	return TimeAtAnnotation(key)

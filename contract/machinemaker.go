@@ -100,14 +100,14 @@ func (m *unstructuredMaker) NewMachine(set Object, seed MachineSeed) (Object, er
 // refer writes what a new Machine refers to: its cluster, which the set has the last word on, and the objects made for it.
 func (m *unstructuredMaker) refer(set, made map[string]any, seed MachineSeed) error {
 	cluster, found, err := m.set.ClusterName.Get(set)
-	if err == nil && found && m.machine.ClusterName.Exists() {
+	if err == nil && found && !m.machine.ClusterName.path.IsZero() {
 		err = m.machine.ClusterName.Set(made, cluster)
 	}
-	if err == nil && !seed.Bootstrap.IsZero() && m.machine.Bootstrap.Exists() {
-		err = m.machine.Bootstrap.Set(made, seed.Bootstrap, seed.BootstrapVersion)
+	if err == nil && !seed.Bootstrap.IsZero() && m.machine.Bootstrap.exists() {
+		err = m.machine.Bootstrap.set(made, seed.Bootstrap, seed.BootstrapVersion)
 	}
-	if err == nil && !seed.Infrastructure.IsZero() && m.machine.Infrastructure.Exists() {
-		err = m.machine.Infrastructure.Set(made, seed.Infrastructure, seed.InfrastructureVersion)
+	if err == nil && !seed.Infrastructure.IsZero() && m.machine.Infrastructure.exists() {
+		err = m.machine.Infrastructure.set(made, seed.Infrastructure, seed.InfrastructureVersion)
 	}
 	return err
 }
@@ -179,7 +179,7 @@ func syncDuration(set map[string]any, from DurationField, machine map[string]any
 		if err == nil && there && have == want {
 			return true, nil
 		}
-		return true, into.Set(machine, want)
+		return true, into.set(machine, want)
 	}
 }
 

@@ -106,9 +106,6 @@ type NodeRefsField struct{ path Path }
 // NodeRefsAt returns the NodeRefsField at the given keys.
 func NodeRefsAt(segments ...string) NodeRefsField { return NodeRefsField{path: NewPath(segments...)} }
 
-// Path returns the place; it is the zero Path when the layout has none.
-func (f NodeRefsField) Path() Path { return f.path }
-
 func (f NodeRefsField) describe() (string, []Path) { return "list of Nodes", []Path{f.path} }
 
 // readNodeRef does not ask for a UID: who wrote the reference may not have known it.

@@ -88,9 +88,6 @@ func ReadinessGatesAt(segments ...string) ReadinessGatesField {
 	return ReadinessGatesField{path: NewPath(segments...)}
 }
 
-// Path returns the place; it is the zero Path when the layout has none.
-func (f ReadinessGatesField) Path() Path { return f.path }
-
 func readGate(e entry) (g ReadinessGate, err error) {
 	if g.ConditionType, err = e.needed("conditionType"); err != nil {
 		return g, err
@@ -105,9 +102,6 @@ type TaintsField struct{ path Path }
 
 // TaintsAt returns the TaintsField at the given keys.
 func TaintsAt(segments ...string) TaintsField { return TaintsField{path: NewPath(segments...)} }
-
-// Path returns the place; it is the zero Path when the layout has none.
-func (f TaintsField) Path() Path { return f.path }
 
 func readTaint(e entry) (t Taint, err error) {
 	if t.Key, err = e.needed("key"); err != nil {
@@ -143,12 +137,6 @@ type ContentField struct{ path Path }
 
 // ContentAt returns the ContentField at the given keys.
 func ContentAt(segments ...string) ContentField { return ContentField{path: NewPath(segments...)} }
-
-// Path returns the place; it is the zero Path when the layout has none.
-func (f ContentField) Path() Path { return f.path }
-
-// Exists reports whether the layout has a place for this value.
-func (f ContentField) Exists() bool { return !f.path.IsZero() }
 
 // Get returns the object as JSON with sorted keys, nil when it is absent or null. Another type is an error that matches
 // ErrWrongType.

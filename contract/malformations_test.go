@@ -92,7 +92,7 @@ func above(at []string) []malformation {
 func malformations(t *testing.T, c malformedCase, name string, l leaf) []malformation {
 	t.Helper()
 	var all []malformation
-	paths := []contract.Path{l.Path()}
+	paths := []contract.Path{contract.PathOf(l)}
 	if conditions, ok := l.(contract.ConditionsField); ok {
 		paths = conditions.Paths()
 	}
@@ -117,7 +117,7 @@ func malformations(t *testing.T, c malformedCase, name string, l leaf) []malform
 // leafMalformations are what can be wrong at the place of a leaf and below, and whether null is.
 func leafMalformations(t *testing.T, c malformedCase, name string, l leaf, at []string) (found []malformation, nullIsAbsent bool) {
 	t.Helper()
-	_, annotation := annotationKey(l.Path())
+	_, annotation := annotationKey(contract.PathOf(l))
 	switch l := l.(type) {
 	case contract.Field[string]:
 		return append(wrongTypes(at, "string", "string"), tooLong(at)), false
@@ -133,7 +133,7 @@ func leafMalformations(t *testing.T, c malformedCase, name string, l leaf, at []
 	case contract.TimeField:
 		return append(wrongTypes(at, "string", "string"), unreadable(at, "RFC 3339 time")...), true
 	case contract.DurationField:
-		if l.InSeconds() {
+		if contract.InSeconds(l) {
 			return append(wrongTypes(at, "32-bit integer", "integer"), wide(at)), false
 		}
 		return append(wrongTypes(at, "string", "string"), unreadable(at, "duration such as 1m30s")...), false

@@ -114,7 +114,7 @@ func providerCases(v contract.Version) map[string]malformedCase {
 }
 
 // leaf is a field of a layout.
-type leaf interface{ Path() contract.Path }
+type leaf = contract.Leaf
 
 // leavesOf finds the fields of a layout by reflection, so that a new one cannot be forgotten.
 func leavesOf(t *testing.T, prefix string, v reflect.Value) map[string]leaf {
@@ -124,8 +124,8 @@ func leavesOf(t *testing.T, prefix string, v reflect.Value) map[string]leaf {
 		field := v.Type().Field(i)
 		require.True(t, field.IsExported(), "%s.%s: the test does not see into %s", prefix, field.Name, v.Type())
 		name := prefix + field.Name
-		if l, ok := reflect.TypeAssert[leaf](v.Field(i)); ok {
-			if !l.Path().IsZero() {
+		if l, ok := reflect.TypeAssert[leaf](v.Field(i)); ok && field.Type != reflect.TypeFor[contract.RefField]() {
+			if !contract.PathOf(l).IsZero() {
 				leaves[name] = l
 			}
 			continue

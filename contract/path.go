@@ -24,9 +24,6 @@ func (p Path) IsZero() bool { return len(p.segments) == 0 }
 // Segments returns a copy of the keys.
 func (p Path) Segments() []string { return append([]string(nil), p.segments...) }
 
-// InStatus reports whether the place belongs to the status subresource.
-func (p Path) InStatus() bool { return len(p.segments) > 0 && p.segments[0] == "status" }
-
 // lookup walks to the value. An absent key, or a null on the way, is found=false; another type on the way is a FieldError.
 // It takes the keys and not the Path, which is five words to copy on a path as hot as Field.Get.
 func lookup(segments []string, obj map[string]any) (value any, found bool, err error) {

@@ -74,7 +74,7 @@ func mirrored(f ConditionsField, obj map[string]any, conditionType string) Opt[m
 
 // lowest reads the lowest of the versions that a provider lists.
 func (r *reader) lowest(f VersionsField) string {
-	if !f.Exists() || r.err != nil {
+	if f.path.IsZero() || r.err != nil {
 		return ""
 	}
 	text, err := f.Lowest(r.obj)

@@ -63,7 +63,7 @@ func (r *reader) duration(f DurationField) Opt[time.Duration] {
 
 // content keeps the JSON that the state held before while it says the same.
 func (r *reader) content(f ContentField, before json.RawMessage) json.RawMessage {
-	if r.err != nil || !f.Exists() {
+	if r.err != nil || f.path.IsZero() {
 		return nil
 	}
 	content, err := f.Get(r.obj)
@@ -107,26 +107,19 @@ type writer struct {
 }
 
 // put writes a change. A layout without a place for the value drops it.
-func put[T Scalar](w *writer, f Field[T], c Change[T]) { putAt(w, f, c) }
+func put[T Scalar](w *writer, f Field[T], c Change[T]) { putAt(w, f.path, c, f.Set) }
 
-func (w *writer) time(f TimeField, c Change[time.Time]) { putAt(w, f, c) }
+func (w *writer) time(f TimeField, c Change[time.Time]) { putAt(w, f.path, c, f.set) }
 
-// settable is a field of any type.
-type settable[T any] interface {
-	Exists() bool
-	Set(obj map[string]any, v T) error
-	Clear(obj map[string]any) error
-}
-
-func putAt[T any](w *writer, f settable[T], c Change[T]) {
-	if w.err != nil || c.Keeps() || !f.Exists() {
+func putAt[T any](w *writer, at Path, c Change[T], set func(obj map[string]any, v T) error) {
+	if w.err != nil || c.Keeps() || at.IsZero() {
 		return
 	}
-	if v, set := c.Value(); set {
-		w.err = f.Set(w.obj, v)
+	if v, sets := c.Value(); sets {
+		w.err = set(w.obj, v)
 		return
 	}
-	w.err = f.Clear(w.obj)
+	w.err = at.clear(w.obj)
 }
 
 // putList writes a list whose entries are made by content. An empty list is written as none.

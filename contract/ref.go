@@ -47,16 +47,8 @@ func memberOf(segments []string) func(string) Field[string] {
 	return func(name string) Field[string] { return At[string](append(slices.Clip(segments), name)...) }
 }
 
-// Exists reports whether the layout has a place for this reference.
-func (f RefField) Exists() bool { return f.Name.Exists() }
-
-// Get reads the reference; the zero Ref when there is none. The version and the namespace are not read: the first follows
-// from the contract, the second is the one of the object. Errors match ErrWrongType. It allocates nothing unless it fails.
-func (f RefField) Get(obj map[string]any) (Ref, error) {
-	r := reader{obj: obj}
-	ref := r.ref(f)
-	return ref, r.err
-}
+// exists reports whether the layout has a place for this reference.
+func (f RefField) exists() bool { return !f.Name.path.IsZero() }
 
 func (r *reader) ref(f RefField) Ref {
 	ref := Ref{Group: text(r, f.Group), Kind: text(r, f.Kind), Name: text(r, f.Name)}
@@ -66,16 +58,16 @@ func (r *reader) ref(f RefField) Ref {
 	return ref
 }
 
-// Set writes the reference. The version, without the group, is needed where the shape has an apiVersion; the namespace is
+// set writes the reference. The version, without the group, is needed where the shape has an apiVersion; the namespace is
 // the one of the object. It fails like Field.Set.
-func (f RefField) Set(obj map[string]any, ref Ref, version string) error {
+func (f RefField) set(obj map[string]any, ref Ref, version string) error {
 	namespace, _, err := metaNamespace.Get(obj)
 	if err != nil {
 		return err
 	}
 	w := writer{obj: obj}
 	put(&w, f.Group, orClear(SetTo(ref.Group)))
-	if f.APIVersion.Exists() {
+	if !f.APIVersion.path.IsZero() {
 		put(&w, f.APIVersion, SetTo(schema.GroupVersion{Group: ref.Group, Version: version}.String()))
 		put(&w, f.Namespace, orClear(SetTo(namespace)))
 	}

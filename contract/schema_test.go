@@ -105,23 +105,23 @@ func placesOf(t *testing.T, name string, value reflect.Value) []place {
 	case contract.Version:
 		return nil
 	case contract.Field[string]:
-		return []place{{name, field.Path(), "string", ""}}
+		return []place{{name, contract.PathOf(field), "string", ""}}
 	case contract.Field[bool]:
-		return []place{{name, field.Path(), "boolean", ""}}
+		return []place{{name, contract.PathOf(field), "boolean", ""}}
 	case contract.Field[int32]:
-		return []place{{name, field.Path(), "integer", ""}}
+		return []place{{name, contract.PathOf(field), "integer", ""}}
 	case contract.Field[int64]:
-		return []place{{name, field.Path(), "integer", ""}}
+		return []place{{name, contract.PathOf(field), "integer", ""}}
 	case contract.TimeField:
-		return []place{{name, field.Path(), "string", "date-time"}}
+		return []place{{name, contract.PathOf(field), "string", "date-time"}}
 	case contract.DurationField:
-		return []place{{name, field.Path(), map[bool]string{true: "integer", false: "string"}[field.InSeconds()], ""}}
+		return []place{{name, contract.PathOf(field), map[bool]string{true: "integer", false: "string"}[contract.InSeconds(field)], ""}}
 	case contract.IntOrStringField:
-		return []place{{name, field.Path(), "int-or-string", ""}}
+		return []place{{name, contract.PathOf(field), "int-or-string", ""}}
 	case contract.ContentField:
-		return []place{{name, field.Path(), "object", ""}}
+		return []place{{name, contract.PathOf(field), "object", ""}}
 	case contract.ConditionsField:
-		places := []place{{name, field.Path(), "array", ""}}
+		places := []place{{name, contract.PathOf(field), "array", ""}}
 		for _, path := range field.Paths() {
 			places = append(places, listPlaces(name+" at "+path.String(), path, "type", "status", "reason", "message", "lastTransitionTime")...)
 		}
@@ -146,19 +146,19 @@ func structuredPlacesOf(t *testing.T, name string, field any) []place {
 	t.Helper()
 	switch field := field.(type) {
 	case contract.TextsField:
-		return listPlaces(name, field.Path())
+		return listPlaces(name, contract.PathOf(field))
 	case contract.TaintsField:
-		return listPlaces(name, field.Path(), "key", "value", "effect")
+		return listPlaces(name, contract.PathOf(field), "key", "value", "effect")
 	case contract.ReadinessGatesField:
-		return listPlaces(name, field.Path(), "conditionType")
+		return listPlaces(name, contract.PathOf(field), "conditionType")
 	case contract.AddressesField:
-		return listPlaces(name, field.Path(), "type", "address")
+		return listPlaces(name, contract.PathOf(field), "type", "address")
 	case contract.TextMapField:
-		return []place{{name, field.Path(), "object", ""}}
+		return []place{{name, contract.PathOf(field), "object", ""}}
 	case contract.SelectorField:
-		return selectorPlaces(name, field.Path())
+		return selectorPlaces(name, contract.PathOf(field))
 	case contract.NodeRefsField:
-		return listPlaces(name, field.Path(), "apiVersion", "kind", "name", "uid")
+		return listPlaces(name, contract.PathOf(field), "apiVersion", "kind", "name", "uid")
 	}
 	return nil
 }
