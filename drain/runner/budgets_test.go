@@ -221,7 +221,7 @@ func TestStep_WhatIsKnownOfBudgetsThatAreGoneIsForgottenWhileNodesDrain(t *testi
 	g.runner.mu.Lock()
 	defer g.runner.mu.Unlock()
 	require.Len(t, g.runner.budgets, 1, "only that of the pod that stays")
-	require.LessOrEqual(t, len(g.runner.attempts), 1)
+	require.LessOrEqual(t, len(g.runner.nodes["n"].attempts), 1)
 	require.False(t, g.runner.budgets[thePDB].probeAt.IsZero(), "a budget that is waited for is not forgotten")
 }
 

@@ -7,48 +7,44 @@ import (
 	"net/http"
 	"sync"
 
-	policyv1 "k8s.io/api/policy/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/machinist-dev/machinist/drain"
 )
 
-// ClusterRunner is a Runner for the Nodes of one cluster, with what only drains need to know: which volumes are attached, how namespaces
-// are labelled, and which budgets there are. All that is listed when the first Node is drained, from a cache of its own, because a source
-// of controller-runtime waits for every informer of its cache. A kind that the API server does not serve, or does not allow to be listed,
-// holds up what needs it and nothing else. Safe for concurrent use.
+// ErrNotListed matches the error about objects that are not listed yet. Ask again.
+var ErrNotListed = errors.New("not listed yet")
+
+// ClusterRunner is a Runner for the Nodes of one cluster. It lists what only drains need when the first Node is drained: attached volumes,
+// labels of Namespaces, and PodDisruptionBudgets. It lists them in a cache of its own, because a source of controller-runtime waits for
+// every informer of its cache. A kind that the API server does not serve, or does not allow to be listed, delays only what needs it. It is
+// safe for concurrent use.
 type ClusterRunner struct {
 	*Runner
 	beside     cache.Cache
-	troubles   *listTroubles
-	volumes    *lazyVolumes // nil without ClusterOptions.Volumes
-	namespaces *lazyNamespaces
-	budgets    *lazyBudgets
+	failures   *listFailures
+	volumes    *CachedVolumes // nil without ClusterOptions.Volumes
+	namespaces *listing
 }
 
-// ClusterOptions change what a ClusterRunner asks a cluster for.
+// ClusterOptions change what a ClusterRunner lists.
 type ClusterOptions struct {
-	// Volumes: StepVolumes is called too, which needs PersistentVolumes and VolumeAttachments.
+	// Volumes lists PersistentVolumes and VolumeAttachments, which StepVolumes requires.
 	Volumes bool
 }
 
-// NewClusterRunner returns a ClusterRunner for the Nodes of a cluster, such as a manager, that is yet to be started. It makes no request.
-// Start it once, as a manager does with what is added to it.
+// NewClusterRunner returns a ClusterRunner for the Nodes of a cluster, such as a manager, that is not started yet. It sends no request.
+// Start it once, for example by adding it to the manager.
 func NewClusterRunner(c ctrlcluster.Cluster, o ClusterOptions) (*ClusterRunner, error) {
 	clients, err := kubernetes.NewForConfigAndClient(c.GetConfig(), c.GetHTTPClient())
-	if err != nil {
-		return nil, err
-	}
-	evictor, err := NewRESTEvictor(clients)
-	if err != nil {
-		return nil, err
-	}
-	deleter, err := NewRESTDeleter(clients)
 	if err != nil {
 		return nil, err
 	}
@@ -58,40 +54,33 @@ func NewClusterRunner(c ctrlcluster.Cluster, o ClusterOptions) (*ClusterRunner, 
 	if err != nil {
 		return nil, err
 	}
-	pods, err := NewScopedPodSource(live, ScopedOptions{})
+	failures := &listFailures{by: map[string]error{}}
+	beside, err := newBeside(c, failures)
+	if err != nil {
+		return nil, fmt.Errorf("cache of the drain: %w", err)
+	}
+	cfg, err := configOver(clients, live, beside)
 	if err != nil {
 		return nil, err
 	}
-	troubled := &listTroubles{by: map[string]error{}}
-	beside, err := newBeside(c, troubled)
-	if err != nil {
-		return nil, fmt.Errorf("cache of volumes: %w", err)
-	}
-	d := &ClusterRunner{
-		beside: beside, troubles: troubled, namespaces: newLazyNamespaces(beside, troubled), budgets: &lazyBudgets{Cache: beside, wanted: newFirstCall()},
-	}
-	cfg := Config{Nodes: c.GetClient(), Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: d.budgets, Informers: d.budgets}
+	cfg.Nodes = c.GetClient()
+	d := &ClusterRunner{beside: beside, failures: failures, namespaces: newListing(beside, "Namespaces", &corev1.Namespace{})}
 	if o.Volumes {
-		d.volumes = newLazyVolumes(beside)
+		if d.volumes, err = NewCachedVolumes(beside); err != nil {
+			return nil, err
+		}
 		cfg.Volumes = d.volumes
+		d.volumes.configure(func(l *listing) { l.onDemand = true })
 	}
-	d.Runner, err = New(cfg)
-	return d, err
+	if d.Runner, err = New(cfg); err != nil {
+		return nil, err
+	}
+	d.budgetList.onDemand, d.namespaces.onDemand = true, true
+	return d, nil
 }
 
-// firstCall is a channel that the first call of done closes. Safe for concurrent use.
-type firstCall struct {
-	once sync.Once
-	C    chan struct{}
-}
-
-func newFirstCall() *firstCall { return &firstCall{C: make(chan struct{})} }
-
-func (f *firstCall) done() { f.once.Do(func() { close(f.C) }) }
-
-// newBeside returns the cache of what only drains need to know. It asks the server for nothing before a caller asks for a kind, and so it is
-// no hindrance that the server does not serve one.
-func newBeside(c ctrlcluster.Cluster, t *listTroubles) (cache.Cache, error) {
+// newBeside returns a cache that sends no request before a kind is requested.
+func newBeside(c ctrlcluster.Cluster, f *listFailures) (cache.Cache, error) {
 	forCaches := c.GetHTTPClient()
 	if own, ok := c.(interface{ CacheHTTPClient() *http.Client }); ok {
 		forCaches = own.CacheHTTPClient()
@@ -99,74 +88,92 @@ func newBeside(c ctrlcluster.Cluster, t *listTroubles) (cache.Cache, error) {
 	return cache.New(c.GetConfig(), cache.Options{
 		HTTPClient: forCaches, Scheme: scheme.Scheme, Mapper: c.GetRESTMapper(), DefaultTransform: trimBeside,
 		DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
-			t.note(r.TypeDescription(), err)
+			f.note(r.TypeDescription(), err)
 			toolscache.DefaultWatchErrorHandler(ctx, r, err)
 		},
 	})
 }
 
+// trimBeside removes what no drain reads. Objects from such a cache must not be written back.
 func trimBeside(obj any) (any, error) {
-	trimNamespace(obj)
+	if namespace, ok := obj.(*corev1.Namespace); ok {
+		namespace.ManagedFields, namespace.Annotations, namespace.OwnerReferences = nil, nil, nil
+		namespace.Spec, namespace.Status = corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
+	}
 	return TrimVolumes(obj)
 }
 
-// listTroubles remember what the API server answered last when it was asked for the objects of a kind. Safe for concurrent use.
-type listTroubles struct {
+// listFailures are the last answers of the API server to requests that failed, by kind. It is safe for concurrent use.
+type listFailures struct {
 	mu sync.Mutex
-	by map[string]error // Go type
+	by map[string]error // by Go type
 }
 
-// note remembers answers of the server: the text of other errors changes with each attempt.
-func (t *listTroubles) note(kind string, err error) {
+// note records only answers of the API server: the text of other errors changes with each attempt.
+func (f *listFailures) note(kind string, err error) {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.by[kind] = err
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.by[kind] = err
 	}
 }
 
-// why says what was answered, behind what waits for it; nothing when nothing is known.
-func (t *listTroubles) why(kind client.Object) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := t.by[fmt.Sprintf("%T", kind)]; err != nil {
-		return ": " + err.Error()
+// why returns ": " and the reason why a kind is not listed, or nothing when no reason is known.
+func (f *listFailures) why(l *listing) string {
+	_, err := l.ask()
+	if err == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		err = f.by[fmt.Sprintf("%T", l.kind)]
 	}
-	return ""
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
 }
 
-// want has all that drains need listed, so that volumes are there when the pods have left. The Runner asks for budgets before volumes.
-func (d *ClusterRunner) want() {
-	d.budgets.wanted.done()
+// list starts the lists of budgets and volumes, so that volumes are known when the Pods have left.
+func (d *ClusterRunner) list() {
+	_, _ = d.budgetList.ask()
 	if d.volumes != nil {
-		d.volumes.wanted.done()
+		d.volumes.unknown()
 	}
 }
 
-// StepVolumes does what Runner.StepVolumes does. While volumes are not listed, it says what the API server answers to that.
+// StepVolumes does what Runner.StepVolumes does. While volumes are not listed, the Message contains the answer of the API server.
 func (d *ClusterRunner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
-	d.want()
+	d.list()
 	result, err := d.Runner.StepVolumes(ctx, req)
 	if err == nil && d.volumes != nil && !result.Done && len(result.Attached) == 0 {
-		missing, unread := d.volumes.unread()
-		switch {
-		case unread != nil:
-			result.Message += ": " + unread.Error()
-		case missing != nil:
-			result.Message += d.troubles.why(missing)
+		if unknown := d.volumes.unknown(); unknown != nil {
+			result.Message += d.failures.why(unknown)
 		}
 	}
 	return result, err
 }
 
-// Step does what Runner.Step does. While budgets are not listed, its Message says what the API server answers to that.
+// Step does what Runner.Step does. While budgets are not listed, the Message contains the answer of the API server.
 func (d *ClusterRunner) Step(ctx context.Context, req Request) (Result, error) {
-	d.want()
+	d.list()
 	result, err := d.Runner.Step(ctx, req)
 	if err == nil && result.Message == WaitsForBudgets {
-		result.Message += d.troubles.why(&policyv1.PodDisruptionBudget{})
+		result.Message += d.failures.why(d.budgetList)
 	}
 	return result, err
+}
+
+// NamespaceLabels returns a function that finds labels in memory. It must not be called after ctx has ended. NamespaceLabels does not wait:
+// until the Namespaces are listed, which begins with the first call, the error matches ErrNotListed.
+func (d *ClusterRunner) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
+	if known, _ := d.namespaces.ask(); !known {
+		return nil, fmt.Errorf("the Namespaces, whose labels drain rules ask for, are %w; if this lasts, look for missing list and watch permissions%s",
+			ErrNotListed, d.failures.why(d.namespaces))
+	}
+	return func(namespace string) (map[string]string, bool) {
+		var found corev1.Namespace
+		err := d.beside.Get(ctx, types.NamespacedName{Name: namespace}, &found)
+		return found.Labels, err == nil // the Namespace of a Pod that is not found is not known yet
+	}, nil
 }
 
 // Start implements manager.Runnable.
@@ -175,49 +182,7 @@ func (d *ClusterRunner) Start(ctx context.Context) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer cancel()
-	beside.Go(func() { _ = d.beside.Start(ctx) }) // fails only when it was started before, and then the Runner was too
-	beside.Go(func() { d.namespaces.run(ctx) })
+	beside.Go(func() { _ = d.beside.Start(ctx) }) // fails only when it was started before, and then Runner.Start fails too
+	beside.Go(func() { _, _ = d.namespaces.open(ctx, nil) })
 	return d.Runner.Start(ctx)
 }
-
-// lazyBudgets are PodDisruptionBudgets that are not listed before the first drain: a server that does not serve them, or does not allow them,
-// is no hindrance for what drains nothing. A server that does not serve them has none. The API server holds evictions to budgets by itself.
-type lazyBudgets struct {
-	cache.Cache
-
-	wanted *firstCall
-}
-
-// GetInformer implements Informers. It waits for the first drain; a Runner has nothing to send before that.
-func (l *lazyBudgets) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-l.wanted.C:
-	}
-	informer, err := l.Cache.GetInformer(ctx, obj, opts...)
-	if meta.IsNoMatchError(err) {
-		return noInformer{}, nil
-	}
-	return informer, err
-}
-
-// List lists the budgets of a namespace: none where they are not served.
-func (l *lazyBudgets) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	err := l.Cache.List(ctx, list, opts...)
-	if _, budgets := list.(*policyv1.PodDisruptionBudgetList); budgets && meta.IsNoMatchError(err) {
-		return nil
-	}
-	return err
-}
-
-// noInformer is that of a kind that is not served: it has told all that there is.
-type noInformer struct{ cache.Informer }
-
-func (noInformer) HasSynced() bool { return true }
-
-func (noInformer) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	return nil, nil //nolint:nilnil // nothing is registered, and RemoveEventHandler gets it back
-}
-
-func (noInformer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }

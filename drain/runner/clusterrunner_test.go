@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	policyv1 "k8s.io/api/policy/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -27,20 +27,24 @@ func (unserved) List(context.Context, client.ObjectList, ...client.ListOption) e
 }
 
 func TestAServerThatServesNoBudgetsHasNoneAndIsAskedByTheFirstDrain(t *testing.T) {
-	wanted := newFirstCall()
-	budgets := &lazyBudgets{Cache: unserved{}, wanted: wanted}
+	g := newRig(t, func(c *Config) { c.Budgets, c.Informers = unserved{}, unserved{} })
+	list := g.runner.budgetList
+	list.onDemand = true
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := budgets.GetInformer(ended, &policyv1.PodDisruptionBudget{})
-	require.ErrorIs(t, err, context.Canceled, "before a drain wants to know, it waits")
-	wanted.done()
-	informer, err := budgets.GetInformer(t.Context(), &policyv1.PodDisruptionBudget{})
+	stop, err := list.open(ended, nil)
 	require.NoError(t, err)
-	require.True(t, informer.HasSynced())
-	registration, err := informer.AddEventHandler(nil)
+	stop()
+	require.False(t, list.unserved, "before a drain wants to know, it waits")
+	g.pods.put(pod("n", "a"))
+	g.start()
+	defer g.stop()
+	g.eventually("budgets are known", func() bool { return g.step("n").Counts.Total == 1 })
+	g.settled(1)
+	budgets, synced, err := g.runner.readBudgets(t.Context(), []*corev1.Pod{pod("n", "a")})
 	require.NoError(t, err)
-	require.NoError(t, informer.RemoveEventHandler(registration))
-	require.NoError(t, budgets.List(t.Context(), &policyv1.PodDisruptionBudgetList{}))
+	require.True(t, synced)
+	require.Empty(t, budgets)
 }
 
 // asked fails a test whose code asks the API server, or the cache of the cluster, for anything but Nodes.

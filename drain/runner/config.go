@@ -1,23 +1,16 @@
 package runner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
 )
-
-// Informers hands out the informer of a kind; a manager's cache does.
-type Informers interface {
-	GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
-}
 
 // Config is what a [Runner] works with. Zero durations and counts mean the default that the field names.
 type Config struct {

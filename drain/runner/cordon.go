@@ -15,14 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cordonMemo remembers a cordon that was sent, so that a look at the Node from before is not answered by a second one.
+// cordonMemo remembers a cordon patch, so that an older observation of the Node does not cause a second one.
 type cordonMemo struct {
-	from string // resource version of the observation that was answered
+	from string // resource version of the observation that caused the patch
 	to   string // resource version of the Node after it
 }
 
-// covers says whether an observation that shows the Node schedulable is older than our cordon. A newer one means that
-// somebody has uncordoned it since.
+// covers reports whether an observation of the schedulable Node is older than the patch. After a newer one the Node was uncordoned again.
 func (m cordonMemo) covers(observed string) bool {
 	if m.to == "" {
 		return false
@@ -33,21 +32,20 @@ func (m cordonMemo) covers(observed string) bool {
 	return observed == m.from
 }
 
-// cordon makes sure that the Node is or is being cordoned. It reports since when the caller has seen it so; zero if not.
+// cordon cordons the Node. It returns since when Steps were shown the cordon; zero if this one was not.
 func (r *Runner) cordon(ctx context.Context, node *corev1.Node) (time.Time, error) {
 	r.mu.Lock()
 	ns := r.nodes[node.Name]
-	if ns == nil { // released meanwhile
+	if ns == nil { // it was released
 		r.mu.Unlock()
 		return time.Time{}, nil
 	}
 	if node.Spec.Unschedulable {
+		defer r.mu.Unlock()
 		if now := r.cfg.Clock.Now(); ns.cordonSeen.IsZero() || ns.cordonSeen.After(now) { // or the clock was set back
 			ns.cordonSeen = now
 		}
-		seen := ns.cordonSeen
-		r.mu.Unlock()
-		return seen, nil
+		return ns.cordonSeen, nil
 	}
 	ns.cordonSeen = time.Time{}
 	covered := ns.cordon.covers(node.ResourceVersion)
@@ -65,40 +63,42 @@ func (r *Runner) cordon(ctx context.Context, node *corev1.Node) (time.Time, erro
 	return time.Time{}, nil
 }
 
+// patchUnschedulable writes one field. It returns the resource version after the write.
+func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to bool) (string, error) {
+	verb := "uncordon"
+	if to {
+		verb = "cordon"
+	}
+	after, err := r.patchNode(ctx, node, patchOperation{Op: "add", Path: "/spec/unschedulable", Value: to})
+	if isReplaced(err) {
+		err = fmt.Errorf("%w: %w", ErrNodeReplaced, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s node %s: %w", verb, node.Name, err)
+	}
+	return after, nil
+}
+
 type patchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// patchUnschedulable writes one field, tests the UID, and leaves resourceVersion out so that the kubelet's status writes
-// do not conflict. It returns the resource version after the write.
-func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to bool) (string, error) {
-	verb := "uncordon"
-	if to {
-		verb = "cordon"
-	}
-	patch, err := json.Marshal([]patchOperation{
-		{Op: "test", Path: "/metadata/uid", Value: node.UID},
-		{Op: "add", Path: "/spec/unschedulable", Value: to},
-	})
+// patchNode sends a patch that tests the UID. It omits the resource version, so that status writes of the kubelet cause no conflict.
+func (r *Runner) patchNode(ctx context.Context, node *corev1.Node, ops ...patchOperation) (resourceVersion string, err error) {
+	patch, err := json.Marshal(append([]patchOperation{{Op: "test", Path: "/metadata/uid", Value: node.UID}}, ops...))
 	if err != nil {
-		return "", fmt.Errorf("%s node %s: %w", verb, node.Name, err)
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	err = r.cfg.Nodes.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch))
-	if isReplaced(err) {
-		return "", fmt.Errorf("%s node %s: %w: %w", verb, node.Name, ErrNodeReplaced, err)
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s node %s: %w", verb, node.Name, err)
-	}
-	return target.ResourceVersion, nil
+	return target.ResourceVersion, err
 }
 
-// isReplaced says whether the test of the UID failed. A Node that is refused as invalid is answered 422 too, but with causes.
+// isReplaced reports whether the test of the UID failed. The API server answers 422 also to an invalid Node, but with causes.
 func isReplaced(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {

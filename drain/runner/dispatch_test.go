@@ -112,12 +112,12 @@ func TestSource_WakesTheOwnerOfANode(t *testing.T) {
 	woken("a pod's end wakes the owner")
 	g.budgets.set(0, 11)
 	g.step("n")
-	g.runner.budgetChanged(&g.budgets.list[0])
+	g.runner.budgetChanged(&g.budgets.list[0], false)
 	woken("a change of a budget that holds a pod wakes the owner")
 
 	other := g.budgets.list[0].DeepCopy()
 	other.Name = "other"
-	g.runner.budgetChanged(other)
+	g.runner.budgetChanged(other, false)
 	g.runner.wakeNode("unknown")
 	cancel()
 	g.eventually("the source is forgotten with its context", func() bool {
@@ -171,7 +171,7 @@ func TestRelease_EndsEverythingAboutANode(t *testing.T) {
 	g.runner.Release("n1") // its queued pod gives the token back
 	g.step("n2")
 	g.runner.mu.Lock()
-	_, left := g.runner.attempts[types.UID("uid-a")]
+	left := g.runner.nodes["n1"] != nil
 	queue := slices.Clone(g.runner.nodes["n2"].queue)
 	g.runner.mu.Unlock()
 	require.False(t, left)

@@ -285,13 +285,9 @@ func TestDeleters_SpareAPodOfAnotherUIDAndShortenGrace(t *testing.T) {
 	b := &bench{store: fake.NewStore(fake.Options{})} // without loops: nobody ends a terminating pod
 	b.client = b.store.Client()
 	cfg, _ := b.standalone(t)
-	overClient, err := runner.NewClientDeleter(b.client)
-	require.NoError(t, err)
-	_, err = runner.NewClientDeleter(nil)
+	_, err := runner.NewRESTDeleter(nil)
 	require.Error(t, err)
-	_, err = runner.NewRESTDeleter(nil)
-	require.Error(t, err)
-	for i, deleter := range []runner.Deleter{cfg.Deleter, overClient} {
+	for i, deleter := range []runner.Deleter{cfg.Deleter} {
 		pod := bound("n0", fmt.Sprintf("db-%d", i))
 		pod.Spec.TerminationGracePeriodSeconds = new(int64(600))
 		require.NoError(t, b.client.Create(t.Context(), pod))

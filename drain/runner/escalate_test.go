@@ -328,7 +328,7 @@ func TestStep_TheGracePeriodOfThePolicyIsPassedOn(t *testing.T) {
 	g.eventually("the pod is accepted", func() bool {
 		g.runner.mu.Lock()
 		defer g.runner.mu.Unlock()
-		return g.runner.inFlight == 0 && g.runner.attempts["uid-a"].state == accepted
+		return g.runner.inFlight == 0 && g.runner.nodes["n"].attempts["uid-a"].state == accepted
 	})
 	require.Equal(t, int64(7), *got)
 }

@@ -14,52 +14,108 @@ import (
 // Reasons of the events that a Runner records on Nodes, all with the action Drain.
 const (
 	EventDrainStarted = "DrainStarted" // Normal
-	EventDrainBlocked = "DrainBlocked" // Warning: a group of pods cannot go for a new reason
+	EventDrainBlocked = "DrainBlocked" // Warning: a group of Pods cannot leave for a new reason
 	EventDrained      = "Drained"      // Normal
 	actionDrain       = "Drain"
 )
 
 const (
-	eventEvery    = 10 * time.Minute // for one group of blocked pods
-	eventsPerNode = 5                // groups of blocked pods told of within that time
+	eventEvery    = 10 * time.Minute // for one group of blocked Pods
+	eventsPerNode = 5                // groups of blocked Pods that are reported within that time
 	maxEventNote  = 1000             // events.k8s.io/v1 allows 1,024 bytes
 )
 
-// Events records events; an events.EventRecorder of client-go does. The object is the Node, so the recorder must be one of
-// the Node's cluster. It must not block and is called without a lock.
+// Events records events. An events.EventRecorder of client-go implements it. The object is the Node, so the recorder must be one of the
+// Node's cluster. It must not block, and is called without a lock.
 type Events interface {
 	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
 }
 
 type event struct{ kind, reason, note string }
 
-// progress is what was told about the drain of one Node.
+// progress is what was reported about the drain of one Node.
 type progress struct {
-	begun   time.Time // first Step; zero when nobody drains the Node
+	begun   time.Time // first report
 	done    bool
-	blocked map[drain.Reason]int // pods, by reason
-	present map[string]bool      // blocker keys of the last look
+	blocked map[drain.Reason]int // Pods, by reason
+	since   map[string]time.Time // by key of the blockers of the last report
 	told    map[string]time.Time // by blocker key
 }
 
-// observe takes a report in and tells events and metrics what is new about it.
-func (r *Runner) observe(node *corev1.Node, result *Result) {
-	now := r.cfg.Clock.Now()
+// report completes a result with what is known about the past and the queue. end decides whether the drain has ended. refused says that the
+// credentials are refused; events are those that the result causes.
+func (r *Runner) report(node *corev1.Node, result *Result, now time.Time, end func()) (refused error, events []event) {
 	r.mu.Lock()
-	ns := r.nodes[node.Name]
-	if ns == nil || ns.uid != node.UID {
-		r.mu.Unlock()
-		return
+	defer r.mu.Unlock()
+	if now.Before(r.paused.until) {
+		refused = r.paused.refused
 	}
-	if ns.progress.done && result.Counts.Total > result.Counts.Ignored {
-		ns.progress = progress{} // drained once, and now there are pods again
+	ns := r.nodeLocked(node.Name, node.UID)
+	if ns == nil { // it was released
+		end()
+		return refused, nil
 	}
-	events := ns.progress.look(result, now)
-	if result.Done && !ns.progress.done {
-		ns.progress.done = true
-		r.cfg.Metrics.drained(now.Sub(ns.progress.begun), resultDrained)
+	p := &ns.progress
+	if p.done && result.Counts.Total > result.Counts.Ignored {
+		*p = progress{} // drained before, and now Pods are on the Node again
 	}
-	r.mu.Unlock()
+	fresh := p.look(result, now)
+	ns.reportTurns(result, now)
+	for _, a := range ns.attempts {
+		if a.state == resting {
+			result.againAt(a.retryAt, now)
+		}
+	}
+	end()
+	if p.begun.IsZero() {
+		p.begun = now
+		if !result.Done {
+			events = append(events, event{corev1.EventTypeNormal, EventDrainStarted,
+				fmt.Sprintf("Draining the Node: %d of %d Pods have to go", result.Counts.Total-result.Counts.Ignored, result.Counts.Total)})
+		}
+	}
+	events = append(events, fresh...)
+	if result.Done && !p.done {
+		p.done = true
+		r.cfg.Metrics.drained(now.Sub(p.begun), resultDrained)
+		events = append(events, event{corev1.EventTypeNormal, EventDrained, "Every Pod that had to go has left the Node"})
+	}
+	return refused, events
+}
+
+// look sets since when each blocker is known, and returns events about new ones.
+func (p *progress) look(result *Result, now time.Time) (events []event) {
+	if p.told == nil {
+		p.told = map[string]time.Time{}
+	}
+	for key, at := range p.told {
+		if now.Sub(at) >= eventEvery {
+			delete(p.told, key)
+		}
+	}
+	since := make(map[string]time.Time, len(result.Blockers))
+	p.blocked = map[drain.Reason]int{}
+	for i := range result.Blockers {
+		b := &result.Blockers[i]
+		key := b.Key()
+		p.blocked[b.Reason] += b.Count
+		at, known := p.since[key]
+		if !known {
+			at = now
+		}
+		b.Since, since[key] = at, at
+		if _, recent := p.told[key]; known || recent || len(p.told) >= eventsPerNode {
+			continue
+		}
+		p.told[key] = now
+		events = append(events, event{corev1.EventTypeWarning, EventDrainBlocked, blockerNote(b)})
+	}
+	p.since = since
+	return events
+}
+
+// record must be called without the lock.
+func (r *Runner) record(node *corev1.Node, events []event) {
 	if r.cfg.Events == nil {
 		return
 	}
@@ -68,39 +124,24 @@ func (r *Runner) observe(node *corev1.Node, result *Result) {
 	}
 }
 
-// look returns the events of a new report.
-func (p *progress) look(result *Result, now time.Time) []event {
-	var events []event
-	if p.begun.IsZero() {
-		*p = progress{begun: now, told: map[string]time.Time{}}
-		if !result.Done {
-			events = append(events, event{corev1.EventTypeNormal, EventDrainStarted,
-				fmt.Sprintf("Draining the Node: %d of %d Pods have to go", result.Counts.Total-result.Counts.Ignored, result.Counts.Total)})
-		}
+// againAt requests the next Step at a time that is known already; zero is none.
+func (r *Result) againAt(at, now time.Time) {
+	if !at.IsZero() {
+		r.RequeueAfter = min(r.RequeueAfter, max(at.Sub(now), time.Millisecond))
 	}
-	for key, at := range p.told {
-		if now.Sub(at) >= eventEvery {
-			delete(p.told, key)
-		}
+}
+
+// settle decides whether a Node without blocking Pods is drained.
+func (r *Result) settle(settle time.Duration, cordonedSince, now time.Time) {
+	switch left := settle - now.Sub(cordonedSince); {
+	case cordonedSince.IsZero():
+		r.Message = "* waiting to see the Node cordoned"
+	case left > 0:
+		r.Message = "* no Pods left; making sure that none was bound right after the cordon"
+		r.RequeueAfter = left
+	default:
+		r.Done, r.Message, r.RequeueAfter = true, "", 0
 	}
-	present := make(map[string]bool, len(result.Blockers))
-	p.blocked = map[drain.Reason]int{}
-	for i := range result.Blockers {
-		b := &result.Blockers[i]
-		key := b.Key()
-		present[key] = true
-		p.blocked[b.Reason] += b.Count
-		if _, recent := p.told[key]; p.present[key] || recent || len(p.told) >= eventsPerNode {
-			continue
-		}
-		p.told[key] = now
-		events = append(events, event{corev1.EventTypeWarning, EventDrainBlocked, blockerNote(b)})
-	}
-	p.present = present
-	if result.Done && !p.done {
-		events = append(events, event{corev1.EventTypeNormal, EventDrained, "Every Pod that had to go has left the Node"})
-	}
-	return events
 }
 
 func blockerNote(b *drain.Blocker) string {

@@ -4,28 +4,25 @@ import (
 	"context"
 	"errors"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// PodRef names one incarnation of a pod.
+// PodRef identifies one Pod by namespace, name and UID.
 type PodRef = drain.PodRef
 
-// EvictOptions change how a pod is evicted. The zero value means the pod's own grace period.
+// EvictOptions change how a Pod is evicted. The zero value means the Pod's own grace period.
 type EvictOptions struct {
-	// GracePeriodSeconds replaces the pod's grace period when it is not nil.
+	// GracePeriodSeconds replaces the Pod's grace period when it is not nil.
 	GracePeriodSeconds *int64
 }
 
-// Evictor asks for the eviction of one pod, once. It must give up when ctx ends, must not retry by itself, must refuse a
-// pod with another UID, and returns the API server's answer as it came, so that [drain.Classify] understands it.
-// Implementations are safe for concurrent use.
+// Evictor requests the eviction of one Pod, once. It must return when ctx ends, must not retry, must refuse a Pod with another UID, and must
+// return the API server's answer unchanged, so that [drain.Classify] recognizes it. Implementations are safe for concurrent use.
 type Evictor interface {
 	Evict(ctx context.Context, pod PodRef, opts EvictOptions) error
 }
@@ -38,45 +35,69 @@ func (f EvictorFunc) Evict(ctx context.Context, pod PodRef, opts EvictOptions) e
 	return f(ctx, pod, opts)
 }
 
-// NewRESTEvictor returns an Evictor that posts policy/v1 evictions through a clientset, with the client's hidden retries
-// off: they would hold a slot for up to ten answers that carry Retry-After. Fake clientsets, which have no REST client,
-// are served through their typed method.
+// DeleteOptions change how a Pod is deleted. The zero value means the Pod's own grace period.
+type DeleteOptions struct {
+	// GracePeriodSeconds replaces the Pod's grace period when it is not nil. 0 removes the object immediately.
+	GracePeriodSeconds *int64
+}
+
+// Deleter deletes one Pod, once, regardless of budgets. It obeys the same rules as an [Evictor]. Without a Deleter a [Runner] cannot delete
+// Pods.
+type Deleter interface {
+	Delete(ctx context.Context, pod PodRef, opts DeleteOptions) error
+}
+
+// DeleterFunc adapts a function to [Deleter].
+type DeleterFunc func(ctx context.Context, pod PodRef, opts DeleteOptions) error
+
+// Delete calls f.
+func (f DeleterFunc) Delete(ctx context.Context, pod PodRef, opts DeleteOptions) error {
+	return f(ctx, pod, opts)
+}
+
+// NewRESTEvictor returns an Evictor that creates policy/v1 Evictions through a clientset. It turns the retries of the client off: they would
+// occupy a place for up to ten answers that carry Retry-After. Fake clientsets have no REST client; their typed method is called.
 func NewRESTEvictor(c kubernetes.Interface) (Evictor, error) {
 	if c == nil {
 		return nil, errors.New("new REST evictor: the clientset is nil")
 	}
 	post := c.PolicyV1().RESTClient()
-	if typed, ok := post.(*rest.RESTClient); post == nil || (ok && typed == nil) {
-		return EvictorFunc(func(ctx context.Context, pod PodRef, opts EvictOptions) error {
-			return c.PolicyV1().Evictions(pod.Namespace).Evict(ctx, eviction(pod, opts))
-		}), nil
-	}
 	return EvictorFunc(func(ctx context.Context, pod PodRef, opts EvictOptions) error {
-		// Get and not Error: two budgets over one pod are refused with HTTP 201 and a Status of failure in the body.
+		eviction := &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: deletion(pod, opts.GracePeriodSeconds),
+		}
+		if isFake(post) {
+			return c.PolicyV1().Evictions(pod.Namespace).Evict(ctx, eviction)
+		}
+		// Get and not Error: the API server refuses a Pod with two budgets by HTTP 201 with a Status of failure in the body.
 		_, err := post.Post().AbsPath("/api/v1").Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
-			SubResource("eviction").MaxRetries(0).Body(eviction(pod, opts)).Do(ctx).Get()
+			SubResource("eviction").MaxRetries(0).Body(eviction).Do(ctx).Get()
 		return err
 	}), nil
 }
 
-// NewClientEvictor returns an Evictor over a controller-runtime client. Clients that talk to a real API server retry
-// inside: prefer [NewRESTEvictor] there.
-func NewClientEvictor(c client.Client) (Evictor, error) {
+// NewRESTDeleter returns a Deleter over a clientset, with the retries of the client turned off like [NewRESTEvictor].
+func NewRESTDeleter(c kubernetes.Interface) (Deleter, error) {
 	if c == nil {
-		return nil, errors.New("new client evictor: the client is nil")
+		return nil, errors.New("new REST deleter: the clientset is nil")
 	}
-	return EvictorFunc(func(ctx context.Context, pod PodRef, opts EvictOptions) error {
-		target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-		return c.SubResource("eviction").Create(ctx, target, eviction(pod, opts))
+	core := c.CoreV1().RESTClient()
+	return DeleterFunc(func(ctx context.Context, pod PodRef, opts DeleteOptions) error {
+		body := deletion(pod, opts.GracePeriodSeconds)
+		if isFake(core) {
+			return c.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *body)
+		}
+		return core.Delete().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).MaxRetries(0).Body(body).Do(ctx).Error()
 	}), nil
 }
 
-func eviction(pod PodRef, opts EvictOptions) *policyv1.Eviction {
-	return &policyv1.Eviction{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{
-			GracePeriodSeconds: opts.GracePeriodSeconds,
-			Preconditions:      &metav1.Preconditions{UID: &pod.UID},
-		},
-	}
+func deletion(pod PodRef, grace *int64) *metav1.DeleteOptions {
+	return &metav1.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &pod.UID}}
+}
+
+// isFake recognizes the REST client of a fake clientset, which is nil.
+func isFake(c rest.Interface) bool {
+	typed, ok := c.(*rest.RESTClient)
+	return c == nil || ok && typed == nil
 }

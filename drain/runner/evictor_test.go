@@ -102,8 +102,6 @@ func TestRESTEvictor_WorksOverAFakeClientset(t *testing.T) {
 func TestEvictors_NeedAClient(t *testing.T) {
 	_, err := runner.NewRESTEvictor(nil)
 	require.Error(t, err)
-	_, err = runner.NewClientEvictor(nil)
-	require.Error(t, err)
 	_, err = runner.NewScopedPodSource(nil, runner.ScopedOptions{})
 	require.Error(t, err)
 	called := false

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -36,7 +37,8 @@ func Example() {
 	}
 
 	pods, _ := runner.NewScopedPodSource(c, runner.ScopedOptions{})
-	evictor, _ := runner.NewClientEvictor(c)
+	clientset, _ := kubernetes.NewForConfig(store.RESTConfig())
+	evictor, _ := runner.NewRESTEvictor(clientset)
 	r, err := runner.New(runner.Config{Nodes: c, Pods: pods, Evictor: evictor, Budgets: c, Settle: 10 * time.Millisecond})
 	if err != nil {
 		fmt.Println(err)

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// nodeWatch is the store that a reflector fills with the pods of one Node. The reflector retries some errors without
-// telling anybody, so the list and watch calls report their own failures here.
+// nodeWatch is the store that a reflector fills with the Pods of one Node. A reflector retries some errors without reporting them, so the
+// list and watch calls report their failures to the store.
 type nodeWatch struct {
 	node   string
-	cancel context.CancelFunc // guarded by the source's mutex
+	cancel context.CancelFunc // guarded by the mutex of the source
 
 	mu      sync.Mutex
 	pods    map[types.NamespacedName]*corev1.Pod
@@ -50,44 +50,37 @@ func (w *nodeWatch) snapshot() ([]*corev1.Pod, bool, error) {
 	return pods, w.synced && w.err == nil, w.err
 }
 
-// change runs f under the lock and then tells the listener, outside of it.
-func (w *nodeWatch) change(f func()) {
+// change runs f under the lock. If f reports a change, the listener is called without the lock.
+func (w *nodeWatch) change(f func() bool) {
 	w.mu.Lock()
-	f()
-	changed := w.changed
+	told, changed := f(), w.changed
 	w.mu.Unlock()
-	if changed != nil {
+	if told && changed != nil {
 		changed(w.node)
 	}
 }
 
-func (w *nodeWatch) failed(err error) {
-	w.change(func() { w.err = err })
-}
+func (w *nodeWatch) failed(err error) { w.change(func() bool { w.err = err; return true }) }
 
-// reached says that a watch was opened: the store follows again from where it stood.
+// reached ends a failure: a watch continues where the store stands.
 func (w *nodeWatch) reached() {
-	w.mu.Lock()
-	again := w.err != nil
-	w.mu.Unlock()
-	if again {
-		w.change(func() { w.err = nil })
-	}
+	w.change(func() bool {
+		failed := w.err != nil
+		w.err = nil
+		return failed
+	})
 }
 
 // Add implements cache.ReflectorStore.
 func (w *nodeWatch) Add(obj any) error { return w.Update(obj) }
 
-// Update implements cache.ReflectorStore. Servers that ignore field selectors on watches send pods of other Nodes.
+// Update implements cache.ReflectorStore. API servers that ignore field selectors on watches send Pods of other Nodes.
 func (w *nodeWatch) Update(obj any) error {
 	pod, err := asPod(obj)
-	if err != nil {
+	if err != nil || pod.Spec.NodeName != w.node {
 		return err
 	}
-	if pod.Spec.NodeName != w.node {
-		return nil
-	}
-	w.change(func() { w.pods[client.ObjectKeyFromObject(pod)] = pod })
+	w.change(func() bool { w.pods[client.ObjectKeyFromObject(pod)] = pod; return true })
 	return nil
 }
 
@@ -97,14 +90,14 @@ func (w *nodeWatch) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	key := client.ObjectKeyFromObject(pod)
-	w.mu.Lock()
-	known := w.pods[key]
-	w.mu.Unlock()
-	if known == nil || known.UID != pod.UID {
-		return nil
-	}
-	w.change(func() { delete(w.pods, key) })
+	w.change(func() bool {
+		key := client.ObjectKeyFromObject(pod)
+		if known := w.pods[key]; known == nil || known.UID != pod.UID {
+			return false
+		}
+		delete(w.pods, key)
+		return true
+	})
 	return nil
 }
 
@@ -120,11 +113,11 @@ func (w *nodeWatch) Replace(list []any, _ string) error {
 			pods[client.ObjectKeyFromObject(pod)] = pod
 		}
 	}
-	w.change(func() { w.pods, w.synced, w.err = pods, true, nil })
+	w.change(func() bool { w.pods, w.synced, w.err = pods, true, nil; return true })
 	return nil
 }
 
-// Resync implements cache.ReflectorStore; nothing is ever resynced.
+// Resync implements cache.ReflectorStore; there are no resyncs.
 func (w *nodeWatch) Resync() error { return nil }
 
 func asPod(obj any) (*corev1.Pod, error) {
@@ -135,60 +128,37 @@ func asPod(obj any) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// nodeListWatch watches the pods of one Node through a controller-runtime client. Servers that stream lists send what is
-// there through the watch, which is one request; of others it asks for a list first, which is client-go's own fallback.
-type nodeListWatch struct {
-	*cache.ListWatch
-	client client.WithWatch
-	watch  *nodeWatch
-}
-
-var _ cache.ListerWatcherWithContext = (*nodeListWatch)(nil)
-
-func newNodeListWatch(c client.WithWatch, w *nodeWatch) *nodeListWatch {
-	l := &nodeListWatch{client: c, watch: w}
-	l.ListWatch = &cache.ListWatch{ListWithContextFunc: l.list, WatchFuncWithContext: l.open}
-	return l
-}
-
-// list always asks for a consistent read: resource version 0, the reflector's first choice, may be answered from a cache
-// that has not seen the newest pods.
-func (l *nodeListWatch) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
-	pods := &corev1.PodList{}
-	if err := l.client.List(ctx, pods, l.options(&opts)); err != nil {
-		l.report(ctx, fmt.Errorf("list: %w", err))
-		return nil, err
+// newNodeListWatch lists and watches the Pods of one Node through a client. An API server that streams lists sends the existing Pods through
+// the watch, in one request; otherwise the reflector of client-go falls back to a list. Both are consistent reads: resource version 0, the
+// reflector's first choice, may be answered from a cache that lacks the newest Pods.
+func newNodeListWatch(c client.WithWatch, w *nodeWatch) *cache.ListWatch {
+	options := func(raw *metav1.ListOptions) *client.ListOptions {
+		return &client.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", w.node), Limit: raw.Limit, Continue: raw.Continue, Raw: raw,
+		}
 	}
-	return pods, nil
-}
-
-func (l *nodeListWatch) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
-		opts.ResourceVersion = "" // as consistent as a list
+	report := func(ctx context.Context, verb string, err error) error {
+		if err != nil && ctx.Err() == nil {
+			w.failed(fmt.Errorf("%s: %w", verb, err))
+		}
+		return err
 	}
-	w, err := l.client.Watch(ctx, &corev1.PodList{}, l.options(&opts))
-	if err != nil {
-		l.report(ctx, fmt.Errorf("watch: %w", err))
-		return nil, err
-	}
-	if opts.SendInitialEvents == nil || !*opts.SendInitialEvents { // what is there is yet to be told, and then replaces the store
-		l.watch.reached()
-	}
-	return w, nil
-}
-
-func (l *nodeListWatch) options(raw *metav1.ListOptions) *client.ListOptions {
-	return &client.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", l.watch.node),
-		Limit:         raw.Limit,
-		Continue:      raw.Continue,
-		Raw:           raw,
-	}
-}
-
-func (l *nodeListWatch) report(ctx context.Context, err error) {
-	if ctx.Err() == nil {
-		l.watch.failed(err)
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
+			pods := &corev1.PodList{}
+			return pods, report(ctx, "list", c.List(ctx, pods, options(&opts)))
+		},
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			streams := opts.SendInitialEvents != nil && *opts.SendInitialEvents
+			if streams {
+				opts.ResourceVersion = ""
+			}
+			events, err := c.Watch(ctx, &corev1.PodList{}, options(&opts))
+			if err == nil && !streams { // a stream replaces the store later
+				w.reached()
+			}
+			return events, report(ctx, "watch", err)
+		},
 	}
 }

@@ -6,22 +6,22 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// How long a pod rests that its budgets can never let go: one minute at first, doubled with every refusal in a row.
+// How long a Pod rests that its budgets never let go: one minute, doubled with every refusal in a row.
 const (
 	minProbeRest = time.Minute
 	maxProbeRest = 5 * time.Minute
 )
 
-// hopeless says that rules want a pod evicted, and that its budgets deny it for good, as far as the plan can know. It is asked
-// for all the same, because the server has the last word and webhooks act on the request: KubeVirt migrates the virtual
-// machine, which has a budget of its own, and Strimzi's drain cleaner lets Kafka's operator roll the pod.
+// hopeless reports that the rules let a Pod be evicted and that, as far as the plan can know, its budgets never do. The Pod is requested
+// nevertheless, because the API server decides and webhooks act on the request: KubeVirt migrates the virtual machine, which has a budget of
+// its own, and Strimzi's drain cleaner lets the operator of Kafka restart the Pod.
 func hopeless(d *drain.Decision) bool {
 	return d.Intended == drain.Evict && d.Action == drain.Deny &&
 		(d.Reason == drain.ReasonBudgetNeverAllows || d.Reason == drain.ReasonMultipleBudgets)
 }
 
-// probeLocked asks for pods although the plan holds them: each hopeless pod as soon as it does not rest, and one pod per closed
-// budget after a while, so that a stale cache cannot stall a drain for good.
+// probeLocked requests Pods although the plan holds them: each hopeless Pod that does not rest, and after a while one Pod per closed budget,
+// so that an outdated cache cannot stop a drain forever.
 func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
 	clear(ns.waits)
 	for i := range plan.Decisions {
@@ -32,43 +32,34 @@ func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
 		for _, name := range d.Budgets {
 			ns.waits[name] = true
 		}
-		if !r.worthAProbe(d) || (ns.turns.Concerns(d.Pod) && ns.turns.Full(plan)) {
-			continue
-		}
-		if hopeless(d) {
-			r.askAgainstLocked(ns, d)
-			continue
-		}
-		b := r.budgetLocked(d.Budgets[0])
 		switch {
-		case b.probeAt.IsZero() || now.Sub(b.probeAt) > 4*r.cfg.ProbeInterval: // closed only now, or anew
-			b.probeAt = now.Add(r.cfg.ProbeInterval)
-		case !now.Before(b.probeAt) && !now.Before(b.restUntil) && !b.asked():
-			b.probeAt = now.Add(r.cfg.ProbeInterval)
-			r.enqueueLocked(ns, d, true)
+		case !ns.mayProbe(d) || ns.turns.Concerns(d.Pod) && ns.turns.Full(plan):
+		case hopeless(d):
+			ns.enqueueAgainst(d, r.budgets)
+		case r.budgets[d.Budgets[0]].probe(now, r.cfg.ProbeInterval):
+			ns.enqueue(d, r.budgets, true)
 		}
 	}
 }
 
-// worthAProbe says whether budgets are all that holds a pod: one that may have opened unseen, or such as never open. A pod that
-// rests has a time of its own.
-func (r *Runner) worthAProbe(d *drain.Decision) bool {
+// mayProbe reports whether only budgets hold a Pod: a budget that may have opened, or budgets that never open. A Pod that rests has its own
+// time.
+func (ns *nodeState) mayProbe(d *drain.Decision) bool {
 	closed := (d.Reason == drain.ReasonBudgetExhausted || d.Reason == drain.ReasonBudgetStale) && len(d.Budgets) == 1
-	a := r.attempts[d.Pod.UID]
+	a := ns.attempts[d.Pod.UID]
 	return (closed || hopeless(d)) && (a == nil || a.state == idle)
 }
 
-// askAgainstLocked queues a request for a hopeless pod. Until the answer comes, the pod is reported as before, so that a probe
-// changes no status; only a pod that has to keep its turn counts as asked.
-func (r *Runner) askAgainstLocked(ns *nodeState, d *drain.Decision) {
-	said := drain.Hold{Reason: d.Reason, Message: d.Message}
-	if a := r.attempts[d.Pod.UID]; a != nil && a.against.Reason != "" && a.hold.Reason != "" {
-		said = a.hold
+// enqueueAgainst queues a request for a hopeless Pod. Until the answer, the Pod is reported as before, so that a probe changes no status.
+// Only a Pod that takes a turn is reported as requested.
+func (ns *nodeState) enqueueAgainst(d *drain.Decision, known budgets) {
+	reported := drain.Hold{Reason: d.Reason, Message: d.Message}
+	if a := ns.attempts[d.Pod.UID]; a != nil && a.against.Reason != "" && a.hold.Reason != "" {
+		reported = a.hold
 	}
 	if ns.turns.Concerns(d.Pod) {
-		said = drain.Hold{Reason: drain.ReasonEvictionRequested}
+		reported = drain.Hold{Reason: drain.ReasonEvictionRequested}
 	}
-	r.enqueueLocked(ns, d, len(d.Budgets) == 1)
-	r.attempts[d.Pod.UID].against = said
-	d.Action, d.Reason, d.Message = drain.Wait, said.Reason, said.Message
+	ns.enqueue(d, known, len(d.Budgets) == 1).against = reported
+	d.Action, d.Reason, d.Message = drain.Wait, reported.Reason, reported.Message
 }

@@ -134,7 +134,7 @@ func TestCancel_WithRequestsUnderWayIsSafe(t *testing.T) {
 				defer g.runner.mu.Unlock()
 				return g.runner.inFlight == 0 && budget.inFlight == 0
 			})
-			require.NotContains(t, g.runner.attempts, types.UID("uid-a"))
+			require.NotContains(t, g.runner.nodes, "n")
 			g.runner.mu.Lock()
 			_, counted := budget.tokens["uid-a"]
 			g.runner.mu.Unlock()

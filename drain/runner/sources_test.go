@@ -139,10 +139,9 @@ func TestVolumesAreFollowedFromWhenTheServerKnowsThemAndThroughEachEvent(t *test
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	var changed []string
-	go func() {
-		ended <- v.run(ctx, func(node, volume string) { changed = append(changed, node+"/"+volume) },
-			&patience{clock: clock, tell: func(err error) { told <- err }})
-	}()
+	v.attachmentList.clock = clock
+	v.attachmentList.changed = func() { _, err := v.attachmentList.ask(); told <- err }
+	go func() { ended <- v.Run(ctx, func(node, volume string) { changed = append(changed, node+"/"+volume) }) }()
 	require.ErrorContains(t, <-told, "no such kind")
 	require.Eventually(t, clock.HasWaiters, time.Minute, time.Millisecond)
 	clock.Step(time.Second)

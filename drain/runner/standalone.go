@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Standalone returns all that [Drain] needs of one cluster, for a program that has nothing but its address: live clients for
-// Nodes and pods, evictions and deletions without hidden retries, and a cache that holds PodDisruptionBudgets only. Both
-// results may be changed before they are used, and serve one Drain.
+// Standalone returns what [Drain] requires for one cluster, for a program that has only its address: live clients for Nodes and Pods,
+// evictions and deletions without retries in the client, and a cache that holds only PodDisruptionBudgets. Both results may be changed
+// before they are used. They serve one Drain.
 //
-// client-go limits a client to 5 requests a second unless restConfig says otherwise; Standalone lifts that limit on a copy
-// when QPS is 0 and there is no RateLimiter, because the Runner has limits of its own.
+// client-go limits a client to 5 requests a second unless restConfig contains another limit. Standalone removes that limit on a copy when
+// QPS is 0 and RateLimiter is nil, because the Runner has limits of its own.
 func Standalone(restConfig *rest.Config) (Config, DrainOptions, error) {
 	if restConfig == nil {
 		return Config{}, DrainOptions{}, errors.New("standalone drain: the rest config is nil")
@@ -44,46 +44,43 @@ func Standalone(restConfig *rest.Config) (Config, DrainOptions, error) {
 	return cfg, options, nil
 }
 
-// standalone makes the results of Standalone. Requests for what kinds there are end with ctx.
-func standalone(ctx context.Context, restConfig *rest.Config) (Config, DrainOptions, error) {
+// standalone makes the results of Standalone. Discovery requests end with ctx.
+func standalone(ctx context.Context, restConfig *rest.Config) (cfg Config, options DrainOptions, err error) {
 	clientset, err := kubernetes.NewForConfig(restConfig)
 	if err != nil {
-		return Config{}, DrainOptions{}, err
+		return cfg, options, err
 	}
 	httpClient, err := rest.HTTPClientFor(restConfig)
 	if err != nil {
-		return Config{}, DrainOptions{}, err
+		return cfg, options, err
 	}
 	mapper, err := apiutil.NewDynamicRESTMapper(restConfig, discoveryClient(ctx, httpClient))
 	if err != nil {
-		return Config{}, DrainOptions{}, err
+		return cfg, options, err
 	}
 	live, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper})
 	if err != nil {
-		return Config{}, DrainOptions{}, err
+		return cfg, options, err
 	}
 	budgets, err := cache.New(restConfig, cache.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper})
 	if err != nil {
-		return Config{}, DrainOptions{}, err
+		return cfg, options, err
 	}
-	evictor, err := NewRESTEvictor(clientset)
-	if err != nil {
-		return Config{}, DrainOptions{}, err
-	}
-	deleter, err := NewRESTDeleter(clientset)
-	if err != nil {
-		return Config{}, DrainOptions{}, err
-	}
-	pods, err := NewScopedPodSource(live, ScopedOptions{})
-	if err != nil {
-		return Config{}, DrainOptions{}, err
-	}
-	cfg := Config{Nodes: live, Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: budgets, Informers: budgets}
-	return cfg, DrainOptions{Nodes: live, Beside: budgets.Start}, nil
+	cfg, err = configOver(clientset, live, budgets)
+	return cfg, DrainOptions{Nodes: live, Beside: budgets.Start}, err
 }
 
-// discoveryClient asks a server which kinds it serves. These requests know no context of their callers: a server that does not answer
-// would hold up the end of a drain. They end with a life, and none takes longer than ten seconds.
+// configOver returns a Config that sends requests through the clients and reads budgets from the cache.
+func configOver(clientset kubernetes.Interface, live client.WithWatch, budgets cache.Cache) (Config, error) {
+	pods, errPods := NewScopedPodSource(live, ScopedOptions{})
+	evictor, errEvictor := NewRESTEvictor(clientset)
+	deleter, errDeleter := NewRESTDeleter(clientset)
+	cfg := Config{Nodes: live, Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: budgets, Informers: budgets}
+	return cfg, errors.Join(errPods, errEvictor, errDeleter)
+}
+
+// discoveryClient returns a client for discovery requests, which ignore the contexts of their callers: an API server that does not answer
+// would delay the end of a drain. The requests end with life, and after 10 seconds at the latest.
 func discoveryClient(life context.Context, c *http.Client) *http.Client {
 	base := c.Transport
 	if base == nil {
@@ -111,7 +108,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// bodyUntilClosed tells when nothing more is read.
+// bodyUntilClosed calls closed when the body is closed.
 type bodyUntilClosed struct {
 	io.ReadCloser
 	closed func()

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,20 +18,22 @@ import (
 
 const (
 	namesPerLine = 3
-	// soon is when to look again while a cache fills that cannot wake anybody.
+	// soon is when to look again while a cache fills that cannot wake the owner.
 	soon = 100 * time.Millisecond
 )
 
-// WaitsForBudgets is the Message of a Result while Config.Informers has yet to list PodDisruptionBudgets.
-const WaitsForBudgets = "* waiting for the list of PodDisruptionBudgets"
+const (
+	// WaitsForBudgets is the Message of a Result until Config.Informers has listed PodDisruptionBudgets.
+	WaitsForBudgets = "* waiting for the list of PodDisruptionBudgets"
+	waitsForPods    = "* waiting for the list of Pods of the Node"
+)
 
-// Step moves the drain of a Node on and says where it stands. It sends at most the cordon patch, queues evictions for
-// [Runner.Start] to carry out, and never waits for either of them. It can be called at any rate, again after Done, and
-// by another process after a crash. Where the policy says so, a Step sends the out-of-service taint instead of the cordon,
-// which was observed by then.
+// Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
+// waits for neither. It can be called at any rate, again after Done, and by another process after a crash. If the policy asks for it, a Step
+// that is shown the cordon sends the patch of the out-of-service taint.
 //
-// Errors: the pods or the budgets cannot be read, the cordon failed (among others [ErrNodeReplaced], and NotFound when
-// the Node is gone), the credentials were refused, or [ErrStopped]. Done is false then.
+// Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example [ErrNodeReplaced], or NotFound when the
+// Node does not exist), the credentials are refused, or with [ErrStopped]. Done is false then.
 func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	if err := r.enter(&req); err != nil {
 		return Result{}, err
@@ -55,7 +57,7 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 		return Result{}, fmt.Errorf("drain node %s: %w", node.Name, err)
 	}
 	if !synced {
-		return Result{Message: "* waiting for the list of Pods of the Node", RequeueAfter: r.cfg.ProbeInterval}, nil
+		return Result{Message: waitsForPods, RequeueAfter: r.cfg.ProbeInterval}, nil
 	}
 	budgets, synced, err := r.readBudgets(ctx, pods)
 	if err != nil {
@@ -65,21 +67,22 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 		return Result{Message: WaitsForBudgets, RequeueAfter: soon}, nil
 	}
 	r.takeTurns(&req, pods)
-	result, err := r.advance(req, pods, budgets, cordonedSince)
-	r.observe(node, &result)
-	return result, err
+	return r.advance(&req, pods, budgets, cordonedSince)
 }
 
-// enter registers the Node, or starts anew when its UID has changed.
+func cancelled() Result { return Result{Message: "* the drain was cancelled", RequeueAfter: soon} }
+
+// enter registers the Node, or begins a new drain when its UID has changed.
 func (r *Runner) enter(req *Request) error {
 	if req.Node == nil || req.Node.Name == "" || req.Node.UID == "" {
 		return fmt.Errorf("drain node: %w: the Node is nil or has no name or no uid; pass it as read from the API server",
 			errInvalidRequest)
 	}
-	if err := req.policy().Validate(); err != nil {
+	policy := req.policy()
+	if err := policy.Validate(); err != nil {
 		return fmt.Errorf("drain node %s: %w: %w", req.Node.Name, errInvalidRequest, err)
 	}
-	if req.policy().SerialVolumes != nil && r.cfg.Volumes == nil {
+	if policy.SerialVolumes != nil && r.cfg.Volumes == nil {
 		return fmt.Errorf("drain node %s: %w: Config.Volumes is required for drain.Policy.SerialVolumes", req.Node.Name, errInvalidRequest)
 	}
 	r.mu.Lock()
@@ -89,18 +92,15 @@ func (r *Runner) enter(req *Request) error {
 		return fmt.Errorf("drain node %s: %w", req.Node.Name, ErrStopped)
 	default:
 	}
-	ns := r.nodes[req.Node.Name]
-	if ns != nil && ns.uid != req.Node.UID {
-		r.forgetLocked(req.Node.Name)
-		ns = nil
-	}
+	ns := r.nodeLocked(req.Node.Name, req.Node.UID)
 	if ns == nil {
+		r.forgetLocked(req.Node.Name)
 		ns = &nodeState{
-			uid: req.Node.UID, attempts: map[types.UID]*attempt{}, startedAt: r.cfg.Clock.Now(),
-			waits: map[types.NamespacedName]bool{}, since: map[string]time.Time{},
+			name: req.Node.Name, uid: req.Node.UID, attempts: map[types.UID]*attempt{}, startedAt: r.cfg.Clock.Now(),
+			waits: map[types.NamespacedName]bool{},
 		}
-		r.nodes[req.Node.Name] = ns
-		r.ring = append(r.ring, req.Node.Name)
+		r.nodes[ns.name] = ns
+		r.ring = append(r.ring, ns)
 	}
 	ns.owner = req.Owner
 	if req.StartedAt.IsZero() {
@@ -109,20 +109,22 @@ func (r *Runner) enter(req *Request) error {
 	return nil
 }
 
-// readBudgets lists the budgets of all namespaces that have a pod on the Node.
+// policy of a request without one evicts without a limit.
+func (req *Request) policy() drain.Policy {
+	if req.Policy == nil {
+		return drain.Policy{}
+	}
+	return *req.Policy
+}
+
+// readBudgets lists the budgets of all Namespaces that have a Pod on the Node.
 func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policyv1.PodDisruptionBudget, bool, error) {
 	if r.cfg.Budgets == nil {
 		return nil, true, nil
 	}
-	if r.cfg.Informers != nil {
-		r.mu.Lock()
-		hasSynced, err := r.budgetsSynced, r.budgetsErr
-		r.mu.Unlock()
-		if err != nil {
+	if r.budgetList != nil {
+		if known, err := r.budgetList.ask(); err != nil || !known {
 			return nil, false, err
-		}
-		if hasSynced == nil || !hasSynced() {
-			return nil, false, nil
 		}
 	}
 	namespaces := map[string]bool{}
@@ -134,6 +136,9 @@ func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policy
 		namespaces[pod.Namespace] = true
 		var list policyv1.PodDisruptionBudgetList
 		err := r.cfg.Budgets.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy)
+		if meta.IsNoMatchError(err) && r.budgetList != nil && r.budgetList.onDemand {
+			return nil, true, nil // the API server does not serve budgets, so there are none
+		}
 		if err != nil {
 			return nil, false, fmt.Errorf("disruption budgets of namespace %s: %w", pod.Namespace, err)
 		}
@@ -144,16 +149,15 @@ func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policy
 	return budgets, true, nil
 }
 
-// advance plans, queues and reports. What costs time is done without the lock: what rules and selectors say comes before it, and what
-// people read after it.
+// advance plans, queues and reports. Slow work is done without the lock: rules and selectors before it, texts after it.
 func (r *Runner) advance(
-	req Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget, cordonedSince time.Time,
+	req *Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget, cordonedSince time.Time,
 ) (Result, error) {
-	situation := r.situation(&req)
-	now := situation.Now
+	situation := r.situation(req)
 	draft := r.cfg.Planner.Draft(
-		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: r.rules(&req, situation)}}, budgets, r.selectors(req.Node.Name))
-	plan, respawnAt, known := r.act(&req, pods, draft, situation, !cordonedSince.IsZero())
+		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: r.rules(req, situation)}}, budgets, r.selectors(req.Node))
+	policy, now := req.policy(), situation.Now
+	plan, respawnAt, known := r.act(req, pods, draft, situation, !cordonedSince.IsZero())
 	if !known {
 		return cancelled(), nil
 	}
@@ -163,45 +167,86 @@ func (r *Runner) advance(
 		Message:      plan.Summary(namesPerLine),
 		RequeueAfter: r.cfg.ProbeInterval,
 	}
-	refused := r.remember(req.Node, &result, now)
-	sooner(&result, respawnAt, now)
-	sooner(&result, req.policy().Next(pods, situation), now)
-	switch {
-	case plan.Done():
-		r.settle(&result, cordonedSince, now)
-	case req.policy().Abandoned(situation):
-		result.Abandoned, result.RequeueAfter = true, 0
-	}
-	if refused != nil && !plan.Done() {
+	result.againAt(respawnAt, now)
+	result.againAt(policy.Next(pods, situation), now)
+	done := plan.Done()
+	refused, events := r.report(req.Node, &result, now, func() {
+		switch {
+		case done:
+			result.settle(r.cfg.Settle, cordonedSince, now)
+		case policy.Abandoned(situation):
+			result.Abandoned, result.RequeueAfter = true, 0
+		}
+	})
+	r.record(req.Node, events)
+	if refused != nil && !done {
 		return result, fmt.Errorf("drain node %s: evictions are refused: %w", req.Node.Name, refused)
 	}
 	return result, nil
 }
 
-// act makes a plan of a draft and queues what may go: evictions queued by one Step count for the next one's budgets. known is false when
-// the Node was released. respawnAt is when the first pod that was created again has rested.
+func (r *Runner) situation(req *Request) drain.Situation {
+	return drain.Situation{
+		Now: r.cfg.Clock.Now(), StartedAt: req.StartedAt, Deadline: req.Deadline,
+		Node: req.Node, PoweredOff: req.PoweredOff, InstanceGone: req.InstanceGone, EvictsOnly: r.cfg.Deleter == nil,
+	}
+}
+
+// rules are those of the request, with the policy as the last rule.
+func (r *Runner) rules(req *Request, s drain.Situation) []drain.Rule {
+	rules := req.Rules
+	if rules == nil {
+		rules = r.cfg.Planner.Rules
+	}
+	if rules == nil {
+		rules = drain.DefaultRules()
+	}
+	return append(slices.Clip(rules), req.policy().Rule(s))
+}
+
+// selectors returns those that the last plan of a Node has parsed.
+func (r *Runner) selectors(node *corev1.Node) drain.Selectors {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ns := r.nodeLocked(node.Name, node.UID); ns != nil {
+		return ns.selectors
+	}
+	return drain.Selectors{}
+}
+
+// act makes a plan of a draft and queues what may go: evictions queued by one Step count for the budgets of the next one. known is false if
+// the Node was released. respawnAt is when the first Pod that was created again has rested.
 func (r *Runner) act(
 	req *Request, pods []*corev1.Pod, draft drain.Draft, s drain.Situation, cordoned bool,
 ) (plan drain.Plan, respawnAt time.Time, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ns := r.nodes[req.Node.Name]
-	if ns == nil || ns.uid != req.Node.UID {
+	ns := r.nodeLocked(req.Node.Name, req.Node.UID)
+	if ns == nil {
 		return plan, respawnAt, false
 	}
 	ns.selectors = draft.Selectors()
-	spent := r.observeLocked(draft.Budgets(), s.Now)
-	r.sweepLocked(s.Now)
-	r.refreshLocked(ns, pods, s.Now)
+	spent := r.budgets.observe(draft.Budgets(), r.cfg.MaxInFlightPerBudget, s.Now)
+	if s.Now.Sub(r.sweptAt) >= r.cfg.ProbeInterval {
+		r.sweptAt = s.Now
+		r.budgets.forget(s.Now, 4*r.cfg.ProbeInterval) // a Node that waits for a budget reads it once per interval
+	}
+	ns.refresh(pods, s.Now)
 	if cordoned {
 		ns.respawns.look(pods)
 	}
-	held := r.heldLocked(ns, s.Now)
+	held := ns.held(&r.paused, s.Now)
 	respawnAt = ns.respawns.hold(pods, held, s.Now)
-	plan = draft.Plan(drain.Facts{Now: s.Now, Spent: spent, Held: held, Turns: ns.turnsOf(req.Node.Name)})
+	facts := drain.Facts{Now: s.Now, Spent: spent, Held: held}
+	if ns.turns != nil {
+		facts.Turns = map[string]*drain.VolumeTurns{ns.name: ns.turns}
+	}
+	plan = draft.Plan(facts)
+	policy := req.policy()
 	for i := range plan.Decisions {
-		r.overcomeLocked(&plan.Decisions[i], req, s)
-		r.carryOutLocked(ns, &plan.Decisions[i])
+		d := &plan.Decisions[i]
+		ns.overcome(d, policy, s)
+		r.carryOutLocked(ns, d)
 	}
 	r.probeLocked(ns, plan, s.Now)
 	ns.keepRefused(plan)
@@ -209,109 +254,53 @@ func (r *Runner) act(
 	return plan, respawnAt, true
 }
 
-// selectors returns those that the last plan of a Node has parsed.
-func (r *Runner) selectors(node string) drain.Selectors {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if ns := r.nodes[node]; ns != nil {
-		return ns.selectors
-	}
-	return drain.Selectors{}
-}
-
-// sweepLocked bounds what is remembered of budgets while some Node is always drained.
-func (r *Runner) sweepLocked(now time.Time) {
-	if now.Sub(r.sweptAt) < r.cfg.ProbeInterval {
+// overcome turns an eviction that can never be accepted into a deletion, if the policy allows it: the plan or the API server found two
+// budgets for the Pod, or its Namespace is terminating and the Pod has rested for it.
+func (ns *nodeState) overcome(d *drain.Decision, policy drain.Policy, s drain.Situation) {
+	refusal := d.Reason
+	if d.Action == drain.Evict {
+		a := ns.attempts[d.Pod.UID]
+		if a == nil || a.state != idle || a.action != drain.Evict {
+			return
+		}
+		refusal = a.hold.Reason
+	} else if refusal != drain.ReasonMultipleBudgets || d.Action != drain.Deny && d.Action != drain.Wait {
 		return
 	}
-	r.sweptAt = now
-	after := 4 * r.cfg.ProbeInterval // who waits for a budget looks at it once per interval
-	maps.DeleteFunc(r.budgets, func(_ types.NamespacedName, b *budgetState) bool { return b.forgotten(now, after) })
+	if policy.DeletesAfter(refusal, s) {
+		d.Action, d.Reason, d.Message = drain.Delete, drain.ReasonEscalated, "deleting the Pod because it cannot be evicted"
+		d.TakesToken = false
+	}
 }
 
-func cancelled() Result { return Result{Message: "* the drain was cancelled", RequeueAfter: soon} }
-
 func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
-	switch d.Action {
-	case drain.Evict:
-		r.enqueueLocked(ns, d, d.TakesToken)
-	case drain.Delete:
-		if r.cfg.Deleter != nil {
-			r.enqueueLocked(ns, d, false)
-			return
-		}
-		if d.Pod.DeletionTimestamp != nil { // its grace period cannot be shortened
-			d.Action = drain.Wait
-			return
-		}
+	switch {
+	case d.Action == drain.Evict, d.Action == drain.Delete && r.cfg.Deleter != nil:
+		ns.enqueue(d, r.budgets, d.TakesToken)
+	case d.Action == drain.Delete && d.Pod.DeletionTimestamp != nil: // its grace period cannot be shortened
+		d.Action = drain.Wait
+	case d.Action == drain.Delete:
 		d.Verdict = drain.Verdict{
 			Action: drain.Deny, Order: d.Order, Reason: drain.ReasonUnsupported,
 			Message: "the Pod is to be deleted, and the drain runner has no Deleter",
 		}
-	case drain.Wait, drain.Ignore, drain.Deny, drain.Undecided:
-		// A queued pod waits for its turn, unless something else holds it by now: a stage, an order, another rule.
-		a := r.attempts[d.Pod.UID]
+	default:
+		// A queued Pod waits for its turn, unless something else holds it: a stage, an order, another rule.
+		a := ns.attempts[d.Pod.UID]
 		if a != nil && a.state == queued && d.Reason != drain.ReasonEvictionRequested && d.Reason != r.paused.hold.Reason &&
 			d.Reason != a.against.Reason {
-			r.withdrawLocked(ns, a)
+			a.withdraw()
 		}
 	}
 }
 
-// keepRefused lets pods that an error has kept back look so while they are asked for again, so that neither their message nor since when
-// changes with every try.
+// keepRefused reports Pods that failed by an error as before while they are requested again, so that neither their message nor their Since
+// changes with every attempt.
 func (ns *nodeState) keepRefused(plan drain.Plan) {
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
-		if a := ns.attempts[d.Pod.UID]; a != nil && a.askedAgain() && (d.Action == drain.Evict || d.Reason == drain.ReasonEvictionRequested) {
+		if a := ns.attempts[d.Pod.UID]; a != nil && a.retried() && (d.Action == drain.Evict || d.Reason == drain.ReasonEvictionRequested) {
 			d.Action, d.Reason, d.Message = drain.Wait, a.hold.Reason, a.hold.Message
 		}
-	}
-}
-
-// remember adds to a report what is known of the past and of the queue. The error says that credentials are refused.
-func (r *Runner) remember(node *corev1.Node, result *Result, now time.Time) (refused error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now.Before(r.paused.until) {
-		refused = r.paused.refused
-	}
-	ns := r.nodes[node.Name]
-	if ns == nil || ns.uid != node.UID { // released meanwhile
-		return refused
-	}
-	keys := make([]string, 0, len(result.Blockers))
-	for i := range result.Blockers {
-		key := result.Blockers[i].Key()
-		keys = append(keys, key)
-		if ns.since[key].IsZero() {
-			ns.since[key] = now
-		}
-		result.Blockers[i].Since = ns.since[key]
-	}
-	for key := range ns.since {
-		if !slices.Contains(keys, key) {
-			delete(ns.since, key)
-		}
-	}
-	ns.reportTurns(result, now)
-	for _, a := range ns.attempts {
-		if a.state == resting {
-			result.RequeueAfter = min(result.RequeueAfter, max(a.retryAt.Sub(now), time.Millisecond))
-		}
-	}
-	return refused
-}
-
-// settle decides whether a Node without blocking pods is drained.
-func (r *Runner) settle(result *Result, cordonedSince, now time.Time) {
-	switch left := r.cfg.Settle - now.Sub(cordonedSince); {
-	case cordonedSince.IsZero():
-		result.Message = "* waiting to see the Node cordoned"
-	case left > 0:
-		result.Message = "* no Pods left; making sure that none was bound right after the cordon"
-		result.RequeueAfter = left
-	default:
-		result.Done, result.Message, result.RequeueAfter = true, "", 0
 	}
 }

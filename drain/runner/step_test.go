@@ -117,7 +117,7 @@ func TestCancel_ForgetsTheQueueAndUncordonsOnlyWhenAsked(t *testing.T) {
 	g.step("n")
 	require.NoError(t, g.runner.Cancel(t.Context(), cordoned("n"), false))
 	require.Empty(t, g.nodes.patches)
-	require.Empty(t, g.runner.attempts)
+	require.Empty(t, g.runner.nodes)
 	require.NoError(t, g.runner.Cancel(t.Context(), cordoned("n"), true))
 	require.Len(t, g.nodes.patches, 1)
 	require.Contains(t, g.nodes.patches[0], `"value":false`)
@@ -171,7 +171,7 @@ func TestStep_DrainsAndForgets(t *testing.T) {
 	if got := g.step("n"); !got.Done {
 		t.Fatalf("want done, got %+v", got)
 	}
-	require.Empty(t, g.runner.attempts)
+	require.Empty(t, g.runner.nodes["n"].attempts)
 	g.wantRequests("a", "b")
 }
 

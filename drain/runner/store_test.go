@@ -329,10 +329,8 @@ func TestStore_EvictorsSpareAPodOfAnotherUID(t *testing.T) {
 	require.NoError(t, err)
 	overREST, err := runner.NewRESTEvictor(clientset)
 	require.NoError(t, err)
-	overClient, err := runner.NewClientEvictor(c.client)
-	require.NoError(t, err)
 
-	for i, evictor := range []runner.Evictor{overREST, overClient} {
+	for i, evictor := range []runner.Evictor{overREST} {
 		t.Run(fmt.Sprintf("%T %d", evictor, i), func(t *testing.T) {
 			before := runner.PodRef{Namespace: "default", Name: "db-0", UID: "the-one-before"}
 			err := evictor.Evict(t.Context(), before, runner.EvictOptions{})
@@ -341,7 +339,7 @@ func TestStore_EvictorsSpareAPodOfAnotherUID(t *testing.T) {
 			require.Nil(t, pod.DeletionTimestamp)
 		})
 	}
-	require.NoError(t, overClient.Evict(t.Context(), drain.RefOf(pod), runner.EvictOptions{}))
+	require.NoError(t, overREST.Evict(t.Context(), drain.RefOf(pod), runner.EvictOptions{}))
 	c.eventually("the pod is gone", func() bool { return apierrors.IsNotFound(c.client.Get(t.Context(), key, pod)) })
 	err = overREST.Evict(t.Context(), drain.RefOf(pod), runner.EvictOptions{})
 	require.Equal(t, drain.Gone, drain.Classify(err, false).Class, "answer: %v", err)

@@ -2,35 +2,36 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// OutOfServiceAnnotation stands on a Node whose out-of-service taint this package has put there, so that it takes away its
-// own taint only, also after a restart.
+// OutOfServiceAnnotation marks a Node whose out-of-service taint this package set, so that it removes only its own taint, also after a
+// restart.
 const OutOfServiceAnnotation = "machinist.dev/out-of-service"
 
 const outOfServicePath = "/metadata/annotations/machinist.dev~1out-of-service"
 
-// taint puts the out-of-service taint on a Node that the policy wants to carry it, and takes our own away from a Node that
-// is Ready again. It sends at most one patch, and none for a Node whose cordon was not observed yet. A patch that does not
-// fit any more is no error: the next look at the Node decides again.
+// taint sets the out-of-service taint on a Node if the policy asks for it, and removes its own taint from a Node that is Ready again. It
+// sends at most one patch, and none before the cordon was observed. A patch that no longer fits is not an error: the next observation of the
+// Node decides again.
 func (r *Runner) taint(ctx context.Context, req *Request) error {
 	node := req.Node
+	if !node.Spec.Unschedulable {
+		return nil
+	}
+	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 	var err error
 	switch {
-	case !node.Spec.Unschedulable:
-	case isReady(node):
+	case ready:
 		err = r.removeTaint(ctx, node)
 	case outOfService(node) < 0 && req.policy().OutOfService(r.situation(req)):
 		err = r.patchTaint(ctx, node, "put out-of-service taint on", putTaint(node))
@@ -41,16 +42,7 @@ func (r *Runner) taint(ctx context.Context, req *Request) error {
 	return err
 }
 
-func isReady(node *corev1.Node) bool {
-	for i := range node.Status.Conditions {
-		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// putTaint leaves everybody else's taints and annotations alone.
+// putTaint keeps other taints and annotations.
 func putTaint(node *corev1.Node) []patchOperation {
 	var ops []patchOperation
 	if node.Annotations == nil {
@@ -65,55 +57,43 @@ func putTaint(node *corev1.Node) []patchOperation {
 	return append(ops, patchOperation{Op: "add", Path: "/spec/taints/-", Value: drain.OutOfServiceTaint()})
 }
 
-// untaint tests the place of the taint, because other writers move it.
-func untaint(at int) []patchOperation {
-	mark := patchOperation{Op: "remove", Path: outOfServicePath}
-	if at < 0 {
-		return []patchOperation{mark}
-	}
-	path := "/spec/taints/" + strconv.Itoa(at)
-	return []patchOperation{
-		mark, {Op: "test", Path: path + "/key", Value: drain.OutOfServiceTaint().Key}, {Op: "remove", Path: path},
-	}
-}
-
-// patchTaint sends a patch for this look at the Node once. The error is Invalid when the Node has changed since.
+// patchTaint sends a patch once for each observation of the Node. The error is Invalid when the Node has changed.
 func (r *Runner) patchTaint(ctx context.Context, node *corev1.Node, what string, ops []patchOperation) error {
 	r.mu.Lock()
 	ns := r.nodes[node.Name]
-	if ns != nil && node.ResourceVersion != "" && ns.taintedAt == node.ResourceVersion {
-		r.mu.Unlock()
+	if ns == nil { // of a drain that was cancelled
+		ns = &nodeState{}
+	}
+	sent := node.ResourceVersion != "" && ns.taintedAt == node.ResourceVersion
+	ns.taintedAt = node.ResourceVersion
+	r.mu.Unlock()
+	if sent {
 		return nil
 	}
-	if ns != nil {
-		ns.taintedAt = node.ResourceVersion
-	}
-	r.mu.Unlock()
-	patch, err := json.Marshal(append([]patchOperation{{Op: "test", Path: "/metadata/uid", Value: node.UID}}, ops...))
-	if err != nil {
-		return fmt.Errorf("%s node %s: %w", what, node.Name, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
-	defer cancel()
-	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	err = r.cfg.Nodes.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch))
+	_, err := r.patchNode(ctx, node, ops...)
 	if err == nil {
 		return nil
 	}
-	r.mu.Lock()
-	if ns != nil && !apierrors.IsInvalid(err) {
-		ns.taintedAt = "" // not answered: the same look may try again
+	if !apierrors.IsInvalid(err) {
+		r.mu.Lock()
+		ns.taintedAt = "" // no answer: the same observation may send it again
+		r.mu.Unlock()
 	}
-	r.mu.Unlock()
 	return fmt.Errorf("%s node %s: %w", what, node.Name, err)
 }
 
-// removeTaint takes our taint away from a Node that is to be used again.
+// removeTaint removes the taint that this package set. It tests the position of the taint, because other writers move it.
 func (r *Runner) removeTaint(ctx context.Context, node *corev1.Node) error {
 	if _, ours := node.Annotations[OutOfServiceAnnotation]; !ours {
 		return nil
 	}
-	return r.patchTaint(ctx, node, "remove out-of-service taint from", untaint(outOfService(node)))
+	ops := []patchOperation{{Op: "remove", Path: outOfServicePath}}
+	if at := outOfService(node); at >= 0 {
+		path := "/spec/taints/" + strconv.Itoa(at)
+		ops = append(ops, patchOperation{Op: "test", Path: path + "/key", Value: drain.OutOfServiceTaint().Key},
+			patchOperation{Op: "remove", Path: path})
+	}
+	return r.patchTaint(ctx, node, "remove out-of-service taint from", ops)
 }
 
 func outOfService(node *corev1.Node) int {

@@ -29,7 +29,7 @@ func (g *rig) wakes() *[]string {
 }
 
 // taken steps two Nodes with a pod each behind one budget, and takes the first request.
-func taken(t *testing.T, allowed int32) (*rig, job) {
+func taken(t *testing.T, allowed int32) (*rig, *attempt) {
 	t.Helper()
 	g := newRig(t, func(c *Config) { c.Workers = 1 })
 	g.budgets.set(allowed, 10)
@@ -74,8 +74,8 @@ func TestATokenGoesBackToItsBudgetAndThoseWhoWaitForItAreWoken(t *testing.T) {
 			}
 			g.runner.finish(j, tc.answer, tc.stillThere, tc.stopping)
 			require.Len(t, g.runner.budgets[thePDB].tokens, tc.tokens)
-			require.Equal(t, tc.tokens == 1, j.attempt.token)
-			require.Equal(t, tc.state, j.attempt.state)
+			require.Equal(t, tc.tokens == 1, j.token)
+			require.Equal(t, tc.state, j.state)
 			require.Equal(t, tc.woken, slices.Contains(*woken, "n2"), "woken: %v", *woken)
 			require.Zero(t, g.runner.inFlight+j.ns.inFlight+j.budget.inFlight)
 		})
@@ -86,7 +86,7 @@ func TestWhatWaitsForABudgetThatRefusesIsRecalled(t *testing.T) {
 	for name, answer := range map[string]error{"exhausted": exhausted(t.Context(), PodRef{}), "overloaded": overloaded()} {
 		t.Run(name, func(t *testing.T) {
 			g, j := taken(t, 2)
-			other := g.runner.attempts["uid-b"]
+			other := g.runner.nodes["n2"].attempts["uid-b"]
 			require.Equal(t, queued, other.state)
 			woken := g.wakes()
 			g.runner.finish(j, answer, true, false)
@@ -102,8 +102,8 @@ func TestWhatWaitsForABudgetThatRefusesIsRecalled(t *testing.T) {
 func TestATokenDoesNotOutliveItsAcceptance(t *testing.T) {
 	g, j := taken(t, 1)
 	g.runner.finish(j, nil, true, false)
-	g.runner.refreshLocked(g.runner.nodes["n1"], []*corev1.Pod{pod("n1", "a")}, g.clock.Now().Add(acceptedFor))
-	require.Equal(t, idle, j.attempt.state)
+	g.runner.nodes["n1"].refresh([]*corev1.Pod{pod("n1", "a")}, g.clock.Now().Add(acceptedFor))
+	require.Equal(t, idle, j.state)
 	require.Empty(t, g.runner.budgets[thePDB].tokens, "it would count against the budget for ever")
 
 	g, j = taken(t, 1)
@@ -122,14 +122,14 @@ func TestADeletionThatWaitsTakesTheGraceOfTheNewestPlan(t *testing.T) {
 		return &drain.Decision{Node: "n", Pod: pod("n", "a"), Verdict: drain.Verdict{Action: drain.Delete, GracePeriodSeconds: &grace}}
 	}
 	for _, grace := range []int64{30, 1} {
-		g.runner.enqueueLocked(ns, decided(grace), false)
-		require.Equal(t, grace, *g.runner.attempts["uid-a"].grace)
+		ns.enqueue(decided(grace), g.runner.budgets, false)
+		require.Equal(t, grace, *ns.attempts["uid-a"].grace)
 		require.Equal(t, []types.UID{"uid-a"}, ns.queue)
 	}
 	jobs, _ := g.runner.pick(g.clock.Now())
 	require.Len(t, jobs, 1)
-	g.runner.enqueueLocked(ns, decided(60), false)
-	require.Equal(t, int64(1), *g.runner.attempts["uid-a"].grace, "it is on its way")
+	ns.enqueue(decided(60), g.runner.budgets, false)
+	require.Equal(t, int64(1), *ns.attempts["uid-a"].grace, "it is on its way")
 	require.Empty(t, ns.queue)
 }
 
@@ -146,7 +146,7 @@ func TestAReportForgetsWhatIsOver(t *testing.T) {
 	g.clock.Step(time.Second)
 	g.budgets.set(0, 12)
 	g.runner.Step(g.t.Context(), Request{Node: cordoned("n")}) //nolint:errcheck // the pod is still queued
-	g.runner.withdrawLocked(g.runner.nodes["n"], g.runner.attempts["uid-a"])
+	g.runner.nodes["n"].attempts["uid-a"].withdraw()
 	require.Equal(t, g.clock.Now(), g.step("n").Blockers[0].Since, "it is blocked since now, and not since it was the last time")
 }
 

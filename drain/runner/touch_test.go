@@ -166,7 +166,7 @@ func TestAWatchThatIsYetToTellWhatIsThereDoesNotBringTouchBack(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		w.failed(lost)
 		require.False(t, synced())
-		_, err := l.open(t.Context(), metav1.ListOptions{SendInitialEvents: &streams})
+		_, err := l.WatchFuncWithContext(t.Context(), metav1.ListOptions{SendInitialEvents: &streams})
 		require.NoError(t, err)
 		require.Equal(t, !streams, synced(), "of a watch that goes on where it stood nothing is missed; of a new one all is")
 	}

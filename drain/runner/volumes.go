@@ -1,9 +1,11 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,12 +55,11 @@ type VolumesResult struct {
 	RequeueAfter time.Duration
 }
 
-// StepVolumes says whether a Node's volumes are detached, as far as the deletion of its machine has to wait for that (see
-// [drain.VolumePlanner]). It is a stage of its own, called after the drain is Done, at any rate, also by another process
-// after a crash. It sends no request and waits for nothing. It looks at the Node's pods only while volumes are attached;
-// call [Runner.Release] afterwards. Config.Volumes is required.
+// StepVolumes reports whether the volumes of a Node are detached, as far as the deletion of its machine waits for that (see
+// [drain.VolumePlanner]). Call it after the drain is Done, at any rate, also from another process after a crash. It sends no request and does
+// not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. Config.Volumes is required.
 //
-// Errors: the volumes or the pods cannot be read, or [ErrStopped]. Done is false then, and while a cache is not synced.
+// It returns an error when the volumes or the Pods cannot be read, or with [ErrStopped]. Done is false then, and while a cache is not synced.
 func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
 	if r.cfg.Volumes == nil {
 		return VolumesResult{}, errors.New("wait for volumes: set Config.Volumes")
@@ -66,55 +67,56 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 	if err := errors.Join(ctx.Err(), r.enter(&Request{Node: req.Node, Owner: req.Owner})); err != nil {
 		return VolumesResult{}, err
 	}
-	attachments, synced, err := r.attachments(req.Node.Name)
-	if err != nil {
-		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
-	}
-	if !synced {
-		return VolumesResult{Message: volumesUnlisted, RequeueAfter: r.cfg.ProbeInterval}, nil
-	}
 	now := r.cfg.Clock.Now()
-	unreachable, wait := unreachable(req.Node, req.UnreachableAfter, now)
+	plan, missing, err := r.planVolumes(&req, now)
+	switch {
+	case errors.Is(err, errReleased):
+		return VolumesResult{Message: "* the wait was cancelled", RequeueAfter: soon}, nil
+	case err != nil:
+		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
+	case missing != "":
+		return VolumesResult{Message: missing, RequeueAfter: r.cfg.ProbeInterval}, nil
+	}
+	return r.reportVolumes(&req, plan, now), nil
+}
+
+// planVolumes reads the Pods of the Node only if volumes block without them. missing says what is not listed yet.
+func (r *Runner) planVolumes(req *VolumeRequest, now time.Time) (plan drain.VolumePlan, missing string, err error) {
+	attachments, synced, err := r.attachments(req.Node.Name)
+	if err != nil || !synced {
+		return plan, volumesUnlisted, err
+	}
 	facts := drain.VolumeFacts{
 		Now: now, Node: req.Node, Attachments: attachments, Lookup: r.cfg.Volumes,
-		StartedAt: req.StartedAt, Timeout: req.Timeout, Unreachable: unreachable, PoweredOff: req.PoweredOff,
+		StartedAt: req.StartedAt, Timeout: req.Timeout, PoweredOff: req.PoweredOff,
 	}
-	plan, err := r.cfg.VolumePlanner.Plan(facts)
-	if err != nil {
-		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
+	left, silent := req.unreachableIn(now)
+	facts.Unreachable = silent && left <= 0
+	if plan, err = r.cfg.VolumePlanner.Plan(facts); err != nil || plan.Done() {
+		return plan, "", err
 	}
-	if !plan.Done() {
-		pods, synced, err := r.podsOf(req.Node.Name, req.Node.UID)
-		if errors.Is(err, errReleased) {
-			return VolumesResult{Message: "* the wait was cancelled", RequeueAfter: soon}, nil
-		}
-		if err != nil {
-			return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
-		}
-		if !synced {
-			return VolumesResult{Message: "* waiting for the list of Pods of the Node", RequeueAfter: r.cfg.ProbeInterval}, nil
-		}
-		facts.Decisions = r.cfg.Planner.Plan(
-			[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}}, drain.Facts{Now: now}).Decisions
-		if plan, err = r.cfg.VolumePlanner.Plan(facts); err != nil {
-			return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
-		}
+	pods, synced, err := r.podsOf(req.Node.Name, req.Node.UID)
+	if err != nil || !synced {
+		return plan, waitsForPods, err
 	}
-	return r.reportVolumes(req, plan, now, wait), nil
+	facts.Decisions = r.cfg.Planner.Plan(
+		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}}, drain.Facts{Now: now}).Decisions
+	plan, err = r.cfg.VolumePlanner.Plan(facts)
+	return plan, "", err
 }
 
 // attachments asks the source. The error says why a source of this package cannot know them.
-func (r *Runner) attachments(node string) ([]*storagev1.VolumeAttachment, bool, error) {
-	attachments, synced := r.cfg.Volumes.Attachments(node)
-	if synced {
-		return attachments, true, nil
+func (r *Runner) attachments(node string) (attachments []*storagev1.VolumeAttachment, synced bool, err error) {
+	attachments, synced = r.cfg.Volumes.Attachments(node)
+	if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok && !synced && !cached.attachmentList.onDemand {
+		if unknown := cached.unknown(); unknown != nil {
+			_, err = unknown.ask()
+		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return nil, false, r.volumesErr
+	return attachments, synced, err
 }
 
-func (r *Runner) reportVolumes(req VolumeRequest, plan drain.VolumePlan, now time.Time, unreachableIn time.Duration) VolumesResult {
+func (r *Runner) reportVolumes(req *VolumeRequest, plan drain.VolumePlan, now time.Time) VolumesResult {
 	result := VolumesResult{Done: plan.Done(), Stopped: plan.Stopped, Message: plan.Summary(0)}
 	for _, d := range plan.Blocking() {
 		result.Attached = append(result.Attached, d.VolumeRef)
@@ -127,8 +129,8 @@ func (r *Runner) reportVolumes(req VolumeRequest, plan drain.VolumePlan, now tim
 		return result
 	}
 	result.RequeueAfter = r.cfg.ProbeInterval
-	if unreachableIn > 0 {
-		result.RequeueAfter = min(result.RequeueAfter, unreachableIn)
+	if left, silent := req.unreachableIn(now); silent && left > 0 {
+		result.RequeueAfter = min(result.RequeueAfter, left)
 	}
 	if req.Timeout > 0 && !req.StartedAt.IsZero() {
 		result.RequeueAfter = min(result.RequeueAfter, req.StartedAt.Add(req.Timeout).Sub(now))
@@ -136,24 +138,12 @@ func (r *Runner) reportVolumes(req VolumeRequest, plan drain.VolumePlan, now tim
 	return result
 }
 
-// unreachable says whether a Node has not answered for so long, or how long it still has; 0 when it answers. The condition
-// is kube-controller-manager's, which sets it about 40 s after the kubelet's last sign.
-func unreachable(node *corev1.Node, after time.Duration, now time.Time) (bool, time.Duration) {
-	if after == 0 {
-		after = 5 * time.Minute
-	}
-	if after < 0 {
-		return false, 0
-	}
-	for i := range node.Status.Conditions {
-		c := &node.Status.Conditions[i]
-		if c.Type != corev1.NodeReady || c.Status != corev1.ConditionUnknown {
-			continue
-		}
-		left := after - now.Sub(c.LastTransitionTime.Time)
-		return left <= 0, max(0, left)
-	}
-	return false, 0
+// unreachableIn returns how long it takes until the wait ends because the Node does not answer; silent is false when it answers. The
+// kube-controller-manager sets the condition about 40 s after the last sign of the kubelet.
+func (req *VolumeRequest) unreachableIn(now time.Time) (left time.Duration, silent bool) {
+	after := cmp.Or(req.UnreachableAfter, 5*time.Minute)
+	since, silent := drain.UnreachableSince(req.Node)
+	return after - now.Sub(since), silent && after > 0
 }
 
 // takeTurns decides which pods with volumes may leave a Node, when the policy lets them leave one after the other.
@@ -204,14 +194,6 @@ func attachedElsewhere(attachments []*storagev1.VolumeAttachment, node string) b
 	return false
 }
 
-// turnsOf returns what the planner needs; nil when pods with volumes go like any others.
-func (ns *nodeState) turnsOf(node string) map[string]*drain.VolumeTurns {
-	if ns.turns == nil {
-		return nil
-	}
-	return map[string]*drain.VolumeTurns{node: ns.turns}
-}
-
 // reportTurns adds to a report what turns wait for.
 func (ns *nodeState) reportTurns(result *Result, now time.Time) {
 	if ns.turns == nil {
@@ -226,37 +208,26 @@ func (ns *nodeState) reportTurns(result *Result, now time.Time) {
 		}
 		result.Message = text
 	}
-	if next := ns.turns.Deadline(); !next.IsZero() {
-		result.RequeueAfter = min(result.RequeueAfter, max(next.Sub(now), time.Millisecond))
-	}
+	result.againAt(ns.turns.Deadline(), now)
 }
 
-// runVolumes runs the source, one of this package with the Runner's clock, words and patience.
+// runVolumes runs the source. A source of this package uses the clock and the patience of the Runner.
 func (r *Runner) runVolumes(ctx context.Context) error {
-	cached, ok := r.cfg.Volumes.(*CachedVolumes)
-	switch {
-	case !ok:
-		return r.cfg.Volumes.Run(ctx, r.volumeChanged)
-	case r.impatient:
-		return cached.run(ctx, r.volumeChanged, nil)
+	if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok {
+		cached.configure(func(l *listing) { l.clock, l.impatient, l.changed = r.cfg.Clock, r.impatient, r.wakeAll })
 	}
-	return cached.run(ctx, r.volumeChanged, r.patience(&r.volumesErr))
+	return r.cfg.Volumes.Run(ctx, r.volumeChanged)
 }
 
-// volumeChanged wakes the owners of the Node, and of those that wait for the volume to get somewhere else.
+// volumeChanged wakes the owner of the Node, and those of Nodes that wait until the volume is attached elsewhere.
 func (r *Runner) volumeChanged(node, volume string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wakeLocked(node)
-	for name, ns := range r.nodes {
-		if ns.turns == nil || name == node || volume == "" {
-			continue
-		}
-		for i := range ns.turns.Waits {
-			if ns.turns.Waits[i].PV == volume {
-				r.wakeLocked(name)
-				break
-			}
+	for _, ns := range r.ring {
+		waits := ns.turns != nil && volume != "" &&
+			slices.ContainsFunc(ns.turns.Waits, func(w drain.VolumeWait) bool { return w.PV == volume })
+		if waits || ns.name == node {
+			r.wakeLocked(ns)
 		}
 	}
 }

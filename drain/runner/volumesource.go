@@ -9,9 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -20,29 +17,27 @@ import (
 // errVolumesUnread says that PersistentVolumes are not listed yet.
 var errVolumesUnread = errors.New("PersistentVolumes are not listed yet; check that they may be listed and watched")
 
-// VolumeSource knows what is attached where, from memory: no method blocks. What it returns is shared and not changed.
-// Implementations are safe for concurrent use.
+// VolumeSource reports which volumes are attached to which Nodes, from memory: no method blocks. Returned objects are shared and must not
+// be changed. Implementations are safe for concurrent use.
 type VolumeSource interface {
 	drain.VolumeLookup
-	// Attachments returns the VolumeAttachments of a Node, in any order. synced is false until all are known and when the
-	// source has ended; an empty result does not mean then that there are none.
+	// Attachments returns the VolumeAttachments of a Node, in any order. synced is false until all are known and after the source has
+	// ended; an empty result then does not mean that there are none.
 	Attachments(node string) (attachments []*storagev1.VolumeAttachment, synced bool)
 	// AttachmentsOf returns the VolumeAttachments of a PersistentVolume on all Nodes.
 	AttachmentsOf(volume string) []*storagev1.VolumeAttachment
-	// Run serves until ctx ends and calls changed, without holding a lock, when what it says about a volume on a Node may
-	// have changed.
+	// Run serves until ctx ends. It calls changed, without holding a lock, when the state of a volume on a Node may have changed.
 	Run(ctx context.Context, changed func(node, volume string)) error
 }
 
-// CachedVolumes is a [VolumeSource] over the informers of VolumeAttachments and PersistentVolumes. It looks things up in
-// indexes of its own, by Node, volume and claim, in constant time, and copies nothing. It needs list and watch on both kinds.
-// See [TrimVolumes] for what it does not need.
+// CachedVolumes is a [VolumeSource] over the informers of VolumeAttachments and PersistentVolumes. It finds objects in its own indexes, by
+// Node, volume and claim, in constant time and without copies. It requires list and watch on both kinds. [TrimVolumes] drops what it does
+// not read.
 type CachedVolumes struct {
-	informers Informers
+	attachmentList, volumeList *listing
 
 	mu          sync.RWMutex
 	ran         bool
-	synced      []toolscache.ResourceEventHandlerRegistration // of attachments, then volumes; nil before Run and after its end
 	attachments map[string]*storagev1.VolumeAttachment
 	byNode      index[string, *storagev1.VolumeAttachment]
 	byVolume    index[string, *storagev1.VolumeAttachment]
@@ -52,7 +47,7 @@ type CachedVolumes struct {
 
 var _ VolumeSource = (*CachedVolumes)(nil)
 
-// index holds objects by a key that several share, and by name below it.
+// index holds objects by a shared key, and by name for each key.
 type index[K comparable, O client.Object] map[K]map[string]O
 
 func (x index[K, O]) put(key K, obj O) {
@@ -76,23 +71,37 @@ func (x index[K, O]) list(key K) []O {
 	return out
 }
 
-// NewCachedVolumes returns a source over a cache, usually manager.GetCache(). Its informers start when the source runs.
+// NewCachedVolumes returns a source over a cache, usually manager.GetCache(). It requests the informers when the source runs.
 func NewCachedVolumes(informers Informers) (*CachedVolumes, error) {
 	if informers == nil {
-		return nil, errors.New("new volume source: informers is nil; pass the manager's cache")
+		return nil, errors.New("new volume source: informers is nil; pass the cache of the manager")
 	}
 	return &CachedVolumes{
-		informers: informers, attachments: map[string]*storagev1.VolumeAttachment{}, volumes: map[string]*corev1.PersistentVolume{},
+		attachmentList: newListing(informers, "VolumeAttachments", &storagev1.VolumeAttachment{}),
+		volumeList:     newListing(informers, "PersistentVolumes", &corev1.PersistentVolume{}),
+		attachments:    map[string]*storagev1.VolumeAttachment{}, volumes: map[string]*corev1.PersistentVolume{},
 		byNode: index[string, *storagev1.VolumeAttachment]{}, byVolume: index[string, *storagev1.VolumeAttachment]{},
 		byClaim: index[types.NamespacedName, *corev1.PersistentVolume]{},
 	}, nil
 }
 
-// Attachments implements [VolumeSource]. Before Run and after its end nothing is synced.
+// configure changes both listings; call it before Run.
+func (v *CachedVolumes) configure(change func(*listing)) {
+	change(v.attachmentList)
+	change(v.volumeList)
+}
+
+// Attachments implements [VolumeSource]. Before Run and after its end nothing is synced. Listed on demand, they are not synced before the
+// PersistentVolumes of what is attached are.
 func (v *CachedVolumes) Attachments(node string) ([]*storagev1.VolumeAttachment, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.byNode.list(node), len(v.synced) > 0 && v.synced[0].HasSynced()
+	synced, _ := v.attachmentList.ask()
+	attachments := v.byNode.list(node)
+	if known, _ := v.volumeList.ask(); v.volumeList.onDemand && len(attachments) > 0 && !known {
+		synced = false
+	}
+	return attachments, synced
 }
 
 // AttachmentsOf implements [VolumeSource].
@@ -102,11 +111,11 @@ func (v *CachedVolumes) AttachmentsOf(volume string) []*storagev1.VolumeAttachme
 	return v.byVolume.list(volume)
 }
 
-// Volume implements [drain.VolumeLookup]. Volumes that are not all listed are unread.
+// Volume implements [drain.VolumeLookup]. It returns an error until all volumes are listed.
 func (v *CachedVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if !v.knowsVolumesLocked() {
+	if known, _ := v.volumeList.ask(); !known {
 		return nil, errVolumesUnread
 	}
 	return v.volumes[name], nil
@@ -116,23 +125,24 @@ func (v *CachedVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
 func (v *CachedVolumes) VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if !v.knowsVolumesLocked() {
+	if known, _ := v.volumeList.ask(); !known {
 		return nil, errVolumesUnread
 	}
 	return v.byClaim.list(claim), nil
 }
 
-func (v *CachedVolumes) knowsVolumesLocked() bool {
-	return len(v.synced) > 1 && v.synced[1].HasSynced()
+// unknown returns the first list that is not complete; nil when both are.
+func (v *CachedVolumes) unknown() *listing {
+	for _, l := range []*listing{v.attachmentList, v.volumeList} {
+		if known, _ := l.ask(); !known {
+			return l
+		}
+	}
+	return nil
 }
 
-// Run implements [VolumeSource]. It does not wait for the informers, and tries again while the server cannot be asked for them. A source
-// runs once.
+// Run implements [VolumeSource]. It does not wait for the informers. A source runs once.
 func (v *CachedVolumes) Run(ctx context.Context, changed func(node, volume string)) error {
-	return v.run(ctx, changed, &patience{clock: clock.RealClock{}, tell: func(error) {}})
-}
-
-func (v *CachedVolumes) run(ctx context.Context, changed func(node, volume string), p *patience) error {
 	v.mu.Lock()
 	ran := v.ran
 	v.ran = true
@@ -140,93 +150,38 @@ func (v *CachedVolumes) run(ctx context.Context, changed func(node, volume strin
 	if ran {
 		return errors.New("run volume source: it was started before")
 	}
-	if err := v.serve(ctx, changed, p); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("run volume source: %w", err)
-	}
-	return nil
-}
-
-func (v *CachedVolumes) serve(ctx context.Context, changed func(node, volume string), p *patience) error {
-	attachments, err := v.follow(ctx, p, "VolumeAttachments", &storagev1.VolumeAttachment{}, func(obj client.Object, gone bool) {
-		if a, ok := obj.(*storagev1.VolumeAttachment); ok {
-			v.putAttachment(a, gone)
-			changed(a.Spec.NodeName, volumeOf(a))
+	ctx, cancel := context.WithCancel(ctx)
+	var syncing sync.WaitGroup
+	defer syncing.Wait()
+	defer cancel()
+	for _, kind := range []struct {
+		list *listing
+		take func(obj client.Object, gone bool)
+	}{
+		{v.attachmentList, func(obj client.Object, gone bool) {
+			if a, ok := obj.(*storagev1.VolumeAttachment); ok {
+				v.putAttachment(a, gone)
+				changed(a.Spec.NodeName, volumeOf(a))
+			}
+		}},
+		{v.volumeList, func(obj client.Object, gone bool) {
+			if pv, ok := obj.(*corev1.PersistentVolume); ok {
+				v.putVolume(pv, gone)
+				for _, a := range v.AttachmentsOf(pv.Name) {
+					changed(a.Spec.NodeName, pv.Name)
+				}
+			}
+		}},
+	} {
+		stop, err := kind.list.open(ctx, kind.take)
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("run volume source: %w", err)
 		}
-	})
-	if err != nil {
-		return err
+		defer stop()
+		syncing.Go(func() { kind.list.awaitSync(ctx) })
 	}
-	defer attachments.stop()
-	v.know(attachments.registration)
-	defer v.know()
-	volumes, err := v.follow(ctx, p, "PersistentVolumes", &corev1.PersistentVolume{}, func(obj client.Object, gone bool) {
-		pv, ok := obj.(*corev1.PersistentVolume)
-		if !ok {
-			return
-		}
-		v.putVolume(pv, gone)
-		for _, a := range v.AttachmentsOf(pv.Name) {
-			changed(a.Spec.NodeName, pv.Name)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	defer volumes.stop()
-	v.know(attachments.registration, volumes.registration)
-	p.over()
 	<-ctx.Done()
 	return nil
-}
-
-func (v *CachedVolumes) know(registrations ...toolscache.ResourceEventHandlerRegistration) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.synced = registrations
-}
-
-type registered struct {
-	registration toolscache.ResourceEventHandlerRegistration
-	stop         func()
-}
-
-// follow watches a kind, as soon as the server can be asked for it or, without patience, now or never.
-func (v *CachedVolumes) follow(
-	ctx context.Context, p *patience, what string, kind client.Object, take func(obj client.Object, gone bool),
-) (found registered, err error) {
-	try := func() error {
-		if found, err = v.watch(ctx, kind, take); err != nil {
-			return fmt.Errorf("informer of %s: %w", what, err)
-		}
-		return nil
-	}
-	err = p.outlast(ctx, try(), try)
-	return found, err
-}
-
-// watch adds one handler, since several would not run in step.
-func (v *CachedVolumes) watch(ctx context.Context, kind client.Object, take func(obj client.Object, gone bool)) (registered, error) {
-	informer, err := v.informers.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
-	if err != nil {
-		return registered{}, err
-	}
-	hand := func(obj any, gone bool) {
-		if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-			obj = tombstone.Obj // its last known state, which is what the indexes hold
-		}
-		if o, ok := obj.(client.Object); ok {
-			take(o, gone)
-		}
-	}
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { hand(obj, false) },
-		UpdateFunc: func(_, obj any) { hand(obj, false) },
-		DeleteFunc: func(obj any) { hand(obj, true) },
-	})
-	if err != nil {
-		return registered{}, err
-	}
-	return registered{registration, func() { _ = informer.RemoveEventHandler(registration) }}, nil
 }
 
 func (v *CachedVolumes) putAttachment(a *storagev1.VolumeAttachment, gone bool) {
@@ -272,10 +227,10 @@ func claimOf(pv *corev1.PersistentVolume) types.NamespacedName {
 	return types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}
 }
 
-// TrimVolumes is a transform for a cache's VolumeAttachments and PersistentVolumes (cache.ByObject.Transform). It drops what
-// [CachedVolumes] does not read and what is most of their size: managed fields, annotations and labels, a driver's attributes
-// and metadata, Node affinity, mount options and inline volumes. Other objects pass through. It changes the object in place,
-// as transforms may, and never fails. Objects from such a cache must not be written back.
+// TrimVolumes is a transform for the VolumeAttachments and PersistentVolumes of a cache (cache.ByObject.Transform). It removes what
+// [CachedVolumes] does not read: managed fields, annotations and labels, attributes and metadata of the driver, Node affinity, mount options
+// and inline volumes. Other objects are unchanged. It changes the object in place, as transforms may, and returns no error. Objects from
+// such a cache must not be written back.
 func TrimVolumes(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *storagev1.VolumeAttachment:
