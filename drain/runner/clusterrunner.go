@@ -71,11 +71,13 @@ func NewClusterRunner(c ctrlcluster.Cluster, o ClusterOptions) (*ClusterRunner, 
 		}
 		cfg.Volumes = d.volumes
 		d.volumes.configure(func(l *listing) { l.onDemand = true })
+		d.volumes.attachmentList.emptyIfUnserved = true // without VolumeAttachments, nothing that could be read here is attached
 	}
 	if d.Runner, err = New(cfg); err != nil {
 		return nil, err
 	}
 	d.budgetList.onDemand, d.namespaces.onDemand = true, true
+	d.budgetList.emptyIfUnserved = true // the API server respects budgets itself
 	return d, nil
 }
 

@@ -29,7 +29,7 @@ func (unserved) List(context.Context, client.ObjectList, ...client.ListOption) e
 func TestAServerThatServesNoBudgetsHasNoneAndIsAskedByTheFirstDrain(t *testing.T) {
 	g := newRig(t, func(c *Config) { c.Budgets, c.Informers = unserved{}, unserved{} })
 	list := g.runner.budgetList
-	list.onDemand = true
+	list.onDemand, list.emptyIfUnserved = true, true
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	stop, err := list.open(ended, nil)

@@ -26,9 +26,10 @@ type listing struct {
 	name      string // plural of the kind, for errors
 	clock     clock.Clock
 	impatient bool // open returns the first error
-	// onDemand: the informer is not requested before the first call of ask, and a kind that the API server does not serve has no objects.
-	onDemand bool
-	changed  func() // is called when ask may give another answer; may be nil
+	onDemand  bool // the informer is not requested before the first call of ask
+	// emptyIfUnserved: a kind that the API server does not serve has no objects. Otherwise its objects are unknown.
+	emptyIfUnserved bool
+	changed         func() // is called when ask may give another answer; may be nil
 
 	demand sync.Once
 	asked  chan struct{} // closed by the first call of ask
@@ -92,7 +93,7 @@ func (l *listing) awaitSync(ctx context.Context) {
 
 func (l *listing) learn(synced func() bool, err error) {
 	l.mu.Lock()
-	l.synced, l.err, l.unserved = synced, err, l.onDemand && meta.IsNoMatchError(err)
+	l.synced, l.err, l.unserved = synced, err, l.emptyIfUnserved && meta.IsNoMatchError(err)
 	l.mu.Unlock()
 	if l.changed != nil {
 		l.changed()

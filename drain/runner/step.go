@@ -136,7 +136,7 @@ func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policy
 		namespaces[pod.Namespace] = true
 		var list policyv1.PodDisruptionBudgetList
 		err := r.cfg.Budgets.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy)
-		if meta.IsNoMatchError(err) && r.budgetList != nil && r.budgetList.onDemand {
+		if meta.IsNoMatchError(err) && r.budgetList != nil && r.budgetList.emptyIfUnserved {
 			return nil, true, nil // the API server does not serve budgets, so there are none
 		}
 		if err != nil {
@@ -212,95 +212,4 @@ func (r *Runner) selectors(node *corev1.Node) drain.Selectors {
 		return ns.selectors
 	}
 	return drain.Selectors{}
-}
-
-// act makes a plan of a draft and queues what may go: evictions queued by one Step count for the budgets of the next one. known is false if
-// the Node was released. respawnAt is when the first Pod that was created again has rested.
-func (r *Runner) act(
-	req *Request, pods []*corev1.Pod, draft drain.Draft, s drain.Situation, cordoned bool,
-) (plan drain.Plan, respawnAt time.Time, known bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ns := r.nodeLocked(req.Node.Name, req.Node.UID)
-	if ns == nil {
-		return plan, respawnAt, false
-	}
-	ns.selectors = draft.Selectors()
-	spent := r.budgets.observe(draft.Budgets(), r.cfg.MaxInFlightPerBudget, s.Now)
-	if s.Now.Sub(r.sweptAt) >= r.cfg.ProbeInterval {
-		r.sweptAt = s.Now
-		r.budgets.forget(s.Now, 4*r.cfg.ProbeInterval) // a Node that waits for a budget reads it once per interval
-	}
-	ns.refresh(pods, s.Now)
-	if cordoned {
-		ns.respawns.look(pods)
-	}
-	held := ns.held(&r.paused, s.Now)
-	respawnAt = ns.respawns.hold(pods, held, s.Now)
-	facts := drain.Facts{Now: s.Now, Spent: spent, Held: held}
-	if ns.turns != nil {
-		facts.Turns = map[string]*drain.VolumeTurns{ns.name: ns.turns}
-	}
-	plan = draft.Plan(facts)
-	policy := req.policy()
-	for i := range plan.Decisions {
-		d := &plan.Decisions[i]
-		ns.overcome(d, policy, s)
-		r.carryOutLocked(ns, d)
-	}
-	r.probeLocked(ns, plan, s.Now)
-	ns.keepRefused(plan)
-	r.kickDispatcher()
-	return plan, respawnAt, true
-}
-
-// overcome turns an eviction that can never be accepted into a deletion, if the policy allows it: the plan or the API server found two
-// budgets for the Pod, or its Namespace is terminating and the Pod has rested for it.
-func (ns *nodeState) overcome(d *drain.Decision, policy drain.Policy, s drain.Situation) {
-	refusal := d.Reason
-	if d.Action == drain.Evict {
-		a := ns.attempts[d.Pod.UID]
-		if a == nil || a.state != idle || a.action != drain.Evict {
-			return
-		}
-		refusal = a.hold.Reason
-	} else if refusal != drain.ReasonMultipleBudgets || d.Action != drain.Deny && d.Action != drain.Wait {
-		return
-	}
-	if policy.DeletesAfter(refusal, s) {
-		d.Action, d.Reason, d.Message = drain.Delete, drain.ReasonEscalated, "deleting the Pod because it cannot be evicted"
-		d.TakesToken = false
-	}
-}
-
-func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
-	switch {
-	case d.Action == drain.Evict, d.Action == drain.Delete && r.cfg.Deleter != nil:
-		ns.enqueue(d, r.budgets, d.TakesToken)
-	case d.Action == drain.Delete && d.Pod.DeletionTimestamp != nil: // its grace period cannot be shortened
-		d.Action = drain.Wait
-	case d.Action == drain.Delete:
-		d.Verdict = drain.Verdict{
-			Action: drain.Deny, Order: d.Order, Reason: drain.ReasonUnsupported,
-			Message: "the Pod is to be deleted, and the drain runner has no Deleter",
-		}
-	default:
-		// A queued Pod waits for its turn, unless something else holds it: a stage, an order, another rule.
-		a := ns.attempts[d.Pod.UID]
-		if a != nil && a.state == queued && d.Reason != drain.ReasonEvictionRequested && d.Reason != r.paused.hold.Reason &&
-			d.Reason != a.against.Reason {
-			a.withdraw()
-		}
-	}
-}
-
-// keepRefused reports Pods that failed by an error as before while they are requested again, so that neither their message nor their Since
-// changes with every attempt.
-func (ns *nodeState) keepRefused(plan drain.Plan) {
-	for i := range plan.Decisions {
-		d := &plan.Decisions[i]
-		if a := ns.attempts[d.Pod.UID]; a != nil && a.retried() && (d.Action == drain.Evict || d.Reason == drain.ReasonEvictionRequested) {
-			d.Action, d.Reason, d.Message = drain.Wait, a.hold.Reason, a.hold.Message
-		}
-	}
 }
