@@ -58,46 +58,59 @@ const (
 	AdmissionDenied
 )
 
-var classNames = [...]string{
-	"UnknownOutcome", "Accepted", "Gone", "BudgetExhausted", "BudgetStale", "BudgetOverloaded", "BudgetContention",
-	"MultipleBudgets", "NamespaceTerminating", "Forbidden", "Throttled", "Conflict", "ServerError", "EndpointMissing",
-	"Unauthorized", "Invalid", "AdmissionDenied",
+// classes says for each Class its name, the reason of the hold on the Pod, and how long the Pod rests. Hinted classes rest as long as the API
+// server asks for, if it does.
+var classes = [...]struct {
+	name   string
+	hold   Reason
+	rest   time.Duration
+	hinted bool
+}{
+	UnknownOutcome:       {"UnknownOutcome", ReasonUnknownOutcome, time.Second, true},
+	Accepted:             {"Accepted", ReasonEvictionAccepted, 0, false},
+	Gone:                 {"Gone", ReasonEvictionAccepted, 15 * time.Second, false},
+	BudgetExhausted:      {"BudgetExhausted", ReasonBudgetExhausted, 15 * time.Second, false}, // the event of the budget comes first
+	BudgetStale:          {"BudgetStale", ReasonBudgetStale, 10 * time.Second, true},
+	BudgetOverloaded:     {"BudgetOverloaded", ReasonBudgetExhausted, 30 * time.Second, false},
+	BudgetContention:     {"BudgetContention", ReasonBudgetExhausted, time.Second, true},
+	MultipleBudgets:      {"MultipleBudgets", ReasonMultipleBudgets, time.Minute, false},
+	NamespaceTerminating: {"NamespaceTerminating", ReasonNamespaceTerminating, 30 * time.Second, false},
+	Forbidden:            {"Forbidden", ReasonForbidden, 15 * time.Second, false},
+	Throttled:            {"Throttled", ReasonThrottled, time.Second, true},
+	Conflict:             {"Conflict", ReasonConflict, time.Second, false},
+	ServerError:          {"ServerError", ReasonServerError, time.Second, true},
+	EndpointMissing:      {"EndpointMissing", ReasonEndpointMissing, time.Minute, false},
+	Unauthorized:         {"Unauthorized", ReasonUnauthorized, 15 * time.Second, false},
+	Invalid:              {"Invalid", ReasonInvalid, time.Minute, false},
+	AdmissionDenied:      {"AdmissionDenied", ReasonAdmissionDenied, 15 * time.Second, true},
 }
 
 // String returns the class's name, for example "BudgetExhausted".
 func (c Class) String() string {
-	if int(c) < len(classNames) {
-		return classNames[c]
+	if int(c) < len(classes) {
+		return classes[c].name
 	}
 	return fmt.Sprintf("Class(%d)", uint8(c))
 }
 
-// Outcome is what to make of an answer.
+// Outcome is the meaning of an answer.
 type Outcome struct {
 	Class Class
-	// RetryAfter is when to ask again at the earliest, without jitter and before any back-off of the caller: the server's
-	// hint where it gave one, at most a minute, else the class's own. It is 0 for Accepted, and for Gone when the pod is no longer there.
+	// RetryAfter is when to ask again at the earliest, without jitter and before any back-off of the caller: the hint of the API server if
+	// it gave one, at most a minute, otherwise that of the class. It is 0 for Accepted, and for Gone when the Pod no longer exists.
 	RetryAfter time.Duration
-	// Cause is the server's sentence about the budget, empty when it gave none.
+	// Cause is the sentence of the API server about the budget, empty when it gave none.
 	Cause string
-	// Message is the answer in one line for people, empty for Accepted. It is without what differs between two attempts
+	// Message is the answer in one line for people, empty for Accepted. It omits what differs between two attempts
 	// ([contract.SteadyText]).
 	Message string
 }
 
-// How long to rest where the server gives no hint.
 const (
-	restBudget     = 15 * time.Second // liveness probe; the budget's own event comes first
-	restStale      = 10 * time.Second
-	restOverloaded = 30 * time.Second
-	restMultiple   = 60 * time.Second
-	restNamespace  = 30 * time.Second
-	restForbidden  = 15 * time.Second
-	restDenied     = 15 * time.Second
-	restShort      = time.Second
-	restConfig     = 60 * time.Second
-
-	longestHint = time.Minute // the server's own are at most 32 s; webhooks and proxies send what they like
+	// longestHint limits the hints of webhooks and proxies; those of the API server are at most 32 s.
+	longestHint = time.Minute
+	// restTimeout is how long a Pod rests when the API server timed out over the status of its budget.
+	restTimeout = 10 * time.Second
 )
 
 // multipleBudgetsText is the one answer that only its text tells apart: status 500 without a reason (k/k #75957).
@@ -107,53 +120,70 @@ const multipleBudgetsText = "This pod has more than one PodDisruptionBudget, whi
 // the last conflict instead, see classifyConflict.
 const contentionText = "couldn't update PodDisruptionBudget"
 
-// Classify recognises every answer of the eviction endpoint (drain-noderef 3.2); nil means accepted. stillThere says
-// whether the caller's cache shows the pod under the UID it asked for. Errors may be wrapped. Errors without an API
-// status, such as a broken connection or a deadline, are UnknownOutcome.
+// Classify recognizes every answer of the eviction endpoint (drain-noderef 3.2); nil means accepted. stillThere says whether the cache of the
+// caller shows the Pod under the UID of the request. Errors may be wrapped. Errors without an API status, such as a broken connection or a
+// deadline, are UnknownOutcome.
 func Classify(err error, stillThere bool) Outcome {
 	if err == nil {
 		return Outcome{Class: Accepted}
 	}
 	var api apierrors.APIStatus
 	if !errors.As(err, &api) {
-		return Outcome{Class: UnknownOutcome, RetryAfter: restShort, Message: contract.SteadyText(err.Error())}
+		return Outcome{Class: UnknownOutcome, RetryAfter: classes[UnknownOutcome].rest, Message: contract.SteadyText(err.Error())}
 	}
-	status := api.Status()
-	o := Outcome{Class: AdmissionDenied, RetryAfter: hint(&status, restDenied)}
-	if !deniedByAdmission(status.Message) {
-		o = classifyStatus(&status, stillThere)
+	st := api.Status()
+	o := Outcome{Class: classOf(&st, stillThere)}
+	o.RetryAfter = classes[o.Class].rest
+	switch o.Class {
+	case Gone:
+		if !stillThere {
+			o.RetryAfter = 0
+		}
+	case BudgetContention:
+		if st.Code == http.StatusGatewayTimeout {
+			o.RetryAfter = restTimeout
+		}
+	case BudgetExhausted, BudgetStale:
+		o.Cause = cause(&st, policyv1.DisruptionBudgetCause).Message
+	default:
 	}
-	o.Message = message(&status, &o)
+	if classes[o.Class].hinted && st.Details != nil && st.Details.RetryAfterSeconds > 0 {
+		o.RetryAfter = min(longestHint, time.Duration(st.Details.RetryAfterSeconds)*time.Second)
+	}
+	o.Message = message(&st, &o)
 	return o
 }
 
-func classifyStatus(st *metav1.Status, stillThere bool) Outcome {
+func classOf(st *metav1.Status, stillThere bool) Class {
+	if deniedByAdmission(st.Message) {
+		return AdmissionDenied
+	}
 	switch st.Code {
 	case http.StatusNotFound:
-		return classifyNotFound(st, stillThere)
+		return classOfNotFound(st)
 	case http.StatusConflict:
-		return classifyConflict(st, stillThere)
+		return classOfConflict(st, stillThere)
 	case http.StatusForbidden:
-		return classifyForbidden(st)
+		return classOfForbidden(st)
 	case http.StatusTooManyRequests:
-		return classifyTooMany(st)
+		return classOfTooMany(st)
 	case http.StatusInternalServerError:
 		if st.Reason == "" && st.Message == multipleBudgetsText {
-			return Outcome{Class: MultipleBudgets, RetryAfter: restMultiple}
+			return MultipleBudgets
 		}
-		return Outcome{Class: ServerError, RetryAfter: hint(st, restShort)}
+		return ServerError
 	case http.StatusGatewayTimeout:
 		if st.Reason == metav1.StatusReasonTimeout && strings.Contains(st.Message, contentionText) {
-			return Outcome{Class: BudgetContention, RetryAfter: hint(st, restStale)}
+			return BudgetContention
 		}
 	case http.StatusUnauthorized:
-		return Outcome{Class: Unauthorized, RetryAfter: restForbidden}
+		return Unauthorized
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return Outcome{Class: Invalid, RetryAfter: restConfig}
+		return Invalid
 	case http.StatusMethodNotAllowed:
-		return Outcome{Class: EndpointMissing, RetryAfter: restConfig}
+		return EndpointMissing
 	}
-	return Outcome{Class: UnknownOutcome, RetryAfter: hint(st, restShort)}
+	return UnknownOutcome
 }
 
 // deniedByAdmission recognises the refusal of a webhook or of a ValidatingAdmissionPolicy. They choose the status code: KubeVirt 429,
@@ -163,29 +193,24 @@ func deniedByAdmission(message string) bool {
 		strings.Contains(message, "ValidatingAdmissionPolicy '") && strings.Contains(message, "' denied request: ")
 }
 
-func classifyNotFound(st *metav1.Status, stillThere bool) Outcome {
-	switch {
-	case st.Details == nil || st.Details.Name == "" || cause(st, metav1.CauseTypeUnexpectedServerResponse) != nil:
-		return Outcome{Class: EndpointMissing, RetryAfter: restConfig}
-	case st.Details.Kind != "pods" && st.Details.Kind != "namespaces":
-		return Outcome{Class: EndpointMissing, RetryAfter: restConfig}
-	case stillThere:
-		return Outcome{Class: Gone, RetryAfter: restBudget}
-	default:
-		return Outcome{Class: Gone}
+func classOfNotFound(st *metav1.Status) Class {
+	if st.Details == nil || st.Details.Name == "" || st.Details.Kind != "pods" && st.Details.Kind != "namespaces" ||
+		cause(st, metav1.CauseTypeUnexpectedServerResponse) != nil {
+		return EndpointMissing
 	}
+	return Gone
 }
 
-// classifyConflict tells a conflict over the pod from one over its budget, with which the API server answers when it has tried for ten
-// seconds to count the eviction in the budget's status.
-func classifyConflict(st *metav1.Status, stillThere bool) Outcome {
+// classOfConflict distinguishes a conflict about the Pod from one about its budget. The API server answers with the latter after it has tried
+// for ten seconds to count the eviction in the status of the budget.
+func classOfConflict(st *metav1.Status, stillThere bool) Class {
 	switch {
 	case ofBudget(st):
-		return Outcome{Class: BudgetContention, RetryAfter: restShort}
+		return BudgetContention
 	case !stillThere:
-		return Outcome{Class: Gone}
+		return Gone
 	default:
-		return Outcome{Class: Conflict, RetryAfter: restShort}
+		return Conflict
 	}
 }
 
@@ -194,26 +219,25 @@ func ofBudget(st *metav1.Status) bool {
 	return st.Details != nil && st.Details.Group == policyv1.GroupName && strings.HasPrefix(st.Details.Kind, "poddisruptionbudget")
 }
 
-func classifyForbidden(st *metav1.Status) Outcome {
+func classOfForbidden(st *metav1.Status) Class {
 	switch {
 	case cause(st, "NamespaceTerminating") != nil:
-		return Outcome{Class: NamespaceTerminating, RetryAfter: restNamespace}
+		return NamespaceTerminating
 	case ofBudget(st):
-		return Outcome{Class: BudgetOverloaded, RetryAfter: restOverloaded}
+		return BudgetOverloaded
 	default:
-		return Outcome{Class: Forbidden, RetryAfter: restForbidden}
+		return Forbidden
 	}
 }
 
-func classifyTooMany(st *metav1.Status) Outcome {
-	c := cause(st, policyv1.DisruptionBudgetCause)
+func classOfTooMany(st *metav1.Status) Class {
 	switch {
-	case c == nil:
-		return Outcome{Class: Throttled, RetryAfter: hint(st, restShort)}
+	case cause(st, policyv1.DisruptionBudgetCause) == nil:
+		return Throttled
 	case st.Details.RetryAfterSeconds > 0:
-		return Outcome{Class: BudgetStale, RetryAfter: hint(st, restStale), Cause: c.Message}
+		return BudgetStale
 	default:
-		return Outcome{Class: BudgetExhausted, RetryAfter: restBudget, Cause: c.Message}
+		return BudgetExhausted
 	}
 }
 
@@ -229,13 +253,6 @@ func cause(st *metav1.Status, kind metav1.CauseType) *metav1.StatusCause {
 	return nil
 }
 
-func hint(st *metav1.Status, otherwise time.Duration) time.Duration {
-	if st.Details == nil || st.Details.RetryAfterSeconds <= 0 {
-		return otherwise
-	}
-	return min(longestHint, time.Duration(st.Details.RetryAfterSeconds)*time.Second)
-}
-
 func message(st *metav1.Status, o *Outcome) string {
 	switch o.Class {
 	case BudgetExhausted, BudgetStale:
@@ -248,38 +265,7 @@ func message(st *metav1.Status, o *Outcome) string {
 	}
 }
 
-// HoldFor returns the hold that an outcome puts on its pod until the runner may ask again.
+// HoldFor returns the hold that an outcome puts on its Pod until the runner may ask again.
 func HoldFor(o Outcome) Hold {
-	h := Hold{Message: o.Message}
-	switch o.Class {
-	case Accepted, Gone:
-		h.Reason = ReasonEvictionAccepted
-	case BudgetExhausted, BudgetOverloaded, BudgetContention:
-		h.Reason = ReasonBudgetExhausted
-	case BudgetStale:
-		h.Reason = ReasonBudgetStale
-	case MultipleBudgets:
-		h.Reason = ReasonMultipleBudgets
-	case NamespaceTerminating:
-		h.Reason = ReasonNamespaceTerminating
-	case Forbidden:
-		h.Reason = ReasonForbidden
-	case Throttled:
-		h.Reason = ReasonThrottled
-	case Conflict:
-		h.Reason = ReasonConflict
-	case ServerError:
-		h.Reason = ReasonServerError
-	case EndpointMissing:
-		h.Reason = ReasonEndpointMissing
-	case Unauthorized:
-		h.Reason = ReasonUnauthorized
-	case Invalid:
-		h.Reason = ReasonInvalid
-	case AdmissionDenied:
-		h.Reason = ReasonAdmissionDenied
-	default:
-		h.Reason = ReasonUnknownOutcome
-	}
-	return h
+	return Hold{Reason: classes[min(int(o.Class), len(classes)-1)].hold, Message: o.Message}
 }

@@ -44,9 +44,7 @@ func (l DrainLabel) Rule() Rule {
 			prev.Order = 0
 			return WaitCompleted(pod, prev)
 		}
-		warning := fmt.Sprintf("label %s has the unknown value %.64q", l.Key, pod.Labels[l.Key])
-		prev.Warnings = append(slices.Clip(prev.Warnings), warning)
-		return prev, nil
+		return prev.warn(fmt.Sprintf("label %s has the unknown value %.64q", l.Key, pod.Labels[l.Key])), nil
 	}
 }
 

@@ -3,7 +3,6 @@ package drain
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -83,7 +82,7 @@ func (o KubectlOptions) selected(pod *corev1.Pod, prev Verdict) (Verdict, error)
 	if o.PodSelector == nil || o.PodSelector.Matches(labels.Set(pod.Labels)) {
 		return prev, nil
 	}
-	return prev.ignore(ReasonNotSelected, "the pod selector does not select the Pod"), nil
+	return prev.decide(Ignore, ReasonNotSelected, "the pod selector does not select the Pod"), nil
 }
 
 func (o KubectlOptions) stuck(pod *corev1.Pod, prev Verdict) (Verdict, error) {
@@ -97,7 +96,7 @@ func (o KubectlOptions) stuck(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if int(o.Now().Sub(pod.DeletionTimestamp.Time).Seconds()) <= limit {
 		return prev, nil
 	}
-	return prev.ignore(ReasonStuckTerminating, fmt.Sprintf("has DeletionTimestamp older than %d seconds, skipping", limit)), nil
+	return prev.decide(Ignore, ReasonStuckTerminating, fmt.Sprintf("has DeletionTimestamp older than %d seconds, skipping", limit)), nil
 }
 
 func (o KubectlOptions) daemonSet(pod *corev1.Pod, prev Verdict) (Verdict, error) {
@@ -112,17 +111,17 @@ func (o KubectlOptions) daemonSet(pod *corev1.Pod, prev Verdict) (Verdict, error
 		_, err := o.DaemonSets(pod.Namespace, ref.Name)
 		switch {
 		case err != nil && !apierrors.IsNotFound(err):
-			return prev.deny(ReasonRuleFailed, kubectlError+err.Error()), nil
+			return prev.decide(Deny, ReasonRuleFailed, kubectlError+err.Error()), nil
 		case err != nil && !o.Force:
-			return prev.deny(ReasonOrphaned, kubectlError+err.Error()), nil
+			return prev.decide(Deny, ReasonOrphaned, kubectlError+err.Error()), nil
 		case err != nil:
 			return prev.warn(err.Error()), nil
 		}
 	}
 	if !o.IgnoreAllDaemonSets {
-		return prev.deny(ReasonDaemonSetPod, daemonSetFatal), nil
+		return prev.decide(Deny, ReasonDaemonSetPod, daemonSetFatal), nil
 	}
-	return prev.ignore(ReasonDaemonSetPod, daemonSetWarning).warn(daemonSetWarning), nil
+	return prev.decide(Ignore, ReasonDaemonSetPod, daemonSetWarning).warn(daemonSetWarning), nil
 }
 
 func (o KubectlOptions) localStorage(pod *corev1.Pod, prev Verdict) (Verdict, error) {
@@ -130,7 +129,7 @@ func (o KubectlOptions) localStorage(pod *corev1.Pod, prev Verdict) (Verdict, er
 	case prev.Action == Ignore || finished(pod) || !hasLocalData(pod):
 		return prev, nil
 	case !o.DeleteEmptyDirData:
-		return prev.deny(ReasonLocalData, localStorageFatal), nil
+		return prev.decide(Deny, ReasonLocalData, localStorageFatal), nil
 	}
 	return prev.warn(localStorageWarning), nil
 }
@@ -140,7 +139,7 @@ func (o KubectlOptions) unmanaged(pod *corev1.Pod, prev Verdict) (Verdict, error
 	case prev.Action == Ignore || finished(pod) || metav1.GetControllerOfNoCopy(pod) != nil:
 		return prev, nil
 	case !o.Force:
-		return prev.deny(ReasonUnmanaged, unmanagedFatal), nil
+		return prev.decide(Deny, ReasonUnmanaged, unmanagedFatal), nil
 	}
 	return prev.warn(unmanagedWarning), nil
 }
@@ -163,18 +162,4 @@ func unlessIgnored(rule Rule) Rule {
 		}
 		return rule(pod, prev)
 	}
-}
-
-// stay ends what was said about the pod's going: it does not go.
-func (v Verdict) stay(a Action, r Reason, message string) Verdict {
-	return Verdict{Action: a, Order: v.Order, Reason: r, Message: message}
-}
-
-func (v Verdict) ignore(r Reason, message string) Verdict { return v.stay(Ignore, r, message) }
-func (v Verdict) deny(r Reason, message string) Verdict   { return v.stay(Deny, r, message) }
-
-// warn leaves the backing array of earlier warnings alone: verdicts are values and may be kept.
-func (v Verdict) warn(message string) Verdict {
-	v.Warnings = append(slices.Clip(v.Warnings), message)
-	return v
 }

@@ -165,10 +165,7 @@ func (c *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
 	if text == "" {
 		text = fmt.Sprintf("MachineDrainRule %s asks for labels of the Pod's Namespace or of the Cluster that were not read", c.key)
 	}
-	return Verdict{
-		Action: Deny, Order: prev.Order, Reason: ReasonDrainRuleUnclear,
-		Message: "it is not clear whether the Pod may go: " + text,
-	}
+	return prev.decide(Deny, ReasonDrainRuleUnclear, "it is not clear whether the Pod may go: "+text)
 }
 
 // ClusterAPIRules returns rules that decide as Cluster API's drain does (capi-machine 3.2), in its order: mirror and DaemonSet

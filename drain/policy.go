@@ -203,7 +203,9 @@ func (m *moment) leave(pod *corev1.Pod, v Verdict) Verdict {
 }
 
 func (m *moment) let(v Verdict, a Action, r Reason, message string) Verdict {
-	return Verdict{Action: a, Order: v.Order, Reason: r, Message: message, GracePeriodSeconds: v.GracePeriodSeconds}
+	decided := v.decide(a, r, message)
+	decided.GracePeriodSeconds = v.GracePeriodSeconds
+	return decided
 }
 
 // asked returns the grace period to name in the request; nil is the pod's own.

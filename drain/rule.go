@@ -23,11 +23,11 @@ func Decide(pod *corev1.Pod, rules []Rule) Verdict {
 	var v Verdict
 	for i, rule := range rules {
 		if rule == nil {
-			return Verdict{Action: Deny, Order: v.Order, Reason: ReasonRuleFailed, Message: fmt.Sprintf("drain rule %d is nil", i)}
+			return v.decide(Deny, ReasonRuleFailed, fmt.Sprintf("drain rule %d is nil", i))
 		}
 		next, err := rule(pod, v)
 		if err != nil {
-			return Verdict{Action: Deny, Order: v.Order, Reason: ReasonRuleFailed, Message: err.Error()}
+			return v.decide(Deny, ReasonRuleFailed, err.Error())
 		}
 		if next.Action == Deny {
 			return explained(next)
@@ -35,7 +35,7 @@ func Decide(pod *corev1.Pod, rules []Rule) Verdict {
 		v = next
 	}
 	if v.Action == Undecided || v.Action > Deny {
-		return Verdict{Action: Deny, Order: v.Order, Reason: ReasonNoVerdict, Message: "no drain rule decided about the pod"}
+		return v.decide(Deny, ReasonNoVerdict, "no drain rule decided about the pod")
 	}
 	return explained(v)
 }
@@ -52,7 +52,7 @@ func IgnoreMirrorPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror || prev.Action != Undecided {
 		return prev, nil
 	}
-	return Verdict{Action: Ignore, Order: prev.Order, Reason: ReasonMirrorPod, Message: "mirror pod of a static pod"}, nil
+	return prev.decide(Ignore, ReasonMirrorPod, "mirror pod of a static pod"), nil
 }
 
 // IgnoreDaemonSetPods is a [Rule]: pods controlled by an apps DaemonSet are ignored in any phase, finished and
@@ -61,9 +61,7 @@ func IgnoreDaemonSetPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if prev.Action != Undecided || !ofDaemonSet(pod) {
 		return prev, nil
 	}
-	return Verdict{
-		Action: Ignore, Order: prev.Order, Reason: ReasonDaemonSetPod, Message: "ignoring DaemonSet-managed Pod",
-	}, nil
+	return prev.decide(Ignore, ReasonDaemonSetPod, "ignoring DaemonSet-managed Pod"), nil
 }
 
 // WaitForTerminating is a [Rule]: a pod with a deletionTimestamp is never evicted a second time, it is waited for.
@@ -71,10 +69,7 @@ func WaitForTerminating(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if pod.DeletionTimestamp == nil || prev.Action == Ignore {
 		return prev, nil
 	}
-	return Verdict{
-		Action: Wait, Order: prev.Order, Reason: ReasonTerminating,
-		Message: "deletionTimestamp set, but still not removed from the Node",
-	}, nil
+	return prev.decide(Wait, ReasonTerminating, "deletionTimestamp set, but still not removed from the Node"), nil
 }
 
 // EvictFinished is a [Rule]: Succeeded and Failed pods are evicted.
@@ -82,9 +77,9 @@ func EvictFinished(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if prev.Action != Undecided || !finished(pod) {
 		return prev, nil
 	}
-	return Verdict{
-		Action: Evict, Order: prev.Order, Reason: ReasonFinished, Message: "evicting finished Pod", Warnings: prev.Warnings,
-	}, nil
+	v := prev.decide(Evict, ReasonFinished, "evicting finished Pod")
+	v.Warnings = prev.Warnings
+	return v, nil
 }
 
 // EvictRest is a [Rule]: whatever no rule before it decided is evicted.

@@ -28,18 +28,7 @@ const (
 
 // String returns the mode's name, for example "ModeEvict".
 func (m Mode) String() string {
-	switch m {
-	case ModeEvict:
-		return "ModeEvict"
-	case ModeDelete:
-		return "ModeDelete"
-	case ModeClamp:
-		return "ModeClamp"
-	case ModeAbandon:
-		return "ModeAbandon"
-	default:
-		return fmt.Sprintf("Mode(%d)", uint8(m))
-	}
+	return nameOf(m, "Mode", "ModeEvict", "ModeDelete", "ModeClamp", "ModeAbandon")
 }
 
 // Stage is a step of escalation.

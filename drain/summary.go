@@ -87,9 +87,7 @@ func troubleText(d *Decision) string {
 	if text == "" {
 		text = string(d.Reason)
 	}
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "..."
-	}
+	text = bounded(text)
 	if strings.HasPrefix(text, violation) {
 		return text
 	}
@@ -109,9 +107,14 @@ func names(refs []PodRef, limit int) string {
 	for _, ref := range refs[:min(limit, len(refs))] {
 		shown = append(shown, ref.String())
 	}
+	return joined(shown, len(refs)-len(shown))
+}
+
+// joined lists names and says how many more there are.
+func joined(shown []string, more int) string {
 	text := strings.Join(shown, ", ")
-	if rest := len(refs) - len(shown); rest > 0 {
-		text += fmt.Sprintf(", ... (%d more)", rest)
+	if more > 0 {
+		text += fmt.Sprintf(", ... (%d more)", more)
 	}
 	return text
 }

@@ -101,7 +101,7 @@ type TurnFacts struct {
 
 // UnknownVolumes returns turns that nobody gets: every pod with a claim waits, with a message that says why.
 func (s SerialVolumes) UnknownVolumes(prev *VolumeTurns, message string) *VolumeTurns {
-	t := &VolumeTurns{policy: s, unknown: message}
+	t := &VolumeTurns{policy: s.complete(), unknown: message}
 	if prev != nil {
 		t.Waits, t.users = prev.Waits, prev.users
 	}

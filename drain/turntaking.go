@@ -3,7 +3,6 @@ package drain
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,7 +58,7 @@ func (t *VolumeTurns) turns(d *Decision) int {
 	case d.Action == Ignore:
 		return 0
 	case d.Pod.DeletionTimestamp != nil:
-		if t.now.Before(d.Pod.DeletionTimestamp.Add(t.terminateTimeout())) {
+		if t.now.Before(d.Pod.DeletionTimestamp.Add(t.policy.TerminateTimeout)) {
 			return 1
 		}
 		return 0
@@ -69,8 +68,6 @@ func (t *VolumeTurns) turns(d *Decision) int {
 		return 0
 	}
 }
-
-func (t *VolumeTurns) terminateTimeout() time.Duration { return t.policy.complete().TerminateTimeout }
 
 // busy counts the turns that volumes take up after their pods. The volumes of one pod take up one.
 func (t *VolumeTurns) busy() int {
@@ -112,5 +109,5 @@ func (t *VolumeTurns) Full(p Plan) bool {
 			taken += t.turns(d)
 		}
 	}
-	return t.unknown != "" || taken >= t.policy.complete().MaxParallel
+	return t.unknown != "" || taken >= t.policy.MaxParallel
 }

@@ -53,18 +53,7 @@ const (
 
 // String returns the state's name, for example "NodePoweredOff".
 func (n NodeState) String() string {
-	switch n {
-	case NodeReachable:
-		return "NodeReachable"
-	case NodeUnreachable:
-		return "NodeUnreachable"
-	case NodePoweredOff:
-		return "NodePoweredOff"
-	case NodeGone:
-		return "NodeGone"
-	default:
-		return fmt.Sprintf("NodeState(%d)", uint8(n))
-	}
+	return nameOf(n, "NodeState", "NodeReachable", "NodeUnreachable", "NodePoweredOff", "NodeGone")
 }
 
 // NodeState judges the Node. Without an UnreachablePolicy only NodeGone differs from NodeReachable. Nobody has to wait for
@@ -143,7 +132,8 @@ func (m *moment) shortened(pod *corev1.Pod, v Verdict) *int64 {
 }
 
 func (m *moment) poweredOff(pod *corev1.Pod, v Verdict) Verdict {
-	if m.policy.Unreachable.OutOfServiceTaint && !toleratesOutOfService(pod) {
+	taint := OutOfServiceTaint()
+	if m.policy.Unreachable.OutOfServiceTaint && !tolerates(pod, &taint) {
 		return m.let(v, Wait, ReasonPoweredOff, "the Node is out of service; its Pods are left to the Pod garbage collector")
 	}
 	v.GracePeriodSeconds = m.shortened(pod, v)
@@ -201,17 +191,4 @@ func (m *moment) terminating(pod *corev1.Pod, v Verdict) Verdict {
 	}
 	v.GracePeriodSeconds = &shortest
 	return m.let(v, Delete, ReasonTerminating, fmt.Sprintf("shortening the grace period to %d s", shortest))
-}
-
-func toleratesOutOfService(pod *corev1.Pod) bool {
-	taint := OutOfServiceTaint()
-	for i := range pod.Spec.Tolerations {
-		t := &pod.Spec.Tolerations[i]
-		switch {
-		case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
-		case t.Operator == corev1.TolerationOpExists, t.Key != "" && t.Value == taint.Value:
-			return true
-		}
-	}
-	return false
 }

@@ -1,6 +1,9 @@
 package drain
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Action is what happens to a pod of a draining Node.
 type Action uint8
@@ -23,22 +26,15 @@ const (
 
 // String returns the action's name, for example "Evict".
 func (a Action) String() string {
-	switch a {
-	case Undecided:
-		return "Undecided"
-	case Evict:
-		return "Evict"
-	case Delete:
-		return "Delete"
-	case Wait:
-		return "Wait"
-	case Ignore:
-		return "Ignore"
-	case Deny:
-		return "Deny"
-	default:
-		return fmt.Sprintf("Action(%d)", uint8(a))
+	return nameOf(a, "Action", "Undecided", "Evict", "Delete", "Wait", "Ignore", "Deny")
+}
+
+// nameOf returns the name of a constant, counted from 0.
+func nameOf[T ~uint8](value T, kind string, names ...string) string {
+	if int(value) < len(names) {
+		return names[value]
 	}
+	return fmt.Sprintf("%s(%d)", kind, uint8(value))
 }
 
 // Reason says in one CamelCase word why a pod has its action. Rules may use reasons of their own.
@@ -109,4 +105,15 @@ type Verdict struct {
 	Warnings []string
 	// GracePeriodSeconds replaces the pod's own grace period when it is not nil. Only Evict and Delete look at it.
 	GracePeriodSeconds *int64
+}
+
+// decide returns a verdict with the order of v, and without its warnings and its grace period.
+func (v Verdict) decide(a Action, r Reason, message string) Verdict {
+	return Verdict{Action: a, Order: v.Order, Reason: r, Message: message}
+}
+
+// warn adds a warning. It does not change the array of earlier warnings: verdicts are values and may be kept.
+func (v Verdict) warn(message string) Verdict {
+	v.Warnings = append(slices.Clip(v.Warnings), message)
+	return v
 }

@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,18 +51,7 @@ const (
 
 // String returns the name without its prefix, for example "TimedOut".
 func (s VolumeStop) String() string {
-	switch s {
-	case VolumesNotStopped:
-		return "NotStopped"
-	case VolumesPoweredOff:
-		return "PoweredOff"
-	case VolumesUnreachable:
-		return "Unreachable"
-	case VolumesTimedOut:
-		return "TimedOut"
-	default:
-		return fmt.Sprintf("VolumeStop(%d)", uint8(s))
-	}
+	return nameOf(s, "VolumeStop", "NotStopped", "PoweredOff", "Unreachable", "TimedOut")
 }
 
 // VolumeRef names one volume of a Node.

@@ -1,25 +1,13 @@
 package drain
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Names of in-tree plugins as they begin the names in a Node's status. Current Kubernetes attaches only the first three
-// without CSI; the others are met in older workload clusters.
-const (
-	pluginISCSI     = "kubernetes.io/iscsi"
-	pluginFC        = "kubernetes.io/fc"
-	pluginFlex      = "flexvolume"
-	pluginRBD       = "kubernetes.io/rbd"
-	pluginEBS       = "kubernetes.io/aws-ebs"
-	pluginGCE       = "kubernetes.io/gce-pd"
-	pluginAzureDisk = "kubernetes.io/azure-disk"
-	pluginCinder    = "kubernetes.io/cinder"
-	pluginVSphere   = "kubernetes.io/vsphere-volume"
-	pluginPortworx  = "kubernetes.io/portworx-volume"
-)
+const pluginFlex = "flexvolume"
 
 // pluginOf returns the driver of a CSI volume or the plugin of another one from its name in a Node's status.
 func pluginOf(name string) string {
@@ -38,34 +26,28 @@ func pluginOf(name string) string {
 	return first + "/" + second
 }
 
-// inTreePlugin returns the plugin of a volume in a pod's spec that may be attached without a VolumeAttachment, or "".
+// inTreePlugin returns the plugin of a volume in the spec of a Pod that may be attached without a VolumeAttachment, or "".
 func inTreePlugin(s *corev1.VolumeSource) string {
-	return firstUsed([]pluginUse{
-		{s.ISCSI != nil, pluginISCSI}, {s.FC != nil, pluginFC}, {s.FlexVolume != nil, pluginFlex}, {s.RBD != nil, pluginRBD},
-		{s.AWSElasticBlockStore != nil, pluginEBS}, {s.GCEPersistentDisk != nil, pluginGCE}, {s.AzureDisk != nil, pluginAzureDisk},
-		{s.Cinder != nil, pluginCinder}, {s.VsphereVolume != nil, pluginVSphere}, {s.PortworxVolume != nil, pluginPortworx},
-	})
+	return firstPlugin(s.ISCSI != nil, s.FC != nil, s.FlexVolume != nil, s.RBD != nil, s.AWSElasticBlockStore != nil,
+		s.GCEPersistentDisk != nil, s.AzureDisk != nil, s.Cinder != nil, s.VsphereVolume != nil, s.PortworxVolume != nil)
 }
 
-// inTreePluginOfVolume is the same for a PersistentVolume.
+// inTreePluginOfVolume does the same for a PersistentVolume.
 func inTreePluginOfVolume(s *corev1.PersistentVolumeSource) string {
-	return firstUsed([]pluginUse{
-		{s.ISCSI != nil, pluginISCSI}, {s.FC != nil, pluginFC}, {s.FlexVolume != nil, pluginFlex}, {s.RBD != nil, pluginRBD},
-		{s.AWSElasticBlockStore != nil, pluginEBS}, {s.GCEPersistentDisk != nil, pluginGCE}, {s.AzureDisk != nil, pluginAzureDisk},
-		{s.Cinder != nil, pluginCinder}, {s.VsphereVolume != nil, pluginVSphere}, {s.PortworxVolume != nil, pluginPortworx},
-	})
+	return firstPlugin(s.ISCSI != nil, s.FC != nil, s.FlexVolume != nil, s.RBD != nil, s.AWSElasticBlockStore != nil,
+		s.GCEPersistentDisk != nil, s.AzureDisk != nil, s.Cinder != nil, s.VsphereVolume != nil, s.PortworxVolume != nil)
 }
 
-type pluginUse struct {
-	used   bool
-	plugin string
-}
-
-func firstUsed(uses []pluginUse) string {
-	for _, u := range uses {
-		if u.used {
-			return u.plugin
-		}
+// firstPlugin returns the name of the first plugin in use, as it begins the names in the status of a Node. Current Kubernetes attaches only
+// the first three without CSI; older workload clusters use the others.
+func firstPlugin(used ...bool) string {
+	names := [...]string{
+		"kubernetes.io/iscsi", "kubernetes.io/fc", pluginFlex, "kubernetes.io/rbd", "kubernetes.io/aws-ebs",
+		"kubernetes.io/gce-pd", "kubernetes.io/azure-disk", "kubernetes.io/cinder", "kubernetes.io/vsphere-volume",
+		"kubernetes.io/portworx-volume",
+	}
+	if i := slices.Index(used, true); i >= 0 {
+		return names[i]
 	}
 	return ""
 }

@@ -54,9 +54,6 @@ func failure(d *VolumeDecision) string {
 
 func limited(names []string, limit int) string {
 	slices.Sort(names)
-	text := strings.Join(names[:min(limit, len(names))], ", ")
-	if rest := len(names) - limit; rest > 0 {
-		text += fmt.Sprintf(", ... (%d more)", rest)
-	}
-	return text
+	shown := names[:min(limit, len(names))]
+	return joined(shown, len(names)-len(shown))
 }

@@ -10,9 +10,9 @@ func WaitCompleted(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	case prev.Action != Undecided:
 		return prev, nil
 	case finished(pod):
-		return Verdict{Action: Ignore, Order: prev.Order, Reason: ReasonCompleted, Message: "the Pod has completed"}, nil
+		return prev.decide(Ignore, ReasonCompleted, "the Pod has completed"), nil
 	default:
-		return Verdict{Action: Wait, Order: prev.Order, Reason: ReasonWaitCompleted, Message: "waiting for completion"}, nil
+		return prev.decide(Wait, ReasonWaitCompleted, "waiting for completion"), nil
 	}
 }
 
@@ -21,7 +21,7 @@ func Skip(_ *corev1.Pod, prev Verdict) (Verdict, error) {
 	if prev.Action != Undecided {
 		return prev, nil
 	}
-	return Verdict{Action: Ignore, Order: prev.Order, Reason: ReasonSkipped, Message: "a rule leaves the Pod alone"}, nil
+	return prev.decide(Ignore, ReasonSkipped, "a rule leaves the Pod alone"), nil
 }
 
 // neverCompletes says that only its deletion ends a pod.
