@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,6 +112,49 @@ func TestInstancesThatAreReplacedAtOnceAreBelievedWhenTheirNodesAreSilent(t *tes
 	w.nodesGo(1)
 	w.says(pool, "Running", 1, 1)
 	require.Equal(t, "n-1", w.nodes()[0].Name)
+}
+
+// No event tells that a Node has been silent for long enough.
+func TestInstancesThatAreReplacedAtOnceAreBelievedOnceTheirNodesHaveBeenSilent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	_, infra := w.poolOf("p://1")
+	w.create(fake.Node("n-1", "p://2"))
+	w.eventually("the kubelet of the first is silent", func() string {
+		var node corev1.Node
+		require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "n-0"}, &node))
+		silent := node.DeepCopy()
+		for i := range silent.Status.Conditions {
+			if c := &silent.Status.Conditions[i]; c.Type == corev1.NodeReady { // for five minutes, a few seconds from now
+				c.Status, c.LastTransitionTime = corev1.ConditionUnknown, metav1.NewTime(time.Now().Add(4*time.Second-5*time.Minute))
+			}
+		}
+		if err := w.client.Status().Patch(t.Context(), silent, client.MergeFrom(&node)); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	w.listed(infra, "p://2")
+	w.nodesGo(1)
+	require.Equal(t, "n-1", w.nodes()[0].Name)
+}
+
+func TestAListThatNamesNoInstanceOfBeforeChangesNothingWhileNodesAreUnread(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	w := newWorld(t, worldOptions{ports: gone(&away)})
+	pool, infra := w.poolOf("p://1", "p://2")
+	w.isQuiet()
+	away.Store(true)
+	w.listed(infra, "p:///zone/1", "p:///zone/2")
+	w.settles()
+	ids, _, _ := unstructured.NestedStringSlice(w.get(pool).Object, "spec", "providerIDList")
+	require.Equal(t, []string{"p://1", "p://2"}, ids)
+	w.listed(infra, "p://2", "p://3") // one of them is named: it is believed
+	w.eventually("the list is recorded", func() string {
+		ids, _, _ := unstructured.NestedStringSlice(w.get(pool).Object, "spec", "providerIDList")
+		return map[bool]string{false: fmt.Sprint(ids)}[slices.Equal(ids, []string{"p://2", "p://3"})]
+	})
 }
 
 func TestANodeThatAMachineClaimsIsNeitherDrainedNorDeleted(t *testing.T) {

@@ -136,3 +136,11 @@ func TestANodeOfAPoolThatCannotBeAskedForIsWaitedForWithinTheLimit(t *testing.T)
 	w.change(pool, set(int64(1), "spec", "template", "spec", "deletion", "nodeDrainTimeoutSeconds"))
 	w.goes(fake.InfraMachinePool(contract.V1Beta2, "pool"))
 }
+
+func TestANodeOfAPoolThatCannotBeAskedForIsWaitedForNoLongerThanNodesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w, _, pool := missedWorld(t, machinepool.Policy{UnreadLimit: time.Second})
+	w.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewServiceUnavailable("not now"), Match: asksForNodes})
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.goes(fake.InfraMachinePool(contract.V1Beta2, "pool"))
+}
