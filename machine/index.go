@@ -116,6 +116,21 @@ func (r *Reconciler) machinesByKey(ctx context.Context, namespace, key string) [
 	return requests
 }
 
+// machinesByKeys lists the Machines under any of several keys, each once.
+func (r *Reconciler) machinesByKeys(ctx context.Context, namespace string, keys []string) []reconcile.Request {
+	var requests []reconcile.Request
+	seen := map[reconcile.Request]bool{}
+	for _, key := range keys {
+		for _, request := range r.machinesByKey(ctx, namespace, key) {
+			if !seen[request] {
+				seen[request] = true
+				requests = append(requests, request)
+			}
+		}
+	}
+	return requests
+}
+
 // eachMachine passes each Machine under a key to a function, as a view.
 func (r *Reconciler) eachMachine(ctx context.Context, namespace, key string, do func(client.Object)) error {
 	list, ok := r.kind.NewList().(client.ObjectList)
@@ -179,17 +194,9 @@ func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []
 
 // machinesOfNode maps an event about a Node to the Machines of its cluster that have its provider ID, or have recorded its name.
 func (r *Reconciler) machinesOfNode(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
-	var requests []reconcile.Request
-	seen := map[reconcile.Request]bool{}
+	var keys []string
 	for _, node := range nodes {
-		for _, key := range nodeKeys(cluster, node, r.options.Matching) {
-			for _, request := range r.machinesByKey(ctx, cluster.Namespace, key) {
-				if !seen[request] {
-					seen[request] = true
-					requests = append(requests, request)
-				}
-			}
-		}
+		keys = append(keys, nodeKeys(cluster, node, r.options.Matching)...)
 	}
-	return requests
+	return r.machinesByKeys(ctx, cluster.Namespace, keys)
 }

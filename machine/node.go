@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -220,16 +221,9 @@ func (r *Reconciler) otherClaimants(ctx context.Context, obj client.Object) []re
 	if r.kind.Adapter.Read(obj, &state) != nil {
 		return nil
 	}
-	var rivals []reconcile.Request
 	cluster := r.clusterOf(&state)
-	for _, key := range claimKeys(cluster, identityOf(&state), r.options.Matching) {
-		for _, request := range r.machinesByKey(ctx, cluster.Namespace, key) {
-			if request.NamespacedName != state.Key {
-				rivals = append(rivals, request)
-			}
-		}
-	}
-	return rivals
+	claimants := r.machinesByKeys(ctx, cluster.Namespace, claimKeys(cluster, identityOf(&state), r.options.Matching))
+	return slices.DeleteFunc(claimants, func(request reconcile.Request) bool { return request.NamespacedName == state.Key })
 }
 
 // propagateStep writes labels, annotations and taints to the Node, in one patch that only applies to the version that was read.
@@ -268,10 +262,13 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 // desired is what the Machine propagates to its Node.
 func (s *Scope) desired() propagate.Desired {
 	d := propagate.Desired{
-		Labels: s.State.Labels, Annotations: s.State.Annotations, AddLabels: s.interruptible(),
+		Labels: s.State.Labels, Annotations: s.State.Annotations,
 		Owner: propagate.Owner{
 			Namespace: s.State.Key.Namespace, Name: s.State.Key.Name, UID: s.State.UID, Cluster: s.State.ClusterName,
 		},
+	}
+	if _, labelled := s.Node.Node.Labels[propagate.InterruptibleLabel]; decideInterruptible(s.Infrastructure, labelled) {
+		d.AddLabels = map[string]string{propagate.InterruptibleLabel: ""}
 	}
 	for _, t := range s.State.Taints {
 		d.Taints = append(d.Taints, propagate.Taint{
@@ -287,16 +284,7 @@ func (s *Scope) desired() propagate.Desired {
 	return d
 }
 
-// interruptible is the label of a Node whose infrastructure reports that it can be interrupted.
-func (s *Scope) interruptible() map[string]string {
-	_, labelled := s.Node.Node.Labels[propagate.InterruptibleLabel]
-	if !decideInterruptible(s.Infrastructure, labelled) {
-		return nil
-	}
-	return map[string]string{propagate.InterruptibleLabel: ""}
-}
-
-// decideInterruptible reports whether a Node gets the label. While its infrastructure could not be read, the label stays as it is.
+// decideInterruptible reports whether a Node gets the label of one that can be interrupted. While its infrastructure could not be read, the label stays as it is.
 func decideInterruptible(infrastructure external.Object, labelled bool) bool {
 	switch infrastructure.Presence {
 	case external.NotReferenced, external.Absent:

@@ -92,16 +92,23 @@ func (f readyFacts) merged() metav1.Condition {
 		return condition(ConditionReady, metav1.ConditionUnknown, ReasonInternalError,
 			"The readiness gate Ready is the condition itself: remove it from spec.readinessGates")
 	}
-	counted := f.counted()
 	worst := priorityInfo
-	for _, c := range counted {
-		worst = max(worst, c.priority)
-	}
-	var lines []string
-	for _, c := range counted {
-		if c.priority > priorityInfo || (worst == priorityInfo && c.Message != "") {
-			lines = append(lines, bullet(c.Condition))
+	var problems, infos []string
+	for _, t := range f.terms() {
+		c, counts := f.conditionOf(t)
+		if !counts {
+			continue
 		}
+		switch weight := f.priorityOf(c, t.negative); {
+		case weight > priorityInfo:
+			worst, problems = max(worst, weight), append(problems, bullet(c))
+		case c.Message != "":
+			infos = append(infos, bullet(c))
+		}
+	}
+	lines := problems
+	if worst == priorityInfo {
+		lines = infos
 	}
 	message := strings.Join(joinComponents(lines), "\n")
 	switch worst {
@@ -114,29 +121,18 @@ func (f readyFacts) merged() metav1.Condition {
 	return condition(ConditionReady, metav1.ConditionTrue, ReasonReady, message)
 }
 
-// counted is a condition with its priority.
-type counted struct {
-	metav1.Condition
-
-	priority priority
-}
-
-func (f readyFacts) counted() []counted {
-	var all []counted
-	for _, t := range f.terms() {
-		c, found := findCondition(f.Conditions, t.kind)
-		if !found && t.optional {
-			continue
-		}
-		if !found {
-			c = condition(t.kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported)
-		}
-		if t.kind == ConditionDeleting && f.Deleting && f.Stage != "" {
-			c = condition(t.kind, metav1.ConditionTrue, ReasonDeleting, f.Stage)
-		}
-		all = append(all, counted{c, f.priorityOf(c, t.negative)})
+// conditionOf returns the condition of a term as it counts, and false when it does not count because it is missing.
+func (f readyFacts) conditionOf(t term) (metav1.Condition, bool) {
+	c, found := findCondition(f.Conditions, t.kind)
+	switch {
+	case !found && t.optional:
+		return c, false
+	case t.kind == ConditionDeleting && f.Deleting && f.Stage != "":
+		return condition(t.kind, metav1.ConditionTrue, ReasonDeleting, f.Stage), true
+	case !found:
+		return condition(t.kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported), true
 	}
-	return all
+	return c, true
 }
 
 // priorityOf: in a deletion, missing objects of the Machine are expected.
