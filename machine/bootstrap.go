@@ -27,7 +27,7 @@ type bootstrapDecision struct {
 	// Created is true when the data exists.
 	Created   bool
 	Condition metav1.Condition
-	// Failure is what the config reports as a failure for good.
+	// Failure is what the config reports as a permanent failure.
 	Failure failure
 }
 

@@ -48,9 +48,9 @@ const (
 	removalWait
 )
 
-// decideRemoval decides about one object, and returns the message for the time of the wait. mattered is true when a real instance may
-// exist for the object, which could not be found again if its kind is missing.
-func decideRemoval(e external.Object, mattered bool) (removal, string) {
+// decideRemoval decides about one object, and returns the message for the time of the wait. mayHaveInstance is true when a real instance
+// may exist for the object, which could not be found again if its kind is missing.
+func decideRemoval(e external.Object, mayHaveInstance bool) (removal, string) {
 	name := e.Ref.Kind + " " + e.Ref.Name
 	switch e.Presence {
 	case external.NotReferenced:
@@ -63,7 +63,7 @@ func decideRemoval(e external.Object, mattered bool) (removal, string) {
 	case external.Absent:
 		return removalConfirm, name + " exists, but has not been seen yet"
 	case external.KindMissing:
-		if mattered {
+		if mayHaveInstance {
 			return removalWait, e.Problem.Message + "; a machine was made for this Machine and cannot be found without it"
 		}
 		return removalConfirmKind, e.Problem.Message
@@ -84,9 +84,9 @@ func deleteInfrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.lookUnless(ctx, &s.Infrastructure, s.State.Infrastructure); err != nil {
 		return s.Wait(ReasonWaitingForInfrastructureDeletion, err.Error()), err
 	}
-	mattered := s.State.InfrastructureReady.Or(false) || s.State.ProviderID != ""
+	mayHaveInstance := s.State.InfrastructureReady.Or(false) || s.State.ProviderID != ""
 	going := s.isGoing(s.Infrastructure)
-	result, err := s.deleteReferenced(ctx, s.Infrastructure, mattered, ReasonWaitingForInfrastructureDeletion)
+	result, err := s.deleteReferenced(ctx, s.Infrastructure, mayHaveInstance, ReasonWaitingForInfrastructureDeletion)
 	if !going && s.isGoing(s.Infrastructure) {
 		s.deferDrained()
 	}
@@ -126,8 +126,8 @@ func deleteBootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	return s.deleteReferenced(ctx, s.Bootstrap, false, ReasonWaitingForBootstrapDeletion)
 }
 
-func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, mattered bool, reason string) (Result, error) {
-	action, message := decideRemoval(e, mattered)
+func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, mayHaveInstance bool, reason string) (Result, error) {
+	action, message := decideRemoval(e, mayHaveInstance)
 	switch action {
 	case removalDone:
 		return Result{}, nil

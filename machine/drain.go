@@ -105,12 +105,12 @@ func decideDrain(f nodeStageFacts) (drainAction, string) {
 	switch {
 	case skip:
 		return drainSkip, why
-	case f.mayBeOver():
+	case f.mayBeFinished():
 		ref := f.Infrastructure.Ref
 		return drainWait, ref.Kind + " " + ref.Name + " could not be read yet" + because(f.Infrastructure.Problem)
 	case f.State.DrainedNode != "" && f.State.DrainedNode == f.State.Node.UID && !f.NodesSynced:
 		return drainSkip, ""
-	case !f.NodesSynced && overFor(f.HandedOver, f.State.Deleting, nil):
+	case !f.NodesSynced && finishedFor(f.HandedOver, f.State.Deleting, nil):
 		return drainSkip, ""
 	case !f.NodesSynced && f.Skipped:
 		return drainOverdue, f.Unread
@@ -180,9 +180,9 @@ func (f nodeStageFacts) registeredAgain() bool {
 	return f.State.DrainedNode != "" && f.Match.Node != nil && f.Match.Node.UID != f.State.DrainedNode
 }
 
-// mayBeOver reports whether an earlier process may have finished the drain: the deletion of the infrastructure may be the only record of
-// that, and a process that has just started has not read it yet.
-func (f nodeStageFacts) mayBeOver() bool {
+// mayBeFinished reports whether an earlier process may have finished the drain: the deletion of the infrastructure may be the only record
+// of that, and a process that has just started has not read it yet.
+func (f nodeStageFacts) mayBeFinished() bool {
 	return isUnreadYet(f.Infrastructure) && !f.State.DrainStarted.IsZero()
 }
 
@@ -200,7 +200,7 @@ func decideDrainOf(f nodeStageFacts) (drainAction, string) {
 		return drainSkip, ""
 	case f.Match.Record:
 		return drainRecord, "Node " + f.Match.Node.Name + " was matched: recording it first"
-	case overFor(f.HandedOver, f.State.Deleting, f.Match.Node):
+	case finishedFor(f.HandedOver, f.State.Deleting, f.Match.Node):
 		return drainSkip, ""
 	case f.State.DrainStarted.IsZero():
 		return drainStart, "Drain not completed yet"
@@ -306,10 +306,10 @@ func finishedByClusterAPI(obj contract.Object, stage string) time.Time {
 // which takes no time if it was drained.
 const youngNode = time.Minute
 
-// overFor reports whether a stage that Cluster API completed at the given time counts for this deletion and this Node; the Node is nil
+// finishedFor reports whether a stage that Cluster API completed at the given time counts for this deletion and this Node; the Node is nil
 // while it is unread. A Machine restored from a backup may have a record of another deletion. A Node that registered afterwards was not
 // drained: Cluster API treats a Node that it does not find as drained, and in v1beta2 it keeps no UID.
-func overFor(finished, deleting time.Time, node *corev1.Node) bool {
+func finishedFor(finished, deleting time.Time, node *corev1.Node) bool {
 	if finished.IsZero() || deleting.IsZero() || finished.Before(deleting) {
 		return false
 	}

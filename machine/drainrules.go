@@ -25,21 +25,20 @@ var drainRuleGVK = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "
 
 // DrainRulesOptions change what MachineDrainRules returns. The zero value decides as Cluster API does.
 type DrainRulesOptions struct {
-	// Rules joins the MachineDrainRules of one Machine with other rules, such as those of drain.KubectlRules or of a filter of
-	// package drain/kubectl. namespaces is nil where no MachineDrainRule asks for labels of namespaces. Default
-	// drain.ClusterAPIRules.
+	// Rules joins the MachineDrainRules of one Machine with other rules, such as those of drain.KubectlRules or of a filter of package
+	// drain/kubectl. namespaces is nil if no MachineDrainRule selects namespaces by labels. Default: drain.ClusterAPIRules.
 	Rules func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule
 }
 
-// MachineDrainRules returns a Policy.DrainRules that has Nodes drained by the MachineDrainRules of cluster.x-k8s.io in the Machine's
-// namespace: the first by name that means the Machine and the pod decides (see drain.MachineDrainRules). It reads them through
-// the Reconciler's own cache, in v1beta2 or in the version of Cluster API's Machines that are reconciled, watches them, and makes
-// no request in a pass. Where their CRD does not exist there are no rules; a CRD that comes later is noticed.
+// MachineDrainRules returns a Policy.DrainRules that applies the MachineDrainRules of cluster.x-k8s.io in the Machine's namespace: the
+// first one by name that selects both the Machine and the pod decides (see drain.MachineDrainRules). It reads them from the Reconciler's
+// cache, in v1beta2 or in the version of Cluster API's Machines that are reconciled, watches them, and makes no request in a pass. Without
+// their CRD there are no rules; a CRD that is installed later is noticed.
 //
-// Selectors of Clusters are held against what Ports.ClusterOf says, and those of namespaces against what the Drainer says, which
-// is asked only for rules that have any and has to be a NamespaceReader then. A pod that an invalid rule may mean, or one whose
-// labels were not read, is not evicted: the drain waits, and its message names the rule. What is not listed yet is an error that
-// matches cluster.ErrNotSynced.
+// Cluster selectors are matched against the result of Ports.ClusterOf, and namespace selectors against the labels that the Drainer reports.
+// The Drainer must be a NamespaceReader if a rule has a namespace selector. A pod that an invalid rule may select, or whose labels were not
+// read, is not evicted: the drain waits, and its message names the rule. While the rules are not listed yet, the error matches
+// cluster.ErrNotSynced.
 func MachineDrainRules(o DrainRulesOptions) func(context.Context, *Scope) ([]drain.Rule, error) {
 	if o.Rules == nil {
 		o.Rules = drain.ClusterAPIRules
@@ -50,7 +49,7 @@ func MachineDrainRules(o DrainRulesOptions) func(context.Context, *Scope) ([]dra
 			return nil, fmt.Errorf("read MachineDrainRules: %w", err)
 		}
 		var namespaces drain.NamespaceLabels
-		if slices.ContainsFunc(read, asksForNamespaces) {
+		if slices.ContainsFunc(read, selectsNamespaces) {
 			if namespaces, err = s.namespaceLabels(ctx); err != nil {
 				return nil, err
 			}
@@ -71,17 +70,17 @@ func (s *Scope) drainedMachine() drain.DrainedMachine {
 	return m
 }
 
-func asksForNamespaces(rule drain.MachineDrainRule) bool {
+func selectsNamespaces(rule drain.MachineDrainRule) bool {
 	return slices.ContainsFunc(rule.Pods, func(p drain.PodSelector) bool {
 		return p.NamespaceSelector != nil && len(p.NamespaceSelector.MatchLabels)+len(p.NamespaceSelector.MatchExpressions) > 0
 	})
 }
 
-// NamespaceReader knows the labels of the namespaces of the cluster that a Drainer drains Nodes of, for drain rules that ask for
-// them. A runner.ClusterRunner is one.
+// NamespaceReader reads the labels of namespaces in the cluster of the Nodes that a Drainer drains, for drain rules with namespace
+// selectors. A runner.ClusterRunner implements it.
 type NamespaceReader interface {
-	// NamespaceLabels returns a function that looks labels up in memory, and must not be called after ctx has ended. It does not
-	// wait: the error matches runner.ErrNotListed until the namespaces are listed, which begins with the first call.
+	// NamespaceLabels returns a function that looks up labels in memory, and that must not be called after ctx has ended. It does not wait:
+	// the first call starts the list of namespaces, and the error matches runner.ErrNotListed until it is complete.
 	NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error)
 }
 

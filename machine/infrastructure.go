@@ -29,7 +29,7 @@ type infrastructureDecision struct {
 	// Provisioned is true when the infrastructure was provisioned, now or before.
 	Provisioned bool
 	Condition   metav1.Condition
-	// Failure is what the InfraMachine reports as a failure for good.
+	// Failure is what the InfraMachine reports as a permanent failure.
 	Failure failure
 }
 

@@ -22,8 +22,8 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// matchNode finds the Machine's Node, with respect to the claims of other Machines, and records a new one. A Machine whose infrastructure object belongs to another controller has no
-// Node, whatever its provider ID: the other controller labels, drains and deletes that Node.
+// matchNode finds the Machine's Node, with respect to the claims of other Machines, and records a new one. A Machine whose infrastructure
+// object belongs to another controller has no Node, whatever its provider ID: the other controller labels, drains and deletes that Node.
 func (s *Scope) matchNode(ctx context.Context) error {
 	s.NodesSynced = s.NodesErr == nil && s.Workload.Nodes.HasSynced()
 	if !s.NodesSynced {
@@ -284,7 +284,8 @@ func (s *Scope) desired() propagate.Desired {
 	return d
 }
 
-// decideInterruptible reports whether a Node gets the label of one that can be interrupted. While its infrastructure could not be read, the label stays as it is.
+// decideInterruptible reports whether a Node gets the label of one that can be interrupted. While its infrastructure could not be read,
+// the label stays as it is.
 func decideInterruptible(infrastructure external.Object, labelled bool) bool {
 	switch infrastructure.Presence {
 	case external.NotReferenced, external.Absent:

@@ -14,48 +14,46 @@ import (
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
-// Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there: the zero value but for
-// Kind is a Reconciler that neither drains nor records events, for Machines that refer to nothing.
+// Wiring describes the parts of a Reconciler that need rights. A zero member means that the Reconciler has no such part: with only Kind
+// set, it neither drains nor records events, and its Machines reference no objects.
 type Wiring struct {
-	// Kind is that of the Machines. Its GVK, Resource and StatusSubresource count.
+	// Kind is the kind of the Machines. Its GVK, Resource and StatusSubresource are used.
 	Kind contract.Kind
-	// Resource is what the Machines' kind is called in paths; default that of Kind.
+	// Resource is the resource name of the Machines' kind. Default: that of Kind.
 	Resource string
-	// References are the kinds of infrastructure and bootstrap objects that Machines may refer to, as resources; "*" means all of
-	// their group. Without any no CustomResourceDefinitions are read for them. Cluster API's providers bring ClusterRoles with
-	// the label cluster.x-k8s.io/aggregate-to-manager for theirs, which hold more than is needed here.
+	// References are the kinds of infrastructure and bootstrap objects that Machines may reference, as resources; "*" means all resources of
+	// a group. Without References, no CustomResourceDefinitions are read for them. Cluster API's providers install ClusterRoles with the
+	// label cluster.x-k8s.io/aggregate-to-manager for their kinds; those grant more than a Reconciler needs.
 	References []schema.GroupResource
-	// Clusters: Ports.ClusterOf is that of external.Clusters.
+	// Clusters: Ports.ClusterOf is the one of external.Clusters.
 	Clusters bool
-	// ControlPlanes are the kinds that those Clusters name as their control planes, as in References. They are read only.
+	// ControlPlanes are the kinds that those Clusters reference as their control planes, as in References. They are only read.
 	ControlPlanes []schema.GroupResource
-	// Rollouts are MachineSets and MachineDeployments, if Ports.RolloutOf is that of [Rollouts].
+	// Rollouts are the resources of MachineSets and MachineDeployments, if Ports.RolloutOf is the one of [Rollouts].
 	Rollouts []schema.GroupResource
 	// DrainRules: Policy.DrainRules are [MachineDrainRules].
 	DrainRules bool
-	// Drains: Nodes are drained and volumes waited for, as [SetupWithManager] and [SetupWorkload] have it.
+	// Drains: the Reconciler drains Nodes and waits for volumes, as with [SetupWithManager] and [SetupWorkload].
 	Drains bool
-	// Events: Options.Recorder is one of a manager, as [SetupWithManager] has it.
+	// Events: Options.Recorder is one of a manager, as with [SetupWithManager].
 	Events bool
-	// OwnerReferencesEnforced: the API server of the Machines has the admission plugin OwnerReferencesPermissionEnforcement, as
-	// OpenShift's has. It lets only those set an owner that blocks deletion who may finalize it, and only those change the owners of
-	// an object who may delete it.
+	// OwnerReferencesEnforced: the API server of the Machines has the admission plugin OwnerReferencesPermissionEnforcement, as in
+	// OpenShift. It requires the right to finalize an owner that blocks deletion, and the right to delete an object to change its owners.
 	OwnerReferencesEnforced bool
 }
 
-// PolicyRules are the rights that a Reconciler needs where the Machines are. If the Nodes are there too, it needs [NodePolicyRules]
-// besides; if they are in workload clusters, it needs those there, and here those of the cluster.Access, such as
-// cluster.PolicyRules. Kubebuilder markers inside a dependency are invisible to an operator's own generator, so here they are
-// values. contract.MergePolicyRules joins them with others.
+// PolicyRules are the rights that a Reconciler needs in the cluster of the Machines. If the Nodes are in the same cluster, it also needs
+// [NodePolicyRules] there. If they are in workload clusters, it needs [NodePolicyRules] in those, and the rights of the cluster.Access,
+// such as cluster.PolicyRules, in the cluster of the Machines. They are values because an operator's own generator does not read the
+// Kubebuilder markers of a dependency. contract.MergePolicyRules joins them with others.
 //
 //   - Machines: list, watch and patch, and patch on the status if that is a subresource;
-//   - References: list and watch; patch, to own them; delete by UID; get, to make sure that one which is to be gone is;
+//   - References: list and watch; patch, to own them; delete by UID; get, to confirm that a deleted object is gone;
 //   - Clusters: list and watch, and get for the same reason; ControlPlanes, Rollouts and MachineDrainRules: list and watch;
-//   - CustomResourceDefinitions: list and watch their metadata, where kinds are looked up, and get to make sure that the kind of a
-//     reference is gone;
-//   - Events: create, and patch when one comes again.
+//   - CustomResourceDefinitions: list and watch their metadata to look up kinds, and get to confirm that the kind of a reference is gone;
+//   - Events: create, and patch for a repeated event.
 //
-// Leader election needs rights of its own on Leases, and steps of your own may need others.
+// Leader election needs additional rights on Leases, and your own steps may need others.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	own := w.resource()
 	lists := [][]rbacv1.PolicyRule{
@@ -97,9 +95,9 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 	return rules
 }
 
-// NodePolicyRules are the rights that a Reconciler needs where the Nodes are, be that the cluster of the Machines or a workload
+// NodePolicyRules are the rights that a Reconciler needs in the cluster of the Nodes, which is the cluster of the Machines or a workload
 // cluster: to find, label, taint and delete Nodes, to confirm that one is gone, to drain them, and to read the labels of Namespaces for
-// MachineDrainRules. They contain no verb that is never used; some are used only when a Node does not answer, or is not where it was.
+// MachineDrainRules. Every verb is used; some are used only when a Node does not answer or cannot be found.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule(schema.GroupResource{Resource: "nodes"}, "get", "patch", "delete")}}
 	if w.Drains {

@@ -69,7 +69,8 @@ func (s *Scope) assertProvisioned() {
 		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionTrue, ReasonReady, ""))
 	case !s.State.InfrastructureReady.Or(false) && s.State.Node.Name != "":
 		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInfrastructureNotReported,
-			"The phase waits for a step that calls Scope.SetInfrastructureReady, in every pass once the machine is there, because there is no step "+StepInfrastructure))
+			"The phase waits for a step that calls Scope.SetInfrastructureReady, in every pass once the machine is there, "+
+				"because there is no step "+StepInfrastructure))
 	}
 }
 

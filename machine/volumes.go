@@ -52,7 +52,7 @@ func decideVolumes(f nodeStageFacts) (volumesAction, string) {
 
 // handedOver: a Node that was drained after Cluster API had waited for its volumes may have other volumes attached since.
 func (f nodeStageFacts) handedOver(node *corev1.Node) bool {
-	return f.State.DrainedNode == "" && overFor(f.HandedOver, f.State.Deleting, node)
+	return f.State.DrainedNode == "" && finishedFor(f.HandedOver, f.State.Deleting, node)
 }
 
 // decideUnreadVolumes: a completed wait for the recorded Node is not repeated.
