@@ -152,7 +152,7 @@ func NewFrame[S, U any, PS state[S], PU update[U]](
 	kind contract.KindOf[S, U], ports Ports, options Options, normalize func(*S),
 ) (*Frame[S, U], error) {
 	members, err := NewMembers[U]()
-	if err := errors.Join(err, ports.Check(), contract.CheckVersions(options.ContractVersions...), CheckKind(kind)); err != nil {
+	if err := errors.Join(err, ports.Check(), contract.CheckVersions(options.ContractVersions...), CheckKind("the contract.Kind", kind)); err != nil {
 		return nil, err
 	}
 	return &Frame[S, U]{
@@ -169,16 +169,16 @@ func (f *Frame[S, U]) Track(refer string, wake external.Mapper) {
 	f.Tracker = external.NewTracker(f.Ports.Cache, wake, refer, f.Options.ContractVersions...)
 }
 
-// CheckKind reports what is missing in a kind.
-func CheckKind[S, U any](kind contract.KindOf[S, U]) error {
+// CheckKind reports what is missing in a kind, which name describes.
+func CheckKind[S, U any](name string, kind contract.KindOf[S, U]) error {
 	if kind.New == nil || kind.NewList == nil || kind.Adapter == nil || kind.GVK.Empty() {
-		return errors.New("the contract.Kind needs a GVK, New, NewList and an Adapter")
+		return fmt.Errorf("%s needs a GVK, New, NewList and an Adapter", name)
 	}
 	if _, ok := kind.New().(client.Object); !ok {
-		return fmt.Errorf("%s is no client.Object", kind.GVK)
+		return fmt.Errorf("%s: %s is no client.Object", name, kind.GVK)
 	}
 	if _, ok := kind.NewList().(client.ObjectList); !ok {
-		return fmt.Errorf("%s has no list of client.Objects", kind.GVK)
+		return fmt.Errorf("%s: %s has no list of client.Objects", name, kind.GVK)
 	}
 	return nil
 }

@@ -43,7 +43,11 @@ type Scope[S, U any] struct {
 	same       sameness
 }
 
-// begin fills a Scope for one object that was read.
+// Begin fills an empty Scope for one object that was read. A Reconciler calls it; a test of a single step calls it itself.
+func Begin[S, U any](s *Scope[S, U], f *Frame[S, U], obj contract.Object) error {
+	return s.begin(f, obj)
+}
+
 func (s *Scope[S, U]) begin(f *Frame[S, U], obj contract.Object) error {
 	s.frame, s.Object, s.Now, s.generation = f, obj, f.Options.Clock.Now(), f.Generation(obj)
 	if err := f.Read(obj, &s.State); err != nil {
@@ -62,6 +66,9 @@ func (s *Scope[S, U]) Deleting() bool { return !s.common().Deleting.IsZero() }
 
 // Requeue requests another pass after a duration at the latest; zero requests none.
 func (s *Scope[S, U]) Requeue(after time.Duration) { s.requeue = Soonest(s.requeue, after) }
+
+// RequeueAfter returns when the next pass is requested, zero when none is.
+func (s *Scope[S, U]) RequeueAfter() time.Duration { return s.requeue }
 
 // Stored returns the conditions as they were read. The slice must not be changed.
 func (s *Scope[S, U]) Stored() []metav1.Condition { return s.stored }
