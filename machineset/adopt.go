@@ -8,25 +8,26 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // take makes the set the controller of a Machine, or lets go of it. It returns the Machine when it is the set's afterwards.
-func (p *pass) take(ctx context.Context, m *member, c claim) (*member, error) {
-	owners := released(m.state.OwnerReferences, p.owner(true))
+func (s *Scope) take(ctx context.Context, m *member, c claim) (*member, error) {
+	owners := released(m.state.OwnerReferences, s.owner(true))
 	if c != claimRelease {
-		live, err := p.liveSet(ctx) // a set that was deleted and made again must not take over what its caches show
+		live, err := s.liveSet(ctx) // a set that was deleted and made again must not take over what its caches show
 		if err != nil {
 			return nil, err
 		}
 		if live.GetDeletionTimestamp() != nil {
-			return nil, fmt.Errorf("%w: %s %s is being deleted", errStale, p.env.kinds.Set.GVK.Kind, p.state.Key)
+			return nil, fmt.Errorf("%w: %s %s is being deleted", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.state.Key)
 		}
-		owners = owned(m.state.OwnerReferences, p.owner(true))
+		owners = owned(m.state.OwnerReferences, s.owner(true))
 	}
 	var u contract.MachineUpdate
 	u.OwnerReferences = contract.SetTo(owners)
-	written, err := p.writeMachine(ctx, m.obj, u)
+	written, err := s.writeMachine(ctx, m.obj, u)
 	switch {
 	case external.SaysGone(err):
 		return nil, nil
@@ -34,20 +35,20 @@ func (p *pass) take(ctx context.Context, m *member, c claim) (*member, error) {
 		return nil, fmt.Errorf("release: %w", err)
 	case err != nil:
 		if !patch.Retryable(err) {
-			p.tell(corev1.EventTypeWarning, eventFailedAdopt, actionAdopt, "Failed to adopt Machine %q: %v", m.state.Key.Name, err)
+			s.tell(corev1.EventTypeWarning, eventFailedAdopt, actionAdopt, "Failed to adopt Machine %q: %v", m.state.Key.Name, err)
 		}
 		return nil, fmt.Errorf("adopt: %w", err)
 	case c == claimRelease:
-		p.tell(corev1.EventTypeNormal, eventRelease, actionRelease, "Released Machine %q, whose labels were changed", m.state.Key.Name)
+		s.tell(corev1.EventTypeNormal, eventRelease, actionRelease, "Released Machine %q, whose labels were changed", m.state.Key.Name)
 		return nil, nil
 	}
-	p.tell(corev1.EventTypeNormal, eventAdopt, actionAdopt, "Adopted Machine %q", m.state.Key.Name)
-	return p.read(written)
+	s.tell(corev1.EventTypeNormal, eventAdopt, actionAdopt, "Adopted Machine %q", m.state.Key.Name)
+	return s.read(written)
 }
 
 // writeMachine writes what an update says of a Machine, and returns what comes back; nothing is written when it says so already.
-func (p *pass) writeMachine(ctx context.Context, obj contract.Object, u contract.MachineUpdate) (contract.Object, error) {
-	contents, err := patch.Apply(p.env.kinds.Machine, obj, u)
+func (s *Scope) writeMachine(ctx context.Context, obj contract.Object, u contract.MachineUpdate) (contract.Object, error) {
+	contents, err := patch.Apply(s.env.kinds.Machine, obj, u)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +56,9 @@ func (p *pass) writeMachine(ctx context.Context, obj contract.Object, u contract
 	if document.Empty() {
 		return obj, nil
 	}
-	written := newObject(p.env.kinds.Machine)
-	if err := p.env.writer.Send(ctx, obj, written, document, false, false); err != nil {
-		return nil, fmt.Errorf("write %s %s/%s: %w", p.env.kinds.Machine.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
+	written := pass.NewObject(s.env.kinds.Machine)
+	if err := s.env.writer.Send(ctx, obj, written, document, false, false); err != nil {
+		return nil, fmt.Errorf("write %s %s/%s: %w", s.env.kinds.Machine.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
 	}
 	return written, nil
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // aggregation says how one condition of many Machines becomes one of their set.
@@ -84,12 +85,12 @@ func (a aggregation) of(machines []*contract.MachineState) metav1.Condition {
 		voices = append(voices, v)
 	}
 	reason := map[rank]string{rankIssue: a.bad, rankUnknown: a.unknown, rankInfo: a.good}[worst]
-	return condition(a.target, worst.status(), reason, tell(voices))
+	return pass.Condition(a.target, worst.status(), reason, tell(voices))
 }
 
 // hear returns what a Machine says.
 func (a aggregation) hear(m *contract.MachineState) (rank, string) {
-	c, found := findCondition(m.Conditions, a.source)
+	c, found := pass.Find(m.Conditions, a.source)
 	switch {
 	case !found:
 		return rankUnknown, fmt.Sprintf("Condition %s not yet reported", a.source)

@@ -42,7 +42,7 @@ func TestMachinesThatSayTheSameAreNamedInOrder(t *testing.T) {
 		w.says(&m, "Ready", "False", "no network")
 	}
 	want := "* Machines " + strings.Join([]string{names[4], names[0], names[1]}, ", ") + ", ... (3 more): no network"
-	c := w.conditionSays(set, machineset.ConditionMachinesReady, "(3 more): no network")
+	c := w.conditionSays(set, contract.ConditionMachinesReady, "(3 more): no network")
 	if diff := cmp.Diff(want, c.Message); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -63,7 +63,7 @@ func TestAMessageWithAListIsToldBelowItsMachine(t *testing.T) {
 	} {
 		w.says(&w.machines()[0], "Ready", "False", tc.message)
 		w.eventually("say "+tc.want, func() string {
-			return cmp.Diff(tc.want, w.condition(set, machineset.ConditionMachinesReady).Message)
+			return cmp.Diff(tc.want, w.condition(set, contract.ConditionMachinesReady).Message)
 		})
 	}
 }

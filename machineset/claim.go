@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // claim is what a set does about a Machine of its namespace.
@@ -64,7 +65,7 @@ func decideClaim(f claimFacts) claim {
 		return claimNone
 	case owner == nil:
 		return claimAdopt
-	case owner.Name == f.Set.Key.Name && owner.Kind == f.GVK.Kind && groupOf(owner.APIVersion) == f.GVK.Group:
+	case owner.Name == f.Set.Key.Name && owner.Kind == f.GVK.Kind && pass.Group(owner.APIVersion) == f.GVK.Group:
 		return claimRestore // the set of this name is this one, so the other one is gone
 	}
 	return claimNone
@@ -77,14 +78,6 @@ func controllerOf(owners []metav1.OwnerReference) *metav1.OwnerReference {
 		}
 	}
 	return nil
-}
-
-func groupOf(apiVersion string) string {
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		return apiVersion
-	}
-	return gv.Group
 }
 
 // owned returns owner references with the set as the controller: in place of the given dead one, if any.

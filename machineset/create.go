@@ -17,6 +17,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -36,17 +37,17 @@ type creation struct {
 
 // create makes the Machines of the slots that are taken: one, and after each success twice as many at a time. What goes wrong is
 // resumed by a later pass, under the same names.
-func (p *pass) create(ctx context.Context, ledger scale.Ledger) error {
-	ctx, cancel := context.WithTimeout(ctx, p.env.options.PassLimit)
+func (s *Scope) create(ctx context.Context, ledger scale.Ledger) error {
+	ctx, cancel := context.WithTimeout(ctx, s.env.options.PassLimit)
 	defer cancel()
-	batches := scale.Batches{Ceiling: p.env.options.Parallel}
-	mem := p.mem()
+	batches := scale.Batches{Ceiling: s.env.options.Parallel}
+	mem := s.mem()
 	done, left := ledger, failedLast(ledger.Pending, func(e scale.Entry) bool { return mem.failedSlots[e.Slot] })
 	var names []string
 	var failed []error
 	for len(left) > 0 && len(failed) == 0 && ctx.Err() == nil {
 		n := batches.Next(len(left))
-		for _, c := range p.createBatch(ctx, left[:n]) {
+		for _, c := range s.createBatch(ctx, left[:n]) {
 			mem.remember(c)
 			switch {
 			case c.err != nil:
@@ -56,7 +57,7 @@ func (p *pass) create(ctx context.Context, ledger scale.Ledger) error {
 				if c.resourceVersion != "" {
 					done, _ = done.Created(c.entry.Slot, c.resourceVersion) // it counts until it is gone
 				}
-				p.mem().swept = false // parts of it may be left
+				s.mem().swept = false // parts of it may be left
 			default:
 				done, _ = done.Created(c.entry.Slot, c.resourceVersion) // all of one API server
 				names = append(names, c.entry.Name)
@@ -64,46 +65,46 @@ func (p *pass) create(ctx context.Context, ledger scale.Ledger) error {
 		}
 		left = left[n:]
 	}
-	p.mem().tried(len(names) > 0, len(failed) > 0, p.state.Generation, p.env.options.Clock.Now())
+	s.mem().tried(len(names) > 0, len(failed) > 0, s.state.Generation, s.env.options.Clock.Now())
 	if len(names) > 0 {
-		p.tell(corev1.EventTypeNormal, eventCreate, actionCreate, "Created %s", named(names))
+		s.tell(corev1.EventTypeNormal, eventCreate, actionCreate, "Created %s", named(names))
 	}
-	if len(failed) > 0 && !onlyStale(failed[0]) {
-		p.tell(corev1.EventTypeWarning, eventFailedCreate, actionCreate, "Failed to create Machines: %v", failed[0])
+	if len(failed) > 0 && !pass.IsStale(failed[0]) {
+		s.tell(corev1.EventTypeWarning, eventFailedCreate, actionCreate, "Failed to create Machines: %v", failed[0])
 	}
 	// Machines that exist must leave the ledger: if one of them were deleted later, it would be made again.
-	if err := p.writeLedger(context.WithoutCancel(ctx), ledger, done); err != nil && !patch.Retryable(err) {
+	if err := s.writeLedger(context.WithoutCancel(ctx), ledger, done); err != nil && !patch.Retryable(err) {
 		failed = append(failed, err)
 	}
 	if len(left) > 0 {
-		p.requeue(conflictRetry)
+		s.requeue(conflictRetry)
 	}
 	return errors.Join(failed...)
 }
 
-func (p *pass) createBatch(ctx context.Context, entries []scale.Entry) []creation {
+func (s *Scope) createBatch(ctx context.Context, entries []scale.Entry) []creation {
 	results := make([]creation, len(entries))
 	var running sync.WaitGroup
 	for i, e := range entries {
-		running.Go(func() { results[i] = p.createOne(ctx, e) })
+		running.Go(func() { results[i] = s.createOne(ctx, e) })
 	}
 	running.Wait()
 	return results
 }
 
 // createOne makes one Machine with what it refers to. Whatever exists already is judged by its stamp.
-func (p *pass) createOne(ctx context.Context, e scale.Entry) creation {
-	seed := p.seed(e)
+func (s *Scope) createOne(ctx context.Context, e scale.Entry) creation {
+	seed := s.seed(e)
 	c := creation{entry: e}
 	for _, part := range []struct {
 		template external.Object
 		ref      *contract.Ref
 		version  *string
 	}{
-		{p.templates.bootstrap, &seed.Bootstrap, &seed.BootstrapVersion}, {p.templates.infrastructure, &seed.Infrastructure, &seed.InfrastructureVersion},
+		{s.templates.bootstrap, &seed.Bootstrap, &seed.BootstrapVersion}, {s.templates.infrastructure, &seed.Infrastructure, &seed.InfrastructureVersion},
 	} {
 		var own bool
-		*part.ref, *part.version, own, c.err = p.createPart(ctx, part.template, e, seed)
+		*part.ref, *part.version, own, c.err = s.createPart(ctx, part.template, e, seed)
 		if own && !part.ref.IsZero() {
 			c.parts = append(c.parts, part.ref.GroupKind().WithVersion(*part.version))
 		}
@@ -112,29 +113,29 @@ func (p *pass) createOne(ctx context.Context, e scale.Entry) creation {
 			return c
 		}
 	}
-	return p.createMachine(ctx, seed, c)
+	return s.createMachine(ctx, seed, c)
 }
 
 // createMachine makes the Machine of a slot whose parts are there.
-func (p *pass) createMachine(ctx context.Context, seed contract.MachineSeed, c creation) creation {
-	machine, err := p.newMachine(seed)
+func (s *Scope) createMachine(ctx context.Context, seed contract.MachineSeed, c creation) creation {
+	machine, err := s.newMachine(seed)
 	if err != nil {
 		c.err = err
 		return c
 	}
-	err = p.env.ports.Client.Create(ctx, machine)
+	err = s.env.ports.Client.Create(ctx, machine)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		have := newObject(p.env.kinds.Machine)
-		if c.err = p.there(ctx, have, p.env.kinds.Machine.GVK.Kind, c.entry.Name); c.err != nil {
+		have := pass.NewObject(s.env.kinds.Machine)
+		if c.err = s.there(ctx, have, s.env.kinds.Machine.GVK.Kind, c.entry.Name); c.err != nil {
 			return c
 		}
-		c.burnt = scale.JudgeMachine(have, p.state.UID, c.entry.Slot) != scale.Own
-		if metav1.IsControlledBy(have, p.set) {
+		c.burnt = scale.JudgeMachine(have, s.state.UID, c.entry.Slot) != scale.Own
+		if metav1.IsControlledBy(have, s.set) {
 			c.resourceVersion, c.uid = have.GetResourceVersion(), have.GetUID()
 		}
 	case err != nil:
-		c.err = fmt.Errorf("create %s %s: %w", p.env.kinds.Machine.GVK.Kind, p.key(c.entry.Name), err)
+		c.err = fmt.Errorf("create %s %s: %w", s.env.kinds.Machine.GVK.Kind, s.key(c.entry.Name), err)
 	default:
 		c.resourceVersion, c.uid = machine.GetResourceVersion(), machine.GetUID()
 	}
@@ -142,33 +143,33 @@ func (p *pass) createMachine(ctx context.Context, seed contract.MachineSeed, c c
 }
 
 // seed is what the set decides about the Machine of a slot.
-func (p *pass) seed(e scale.Entry) contract.MachineSeed {
-	annotations := maps.Clone(p.state.Template.Annotations)
+func (s *Scope) seed(e scale.Entry) contract.MachineSeed {
+	annotations := maps.Clone(s.state.Template.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	maps.Copy(annotations, scale.Stamp(p.state.UID, e.Slot))
+	maps.Copy(annotations, scale.Stamp(s.state.UID, e.Slot))
 	return contract.MachineSeed{
-		Key: p.key(e.Name), Labels: machineLabels(&p.state), Annotations: annotations,
-		Finalizers: p.env.options.MachineFinalizers, Owners: []metav1.OwnerReference{p.owner(true)},
+		Key: s.key(e.Name), Labels: machineLabels(&s.state), Annotations: annotations,
+		Finalizers: s.env.options.MachineFinalizers, Owners: []metav1.OwnerReference{s.owner(true)},
 	}
 }
 
 // newMachine returns the Machine to create, with the record of what the set gave it.
-func (p *pass) newMachine(seed contract.MachineSeed) (client.Object, error) {
-	made, err := p.env.kinds.Maker.NewMachine(p.set, seed)
+func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
+	made, err := s.env.kinds.Maker.NewMachine(s.set, seed)
 	if err != nil {
 		return nil, err
 	}
-	fields, err := p.env.kinds.Maker.SyncMachine(p.set, made, nil)
+	fields, err := s.env.kinds.Maker.SyncMachine(s.set, made, nil)
 	if err != nil {
 		return nil, err
 	}
 	annotations := maps.Clone(made.GetAnnotations())
 	if annotations[scale.SlotAnnotation] == "" {
-		return nil, fmt.Errorf("Kinds.Maker made a %s without the annotations of its seed, by which it would be known again", p.env.kinds.Machine.GVK.Kind)
+		return nil, fmt.Errorf("Kinds.Maker made a %s without the annotations of its seed, by which it would be known again", s.env.kinds.Machine.GVK.Kind)
 	}
-	annotations[GivenAnnotation] = giving(&p.state, fields).text()
+	annotations[GivenAnnotation] = giving(&s.state, fields).text()
 	made.SetAnnotations(annotations)
 	machine, ok := made.(client.Object)
 	if !ok {
@@ -178,43 +179,43 @@ func (p *pass) newMachine(seed contract.MachineSeed) (client.Object, error) {
 }
 
 // createPart clones an object that a Machine references from a template. own is false when an object of another owner has the name.
-func (p *pass) createPart(ctx context.Context, template external.Object, e scale.Entry, seed contract.MachineSeed,
+func (s *Scope) createPart(ctx context.Context, template external.Object, e scale.Entry, seed contract.MachineSeed,
 ) (ref contract.Ref, version string, own bool, err error) {
 	if template.Presence == external.NotReferenced {
 		return contract.Ref{}, "", true, nil
 	}
-	owner := p.owner(false) // the Machine takes it over
+	owner := s.owner(false) // the Machine takes it over
 	part, err := contract.FromTemplate(template.Object, contract.Clone{
-		Name: e.Name, Namespace: p.state.Key.Namespace, ClusterName: p.state.ClusterName, Labels: seed.Labels, Annotations: seed.Annotations, Owner: &owner,
+		Name: e.Name, Namespace: s.state.Key.Namespace, ClusterName: s.state.ClusterName, Labels: seed.Labels, Annotations: seed.Annotations, Owner: &owner,
 	})
 	if err != nil {
 		return contract.Ref{}, "", true, err
 	}
 	gvk := part.GroupVersionKind()
 	ref = contract.Ref{Group: gvk.Group, Kind: gvk.Kind, Name: e.Name}
-	err = p.env.ports.Client.Create(ctx, part)
+	err = s.env.ports.Client.Create(ctx, part)
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
-			err = fmt.Errorf("create %s %s: %w", gvk.Kind, p.key(e.Name), err)
+			err = fmt.Errorf("create %s %s: %w", gvk.Kind, s.key(e.Name), err)
 		}
 		return ref, gvk.Version, true, err
 	}
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(gvk)
-	if err := p.there(ctx, have, gvk.Kind, e.Name); err != nil {
+	if err := s.there(ctx, have, gvk.Kind, e.Name); err != nil {
 		return ref, gvk.Version, true, err
 	}
-	return ref, gvk.Version, scale.JudgePart(have, p.state.UID, e.Slot) == scale.Own, nil
+	return ref, gvk.Version, scale.JudgePart(have, s.state.UID, e.Slot) == scale.Own, nil
 }
 
 // there reads an object that is said to exist, from the API server itself.
-func (p *pass) there(ctx context.Context, into client.Object, kind, name string) error {
-	err := p.env.ports.APIReader.Get(ctx, p.key(name), into)
+func (s *Scope) there(ctx context.Context, into client.Object, kind, name string) error {
+	err := s.env.ports.APIReader.Get(ctx, s.key(name), into)
 	switch {
 	case external.SaysGone(err):
-		return fmt.Errorf("%w: %s %s has gone a moment ago", errStale, kind, p.key(name))
+		return fmt.Errorf("%w: %s %s has gone a moment ago", pass.ErrStale, kind, s.key(name))
 	case err != nil:
-		return fmt.Errorf("read %s %s: %w", kind, p.key(name), err)
+		return fmt.Errorf("read %s %s: %w", kind, s.key(name), err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -32,19 +33,19 @@ func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
 // up the others, and no other one goes in its place. Caches may be old, so
 // the API server itself is asked once whether the set still wants that, whether as many are there as was thought, and whether they are
 // marked as was thought.
-func (p *pass) delete(ctx context.Context, victims []scale.Victim) error {
-	victims, err := p.confirm(ctx, victims)
+func (s *Scope) delete(ctx context.Context, victims []scale.Victim) error {
+	victims, err := s.confirm(ctx, victims)
 	if err != nil {
 		return err
 	}
-	mem := p.mem()
+	mem := s.mem()
 	victims = failedLast(victims, func(v scale.Victim) bool { return mem.refused[v.UID] })
-	batches := scale.Batches{Ceiling: p.env.options.Parallel}
+	batches := scale.Batches{Ceiling: s.env.options.Parallel}
 	var names []string
 	var failed []error
 	for len(victims) > 0 && len(failed) < maxFailed {
 		n, before := batches.Next(len(victims)), len(failed)
-		for i, err := range p.deleteBatch(ctx, victims[:n]) {
+		for i, err := range s.deleteBatch(ctx, victims[:n]) {
 			if mem.attempted(victims[i].UID, err); err != nil {
 				failed = append(failed, err)
 				continue
@@ -53,37 +54,37 @@ func (p *pass) delete(ctx context.Context, victims []scale.Victim) error {
 			names = append(names, victims[i].Name)
 		}
 		if victims = victims[n:]; len(failed) > before {
-			batches = scale.Batches{Ceiling: p.env.options.Parallel}
+			batches = scale.Batches{Ceiling: s.env.options.Parallel}
 		}
 	}
 	slices.SortFunc(failed, byText)
 	if len(names) > 0 {
-		p.tell(corev1.EventTypeNormal, eventDelete, actionDelete, "Deleted %s", named(names))
+		s.tell(corev1.EventTypeNormal, eventDelete, actionDelete, "Deleted %s", named(names))
 	}
 	if len(failed) > 0 {
-		p.tell(corev1.EventTypeWarning, eventFailedDelete, actionDelete, "Failed to delete Machines: %v", failed[0])
-		p.trouble.deletion = slices.DeleteFunc(slices.Clone(failed), onlyStale)
+		s.tell(corev1.EventTypeWarning, eventFailedDelete, actionDelete, "Failed to delete Machines: %v", failed[0])
+		s.trouble.deletion = slices.DeleteFunc(slices.Clone(failed), pass.IsStale)
 	}
 	return errors.Join(failed...)
 }
 
 // confirm returns the victims that may go as the API server itself knows the set and its Machines.
-func (p *pass) confirm(ctx context.Context, victims []scale.Victim) ([]scale.Victim, error) {
-	set, err := p.liveSet(ctx)
+func (s *Scope) confirm(ctx context.Context, victims []scale.Victim) ([]scale.Victim, error) {
+	set, err := s.liveSet(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if set.GetResourceVersion() != p.set.GetResourceVersion() {
-		return nil, fmt.Errorf("%w: %s %s has changed", errStale, p.env.kinds.Set.GVK.Kind, p.state.Key)
+	if set.GetResourceVersion() != s.set.GetResourceVersion() {
+		return nil, fmt.Errorf("%w: %s %s has changed", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.state.Key)
 	}
-	live, err := p.ownLive(ctx)
+	live, err := s.ownLive(ctx)
 	if err != nil {
 		return nil, err
 	}
-	spare := -int(p.state.Replicas.Or(0))
-	if !p.state.Deleting.IsZero() {
+	spare := -int(s.state.Replicas.Or(0))
+	if !s.state.Deleting.IsZero() {
 		spare = 0
-	} else if err := p.seesMarks(live); err != nil {
+	} else if err := s.seesMarks(live); err != nil {
 		return nil, err
 	}
 	for _, m := range live {
@@ -98,7 +99,7 @@ func (p *pass) confirm(ctx context.Context, victims []scale.Victim) ([]scale.Vic
 		}
 	}
 	if len(confirmed) < len(victims) {
-		p.requeue(conflictRetry)
+		s.requeue(conflictRetry)
 	}
 	return confirmed, nil
 }
@@ -106,8 +107,8 @@ func (p *pass) confirm(ctx context.Context, victims []scale.Victim) ([]scale.Vic
 // seesMarks confirms that the Machines to delete were chosen by the marks that Machines have now. A client that marks a Machine and then
 // reduces the replicas, as cluster-autoscaler does, writes two objects: the cache of sets may show its write before the cache of Machines
 // does.
-func (p *pass) seesMarks(live map[string]metav1.PartialObjectMetadata) error {
-	for _, m := range p.observed {
+func (s *Scope) seesMarks(live map[string]metav1.PartialObjectMetadata) error {
+	for _, m := range s.observed {
 		now, found := live[m.state.Key.Name]
 		if !found || now.UID != m.state.UID {
 			continue
@@ -115,30 +116,30 @@ func (p *pass) seesMarks(live map[string]metav1.PartialObjectMetadata) error {
 		for _, key := range []string{scale.DeleteAnnotation, scale.PriorityAnnotation, scale.MarkedAtAnnotation} {
 			before, had := m.state.Annotations[key]
 			if after, has := now.Annotations[key]; had != has || before != after {
-				return fmt.Errorf("%w: %s of %s %s has changed", errStale, key, p.env.kinds.Machine.GVK.Kind, m.state.Key)
+				return fmt.Errorf("%w: %s of %s %s has changed", pass.ErrStale, key, s.env.kinds.Machine.GVK.Kind, m.state.Key)
 			}
 		}
 	}
 	return nil
 }
 
-func (p *pass) deleteBatch(ctx context.Context, victims []scale.Victim) []error {
+func (s *Scope) deleteBatch(ctx context.Context, victims []scale.Victim) []error {
 	errs := make([]error, len(victims))
 	var running sync.WaitGroup
 	for i, v := range victims {
-		running.Go(func() { errs[i] = p.deleteOne(ctx, v.Name, v.UID) })
+		running.Go(func() { errs[i] = s.deleteOne(ctx, v.Name, v.UID) })
 	}
 	running.Wait()
 	return errs
 }
 
-func (p *pass) deleteOne(ctx context.Context, name string, uid types.UID) error {
-	machine := newObject(p.env.kinds.Machine)
-	machine.SetNamespace(p.state.Key.Namespace)
+func (s *Scope) deleteOne(ctx context.Context, name string, uid types.UID) error {
+	machine := pass.NewObject(s.env.kinds.Machine)
+	machine.SetNamespace(s.state.Key.Namespace)
 	machine.SetName(name)
-	err := p.env.ports.Client.Delete(ctx, machine, client.Preconditions{UID: &uid})
+	err := s.env.ports.Client.Delete(ctx, machine, client.Preconditions{UID: &uid})
 	if err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("delete %s %s: %w", p.env.kinds.Machine.GVK.Kind, p.key(name), err)
+		return fmt.Errorf("delete %s %s: %w", s.env.kinds.Machine.GVK.Kind, s.key(name), err)
 	}
 	return nil
 }

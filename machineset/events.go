@@ -3,6 +3,8 @@ package machineset
 import (
 	"fmt"
 	"strings"
+
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // Reasons and actions of the events that the reconciler records on a set. The reasons are Cluster API's.
@@ -18,21 +20,15 @@ const (
 	actionDelete      = "DeleteMachine"
 	actionAdopt       = "AdoptMachine"
 	actionRelease     = "ReleaseMachine"
-	// maxNoteLength is below what events.k8s.io/v1 allows, 1,024 bytes.
-	maxNoteLength = 1000
 )
 
 // tell records an event on the set.
-func (p *pass) tell(kind, reason, action, format string, args ...any) {
-	recorder := p.env.options.Recorder
+func (s *Scope) tell(kind, reason, action, format string, args ...any) {
+	recorder := s.env.options.Recorder
 	if recorder == nil {
 		return
 	}
-	note := fmt.Sprintf(format, args...)
-	if len(note) > maxNoteLength {
-		note = strings.ToValidUTF8(note[:maxNoteLength], "")
-	}
-	recorder.Eventf(p.set, nil, kind, reason, action, "%s", note)
+	recorder.Eventf(s.set, nil, kind, reason, action, "%s", pass.Bounded(fmt.Sprintf(format, args...), pass.MaxNoteLength))
 }
 
 // named names Machines in an event: one as Cluster API does, of many the first ones.

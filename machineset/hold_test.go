@@ -26,7 +26,7 @@ func TestASetWithoutItsTemplateSaysSoAndGoesOnWhenThereIsOne(t *testing.T) {
 	set := w.set("workers", 2)
 	w.create(set)
 	text := "Scaling up from 0 to 2 replicas is blocked because:\n* FakeMachineTemplate does not exist"
-	c := w.conditionSays(set, machineset.ConditionScalingUp, text)
+	c := w.conditionSays(set, contract.ConditionScalingUp, text)
 	require.Equal(t, text, c.Message)
 	require.Equal(t, metav1.ConditionTrue, c.Status)
 	require.Empty(t, w.machines())
@@ -72,7 +72,7 @@ func TestWhatKeepsASetFromCreatingIsSaid(t *testing.T) {
 			set := w.set("workers", 2)
 			tc.change(set)
 			w.create(set)
-			w.conditionSays(set, machineset.ConditionScalingUp, tc.says)
+			w.conditionSays(set, contract.ConditionScalingUp, tc.says)
 			require.Empty(t, w.machines())
 			require.NoError(t, w.client.Delete(t.Context(), set))
 			w.eventually("the set to go", func() string {
@@ -92,7 +92,7 @@ func TestAPausedSetIsLeftAlone(t *testing.T) {
 	set := w.set("workers", 2)
 	set.SetAnnotations(map[string]string{contract.PausedAnnotation: ""})
 	w.create(set)
-	c := w.conditionSays(set, machineset.ConditionPaused, "MachineSet has the cluster.x-k8s.io/paused annotation")
+	c := w.conditionSays(set, contract.ConditionPaused, "MachineSet has the cluster.x-k8s.io/paused annotation")
 	require.Equal(t, metav1.ConditionTrue, c.Status)
 	require.Empty(t, w.machines())
 	w.change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
@@ -144,7 +144,7 @@ func TestASetInDeletionWaitsForItsMachines(t *testing.T) {
 			w.has(set, 2)
 			w.lives.setHold(true)
 			require.NoError(t, w.client.Delete(t.Context(), set, client.PropagationPolicy(policy)))
-			w.conditionSays(set, machineset.ConditionDeleting, "Deleting 2 Machines")
+			w.conditionSays(set, contract.ConditionDeleting, "Deleting 2 Machines")
 			w.lives.setHold(false)
 			w.has(set, 0)
 			w.eventually("the set to go", func() string {

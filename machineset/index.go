@@ -14,6 +14,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // freeKey is the key of Machines without a controller.
@@ -29,12 +30,12 @@ func (r *Reconciler) indexName() string { return "machinist." + r.options.Name }
 // IndexMachines registers the indexes of Machines and sets with the cache. AddToManager calls it. If you call ReconcileObject from your
 // own loop, call it once, before the cache starts.
 func (r *Reconciler) IndexMachines(ctx context.Context) error {
-	err := r.ports.Cache.IndexField(ctx, newObject(r.kinds.Machine), r.indexName(), func(obj client.Object) []string {
+	err := r.ports.Cache.IndexField(ctx, pass.NewObject(r.kinds.Machine), r.indexName(), func(obj client.Object) []string {
 		owner := metav1.GetControllerOfNoCopy(obj)
 		switch {
 		case owner == nil:
 			return []string{freeKey}
-		case owner.Kind == r.kinds.Set.GVK.Kind && groupOf(owner.APIVersion) == r.kinds.Set.GVK.Group:
+		case owner.Kind == r.kinds.Set.GVK.Kind && pass.Group(owner.APIVersion) == r.kinds.Set.GVK.Group:
 			return []string{ownerKey(owner.UID), setKey(owner.Name)}
 		}
 		return nil
@@ -42,7 +43,7 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	if err != nil {
 		return r.notIndexed(r.kinds.Machine.GVK, err)
 	}
-	err = r.ports.Cache.IndexField(ctx, newObject(r.kinds.Set), r.indexName(), func(obj client.Object) []string {
+	err = r.ports.Cache.IndexField(ctx, pass.NewObject(r.kinds.Set), r.indexName(), func(obj client.Object) []string {
 		var state contract.MachineSetState
 		if r.kinds.Set.Adapter.Read(obj, &state) != nil {
 			return nil // the set itself reports what is wrong with it
@@ -90,7 +91,7 @@ func (r *Reconciler) setsByKey(ctx context.Context, namespace, key string) []rec
 
 // eachSet hands over sets, as views.
 func (r *Reconciler) eachSet(ctx context.Context, namespace string, do func(client.Object), options ...client.ListOption) {
-	list := newList(r.kinds.Set)
+	list := pass.NewList(r.kinds.Set)
 	options = append(options, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 	if r.ports.Cache.List(ctx, list, options...) != nil {
 		return // it fails only when the cache is stopping

@@ -17,6 +17,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -38,55 +39,55 @@ const (
 const askAgain = time.Minute
 
 // readLedger reads the ledger. When the caches are too old to decide on, the pass waits.
-func (p *pass) readLedger(ctx context.Context) (scale.Ledger, error) {
-	highest, facts := int64(0), scale.RecoveryFacts{Had: p.state.ObservedReplicas.Or(0) > 0}
-	machines := make([]scale.Machine, 0, len(p.candidates))
-	for _, m := range p.candidates {
-		machines = append(machines, scale.Of(m.state, p.state.UID))
+func (s *Scope) readLedger(ctx context.Context) (scale.Ledger, error) {
+	highest, facts := int64(0), scale.RecoveryFacts{Had: s.state.ObservedReplicas.Or(0) > 0}
+	machines := make([]scale.Machine, 0, len(s.candidates))
+	for _, m := range s.candidates {
+		machines = append(machines, scale.Of(m.state, s.state.UID))
 		highest = max(highest, machines[len(machines)-1].Slot)
-		if owner := controllerOf(m.state.OwnerReferences); owner != nil && owner.UID == p.state.UID {
+		if owner := controllerOf(m.state.OwnerReferences); owner != nil && owner.UID == s.state.UID {
 			facts.Own++
 		}
 	}
-	text, found := p.state.Annotations[scale.LedgerAnnotation]
+	text, found := s.state.Annotations[scale.LedgerAnnotation]
 	ledger, err := scale.ParseLedger(text)
 	switch {
 	case found && err != nil:
-		p.hold(ReasonLedgerUnreadable, fmt.Sprintf("annotation %s: %v: correct it, or remove it", scale.LedgerAnnotation, err))
-		return scale.Rebuilt(p.state.UID, highest), nil
-	case !found || !ledger.IsOf(p.state.UID):
+		s.hold(ReasonLedgerUnreadable, fmt.Sprintf("annotation %s: %v: correct it, or remove it", scale.LedgerAnnotation, err))
+		return scale.Rebuilt(s.state.UID, highest), nil
+	case !found || !ledger.IsOf(s.state.UID):
 		facts.Foreign = found && ledger.Next > 1
-		return p.recoverLedger(ctx, facts, highest)
+		return s.recoverLedger(ctx, facts, highest)
 	case ledger.Behind(machines):
-		return p.recoverLedger(ctx, scale.RecoveryFacts{Own: len(machines)}, highest)
+		return s.recoverLedger(ctx, scale.RecoveryFacts{Own: len(machines)}, highest)
 	}
-	p.covers(ledger)
+	s.covers(ledger)
 	return ledger, nil
 }
 
 // covers has the pass wait for a cache that has yet to see what was created. One that cannot say what it has seen has seen at least its
 // youngest Machine; where that does not tell, and when the wait lasts, the API server is asked before anything is created, once for a
 // ledger.
-func (p *pass) covers(ledger scale.Ledger) {
-	exact := p.seen != ""
+func (s *Scope) covers(ledger scale.Ledger) {
+	exact := s.seen != ""
 	if !exact {
-		p.seen = p.youngest()
+		s.seen = s.youngest()
 	}
-	covers, err := ledger.Covers(p.seen)
+	covers, err := ledger.Covers(s.seen)
 	switch {
 	case err == nil && covers:
-		p.mem().caughtUp()
-	case err == nil && exact && p.mem().missingFor(p.now) < scale.CacheLimit:
-		p.wait()
+		s.mem().caughtUp()
+	case err == nil && exact && s.mem().missingFor(s.now) < scale.CacheLimit:
+		s.wait()
 	default:
-		p.unsure = exact || p.mem().through != ledger.Through
+		s.unsure = exact || s.mem().through != ledger.Through
 	}
 }
 
 // youngest is the latest resource version among the candidates.
-func (p *pass) youngest() string {
+func (s *Scope) youngest() string {
 	latest := ""
-	for _, m := range p.candidates {
+	for _, m := range s.candidates {
 		version := m.obj.GetResourceVersion()
 		if order, err := resourceversion.CompareResourceVersion(version, latest); err != nil || order > 0 {
 			latest = version
@@ -97,62 +98,62 @@ func (p *pass) youngest() string {
 
 // recoverLedger is the ledger of a set without a usable one of its own. What was lost is written again before anything is decided: that
 // fails when the read of the set is old. Another client may have taken the annotation away, or put an earlier one back, say with a manifest.
-func (p *pass) recoverLedger(ctx context.Context, facts scale.RecoveryFacts, highest int64) (scale.Ledger, error) {
-	recovery, ledger := scale.Recover(facts), scale.Rebuilt(p.state.UID, highest)
-	if recovery == scale.Begin || !p.state.Deleting.IsZero() {
-		p.unsure = true
+func (s *Scope) recoverLedger(ctx context.Context, facts scale.RecoveryFacts, highest int64) (scale.Ledger, error) {
+	recovery, ledger := scale.Recover(facts), scale.Rebuilt(s.state.UID, highest)
+	if recovery == scale.Begin || !s.state.Deleting.IsZero() {
+		s.unsure = true
 		if highest == 0 {
 			ledger = scale.NewLedger()
 		}
 		return ledger, nil
 	}
-	live, err := p.liveSet(ctx)
+	live, err := s.liveSet(ctx)
 	if err != nil {
 		return scale.Ledger{}, err
 	}
-	text, found := p.state.Annotations[scale.LedgerAnnotation]
+	text, found := s.state.Annotations[scale.LedgerAnnotation]
 	if now, there := live.GetAnnotations()[scale.LedgerAnnotation]; there != found || now != text {
-		p.wait()
+		s.wait()
 		return scale.Ledger{}, nil
 	}
-	p.unsure = true
-	if shows, err := p.cacheShowsAll(ctx, ""); err != nil || !shows {
+	s.unsure = true
+	if shows, err := s.cacheShowsAll(ctx, ""); err != nil || !shows {
 		return ledger, err
 	}
-	p.unsure, ledger.Restoring = false, recovery == scale.Restore
-	return ledger, p.writeLedger(ctx, scale.Ledger{}, ledger)
+	s.unsure, ledger.Restoring = false, recovery == scale.Restore
+	return ledger, s.writeLedger(ctx, scale.Ledger{}, ledger)
 }
 
 // beginLedger writes the ledger of a set that has come by Machines without creating any, before its status tells of them: a set whose
 // status tells of Machines and that has neither these nor a ledger is taken for a restored one.
-func (p *pass) beginLedger(ctx context.Context, ledger scale.Ledger) (scale.Ledger, error) {
-	_, found := p.state.Annotations[scale.LedgerAnnotation]
-	if len(p.observed) == 0 || (found && ledger.Set != "") || !p.state.Deleting.IsZero() || p.held(ReasonMachinesNotShown) {
+func (s *Scope) beginLedger(ctx context.Context, ledger scale.Ledger) (scale.Ledger, error) {
+	_, found := s.state.Annotations[scale.LedgerAnnotation]
+	if len(s.observed) == 0 || (found && ledger.Set != "") || !s.state.Deleting.IsZero() || s.held(ReasonMachinesNotShown) {
 		return ledger, nil
 	}
-	ledger.Set = p.state.UID
-	return ledger, p.writeLedger(ctx, scale.Ledger{}, ledger)
+	ledger.Set = s.state.UID
+	return ledger, s.writeLedger(ctx, scale.Ledger{}, ledger)
 }
 
 // cacheShowsAll asks the API server itself, before something is created, whether it has Machines of the set, or for it to adopt, that the
 // cache does not show: a cache may be behind, or leave them out. It is asked once, and again when one is missing. Otherwise the pass
 // waits, or the set is held.
-func (p *pass) cacheShowsAll(ctx context.Context, through string) (bool, error) {
-	mem := p.mem()
-	if mem.trusted && !p.unsure {
+func (s *Scope) cacheShowsAll(ctx context.Context, through string) (bool, error) {
+	mem := s.mem()
+	if mem.trusted && !s.unsure {
 		return true, nil
 	}
-	if mem.leftOut != "" && p.now.Before(mem.askedAt.Add(askAgain)) && !p.now.Before(mem.askedAt) {
-		p.leftOut(mem.leftOut)
+	if mem.leftOut != "" && s.now.Before(mem.askedAt.Add(askAgain)) && !s.now.Before(mem.askedAt) {
+		s.leftOut(mem.leftOut)
 		return false, nil
 	}
 	mem.leftOut = ""
-	facts := scale.CacheFacts{Seen: p.seen, Shown: make(map[string]types.UID, len(p.candidates))}
-	for _, m := range p.candidates {
+	facts := scale.CacheFacts{Seen: s.seen, Shown: make(map[string]types.UID, len(s.candidates))}
+	for _, m := range s.candidates {
 		facts.Shown[m.state.Key.Name] = m.state.UID
 	}
-	err := p.liveMachines(ctx, func(m *metav1.PartialObjectMetadata) {
-		if p.concerns(m) {
+	err := s.liveMachines(ctx, func(m *metav1.PartialObjectMetadata) {
+		if s.concerns(m) {
 			facts.Live = append(facts.Live, scale.Live{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion})
 		}
 	})
@@ -161,7 +162,7 @@ func (p *pass) cacheShowsAll(ctx context.Context, through string) (bool, error) 
 	}
 	verdict, missing := scale.Compare(facts)
 	if verdict != scale.ShowsAll {
-		facts.Since = mem.missingFor(p.now)
+		facts.Since = mem.missingFor(s.now)
 		mem.trusted = false
 		verdict, missing = scale.Compare(facts)
 	}
@@ -170,41 +171,41 @@ func (p *pass) cacheShowsAll(ctx context.Context, through string) (bool, error) 
 		mem.shows(through)
 		return true, nil
 	case scale.LeavesOut:
-		mem.leftOut, mem.askedAt = missing[0], p.now
-		p.leftOut(missing[0])
+		mem.leftOut, mem.askedAt = missing[0], s.now
+		s.leftOut(missing[0])
 	case scale.Behind:
-		p.wait()
+		s.wait()
 	}
 	return false, nil
 }
 
 // leftOut holds a set of which the cache leaves a Machine out.
-func (p *pass) leftOut(name string) {
-	kind := p.env.kinds.Machine.GVK.Kind
-	p.hold(ReasonMachinesNotShown, fmt.Sprintf("%s %s exists, and the cache does not show it: have the cache of %s objects select it (labels, fields, "+
+func (s *Scope) leftOut(name string) {
+	kind := s.env.kinds.Machine.GVK.Kind
+	s.hold(ReasonMachinesNotShown, fmt.Sprintf("%s %s exists, and the cache does not show it: have the cache of %s objects select it (labels, fields, "+
 		"namespaces), or look for a webhook that takes its labels away", kind, name, kind))
-	p.requeue(askAgain)
+	s.requeue(askAgain)
 }
 
 // concerns reports whether a Machine is one of those that listCandidates lists.
-func (p *pass) concerns(m *metav1.PartialObjectMetadata) bool {
-	owner, set := metav1.GetControllerOfNoCopy(m), p.env.kinds.Set.GVK
-	if owner != nil && owner.UID == p.state.UID {
+func (s *Scope) concerns(m *metav1.PartialObjectMetadata) bool {
+	owner, set := metav1.GetControllerOfNoCopy(m), s.env.kinds.Set.GVK
+	if owner != nil && owner.UID == s.state.UID {
 		return true
 	}
-	named := owner != nil && owner.Name == p.state.Key.Name && owner.Kind == set.Kind && groupOf(owner.APIVersion) == set.Group
-	return (owner == nil || named) && p.selector.Matches(labels.Set(m.Labels))
+	named := owner != nil && owner.Name == s.state.Key.Name && owner.Kind == set.Kind && pass.Group(owner.APIVersion) == set.Group
+	return (owner == nil || named) && s.selector.Matches(labels.Set(m.Labels))
 }
 
 // listLimit is how many Machines the API server is asked for at a time.
 const listLimit = 500
 
 // liveMachines hands over the metadata of all Machines in the namespace of the set as the API server itself knows them.
-func (p *pass) liveMachines(ctx context.Context, each func(*metav1.PartialObjectMetadata)) error {
-	list, gvk := &metav1.PartialObjectMetadataList{}, p.env.kinds.Machine.GVK
+func (s *Scope) liveMachines(ctx context.Context, each func(*metav1.PartialObjectMetadata)) error {
+	list, gvk := &metav1.PartialObjectMetadataList{}, s.env.kinds.Machine.GVK
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	for {
-		err := p.env.ports.APIReader.List(ctx, list, client.InNamespace(p.state.Key.Namespace), client.Limit(listLimit), client.Continue(list.Continue))
+		err := s.env.ports.APIReader.List(ctx, list, client.InNamespace(s.state.Key.Namespace), client.Limit(listLimit), client.Continue(list.Continue))
 		if err != nil {
 			return fmt.Errorf("list %s objects: %w", gvk.Kind, err)
 		}
@@ -221,10 +222,10 @@ func (p *pass) liveMachines(ctx context.Context, each func(*metav1.PartialObject
 }
 
 // ownLive are the Machines that the set controls as the API server itself knows them, by name.
-func (p *pass) ownLive(ctx context.Context) (map[string]metav1.PartialObjectMetadata, error) {
+func (s *Scope) ownLive(ctx context.Context) (map[string]metav1.PartialObjectMetadata, error) {
 	own := map[string]metav1.PartialObjectMetadata{}
-	err := p.liveMachines(ctx, func(m *metav1.PartialObjectMetadata) {
-		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && owner.UID == p.state.UID {
+	err := s.liveMachines(ctx, func(m *metav1.PartialObjectMetadata) {
+		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && owner.UID == s.state.UID {
 			own[m.Name] = *m
 		}
 	})
@@ -232,28 +233,28 @@ func (p *pass) ownLive(ctx context.Context) (map[string]metav1.PartialObjectMeta
 }
 
 // restoring holds a set that waits for its Machines since it was restored, and returns the ledger to go on with.
-func (p *pass) restoring(ledger scale.Ledger) scale.Ledger {
-	desired, known := p.state.Replicas.Get()
-	if !ledger.Restoring || !known || !p.state.Deleting.IsZero() {
+func (s *Scope) restoring(ledger scale.Ledger) scale.Ledger {
+	desired, known := s.state.Replicas.Get()
+	if !ledger.Restoring || !known || !s.state.Deleting.IsZero() {
 		return ledger
 	}
-	said := p.state.Annotations[RestoredAnnotation] == string(p.state.UID)
-	if ledger.RestoreIsOver(len(p.observed), int(desired), said) {
+	said := s.state.Annotations[RestoredAnnotation] == string(s.state.UID)
+	if ledger.RestoreIsOver(len(s.observed), int(desired), said) {
 		ledger.Restoring = false
 		return ledger
 	}
-	p.hold(ReasonMachinesNotRestored, fmt.Sprintf("%s was restored, moved or copied with its Machines yet to come: %d of %d are there; "+
-		"if no more of them come, set annotation %s to %s", p.env.kinds.Set.GVK.Kind, len(p.observed), desired, RestoredAnnotation, p.state.UID))
+	s.hold(ReasonMachinesNotRestored, fmt.Sprintf("%s was restored, moved or copied with its Machines yet to come: %d of %d are there; "+
+		"if no more of them come, set annotation %s to %s", s.env.kinds.Set.GVK.Kind, len(s.observed), desired, RestoredAnnotation, s.state.UID))
 	return ledger
 }
 
 // burnOutdated gives slots up of which part may have been made from another template, and returns what is made from now. A slot whose
 // Machine exists, as the API server itself says, is whole, and only resumed: the cache has yet to show it.
-func (p *pass) burnOutdated(ctx context.Context, ledger scale.Ledger) (string, scale.Ledger, error) {
-	if len(p.holds) > 0 || !p.state.Deleting.IsZero() {
+func (s *Scope) burnOutdated(ctx context.Context, ledger scale.Ledger) (string, scale.Ledger, error) {
+	if len(s.holds) > 0 || !s.state.Deleting.IsZero() {
 		return "", ledger, nil
 	}
-	template := p.fingerprint()
+	template := s.fingerprint()
 	outdated := map[string]int64{}
 	for _, e := range ledger.Outdated(template) {
 		outdated[e.Name] = e.Slot
@@ -261,8 +262,8 @@ func (p *pass) burnOutdated(ctx context.Context, ledger scale.Ledger) (string, s
 	if len(outdated) == 0 || template == "" {
 		return template, ledger, nil
 	}
-	err := p.liveMachines(ctx, func(m *metav1.PartialObjectMetadata) {
-		if metav1.IsControlledBy(m, p.set) {
+	err := s.liveMachines(ctx, func(m *metav1.PartialObjectMetadata) {
+		if metav1.IsControlledBy(m, s.set) {
 			delete(outdated, m.Name)
 		}
 	})
@@ -271,20 +272,20 @@ func (p *pass) burnOutdated(ctx context.Context, ledger scale.Ledger) (string, s
 	}
 	for _, slot := range outdated {
 		ledger = ledger.Burn(slot)
-		p.mem().swept = false // parts of it are left
+		s.mem().swept = false // parts of it are left
 	}
 	return template, ledger, nil
 }
 
 // fingerprint is a text for what Machines are made from: the Machine as the set's template renders it, and the templates that it is cloned
 // from. It is empty when there is no Machine to render, which its creation reports.
-func (p *pass) fingerprint() string {
-	machine, err := p.env.kinds.Maker.NewMachine(p.set, contract.MachineSeed{Key: p.state.Key})
+func (s *Scope) fingerprint() string {
+	machine, err := s.env.kinds.Maker.NewMachine(s.set, contract.MachineSeed{Key: s.state.Key})
 	if err != nil {
 		return ""
 	}
 	parts := []any{machine}
-	for _, t := range []external.Object{p.templates.bootstrap, p.templates.infrastructure} {
+	for _, t := range []external.Object{s.templates.bootstrap, s.templates.infrastructure} {
 		if t.Object != nil {
 			parts = append(parts, t.GVK.String(), t.Object.Object["spec"])
 		}
@@ -298,19 +299,19 @@ func (p *pass) fingerprint() string {
 }
 
 // writeLedger writes the ledger with the resourceVersion of the set that was read. A set that has changed meanwhile is read again first.
-func (p *pass) writeLedger(ctx context.Context, have, want scale.Ledger) error {
-	if have.String() == want.String() || p.held(ReasonLedgerUnreadable) {
+func (s *Scope) writeLedger(ctx context.Context, have, want scale.Ledger) error {
+	if have.String() == want.String() || s.held(ReasonLedgerUnreadable) {
 		return nil
 	}
 	var u contract.MachineSetUpdate
 	u.Annotations = map[string]contract.Change[string]{scale.LedgerAnnotation: contract.SetTo(want.String())}
-	return p.writeMain(ctx, u)
+	return s.writeMain(ctx, u)
 }
 
-func (p *pass) held(reason string) bool {
-	return slices.ContainsFunc(p.holds, func(h scale.Hold) bool { return h.Reason == reason })
+func (s *Scope) held(reason string) bool {
+	return slices.ContainsFunc(s.holds, func(h scale.Hold) bool { return h.Reason == reason })
 }
 
-func (p *pass) hold(reason, message string) {
-	p.holds = append(p.holds, scale.Hold{Reason: reason, Message: message})
+func (s *Scope) hold(reason, message string) {
+	s.holds = append(s.holds, scale.Hold{Reason: reason, Message: message})
 }

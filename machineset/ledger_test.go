@@ -55,7 +55,7 @@ func TestASetThatWasRestoredBeforeItsMachinesWaitsForThem(t *testing.T) {
 		"until a person says so": {end: said, made: 1},
 		"until no more are wanted": {end: func(w *world, set *unstructured.Unstructured) {
 			w.scale(set, 2)
-			w.conditionSays(set, machineset.ConditionScalingUp, "")
+			w.conditionSays(set, contract.ConditionScalingUp, "")
 			w.eventually("end the wait", func() string {
 				if strings.Contains(w.get(set).GetAnnotations()[scale.LedgerAnnotation], "restoring") {
 					return w.describe(set)
@@ -71,19 +71,19 @@ func TestASetThatWasRestoredBeforeItsMachinesWaitsForThem(t *testing.T) {
 			set := w.set("workers", 3, led)
 			w.create(set)
 			stop := w.run(tc.options)
-			c := w.conditionSays(set, machineset.ConditionScalingUp, "0 of 3 are there")
+			c := w.conditionSays(set, contract.ConditionScalingUp, "0 of 3 are there")
 			require.Equal(t, machineset.ReasonMachinesNotRestored, c.Reason)
 			require.Contains(t, c.Message, machineset.RestoredAnnotation+" to "+string(set.GetUID()))
 			require.Empty(t, w.machines())
 			machine(w, "a")
-			w.conditionSays(set, machineset.ConditionScalingUp, "1 of 3 are there")
+			w.conditionSays(set, contract.ConditionScalingUp, "1 of 3 are there")
 			stop()
 			w.run(tc.options) // another process knows as much
 			machine(w, "b")
-			w.conditionSays(set, machineset.ConditionScalingUp, "2 of 3 are there")
+			w.conditionSays(set, contract.ConditionScalingUp, "2 of 3 are there")
 			tc.end(w, set)
 			w.eventually("have three Machines", func() string {
-				if c := w.condition(set, machineset.ConditionScalingUp); c.Status != metav1.ConditionFalse || len(w.machines()) != 3 {
+				if c := w.condition(set, contract.ConditionScalingUp); c.Status != metav1.ConditionFalse || len(w.machines()) != 3 {
 					return w.describe(set)
 				}
 				return ""
@@ -130,8 +130,8 @@ func TestNothingIsCleanedUpWhileTheLedgerCannotBeRead(t *testing.T) {
 	w.run(machineset.Options{})
 	for n := range int64(5) { // a pass ends with what it writes into the status
 		w.scale(set, n+2)
-		w.conditionSays(set, machineset.ConditionScalingUp, fmt.Sprintf("from 0 to %d replicas", n+2))
-		w.conditionSays(set, machineset.ConditionScalingUp, "annotation machinist.dev/creations")
+		w.conditionSays(set, contract.ConditionScalingUp, fmt.Sprintf("from 0 to %d replicas", n+2))
+		w.conditionSays(set, contract.ConditionScalingUp, "annotation machinist.dev/creations")
 	}
 	require.NotNil(t, w.get(part), "it was cleaned up")
 	w.scale(set, 1)
@@ -149,7 +149,7 @@ func TestASetWhoseNamesRunOutSaysSo(t *testing.T) {
 	w.run(machineset.Options{})
 	set := w.set("workers", 30, fake.WithField(`w{{ printf "%.1s" .random }}`, "spec", "machineNaming", "template"))
 	w.create(set)
-	w.conditionSays(set, machineset.ConditionScalingUp, "give it more random characters")
+	w.conditionSays(set, contract.ConditionScalingUp, "give it more random characters")
 	w.scale(set, 2)
 	w.has(set, 2)
 }
@@ -249,7 +249,7 @@ func TestAControlPlaneThatCannotBeReadKeepsASetFromCreatingOnly(t *testing.T) {
 				return ""
 			})
 			w.scale(set, 3)
-			w.conditionSays(set, machineset.ConditionScalingUp, tc.says)
+			w.conditionSays(set, contract.ConditionScalingUp, tc.says)
 			w.scale(set, 1)
 			w.has(set, 1)
 		})

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -96,20 +97,20 @@ func TestASetWhoseOwnMachinesTheCacheLeavesOutHoldsAndSaysSo(t *testing.T) {
 			w.create(set)
 			w.eventually("hold", func() string {
 				clock.SetTime(clock.Now().Add(time.Second))
-				if c := w.condition(set, machineset.ConditionScalingUp); c.Reason != machineset.ReasonMachinesNotShown {
+				if c := w.condition(set, contract.ConditionScalingUp); c.Reason != machineset.ReasonMachinesNotShown {
 					return fmt.Sprintf("%s: %s: %s", c.Reason, c.Message, w.describe(set))
 				}
 				return ""
 			})
 			machines := w.machines()
 			require.Len(t, machines, 2)
-			c := w.condition(set, machineset.ConditionScalingUp)
+			c := w.condition(set, contract.ConditionScalingUp)
 			require.Contains(t, c.Message, min(machines[0].GetName(), machines[1].GetName()))
 			require.Contains(t, c.Message, "label")
 			for n := range int64(3) { // more events, and time
 				clock.SetTime(clock.Now().Add(time.Hour))
 				w.scale(set, 3+n)
-				w.conditionSays(set, machineset.ConditionScalingUp, fmt.Sprintf("from 0 to %d replicas", 3+n))
+				w.conditionSays(set, contract.ConditionScalingUp, fmt.Sprintf("from 0 to %d replicas", 3+n))
 			}
 			require.Len(t, w.machines(), 2)
 		})

@@ -151,7 +151,7 @@ func TestASetThatWasRestoredFromABackupTakesItsMachinesBackBeforeItCreates(t *te
 		}
 		return ""
 	})
-	w.conditionSays(set, machineset.ConditionScalingUp, "")
+	w.conditionSays(set, contract.ConditionScalingUp, "")
 	require.Len(t, w.machines(), 3)
 	require.Empty(t, w.list(infraGVK()), "nothing was made")
 }

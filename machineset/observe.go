@@ -14,55 +14,56 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // observeMachines reads the Machines of the set and its ledger, and claims Machines that are the set's to claim. When the caches are
 // too old to decide on, the pass waits.
-func (p *pass) observeMachines(ctx context.Context) (scale.Ledger, error) {
+func (s *Scope) observeMachines(ctx context.Context) (scale.Ledger, error) {
 	var err error
-	if p.selector, err = selectorOf(&p.state); err != nil { // an invalid selector: until it is fixed, no Machine is created or released
-		p.selector, p.trouble.selector = labels.Nothing(), err
-		p.hold(ReasonSelectorUnreadable, err.Error())
+	if s.selector, err = selectorOf(&s.state); err != nil { // an invalid selector: until it is fixed, no Machine is created or released
+		s.selector, s.trouble.selector = labels.Nothing(), err
+		s.hold(ReasonSelectorUnreadable, err.Error())
 	}
-	if p.seen, err = p.env.machinesSeen(ctx); err != nil { // before the list, which then holds at least that
+	if s.seen, err = s.env.machinesSeen(ctx); err != nil { // before the list, which then holds at least that
 		return scale.Ledger{}, err
 	}
-	if p.candidates, err = p.listCandidates(ctx); err != nil {
+	if s.candidates, err = s.listCandidates(ctx); err != nil {
 		return scale.Ledger{}, err
 	}
-	ledger, err := p.readLedger(ctx)
-	if err != nil || p.waiting {
+	ledger, err := s.readLedger(ctx)
+	if err != nil || s.waiting {
 		return scale.Ledger{}, err
 	}
-	observed, err := p.claim(ctx)
+	observed, err := s.claim(ctx)
 	if err != nil {
 		return scale.Ledger{}, err
 	}
-	p.observed, p.counted = observed, true
-	p.mem().keep(observed)
-	return p.beginLedger(ctx, ledger)
+	s.observed, s.counted = observed, true
+	s.mem().keep(observed)
+	return s.beginLedger(ctx, ledger)
 }
 
-func (p *pass) mem() *recollection { return p.env.memory.of(p.state.Key, p.state.UID) }
+func (s *Scope) mem() *recollection { return s.env.memory.of(s.state.Key, s.state.UID) }
 
 // listCandidates lists the Machines that the set controls, or may come to control.
-func (p *pass) listCandidates(ctx context.Context) ([]*member, error) {
+func (s *Scope) listCandidates(ctx context.Context) ([]*member, error) {
 	var all []*member
 	seen := map[string]bool{}
-	for _, key := range []string{ownerKey(p.state.UID), freeKey, setKey(p.state.Key.Name)} {
-		list := newList(p.env.kinds.Machine)
-		err := p.env.ports.Cache.List(ctx, list, client.InNamespace(p.state.Key.Namespace),
-			client.MatchingFields{p.env.indexName(): key}, client.UnsafeDisableDeepCopy)
+	for _, key := range []string{ownerKey(s.state.UID), freeKey, setKey(s.state.Key.Name)} {
+		list := pass.NewList(s.env.kinds.Machine)
+		err := s.env.ports.Cache.List(ctx, list, client.InNamespace(s.state.Key.Namespace),
+			client.MatchingFields{s.env.indexName(): key}, client.UnsafeDisableDeepCopy)
 		if err == nil {
 			err = meta.EachListItem(list, func(item runtime.Object) error {
 				obj, ok := item.(contract.Object)
-				if !ok || seen[obj.GetName()] || (key != ownerKey(p.state.UID) && !p.selector.Matches(labels.Set(obj.GetLabels()))) {
+				if !ok || seen[obj.GetName()] || (key != ownerKey(s.state.UID) && !s.selector.Matches(labels.Set(obj.GetLabels()))) {
 					return nil // what is not the set's own is not read: it may be unreadable
 				}
 				seen[obj.GetName()] = true
-				m, err := p.read(obj)
-				if err != nil && !p.state.Deleting.IsZero() { // that it is there is enough to delete it
+				m, err := s.read(obj)
+				if err != nil && !s.state.Deleting.IsZero() { // that it is there is enough to delete it
 					m, err = &member{obj: obj, state: &contract.MachineState{}}, nil
 					m.state.From(obj)
 				}
@@ -71,20 +72,20 @@ func (p *pass) listCandidates(ctx context.Context) ([]*member, error) {
 			})
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %s objects of %s: %w", p.env.kinds.Machine.GVK.Kind, p.state.Key, err)
+			return nil, fmt.Errorf("list %s objects of %s: %w", s.env.kinds.Machine.GVK.Kind, s.state.Key, err)
 		}
 	}
 	return all, nil
 }
 
 // read reads a Machine, unless this process has read it as it is now.
-func (p *pass) read(obj contract.Object) (*member, error) {
-	mem := p.mem()
+func (s *Scope) read(obj contract.Object) (*member, error) {
+	mem := s.mem()
 	if k := mem.members[obj.GetUID()]; k != nil && k.resourceVersion == obj.GetResourceVersion() {
 		return &member{obj: obj, state: k.state}, nil
 	}
 	state := &contract.MachineState{}
-	if err := p.env.kinds.Machine.Adapter.Read(obj, state); err != nil {
+	if err := s.env.kinds.Machine.Adapter.Read(obj, state); err != nil {
 		return nil, err
 	}
 	mem.members[obj.GetUID()] = &known{resourceVersion: obj.GetResourceVersion(), state: state}
@@ -93,12 +94,12 @@ func (p *pass) read(obj contract.Object) (*member, error) {
 
 // machinesSeen is the resource version up to which the cache of Machines has seen everything, empty when it cannot say.
 func (r *Reconciler) machinesSeen(ctx context.Context) (string, error) {
-	informer, err := r.ports.Cache.GetInformer(ctx, newObject(r.kinds.Machine), cache.BlockUntilSynced(false))
+	informer, err := r.ports.Cache.GetInformer(ctx, pass.NewObject(r.kinds.Machine), cache.BlockUntilSynced(false))
 	if err != nil {
 		return "", fmt.Errorf("watch %s objects: %w", r.kinds.Machine.GVK.Kind, err)
 	}
 	if !informer.HasSynced() {
-		return "", fmt.Errorf("%w: the first list of %s objects has not come back", errStale, r.kinds.Machine.GVK.Kind)
+		return "", fmt.Errorf("%w: the first list of %s objects has not come back", pass.ErrStale, r.kinds.Machine.GVK.Kind)
 	}
 	if shared, ok := informer.(interface{ GetStore() toolscache.Store }); ok {
 		return shared.GetStore().LastStoreSyncResourceVersion(), nil
@@ -106,51 +107,51 @@ func (r *Reconciler) machinesSeen(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// liveSet reads the set from the API server itself, and fails with errStale when it is no longer the one of this pass.
-func (p *pass) liveSet(ctx context.Context) (contract.Object, error) {
-	live := newObject(p.env.kinds.Set)
-	if err := p.env.ports.APIReader.Get(ctx, p.state.Key, live); err != nil {
+// liveSet reads the set from the API server itself, and fails with pass.ErrStale when it is no longer the one of this pass.
+func (s *Scope) liveSet(ctx context.Context) (contract.Object, error) {
+	live := pass.NewObject(s.env.kinds.Set)
+	if err := s.env.ports.APIReader.Get(ctx, s.state.Key, live); err != nil {
 		if external.SaysGone(err) {
-			return nil, fmt.Errorf("%w: %s %s is gone", errStale, p.env.kinds.Set.GVK.Kind, p.state.Key)
+			return nil, fmt.Errorf("%w: %s %s is gone", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.state.Key)
 		}
-		return nil, fmt.Errorf("read %s %s: %w", p.env.kinds.Set.GVK.Kind, p.state.Key, err)
+		return nil, fmt.Errorf("read %s %s: %w", s.env.kinds.Set.GVK.Kind, s.state.Key, err)
 	}
-	if live.GetUID() != p.state.UID {
-		return nil, fmt.Errorf("%w: %s %s is another one now", errStale, p.env.kinds.Set.GVK.Kind, p.state.Key)
+	if live.GetUID() != s.state.UID {
+		return nil, fmt.Errorf("%w: %s %s is another one now", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.state.Key)
 	}
 	return live, nil
 }
 
 // claim adopts and releases, and returns the Machines that the set controls then. One that could not be adopted or released does not
 // hold up the others; nothing is created meanwhile, because it may come to count.
-func (p *pass) claim(ctx context.Context) ([]*member, error) {
+func (s *Scope) claim(ctx context.Context) ([]*member, error) {
 	var own []*member
-	mem := p.mem()
-	for _, m := range failedLast(p.candidates, func(m *member) bool { return mem.refused[m.state.UID] }) {
-		c := decideClaim(claimFacts{Set: &p.state, GVK: p.env.kinds.Set.GVK, Selector: p.selector, Machine: m.state})
+	mem := s.mem()
+	for _, m := range failedLast(s.candidates, func(m *member) bool { return mem.refused[m.state.UID] }) {
+		c := decideClaim(claimFacts{Set: &s.state, GVK: s.env.kinds.Set.GVK, Selector: s.selector, Machine: m.state})
 		if c == claimOwn {
 			own = append(own, m)
 		}
 		if c == claimNone || c == claimOwn {
 			continue
 		}
-		if p.env.writer.Behind(m.obj) {
-			p.requeue(behindRetry)
-			return nil, fmt.Errorf("%w: %s %s was changed a moment ago", errStale, p.env.kinds.Machine.GVK.Kind, m.state.Key)
+		if s.env.writer.Behind(m.obj) {
+			s.requeue(behindRetry)
+			return nil, fmt.Errorf("%w: %s %s was changed a moment ago", pass.ErrStale, s.env.kinds.Machine.GVK.Kind, m.state.Key)
 		}
 		taken, err := m, error(nil)
-		if len(p.trouble.claim) < maxFailed {
-			taken, err = p.take(ctx, m, c)
+		if len(s.trouble.claim) < maxFailed {
+			taken, err = s.take(ctx, m, c)
 			mem.attempted(m.state.UID, err)
 		} else if c != claimRelease {
 			taken = nil
 		}
 		switch {
-		case err != nil && onlyStale(err):
+		case err != nil && pass.IsStale(err):
 			return nil, err
 		case err != nil:
-			p.trouble.claim = append(p.trouble.claim, err)
-			p.hold(ReasonClaimFailed, err.Error())
+			s.trouble.claim = append(s.trouble.claim, err)
+			s.hold(ReasonClaimFailed, err.Error())
 			if c == claimRelease {
 				own = append(own, m)
 			}
@@ -158,6 +159,6 @@ func (p *pass) claim(ctx context.Context) ([]*member, error) {
 			own = append(own, taken)
 		}
 	}
-	slices.SortFunc(p.trouble.claim, byText)
+	slices.SortFunc(s.trouble.claim, byText)
 	return own, nil
 }

@@ -37,9 +37,9 @@ func (w *world) attempts(set *unstructured.Unstructured, attempt func(fake.Reque
 			}
 			u.SetAnnotations(annotations)
 		})
-		reason := map[bool]string{true: machineset.ReasonPaused, false: machineset.ReasonNotPaused}[paused]
+		reason := map[bool]string{true: contract.ReasonPaused, false: contract.ReasonNotPaused}[paused]
 		w.eventually("to be "+reason, func() string {
-			if c := w.condition(set, machineset.ConditionPaused); c.Reason != reason {
+			if c := w.condition(set, contract.ConditionPaused); c.Reason != reason {
 				return "it is " + c.Reason
 			}
 			return ""

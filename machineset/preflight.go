@@ -13,16 +13,16 @@ import (
 const ReasonControlPlaneUnread = "ControlPlaneUnread"
 
 // preflight returns what the checks before a creation look at, false when there is nothing to check or it holds the set already.
-func (p *pass) preflight(ctx context.Context) (facts scale.PreflightFacts, known bool, err error) {
-	if ask := p.env.ports.PreflightOf; ask != nil {
-		facts, err = ask(ctx, &p.state)
+func (s *Scope) preflight(ctx context.Context) (facts scale.PreflightFacts, known bool, err error) {
+	if ask := s.env.ports.PreflightOf; ask != nil {
+		facts, err = ask(ctx, &s.state)
 		return facts, err == nil, err
 	}
-	ref := p.cluster.State.ControlPlane
-	if p.cluster.Presence != external.Present || ref.IsZero() {
+	ref := s.cluster.State.ControlPlane
+	if s.cluster.Presence != external.Present || ref.IsZero() {
 		return facts, false, nil
 	}
-	plane, err := p.env.tracker.Get(ctx, p.state.Key, ref)
+	plane, err := s.env.tracker.Get(ctx, s.state.Key, ref)
 	if err != nil {
 		return facts, false, err
 	}
@@ -31,8 +31,8 @@ func (p *pass) preflight(ctx context.Context) (facts scale.PreflightFacts, known
 		if message == "" {
 			message = fmt.Sprintf("%s %s could not be read, or does not exist", ref.Kind, ref.Name)
 		}
-		p.hold(ReasonControlPlaneUnread, message)
-		p.requeue(preflightRetry)
+		s.hold(ReasonControlPlaneUnread, message)
+		s.requeue(preflightRetry)
 		return facts, false, nil
 	}
 	var state contract.ControlPlaneState
@@ -40,11 +40,11 @@ func (p *pass) preflight(ctx context.Context) (facts scale.PreflightFacts, known
 		return facts, false, err
 	}
 	if state.Unreadable != nil { // it has to be corrected
-		p.hold(ReasonControlPlaneUnread, fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable))
-		p.requeue(preflightRetry)
+		s.hold(ReasonControlPlaneUnread, fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable))
+		s.requeue(preflightRetry)
 		return facts, false, nil //nolint:nilerr // the condition tells
 	}
-	return p.preflightFacts(state), true, nil
+	return s.preflightFacts(state), true, nil
 }
 
 // kubeadm is the group and the kind of kubeadm's bootstrap templates.
@@ -54,14 +54,14 @@ const (
 )
 
 // preflightFacts ignores the version of a topology; with topologies, set Ports.PreflightOf.
-func (p *pass) preflightFacts(plane contract.ControlPlaneState) scale.PreflightFacts {
-	skip, found := p.state.Annotations[scale.SkipPreflightAnnotation]
-	if !found && p.templates.bootstrap.Object != nil {
-		skip = p.templates.bootstrap.Object.GetAnnotations()[scale.SkipPreflightAnnotation]
+func (s *Scope) preflightFacts(plane contract.ControlPlaneState) scale.PreflightFacts {
+	skip, found := s.state.Annotations[scale.SkipPreflightAnnotation]
+	if !found && s.templates.bootstrap.Object != nil {
+		skip = s.templates.bootstrap.Object.GetAnnotations()[scale.SkipPreflightAnnotation]
 	}
-	bootstrap := p.state.Template.Bootstrap
+	bootstrap := s.state.Template.Bootstrap
 	return scale.PreflightFacts{
 		HasControlPlane: plane.DesiredVersion != "", DesiredVersion: plane.DesiredVersion, CurrentVersion: plane.CurrentVersion,
-		Version: p.state.Template.Version, Kubeadm: bootstrap.Group == kubeadmGroup && bootstrap.Kind == kubeadmTemplate, Skip: skip,
+		Version: s.state.Template.Version, Kubeadm: bootstrap.Group == kubeadmGroup && bootstrap.Kind == kubeadmTemplate, Skip: skip,
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/contract/patch"
 )
 
@@ -53,7 +54,7 @@ const (
 
 // Reconcile implements controller-runtime's Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	obj := newObject(r.kinds.Set)
+	obj := pass.NewObject(r.kinds.Set)
 	err := r.ports.Cache.Get(ctx, request.NamespacedName, obj, client.UnsafeDisableDeepCopy) // a pass only looks at it
 	if apierrors.IsNotFound(err) {
 		r.memory.forget(request.NamespacedName)
@@ -68,57 +69,35 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // ReconcileObject makes one pass over a set that the caller has read, and does not change it. Call it from a loop of your own in
 // place of Reconcile, for one set at a time, and IndexMachines once before the cache starts.
 func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
-	p := &pass{env: r, set: obj, now: r.options.Clock.Now()}
-	if err := r.kinds.Set.Adapter.Read(obj, &p.state); err != nil {
+	s := &Scope{env: r, set: obj, now: r.options.Clock.Now()}
+	if err := r.kinds.Set.Adapter.Read(obj, &s.state); err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	if !r.matchesWatchFilter(obj) || (!p.state.Deleting.IsZero() && !slices.Contains(p.state.Finalizers, r.options.Finalizer)) {
-		r.memory.forget(p.state.Key)
+	if !r.matchesWatchFilter(obj) || (!s.state.Deleting.IsZero() && !slices.Contains(s.state.Finalizers, r.options.Finalizer)) {
+		r.memory.forget(s.state.Key)
 		return reconcile.Result{}, nil // another controller's, or done with
 	}
 	if r.writer.Behind(obj) {
 		return reconcile.Result{RequeueAfter: behindRetry}, nil
 	}
-	err := p.run(ctx)
-	if p.finished {
-		r.memory.forget(p.state.Key)
+	err := s.run(ctx)
+	if s.finished {
+		r.memory.forget(s.state.Key)
 	} else {
-		err = errors.Join(err, p.writeStatus(ctx, err != nil && !onlyStale(err)))
+		err = errors.Join(err, s.writeStatus(ctx, err != nil && !pass.IsStale(err)))
 	}
 	switch {
 	case err == nil:
-		return reconcile.Result{RequeueAfter: p.again}, nil
-	case onlyStale(err):
+		return reconcile.Result{RequeueAfter: s.again}, nil
+	case pass.IsStale(err):
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-// errStale says that a decision was based on a stale read; the next pass corrects it.
-var errStale = errors.New("the caches are behind")
-
-// onlyStale reports whether all that went wrong is that something read was old.
-func onlyStale(err error) bool {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if ok {
-		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !onlyStale(e) })
-	}
-	return errors.Is(err, errStale) || patch.Retryable(err)
-}
-
 // matchesWatchFilter reports whether this Reconciler reconciles a set.
 func (r *Reconciler) matchesWatchFilter(obj metav1.Object) bool {
 	return r.options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == r.options.WatchFilter
-}
-
-func newObject[S, U any](kind contract.KindOf[S, U]) client.Object {
-	obj, _ := kind.New().(client.Object) // New made sure
-	return obj
-}
-
-func newList[S, U any](kind contract.KindOf[S, U]) client.ObjectList {
-	list, _ := kind.NewList().(client.ObjectList) // New made sure
-	return list
 }
 
 func clusterAPI(v contract.Version) func(kind string) schema.GroupVersionKind {

@@ -46,11 +46,11 @@ func TestARefusedDeletionDoesNotHoldUpTheOthersAndIsTold(t *testing.T) {
 		left      int
 		mended    int
 	}{
-		"to none":  {func(w *world, set *unstructured.Unstructured) { w.scale(set, 0) }, machineset.ConditionScalingDown, 1, 0},
-		"to three": {func(w *world, set *unstructured.Unstructured) { w.scale(set, 3) }, machineset.ConditionScalingDown, 4, 3},
+		"to none":  {func(w *world, set *unstructured.Unstructured) { w.scale(set, 0) }, contract.ConditionScalingDown, 1, 0},
+		"to three": {func(w *world, set *unstructured.Unstructured) { w.scale(set, 3) }, contract.ConditionScalingDown, 4, 3},
 		"in deletion": {func(w *world, set *unstructured.Unstructured) {
 			require.NoError(w.t, w.client.Delete(w.t.Context(), set))
-		}, machineset.ConditionDeleting, 1, 0},
+		}, contract.ConditionDeleting, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,8 +104,8 @@ func TestARefusedAdoptionKeepsASetFromCreatingOnlyAndIsTold(t *testing.T) {
 	stray.Object["spec"] = map[string]any{"clusterName": "demo"}
 	mend := w.refuses("patch", "stray")
 	w.create(stray)
-	w.conditionSays(set, machineset.ConditionScalingUp, "denied the request")
-	w.conditionSays(set, machineset.ConditionScalingUp, "stray")
+	w.conditionSays(set, contract.ConditionScalingUp, "denied the request")
+	w.conditionSays(set, contract.ConditionScalingUp, "stray")
 	own := func(n int) func() string {
 		return func() string {
 			if got := len(w.machines()); got != n {
@@ -117,7 +117,7 @@ func TestARefusedAdoptionKeepsASetFromCreatingOnlyAndIsTold(t *testing.T) {
 	w.scale(set, 2)
 	w.eventually("shrink beside it", own(3))
 	w.scale(set, 3)
-	w.conditionSays(set, machineset.ConditionScalingUp, "from 2 to 3 replicas is blocked because")
+	w.conditionSays(set, contract.ConditionScalingUp, "from 2 to 3 replicas is blocked because")
 	require.Len(t, w.machines(), 3)
 	mend()
 	w.eventually("adopt it", func() string {
@@ -158,8 +158,8 @@ func TestASetThatCannotBeReadInPartsCanBeDeleted(t *testing.T) {
 	}{
 		"selector": {func(u *unstructured.Unstructured) {
 			_ = unstructured.SetNestedSlice(u.Object, []any{map[string]any{"key": "pool", "operator": "Bogus"}}, "spec", "selector", "matchExpressions")
-		}, machineset.ConditionScalingUp, "spec.selector"},
-		"deletion order": {fake.WithField("Sideways", "spec", "deletion", "order"), machineset.ConditionScalingDown, "want Random, Newest or Oldest"},
+		}, contract.ConditionScalingUp, "spec.selector"},
+		"deletion order": {fake.WithField("Sideways", "spec", "deletion", "order"), contract.ConditionScalingDown, "want Random, Newest or Oldest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +171,7 @@ func TestASetThatCannotBeReadInPartsCanBeDeleted(t *testing.T) {
 			w.change(set, func(u *unstructured.Unstructured) {
 				tc.spoil(u)
 				require.NoError(t, unstructured.SetNestedField(u.Object, map[string]int64{
-					machineset.ConditionScalingUp: 3, machineset.ConditionScalingDown: 1,
+					contract.ConditionScalingUp: 3, contract.ConditionScalingDown: 1,
 				}[tc.condition], "spec", "replicas"))
 			})
 			w.conditionSays(set, tc.condition, tc.says)
@@ -222,7 +222,7 @@ func TestADeletionThatMaxUnavailableHoldsUpIsTold(t *testing.T) {
 		u.SetAnnotations(withKey(u.GetAnnotations(), scale.DeleteAnnotation, ""))
 	})
 	w.scale(set, 3)
-	c := w.conditionSays(set, machineset.ConditionScalingDown, "3 available, and at least 3 must stay")
+	c := w.conditionSays(set, contract.ConditionScalingDown, "3 available, and at least 3 must stay")
 	require.Equal(t, metav1.ConditionTrue, c.Status)
 	require.Equal(t, scale.ReasonMaxUnavailable, c.Reason)
 	require.Len(t, w.machines(), 4)

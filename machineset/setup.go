@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters and makes no preflight checks: to
@@ -54,8 +55,8 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		return r.matchesWatchFilter(e.ObjectOld) || r.matchesWatchFilter(e.ObjectNew)
 	} // its end too
 	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
-		For(newObject(r.kinds.Set), ctrlbuilder.WithPredicates(mine)).
-		Watches(newObject(r.kinds.Machine), r.machineEvents()).
+		For(pass.NewObject(r.kinds.Set), ctrlbuilder.WithPredicates(mine)).
+		Watches(pass.NewObject(r.kinds.Machine), r.machineEvents()).
 		WatchesRawSource(r.tracker)
 	if r.ports.ClusterOf != nil {
 		builder = builder.WatchesRawSource(r.ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
@@ -120,7 +121,7 @@ func (r *Reconciler) tells(before, now client.Object) bool {
 func (r *Reconciler) setsOfMachine(ctx context.Context, machine client.Object) []reconcile.Request {
 	gvk := r.kinds.Set.GVK
 	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
-		if owner.Kind != gvk.Kind || groupOf(owner.APIVersion) != gvk.Group {
+		if owner.Kind != gvk.Kind || pass.Group(owner.APIVersion) != gvk.Group {
 			return nil
 		}
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.GetNamespace(), Name: owner.Name}}}

@@ -193,10 +193,10 @@ func TestASetFollowsItsClusterAndWaitsForItsControlPlane(t *testing.T) {
 	w.start(mgr)
 	set := w.set("workers", 2)
 	w.create(set)
-	w.conditionSays(set, machineset.ConditionPaused, "Cluster spec.paused is set to true")
+	w.conditionSays(set, contract.ConditionPaused, "Cluster spec.paused is set to true")
 	require.Empty(t, w.get(set).GetFinalizers())
 	w.change(cluster, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "paused") })
-	w.conditionSays(set, machineset.ConditionScalingUp, "the control plane is being provisioned")
+	w.conditionSays(set, contract.ConditionScalingUp, "the control plane is being provisioned")
 	require.Empty(t, w.machines())
 	w.change(set, func(u *unstructured.Unstructured) {
 		u.SetAnnotations(map[string]string{scale.SkipPreflightAnnotation: scale.CheckAll})
@@ -209,7 +209,7 @@ func TestASetFollowsItsClusterAndWaitsForItsControlPlane(t *testing.T) {
 
 	// A Cluster that is gone leaves nobody who could have paused a set in deletion.
 	require.NoError(t, w.client.Delete(t.Context(), cluster, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-	w.conditionSays(set, machineset.ConditionPaused, "does not exist")
+	w.conditionSays(set, contract.ConditionPaused, "does not exist")
 	require.NoError(t, w.client.Delete(t.Context(), set))
 	w.eventually("the set to go", func() string {
 		if w.get(set) != nil {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 const (
@@ -16,8 +17,6 @@ const (
 	staleAfter = 15 * time.Minute
 	// drainSlowAfter is when a drain has lasted for so long that it counts as the cause.
 	drainSlowAfter = 5 * time.Minute
-	// reasonDrainingNode is the reason of a Machine's condition Deleting during its drain.
-	reasonDrainingNode = "DrainingNode"
 )
 
 // delays are what the messages of drains mean, in the order in which they are told.
@@ -42,11 +41,11 @@ func (f statusFacts) stale() (string, time.Duration) {
 		}
 		since := f.Now.Sub(m.Deleting)
 		if since <= staleAfter {
-			again = soonest(again, staleAfter-since+time.Second)
+			again = pass.Soonest(again, staleAfter-since+time.Second)
 			continue
 		}
 		names = append(names, m.Key.Name)
-		again = soonest(again, f.causesOf(m, causes))
+		again = pass.Soonest(again, f.causesOf(m, causes))
 	}
 	if len(names) == 0 {
 		return "", again
@@ -66,8 +65,8 @@ func (f statusFacts) stale() (string, time.Duration) {
 
 // causesOf adds what a drain that lasts long waits for, and says when one that does not yet will.
 func (f statusFacts) causesOf(m *contract.MachineState, into map[string]bool) (again time.Duration) {
-	c, found := findCondition(m.Conditions, machineDeleting)
-	if !found || c.Status != metav1.ConditionTrue || c.Reason != reasonDrainingNode || m.DrainStarted.IsZero() {
+	c, found := pass.Find(m.Conditions, contract.ConditionDeleting)
+	if !found || c.Status != metav1.ConditionTrue || c.Reason != contract.ReasonDrainingNode || m.DrainStarted.IsZero() {
 		return 0
 	}
 	if since := f.Now.Sub(m.DrainStarted); since <= drainSlowAfter {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -52,10 +53,10 @@ func (f statusFacts) count() (c counters, again time.Duration) {
 		if contains(m.Labels, f.TemplateLabels) {
 			c.FullyLabeled++
 		}
-		if ready, found := findCondition(m.Conditions, machineNodeReady); found && ready.Status == metav1.ConditionTrue {
+		if ready, found := pass.Find(m.Conditions, contract.ConditionNodeReady); found && ready.Status == metav1.ConditionTrue {
 			c.NodeReady++
 			if left := ready.LastTransitionTime.Add(f.Set.Template.MinReady.Or(0)).Sub(f.Now); left > 0 {
-				again = soonest(again, left)
+				again = pass.Soonest(again, left)
 			} else {
 				c.NodeAvailable++
 			}
@@ -64,9 +65,9 @@ func (f statusFacts) count() (c counters, again time.Duration) {
 			continue
 		}
 		for kind, n := range map[string]*int32{
-			contract.ConditionReady: &c.Ready, contract.ConditionAvailable: &c.Available, machineUpToDate: &c.UpToDate,
+			contract.ConditionReady: &c.Ready, contract.ConditionAvailable: &c.Available, contract.ConditionUpToDate: &c.UpToDate,
 		} {
-			if says(m.Conditions, kind, metav1.ConditionTrue) {
+			if pass.HasStatus(m.Conditions, kind, metav1.ConditionTrue) {
 				*n++
 			}
 		}
@@ -89,15 +90,19 @@ func (f statusFacts) conditions() ([]metav1.Condition, time.Duration) {
 	if f.Unobserved {
 		all := make([]metav1.Condition, 0, 6)
 		for _, kind := range []string{
-			ConditionScalingUp, ConditionScalingDown, ConditionMachinesReady, ConditionMachinesUpToDate, ConditionRemediating, ConditionDeleting,
+			contract.ConditionScalingUp, contract.ConditionScalingDown, contract.ConditionMachinesReady, contract.ConditionMachinesUpToDate, contract.ConditionRemediating, contract.ConditionDeleting,
 		} {
-			all = append(all, condition(kind, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
+			all = append(all, pass.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
 		}
 		return all, 0
 	}
 	upToDate, again := f.upToDate()
 	stale, staleAgain := f.stale()
-	return []metav1.Condition{f.scalingUp(), f.scalingDown(stale), f.ready(), upToDate, f.remediating(), f.deleting(stale)}, soonest(again, staleAgain)
+	all := []metav1.Condition{f.scalingUp(), f.scalingDown(stale), f.ready(), upToDate, f.remediating(), f.deleting(stale)}
+	for i := range all {
+		all[i].Message = pass.Bounded(all[i].Message, pass.MaxMessageLength)
+	}
+	return all, pass.Soonest(again, staleAgain)
 }
 
 // desired returns the desired number of Machines: zero for a set in deletion.
@@ -112,7 +117,7 @@ func (f statusFacts) desired() (int32, bool) {
 func (f statusFacts) scalingUp() metav1.Condition {
 	desired, known := f.desired()
 	if !known {
-		return condition(ConditionScalingUp, metav1.ConditionUnknown, ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+		return pass.Condition(contract.ConditionScalingUp, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
 	}
 	missing := ""
 	switch len(f.Missing) {
@@ -130,7 +135,7 @@ func (f statusFacts) scalingUp() metav1.Condition {
 		} else if f.Set.Deleting.IsZero() && len(f.Unclaimed) > 0 {
 			message = "Scaling up would be blocked because:" + bullets(f.Unclaimed)
 		}
-		return condition(ConditionScalingUp, metav1.ConditionFalse, ReasonNotScalingUp, message)
+		return pass.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, contract.ReasonNotScalingUp, message)
 	}
 	message := fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
 	blocked := slices.Clone(f.Blocked)
@@ -140,30 +145,30 @@ func (f statusFacts) scalingUp() metav1.Condition {
 	if len(blocked) > 0 {
 		message += " is blocked because:\n* " + strings.Join(blocked, "\n* ")
 	}
-	return condition(ConditionScalingUp, metav1.ConditionTrue, cmp.Or(f.Cause, ReasonScalingUp), message)
+	return pass.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, cmp.Or(f.Cause, contract.ReasonScalingUp), message)
 }
 
 func (f statusFacts) scalingDown(stale string) metav1.Condition {
 	desired, known := f.desired()
 	if !known {
-		return condition(ConditionScalingDown, metav1.ConditionUnknown, ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+		return pass.Condition(contract.ConditionScalingDown, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
 	}
 	current := int32(len(f.Machines))
 	if current <= desired {
-		return condition(ConditionScalingDown, metav1.ConditionFalse, ReasonNotScalingDown, "")
+		return pass.Condition(contract.ConditionScalingDown, metav1.ConditionFalse, contract.ReasonNotScalingDown, "")
 	}
 	message := fmt.Sprintf("Scaling down from %d to %d replicas", current, desired)
 	if len(f.Kept) > 0 {
 		message += " is blocked because:" + bullets(f.Kept)
 	}
-	return condition(ConditionScalingDown, metav1.ConditionTrue, cmp.Or(f.KeptCause, ReasonScalingDown), message+stale)
+	return pass.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, cmp.Or(f.KeptCause, contract.ReasonScalingDown), message+stale)
 }
 
 func (f statusFacts) ready() metav1.Condition {
 	if len(f.Machines) == 0 {
-		return condition(ConditionMachinesReady, metav1.ConditionTrue, ReasonNoReplicas, "")
+		return pass.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
 	}
-	return aggregation{contract.ConditionReady, ConditionMachinesReady, ReasonNotReady, ReasonReadyUnknown, ReasonReady}.of(f.Machines)
+	return aggregation{contract.ConditionReady, contract.ConditionMachinesReady, contract.ReasonNotReady, contract.ReasonReadyUnknown, contract.ReasonReady}.of(f.Machines)
 }
 
 func (f statusFacts) upToDate() (metav1.Condition, time.Duration) {
@@ -171,16 +176,16 @@ func (f statusFacts) upToDate() (metav1.Condition, time.Duration) {
 	again := time.Duration(0)
 	for _, m := range f.Machines {
 		age := f.Now.Sub(m.Created)
-		if _, found := findCondition(m.Conditions, machineUpToDate); found || age > upToDateGrace {
+		if _, found := pass.Find(m.Conditions, contract.ConditionUpToDate); found || age > upToDateGrace {
 			counted = append(counted, m)
 			continue
 		}
-		again = soonest(again, upToDateGrace-age+time.Second)
+		again = pass.Soonest(again, upToDateGrace-age+time.Second)
 	}
 	if len(counted) == 0 {
-		return condition(ConditionMachinesUpToDate, metav1.ConditionTrue, ReasonNoReplicas, ""), again
+		return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonNoReplicas, ""), again
 	}
-	return aggregation{machineUpToDate, ConditionMachinesUpToDate, ReasonNotUpToDate, ReasonUpToDateUnknown, ReasonUpToDate}.of(counted), again
+	return aggregation{contract.ConditionUpToDate, contract.ConditionMachinesUpToDate, contract.ReasonNotUpToDate, ReasonUpToDateUnknown, contract.ReasonUpToDate}.of(counted), again
 }
 
 // remediating reports the Machines that failed a health check. Only health checks request a remediation.
@@ -188,11 +193,11 @@ func (f statusFacts) remediating() metav1.Condition {
 	var remediated []*contract.MachineState
 	var unhealthy []string
 	for _, m := range f.Machines {
-		if !says(m.Conditions, machineHealthCheckSucceeded, metav1.ConditionFalse) {
+		if !pass.HasStatus(m.Conditions, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse) {
 			continue
 		}
 		unhealthy = append(unhealthy, m.Key.Name)
-		if says(m.Conditions, machineOwnerRemediated, metav1.ConditionFalse) {
+		if pass.HasStatus(m.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse) {
 			remediated = append(remediated, m)
 		}
 	}
@@ -201,15 +206,15 @@ func (f statusFacts) remediating() metav1.Condition {
 		if len(unhealthy) > 0 {
 			message = machinesAre(unhealthy) + "not healthy (not to be remediated by MachineSet)"
 		}
-		return condition(ConditionRemediating, metav1.ConditionFalse, ReasonNotRemediating, message)
+		return pass.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, message)
 	}
-	c := aggregation{source: machineOwnerRemediated, target: ConditionRemediating}.of(remediated)
-	return condition(ConditionRemediating, metav1.ConditionTrue, ReasonRemediating, c.Message)
+	c := aggregation{source: contract.ConditionOwnerRemediated, target: contract.ConditionRemediating}.of(remediated)
+	return pass.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating, c.Message)
 }
 
 func (f statusFacts) deleting(stale string) metav1.Condition {
 	if f.Set.Deleting.IsZero() {
-		return condition(ConditionDeleting, metav1.ConditionFalse, ReasonNotDeleting, "")
+		return pass.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, "")
 	}
 	message := "Deletion completed"
 	switch n := len(f.Machines); {
@@ -218,7 +223,7 @@ func (f statusFacts) deleting(stale string) metav1.Condition {
 	case n > 1:
 		message = fmt.Sprintf("Deleting %d Machines", n) + bullets(f.Kept) + stale
 	}
-	return condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, message)
+	return pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, message)
 }
 
 // blockedBy turns holds into what the condition ScalingUp says of them.
@@ -241,11 +246,4 @@ func bullets(lines []string) string {
 		fmt.Fprintf(&text, "\n* And %d more", more)
 	}
 	return text.String()
-}
-
-func soonest(a, b time.Duration) time.Duration {
-	if a <= 0 || (b > 0 && b < a) {
-		return b
-	}
-	return a
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
@@ -112,7 +113,7 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			all, _ := tc.facts.conditions()
-			c, found := findCondition(all, tc.kind)
+			c, found := pass.Find(all, tc.kind)
 			require.True(t, found)
 			if diff := cmp.Diff(tc.want, fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

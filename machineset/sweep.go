@@ -17,6 +17,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -26,23 +27,23 @@ const sweepLimit = 30 * time.Second
 // sweep deletes what was made for Machines that never came about: their slots were given up, or burnt. It looks once in the life of
 // a process, and whenever slots were given up. What belongs to a slot that is still taken, or to a Machine, stays, and everything
 // while the ledger, which says what is taken, cannot be read.
-func (p *pass) sweep(ctx context.Context, ledger scale.Ledger) error {
-	mem := p.mem()
-	if _, known := p.state.Annotations[scale.LedgerAnnotation]; !known && p.state.Deleting.IsZero() {
+func (s *Scope) sweep(ctx context.Context, ledger scale.Ledger) error {
+	mem := s.mem()
+	if _, known := s.state.Annotations[scale.LedgerAnnotation]; !known && s.state.Deleting.IsZero() {
 		return nil // what is taken may be in a ledger that was not read
 	}
-	if (mem.swept && p.decision.Abandon == 0) || (p.held(ReasonLedgerUnreadable) && p.state.Deleting.IsZero()) {
+	if (mem.swept && s.decision.Abandon == 0) || (s.held(ReasonLedgerUnreadable) && s.state.Deleting.IsZero()) {
 		return nil
 	}
 	mem.swept = false // until all was looked at: what is given up leaves the ledger before
 	complete := true
 	var errs []error
-	for _, template := range []contract.Ref{p.state.Template.Bootstrap, p.state.Template.Infrastructure} {
+	for _, template := range []contract.Ref{s.state.Template.Bootstrap, s.state.Template.Infrastructure} {
 		kind, isTemplate := strings.CutSuffix(template.Kind, contract.TemplateSuffix)
 		if !isTemplate || template.Group == "" || kind == "" {
 			continue
 		}
-		swept, err := p.sweepKind(ctx, schema.GroupKind{Group: template.Group, Kind: kind}, ledger)
+		swept, err := s.sweepKind(ctx, schema.GroupKind{Group: template.Group, Kind: kind}, ledger)
 		errs = append(errs, err)
 		complete = complete && swept && err == nil
 	}
@@ -51,12 +52,12 @@ func (p *pass) sweep(ctx context.Context, ledger scale.Ledger) error {
 }
 
 // sweepKind returns false when the kind could not be looked at yet.
-func (p *pass) sweepKind(ctx context.Context, gk schema.GroupKind, ledger scale.Ledger) (bool, error) {
-	if synced, err := p.env.tracker.Ensure(ctx, external.CRDMetadata(), p.state.Key); err != nil || !synced {
-		p.requeue(external.UnsyncedRetry)
+func (s *Scope) sweepKind(ctx context.Context, gk schema.GroupKind, ledger scale.Ledger) (bool, error) {
+	if synced, err := s.env.tracker.Ensure(ctx, external.CRDMetadata(), s.state.Key); err != nil || !synced {
+		s.requeue(external.UnsyncedRetry)
 		return false, err
 	}
-	resolved, err := p.env.tracker.Contract(ctx, gk)
+	resolved, err := s.env.tracker.Contract(ctx, gk)
 	if _, mended := external.KindProblem(err); mended {
 		return true, nil // without its kind there are no objects
 	}
@@ -66,30 +67,30 @@ func (p *pass) sweepKind(ctx context.Context, gk schema.GroupKind, ledger scale.
 	gvk := gk.WithVersion(resolved.APIVersion)
 	probe := &unstructured.Unstructured{}
 	probe.SetGroupVersionKind(gvk)
-	synced, err := p.env.tracker.Ensure(ctx, probe, p.state.Key)
+	synced, err := s.env.tracker.Ensure(ctx, probe, s.state.Key)
 	if err != nil || !synced {
-		p.requeue(external.UnsyncedRetry)
+		s.requeue(external.UnsyncedRetry)
 		return false, err
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	err = p.env.ports.Cache.List(ctx, list, client.InNamespace(p.state.Key.Namespace),
-		client.MatchingLabels{contract.SetNameLabel: contract.LabelValue(p.state.Key.Name)}, client.UnsafeDisableDeepCopy)
+	err = s.env.ports.Cache.List(ctx, list, client.InNamespace(s.state.Key.Namespace),
+		client.MatchingLabels{contract.SetNameLabel: contract.LabelValue(s.state.Key.Name)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, fmt.Errorf("list %s objects: %w", gk, err)
 	}
 	var errs []error
 	for i := range list.Items {
-		if p.leftOver(&list.Items[i], ledger) {
-			errs = append(errs, p.removePart(ctx, &list.Items[i]))
+		if s.leftOver(&list.Items[i], ledger) {
+			errs = append(errs, s.removePart(ctx, &list.Items[i]))
 		}
 	}
-	return true, errors.Join(append(errs, p.sweepLeft(ctx, gvk, ledger))...)
+	return true, errors.Join(append(errs, s.sweepLeft(ctx, gvk, ledger))...)
 }
 
 // sweepLeft looks, at the API server itself, for the parts that this process has made a moment ago: the list may be older.
-func (p *pass) sweepLeft(ctx context.Context, gvk schema.GroupVersionKind, ledger scale.Ledger) error {
-	left := p.mem().left
+func (s *Scope) sweepLeft(ctx context.Context, gvk schema.GroupVersionKind, ledger scale.Ledger) error {
+	left := s.mem().left
 	for _, slot := range slices.Sorted(maps.Keys(left)) {
 		parts := left[slot]
 		at := slices.Index(parts.kinds, gvk)
@@ -98,12 +99,12 @@ func (p *pass) sweepLeft(ctx context.Context, gvk schema.GroupVersionKind, ledge
 		}
 		have := &unstructured.Unstructured{}
 		have.SetGroupVersionKind(gvk)
-		err := p.env.ports.APIReader.Get(ctx, p.key(parts.name), have)
-		if err == nil && p.leftOver(have, ledger) {
-			err = p.removePart(ctx, have)
+		err := s.env.ports.APIReader.Get(ctx, s.key(parts.name), have)
+		if err == nil && s.leftOver(have, ledger) {
+			err = s.removePart(ctx, have)
 		}
 		if err != nil && !external.SaysGone(err) {
-			return fmt.Errorf("%s %s was made for no Machine: %w", gvk.Kind, p.key(parts.name), err)
+			return fmt.Errorf("%s %s was made for no Machine: %w", gvk.Kind, s.key(parts.name), err)
 		}
 		if parts.kinds = slices.Delete(slices.Clone(parts.kinds), at, at+1); len(parts.kinds) == 0 {
 			delete(left, slot)
@@ -115,38 +116,38 @@ func (p *pass) sweepLeft(ctx context.Context, gvk schema.GroupVersionKind, ledge
 }
 
 // leftOver reports whether an object was made for a slot of this set that no Machine will ever have.
-func (p *pass) leftOver(part *unstructured.Unstructured, ledger scale.Ledger) bool {
+func (s *Scope) leftOver(part *unstructured.Unstructured, ledger scale.Ledger) bool {
 	annotations := part.GetAnnotations()
 	slot, err := strconv.ParseInt(annotations[scale.SlotAnnotation], 10, 64)
 	switch {
-	case err != nil, annotations[scale.SetUIDAnnotation] != string(p.state.UID), part.GetDeletionTimestamp() != nil:
+	case err != nil, annotations[scale.SetUIDAnnotation] != string(s.state.UID), part.GetDeletionTimestamp() != nil:
 		return false
 	case slot >= ledger.Next: // the read of the set is older than this object
 		return false
 	case slices.ContainsFunc(ledger.Pending, func(e scale.Entry) bool { return e.Slot == slot }):
 		return false
-	case slices.ContainsFunc(part.GetOwnerReferences(), p.isMachine):
+	case slices.ContainsFunc(part.GetOwnerReferences(), s.isMachine):
 		return false
 	}
-	return !slices.ContainsFunc(p.observed, func(m *member) bool { return m.state.Key.Name == part.GetName() })
+	return !slices.ContainsFunc(s.observed, func(m *member) bool { return m.state.Key.Name == part.GetName() })
 }
 
-func (p *pass) isMachine(ref metav1.OwnerReference) bool {
-	gvk := p.env.kinds.Machine.GVK
-	return ref.Kind == gvk.Kind && groupOf(ref.APIVersion) == gvk.Group
+func (s *Scope) isMachine(ref metav1.OwnerReference) bool {
+	gvk := s.env.kinds.Machine.GVK
+	return ref.Kind == gvk.Kind && pass.Group(ref.APIVersion) == gvk.Group
 }
 
 // removePart deletes an object unless there is a Machine of its name after all, as the API server itself says, or the object has
 // changed.
-func (p *pass) removePart(ctx context.Context, part *unstructured.Unstructured) error {
-	gone, err := external.ConfirmAbsent(ctx, p.env.ports.APIReader, p.env.kinds.Machine.GVK, p.key(part.GetName()))
+func (s *Scope) removePart(ctx context.Context, part *unstructured.Unstructured) error {
+	gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, s.env.kinds.Machine.GVK, s.key(part.GetName()))
 	if err != nil || !gone {
 		return err
 	}
 	uid := part.GetUID()
 	only := client.Preconditions{UID: &uid, ResourceVersion: new(part.GetResourceVersion())}
-	if err := p.env.ports.Client.Delete(ctx, part.DeepCopy(), only); err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("delete %s %s: %w", part.GetKind(), p.key(part.GetName()), err)
+	if err := s.env.ports.Client.Delete(ctx, part.DeepCopy(), only); err != nil && !external.SaysGone(err) {
+		return fmt.Errorf("delete %s %s: %w", part.GetKind(), s.key(part.GetName()), err)
 	}
 	return nil
 }

@@ -10,20 +10,21 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // syncMachines brings what changes in place from the set's template to its Machines, and labels and annotations to what they refer
 // to. Of a Machine in deletion only the fields of its spec change: its limits may be what holds it up.
-func (p *pass) syncMachines(ctx context.Context) error {
-	now := step{known: true, generation: p.state.Generation, deployment: p.state.Labels[contract.DeploymentNameLabel]}
+func (s *Scope) syncMachines(ctx context.Context) error {
+	now := step{known: true, generation: s.state.Generation, deployment: s.state.Labels[contract.DeploymentNameLabel]}
 	var errs []error
-	for _, m := range p.observed {
-		k := p.mem().members[m.state.UID]
-		if k == nil || k.inStep == now || p.env.writer.Behind(m.obj) {
+	for _, m := range s.observed {
+		k := s.mem().members[m.state.UID]
+		if k == nil || k.inStep == now || s.env.writer.Behind(m.obj) {
 			continue
 		}
-		err := p.syncMachine(ctx, m)
+		err := s.syncMachine(ctx, m)
 		if err == nil {
 			k.inStep = now
 		}
@@ -34,22 +35,22 @@ func (p *pass) syncMachines(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (p *pass) syncMachine(ctx context.Context, m *member) error {
+func (s *Scope) syncMachine(ctx context.Context, m *member) error {
 	before, _ := readGiven(m.state)
 	var u contract.MachineUpdate
 	if m.state.Deleting.IsZero() {
-		u.MetadataUpdate = metadataOf(m.state.Metadata, before, &p.state)
+		u.MetadataUpdate = metadataOf(m.state.Metadata, before, &s.state)
 		if !changesNothing(u.MetadataUpdate) {
 			for _, ref := range []contract.Ref{m.state.Bootstrap, m.state.Infrastructure} {
-				if err := p.syncPart(ctx, ref, before); err != nil {
+				if err := s.syncPart(ctx, ref, before); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	// The maker knows the fields, the adapter the rest: both go into one patch.
-	kind := p.env.kinds.Machine
-	kind.Adapter = syncing{MachineAdapter: kind.Adapter, pass: p, member: m, before: before}
+	kind := s.env.kinds.Machine
+	kind.Adapter = syncing{MachineAdapter: kind.Adapter, scope: s, member: m, before: before}
 	contents, err := patch.Apply(kind, m.obj, u)
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func (p *pass) syncMachine(ctx context.Context, m *member) error {
 	if document.Empty() {
 		return nil
 	}
-	if err := p.env.writer.Send(ctx, m.obj, newObject(kind), document, false, false); err != nil {
+	if err := s.env.writer.Send(ctx, m.obj, pass.NewObject(kind), document, false, false); err != nil {
 		return fmt.Errorf("write %s %s: %w", kind.GVK.Kind, m.state.Key, err)
 	}
 	return nil
@@ -68,18 +69,18 @@ func (p *pass) syncMachine(ctx context.Context, m *member) error {
 type syncing struct {
 	contract.MachineAdapter
 
-	pass   *pass
+	scope  *Scope
 	member *member
 	before given
 }
 
 // Write implements contract.Adapter.
 func (s syncing) Write(obj contract.Object, u contract.MachineUpdate) error {
-	fields, err := s.pass.env.kinds.Maker.SyncMachine(s.pass.set, obj, s.before.Fields)
+	fields, err := s.scope.env.kinds.Maker.SyncMachine(s.scope.set, obj, s.before.Fields)
 	if err != nil {
 		return err
 	}
-	record := giving(&s.pass.state, fields)
+	record := giving(&s.scope.state, fields)
 	if !s.member.state.Deleting.IsZero() {
 		record.Labels, record.Annotations = s.before.Labels, s.before.Annotations // they stay as they are
 	}
@@ -92,8 +93,8 @@ func (s syncing) Write(obj contract.Object, u contract.MachineUpdate) error {
 }
 
 // syncPart gives what a Machine refers to the labels and annotations of the template.
-func (p *pass) syncPart(ctx context.Context, ref contract.Ref, before given) error {
-	found, err := p.env.tracker.Get(ctx, p.state.Key, ref)
+func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before given) error {
+	found, err := s.env.tracker.Get(ctx, s.state.Key, ref)
 	if err != nil {
 		return err
 	}
@@ -102,15 +103,15 @@ func (p *pass) syncPart(ctx context.Context, ref contract.Ref, before given) err
 		return nil
 	case external.Unread:
 		if found.Problem != (external.Problem{}) && found.Problem.Reason != external.ReasonCacheNotSynced {
-			return fmt.Errorf("read %s %s, which is to get labels and annotations: %s", ref.Kind, p.key(ref.Name), found.Problem.Message)
+			return fmt.Errorf("read %s %s, which is to get labels and annotations: %s", ref.Kind, s.key(ref.Name), found.Problem.Message)
 		}
-		p.requeue(found.RetryAfter)
-		return fmt.Errorf("%w: %s %s could not be read yet", errStale, ref.Kind, ref.Name)
+		s.requeue(found.RetryAfter)
+		return fmt.Errorf("%w: %s %s could not be read yet", pass.ErrStale, ref.Kind, ref.Name)
 	case external.Present:
 	}
 	var have contract.Metadata
 	have.From(found.Object)
-	u := metadataOf(have, before, &p.state)
+	u := metadataOf(have, before, &s.state)
 	if changesNothing(u) || found.Deleting() {
 		return nil
 	}
@@ -124,7 +125,7 @@ func (p *pass) syncPart(ctx context.Context, ref contract.Ref, before given) err
 	written.SetGroupVersionKind(found.GVK)
 	written.SetNamespace(have.Key.Namespace)
 	written.SetName(have.Key.Name)
-	if err := p.env.writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false); err != nil && !external.SaysGone(err) {
+	if err := s.env.writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false); err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("write %s %s: %w", ref.Kind, have.Key, err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -30,13 +31,13 @@ func (broken) GetInformer(context.Context, client.Object, ...cache.InformerGetOp
 
 func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {
 	t.Parallel()
-	p := &pass{env: &Reconciler{tracker: external.NewTracker(broken{}, nil, "test")}}
+	p := &Scope{env: &Reconciler{tracker: external.NewTracker(broken{}, nil, "test")}}
 	p.state.Template.Bootstrap = contract.Ref{Group: "g", Kind: "BootstrapTemplate", Name: "b"}
 	p.state.Template.Infrastructure = contract.Ref{Group: "g", Kind: "InfraTemplate", Name: "i"}
 	require.ErrorIs(t, p.observeTemplates(t.Context()), errBroken)
 	require.Equal(t, []scale.Hold{
-		{Reason: ReasonTemplateUnread, Message: "BootstrapTemplate could not be read: " + seeLogs},
-		{Reason: ReasonTemplateUnread, Message: "InfraTemplate could not be read: " + seeLogs},
+		{Reason: ReasonTemplateUnread, Message: "BootstrapTemplate could not be read: " + pass.SeeLogs},
+		{Reason: ReasonTemplateUnread, Message: "InfraTemplate could not be read: " + pass.SeeLogs},
 	}, p.holds, "what is unread is not absent")
 
 	p.holds, p.state.Deleting = nil, noon()
@@ -61,12 +62,12 @@ func TestChecksThatFailOrCannotBeMadeKeepASetFromCreating(t *testing.T) {
 		"they pass":                    {facts: fits},
 		"a version that does not fit":  {facts: newer, says: "v1.36.0", again: preflightRetry},
 		"a version that is none":       {facts: odd, says: "preflight checks could not be made", again: preflightRetry},
-		"no answer comes":              {err: errBroken, says: "preflight checks could not be made: " + seeLogs},
+		"no answer comes":              {err: errBroken, says: "preflight checks could not be made: " + pass.SeeLogs},
 		"a set in deletion makes none": {err: errBroken, going: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &pass{env: &Reconciler{}, selector: labels.Everything()}
+			p := &Scope{env: &Reconciler{}, selector: labels.Everything()}
 			p.env.ports.PreflightOf = func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error) {
 				return tc.facts, tc.err
 			}
