@@ -1,23 +1,23 @@
-# Nothing but git, make and Go is needed. Tools are built from source at pinned versions into the user's cache directory:
-# the root's go.mod holds the library's requirements only.
+# This needs only git, make and Go. Tools are built from source at pinned versions into the user's cache directory, because the
+# root's go.mod has only the library's requirements.
 
 SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
 .DEFAULT_GOAL := help
 
 GO ?= go
-# Where tools go; examples/controlplane keeps its binaries beside them (os.UserCacheDir).
+# The folder of the tools; the binaries of examples/controlplane are beside them (os.UserCacheDir).
 CACHE ?= $(or $(XDG_CACHE_HOME),$(if $(filter Darwin,$(shell uname -s)),$(HOME)/Library/Caches,$(HOME)/.cache))/machinist
 
 GOLANGCI_VERSION := v2.15.0
-# A linter can only check code for the Go release that it was built with, or older ones.
+# A linter can check code only for the Go release that it was built with and for older ones.
 GOLANGCI = $(CACHE)/tools/golangci-lint-$(GOLANGCI_VERSION)-$(shell $(GO) env GOVERSION)/golangci-lint
 
-# Modules of their own below the root: the go command does not see them from here.
+# Nested modules: the go command ignores them in the root.
 NESTED := $(patsubst %/go.mod,%,$(shell find examples -name go.mod))
 
-# One of them is somebody else's: it requires a version of the root module that nobody has published, and has no replace. A copy of
-# its go.mod tells the go command where the working tree is. Everything behind this, in one shell, happens in its folder.
+# The module of examples/embed requires a version of the root module that is not published, and has no replace. A copy of its go.mod
+# adds the replace. The commands after this variable run in its folder, in the same shell.
 MODULE := github.com/machinist-dev/machinist
 EMBED := examples/embed
 IN_EMBED = dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; cp $(EMBED)/go.mod $(EMBED)/go.sum "$$dir"; \
@@ -38,7 +38,7 @@ STEADY ?= 0s
 export BREAK ?=
 ARGS ?=
 
-# Everything is pure Go. Only the race detector needs cgo.
+# All code is pure Go. Only the race detector needs cgo.
 export CGO_ENABLED := 0
 
 .PHONY: help
@@ -47,7 +47,7 @@ help: ## List the targets
 
 
 .PHONY: test
-test: control-plane ## Units, fake store, one end-to-end pass on a real control plane (first run builds it: a few minutes)
+test: control-plane ## Unit tests, fake store, one end-to-end test on a real control plane (the first run builds it: a few minutes)
 	$(GO) test -timeout 25m ./...
 	@echo "test: $(EMBED), somebody else's module"; $(IN_EMBED); $(GO) test ./...
 
@@ -58,7 +58,7 @@ e2e: control-plane ## Scale and chaos on a real control plane: the tests TestE2E
 	@echo "e2e: $(EMBED) with HEAD as go get delivers it"; cd $(EMBED)/published; $(GO) run . -- $(GO) test ./...
 
 .PHONY: race
-race: ## Everything that make test runs, under the race detector, where there is a C compiler
+race: ## The tests of make test with the race detector, if there is a C compiler
 	@cc=$$($(GO) env CC); \
 	if ! printf '#include <pthread.h>\n#include <stdlib.h>\nint main(void) { return 0; }\n' | $$cc -x c -o /dev/null - >/dev/null 2>&1; then \
 		echo "race: skipped: no C compiler (tried $$cc), and the race detector needs one"; \
@@ -97,7 +97,7 @@ fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
 	done
 
 .PHONY: mutate
-mutate: ## Change the code in small ways and list the changes that no test notices (ARGS="--sample 100 machine", ARGS=--help)
+mutate: ## Change the code in small ways and list the changes that no test detects (ARGS="--sample 100 machine", ARGS=--help)
 	$(GO) run ./examples/mutate $(ARGS)
 
 .PHONY: skew
@@ -123,7 +123,7 @@ skew: ## Build and test a copy against the newest released Kubernetes and contro
 
 
 .PHONY: lint
-lint: $(GOLANGCI) ## golangci-lint as .golangci.yml says (first run builds it: a few minutes)
+lint: $(GOLANGCI) ## golangci-lint with .golangci.yml (the first run builds it: a few minutes)
 	"$(GOLANGCI)" run ./...
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; export GOWORK="$$dir/go.work"; cd $(EMBED); `# the linter does not know -modfile`\
 	$(GO) work init .; $(GO) work edit -replace="$(MODULE)=$(CURDIR)"; "$(GOLANGCI)" run ./...
@@ -148,12 +148,12 @@ verify: ## Formatting, go.mod, generated files and go vet
 	done
 
 .PHONY: generate
-generate: ## Write the generated parts of README.md and of package comments, and what packages export in addition
+generate: ## Write the generated parts of README.md and of package comments, and new exports
 	$(GO) test -count=1 -run '^TestDocumentationIsCurrent$$' ./machine -update
 	$(GO) test -count=1 -run '^(TestREADMEIsCurrent|TestDocumentationIsCurrent|TestExportedAPIIsPromised)$$' ./contract -update
 
 .PHONY: api
-api: ## Break promises: remove or change exports in testdata/api.txt and say in CHANGELOG.md what callers do now (BREAK="...")
+api: ## Record removed or changed exports in testdata/api.txt, and in CHANGELOG.md what callers do now (BREAK="...")
 	$(if $(strip $(BREAK)),,$(error BREAK="what callers do now" is missing; additions need only make generate))
 	$(GO) test -count=1 -run '^TestExportedAPIIsPromised$$' ./contract -update -broken "$$BREAK"
 
@@ -163,7 +163,7 @@ control-plane: ## Build the control plane's programs for tests and examples/cont
 	$(GO) run ./examples/controlplane build
 
 .PHONY: embed-run
-embed-run: ## Run examples/embed, somebody else's operator, against the working tree (ARGS=--help)
+embed-run: ## Run examples/embed, an operator of another project, with the working tree (ARGS=--help)
 	@$(IN_EMBED); $(GO) run . $(ARGS)
 
 .PHONY: embed-tidy
@@ -171,6 +171,6 @@ embed-tidy: ## Write go.mod and go.sum of examples/embed
 	@$(IN_EMBED); $(GO) mod tidy; $(GO) mod edit -dropreplace="$(MODULE)" "$$dir/go.mod"; cp "$$dir/go.mod" "$$dir/go.sum" .
 
 .PHONY: clean
-clean: ## Remove what was built into the user's cache directory
+clean: ## Remove the binaries in the user's cache directory
 	rm -rf "$(CACHE)/tools" "$(CACHE)/controlplane"
 	$(GO) clean -testcache

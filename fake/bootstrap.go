@@ -17,9 +17,9 @@ import (
 // owned by the BootstrapConfig and labelled with the cluster, and names it. Set it up before the manager starts.
 type Bootstrap struct {
 	ProviderOptions
-	// Contract is the version to speak. Default v1beta2.
+	// Contract is the contract version. Default v1beta2.
 	Contract contract.Version
-	// Data is what the Secret holds; nil is an empty cloud-config.
+	// Data returns the content of the Secret; nil is an empty cloud-config.
 	Data func(obj *unstructured.Unstructured) []byte
 }
 

@@ -13,24 +13,24 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// MachineGVK is Cluster API's Machine.
+// MachineGVK returns the kind of Cluster API's Machine.
 func MachineGVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
 }
 
-// ClusterGVK is Cluster API's Cluster.
+// ClusterGVK returns the kind of Cluster API's Cluster.
 func ClusterGVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Cluster"}
 }
 
-// InfraMachineGVK is the kind that Infrastructure provides: FakeMachine, and LegacyFakeMachine for contract v1beta1, so that
-// both contracts can be spoken in one cluster. Its API version is named like the contract.
+// InfraMachineGVK returns the kind that Infrastructure provides: FakeMachine, and LegacyFakeMachine for contract
+// v1beta1, so that one cluster can have both contracts. Its API version has the name of the contract.
 func InfraMachineGVK(v contract.Version) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: string(v), Kind: prefixed(v, "FakeMachine")}
 }
 
-// BootstrapConfigGVK is the kind that Bootstrap provides: FakeConfig, and LegacyFakeConfig for contract v1beta1. Its API
-// version is named like the contract.
+// BootstrapConfigGVK returns the kind that Bootstrap provides: FakeConfig, and LegacyFakeConfig for contract v1beta1.
+// Its API version has the name of the contract.
 func BootstrapConfigGVK(v contract.Version) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "bootstrap.cluster.x-k8s.io", Version: string(v), Kind: prefixed(v, "FakeConfig")}
 }
@@ -42,10 +42,10 @@ func prefixed(v contract.Version, kind string) string {
 	return kind
 }
 
-// Option changes an object that a builder makes. Later options win.
+// Option changes an object that a builder returns. Later options override earlier ones.
 type Option func(*unstructured.Unstructured)
 
-// InNamespace sets the namespace; builders use "default".
+// InNamespace sets the namespace; the default is "default".
 func InNamespace(namespace string) Option {
 	return func(u *unstructured.Unstructured) { u.SetNamespace(namespace) }
 }
@@ -74,14 +74,14 @@ func WithAnnotations(annotations map[string]string) Option {
 	}
 }
 
-// WithField sets any field, by its path. The value is of the types that unstructured content knows.
+// WithField sets any field, by its path. The value must have a type that unstructured content allows.
 func WithField(value any, path ...string) Option {
 	return func(u *unstructured.Unstructured) {
 		_ = unstructured.SetNestedField(u.Object, value, path...) // fails only on a path through a scalar
 	}
 }
 
-// Speaking makes a Machine refer to the kinds of another contract version; Machine uses v1beta2.
+// Speaking makes a Machine reference the kinds of another contract version; the default is v1beta2.
 func Speaking(v contract.Version) Option {
 	return func(u *unstructured.Unstructured) {
 		WithField(reference(BootstrapConfigGVK(v), u.GetName()), "spec", "bootstrap", "configRef")(u)
@@ -89,8 +89,8 @@ func Speaking(v contract.Version) Option {
 	}
 }
 
-// Machine returns a Machine of cluster.x-k8s.io/v1beta2 in cluster "demo" that refers to an InfraMachine and a
-// BootstrapConfig of its own name.
+// Machine returns a Machine of cluster.x-k8s.io/v1beta2 in cluster "demo" that references an InfraMachine and a
+// BootstrapConfig with its own name.
 func Machine(name string, options ...Option) *unstructured.Unstructured {
 	u := object(MachineGVK(), name)
 	u.Object["spec"] = map[string]any{"clusterName": "demo"}
@@ -99,7 +99,8 @@ func Machine(name string, options ...Option) *unstructured.Unstructured {
 }
 
 // Cluster returns a Cluster of cluster.x-k8s.io/v1beta2 whose infrastructure is provisioned and whose control plane is
-// initialized. A server that has the status subresource for Clusters drops the status on creation: write it once more.
+// initialized. A server with the status subresource for Clusters drops the status of a create: write the status
+// afterwards.
 func Cluster(name string, options ...Option) *unstructured.Unstructured {
 	u := object(ClusterGVK(), name)
 	u.Object["spec"] = map[string]any{}
@@ -123,8 +124,9 @@ func BootstrapConfig(v contract.Version, name string, options ...Option) *unstru
 	return apply(object(BootstrapConfigGVK(v), name), options)
 }
 
-// CRD returns the CustomResourceDefinition of a namespaced kind with a status subresource and no schema to speak of. Each
-// contract is a label that names the kind's API version; without one the CRD has no contract label.
+// CRD returns the CustomResourceDefinition of a namespaced kind with a status subresource and a schema that keeps all
+// fields. For each contract it has the contract label with the kind's API version; without contracts it has no contract
+// label.
 func CRD(gvk schema.GroupVersionKind, contracts ...contract.Version) *unstructured.Unstructured {
 	plural, _, _ := strings.Cut(contract.CRDName(gvk.GroupKind()), ".")
 	u := &unstructured.Unstructured{Object: map[string]any{
@@ -156,8 +158,8 @@ func CRD(gvk schema.GroupVersionKind, contracts ...contract.Version) *unstructur
 	return u
 }
 
-// Node returns a Node with a provider ID, as a kubelet registers it: with its hostname label and its annotation, not Ready,
-// and tainted until its Machine has labelled it.
+// Node returns a Node with a provider ID, as a kubelet registers it: with its hostname label and its annotation, not
+// Ready, and with the startup taint.
 func Node(name, providerID string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{

@@ -14,21 +14,22 @@ import (
 )
 
 // Infrastructure is an infrastructure provider that fulfils the InfraMachine contract without a cloud: it waits for its
-// Machine and for the Machine's data secret name, "creates" a machine, reports it, and then lets a Node join. Deleting the
-// InfraMachine "deletes" the machine; its Node stays, as it does with a real cloud. Set it up before the manager starts.
+// Machine and for the Machine's data secret name, "creates" a machine, reports it, and then creates the Node. When the
+// InfraMachine is deleted, it "deletes" the machine; the Node stays, as with a real cloud. Set it up before the manager
+// starts.
 type Infrastructure struct {
 	ProviderOptions
-	// Contract is the version to speak. Default v1beta2.
+	// Contract is the contract version. Default v1beta2.
 	Contract contract.Version
-	// NoNode keeps Nodes from joining.
+	// NoNode disables the creation of Nodes.
 	NoNode bool
-	// NodeDelay is how long after the machine its Node joins; nil is no time.
+	// NodeDelay is the time between the creation of the machine and of its Node; nil is no delay.
 	NodeDelay func(obj *unstructured.Unstructured) time.Duration
-	// Node makes the Node that joins; nil is Node(name of the InfraMachine, its provider ID).
+	// Node returns the Node to create; nil is Node(name of the InfraMachine, its provider ID).
 	Node func(obj *unstructured.Unstructured, providerID string) *corev1.Node
 }
 
-// ProviderID is the provider ID of the machine behind an InfraMachine.
+// ProviderID returns the provider ID of the machine of an InfraMachine.
 func ProviderID(obj *unstructured.Unstructured) string {
 	return "fake://" + obj.GetNamespace() + "/" + string(obj.GetUID())
 }
@@ -99,7 +100,7 @@ func (i *Infrastructure) untilJoin(p *provider, obj *unstructured.Unstructured, 
 
 func joinKey(obj *unstructured.Unstructured) types.UID { return obj.GetUID() + "/node" }
 
-// join creates the Node once: a Node that was deleted later does not come back by itself.
+// join creates the Node once: a Node that is deleted later is not created again.
 func (i *Infrastructure) join(ctx context.Context, p *provider, obj *unstructured.Unstructured, id string) error {
 	if _, joined := obj.GetAnnotations()[joinedAnnotation]; joined {
 		return nil

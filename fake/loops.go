@@ -14,35 +14,36 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Loops are small stand-ins for the controllers, the scheduler and the kubelets of a cluster. They act on the store's events and
-// never poll. Their writes are not in Requests and no Fault hits them.
+// Loops replace the controllers, the scheduler and the kubelets of a cluster. They react to the store's events and
+// never poll. Their writes are not in Requests, and Faults do not apply to them.
 type Loops struct {
-	// Workloads keeps the pods of ReplicaSets, and one ReplicaSet per Deployment. A changed template replaces the ReplicaSet at
-	// once; there is no gradual roll-out.
+	// Workloads maintains the pods of ReplicaSets, and one ReplicaSet per Deployment. A changed template replaces the
+	// ReplicaSet at once, without a rolling update.
 	Workloads bool
 	// Budgets computes the status of PodDisruptionBudgets.
 	Budgets bool
-	// Scheduler binds pods without a node to the Ready, schedulable, tolerated Node with the fewest pods, then the first by name.
-	// It knows node selectors but neither affinity nor resources.
+	// Scheduler binds a pod without a node to the Ready, schedulable Node with the fewest pods whose taints it
+	// tolerates, by name if there are several. It supports node selectors, but neither affinity nor resources.
 	Scheduler bool
-	// Kubelet makes Nodes that have no Ready condition Ready, keeps the taints that follow from Node conditions and
-	// spec.unschedulable, starts pods and ends terminating ones. A Node whose Ready condition somebody set to False or Unknown is
-	// dead: nothing happens to its pods.
+	// Kubelet makes Nodes without a Ready condition Ready, maintains the taints that follow from Node conditions and
+	// spec.unschedulable, starts pods and ends terminating ones. A Node whose Ready condition was set to False or
+	// Unknown by a client is dead: its pods do not change.
 	Kubelet bool
-	// GarbageCollector removes objects whose owners are all gone, and carries out foreground and orphan deletion.
+	// GarbageCollector deletes objects whose owners are all gone, and performs foreground and orphan deletion.
 	GarbageCollector bool
-	// PodGC removes the pods of a Node that was deleted.
+	// PodGC deletes the pods of a deleted Node.
 	PodGC bool
 	// Namespaces empties namespaces that are being deleted and then removes them.
 	Namespaces bool
 
-	// StartPod is the time from a pod's binding to its being Ready; 0 is at once.
+	// StartPod is the time between the binding of a pod and its Ready condition; 0 is at once.
 	StartPod time.Duration
-	// StopPod is the time from a pod's deletion timestamp until it is gone; 0 is at once. The pod's grace period does not count.
+	// StopPod is the time between a pod's deletion timestamp and its removal; 0 is at once. The pod's grace period does
+	// not matter.
 	StopPod time.Duration
-	// StopPodFunc, when set, replaces StopPod and may differ by pod. It must not use the store or change the pod.
+	// StopPodFunc, if set, replaces StopPod and may differ by pod. It must not use the store or change the pod.
 	StopPodFunc func(*corev1.Pod) time.Duration
-	// ReadyNode is the time from a Node's creation until it is Ready; 0 is at once.
+	// ReadyNode is the time between a Node's creation and its Ready condition; 0 is at once.
 	ReadyNode time.Duration
 }
 
@@ -53,8 +54,8 @@ func AllLoops() Loops {
 	}
 }
 
-// Start runs loops until the context ends. It returns at once; wait blocks until they have ended. Objects that exist already are
-// seen as if they were new.
+// Start runs loops until the context ends. It returns at once; wait blocks until they have ended. Existing objects are
+// handled as if they were new.
 func (s *Store) Start(ctx context.Context, l Loops) (wait func()) {
 	var group sync.WaitGroup
 	if l.Workloads {
@@ -103,8 +104,8 @@ func (s *Store) lookup(key objectKey) *record {
 	return nil
 }
 
-// runLoop starts one loop: keys says what an event concerns, sync brings one object in order and returns when to look again, or 0.
-// Both run with the store locked, so that a loop never works on stale state.
+// runLoop starts one loop: keys returns the objects to sync after an event, and sync reconciles one object and returns
+// when to sync it again, or 0. Both run with the store locked, so that a loop never uses stale state.
 func runLoop(ctx context.Context, s *Store, group *sync.WaitGroup, keys func(event) []objectKey, sync func(objectKey) time.Duration) {
 	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[objectKey]{Clock: s.clock})
 	l := &listener{notify: func(e event) {
@@ -152,16 +153,16 @@ func runLoop(ctx context.Context, s *Store, group *sync.WaitGroup, keys func(eve
 func (s *Store) rewrite(rec *record, typed runtime.Object) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
-		return // it came from such content
+		return // it was encoded from such content
 	}
 	dropNulls(content)
 	_, _ = s.update(change{kind: rec.kind, key: rec.key, apply: func(*record) (map[string]any, error) { return content, nil }})
 }
 
-// setStatus is writeStatus for loops: with the lock held and the current record there is nothing that could refuse it.
+// setStatus is writeStatus for loops: it cannot fail, because the lock is held and the record is current.
 func (s *Store) setStatus(rec *record, typed runtime.Object) { _ = s.writeStatus(rec, typed) }
 
-// make creates a typed object. A refusal, such as for a namespace that is being deleted, is not retried.
+// make creates a typed object. A failure, for example in a terminating namespace, is not retried.
 func (s *Store) make(gk schema.GroupKind, namespace string, typed runtime.Object) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
@@ -171,7 +172,7 @@ func (s *Store) make(gk schema.GroupKind, namespace string, typed runtime.Object
 	_, _ = s.create(s.registry.kinds[gk], namespace, content, false)
 }
 
-// discard deletes an object; a refusal means that it is gone or going.
+// discard deletes an object; a failure means that it is gone or terminating.
 func (s *Store) discard(rec *record, o metav1.DeleteOptions) {
 	if _, _, err := s.delete(rec.kind, rec.key, o); apierrors.IsNotFound(err) {
 		return

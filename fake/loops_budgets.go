@@ -80,7 +80,7 @@ func (b *budgets) selected(budget *policyv1.PodDisruptionBudget) []*corev1.Pod {
 	return pods
 }
 
-// demand is how many pods a budget expects to exist and how many must be healthy.
+// demand returns how many pods a budget expects and how many must be healthy.
 func (b *budgets) demand(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (expected, desired int32, err error) {
 	switch {
 	case budget.Spec.MaxUnavailable != nil:
@@ -101,7 +101,8 @@ func (b *budgets) demand(budget *policyv1.PodDisruptionBudget, pods []*corev1.Po
 	return expected, int32(available), err
 }
 
-// stillDisrupted keeps the evicted pods whose deletion has not been seen, for two minutes each, and says when the next one is over.
+// stillDisrupted returns the evicted pods whose deletion was not observed, for two minutes each, and the time until the
+// next one expires.
 func stillDisrupted(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (map[string]metav1.Time, time.Duration) {
 	var out map[string]metav1.Time
 	recheck := time.Duration(0)

@@ -27,7 +27,7 @@ func (g *collector) keys(e event) []objectKey {
 	for _, rec := range g.dependents(e.previous.uid) {
 		out = append(out, keyOf(rec))
 	}
-	for _, ref := range e.previous.meta().GetOwnerReferences() { // an owner may wait for this one
+	for _, ref := range e.previous.meta().GetOwnerReferences() { // an owner may wait for this object
 		if owner, known := g.owner(e.previous, ref); known && owner != nil {
 			out = append(out, keyOf(owner))
 		}
@@ -44,8 +44,8 @@ func (g *collector) dependents(uid types.UID) []*record {
 	return out
 }
 
-// owner finds what a reference points to: nil when that is gone or was replaced, not known when its kind is not served, since
-// unknown is not gone.
+// owner finds the target of a reference. It is nil if the target is gone or was replaced. known is false if its kind is
+// not served, because unknown does not mean gone.
 func (s *Store) owner(rec *record, ref metav1.OwnerReference) (owner *record, known bool) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -105,7 +105,7 @@ func waitsForDependents(rec *record) bool {
 	return rec.meta().GetDeletionTimestamp() != nil && slices.Contains(rec.meta().GetFinalizers(), metav1.FinalizerDeleteDependents)
 }
 
-// finalize does the collector's part in the deletion of an owner.
+// finalize does the collector's part of the deletion of an owner.
 func (g *collector) finalize(rec *record) {
 	finalizers := rec.meta().GetFinalizers()
 	drop := func(name string) {
@@ -199,7 +199,7 @@ func (n *namespaces) sync(key objectKey) time.Duration {
 		left += len(k.objects[key.Name])
 	}
 	if left > 0 {
-		return 0 // the event of the last removal comes back here
+		return 0 // the event of the last removal triggers this again
 	}
 	if len(rec.meta().GetFinalizers()) == 0 {
 		n.remove(rec)

@@ -55,7 +55,7 @@ func (s *scheduler) sync(key objectKey) time.Duration {
 		return 0
 	}
 	binding := []byte(`{"metadata":{"name":"` + pod.Name + `"},"target":{"kind":"Node","name":"` + best + `"}}`)
-	_, _ = s.bind(key.NamespacedName, binding, false) // checked above, and the lock is held
+	_, _ = s.bind(key.NamespacedName, binding, false) // cannot fail: checked above, and the lock is held
 	return 0
 }
 
@@ -90,7 +90,7 @@ func tolerates(pod *corev1.Pod, node *corev1.Node) bool {
 	return true
 }
 
-// nodeReady is the status of the Ready condition, or empty when there is none.
+// nodeReady returns the status of the Ready condition, empty if there is none.
 func nodeReady(node *corev1.Node) corev1.ConditionStatus {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -100,14 +100,14 @@ func nodeReady(node *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// kubelets stand for the kubelets of all Nodes and for the controller that taints Nodes by condition.
+// kubelets replaces the kubelets of all Nodes and the controller that taints Nodes by condition.
 type kubelets struct {
 	*Store
 	loops  Loops
 	stages map[objectKey]stage
 }
 
-// stage is what an object waits for until when.
+// stage is what an object waits for, and until when.
 type stage struct {
 	uid  types.UID
 	what string
@@ -148,7 +148,7 @@ func (k *kubelets) sync(key objectKey) time.Duration {
 	return k.syncPod(key, rec)
 }
 
-// wait returns how long an object has to stay in a stage, counted from the first look at it; 0 when it is over.
+// wait returns how long an object must stay in a stage, counted from its first sync in it; 0 when the time is over.
 func (k *kubelets) wait(key objectKey, rec *record, what string, delay time.Duration) time.Duration {
 	st, now := k.stages[key], k.clock.Now()
 	if st.uid != rec.uid || st.what != what {
@@ -171,7 +171,7 @@ func (k *kubelets) syncNode(key objectKey, rec *record) time.Duration {
 			ready.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: node.Name}}
 		}
 		k.setStatus(rec, ready)
-		return 0 // the event of this write brings the taints
+		return 0 // the event of this write triggers the taints
 	}
 	wanted := taintsByCondition(node)
 	if !slices.Equal(wanted, node.Spec.Taints) {
@@ -182,7 +182,7 @@ func (k *kubelets) syncNode(key objectKey, rec *record) time.Duration {
 	return 0
 }
 
-// healthy are the conditions that a kubelet reports when all is well.
+// healthy returns the conditions of a healthy Node.
 func healthy(now metav1.Time) []corev1.NodeCondition {
 	report := func(t corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
 		return corev1.NodeCondition{
@@ -197,7 +197,7 @@ func healthy(now metav1.Time) []corev1.NodeCondition {
 	}
 }
 
-// taintsByCondition keeps a Node's taints but for those that follow from its condition and cordon.
+// taintsByCondition returns a Node's taints, updated with those that follow from its conditions and cordon.
 func taintsByCondition(node *corev1.Node) []corev1.Taint {
 	ready := nodeReady(node)
 	follow := []struct {

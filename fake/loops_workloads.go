@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// workloads keeps Deployments and ReplicaSets.
+// workloads maintains Deployments and ReplicaSets.
 type workloads struct{ *Store }
 
 func (w *workloads) keys(e event) []objectKey {
@@ -53,7 +53,7 @@ func (w *workloads) sync(key objectKey) time.Duration {
 	return 0
 }
 
-// controlled returns the objects of a kind whose controller is uid, ordered.
+// controlled returns the objects of a kind whose controller is uid, sorted.
 func (s *Store) controlled(gk schema.GroupKind, uid types.UID) []*record {
 	var out []*record
 	for rec := range s.owned[uid] {
@@ -98,7 +98,8 @@ func (w *workloads) syncReplicaSet(rec *record) {
 	w.setStatus(rec, updated)
 }
 
-// worth orders the pods of a set for scale-down: those without a node go first, then those that are not ready, then the youngest.
+// worth orders the pods of a set for scale-down: first those without a node, then those that are not ready, then the
+// youngest.
 func worth(rec *record) int {
 	pod := as[*corev1.Pod](rec)
 	switch {
@@ -169,13 +170,13 @@ func templateHash(d *appsv1.Deployment) string {
 	return rand.SafeEncodeString(fmt.Sprint(h.Sum32()))
 }
 
-// scaleOf is the number of pods that the controllers of some pods want together, as the disruption controller counts them.
+// scaleOf returns the number of pods that the controllers of some pods want, as the disruption controller computes it.
 func (s *Store) scaleOf(pods []*corev1.Pod) (int32, error) {
 	scales := map[types.UID]int32{}
 	for _, pod := range pods {
 		ref := metav1.GetControllerOf(pod)
 		if ref == nil {
-			continue // unmanaged pods do not count, and are no error
+			continue // unmanaged pods do not count and cause no error
 		}
 		uid, scale, found := s.controllerScale(pod.Namespace, ref)
 		if !found {

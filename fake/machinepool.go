@@ -8,13 +8,13 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// MachinePoolGVK is Cluster API's MachinePool.
+// MachinePoolGVK returns the kind of Cluster API's MachinePool.
 func MachinePoolGVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachinePool"}
 }
 
-// InfraMachinePoolGVK is the kind that PoolInfrastructure provides: FakeMachinePool, and LegacyFakeMachinePool for contract v1beta1. Its
-// API version is named like the contract.
+// InfraMachinePoolGVK returns the kind that PoolInfrastructure provides: FakeMachinePool, and LegacyFakeMachinePool for
+// contract v1beta1. Its API version has the name of the contract.
 func InfraMachinePoolGVK(v contract.Version) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: string(v), Kind: prefixed(v, "FakeMachinePool")}
 }
@@ -24,8 +24,8 @@ func InfraMachinePool(v contract.Version, name string, options ...Option) *unstr
 	return apply(object(InfraMachinePoolGVK(v), name), options)
 }
 
-// MachinePool returns a MachinePool of cluster.x-k8s.io/v1beta2 with so many replicas, in cluster "demo", that refers to an
-// InfraMachinePool and a BootstrapConfig of its own name.
+// MachinePool returns a MachinePool of cluster.x-k8s.io/v1beta2 with these replicas in cluster "demo" that references
+// an InfraMachinePool and a BootstrapConfig with its own name.
 func MachinePool(name string, replicas int64, options ...Option) *unstructured.Unstructured {
 	u := object(MachinePoolGVK(), name)
 	u.Object["spec"] = map[string]any{
@@ -39,7 +39,7 @@ func MachinePool(name string, replicas int64, options ...Option) *unstructured.U
 	return apply(u, options)
 }
 
-// controllerOf returns the name of the object of a kind that controls obj, empty when none does.
+// controllerOf returns the name of the controller of obj if it is of this kind, otherwise an empty name.
 func controllerOf(obj metav1.Object, kind string) string {
 	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil && ref.Kind == kind {
 		return ref.Name

@@ -25,27 +25,28 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// PoolInfrastructure is an infrastructure provider that fulfils the InfraMachinePool contract without a cloud: it waits for its
-// MachinePool and for the data secret name, "creates" as many instances as that wants, reports them, and lets a Node join for each. An
-// instance that goes leaves its Node behind, as with a real cloud. Set it up before the manager starts.
+// PoolInfrastructure is an infrastructure provider that fulfils the InfraMachinePool contract without a cloud: it waits
+// for its MachinePool and for the data secret name, "creates" the wanted number of instances, reports them, and creates
+// a Node for each. The Node of a deleted instance stays, as with a real cloud. Set it up before the manager starts.
 type PoolInfrastructure struct {
-	// Contract is the version to speak. Default v1beta2.
+	// Contract is the contract version. Default v1beta2.
 	Contract contract.Version
 	// Owner is the kind of the pools. Default MachinePoolGVK.
 	Owner schema.GroupVersionKind
-	// Lag is how long a change takes to be seen in what is reported.
+	// Lag delays the report of a change.
 	Lag time.Duration
-	// Batch is how many instances come or go at once; 0 is all of them.
+	// Batch is how many instances are created or deleted at once; 0 is all of them.
 	Batch int
-	// Disorder, when it is not zero, seeds another order of the list for every change of it, in which one ID stands twice.
+	// Disorder, if not zero, is the seed of a random order of the reported list, which also repeats one ID.
 	Disorder uint64
-	// AskForDrain has the provider name instances that shall go (contract.LeavingInstancesAnnotation) and wait until their Nodes say
-	// that they were drained.
+	// AskForDrain makes the provider announce the instances that it will delete (contract.LeavingInstancesAnnotation)
+	// and wait until their Nodes are marked as drained.
 	AskForDrain bool
-	// Machines has the provider make an InfraMachine for every instance, and delete Machines where it would take instances away: first
-	// those with the annotation cluster.x-k8s.io/delete-machine, then the oldest.
+	// Machines makes the provider create an InfraMachine for each instance, and delete Machines instead of instances:
+	// first those with the annotation cluster.x-k8s.io/delete-machine, then the oldest.
 	Machines bool
-	// NoNode keeps Nodes from joining. Node makes the Node that joins; nil is Node(name of the instance, its provider ID).
+	// NoNode disables the creation of Nodes. Node returns the Node to create; nil is Node(name of the instance, its
+	// provider ID).
 	NoNode bool
 	Node   func(name, providerID string) *corev1.Node
 	// Name must be unique in a process. Default: the provided kind in lower case.
@@ -54,10 +55,10 @@ type PoolInfrastructure struct {
 	client client.Client
 }
 
-// poolFinalizer keeps an InfraMachinePool until its instances are gone.
+// poolFinalizer blocks the deletion of an InfraMachinePool until its instances are gone.
 const poolFinalizer = "fake.machinist.dev/machinepool"
 
-// poolPoll is how often the provider looks at what it waits for.
+// poolPoll is the polling interval of the provider.
 const poolPoll = 100 * time.Millisecond
 
 // SetupWithManager adds the provider to a manager. The CRD of its kind must be installed.
@@ -126,7 +127,7 @@ func (i *PoolInfrastructure) Reconcile(ctx context.Context, request reconcile.Re
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
-// scale brings the instances a step nearer to what is wanted, and reports them.
+// scale brings the number of instances one step closer to replicas, and reports them.
 func (i *PoolInfrastructure) scale(ctx context.Context, obj, owner *unstructured.Unstructured, replicas int) (time.Duration, error) {
 	instances, err := i.instances(obj)
 	if err != nil {
@@ -134,7 +135,7 @@ func (i *PoolInfrastructure) scale(ctx context.Context, obj, owner *unstructured
 	}
 	var after time.Duration
 	if len(instances) != replicas && i.Lag > 0 {
-		time.Sleep(i.Lag) // a cloud that answers late
+		time.Sleep(i.Lag) // simulates a slow cloud API
 	}
 	switch n := len(instances); {
 	case n < replicas:
@@ -156,7 +157,7 @@ func (i *PoolInfrastructure) scale(ctx context.Context, obj, owner *unstructured
 	return after, i.report(obj, instances)
 }
 
-// instances are the IDs that were reported, by ordinal.
+// instances returns the reported IDs by ordinal.
 func (i *PoolInfrastructure) instances(obj *unstructured.Unstructured) (map[int]string, error) {
 	list, _, err := contract.InfraMachinePool(i.Contract).ProviderIDList.Get(obj.Object, nil)
 	if err != nil {
@@ -200,10 +201,10 @@ func (i *PoolInfrastructure) atMost(n int) int {
 	return n
 }
 
-// nextInstance is the annotation with the ordinal of the next instance: none is used twice.
+// nextInstance is the annotation with the ordinal of the next instance; no ordinal is used twice.
 const nextInstance = "fake.machinist.dev/next-instance"
 
-// start "creates" one instance, again if what came of it was not written down.
+// start "creates" one instance. It is repeated if its result was not recorded.
 func (i *PoolInfrastructure) start(ctx context.Context, obj, owner *unstructured.Unstructured, name, id string) error {
 	if i.Machines {
 		if err := i.startMachine(ctx, obj, owner, name, id); err != nil {
@@ -220,9 +221,10 @@ func (i *PoolInfrastructure) startMachine(ctx context.Context, obj, owner *unstr
 	infra := InfraMachine(i.Contract, name, InNamespace(obj.GetNamespace()), WithField(id, "spec", "providerID"), WithLabels(map[string]string{
 		contract.PoolNameLabel: contract.LabelValue(owner.GetName()), contract.ClusterNameLabel: obj.GetLabels()[contract.ClusterNameLabel],
 	}))
-	infra.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Name: obj.GetName(), UID: obj.GetUID()}})
+	infra.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Name: obj.GetName(),
+		UID: obj.GetUID()}})
 	err := i.client.Create(ctx, infra)
-	if apierrors.IsAlreadyExists(err) { // its status may not have been written
+	if apierrors.IsAlreadyExists(err) { // its status may be missing
 		err = i.client.Get(ctx, client.ObjectKeyFromObject(infra), infra)
 	}
 	if err != nil {
@@ -235,8 +237,9 @@ func (i *PoolInfrastructure) startMachine(ctx context.Context, obj, owner *unstr
 	return i.client.Status().Patch(ctx, infra, client.MergeFrom(base))
 }
 
-// shrink takes away what is going already, then what is marked, then the oldest instances.
-func (i *PoolInfrastructure) shrink(ctx context.Context, obj *unstructured.Unstructured, have map[int]string, replicas int) (map[int]string, error) {
+// shrink removes instances that are being deleted, then marked ones, then the oldest.
+func (i *PoolInfrastructure) shrink(ctx context.Context, obj *unstructured.Unstructured, have map[int]string,
+	replicas int) (map[int]string, error) {
 	ordinals, err := i.leavingOrder(ctx, obj, have)
 	if err != nil {
 		return nil, err
@@ -261,7 +264,7 @@ func (i *PoolInfrastructure) shrink(ctx context.Context, obj *unstructured.Unstr
 	return have, nil
 }
 
-// leavingOrder says which instances go first.
+// leavingOrder returns the order in which instances are removed.
 func (i *PoolInfrastructure) leavingOrder(ctx context.Context, obj *unstructured.Unstructured, have map[int]string) ([]int, error) {
 	ordinals := slices.Sorted(maps.Keys(have))
 	if !i.Machines {
@@ -283,8 +286,8 @@ func (i *PoolInfrastructure) leavingOrder(ctx context.Context, obj *unstructured
 	return ordinals, nil
 }
 
-// turnToLeave is 0 for an instance that is going or gone, 1 for one whose Machine is marked, and 2 for any other. A Machine may not be
-// there yet, an InfraMachine is from the start.
+// turnToLeave is 0 for an instance that is gone or being deleted, 1 for one whose Machine is marked, and 2 for others.
+// The Machine may not exist yet; the InfraMachine exists from the start.
 func turnToLeave(machine, infra *unstructured.Unstructured) int {
 	going := infra == nil || infra.GetDeletionTimestamp() != nil
 	marked := false
@@ -316,7 +319,7 @@ func (i *PoolInfrastructure) byName(
 	return out, nil
 }
 
-// stop "deletes" one instance, or waits for what has to happen before, and says whether it is gone.
+// stop "deletes" one instance, or waits for its drain or Machine, and reports whether it is gone.
 func (i *PoolInfrastructure) stop(ctx context.Context, obj *unstructured.Unstructured, name string) (bool, error) {
 	if i.Machines {
 		machine := empty(MachineGVK())
@@ -338,14 +341,14 @@ func (i *PoolInfrastructure) stop(ctx context.Context, obj *unstructured.Unstruc
 	return node.Annotations[contract.DrainedAnnotation] == string(node.UID), nil
 }
 
-// report writes into the object what the contract asks for.
+// report writes the fields of the contract into the object.
 func (i *PoolInfrastructure) report(obj *unstructured.Unstructured, instances map[int]string) error {
 	layout := contract.InfraMachinePool(i.Contract)
 	reported, err := i.instances(obj)
 	if err != nil {
 		return err
 	}
-	if path := layout.ProviderIDList.Path().Segments(); len(instances) == 0 { // as the contract's Go type has it: providerIDList,omitempty
+	if path := layout.ProviderIDList.Path().Segments(); len(instances) == 0 { // the contract's Go type has providerIDList,omitempty
 		unstructured.RemoveNestedField(obj.Object, path...)
 	} else if !maps.Equal(reported, instances) {
 		list := make([]any, 0, len(instances)+1)

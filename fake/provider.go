@@ -18,13 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// ProviderOptions are what the fake providers share. The zero value answers at once and never fails.
+// ProviderOptions are the options that the fake providers share. With the zero value they act at once and never fail.
 type ProviderOptions struct {
-	// Delay is how long a stage takes, per object; nil is no time.
+	// Delay returns how long a stage takes for an object; nil is no delay.
 	Delay func(obj *unstructured.Unstructured) time.Duration
-	// Fail returns why a stage cannot be done, empty when it can; nil never fails. It is asked again every RetryAfter.
+	// Fail returns why a stage fails, empty if it succeeds; nil never fails. It is called again after RetryAfter.
 	Fail func(obj *unstructured.Unstructured) string
-	// RetryAfter is when a failed stage is tried again. Default one second.
+	// RetryAfter is the pause before a failed stage is retried. Default one second.
 	RetryAfter time.Duration
 	// Machine is the kind of the owners. Default MachineGVK.
 	Machine schema.GroupVersionKind
@@ -52,14 +52,14 @@ func (o ProviderOptions) withDefaults() ProviderOptions {
 	return o
 }
 
-// provider is the part that is the same for infrastructure and bootstrap: finalizer, owner, delay, failure, deletion.
+// provider is the shared part of infrastructure and bootstrap: finalizer, owner, delay, failure, deletion.
 type provider struct {
 	client  client.Client
 	gvk     schema.GroupVersionKind
 	options ProviderOptions
-	// references says which object of this provider a Machine refers to.
+	// references returns the name of the object of this provider that a Machine references.
 	references func(machine *unstructured.Unstructured) string
-	// ready, create and remove do the provider's own work. create changes the object in memory.
+	// ready, create and remove are specific to the provider. create changes the object in memory.
 	ready  func(obj, machine *unstructured.Unstructured) bool
 	create func(ctx context.Context, obj, machine *unstructured.Unstructured) (time.Duration, error)
 
@@ -91,7 +91,7 @@ func (p *provider) fromMachine(_ context.Context, obj client.Object) []reconcile
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.GetNamespace(), Name: name}}}
 }
 
-// Reconcile follows the workflow that the contract expects of a provider.
+// Reconcile follows the workflow that the contract requires of a provider.
 func (p *provider) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	obj := empty(p.gvk)
 	if err := p.client.Get(ctx, request.NamespacedName, obj); err != nil {
@@ -124,7 +124,7 @@ func (p *provider) Reconcile(ctx context.Context, request reconcile.Request) (re
 	return reconcile.Result{RequeueAfter: again}, p.save(ctx, before, obj)
 }
 
-// wait returns how much of the delay of the current stage is left.
+// wait returns the remaining delay of the current stage.
 func (p *provider) wait(obj *unstructured.Unstructured) time.Duration {
 	if p.options.Delay == nil {
 		return 0
@@ -154,7 +154,7 @@ func (p *provider) delete(ctx context.Context, before, obj *unstructured.Unstruc
 	return reconcile.Result{}, client.IgnoreNotFound(p.client.Patch(ctx, obj, client.MergeFrom(before)))
 }
 
-// owner returns the Machine that controls an object, nil while there is none.
+// owner returns the Machine that controls an object, nil if there is none.
 func (p *provider) owner(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	ref := metav1.GetControllerOf(obj)
 	if ref == nil || ref.Kind != p.options.Machine.Kind {

@@ -20,34 +20,34 @@ import (
 // defaultHistory is how many watch events a Store keeps per kind.
 const defaultHistory = 10000
 
-// Options configure a Store. The zero value is a store with the built-in kinds, the real clock and no lag.
+// Options configures a Store. The zero value is a store with the built-in kinds, the real clock and no lag.
 type Options struct {
-	// Scheme is the scheme of Client and of managers made by NewManager; client-go's when nil. Client knows the types of a manager's
-	// own scheme in addition. A custom type in a scheme is not served because of that: its kind must be in Kinds, be registered, or
-	// have a CustomResourceDefinition.
+	// Scheme is the scheme of Client and of managers from NewManager; client-go's by default. Client also knows the
+	// types of the managers' own schemes. A custom type in a scheme is not served automatically: its kind must be in
+	// Kinds, be registered, or have a CustomResourceDefinition.
 	Scheme *runtime.Scheme
 	// Kinds are custom kinds that are served from the start, as if their CustomResourceDefinitions were installed.
 	Kinds []ServedKind
-	// Clock gives creation and deletion times and times the lag and the loops; the real clock when nil.
+	// Clock sets creation and deletion times, the lag and the delays of loops; the real clock by default.
 	Clock clock.WithTicker
-	// CacheLag delays the watch events of clients made from RESTConfig, so that caches are stale for that long. Lists, and
+	// CacheLag delays the watch events of clients from RESTConfig, so that caches are stale for that time. Lists, and
 	// the watches of Client, are never delayed.
 	CacheLag time.Duration
-	// CacheLagFunc, when set, replaces CacheLag and may differ by object. Events of one watch keep their order: a slow one
-	// holds up those behind it. It is called with the store locked and must not use the store.
+	// CacheLagFunc, if set, replaces CacheLag and may differ by object. Events of one watch keep their order: a delayed
+	// event delays the following ones. It is called with the store locked and must not use the store.
 	CacheLagFunc func(kind schema.GroupKind, key types.NamespacedName) time.Duration
 	// Seed determines UIDs and generated names.
 	Seed uint64
-	// History is how many watch events are kept per kind; 10000 when 0. A watch that starts before them is answered 410, and
-	// so is a watcher that lags behind by more than this.
+	// History is how many watch events are kept per kind; 10000 by default. A watch from an older version is answered
+	// 410, and so is a watcher that is further behind.
 	History int
 }
 
 // Store is an in-memory API server: it keeps objects and answers API requests in process, without a network. It is safe for
 // concurrent use. It starts no goroutine unless Start or Runnable is used.
 type Store struct {
-	own      *runtime.Scheme // of the options
-	scheme   *runtime.Scheme // and what managers brought
+	own      *runtime.Scheme // Options.Scheme
+	scheme   *runtime.Scheme // with the types of managers
 	clock    clock.WithTicker
 	lag      func(schema.GroupKind, types.NamespacedName) time.Duration
 	history  int
@@ -65,8 +65,8 @@ type Store struct {
 	client   liveClient
 }
 
-// NewStore makes a Store with the namespaces default, kube-system, kube-public and kube-node-lease. When Options.Kinds
-// holds a kind that cannot be served (see Register), every request fails with that error as a failure of the connection.
+// NewStore returns a Store with the namespaces default, kube-system, kube-public and kube-node-lease. If Options.Kinds
+// has a kind that cannot be served (see Register), every request fails with that error as a connection failure.
 func NewStore(o Options) *Store {
 	s := &Store{
 		own:       o.Scheme,
@@ -100,9 +100,9 @@ func NewStore(o Options) *Store {
 	return s
 }
 
-// Client returns a live client whose reads and watches are never delayed. It is controller-runtime's own client, so retries,
-// error types and decoding are those of a real cluster. It knows the types of Options.Scheme and of the scheme of each manager that
-// NewManager or ManagerOptions was asked for, also when it was taken before. All calls return the same client.
+// Client returns a live client whose reads and watches are never delayed. It is controller-runtime's own client, so
+// retries, error types and decoding are those of a real cluster. It knows the types of Options.Scheme and of the
+// schemes of all managers of the store, including later ones. All calls return the same client.
 func (s *Store) Client() client.WithWatch {
 	s.clientMu.Lock()
 	defer s.clientMu.Unlock()
@@ -112,8 +112,8 @@ func (s *Store) Client() client.WithWatch {
 	return &s.client
 }
 
-// RESTConfig returns a new configuration for any client-go or controller-runtime client. Its requests are answered in process;
-// its watch events come late by CacheLag. It sets no client-side rate limit. The caller may change it.
+// RESTConfig returns a new configuration for any client-go or controller-runtime client. Its requests are answered in
+// process; its watch events are delayed by CacheLag. It sets no client-side rate limit. The caller may change it.
 func (s *Store) RESTConfig() *rest.Config { return s.config(true) }
 
 func (s *Store) config(lagged bool) *rest.Config {
@@ -129,8 +129,9 @@ func (s *Store) config(lagged bool) *rest.Config {
 	}
 }
 
-// ManagerOptions fills what a manager over the store needs and the caller left open: the scheme, metrics and health servers
-// that do not listen, and queues that end when the manager does. Client learns the types of the manager's scheme: complete it before.
+// ManagerOptions sets the options of a manager over the store that the caller left open: the scheme, metrics and health
+// servers that do not listen, and queues that end with the manager. Client learns the types of the manager's scheme, so
+// register them first.
 func (s *Store) ManagerOptions(o ctrl.Options) ctrl.Options {
 	s.learn(o.Scheme)
 	if o.Scheme == nil {
@@ -148,13 +149,13 @@ func (s *Store) ManagerOptions(o ctrl.Options) ctrl.Options {
 	return o
 }
 
-// NewManager makes a controller-runtime manager over the store. Nothing in it is replaced: cache, client, API reader, REST
-// mapper, event recorders and leader election are the real ones, and their requests are answered by the store.
+// NewManager creates a controller-runtime manager over the store. It is unchanged: cache, client, API reader, REST
+// mapper, event recorders and leader election send their requests to the store.
 func (s *Store) NewManager(o ctrl.Options) (ctrl.Manager, error) {
 	return ctrl.NewManager(s.RESTConfig(), s.ManagerOptions(o))
 }
 
-// Runnable returns the loops as a runnable for a manager; it ends with the manager.
+// Runnable returns the loops as a runnable for a manager; they end with the manager.
 func (s *Store) Runnable(l Loops) manager.Runnable {
 	return manager.RunnableFunc(func(ctx context.Context) error {
 		wait := s.Start(ctx, l)

@@ -19,13 +19,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Server-side apply with the server's own libraries. An object has managed fields from its first apply on: that keeps the objects
-// of everybody who does not apply as cheap as they were. What was there before belongs to the manager before-first-apply.
+// Server-side apply with the API server's own libraries. An object has managed fields from its first apply on, so that
+// other objects need no memory for them. Its earlier fields belong to the manager before-first-apply.
 
 // loopsManager is the field manager of the loops.
 const loopsManager = "fake-loops"
 
-// writeApply carries out an apply patch. The caller holds the lock.
+// writeApply performs an apply patch. The caller holds the lock.
 func (s *Store) writeApply(c *call, o metav1.PatchOptions) (int, []byte, error) {
 	ch := c.change()
 	ch.applied = true
@@ -67,7 +67,7 @@ func (s *Store) writeApply(c *call, o metav1.PatchOptions) (int, []byte, error) 
 	return http.StatusCreated, c.render(rec), nil
 }
 
-// applied reads an apply patch, without what its endpoint ignores.
+// applied parses an apply patch, and removes the fields that its endpoint ignores.
 func applied(body []byte, status, hasStatus bool) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	text, err := yaml.YAMLToJSON(body)
@@ -96,7 +96,7 @@ func applied(body []byte, status, hasStatus bool) (*unstructured.Unstructured, e
 	return u, nil
 }
 
-// merged applies a patch to a record as a view shows it, or to nothing. The patch may be used again.
+// merged applies a patch to a record in a view, or to nothing. It does not change the patch.
 func (s *Store) merged(
 	v *view, manager *managedfields.FieldManager, current *record, patch *unstructured.Unstructured, name string, force bool,
 ) (map[string]any, error) {
@@ -124,8 +124,8 @@ func (s *Store) merged(
 	return patched(v, body)
 }
 
-// track brings the managed fields of an object up to date: with what an apply made of them, or, once it was applied, with any other
-// write of it.
+// track updates the managed fields of an object: with those of an apply, or, if the object was applied before, for any
+// other write.
 func (s *Store) track(c change, u *unstructured.Unstructured, current *record, made []metav1.ManagedFieldsEntry) {
 	if c.applied {
 		u.SetManagedFields(made)
@@ -141,7 +141,7 @@ func (s *Store) track(c change, u *unstructured.Unstructured, current *record, m
 	}
 	manager, err := s.fieldManager(v, c.status)
 	if err != nil {
-		return // its schema was read when the first apply came
+		return // its schema was parsed at the first apply
 	}
 	live := &unstructured.Unstructured{Object: current.copy()}
 	live.SetGroupVersionKind(v.gvk)
@@ -158,7 +158,7 @@ func (s *Store) track(c change, u *unstructured.Unstructured, current *record, m
 	s.stamp(u, before)
 }
 
-// stamp gives entries that were written now the time of the store's clock; the library takes the real one.
+// stamp sets the time of new entries from the store's clock; the library uses the real one.
 func (s *Store) stamp(u *unstructured.Unstructured, before []metav1.ManagedFieldsEntry) {
 	entries, now := u.GetManagedFields(), s.now()
 	for i := range entries {
@@ -169,10 +169,10 @@ func (s *Store) stamp(u *unstructured.Unstructured, before []metav1.ManagedField
 	u.SetManagedFields(entries)
 }
 
-// endpoint is where one version of a kind is written.
+// endpoint is an API version and subresource through which a kind is written.
 type endpoint struct{ version, subresource string }
 
-// fieldManager merges and keeps account for one endpoint of a kind. The caller holds the lock.
+// fieldManager returns the field manager for one endpoint of a kind. The caller holds the lock.
 func (s *Store) fieldManager(v *view, status bool) (*managedfields.FieldManager, error) {
 	at := endpoint{version: v.gvk.Version}
 	if status {
@@ -196,8 +196,8 @@ func (s *Store) fieldManager(v *view, status bool) (*managedfields.FieldManager,
 	return m, nil
 }
 
-// typeConverter knows how lists and objects of a kind merge: from client-go for built-in kinds, from the schemas of its definition for a
-// custom kind. Without either everything is kept, and lists are replaced as a whole.
+// typeConverter knows how lists and objects of a kind merge: from client-go for built-in kinds, from the schemas of the
+// CustomResourceDefinition for a custom kind. Without a schema every field is kept, and lists are replaced as a whole.
 func (s *Store) typeConverter(k *kind) (managedfields.TypeConverter, error) {
 	if k.new != nil {
 		return applyconfigurations.NewTypeConverter(clientgoscheme.Scheme), nil
@@ -216,10 +216,11 @@ func (s *Store) typeConverter(k *kind) (managedfields.TypeConverter, error) {
 	return managedfields.NewTypeConverter(models, false)
 }
 
-// keyed makes a map of what a function returns, whose type belongs to a module that is no requirement of this one.
+// keyed returns a map whose value type is the result of a function, because the type belongs to a module that this
+// module does not require.
 func keyed[A, T any](func(A) T) map[string]T { return map[string]T{} }
 
-// typeSchema adds to the schema of a custom kind what all objects have.
+// typeSchema adds the fields of all objects to the schema of a custom kind.
 func typeSchema(known *structural.Structural) *structural.Structural {
 	root := &structural.Structural{Extensions: structural.Extensions{XPreserveUnknownFields: true}}
 	if known != nil {
@@ -234,7 +235,7 @@ func typeSchema(known *structural.Structural) *structural.Structural {
 	return root
 }
 
-// metadataSchema is what ObjectMeta says of its lists; everything else in it merges by key.
+// metadataSchema is the schema of the lists of ObjectMeta; its other fields merge by key.
 func metadataSchema(text structural.Structural) structural.Structural {
 	set, byKey, whole := "set", "map", "atomic"
 	return structural.Structural{
@@ -254,7 +255,7 @@ func metadataSchema(text structural.Structural) structural.Structural {
 	}
 }
 
-// asIs converts between the versions of a kind as the store does: only the name of the version differs. It has no defaults.
+// asIs converts between the versions of a kind as the store does: only apiVersion changes. It sets no defaults.
 type asIs struct{}
 
 func (asIs) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {

@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// liveClient is what Client returns: controller-runtime's own client, replaced when a manager brings types that it does not know.
+// liveClient is the result of Client: controller-runtime's own client, replaced when a manager adds types.
 type liveClient struct {
 	current atomic.Pointer[client.WithWatch]
 }
 
-// learn has the store's client know the types of a scheme as well. What two schemes say differently stays as it was.
+// learn adds the types of a scheme to the store's client. Types that are already known do not change.
 func (s *Store) learn(scheme *runtime.Scheme) {
 	s.clientMu.Lock()
 	defer s.clientMu.Unlock()
@@ -49,9 +49,9 @@ func knowsAll(scheme, other *runtime.Scheme) bool {
 	return true
 }
 
-// use makes a client with the store's scheme of now.
+// use creates a client with the current scheme of the store.
 func (c *liveClient) use(s *Store) {
-	// This fails only for a configuration that cannot be turned into a transport, and ours is one already.
+	// This fails only for a configuration without a valid transport.
 	made, _ := client.NewWithWatch(s.config(false), client.Options{Scheme: s.scheme})
 	c.current.Store(&made)
 }

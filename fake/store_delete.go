@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// delete removes an object, or marks it for deletion when finalizers or a pod's grace period are left. It returns the record
-// that is left or the last one, and whether it is gone.
+// delete removes an object, or marks it for deletion while finalizers or a pod's grace period remain. It returns the
+// remaining or the last record, and whether the object is gone.
 func (s *Store) delete(k *kind, key types.NamespacedName, o metav1.DeleteOptions) (*record, bool, error) {
 	rec := k.get(key)
 	if rec == nil {
@@ -55,7 +55,7 @@ func (s *Store) delete(k *kind, key types.NamespacedName, o metav1.DeleteOptions
 	return left, false, err
 }
 
-// isHeld says that finalizers keep an object. A namespace that is to be deleted is marked as terminating.
+// isHeld reports whether finalizers block the removal of an object. It marks a namespace as terminating.
 func isHeld(k *kind, u *unstructured.Unstructured) bool {
 	held := len(u.GetFinalizers()) > 0
 	if k.GroupKind == namespaceKind {
@@ -70,7 +70,7 @@ func checkPreconditions(rec *record, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil
 	}
-	// The server puts the kind where the resource belongs in this error.
+	// The API server puts the kind in the place of the resource in this error.
 	gr := schema.GroupResource{Group: rec.kind.Group, Resource: rec.kind.Kind}
 	if p.UID != nil && *p.UID != rec.uid {
 		return apierrors.NewConflict(gr, rec.key.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
@@ -83,7 +83,8 @@ func checkPreconditions(rec *record, p *metav1.Preconditions) error {
 	return nil
 }
 
-// gracefully sets a pod's deletion time and grace period. A period can only be shortened later; pending means that nothing changes.
+// gracefully sets a pod's deletion time and grace period. A later delete can only shorten the period; pending means
+// that nothing changes.
 func (s *Store) gracefully(u *unstructured.Unstructured, requested *int64) (graceful, pending bool) {
 	if current := u.GetDeletionGracePeriodSeconds(); u.GetDeletionTimestamp() != nil {
 		if current == nil || *current == 0 {
@@ -125,7 +126,7 @@ func (s *Store) gracefully(u *unstructured.Unstructured, requested *int64) (grac
 	return true, false
 }
 
-// markDeleting gives an object without grace its deletion time; a later time is brought forward.
+// markDeleting sets the deletion time of an object without a grace period, or moves it forward.
 func (s *Store) markDeleting(u *unstructured.Unstructured) {
 	if u.GetDeletionTimestamp() == nil && u.GetGeneration() > 0 {
 		u.SetGeneration(u.GetGeneration() + 1)
@@ -137,7 +138,7 @@ func (s *Store) markDeleting(u *unstructured.Unstructured) {
 	u.SetDeletionGracePeriodSeconds(&zero)
 }
 
-// setPropagation adds or removes the garbage collector's finalizers. Without a policy the ones that are there stay.
+// setPropagation adds or removes the garbage collector's finalizers. Without a policy it keeps the existing ones.
 func setPropagation(u *unstructured.Unstructured, o metav1.DeleteOptions) {
 	if o.PropagationPolicy == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// discover answers discovery requests, which REST mappers live on. The caller holds the lock.
+// discover answers discovery requests, which REST mappers need. The caller holds the lock.
 func (s *Store) discover(path string) ([]byte, bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	var answer any

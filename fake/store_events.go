@@ -1,6 +1,6 @@
 package fake
 
-// eventFields are the names that differ between events.k8s.io/v1 and the core v1 form, in which events are stored.
+// eventFields are the fields with different names in events.k8s.io/v1 and in core v1, in which events are stored.
 var eventFields = map[string]string{
 	"note": "message", "regarding": "involvedObject", "reportingController": "reportingComponent", "deprecatedSource": "source",
 	"deprecatedFirstTimestamp": "firstTimestamp", "deprecatedLastTimestamp": "lastTimestamp", "deprecatedCount": "count",

@@ -23,8 +23,8 @@ const (
 	maxDisruptedPod = 2000
 )
 
-// evict answers POST pods/eviction like kube-apiserver 1.36. A Failure status beside a nil error is the odd answer that the server
-// sends with code 201.
+// evict answers POST pods/eviction like kube-apiserver 1.36. A Failure status together with a nil error is an answer
+// that the API server sends with code 201.
 func (s *Store) evict(key types.NamespacedName, body []byte, dryRun bool) (*metav1.Status, error) {
 	eviction := policyv1.Eviction{}
 	if err := json.Unmarshal(body, &eviction); err != nil {
@@ -63,7 +63,7 @@ func (s *Store) evict(key types.NamespacedName, body []byte, dryRun bool) (*meta
 	return &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}, nil
 }
 
-// checkBudgets returns the budget that pays for the eviction of a pod, none when the pod is free, or the refusal.
+// checkBudgets returns the budget that must allow the eviction of a pod, none if there is none, or the refusal.
 func (s *Store) checkBudgets(rec *record) (*metav1.Status, *record, error) {
 	pod := as[*corev1.Pod](rec)
 	switch pod.Status.Phase {
@@ -104,7 +104,7 @@ func (s *Store) budgetsOf(pod *corev1.Pod) []*record {
 }
 
 func refusal(b *policyv1.PodDisruptionBudget) error {
-	gr := schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudget"} // singular, as the server says it
+	gr := schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudget"} // singular, as in the API server
 	switch {
 	case b.Status.ObservedGeneration < b.Generation:
 		return tooManyRequests(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
@@ -119,22 +119,27 @@ func refusal(b *policyv1.PodDisruptionBudget) error {
 	because := condition != nil && condition.Status == metav1.ConditionFalse && condition.Message != ""
 	switch {
 	case because && condition.Reason == policyv1.SyncFailedReason:
-		return tooManyRequests(0, fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed sync: %s", b.Name, condition.Message))
+		return tooManyRequests(0, fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed sync: %s",
+			b.Name, condition.Message))
 	case b.Status.CurrentHealthy <= b.Status.DesiredHealthy:
-		return tooManyRequests(0, fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, b.Status.DesiredHealthy, b.Status.CurrentHealthy))
+		return tooManyRequests(0, fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name,
+			b.Status.DesiredHealthy, b.Status.CurrentHealthy))
 	case because:
-		return tooManyRequests(0, fmt.Sprintf("The disruption budget %s does not allow evicting pods currently (%s): %s", b.Name, condition.Reason, condition.Message))
+		return tooManyRequests(0, fmt.Sprintf("The disruption budget %s does not allow evicting pods currently (%s): %s", b.Name,
+			condition.Reason, condition.Message))
 	}
 	return tooManyRequests(0, fmt.Sprintf("The disruption budget %s does not allow evicting pods currently", b.Name))
 }
 
 func tooManyRequests(seconds int, cause string) error {
 	err := apierrors.NewTooManyRequests(violation, seconds)
-	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: cause})
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
+		metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: cause})
 	return err
 }
 
-// decrement takes one disruption from a budget and remembers the pod, so that the budget loop counts it as gone.
+// decrement takes one disruption from a budget and remembers the pod, so that the budget loop does not count it as
+// healthy.
 func (s *Store) decrement(rec *record, pod string) error {
 	budget := as[*policyv1.PodDisruptionBudget](rec).DeepCopy()
 	budget.Status.DisruptionsAllowed--
@@ -207,7 +212,8 @@ func (s *Store) bind(key types.NamespacedName, body []byte, dryRun bool) (*metav
 	var reason error
 	switch {
 	case binding.UID != "" && binding.UID != pod.UID:
-		reason = fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", binding.UID, pod.UID) //nolint:staticcheck // the server's text
+		// the server's text
+		reason = fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", binding.UID, pod.UID) //nolint:staticcheck
 	case pod.DeletionTimestamp != nil:
 		reason = fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name)
 	case pod.Spec.NodeName != "":

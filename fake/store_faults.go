@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Request is one API request that a client made. Discovery requests are not recorded, and neither are the loops' own writes.
+// Request is one API request of a client. Discovery requests and the writes of loops are not recorded.
 type Request struct {
 	// Verb is get, list, watch, create, update, patch, delete or deletecollection, as in an audit log.
 	Verb string
-	// GVK is the kind of the object, in the version that was asked for; of the parent for a subresource.
+	// GVK is the kind of the object in the requested version; of the parent for a subresource.
 	GVK         schema.GroupVersionKind
 	Subresource string
 	Namespace   string
@@ -23,11 +23,11 @@ type Request struct {
 	// PatchType is set for the verb patch.
 	PatchType types.PatchType
 	DryRun    bool
-	// Code is the HTTP status of the answer; 0 for one that was injected as a transport error or got lost.
+	// Code is the HTTP status of the answer; 0 if the answer was a transport error or was lost.
 	Code int
 }
 
-// IsWrite tells whether the request could have changed an object: not a read, not a dry run.
+// IsWrite reports whether the request could have changed an object: it is neither a read nor a dry run.
 func (r Request) IsWrite() bool {
 	return !r.DryRun && !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
 }
@@ -41,25 +41,25 @@ func Match(verb string, kind schema.GroupKind, name string) func(Request) bool {
 
 // Fault makes client requests fail.
 type Fault struct {
-	// Match picks the requests; nil is all. It must not use the store.
+	// Match selects the requests; nil is all. It must not use the store.
 	Match func(Request) bool
-	// Err is what the client gets: an API error (from apimachinery's api/errors) as the server's answer, anything else as a
-	// failure of the connection. Nil is io.ErrUnexpectedEOF.
+	// Err is the error for the client: an API error (from apimachinery's api/errors) is the server's answer, any other
+	// error is a connection failure. Nil is io.ErrUnexpectedEOF.
 	Err error
-	// Lose applies the request before it fails, so that only the answer is lost. A watch is not lost but fails.
+	// Lose performs the request before it fails, so that only the answer is lost. A watch fails without being started.
 	Lose bool
 	// Times is how many requests fail; 0 is one, below 0 is all until the fault is removed.
 	Times int
 }
 
-// requestLog has its own lock, so that faults can match without the store's. Who needs both takes the store's first.
+// requestLog has its own lock, so that faults match without the store's lock. To hold both, lock the store first.
 type requestLog struct {
 	mu     sync.Mutex
 	log    []Request
 	faults []*Fault
 }
 
-// Inject adds a fault. When several match a request, the one that was injected first counts. remove takes it away again.
+// Inject adds a fault. If several faults match a request, the first one applies. remove removes the fault.
 func (s *Store) Inject(f Fault) (remove func()) {
 	if f.Times == 0 {
 		f.Times = 1
@@ -78,12 +78,12 @@ func (s *Store) Inject(f Fault) (remove func()) {
 	}
 }
 
-// FailNext makes the next matching request fail with an error, unapplied.
+// FailNext makes the next matching request fail with an error, without performing it.
 func (s *Store) FailNext(match func(Request) bool, err error) {
 	s.Inject(Fault{Match: match, Err: err})
 }
 
-// LoseNext applies the next matching request but loses the answer: the client gets io.ErrUnexpectedEOF.
+// LoseNext performs the next matching request but loses the answer: the client gets io.ErrUnexpectedEOF.
 func (s *Store) LoseNext(match func(Request) bool) { s.Inject(Fault{Match: match, Lose: true}) }
 
 func (l *requestLog) fault(r Request) (Fault, bool) {
@@ -109,15 +109,16 @@ func (l *requestLog) add(r Request) {
 	l.log = append(l.log, r)
 }
 
-// Requests returns the client requests since the start or the last ResetRequests, in the order in which they were answered; a
-// watch counts when it begins. A write is among them before anybody can see what it did; one whose answer gets lost, a moment later.
+// Requests returns the client requests since the start or the last ResetRequests, in the order of their answers; a
+// watch is recorded when it begins. A write is recorded before its result is visible, but a write whose answer is lost
+// shortly after that.
 func (s *Store) Requests() []Request {
 	s.requests.mu.Lock()
 	defer s.requests.mu.Unlock()
 	return slices.Clone(s.requests.log)
 }
 
-// ResetRequests forgets the requests so far.
+// ResetRequests clears the recorded requests.
 func (s *Store) ResetRequests() {
 	s.requests.mu.Lock()
 	defer s.requests.mu.Unlock()

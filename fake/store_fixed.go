@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateFixed refuses an update that changes what the server holds fixed in a built-in kind.
+// validateFixed rejects an update that changes immutable fields of a built-in kind.
 func validateFixed(k *kind, is, was map[string]any) field.ErrorList {
 	switch k.GroupKind {
 	case nodeKind:
@@ -54,8 +54,9 @@ const podChange = "pod updates may not change fields other than `spec.containers
 	"`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
 	"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n%v"
 
-// validatePodSpec lets a pod's images, deadline, tolerations and gates change, and nothing else, as ValidatePodUpdate of
-// kube-apiserver does. Of pods with scheduling gates the server lets node selector and affinity change as well; the store does not.
+// validatePodSpec allows changes of a pod's images, deadline, tolerations and gates only, as ValidatePodUpdate of
+// kube-apiserver does. For pods with scheduling gates kube-apiserver also allows changes of node selector and affinity;
+// the store does not.
 func validatePodSpec(is, was map[string]any) field.ErrorList {
 	wanted, _ := is["spec"].(map[string]any)
 	before, _ := was["spec"].(map[string]any)
@@ -123,7 +124,7 @@ func validateGates(after, before []map[string]any) field.ErrorList {
 	return errs
 }
 
-// items reads a list of objects of a built-in kind, whose Go type rules out anything else.
+// items reads a list of objects of a built-in kind, whose Go type guarantees the types.
 func items(parent map[string]any, name string) []map[string]any {
 	list, _ := parent[name].([]any)
 	out := make([]map[string]any, 0, len(list))

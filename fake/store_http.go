@@ -35,8 +35,8 @@ type call struct {
 	body     []byte
 	metadata bool
 	lagged   bool
-	lost     bool // the answer will be
-	noted    bool // in the log of requests
+	lost     bool // the answer will be lost
+	noted    bool // already in the log of requests
 }
 
 func (c *call) key() types.NamespacedName {
@@ -81,7 +81,7 @@ func readBody(req *http.Request) ([]byte, error) {
 	return io.ReadAll(req.Body)
 }
 
-// answer applies faults around a call and records it.
+// answer applies faults to a call and records it.
 func (s *Store) answer(req *http.Request, c *call) (*http.Response, error) {
 	fault, failing := s.requests.fault(c.Request)
 	if failing && !(fault.Lose && c.Verb != "watch") {
@@ -148,8 +148,8 @@ func (s *Store) parse(req *http.Request, body []byte) (*call, bool) {
 	return c, known
 }
 
-// isDryRun tells whether a call asks for a dry run. A delete that has a body says so there and nowhere else; an eviction says so
-// in its delete options as well.
+// isDryRun reports whether a call is a dry run. For a delete with a body only the body counts; for an eviction also its
+// delete options.
 func (c *call) isDryRun() bool {
 	asked := c.query["dryRun"]
 	body := struct {
@@ -212,7 +212,7 @@ func (c *call) reading(named bool) string {
 	}
 }
 
-// negotiate picks the first accepted form that the store has: JSON, whole or as metadata.
+// negotiate returns the first accepted format that the store supports: JSON, whole or as metadata.
 func negotiate(accept string) (metadata bool, err error) {
 	if accept == "" {
 		return false, nil
@@ -235,7 +235,7 @@ func negotiate(accept string) (metadata bool, err error) {
 	}}
 }
 
-// notServed is the answer for a path that a real server does not have either.
+// notServed is the answer for an unknown path, as on a real server.
 func notServed() error {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "404 page not found", 0, true)
 }
@@ -244,7 +244,7 @@ func success(req *http.Request, code int, body []byte) *http.Response {
 	return response(req, code, runtime.ContentTypeJSON, body)
 }
 
-// failure renders an error as a Status; one that is no API error is code 500 without a reason, as on a real server.
+// failure encodes an error as a Status; one that is not an API error has code 500 and no reason, as on a real server.
 func failure(req *http.Request, err error) *http.Response {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
 	if known := apierrors.APIStatus(nil); errors.As(err, &known) {

@@ -19,19 +19,19 @@ import (
 
 // ServedKind is a custom kind that a Store serves.
 type ServedKind struct {
-	// GVK is the kind in one served version. Several ServedKinds with the same group and kind are versions of one kind: objects
-	// are stored once and shown in each version unchanged but for apiVersion.
+	// GVK is the kind in one served version. ServedKinds with the same group and kind are versions of one kind: objects
+	// are stored once, and the versions differ only in apiVersion.
 	GVK schema.GroupVersionKind
-	// Resource is the lower-case plural; guessed from the kind when empty.
+	// Resource is the lower-case plural; derived from the kind if empty.
 	Resource string
 	// ClusterScoped kinds have no namespace.
 	ClusterScoped bool
-	// Status is true for a kind with the status subresource: then writes to the object leave its status alone, and writes to
-	// the status leave the rest alone.
+	// Status is true for a kind with the status subresource: writes to the object do not change its status, and writes
+	// to the status change nothing else.
 	Status bool
 }
 
-// kind is everything the store has about one kind: its rules, its objects and its history.
+// kind is the state of the store for one kind: its rules, its objects and its history.
 type kind struct {
 	schema.GroupKind
 	resource                     string
@@ -40,9 +40,9 @@ type kind struct {
 	new                          func() runtime.Object
 	first                        *view // of the version that was served first
 
-	managers map[endpoint]*managedfields.FieldManager // made when they are first needed
+	managers map[endpoint]*managedfields.FieldManager // created when they are first needed
 
-	objects  map[string]map[string]*record // namespace, name
+	objects  map[string]map[string]*record // by namespace and name
 	events   []event                       // the last ones, oldest first
 	dropped  uint64                        // the version of the newest event that was dropped
 	watchers map[*watcher]struct{}
@@ -52,7 +52,7 @@ func (k *kind) groupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.resource}
 }
 
-// view is a kind as one API version shows it.
+// view is a kind in one API version.
 type view struct {
 	*kind
 	gvk     schema.GroupVersionKind
@@ -64,11 +64,11 @@ type view struct {
 type registry struct {
 	kinds map[schema.GroupKind]*kind
 	views map[schema.GroupVersionResource]*view
-	err   error // of the kinds in Options
+	err   error // of Options.Kinds
 }
 
-// builtins are the kinds of Kubernetes that are served, as "group/version resource Kind flags". Flags: c cluster-scoped, s has
-// the status subresource, g the server counts generations, v PUT needs a resourceVersion.
+// builtins are the served kinds of Kubernetes, as "group/version:resource:Kind:flags". Flags: c cluster-scoped, s has
+// the status subresource, g the server increments the generation, v PUT needs a resourceVersion.
 var builtins = strings.Fields(`
 	/v1:configmaps:ConfigMap: /v1:endpoints:Endpoints: /v1:events:Event: /v1:limitranges:LimitRange:
 	/v1:namespaces:Namespace:cs /v1:nodes:Node:cs /v1:persistentvolumeclaims:PersistentVolumeClaim:s
@@ -104,7 +104,7 @@ func newRegistry() registry {
 		k.updates = !strings.Contains(flags, "v")
 		if clientgoscheme.Scheme.Recognizes(gvk) {
 			k.new = func() runtime.Object {
-				obj, _ := clientgoscheme.Scheme.New(gvk) // Recognizes said yes
+				obj, _ := clientgoscheme.Scheme.New(gvk) // cannot fail: Recognizes is true
 				return obj
 			}
 		}
@@ -124,15 +124,15 @@ func (r *registry) add(k *kind, version string) {
 	r.kinds[k.GroupKind] = k
 	gvk := k.WithVersion(version)
 	v := &view{kind: k, gvk: gvk}
-	k.managers = nil // they know versions and schemas
+	k.managers = nil // they depend on versions and schemas
 	r.views[gvk.GroupVersion().WithResource(k.resource)] = v
 	if k.first == nil || k.first.gvk == gvk {
 		k.first = v
 	}
 }
 
-// Register serves custom kinds, as installing their CustomResourceDefinitions would. It fails for a kind without group, version
-// or name, and for one that contradicts what is served already (scope, resource name, status subresource).
+// Register serves custom kinds, as if their CustomResourceDefinitions were installed. It fails for a kind without
+// group, version or name, and for one that contradicts a served kind (scope, resource name, status subresource).
 func (s *Store) Register(kinds ...ServedKind) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,8 +168,8 @@ func (r *registry) register(served ServedKind) error {
 	return nil
 }
 
-// Unregister stops serving a custom kind and removes its objects, finalizers notwithstanding, as the deletion of its
-// CustomResourceDefinition does in the end. Built-in and unknown kinds are left alone.
+// Unregister stops serving a custom kind and removes its objects despite finalizers, as the deletion of its
+// CustomResourceDefinition finally does. It ignores built-in and unknown kinds.
 func (s *Store) Unregister(gk schema.GroupKind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,12 +195,12 @@ func (s *Store) unregister(gk schema.GroupKind) {
 	}
 }
 
-// isCRD tells whether records of the kind define other kinds.
+// isCRD reports whether objects of the kind are CustomResourceDefinitions.
 func (k *kind) isCRD() bool {
 	return k.Group == "apiextensions.k8s.io" && k.Kind == "CustomResourceDefinition"
 }
 
-// serveCRD makes the store serve what a CustomResourceDefinition says, and no longer serve versions that it dropped.
+// serveCRD serves the versions of a CustomResourceDefinition, and stops serving versions that it no longer has.
 func (s *Store) serveCRD(obj map[string]any) error {
 	gk, kinds := crdKinds(obj)
 	schemas, err := crdSchemas(obj)
@@ -250,7 +250,7 @@ func crdKinds(obj map[string]any) (schema.GroupKind, []ServedKind) {
 	return gk, kinds
 }
 
-// establish writes the status that the real server's controllers give a definition whose names are free.
+// establish writes the status that the API server's controllers write to an accepted definition.
 func establish(obj map[string]any, now metav1.Time) {
 	names, _, _ := unstructured.NestedMap(obj, "spec", "names")
 	condition := func(t, reason string) any {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// selection is what a list or watch asks for.
+// selection is the selection of a list or watch.
 type selection struct {
 	view      *view
 	namespace string
@@ -25,7 +25,8 @@ type selection struct {
 	metadata  bool // as PartialObjectMetadata
 }
 
-// selectable are the fields that built-in kinds can be selected by, apart from metadata.name and metadata.namespace.
+// selectable are the fields that field selectors of built-in kinds may use, besides metadata.name and
+// metadata.namespace.
 var selectable = map[string][]string{
 	"Pod":       {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP"},
 	"Node":      {"spec.unschedulable"},
@@ -77,7 +78,7 @@ func (sel *selection) matches(rec *record) bool {
 	return sel.fields.Empty() || sel.fields.Matches(recordFields{rec})
 }
 
-// recordFields shows a record's content to a field selector.
+// recordFields implements fields.Fields for a record.
 type recordFields struct{ *record }
 
 func (f recordFields) Has(string) bool { return true }
@@ -93,7 +94,7 @@ func (f recordFields) Get(field string) string {
 	return fmt.Sprint(v)
 }
 
-// records returns what a selection matches now. Pods of one node, and single objects, are found without a scan.
+// records returns the current matches of a selection. Pods of one node, and single objects, are found without a scan.
 func (s *Store) records(sel *selection) []*record {
 	if name, ok := sel.fields.RequiresExactMatch("metadata.name"); ok && (sel.namespace != "" || !sel.view.namespaced) {
 		rec := sel.view.objects[sel.namespace][name]
@@ -117,7 +118,7 @@ func (s *Store) records(sel *selection) []*record {
 	return out
 }
 
-// list answers a list request with JSON: all of a selection, or one page of it.
+// list answers a list request with JSON: the whole selection, or one page of it.
 func (s *Store) list(sel *selection, query url.Values) ([]byte, error) {
 	p, err := newPage(query)
 	if err != nil {
@@ -168,7 +169,7 @@ func (sel *selection) item(v *view, rec *record) []byte {
 	return rec.json(v)
 }
 
-// render is one object for a single answer or a watch event.
+// render encodes one object for an answer or a watch event.
 func (sel *selection) render(rec *record) []byte {
 	if sel.metadata {
 		return rec.metadataJSON(true)

@@ -20,8 +20,8 @@ import (
 
 const timeFormat = time.RFC3339
 
-// record is one stored version of an object. It never changes; a write makes a new one. The content has no apiVersion and kind,
-// because they differ by view.
+// record is one stored version of an object. It never changes; a write creates a new one. The content has no apiVersion
+// and kind, because they differ by view.
 type record struct {
 	kind    *kind
 	key     types.NamespacedName
@@ -34,25 +34,25 @@ type record struct {
 	typed runtime.Object
 }
 
-// meta reads the metadata; it must not be used to change it.
+// meta returns the metadata; it must not be changed.
 func (r *record) meta() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: r.content}
 }
 
-// copy returns content that may be changed.
+// copy returns a copy of the content that may be changed.
 func (r *record) copy() map[string]any { return runtime.DeepCopyJSON(r.content) }
 
-// as returns the record as its Go type, made once and shared: the loops read it and copy it before a change.
+// as returns the record as its Go type. It is decoded once and shared, so copy it before a change.
 func as[T runtime.Object](r *record) T {
 	r.once.Do(func() {
 		r.typed = r.kind.new()
-		// The content went through this very type when it was stored, so it fits.
+		// This cannot fail: the content was encoded from this type.
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(r.content, r.typed)
 	})
 	return r.typed.(T)
 }
 
-// json returns the record as a view shows it.
+// json returns the record in a view.
 func (r *record) json(v *view) []byte { return withTypeMeta(v, v.gvk.Kind, r.shown(v)) }
 
 func (r *record) shown(v *view) []byte {
@@ -61,7 +61,7 @@ func (r *record) shown(v *view) []byte {
 	}
 	content := r.copy()
 	v.out(content)
-	body, _ := json.Marshal(content) // it was JSON before
+	body, _ := json.Marshal(content) // it was decoded from JSON
 	return body
 }
 
@@ -78,7 +78,7 @@ func withTypeMeta(v *view, kind string, body []byte) []byte {
 	return splice(`"kind":"`+kind+`","apiVersion":"`+v.gvk.GroupVersion().String()+`"`, body)
 }
 
-// splice puts fields before those of a JSON object.
+// splice inserts fields at the start of a JSON object.
 func splice(fields string, body []byte) []byte {
 	out := make([]byte, 0, len(body)+len(fields)+1)
 	out = append(append(out, '{'), fields...)
@@ -88,7 +88,7 @@ func splice(fields string, body []byte) []byte {
 	return append(out, body[1:]...)
 }
 
-// all returns the objects of a namespace, or of all when it is empty, ordered by namespace and name.
+// all returns the objects of a namespace, or of all namespaces if it is empty, sorted by namespace and name.
 func (k *kind) all(namespace string) []*record {
 	var out []*record
 	for ns, names := range k.objects {
@@ -112,8 +112,8 @@ func compareKeys(a, b types.NamespacedName) int {
 
 func (k *kind) get(key types.NamespacedName) *record { return k.objects[key.Namespace][key.Name] }
 
-// decode reads a request body as content of a kind: checked against the Go type of a built-in kind, which also drops unknown
-// fields, and without nulls, which the server does not keep.
+// decode parses a request body as content of a kind. For a built-in kind the Go type is checked and unknown fields are
+// dropped. Nulls are removed, as on a real server.
 func decode(v *view, body []byte) (map[string]any, error) {
 	content := map[string]any{}
 	if err := utiljson.Unmarshal(body, &content); err != nil {
@@ -184,7 +184,7 @@ func dropNulls(m map[string]any) {
 	}
 }
 
-// store makes content the current version of an object, or the first one. The caller holds the lock and gives content away.
+// store makes content the current version of an object. The caller holds the lock and must not use content afterwards.
 func (s *Store) store(k *kind, key types.NamespacedName, content map[string]any) (*record, error) {
 	s.version++
 	u := &unstructured.Unstructured{Object: content}
@@ -220,11 +220,11 @@ func (r *record) at(version uint64) *record {
 	content := r.copy()
 	u := &unstructured.Unstructured{Object: content}
 	u.SetResourceVersion(strconv.FormatUint(version, 10))
-	out, _ := newRecord(r.kind, r.key, content, version) // it was JSON before
+	out, _ := newRecord(r.kind, r.key, content, version) // it was decoded from JSON
 	return out
 }
 
-// remove takes an object out of the store. The event shows its last state with the version of the removal.
+// remove removes an object from the store. The event has its last state with the version of the removal.
 func (s *Store) remove(rec *record) *record {
 	s.version++
 	last := rec.at(s.version)
@@ -273,7 +273,7 @@ func (s *Store) unindex(rec *record) {
 
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()
 
-// nodeOf is the node that a record is a pod of, or empty.
+// nodeOf returns the node of a pod; empty if there is none or the record is not a pod.
 func nodeOf(rec *record) string {
 	if rec.kind.GroupKind != podKind {
 		return ""
@@ -282,7 +282,7 @@ func nodeOf(rec *record) string {
 	return node
 }
 
-// podsOnNode returns the pods of a node, ordered.
+// podsOnNode returns the pods of a node, sorted.
 func (s *Store) podsOnNode(node string) []*record {
 	var out []*record
 	for _, rec := range s.podsOn[node] {

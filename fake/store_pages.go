@@ -12,19 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// page is which part of a list is asked for.
+// page is the requested part of a list.
 type page struct {
 	limit int         // 0 is no limit
 	from  *continuing // nil is from the start
 }
 
-// continuing is a continue token: the version of the list's first page and the last object that was shown. Version -1 is now.
+// continuing is a continue token: the version of the list's first page and the last returned object. Version -1 is the
+// current version.
 type continuing struct {
 	Version int64                `json:"rv"`
 	After   types.NamespacedName `json:"start"`
 }
 
-// newPage reads what a list request asks for. A list of resourceVersion 0 comes from the server's cache and is whole.
+// newPage reads limit and continue of a list request. A list with resourceVersion 0 is served from the API server's
+// cache and is not paged.
 func newPage(query url.Values) (page, error) {
 	p := page{}
 	version := query.Get("resourceVersion")
@@ -61,7 +63,8 @@ func (c *continuing) token() string {
 	return base64.RawURLEncoding.EncodeToString(body)
 }
 
-// expired is the answer when the history does not reach back to the first page; its token goes on with what is there now.
+// expired is the answer when the history does not reach back to the first page; its token continues with the current
+// objects.
 func (c *continuing) expired() error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. You can start " +
 		"a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. " +
@@ -71,7 +74,7 @@ func (c *continuing) expired() error {
 	return err
 }
 
-// cut takes the page from the records of a list and says in the list's metadata how it goes on.
+// cut returns the page of the records, and sets continue and the remaining count in the list's metadata.
 func (p page) cut(sel *selection, records []*record, version uint64, meta *metav1.ListMeta) []*record {
 	if p.from != nil {
 		at, found := slices.BinarySearchFunc(records, p.from.After, func(r *record, after types.NamespacedName) int {
@@ -85,7 +88,8 @@ func (p page) cut(sel *selection, records []*record, version uint64, meta *metav
 	if p.limit == 0 || len(records) <= p.limit {
 		return records
 	}
-	if remaining := int64(len(records) - p.limit); sel.labels.Empty() && sel.fields.Empty() { // the server counts whole lists only
+	// the API server counts only lists without selectors
+	if remaining := int64(len(records) - p.limit); sel.labels.Empty() && sel.fields.Empty() {
 		meta.RemainingItemCount = &remaining
 	}
 	records = records[:p.limit]
@@ -93,14 +97,14 @@ func (p page) cut(sel *selection, records []*record, version uint64, meta *metav
 	return records
 }
 
-// past returns what a selection matched at a version, given what it matches now: later events are undone. It is false when
-// the history does not reach back so far. The caller holds the lock.
+// past returns the matches of a selection at an earlier version, by undoing later events. It is false if the history
+// does not reach back that far. The caller holds the lock.
 func (sel *selection) past(now []*record, version uint64) ([]*record, bool) {
 	k := sel.view.kind
 	if version < k.dropped {
 		return nil, false
 	}
-	before := map[types.NamespacedName]*record{} // nil is one that was not there
+	before := map[types.NamespacedName]*record{} // nil means that the object did not exist
 	for i := len(k.events) - 1; i >= 0 && k.events[i].version > version; i-- {
 		before[k.events[i].record().key] = k.events[i].before()
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// patcher returns the function that applies a patch to a current record as a view shows it, with the server's own libraries.
+// patcher returns the function that applies a patch to a record in a view, with the API server's own libraries.
 func patcher(v *view, patchType types.PatchType, patch []byte) (func(*record) (map[string]any, error), error) {
 	switch patchType {
 	case types.JSONPatchType:
@@ -72,16 +72,18 @@ func strategicPatcher(v *view, patch []byte) (func(*record) (map[string]any, err
 	}, nil
 }
 
-// patched reads the outcome of a patch; what is not an object of the kind any more is the patch's fault, hence 422 and not 400.
+// patched parses the result of a patch. If it is not an object of the kind, the patch is invalid, hence 422 and not
+// 400.
 func patched(v *view, body []byte) (map[string]any, error) {
 	content, err := decode(v, body)
 	if err != nil {
-		return nil, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(body), err.Error())})
+		return nil, apierrors.NewInvalid(schema.GroupKind{}, "",
+			field.ErrorList{field.Invalid(field.NewPath("patch"), string(body), err.Error())})
 	}
 	return content, nil
 }
 
-// unsupportedPatch is the answer for a strategic merge patch of a custom kind, as on a real server.
+// unsupportedPatch is the answer to a strategic merge patch of a custom kind, as on a real server.
 func unsupportedPatch(v *view) error {
 	accepted := "application/json-patch+json, application/merge-patch+json"
 	if v.new != nil {

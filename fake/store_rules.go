@@ -20,7 +20,7 @@ var (
 	budgetKind     = schema.GroupKind{Group: "policy", Kind: "PodDisruptionBudget"}
 )
 
-// prepareCreate applies what the server sets on a new object, whatever the client sent.
+// prepareCreate sets the fields of a new object that the server controls.
 func prepareCreate(k *kind, u *unstructured.Unstructured) {
 	u.SetGeneration(0)
 	if k.generation {
@@ -64,7 +64,7 @@ func defaultPod(u *unstructured.Unstructured) {
 	setDefault(u, int64(corev1.DefaultTerminationGracePeriodSeconds), "spec", "terminationGracePeriodSeconds")
 }
 
-// prepareUpdate takes back what this kind of write may not change and counts the generation.
+// prepareUpdate restores the fields that this kind of write may not change, and increments the generation.
 func prepareUpdate(k *kind, u *unstructured.Unstructured, current *record, status bool) {
 	old := current.meta()
 	u.SetGeneration(old.GetGeneration())
@@ -121,8 +121,8 @@ func prepareMain(k *kind, u *unstructured.Unstructured, current *record) {
 	}
 }
 
-// changesGeneration: custom kinds count every change outside metadata, built-in ones those of the spec, and Deployments those of
-// annotations as well.
+// changesGeneration reports whether a write increments the generation: for custom kinds any change outside metadata,
+// for built-in kinds a change of the spec, and for Deployments also one of the annotations.
 func changesGeneration(k *kind, u *unstructured.Unstructured, current *record) bool {
 	if k.builtin {
 		return !reflect.DeepEqual(u.Object["spec"], current.content["spec"]) ||
@@ -156,7 +156,7 @@ func onlyStatus(u *unstructured.Unstructured, current *record) {
 }
 
 func set(u *unstructured.Unstructured, value any, fields ...string) {
-	// It fails only when a parent is not an object, which the Go type of a built-in kind rules out.
+	// This fails only if a parent is not an object, which the Go type of a built-in kind excludes.
 	_ = unstructured.SetNestedField(u.Object, value, fields...)
 }
 
@@ -174,7 +174,8 @@ func mergeStringData(u *unstructured.Unstructured) {
 	}
 }
 
-// addTaint adds a NoSchedule taint, as the server's TaintNodesByCondition admission does with not-ready on every new Node.
+// addTaint adds a NoSchedule taint, as the admission plug-in TaintNodesByCondition does with not-ready on every new
+// Node.
 func addTaint(u *unstructured.Unstructured, key string) {
 	taints, _, _ := unstructured.NestedSlice(u.Object, "spec", "taints")
 	for _, item := range taints {

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 )
 
-// crdSchemas reads the schema of each served version of a CustomResourceDefinition. A version that keeps every unknown field has none.
+// crdSchemas parses the schema of each served version of a CustomResourceDefinition. A version that preserves all
+// unknown fields has none.
 func crdSchemas(obj map[string]any) (map[string]*structural.Structural, error) {
 	var crd apiextensionsv1.CustomResourceDefinition
 	body, err := json.Marshal(map[string]any{"spec": obj["spec"]})
@@ -37,7 +38,7 @@ func crdSchemas(obj map[string]any) (map[string]*structural.Structural, error) {
 	return out, nil
 }
 
-// prune drops what the schema of a custom kind does not know, as a server does before it looks at an object.
+// prune removes fields that are not in the schema of a custom kind, as the API server does when it decodes an object.
 func (v *view) prune(content map[string]any) {
 	if v.schema != nil {
 		pruning.Prune(content, v.schema, true)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// serve carries out a call.
+// serve performs a call.
 func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
 	if c.Verb != "create" && !c.view.namespaced && c.Namespace != "" {
 		return nil, apierrors.NewBadRequest("the kind has no namespace")
@@ -39,7 +39,7 @@ func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests.mu.Lock() // until it is noted, so that who sees the write in a watch finds the request, too
+	s.requests.mu.Lock() // until the request is recorded, so that it is found when a watch shows the write
 	defer s.requests.mu.Unlock()
 	code, answer, err := s.write(c)
 	resp := success(req, code, answer)
@@ -53,7 +53,7 @@ func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
 	return resp, nil
 }
 
-// listOptions reads and checks what a list or watch asks for, with the server's defaults.
+// listOptions parses and validates the options of a list or watch, with the server's defaults.
 func (c *call) listOptions() (internalversion.ListOptions, error) {
 	asked, o := metav1.ListOptions{}, internalversion.ListOptions{}
 	err := metav1.Convert_url_Values_To_v1_ListOptions(&c.query, &asked, nil)
@@ -77,7 +77,7 @@ func (s *Store) serveList(req *http.Request, c *call) (*http.Response, error) {
 		return nil, err
 	}
 	sel.metadata = c.metadata
-	if c.query.Has("resourceVersionMatch") || c.query.Has("sendInitialEvents") { // the others cannot be at odds
+	if c.query.Has("resourceVersionMatch") || c.query.Has("sendInitialEvents") { // other combinations are always valid
 		if _, err := c.listOptions(); err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func (s *Store) serveWatch(req *http.Request, c *call) (*http.Response, error) {
 	return resp, nil
 }
 
-// write carries out a writing call. The caller holds the lock.
+// write performs a writing call. The caller holds the lock.
 func (s *Store) write(c *call) (int, []byte, error) {
 	switch {
 	case s.registry.kinds[c.view.GroupKind] != c.view.kind: // unregistered since the request was parsed
@@ -149,7 +149,7 @@ func (s *Store) writeSubresource(c *call) (int, []byte, error) {
 	return http.StatusCreated, body, err
 }
 
-// change is what a call asks of its object; what becomes of the object is still to be said.
+// change returns the change of a call, without its apply function.
 func (c *call) change() change {
 	manager := c.query.Get("fieldManager")
 	if manager == "" {
@@ -161,7 +161,7 @@ func (c *call) change() change {
 func (c *call) patchOptions() (metav1.PatchOptions, error) {
 	o := metav1.PatchOptions{}
 	if c.PatchType != types.ApplyPatchType && len(c.query) == 0 {
-		return o, nil // a plain patch
+		return o, nil // a patch that is not an apply
 	}
 	if err := metav1.Convert_url_Values_To_v1_PatchOptions(&c.query, &o, nil); err != nil {
 		return o, apierrors.NewBadRequest("patch options cannot be read: " + err.Error())

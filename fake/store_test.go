@@ -36,13 +36,15 @@ func TestFaultsHitTheRequestsTheyMatch(t *testing.T) {
 	c := store.Client()
 	store.FailNext(fake.Match("create", configMaps, "a"), errors.New("wire cut"))
 	require.ErrorContains(t, c.Create(t.Context(), configMap("a")), "wire cut")
-	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(configMap("a")), &corev1.ConfigMap{})), "it was not applied")
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(configMap("a")), &corev1.ConfigMap{})),
+		"it was not applied")
 
 	store.LoseNext(fake.Match("create", configMaps, ""))
 	require.ErrorIs(t, c.Create(t.Context(), configMap("a")), io.ErrUnexpectedEOF)
 	require.True(t, apierrors.IsAlreadyExists(c.Create(t.Context(), configMap("a"))), "it was applied")
 
-	remove := store.Inject(fake.Fault{Match: fake.Match("delete", schema.GroupKind{}, ""), Err: apierrors.NewInternalError(errors.New("down")), Times: -1})
+	remove := store.Inject(fake.Fault{Match: fake.Match("delete", schema.GroupKind{}, ""),
+		Err: apierrors.NewInternalError(errors.New("down")), Times: -1})
 	for range 3 {
 		require.True(t, apierrors.IsInternalError(c.Delete(t.Context(), configMap("a"))))
 	}
@@ -128,7 +130,7 @@ func TestAWriteThatIsSeenIsAmongTheRequests(t *testing.T) {
 }
 
 func TestABudgetThatIsNotObservedYetAsksToComeBack(t *testing.T) {
-	store := fake.NewStore(fake.Options{}) // no loops: nobody observes
+	store := fake.NewStore(fake.Options{}) // no loops: budgets are not observed
 	c := store.Client()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	pod := &corev1.Pod{

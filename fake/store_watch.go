@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// event is one write: previous is nil for a creation, current for a removal (previous then has the version of the removal, and
-// removed is the record as it was stored).
+// event is one write: previous is nil for a creation, current is nil for a removal (then previous has the version of
+// the removal, and removed is the record as it was stored).
 type event struct {
 	version                    uint64
 	previous, current, removed *record
 }
 
-// before is what was stored before the event; nil for a creation.
+// before is the stored record before the event; nil for a creation.
 func (e event) before() *record {
 	if e.removed != nil {
 		return e.removed
@@ -30,7 +30,7 @@ func (e event) before() *record {
 	return e.previous
 }
 
-// kind of the object that the event is about.
+// record returns the record of the object that the event is about.
 func (e event) record() *record {
 	if e.current != nil {
 		return e.current
@@ -38,14 +38,14 @@ func (e event) record() *record {
 	return e.previous
 }
 
-// listener is called for every event, with the store locked, so that it must only take a note.
+// listener is called for every event with the store locked, so it must return quickly.
 type listener struct{ notify func(event) }
 
-// publish records an event and hands it to watchers and loops. The caller holds the lock.
+// publish records an event and passes it to watchers and loops. The caller holds the lock.
 func (s *Store) publish(e event) {
 	k := e.record().kind
 	k.events = append(k.events, e)
-	if extra := len(k.events) - s.history; extra > 0 && extra >= s.history/4 { // cut rarely, it copies
+	if extra := len(k.events) - s.history; extra > 0 && extra >= s.history/4 { // rarely, because it copies
 		k.dropped = k.events[extra-1].version
 		k.events = append([]event(nil), k.events[extra:]...)
 	}
@@ -57,15 +57,15 @@ func (s *Store) publish(e event) {
 	}
 }
 
-// watcher is the body of a watch response. Its queue is bounded: a reader that is too slow is told 410 and cut off, it never
-// holds up a writer.
+// watcher is the body of a watch response. Its queue is bounded: a slow reader gets 410 and the end of the stream, and
+// never blocks a writer.
 type watcher struct {
 	store  *Store
 	sel    *selection
 	ctx    context.Context //nolint:containedctx // of the request whose body this is
 	lagged bool
 	limit  int
-	marks  bool // bookmarks are wanted
+	marks  bool // the client wants bookmarks
 
 	mu     sync.Mutex
 	queue  []queued
@@ -78,10 +78,11 @@ type watcher struct {
 type queued struct {
 	due  time.Time
 	line func() []byte
-	mark bool // a bookmark that a later one replaces
+	mark bool // a bookmark, which a later one replaces
 }
 
-// watch opens a watch as its options ask: with the present objects first and a bookmark after them, from a version, or from now.
+// watch opens a watch: with the existing objects and a bookmark first, from a version, or from now, as the options
+// request.
 func (s *Store) watch(ctx context.Context, sel *selection, o internalversion.ListOptions, lagged bool) (io.ReadCloser, error) {
 	from := uint64(0)
 	if o.ResourceVersion != "" {
@@ -126,7 +127,7 @@ func line(t watch.EventType, object []byte) []byte {
 	return append(append(out, object...), '}', '\n')
 }
 
-// bookmark is an object of the watched kind with nothing in it but a version.
+// bookmark is an object of the watched kind that has only a version.
 func (w *watcher) bookmark(version uint64, annotations map[string]string) []byte {
 	kind, apiVersion := w.sel.view.gvk.Kind, w.sel.view.gvk.GroupVersion().String()
 	if w.sel.metadata {
@@ -139,9 +140,9 @@ func (w *watcher) bookmark(version uint64, annotations map[string]string) []byte
 	return line(watch.Bookmark, object)
 }
 
-// Bookmark sends every watch that has asked for bookmarks the store's version, after the events that are still to be read. A real
-// server does so about once a minute; a store only when it is told to, so that a test decides. A bookmark that was not read yet is
-// replaced.
+// Bookmark sends the store's version to every watch that allows bookmarks, after its queued events. A real server does
+// so about once a minute; a store only when this is called, so that a test has control. It replaces a bookmark that was
+// not read yet.
 func (s *Store) Bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +156,7 @@ func (s *Store) Bookmark() {
 	}
 }
 
-// offer queues an event as this watcher sees it: an object that starts or stops to match is added or deleted.
+// offer queues an event for this watcher: if an object starts or stops matching, the event is Added or Deleted.
 func (w *watcher) offer(e event) {
 	was := e.previous != nil && w.sel.matches(e.previous)
 	is := e.current != nil && w.sel.matches(e.current)
@@ -167,7 +168,7 @@ func (w *watcher) offer(e event) {
 	case is:
 		t = watch.Added
 	case was:
-		t = watch.Deleted // shows what was, with the version of the change
+		t = watch.Deleted // the previous object with the version of the change
 		show = e.previous
 		if e.current != nil {
 			show = e.previous.at(e.version)
@@ -191,7 +192,7 @@ func (w *watcher) push(q queued) {
 		return
 	}
 	if q.due.Before(w.last) {
-		q.due = w.last // events stay in order
+		q.due = w.last // events keep their order
 	}
 	w.last = q.due
 	last := len(w.queue) - 1
@@ -214,7 +215,7 @@ func expired() []byte {
 	return line(watch.Error, object)
 }
 
-// end lets the reader finish what is queued and then see the end of the stream.
+// end ends the stream after the queued events.
 func (w *watcher) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -229,7 +230,8 @@ func (w *watcher) signal() {
 	}
 }
 
-// Read blocks until an event is due. It ends with io.EOF when the watch is closed, its context ends, or the kind is gone.
+// Read blocks until an event is due. It returns io.EOF when the watch is closed, its context ends, or the kind is
+// unregistered.
 func (w *watcher) Read(p []byte) (int, error) {
 	for len(w.unread) == 0 {
 		text, wait, done := w.next()
@@ -268,7 +270,7 @@ func (w *watcher) next() (text func() []byte, wait time.Duration, done bool) {
 	return first.line, 0, false
 }
 
-// sleep waits for a new event, the given time if it is not zero, or the end of the request, for which it returns false.
+// sleep waits for a new event, for a time if it is not zero, or for the end of the request, for which it returns false.
 func (w *watcher) sleep(wait time.Duration) bool {
 	var timer <-chan time.Time
 	if wait > 0 {

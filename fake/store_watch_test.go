@@ -87,7 +87,7 @@ func TestASlowWatcherIsCutOffAndHoldsUpNobody(t *testing.T) {
 	defer w.Stop()
 	cm := configMap("busy")
 	require.NoError(t, c.Create(t.Context(), cm))
-	for i := range 500 { // nobody reads
+	for i := range 500 { // without a reader
 		cm.Data["k"] = fmt.Sprint(i)
 		require.NoError(t, c.Update(t.Context(), cm))
 	}
@@ -117,7 +117,7 @@ func TestBookmarksComeWhenTheyAreAskedForAndKeepAWatchFresh(t *testing.T) {
 		busy.Data["k"] = fmt.Sprint(i)
 		require.NoError(t, c.Update(t.Context(), busy))
 	}
-	for range 100 { // whoever reads late has not 100 to read
+	for range 100 { // a late reader does not get 100 bookmarks
 		store.Bookmark()
 	}
 	mark := <-w.ResultChan()
@@ -127,5 +127,5 @@ func TestBookmarksComeWhenTheyAreAskedForAndKeepAWatchFresh(t *testing.T) {
 	watching(metav1.ListOptions{ResourceVersion: cm.ResourceVersion}) // is not expired
 	deaf.Stop()
 	_, open := <-deaf.ResultChan()
-	require.False(t, open, "who has not asked gets none")
+	require.False(t, open, "a watch without bookmarks gets none")
 }

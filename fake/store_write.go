@@ -70,19 +70,19 @@ func (s *Store) create(k *kind, namespace string, content map[string]any, dryRun
 type change struct {
 	kind   *kind
 	key    types.NamespacedName
-	view   *view     // that the request came through; nil for the store's own writes
+	view   *view     // of the request; nil for the store's own writes
 	status bool      // through the status subresource
 	uid    types.UID // precondition of a PUT; a PATCH has none
 	dryRun bool
-	// manager is who writes, for objects with managed fields; the loops when empty.
+	// manager is the field manager of the write, for objects with managed fields; the loops if empty.
 	manager string
 	applied bool // the managed fields are up to date
-	// apply makes the wanted content from the current record; what it returns is given away.
+	// apply returns the wanted content for the current record; the store takes ownership of the result.
 	apply func(current *record) (map[string]any, error)
 }
 
-// update carries out a change in the order of the real server: preconditions, the patch, the version check, the rules of the
-// kind, validation, and then removal when the last finalizer went, nothing when nothing changed, or a new version.
+// update performs a change in the order of the real server: preconditions, the patch, the version check, the rules of
+// the kind, validation, and then removal if no finalizer is left, nothing if nothing changed, or a new version.
 func (s *Store) update(c change) (*record, error) {
 	gr := c.kind.groupResource()
 	current := c.kind.get(c.key)
@@ -142,7 +142,7 @@ func (c change) checkIdentity(u *unstructured.Unstructured, current *record) err
 			u.SetResourceVersion(current.meta().GetResourceVersion())
 			return nil
 		}
-		// The server fills the Kind of this error with the resource.
+		// The API server puts the resource in the place of the Kind in this error.
 		gk := schema.GroupKind{Group: c.kind.Group, Kind: c.kind.resource}
 		return apierrors.NewInvalid(gk, c.key.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
@@ -172,7 +172,7 @@ func matchNamespace(k *kind, namespace string, u *unstructured.Unstructured) err
 	return nil
 }
 
-// validateMeta runs the checks of object metadata that the server runs.
+// validateMeta runs the API server's validation of object metadata.
 func validateMeta(k *kind, u *unstructured.Unstructured) field.ErrorList {
 	name := validation.ValidateNameFunc(validation.NameIsDNSSubdomain)
 	if k.Group == "rbac.authorization.k8s.io" {
@@ -185,13 +185,14 @@ func validateUpdate(k *kind, u *unstructured.Unstructured, current *record) fiel
 	errs := validateMeta(k, u)
 	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(u, current.meta(), field.NewPath("metadata"))...)
 	if current.meta().GetDeletionTimestamp() != nil {
-		errs = append(errs, validation.ValidateNoNewFinalizers(u.GetFinalizers(), current.meta().GetFinalizers(), field.NewPath("metadata", "finalizers"))...)
+		errs = append(errs, validation.ValidateNoNewFinalizers(u.GetFinalizers(), current.meta().GetFinalizers(),
+			field.NewPath("metadata", "finalizers"))...)
 	}
 	errs = append(errs, validateFixed(k, u.Object, current.content)...)
 	return errs
 }
 
-// removedByUpdate tells whether an update is the end of an object that is being deleted: no finalizer and no grace is left.
+// removedByUpdate reports whether an update completes a deletion: no finalizer and no grace period remain.
 func removedByUpdate(u *unstructured.Unstructured, current *record) bool {
 	old := current.meta()
 	if len(u.GetFinalizers()) > 0 || old.GetDeletionTimestamp() == nil {
@@ -206,7 +207,7 @@ func removedByUpdate(u *unstructured.Unstructured, current *record) bool {
 	return grace == nil || *grace == 0
 }
 
-// admitNamespace refuses new content in a namespace that is missing or being deleted.
+// admitNamespace rejects new objects in a namespace that is missing or terminating.
 func (s *Store) admitNamespace(gr schema.GroupResource, namespace, name string) error {
 	if namespace == "" {
 		return nil
@@ -218,7 +219,8 @@ func (s *Store) admitNamespace(gr schema.GroupResource, namespace, name string) 
 	if phase, _, _ := unstructured.NestedString(rec.content, "status", "phase"); phase != "Terminating" {
 		return nil
 	}
-	err := apierrors.NewForbidden(gr, name, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
+	err := apierrors.NewForbidden(gr, name, fmt.Errorf("unable to create new content in namespace %s because it is being terminated",
+		namespace))
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
 		Type: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated", namespace), Field: "metadata.namespace",
 	})
@@ -232,7 +234,8 @@ func (s *Store) newUID() types.UID {
 	return types.UID(fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&0xffffffffffff))
 }
 
-// generateName appends five characters, as the server does, and cuts the base so that the result fits a label.
+// generateName appends five characters, as the server does, and shortens the base so that the result is a valid label
+// value.
 func (s *Store) generateName(base string) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
 	suffix := make([]byte, 5)

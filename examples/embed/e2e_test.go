@@ -131,7 +131,8 @@ func (s *site) runPods() {
 	labels := map[string]string{"app": "web"}
 	require.NoError(s.t, s.client.Create(s.t.Context(), &policyv1.PodDisruptionBudget{
 		ObjectMeta: named("web"),
-		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(3)), Selector: &metav1.LabelSelector{MatchLabels: labels}},
+		Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(3)),
+			Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}))
 	require.NoError(s.t, s.client.Create(s.t.Context(), &appsv1.Deployment{
 		ObjectMeta: named("web"),

@@ -72,7 +72,8 @@ type facts struct{ Leaving, On, Off, HasHost, Ready bool }
 // factsOf: a box whose console does not answer is neither on nor off.
 func factsOf(s *machine.Scope) facts {
 	is, _ := s.Condition(poweredOn)
-	return facts{!s.State.Deleting.IsZero(), is.Status == metav1.ConditionTrue, is.Status == metav1.ConditionFalse, s.State.Node.Name != "", s.IsTrue(machine.ConditionReady)}
+	return facts{!s.State.Deleting.IsZero(), is.Status == metav1.ConditionTrue, is.Status == metav1.ConditionFalse, s.State.Node.Name != "",
+		s.IsTrue(machine.ConditionReady)}
 }
 
 // stages are the rules; the first one that holds wins.
@@ -109,9 +110,11 @@ func boxSteps(console Console) ([]machine.Step, error) {
 	steps, err1 := machine.Remove(machine.Steps(), machine.StepBootstrap)
 	steps, err2 := machine.Remove(steps, machine.StepInfrastructure)
 	steps, err3 := machine.InsertBefore(steps, machine.StepNode, power("power-on", machine.InRunning, metav1.ConditionTrue, console.PowerOn))
-	steps, err4 := machine.Replace(steps, machine.StepDeleteInfrastructure, power("power-off", machine.InDeletion, metav1.ConditionFalse, console.PowerOff))
+	steps, err4 := machine.Replace(steps, machine.StepDeleteInfrastructure,
+		power("power-off", machine.InDeletion, metav1.ConditionFalse, console.PowerOff))
 	steps, err5 := machine.Replace(steps, machine.StepPhase, machine.PhaseStep(table, factsOf))
-	steps, err6 := machine.InsertAfter(steps, machine.StepPhase, machine.Step{Name: "explain", On: machine.InBoth, Closing: true, Run: explain})
+	steps, err6 := machine.InsertAfter(steps, machine.StepPhase,
+		machine.Step{Name: "explain", On: machine.InBoth, Closing: true, Run: explain})
 	return steps, errors.Join(err, err1, err2, err3, err4, err5, err6)
 }
 
@@ -123,7 +126,8 @@ func addBoxes(ctx context.Context, mgr ctrl.Manager, console Console) error {
 		return err
 	}
 	servers := kindOf("EdgeServer", func() *v1.EdgeServer { return &v1.EdgeServer{} }, func() runtime.Object { return &v1.EdgeServerList{} })
-	gateways := kindOf("EdgeGateway", func() *v1.EdgeGateway { return &v1.EdgeGateway{} }, func() runtime.Object { return &v1.EdgeGatewayList{} })
+	gateways := kindOf("EdgeGateway", func() *v1.EdgeGateway { return &v1.EdgeGateway{} },
+		func() runtime.Object { return &v1.EdgeGatewayList{} })
 	gateways.StatusSubresource = false
 	add := func(name string, kind contract.Kind) error {
 		r, err := machine.New(kind, ports, machine.Options{Name: name, Steps: steps, Finalizer: finalizer, Recorder: mgr.GetEventRecorder(name)})

@@ -15,8 +15,10 @@ import (
 
 // rules are the rights of the operator: Machinist's for both kinds and for the Nodes, and those of the inventory.
 func rules() []rbacv1.PolicyRule {
-	servers := machine.Wiring{Kind: contract.Kind{GVK: v1.GroupVersion().WithKind("EdgeServer"), StatusSubresource: true}, Drains: true, Events: true}
-	gateways := machine.Wiring{Resource: "edgegateways", Kind: contract.Kind{GVK: v1.GroupVersion().WithKind("EdgeGateway")}, Drains: true, Events: true}
+	servers := machine.Wiring{Kind: contract.Kind{GVK: v1.GroupVersion().WithKind("EdgeServer"), StatusSubresource: true}, Drains: true,
+		Events: true}
+	gateways := machine.Wiring{Resource: "edgegateways", Kind: contract.Kind{GVK: v1.GroupVersion().WithKind("EdgeGateway")}, Drains: true,
+		Events: true}
 	return contract.MergePolicyRules(
 		machine.PolicyRules(servers), machine.PolicyRules(gateways), machine.NodePolicyRules(servers),
 		[]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch", "create", "patch"}}},

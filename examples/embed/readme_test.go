@@ -71,7 +71,8 @@ func TestTheTypeSharesNoFieldNameWithClusterAPI(t *testing.T) {
 	for _, crd := range crdObjects(t) {
 		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		require.NoError(t, err)
-		schema, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties") //nolint:forcetypeassert // a version is an object
+		// a version is an object
+		schema, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties") //nolint:forcetypeassert
 		require.NoError(t, err)
 		ours := map[string]bool{}
 		for _, part := range []string{"spec", "status"} {
@@ -168,7 +169,8 @@ func TestTheSampleIsServed(t *testing.T) {
 func TestEverySerialHasAHostname(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
-	for _, serial := range []string{"a", "gw-0815", "SN-4711", "sn-4711", "SN 4711/A", "Ünï", "-", strings.Repeat("a", 64), strings.Repeat("b", 300)} {
+	for _, serial := range []string{"a", "gw-0815", "SN-4711", "sn-4711", "SN 4711/A", "Ünï", "-", strings.Repeat("a", 64),
+		strings.Repeat("b", 300)} {
 		name := hostname(serial)
 		require.Empty(t, validation.IsDNS1123Subdomain(name), "as the name of a Node: %q", serial)
 		require.Empty(t, validation.IsValidLabelValue(name), "as the value of a label: %q", serial)

@@ -56,14 +56,16 @@ func TestFlagsAreTaken(t *testing.T) {
 		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
 		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--profiler-address=127.0.0.1:6060",
 		"--concurrency=3", "--kube-api-qps=20", "--workload-api-qps=5.5",
-		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--workload-probe-path=/", "--clusters=never", "--watch-filter=ours", "--machinepools", "--machinepool-group=machinist.dev",
+		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--workload-probe-path=/", "--clusters=never",
+		"--watch-filter=ours", "--machinepools", "--machinepool-group=machinist.dev",
 		"--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=", "--owner-references-enforced",
 	}, io.Discard)
 	require.NoError(t, err)
 	want := options{
 		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
 		metricsAddress: ":8080", profilerAddress: "127.0.0.1:6060", concurrency: 3, qps: 20, workloadQPS: 5.5, logFormat: "json",
-		verbosity: 2, workloadClusters: true, workloadProbe: "/", clusters: "never", watchFilter: "ours", ownersEnforced: true, machinePools: true, poolGroup: "machinist.dev",
+		verbosity: 2, workloadClusters: true, workloadProbe: "/", clusters: "never", watchFilter: "ours", ownersEnforced: true,
+		machinePools: true, poolGroup: "machinist.dev",
 		providerResources: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
@@ -76,12 +78,13 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nobody works":         {[]string{"--concurrency=0"}, "--concurrency 0: give at least 1"},
-		"no requests":          {[]string{"--kube-api-qps=0"}, "--kube-api-qps 0"},
-		"negative requests":    {[]string{"--kube-api-qps=-2"}, "--kube-api-qps -2"},
-		"not a number":         {[]string{"--kube-api-qps=NaN"}, "--kube-api-qps NaN"},
-		"workload requests":    {[]string{"--workload-api-qps=0"}, "--workload-api-qps 0"},
-		"a relative path":      {[]string{"--workload-probe-path=readyz"}, `--workload-probe-path "readyz": give a path that begins with a slash`},
+		"nobody works":      {[]string{"--concurrency=0"}, "--concurrency 0: give at least 1"},
+		"no requests":       {[]string{"--kube-api-qps=0"}, "--kube-api-qps 0"},
+		"negative requests": {[]string{"--kube-api-qps=-2"}, "--kube-api-qps -2"},
+		"not a number":      {[]string{"--kube-api-qps=NaN"}, "--kube-api-qps NaN"},
+		"workload requests": {[]string{"--workload-api-qps=0"}, "--workload-api-qps 0"},
+		"a relative path": {[]string{"--workload-probe-path=readyz"},
+			`--workload-probe-path "readyz": give a path that begins with a slash`},
 		"negative delay":       {[]string{"--status-delay=-1s"}, "--status-delay -1s"},
 		"an address of nobody": {[]string{"--health-probe-bind-address=8081"}, `--health-probe-bind-address "8081"`},
 		"metrics address":      {[]string{"--metrics-bind-address=x"}, `--metrics-bind-address "x"`},
@@ -90,11 +93,12 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		"log format":           {[]string{"--log-format=xml"}, `--log-format "xml"`},
 		"verbosity":            {[]string{"-v=11"}, "--v 11"},
 		"clusters":             {[]string{"--clusters=yes"}, `--clusters "yes": give auto, always or never`},
-		"pools of nobody":      {[]string{"--machinepool-group=example.com"}, `--machinepool-group "example.com": give cluster.x-k8s.io or machinist.dev`},
-		"no group":             {[]string{"--provider-resources=awsmachines"}, "give the resource with its group"},
-		"no label value":       {[]string{"--watch-filter=a b"}, `--watch-filter "a b"`},
-		"unknown flag":         {[]string{"--frobnicate"}, "frobnicate"},
-		"an argument":          {[]string{"run"}, `unexpected argument "run"`},
+		"pools of nobody": {[]string{"--machinepool-group=example.com"},
+			`--machinepool-group "example.com": give cluster.x-k8s.io or machinist.dev`},
+		"no group":       {[]string{"--provider-resources=awsmachines"}, "give the resource with its group"},
+		"no label value": {[]string{"--watch-filter=a b"}, `--watch-filter "a b"`},
+		"unknown flag":   {[]string{"--frobnicate"}, "frobnicate"},
+		"an argument":    {[]string{"run"}, `unexpected argument "run"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +116,8 @@ func TestHelpTeaches(t *testing.T) {
 	var out bytes.Buffer
 	_, err := parse([]string{"--help"}, &out)
 	require.ErrorIs(t, err, flag.ErrHelp)
-	for _, want := range []string{"--print-rbac | kubectl apply", "/readyz", "-leader-elect", "Exit codes", "--clusters=never", "watch-filter"} {
+	for _, want := range []string{"--print-rbac | kubectl apply", "/readyz", "-leader-elect", "Exit codes", "--clusters=never",
+		"watch-filter"} {
 		require.Contains(t, out.String(), want)
 	}
 }
@@ -170,7 +175,8 @@ func TestMissingCRDsAreExplained(t *testing.T) {
 	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
 	_, err = newManager(t.Context(), store.RESTConfig(), options{machinePools: true, clusters: clustersAuto}, logr.Discard())
 	require.ErrorContains(t, err, "does not serve machinepools of cluster.x-k8s.io/v1beta2")
-	_, err = newManager(t.Context(), store.RESTConfig(), options{machinePools: true, poolGroup: "machinist.dev", clusters: clustersAuto}, logr.Discard())
+	_, err = newManager(t.Context(), store.RESTConfig(), options{machinePools: true, poolGroup: "machinist.dev", clusters: clustersAuto},
+		logr.Discard())
 	require.ErrorContains(t, err, "does not serve machinepools of machinist.dev/v1beta2: install what --print-crds prints")
 }
 
@@ -212,7 +218,8 @@ func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 	} {
 		require.NoError(t, store.Client().Create(t.Context(), fake.CRD(gvk)))
 	}
-	o, err := parse([]string{"--workload-clusters", "--machinepools", "--watch-filter=ours", "--status-delay=0", "--health-probe-bind-address", freeAddress(t),
+	o, err := parse([]string{"--workload-clusters", "--machinepools", "--watch-filter=ours", "--status-delay=0",
+		"--health-probe-bind-address", freeAddress(t),
 		"--metrics-bind-address", freeAddress(t)}, io.Discard)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -288,7 +295,8 @@ func TestATakenPortNamesItsFlag(t *testing.T) {
 	same := freeAddress(t)
 	err = options{probeAddress: same, metricsAddress: same, profilerAddress: disabled}.freeAddresses(t.Context())
 	require.ErrorContains(t, err, "--metrics-bind-address "+same, "two flags with one address")
-	require.NoError(t, options{probeAddress: same, metricsAddress: "", profilerAddress: disabled}.freeAddresses(t.Context()), "nothing is kept")
+	require.NoError(t, options{probeAddress: same, metricsAddress: "", profilerAddress: disabled}.freeAddresses(t.Context()),
+		"nothing is kept")
 }
 
 func TestTheWarningThatComesWithEveryMachineIsNotLogged(t *testing.T) {

@@ -149,7 +149,8 @@ func (o *options) rbacFlags(flags *flag.FlagSet) {
 		"print the CustomResourceDefinition of machinist.dev's MachinePool, and end; Cluster API's are its own to install")
 	flags.BoolVar(&o.ownersEnforced, "owner-references-enforced", false,
 		"for --print-rbac: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has")
-	o.providerResources = []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "*"}}
+	o.providerResources = []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"},
+		{Group: "bootstrap.cluster.x-k8s.io", Resource: "*"}}
 	o.controlPlaneResources = []schema.GroupResource{{Group: "controlplane.cluster.x-k8s.io", Resource: "*"}}
 	flags.Var((*resources)(&o.providerResources), "provider-resources",
 		"for --print-rbac: infrastructure and bootstrap objects that Machines refer to, as `resource.group,...`")

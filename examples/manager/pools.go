@@ -39,7 +39,8 @@ func (o options) needsPools(cfg *rest.Config, has served) error {
 	}
 	if o.poolGroup != api.PoolGroup {
 		if !has.pools {
-			return fmt.Errorf("--machinepools: the API server does not serve %s of %s: install Cluster API's CRDs", poolResource, machineGVK().GroupVersion())
+			return fmt.Errorf("--machinepools: the API server does not serve %s of %s: install Cluster API's CRDs", poolResource,
+				machineGVK().GroupVersion())
 		}
 		return nil
 	}

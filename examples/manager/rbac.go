@@ -40,8 +40,9 @@ func (o options) wiring() machine.Wiring {
 // poolWiring is that of pools. What they need where the Nodes are, Machines need too.
 func (o options) poolWiring() machinepool.Wiring {
 	return machinepool.Wiring{
-		Pool: schema.GroupResource{Group: o.poolGroup, Resource: poolResource}, Machines: ours(machineResource), StatusSubresource: true, References: o.providerResources,
-		Clusters: o.clusters != clustersNever, Drains: true, Events: true, OwnerReferencesEnforced: o.ownersEnforced,
+		Pool: schema.GroupResource{Group: o.poolGroup, Resource: poolResource}, Machines: ours(machineResource), StatusSubresource: true,
+		References: o.providerResources,
+		Clusters:   o.clusters != clustersNever, Drains: true, Events: true, OwnerReferencesEnforced: o.ownersEnforced,
 	}
 }
 
@@ -182,7 +183,8 @@ func missingRights(asked []authorizationv1.ResourceAttributes, denied []bool) er
 		if !denied[i] {
 			continue
 		}
-		place := strings.TrimSuffix(schema.GroupResource{Group: a.Group, Resource: strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")}.String(), ".")
+		place := strings.TrimSuffix(schema.GroupResource{Group: a.Group,
+			Resource: strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")}.String(), ".")
 		if a.Namespace != "" {
 			place += " in namespace " + a.Namespace
 		}
@@ -202,5 +204,6 @@ func missingRights(asked []authorizationv1.ResourceAttributes, denied []bool) er
 	if hidden := len(places) - len(shown); hidden > 0 {
 		more = fmt.Sprintf("; and those on %d more resources", hidden)
 	}
-	return fmt.Errorf("rights are missing: %s%s: grant what the manager prints with --print-rbac and its other flags", strings.Join(shown, "; "), more)
+	return fmt.Errorf("rights are missing: %s%s: grant what the manager prints with --print-rbac and its other flags",
+		strings.Join(shown, "; "), more)
 }

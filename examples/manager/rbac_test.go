@@ -44,7 +44,8 @@ func TestThePrintedRightsFollowTheFlags(t *testing.T) {
 	require.NotContains(t, alone, "cluster.x-k8s.io/clusters")
 	require.NotContains(t, alone, "controlplane.cluster.x-k8s.io/*")
 	leads := rightsOf(t, "--print-rbac", "--leader-elect", "--leader-election-namespace=system")
-	require.Equal(t, []string{"get", "update"}, leads["system: coordination.k8s.io/leases machinist-manager"], "the Lease of the flags, and no other")
+	require.Equal(t, []string{"get", "update"}, leads["system: coordination.k8s.io/leases machinist-manager"],
+		"the Lease of the flags, and no other")
 	exact := rightsOf(t, "--print-rbac", "--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=")
 	require.Contains(t, exact, "infrastructure.cluster.x-k8s.io/awsmachines")
 	require.NotContains(t, exact, "bootstrap.cluster.x-k8s.io/*")
@@ -99,7 +100,8 @@ func TestAManagerWithoutRightsNamesThemAndEnds(t *testing.T) {
 		}, nil, "rights are missing: create pods/eviction" + remedy},
 		"the Lease": {func(a asked) status {
 			return status{Allowed: a.Resource != "leases" || a.Namespace != "system" || a.Name == "" && a.Verb == "create"}
-		}, []string{"--leader-elect", "--leader-election-namespace=system"}, "get, update leases.coordination.k8s.io in namespace system" + remedy},
+		}, []string{"--leader-elect", "--leader-election-namespace=system"},
+			"get, update leases.coordination.k8s.io in namespace system" + remedy},
 		"what is not served needs no rights": {func(a asked) status {
 			return status{Allowed: a.Group != "cluster.x-k8s.io" || a.Resource == "machines"}
 		}, nil, ""},

@@ -81,7 +81,8 @@ func newWarnings() warnings {
 
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
 func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, agent, text string) {
-	if strings.HasPrefix(text, "metadata.finalizers: ") && strings.Contains(text, clusterAPIGroup+`": prefer a domain-qualified finalizer name`) {
+	if strings.HasPrefix(text, "metadata.finalizers: ") &&
+		strings.Contains(text, clusterAPIGroup+`": prefer a domain-qualified finalizer name`) {
 		return
 	}
 	w.KubeAPIWarningLogger.HandleWarningHeaderWithContext(ctx, code, agent, text)

@@ -63,7 +63,8 @@ func addSets(ctx context.Context, mgr ctrl.Manager, o options, clusters *externa
 // needsSets says what is missing for MachineSets.
 func (o options) needsSets(served bool) error {
 	if o.machineSets && !served {
-		return fmt.Errorf("--machinesets: the API server does not serve %s of %s: install Cluster API's CRDs", setResource, machineGVK().GroupVersion())
+		return fmt.Errorf("--machinesets: the API server does not serve %s of %s: install Cluster API's CRDs", setResource,
+			machineGVK().GroupVersion())
 	}
 	return nil
 }

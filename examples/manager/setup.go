@@ -161,7 +161,8 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.
 // readsClusters says whether Machines follow Cluster objects.
 func (o options) readsClusters(served bool) (bool, error) {
 	if o.clusters == clustersAlways && !served {
-		return false, fmt.Errorf("--clusters=always: the API server does not serve %s of %s: install Cluster API's CRDs", clusterResource, machineGVK().GroupVersion())
+		return false, fmt.Errorf("--clusters=always: the API server does not serve %s of %s: install Cluster API's CRDs", clusterResource,
+			machineGVK().GroupVersion())
 	}
 	return served && o.clusters != clustersNever, nil
 }

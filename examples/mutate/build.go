@@ -47,7 +47,8 @@ func list(ctx context.Context, o options) ([]goPackage, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 && !slices.ContainsFunc(packages, func(o goPackage) bool { return o.ImportPath == p.ImportPath }) {
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 &&
+			!slices.ContainsFunc(packages, func(o goPackage) bool { return o.ImportPath == p.ImportPath }) {
 			packages = append(packages, p)
 		}
 	}
@@ -105,7 +106,8 @@ func (b *build) compile(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-gcflags=-e", "-overlay", filepath.Join(b.folder, "overlay.json"), //nolint:gosec // see list
+		// see list
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-gcflags=-e", "-overlay", filepath.Join(b.folder, "overlay.json"), //nolint:gosec
 			"-o", b.binary(), b.pkg.ImportPath)
 		cmd.Dir = b.pkg.Dir
 		out, err := cmd.CombinedOutput()

@@ -118,7 +118,8 @@ func TestASurvivorIsFoundAndAKilledMutantIsCounted(t *testing.T) {
 }
 
 func TestTheReportIsATableAndAListOfSurvivors(t *testing.T) {
-	p := packageReport{Package: "example.com/p", FailingTests: []string{"TestX"}, Survivors: []survivor{{"/p/a.go", 7, kindCall, "left out: f()", survived}}}
+	p := packageReport{Package: "example.com/p", FailingTests: []string{"TestX"},
+		Survivors: []survivor{{"/p/a.go", 7, kindCall, "left out: f()", survived}}}
 	p.count([]verdict{killed, killedByTime, survived, notReached, leftOut, notTried})
 	var text strings.Builder
 	require.NoError(t, report{Packages: []packageReport{p}}.write(&text, "text"))

@@ -55,7 +55,8 @@ func (r runner) run(ctx context.Context, tests []string, mutant int, reached str
 		quoted = append(quoted, regexp.QuoteMeta(name))
 	}
 	// Tests wait beside each other. The binary ends by itself, should this program be killed.
-	cmd := exec.CommandContext(limited, binary, "-test.run=^("+strings.Join(quoted, "|")+")$", "-test.parallel=8", "-test.failfast", //nolint:gosec // built above
+	cmd := exec.CommandContext(limited, binary, "-test.run=^("+strings.Join(quoted, "|")+")$", "-test.parallel=8", "-test.failfast",
+		//nolint:gosec // built above
 		fmt.Sprintf("-test.timeout=%s", limit+time.Minute))
 	cmd.Dir = r.pkg.Dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+r.temp, envReached+"="+reached, envMutant+"="+strconv.Itoa(mutant))

@@ -157,7 +157,8 @@ func (s *story) until(ctx context.Context, done func() bool) error {
 // trouble is why the story cannot end well.
 func (s *story) trouble() error {
 	if p := s.picture.promise; p.broken {
-		return fmt.Errorf("%w: %d pods were ready, and PodDisruptionBudget %s demands %d", errBroken, p.fewest, budgetName(s.picture.budget), p.demand)
+		return fmt.Errorf("%w: %d pods were ready, and PodDisruptionBudget %s demands %d", errBroken, p.fewest, budgetName(s.picture.budget),
+			p.demand)
 	}
 	l := s.picture.machines[s.script.victim]
 	if l == nil || l.deleting.IsZero() || !waitsFor(l.row.Message) {

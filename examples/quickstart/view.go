@@ -127,7 +127,8 @@ func podText(e event) string {
 	if e.Pod.Node != "" {
 		where = " on " + e.Pod.Node
 	}
-	what := map[string]string{happenedBound: "placed", happenedReady: "ready", happenedLeaving: "evicted, shutting down", happenedUnready: "not ready"}[e.Event]
+	what := map[string]string{happenedBound: "placed", happenedReady: "ready", happenedLeaving: "evicted, shutting down",
+		happenedUnready: "not ready"}[e.Event]
 	if what == "" {
 		what = strings.ToLower(e.Event)
 	}

@@ -17,12 +17,12 @@ import (
 
 func applyCases() []Case {
 	return []Case{
-		{"an apply creates what is missing, and its manager owns what it said", "declarative clients have no create", applyCreates},
+		{"an apply creates a missing object, and its manager owns its fields", "declarative clients have no create", applyCreates},
 		{"a field that another manager applied is a conflict, which force takes", "two controllers, one field", applyConflict},
 		{"a field that its last owner leaves out is removed", "the point of applying", applyRemoves},
 		{"an apply that changes nothing keeps the version", "no write, no event", applyNoop},
 		{"a field that an update wrote is a conflict, unless the value is the same", "beside clients that do not apply", applyOverUpdate},
-		{"an update takes what it changes from an applier", "its next apply must notice", applyThenUpdate},
+		{"an update takes over the fields that it changes", "its next apply must notice", applyThenUpdate},
 		{"lists merge by key, as sets or not at all, as their schema says", "two managers, one list", applyLists},
 		{"metadata of a kind without a schema merges like any", "finalizers of two controllers", applyMetadata},
 		{"containers merge by name", "built-in kinds have a schema", applyContainers},
@@ -57,13 +57,13 @@ func (e Env) apply(ctx context.Context, obj client.Object, manager, fields strin
 	return err
 }
 
-// conflicts is the refusal of an apply because of one field.
+// conflicts is the refusal of an apply because of a conflict in one field.
 func conflicts(field, manager string) refusal {
 	return refusal{code: 409, reason: metav1.StatusReasonConflict, cause: metav1.CauseTypeFieldManagerConflict,
 		text: "Apply failed with 1 conflict: conflict with " + manager, field: field}
 }
 
-// owners says what each manager applied or updated, as "manager/operation/subresource: fields".
+// owners returns the fields of each manager, as "manager/operation/subresource: fields".
 func owners(obj client.Object) string {
 	var out []string
 	for _, entry := range obj.GetManagedFields() {
@@ -106,7 +106,7 @@ func applyConflict(ctx context.Context, e Env) error {
 		func() error {
 			return conflicts(".spec.size", `"first": .spec.size`).check(e.apply(ctx, obj.DeepCopy(), "second", `"spec":{"size":2}`))
 		},
-		func() error { return e.apply(ctx, obj, "second", `"spec":{"size":1}`) }, // of one mind
+		func() error { return e.apply(ctx, obj, "second", `"spec":{"size":1}`) }, // with the same value
 		func() error {
 			return conflicts(".spec.size", `"second": .spec.size`).check(e.apply(ctx, obj.DeepCopy(), "first", `"spec":{"size":3,"unit":"m"}`))
 		},
@@ -190,7 +190,7 @@ func applyThenUpdate(ctx context.Context, e Env) error {
 				check(e.apply(ctx, obj.DeepCopy(), "first", `"spec":{"size":1,"unit":"m"}`))
 		},
 		func() error {
-			obj.SetManagedFields(nil) // a client that does not know them loses none
+			obj.SetManagedFields(nil) // a client without managed fields does not remove them
 			setField(obj, "cm", "spec", "unit")
 			return e.Client.Update(ctx, obj, client.FieldOwner("other"))
 		},

@@ -7,11 +7,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Env is where a case runs.
+// Env is the environment of a case.
 type Env struct {
-	// Client talks to the server under test: live, not cached, and with a REST mapper that finds new kinds.
+	// Client is a client of the server under test: without a cache, and with a REST mapper that finds new kinds.
 	Client client.WithWatch
-	// Namespace exists, is empty and is for one case alone. Its name is at most 30 characters.
+	// Namespace exists, is empty and is used by one case only. Its name has at most 30 characters.
 	Namespace string
 }
 
@@ -19,9 +19,9 @@ type Env struct {
 type Case struct {
 	// Name is a sentence about the server.
 	Name string
-	// Reason is why somebody depends on it.
+	// Reason is why this library or its users depend on it.
 	Reason string
-	// Run returns what differed, or nil. It stops early when ctx ends.
+	// Run returns the differences as an error, or nil. It stops when ctx ends.
 	Run func(ctx context.Context, env Env) error
 }
 

@@ -38,14 +38,16 @@ func (e Env) scaled(ctx context.Context, budget *policyv1.PodDisruptionBudget, w
 
 func budgetPercent(ctx context.Context, e Env) error {
 	budget := e.budget("budget", map[string]string{"app": "web"}, intstr.FromString("50%"))
-	return e.scaled(ctx, budget, policyv1.PodDisruptionBudgetStatus{ExpectedPods: 3, CurrentHealthy: 3, DesiredHealthy: 2, DisruptionsAllowed: 1})
+	return e.scaled(ctx, budget, policyv1.PodDisruptionBudgetStatus{ExpectedPods: 3, CurrentHealthy: 3, DesiredHealthy: 2,
+		DisruptionsAllowed: 1})
 }
 
 func budgetMaxUnavailable(ctx context.Context, e Env) error {
 	budget := e.budget("budget", map[string]string{"app": "web"}, intstr.FromInt(0))
 	budget.Spec.MinAvailable, budget.Spec.MaxUnavailable = nil, budget.Spec.MinAvailable
 	budget.Spec.MaxUnavailable.IntVal = 2
-	return e.scaled(ctx, budget, policyv1.PodDisruptionBudgetStatus{ExpectedPods: 3, CurrentHealthy: 3, DesiredHealthy: 1, DisruptionsAllowed: 2})
+	return e.scaled(ctx, budget, policyv1.PodDisruptionBudgetStatus{ExpectedPods: 3, CurrentHealthy: 3, DesiredHealthy: 1,
+		DisruptionsAllowed: 2})
 }
 
 func budgetEmpty(ctx context.Context, e Env) error {
@@ -64,7 +66,7 @@ func nodeCases() []Case {
 		{"a new Node is tainted until it is ready, and counts no generations", "no pod before it is ready", nodeTaint},
 		{"pods are selected by the Node they are on", "one scoped list per drain", nodePods},
 		{"a pod is bound once", "the scheduler's write", nodeBinding},
-		{"the pods of a deleted Node go", "Node deletion lets pods end", nodeDeleted},
+		{"the pods of a deleted Node are removed", "Node deletion lets pods end", nodeDeleted},
 	}
 }
 
@@ -112,7 +114,8 @@ func nodePods(ctx context.Context, e Env) error {
 	var pods corev1.PodList
 	err = e.Client.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node.Name})
 	bad := e.Client.List(ctx, &corev1.PodList{}, client.MatchingFields{"spec.none": "x"})
-	return errors.Join(err, equal("pods", len(pods.Items), 1), refusal{code: 400, reason: metav1.StatusReasonBadRequest, text: "field label not supported"}.check(bad))
+	return errors.Join(err, equal("pods", len(pods.Items), 1),
+		refusal{code: 400, reason: metav1.StatusReasonBadRequest, text: "field label not supported"}.check(bad))
 }
 
 func nodeBinding(ctx context.Context, e Env) error {
@@ -121,7 +124,7 @@ func nodeBinding(ctx context.Context, e Env) error {
 		return err
 	}
 	pod := e.pod("bound", nil)
-	pod.Spec.SchedulerName = "nobody"
+	pod.Spec.SchedulerName = "none"
 	bind := func() error {
 		return e.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: node.Name},
@@ -147,7 +150,7 @@ func nodeDeleted(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	// A pod that is being deleted already is what a drain leaves behind; others go as well, but a real cluster takes its time.
+	// A drain leaves only pods that are being deleted. Others are removed too, but a real cluster needs longer for them.
 	return first(
 		func() error {
 			return e.patch(ctx, pod, types.MergePatchType, `{"metadata":{"finalizers":["example.com/a"]}}`)
@@ -160,7 +163,8 @@ func nodeDeleted(ctx context.Context, e Env) error {
 }
 
 func namespaceCases() []Case {
-	return []Case{{"a namespace that is being deleted takes nothing new and goes when it is empty", "evictions there are refused, deletes are not", namespaceTerminating}}
+	return []Case{{"a terminating namespace accepts no new object and is removed when it is empty",
+		"evictions there are refused, deletes are not", namespaceTerminating}}
 }
 
 func namespaceTerminating(ctx context.Context, e Env) error {

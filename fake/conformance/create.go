@@ -68,7 +68,8 @@ func createAgain(ctx context.Context, e Env) error {
 		return err
 	}
 	err := e.Client.Create(ctx, e.configMap("twice"))
-	return refusal{code: 409, reason: metav1.StatusReasonAlreadyExists, text: `configmaps "twice" already exists`, kind: "configmaps"}.check(err)
+	return refusal{code: 409, reason: metav1.StatusReasonAlreadyExists, text: `configmaps "twice" already exists`,
+		kind: "configmaps"}.check(err)
 }
 
 func readMissing(ctx context.Context, e Env) error {

@@ -86,7 +86,8 @@ func deleteNewFinalizer(ctx context.Context, e Env) error {
 		func() error { return e.Client.Delete(ctx, cm) },
 		func() error {
 			err := e.patch(ctx, cm, types.MergePatchType, `{"metadata":{"finalizers":["example.com/a","example.com/b"]}}`)
-			return refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "no new finalizers can be added", cause: metav1.CauseTypeForbidden}.check(err)
+			return refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "no new finalizers can be added",
+				cause: metav1.CauseTypeForbidden}.check(err)
 		},
 		func() error { return e.patch(ctx, cm, types.MergePatchType, `{"metadata":{"finalizers":null}}`) },
 	)

@@ -20,7 +20,7 @@ func evictionCases() []Case {
 		{"an eviction with another UID is a Conflict", "the successor of the same name must live", evictForeign},
 		{"a spent budget answers 429 with a cause that names budget and counts", "who blocks and why", evictSpent},
 		{"two budgets answer 500 without a reason", "permanent until edited", evictTwo},
-		{"a pending pod is evicted whatever its budget says", "it serves nobody", evictPending},
+		{"a pending pod is evicted whatever its budget says", "it serves no traffic", evictPending},
 		{"a pod that is not ready follows the budget's policy", "crash loops must not block", evictUnhealthy},
 		{"an allowed eviction is counted at once", "two evictions must not share one allowance", evictCounted},
 		{"a budget opens when the replacement is ready elsewhere", "how drains end", evictReplaced},
@@ -40,7 +40,8 @@ func (e Env) evict(ctx context.Context, pod *corev1.Pod, change ...func(*metav1.
 }
 
 func spent(text string) refusal {
-	return refusal{code: 429, reason: metav1.StatusReasonTooManyRequests, text: "Cannot evict pod as it would violate the pod's disruption budget.", cause: policyv1.DisruptionBudgetCause}.saying(text)
+	return refusal{code: 429, reason: metav1.StatusReasonTooManyRequests,
+		text: "Cannot evict pod as it would violate the pod's disruption budget.", cause: policyv1.DisruptionBudgetCause}.saying(text)
 }
 
 // budgeted makes a node with ready pods and a budget that has observed them.
@@ -89,7 +90,8 @@ func evictFree(ctx context.Context, e Env) error {
 					reason = c.Reason
 				}
 			}
-			return errors.Join(holds(pod.DeletionTimestamp != nil, "there is no deletion timestamp"), equal("DisruptionTarget", reason, "EvictionByEvictionAPI"))
+			return errors.Join(holds(pod.DeletionTimestamp != nil, "there is no deletion timestamp"),
+				equal("DisruptionTarget", reason, "EvictionByEvictionAPI"))
 		},
 		func() error { return e.evict(ctx, pod) }, // again, while it terminates
 		func() error { return e.patch(ctx, pod, types.MergePatchType, `{"metadata":{"finalizers":null}}`) },
@@ -98,7 +100,8 @@ func evictFree(ctx context.Context, e Env) error {
 }
 
 func evictMissing(ctx context.Context, e Env) error {
-	return refusal{code: 404, reason: metav1.StatusReasonNotFound, kind: "pods", text: `pods "missing" not found`}.check(e.evict(ctx, e.pod("missing", nil)))
+	return refusal{code: 404, reason: metav1.StatusReasonNotFound, kind: "pods",
+		text: `pods "missing" not found`}.check(e.evict(ctx, e.pod("missing", nil)))
 }
 
 func evictForeign(ctx context.Context, e Env) error {
@@ -143,7 +146,8 @@ func evictTwo(ctx context.Context, e Env) error {
 			})
 		},
 		func() error {
-			return refusal{code: 500, text: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}.check(e.evict(ctx, pods[0]))
+			return refusal{code: 500,
+				text: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}.check(e.evict(ctx, pods[0]))
 		},
 	)
 }
@@ -170,7 +174,8 @@ func evictUnhealthy(ctx context.Context, e Env) error {
 	pod := pods[0]
 	return first(
 		func() error {
-			return e.Client.Status().Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)))
+			return e.Client.Status().Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType,
+				[]byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)))
 		},
 		func() error { return e.observed(ctx, budget, 0) },
 		func() error { return spent("needs 1 healthy pods and has 0 currently").check(e.evict(ctx, pod)) },
@@ -196,7 +201,7 @@ func evictCounted(ctx context.Context, e Env) error {
 	return first(
 		func() error { return equal("disruptions allowed", budget.Status.DisruptionsAllowed, 1) },
 		func() error { return e.evict(ctx, pods[0]) },
-		// The text depends on whether the budget was counted anew in between.
+		// The text depends on whether the budget was computed again in between.
 		func() error { return spent("The disruption budget budget ").check(e.evict(ctx, pods[1])) },
 		func() error { return e.gone(ctx, pods[0]) },
 		func() error { return e.observed(ctx, budget, 1) },

@@ -18,7 +18,7 @@ const (
 	waitStep  = 20 * time.Millisecond
 )
 
-// first returns the first error of checks that build on each other: later ones are not run.
+// first runs checks that depend on each other until one fails, and returns its error.
 func first(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -42,7 +42,7 @@ func holds(ok bool, format string, args ...any) error {
 	return nil
 }
 
-// refusal is what a server's refusal looks like to a client; empty fields are not compared.
+// refusal is the expected error of a refused request; empty fields are not compared.
 type refusal struct {
 	code   int32
 	reason metav1.StatusReason
@@ -80,7 +80,7 @@ func (r refusal) check(err error) error {
 	)
 }
 
-// eventually polls until check returns true. An error of check counts as not yet, and is part of the outcome.
+// eventually polls until check returns true. An error of check counts as false; the last one is reported.
 func eventually(ctx context.Context, what string, check func(context.Context) (bool, error)) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, waitStep, waitLimit, true, func(ctx context.Context) (bool, error) {
@@ -112,7 +112,7 @@ func (e Env) read(ctx context.Context, obj client.Object) error {
 	return e.Client.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 }
 
-// saying wants a text in one of the causes.
+// saying also expects a text in one of the causes.
 func (r refusal) saying(text string) refusal {
 	r.causeText = text
 	return r

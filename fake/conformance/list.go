@@ -14,7 +14,7 @@ import (
 
 func listCases() []Case {
 	return []Case{
-		{"a list in pages shows one moment, whatever happens between the pages", "clients that page miss and repeat nothing", listPages},
+		{"a list in pages shows one moment, whatever happens between the pages", "pages must not miss or repeat an object", listPages},
 		{"a page of a selection does not say how many remain", "only whole lists are counted", listSelected},
 		{"a list goes on only where a list stopped", "made-up tokens are a bug", listBadToken},
 	}
@@ -54,7 +54,8 @@ func listPages(ctx context.Context, e Env) error {
 			if version == "" {
 				version = list.ResourceVersion
 			}
-			return errors.Join(equal("page", got.String(), names), equal("more", list.Continue != "", more), equal("version", list.ResourceVersion, version),
+			return errors.Join(equal("page", got.String(), names), equal("more", list.Continue != "", more),
+				equal("version", list.ResourceVersion, version),
 				equal("remaining items", ptr.Deref(list.RemainingItemCount, 0), remaining))
 		}
 	}

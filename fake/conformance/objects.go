@@ -48,7 +48,7 @@ func definition(gvk schema.GroupVersionKind, plural string, status bool) *unstru
 	return crd
 }
 
-// gaugeSchema has a field of each sort that matters when unknown fields are dropped and when objects are applied.
+// gaugeSchema has a field of each type that matters for pruning and for server-side apply.
 func gaugeSchema() map[string]any {
 	text := map[string]any{"type": "string"}
 	object := func(properties map[string]any) map[string]any {
@@ -60,7 +60,8 @@ func gaugeSchema() map[string]any {
 		"spec": object(map[string]any{
 			"size": map[string]any{"type": "integer"}, "unit": text,
 			"free": map[string]any{
-				"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": map[string]any{"known": object(map[string]any{"a": text})},
+				"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+				"properties": map[string]any{"known": object(map[string]any{"a": text})},
 			},
 			"either": map[string]any{"x-kubernetes-int-or-string": true},
 			"names":  map[string]any{"type": "object", "additionalProperties": object(map[string]any{"name": text})},
@@ -88,7 +89,8 @@ func (e Env) serve(ctx context.Context, gvk schema.GroupVersionKind, plural stri
 }
 
 // custom creates an object of withStatus, withoutStatus or withSchema with spec.size 1.
-func (e Env) custom(ctx context.Context, gvk schema.GroupVersionKind, name string, change ...func(*unstructured.Unstructured)) (*unstructured.Unstructured, error) {
+func (e Env) custom(ctx context.Context, gvk schema.GroupVersionKind, name string,
+	change ...func(*unstructured.Unstructured)) (*unstructured.Unstructured, error) {
 	if err := e.served(ctx, gvk); err != nil {
 		return nil, err
 	}
@@ -108,7 +110,7 @@ func (e Env) served(ctx context.Context, gvk schema.GroupVersionKind) error {
 }
 
 func setField(obj *unstructured.Unstructured, value any, fields ...string) {
-	_ = unstructured.SetNestedField(obj.Object, value, fields...) // the cases' own objects
+	_ = unstructured.SetNestedField(obj.Object, value, fields...) // cannot fail for the cases' own objects
 }
 
 func (e Env) pod(name string, labels map[string]string) *corev1.Pod {
@@ -149,8 +151,8 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// node creates a Node that kwok, where there is one, looks after, and waits until it is Ready and untainted. Pods that are not
-// bound to it by name stay away because it is cordoned unless schedulable.
+// node creates a Node that kwok manages, if it runs, and waits until it is Ready and untainted. Unless schedulable, the Node is
+// cordoned, so that only pods that are bound to it by name run on it.
 func (e Env) node(ctx context.Context, suffix string, schedulable bool) (*corev1.Node, error) {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -187,7 +189,7 @@ func (e Env) budget(name string, labels map[string]string, minAvailable intstr.I
 	}
 }
 
-// observed waits until a budget's status speaks of its generation and of as many healthy pods.
+// observed waits until a budget's status has its generation and this number of healthy pods.
 func (e Env) observed(ctx context.Context, budget *policyv1.PodDisruptionBudget, healthy int32) error {
 	return eventually(ctx, fmt.Sprintf("budget %s to count %d healthy pods", budget.Name, healthy), func(ctx context.Context) (bool, error) {
 		err := e.read(ctx, budget)

@@ -13,7 +13,7 @@ import (
 
 func ownerCases() []Case {
 	return []Case{
-		{"the garbage collector removes what a deleted owner leaves", "a Machine's objects go with it", ownersBackground},
+		{"the garbage collector removes the dependents of a deleted owner", "a Machine's objects go with it", ownersBackground},
 		{"an owner of another UID counts as gone", "restored objects lose their dependents", ownersUID},
 		{"an object with one living owner stays and loses the dead reference", "shared dependents", ownersShared},
 		{"orphan deletion keeps the dependents", "sets may be replaced", ownersOrphan},
@@ -29,7 +29,8 @@ func ownedBy(owner client.Object, e Env) *corev1.ConfigMap {
 }
 
 func reference(owner client.Object) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.GetName(), UID: owner.GetUID(), BlockOwnerDeletion: new(true)}
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.GetName(), UID: owner.GetUID(),
+		BlockOwnerDeletion: new(true)}
 }
 
 func ownersBackground(ctx context.Context, e Env) error {
@@ -117,10 +118,12 @@ func ownersForeground(ctx context.Context, e Env) error {
 		},
 		func() error { return e.read(ctx, owner) },
 		func() error {
-			return holds(len(owner.Finalizers) == 1 && owner.Finalizers[0] == metav1.FinalizerDeleteDependents, "the owner's finalizers are %v", owner.Finalizers)
+			return holds(len(owner.Finalizers) == 1 && owner.Finalizers[0] == metav1.FinalizerDeleteDependents, "the owner's finalizers are %v",
+				owner.Finalizers)
 		},
 		func() error {
-			return e.patch(ctx, child, types.JSONPatchType, `[{"op":"test","path":"/metadata/finalizers/0","value":"example.com/a"},{"op":"remove","path":"/metadata/finalizers/0"}]`)
+			return e.patch(ctx, child, types.JSONPatchType,
+				`[{"op":"test","path":"/metadata/finalizers/0","value":"example.com/a"},{"op":"remove","path":"/metadata/finalizers/0"}]`)
 		},
 		func() error { return errors.Join(e.gone(ctx, child), e.gone(ctx, owner)) },
 	)

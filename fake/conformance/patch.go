@@ -77,7 +77,8 @@ func patchTest(ctx context.Context, e Env) error {
 		return err
 	}
 	version := cm.ResourceVersion
-	err := e.patch(ctx, cm, types.JSONPatchType, `[{"op":"test","path":"/data/k","value":"other"},{"op":"replace","path":"/data/k","value":"new"}]`)
+	err := e.patch(ctx, cm, types.JSONPatchType,
+		`[{"op":"test","path":"/data/k","value":"other"},{"op":"replace","path":"/data/k","value":"new"}]`)
 	return first(
 		func() error { return refusal{code: 422, reason: metav1.StatusReasonInvalid}.check(err) },
 		func() error { return e.read(ctx, cm) },
@@ -95,7 +96,8 @@ func patchTestNull(ctx context.Context, e Env) error {
 	if err := e.Client.Create(ctx, cm); err != nil {
 		return err
 	}
-	absent := e.patch(ctx, cm, types.JSONPatchType, `[{"op":"test","path":"/data/none","value":null},{"op":"add","path":"/data/none","value":"x"}]`)
+	absent := e.patch(ctx, cm, types.JSONPatchType,
+		`[{"op":"test","path":"/data/none","value":null},{"op":"add","path":"/data/none","value":"x"}]`)
 	present := e.patch(ctx, cm, types.JSONPatchType, `[{"op":"test","path":"/data/k","value":null}]`)
 	parent := e.patch(ctx, cm, types.JSONPatchType, `[{"op":"test","path":"/metadata/annotations/none","value":null}]`)
 	return errors.Join(absent, refusal{code: 422, reason: metav1.StatusReasonInvalid}.check(present),
@@ -115,7 +117,8 @@ func patchStrategic(ctx context.Context, e Env) error {
 	if err := e.createPod(ctx, pod); err != nil {
 		return err
 	}
-	err := e.patch(ctx, pod, types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"c","image":"example.com/image:2"}]},"metadata":{"uid":%q}}`, pod.UID)
+	err := e.patch(ctx, pod, types.StrategicMergePatchType,
+		`{"spec":{"containers":[{"name":"c","image":"example.com/image:2"}]},"metadata":{"uid":%q}}`, pod.UID)
 	if err != nil {
 		return err
 	}

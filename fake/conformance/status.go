@@ -90,5 +90,6 @@ func statusOfPod(ctx context.Context, e Env) error {
 		return err
 	}
 	return errors.Join(equal("phase", pod.Status.Phase, corev1.PodPending), equal("generation", pod.Generation, 1),
-		equal("grace period", *pod.Spec.TerminationGracePeriodSeconds, 30), equal("restart policy", pod.Spec.RestartPolicy, corev1.RestartPolicyAlways))
+		equal("grace period", *pod.Spec.TerminationGracePeriodSeconds, 30),
+		equal("restart policy", pod.Spec.RestartPolicy, corev1.RestartPolicyAlways))
 }

@@ -41,7 +41,8 @@ func updateStale(ctx context.Context, e Env) error {
 	if err := e.Client.Update(ctx, cm); err != nil {
 		return err
 	}
-	return refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the object has been modified", kind: "configmaps"}.check(e.Client.Update(ctx, old))
+	return refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the object has been modified",
+		kind: "configmaps"}.check(e.Client.Update(ctx, old))
 }
 
 func updateUnconditional(ctx context.Context, e Env) error {
@@ -67,7 +68,8 @@ func updateForeign(ctx context.Context, e Env) error {
 		return err
 	}
 	cm.UID = "22222222-2222-4222-8222-222222222222"
-	return refusal{code: 409, reason: metav1.StatusReasonConflict, text: "Precondition failed: UID in precondition"}.check(e.Client.Update(ctx, cm))
+	return refusal{code: 409, reason: metav1.StatusReasonConflict,
+		text: "Precondition failed: UID in precondition"}.check(e.Client.Update(ctx, cm))
 }
 
 func updateNoop(ctx context.Context, e Env) error {

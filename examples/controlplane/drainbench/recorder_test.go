@@ -36,7 +36,8 @@ func TestTheRecorderTellsIncarnationsOfAPodApart(t *testing.T) {
 	r.see(podOn("n1", "web-2", "two"), false)
 	counts := func() map[string]int {
 		return map[string]int{
-			"ready": r.ready(drained), "left": r.left(drained), "leaving": r.leaving(drained), "alive": r.alive(), "wrong": r.evictedElsewhere(drained),
+			"ready": r.ready(drained), "left": r.left(drained), "leaving": r.leaving(drained), "alive": r.alive(),
+			"wrong": r.evictedElsewhere(drained),
 		}
 	}
 	compare := func(when string, want map[string]int) {

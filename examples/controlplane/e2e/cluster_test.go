@@ -181,7 +181,8 @@ func (f *far) dies(view workloads.View[*nodeindex.Index]) {
 	f.createNodes(20, 21)
 	ready := time.Now()
 	again := f.connected(21)
-	f.t.Logf("connected again, with the Node that joined, %s after it was created; down for %s", time.Since(ready).Round(time.Millisecond), ready.Sub(began).Round(time.Millisecond))
+	f.t.Logf("connected again, with the Node that joined, %s after it was created; down for %s", time.Since(ready).Round(time.Millisecond),
+		ready.Sub(began).Round(time.Millisecond))
 	require.Same(f.t, view.Value, again.Value)
 	made := f.requests(mark, "first")
 	f.t.Logf("of the whole outage: %s", made)

@@ -66,7 +66,8 @@ func (w *world) machineOfClusterAPI(program string) *unstructured.Unstructured {
 	require.NoError(w.t, err)
 	defer manager.Stop()
 	infra, config := template(fake.InfraMachineGVK(contract.V1Beta2)), template(fake.BootstrapConfigGVK(contract.V1Beta2))
-	require.NoError(w.t, cluster.InstallCRDs(w.t.Context(), w.plane.Config(), fake.CRD(infra, contract.V1Beta2), fake.CRD(config, contract.V1Beta2)))
+	require.NoError(w.t, cluster.InstallCRDs(w.t.Context(), w.plane.Config(), fake.CRD(infra, contract.V1Beta2),
+		fake.CRD(config, contract.V1Beta2)))
 	w.apply(deployment(infra, config))
 	var made unstructured.Unstructured
 	w.eventually("Cluster API's Machine to be available", func() string {

@@ -109,7 +109,8 @@ func (w *world) isRunning(m, infra *unstructured.Unstructured) {
 			labels[key] = value
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"node-role.kubernetes.io/worker": "", "gpu.node.cluster.x-k8s.io/model": "a100"}, labels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"node-role.kubernetes.io/worker": "", "gpu.node.cluster.x-k8s.io/model": "a100"},
+		labels); diff != "" {
 		w.t.Errorf("labels of the Node (-want +got):\n%s", diff)
 	}
 	for _, taint := range node.Spec.Taints {

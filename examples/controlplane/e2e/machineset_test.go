@@ -207,7 +207,8 @@ func TestASetIsScaledAndDeletedOnARealControlPlane(t *testing.T) {
 
 	require.NoError(t, w.client.Delete(t.Context(), set))
 	w.gone(set)
-	for _, gvk := range []schema.GroupVersionKind{fake.MachineGVK(), fake.InfraMachineGVK(contract.V1Beta2), fake.BootstrapConfigGVK(contract.V1Beta2)} {
+	for _, gvk := range []schema.GroupVersionKind{fake.MachineGVK(), fake.InfraMachineGVK(contract.V1Beta2),
+		fake.BootstrapConfigGVK(contract.V1Beta2)} {
 		require.Empty(t, w.listed(gvk), gvk.Kind)
 	}
 	require.NoError(t, w.client.Delete(t.Context(), objects[0]))

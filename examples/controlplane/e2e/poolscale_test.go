@@ -69,7 +69,8 @@ func autoscaler(pool *unstructured.Unstructured) *autoscalingv2.HorizontalPodAut
 			ScaleTargetRef: target, MinReplicas: new(int32(3)), MaxReplicas: 5,
 			Metrics: []autoscalingv2.MetricSpec{{
 				Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
-					Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(50))},
+					Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType,
+						AverageUtilization: new(int32(50))},
 				},
 			}},
 		},

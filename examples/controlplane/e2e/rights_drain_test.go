@@ -38,7 +38,8 @@ func (w *world) rightsOfADrain() {
 		require.NoError(w.t, w.client.Create(w.t.Context(), &policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 			Spec: policyv1.PodDisruptionBudgetSpec{
-				MinAvailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guarded", "on": "drained"}},
+				MinAvailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guarded",
+					"on": "drained"}},
 			},
 		}))
 	}

@@ -194,8 +194,9 @@ func (w *world) rightsFarAway(binary string) {
 	kubeconfig, err := os.ReadFile(path)
 	require.NoError(w.t, err)
 	require.NoError(w.t, w.client.Create(w.t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-kubeconfig", Labels: map[string]string{workloads.LabelClusterName: "demo"}},
-		Data:       map[string][]byte{workloads.KubeconfigKey: kubeconfig},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-kubeconfig",
+			Labels: map[string]string{workloads.LabelClusterName: "demo"}},
+		Data: map[string][]byte{workloads.KubeconfigKey: kubeconfig},
 	}))
 	manager := w.startManagerAs(user, binary, []string{"KUBE_FEATURE_WatchListClient=false"}, flags...)
 	m := fake.Machine("far-away", fake.WithLabels(map[string]string{"team": "blue"}))
@@ -214,7 +215,8 @@ func (w *world) rightsFarAway(binary string) {
 func (w *world) haveTrouble() {
 	w.t.Helper()
 	lost := fake.Machine("lost", fake.WithField("nowhere", "spec", "clusterName"))
-	kindless := fake.Machine("kindless", fake.WithField("None", "spec", "infrastructureRef", "kind"), fake.WithField("None", "spec", "bootstrap", "configRef", "kind"))
+	kindless := fake.Machine("kindless", fake.WithField("None", "spec", "infrastructureRef", "kind"),
+		fake.WithField("None", "spec", "bootstrap", "configRef", "kind"))
 	require.NoError(w.t, w.client.Create(w.t.Context(), lost))
 	require.NoError(w.t, w.client.Create(w.t.Context(), kindless))
 	w.saysSo(lost, "Paused", "ClusterDoesNotExist")

@@ -146,7 +146,8 @@ func (f *fleet) takeSent() []string {
 // machineIn creates a Machine of a cluster and waits until its infrastructure has a provider ID, which it returns.
 func (f *fleet) machineIn(cluster, name string) (*unstructured.Unstructured, string) {
 	f.t.Helper()
-	m := fake.Machine(name, fake.WithField(cluster, "spec", "clusterName"), fake.WithLabels(map[string]string{"node-role.kubernetes.io/worker": ""}))
+	m := fake.Machine(name, fake.WithField(cluster, "spec", "clusterName"),
+		fake.WithLabels(map[string]string{"node-role.kubernetes.io/worker": ""}))
 	for _, obj := range []client.Object{fake.BootstrapConfig(contract.V1Beta2, name), fake.InfraMachine(contract.V1Beta2, name), m} {
 		require.NoError(f.t, f.client.Create(f.t.Context(), obj))
 	}

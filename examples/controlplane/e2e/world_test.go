@@ -185,7 +185,8 @@ func leaseName(t *testing.T) string {
 func managerBinary(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "manager")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/machinist-dev/machinist/examples/manager").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary,
+		"github.com/machinist-dev/machinist/examples/manager").CombinedOutput()
 	require.NoError(t, err, string(out))
 	return binary
 }

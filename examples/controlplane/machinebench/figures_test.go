@@ -61,10 +61,12 @@ func TestMediansKnowEveryFigure(t *testing.T) {
 		f := float64(n)
 		return figures{
 			Machines: n,
-			Create:   phase{Wall: f + 1, CPU: f + 2, Writes: map[string]float64{"a": f + 3}, Reads: map[string]float64{"b": f + 4}, Watches: map[string]float64{"e": f + 19}, Conflicts: n + 5},
-			Delete:   phase{Wall: f + 6, CPU: f + 7, Writes: map[string]float64{"c": f + 8}, Reads: map[string]float64{"d": f + 9}, Watches: map[string]float64{"f": f + 20}, Conflicts: n + 10},
-			Heap:     &heap{Empty: f + 11, Full: f + 12, PerMachine: f + 13, PodsPerNode: n + 14},
-			Steady:   &rests{Seconds: f + 15, Writes: n + 16, Reads: n + 17, Watches: n + 18},
+			Create: phase{Wall: f + 1, CPU: f + 2, Writes: map[string]float64{"a": f + 3}, Reads: map[string]float64{"b": f + 4},
+				Watches: map[string]float64{"e": f + 19}, Conflicts: n + 5},
+			Delete: phase{Wall: f + 6, CPU: f + 7, Writes: map[string]float64{"c": f + 8}, Reads: map[string]float64{"d": f + 9},
+				Watches: map[string]float64{"f": f + 20}, Conflicts: n + 10},
+			Heap:   &heap{Empty: f + 11, Full: f + 12, PerMachine: f + 13, PodsPerNode: n + 14},
+			Steady: &rests{Seconds: f + 15, Writes: n + 16, Reads: n + 17, Watches: n + 18},
 		}
 	}
 	if diff := cmp.Diff(all(20), medians([]figures{all(500), all(1), all(20)})); diff != "" {

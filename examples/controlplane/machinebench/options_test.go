@@ -79,7 +79,8 @@ func TestAnInterruptedStartSaysSoAndMeasuresNothing(t *testing.T) {
 func TestLimitsAreThoseOfClusterAPIOnBothSidesOrNone(t *testing.T) {
 	for l, want := range map[limitName]struct{ ours, capi []string }{
 		limitDefault: {ours: []string{"--kube-api-qps=100", "--workload-api-qps=20"}},
-		limitOff:     {ours: []string{"--kube-api-qps=-1", "--workload-api-qps=-1"}, capi: []string{"--kube-api-qps=-1", "--clustercache-client-qps=-1"}},
+		limitOff: {ours: []string{"--kube-api-qps=-1", "--workload-api-qps=-1"},
+			capi: []string{"--kube-api-qps=-1", "--clustercache-client-qps=-1"}},
 	} {
 		require.Subset(t, ourFlags(l), want.ours)
 		require.Equal(t, want.capi, capiFlags(l))

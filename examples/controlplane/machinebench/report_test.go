@@ -22,8 +22,10 @@ func reportOf(t *testing.T, args []string, runs ...measured) *report {
 func ledBy(arm armName, l limitName, writes, cpu, kib, wall float64) measured {
 	f := &figures{
 		Machines: 100,
-		Create:   phase{Wall: wall / 2, CPU: cpu / 2000, Writes: map[string]float64{"machines": writes}, Reads: map[string]float64{}, Watches: map[string]float64{}},
-		Delete:   phase{Wall: wall / 2, CPU: cpu / 2000, Writes: map[string]float64{}, Reads: map[string]float64{"nodes": 1}, Watches: map[string]float64{}},
+		Create: phase{Wall: wall / 2, CPU: cpu / 2000, Writes: map[string]float64{"machines": writes}, Reads: map[string]float64{},
+			Watches: map[string]float64{}},
+		Delete: phase{Wall: wall / 2, CPU: cpu / 2000, Writes: map[string]float64{}, Reads: map[string]float64{"nodes": 1},
+			Watches: map[string]float64{}},
 	}
 	if kib > 0 {
 		f.Heap = heapOf(0, 100*1024*kib, 100, 30)

@@ -181,7 +181,8 @@ func (t *trial) start(program string) (*bench.Process, error) {
 		})
 	}
 	t.agent = ourAgent
-	return bench.StartProcess("our manager", filepath.Join(t.plane.Dir(), "manager.log"), nil, program, "--machinepools", "--workload-clusters",
+	return bench.StartProcess("our manager", filepath.Join(t.plane.Dir(), "manager.log"), nil, program, "--machinepools",
+		"--workload-clusters",
 		"--kubeconfig="+t.plane.Kubeconfig(), "--health-probe-bind-address="+health, "--metrics-bind-address="+metrics)
 }
 
@@ -281,7 +282,8 @@ func (t *trial) pool() *unstructured.Unstructured {
 	return fake.MachinePool("pool", int64(t.instances),
 		fake.WithField(clusterName, "spec", "clusterName"), fake.WithField(clusterName, "spec", "template", "spec", "clusterName"),
 		fake.WithField(map[string]any{"dataSecretName": clusterName + "-kubeconfig"}, "spec", "template", "spec", "bootstrap"),
-		fake.WithField(map[string]any{"apiGroup": infra.Group, "kind": infra.Kind, "name": "pool"}, "spec", "template", "spec", "infrastructureRef"))
+		fake.WithField(map[string]any{"apiGroup": infra.Group, "kind": infra.Kind, "name": "pool"}, "spec", "template", "spec",
+			"infrastructureRef"))
 }
 
 // arrives waits until the pool is Running and all instances have a reference.

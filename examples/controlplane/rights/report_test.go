@@ -20,7 +20,8 @@ func asked() rights.Asked {
 			{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},
 		},
 		Namespaces: map[string][]rbacv1.PolicyRule{
-			"system": {{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"mine"}, Verbs: []string{"update"}}},
+			"system": {{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"mine"},
+				Verbs: []string{"update"}}},
 		},
 	}
 }

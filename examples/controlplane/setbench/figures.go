@@ -69,7 +69,8 @@ func (f figures) String() string {
 func report(o options, measured map[string][]figures) string {
 	var out strings.Builder
 	host := bench.ThisHost()
-	fmt.Fprintf(&out, "%d Machines of one set, %d rounds, on %d CPUs %s\n\nWrites of the last round, up and down:\n", o.machines, o.rounds, host.CPUs, host.OS)
+	fmt.Fprintf(&out, "%d Machines of one set, %d rounds, on %d CPUs %s\n\nWrites of the last round, up and down:\n", o.machines, o.rounds,
+		host.CPUs, host.OS)
 	names := map[string]bool{}
 	last := map[string]figures{}
 	for arm, all := range measured {
@@ -91,7 +92,8 @@ func report(o options, measured map[string][]figures) string {
 		fmt.Fprintf(&out, "%-40s %15s %15s\n", name, cell(armOurs), cell(armCAPI))
 	}
 	for _, arm := range slices.Sorted(maps.Keys(last)) {
-		fmt.Fprintf(&out, "%s: %d + %d reads, %d + %d conflicts\n", arm, last[arm].up.reads, last[arm].down.reads, last[arm].up.conflicts, last[arm].down.conflicts)
+		fmt.Fprintf(&out, "%s: %d + %d reads, %d + %d conflicts\n", arm, last[arm].up.reads, last[arm].down.reads, last[arm].up.conflicts,
+			last[arm].down.conflicts)
 	}
 	pair := func(name, unit string, pick func(figures) float64) string {
 		ours, theirs := median(measured[armOurs], pick), median(measured[armCAPI], pick)
