@@ -9,14 +9,14 @@ import (
 
 const parentPoll = 500 * time.Millisecond
 
-// goRun is what this program knows about a "go run" that started it.
+// goRun describes the "go run" that started this program, if there is one.
 type goRun struct {
 	parent  int
 	present bool // false when this program was not started by "go run"
 }
 
-// findGoRun recognises the places from which "go run" starts what it has built: the go command's work directory
-// and its build cache.
+// findGoRun recognises the directories from which "go run" starts programs: the go command's work directory and its
+// build cache.
 func findGoRun() goRun {
 	path, err := os.Executable()
 	if err != nil {
@@ -32,9 +32,8 @@ func findGoRun() goRun {
 func (g goRun) ended() bool { return g.present && os.Getppid() != g.parent }
 
 // endWith returns a context that also ends when the "go run" that started this program has ended. A "go run" that is
-// killed, or asked to end with SIGTERM, leaves its program running, which would surprise anybody who thinks to have
-// stopped the control plane. A program that was built and started by itself runs on without its parent, as any
-// other would.
+// killed, or ended with SIGTERM, does not end its program, but a user expects that it stops the control plane. A
+// program that was started without "go run" continues without its parent, as other programs do.
 func (g goRun) endWith(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if !g.present {

@@ -1,10 +1,10 @@
 // Command controlplane runs a real Kubernetes control plane on this computer: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, and kwok in the place of kubelets, so that Nodes and pods need no
-// machines. It needs no privileges and nothing but git and Go.
+// kube-controller-manager, kube-scheduler, and kwok instead of kubelets, so that Nodes and pods need no machines. It
+// needs no privileges, only git and Go.
 //
 //	go run ./examples/controlplane up
 //
-// As a Go package, for tests, the same is in ./cluster.
+// The same is available as Go package for tests in ./cluster.
 package main
 
 import (
@@ -50,21 +50,21 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// After the first signal the second one ends this process at once; the components still end with it.
+	// A second signal ends this process at once; the components still end with it.
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// run is main without the process.
+// run is main without os.Exit.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return output.Run("controlplane", output.Codes{Done: exitOK, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
 		return perform(ctx, args, out, stderr)
 	})
 }
 
-// perform does what the arguments say and returns the exit code.
+// perform runs the command in the arguments and returns the exit code.
 func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	command, rest := "", args
 	if len(args) > 0 {
@@ -102,10 +102,10 @@ func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// errUsage stands for a mistake in the command line that has been explained already.
+// errUsage is an error in the command line that was already printed.
 var errUsage = errors.New("usage")
 
-// parse accepts flags only. The flag package explains mistakes itself, and help goes to stdout.
+// parse accepts flags only. The flag package prints its errors itself, and help goes to stdout.
 func parse(flags *flag.FlagSet, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	for _, arg := range args {
@@ -126,7 +126,7 @@ func parse(flags *flag.FlagSet, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// checkout is the flag for the folder of a checkout, to work in.
+// checkout adds the flag for the folder of a checkout, which becomes the working directory.
 func checkout(flags *flag.FlagSet) {
 	flags.Func("C", "`folder` of a checkout of this repository; the default is the current one", os.Chdir)
 }

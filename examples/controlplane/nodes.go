@@ -17,7 +17,7 @@ const (
 	nodeLimit = 2 * time.Minute
 )
 
-// createNodes creates n Nodes, as kubelets would by joining, and waits until kwok has made them Ready and the node lifecycle
+// createNodes creates n Nodes as kubelets would, and waits until kwok has made them Ready and the node lifecycle
 // controller has removed their taints.
 func createNodes(ctx context.Context, config *rest.Config, n int) error {
 	if n == 0 {

@@ -25,7 +25,7 @@ type Console interface {
 // providerID is how the firmware of a box names itself to Kubernetes.
 func providerID(h *v1.Hardware) string { return "edge://" + h.Serial }
 
-// simulation plays the boxes: one that is switched on is a Node. Its pods run where somebody plays kubelets, as kwok does. What
+// simulation simulates the boxes: one that is switched on is a Node. Its pods run if kubelets are simulated too, as kwok does. What
 // happens to the Node of a box that is switched off is the reconciler's business.
 type simulation struct{ client client.Client }
 

@@ -88,7 +88,7 @@ func TestEveryStageSaysWhatABoxWaitsFor(t *testing.T) {
 			r.comesTo(box, "Settling", "HostNotReady", "Health")
 			r.isReady(host, corev1.ConditionTrue)
 
-			hook, hold := contract.PreDrainHook+"/somebody", contract.PreTerminateHook+"/somebody"
+			hook, hold := contract.PreDrainHook+"/another", contract.PreTerminateHook+"/another"
 			r.change(box, func() {
 				box.SetAnnotations(map[string]string{hook: "", hold: ""})
 				box.SetFinalizers(append(box.GetFinalizers(), "example.com/hold"))

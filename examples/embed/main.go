@@ -1,4 +1,4 @@
-// Command edge is an operator for servers and gateways at the edge, such as somebody outside this project would write it: with a module,
+// Command edge is an operator for servers and gateways at the edge, as a project outside of this one would write it: with a module,
 // an API, controllers and words of its own. Their life from power to drain is Machinist's, embedded in machines.go. README.md is the tour.
 package main
 
@@ -30,7 +30,7 @@ import (
 var crds string
 
 const usage = `edge leads EdgeServers and EdgeGateways (edge.example.com/v1) through their life: power, Node, drain, power off.
-Nobody has such boxes, so it plays their consoles: a box that is switched on becomes a Node.
+It simulates the boxes and their consoles: a box that is switched on becomes a Node.
 
   edge --print-crds | kubectl apply -f -
   edge --print-rbac | kubectl apply -f -

@@ -177,7 +177,7 @@ func (r *rack) comesTo(box client.Object, stage, reason, waiting string) {
 	})
 }
 
-// differs says how a box is not as it shall be, nothing when it is.
+// differs returns how a box differs from the wanted state, empty if it does not.
 func differs(box client.Object, stage, reason, waiting string) string {
 	_, report := box.(v1.Box).Parts() //nolint:forcetypeassert // every box is one
 	text, says := "stage "+report.Stage, false

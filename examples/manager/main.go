@@ -27,14 +27,14 @@ const (
 
 func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// execute is main without the process.
+// execute is main without os.Exit.
 func execute(args []string, stdout, stderr io.Writer) int {
 	return output.Run("manager", output.Codes{Done: exitDone, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
 		return perform(args, out, stderr)
 	})
 }
 
-// perform does what the arguments say and returns the exit code.
+// perform runs what the arguments select and returns the exit code.
 func perform(args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stdout)
 	switch {

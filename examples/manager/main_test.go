@@ -78,22 +78,22 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nobody works":      {[]string{"--concurrency=0"}, "--concurrency 0: give at least 1"},
+		"no workers":        {[]string{"--concurrency=0"}, "--concurrency 0: give at least 1"},
 		"no requests":       {[]string{"--kube-api-qps=0"}, "--kube-api-qps 0"},
 		"negative requests": {[]string{"--kube-api-qps=-2"}, "--kube-api-qps -2"},
 		"not a number":      {[]string{"--kube-api-qps=NaN"}, "--kube-api-qps NaN"},
 		"workload requests": {[]string{"--workload-api-qps=0"}, "--workload-api-qps 0"},
 		"a relative path": {[]string{"--workload-probe-path=readyz"},
 			`--workload-probe-path "readyz": give a path that begins with a slash`},
-		"negative delay":       {[]string{"--status-delay=-1s"}, "--status-delay -1s"},
-		"an address of nobody": {[]string{"--health-probe-bind-address=8081"}, `--health-probe-bind-address "8081"`},
-		"metrics address":      {[]string{"--metrics-bind-address=x"}, `--metrics-bind-address "x"`},
-		"profiler address":     {[]string{"--profiler-address=x"}, `--profiler-address "x"`},
-		"a Lease without name": {[]string{"--leader-elect", "--leader-election-id="}, "--leader-election-id is empty"},
-		"log format":           {[]string{"--log-format=xml"}, `--log-format "xml"`},
-		"verbosity":            {[]string{"-v=11"}, "--v 11"},
-		"clusters":             {[]string{"--clusters=yes"}, `--clusters "yes": give auto, always or never`},
-		"pools of nobody": {[]string{"--machinepool-group=example.com"},
+		"negative delay":          {[]string{"--status-delay=-1s"}, "--status-delay -1s"},
+		"an address without host": {[]string{"--health-probe-bind-address=8081"}, `--health-probe-bind-address "8081"`},
+		"metrics address":         {[]string{"--metrics-bind-address=x"}, `--metrics-bind-address "x"`},
+		"profiler address":        {[]string{"--profiler-address=x"}, `--profiler-address "x"`},
+		"a Lease without name":    {[]string{"--leader-elect", "--leader-election-id="}, "--leader-election-id is empty"},
+		"log format":              {[]string{"--log-format=xml"}, `--log-format "xml"`},
+		"verbosity":               {[]string{"-v=11"}, "--v 11"},
+		"clusters":                {[]string{"--clusters=yes"}, `--clusters "yes": give auto, always or never`},
+		"an unknown group": {[]string{"--machinepool-group=example.com"},
 			`--machinepool-group "example.com": give cluster.x-k8s.io or machinist.dev`},
 		"no group":       {[]string{"--provider-resources=awsmachines"}, "give the resource with its group"},
 		"no label value": {[]string{"--watch-filter=a b"}, `--watch-filter "a b"`},
@@ -133,8 +133,8 @@ func TestAnUnusableClusterIsExplained(t *testing.T) {
 		"no such file": {filepath.Join(t.TempDir(), "none"), "no such file"},
 		"not YAML":     {write("{{"), "cannot be used"},
 		"empty":        {write(""), "cannot be used"},
-		"nobody answers": {write(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}],
-			clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]}`), "connection refused"}, // a port that the system gives to nobody
+		"no answer": {write(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}],
+			clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]}`), "connection refused"}, // a port that is never in use
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -302,7 +302,8 @@ func TestATakenPortNamesItsFlag(t *testing.T) {
 func TestTheWarningThatComesWithEveryMachineIsNotLogged(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, os.WriteFile(path, []byte(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}],
+	require.NoError(t, os.WriteFile(path, []byte(`{apiVersion: v1, kind: Config, current-context: c,
+		contexts: [{name: c, context: {cluster: c}}],
 		clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]}`), 0o600))
 	cfg, err := restConfig(options{kubeconfig: path})
 	require.NoError(t, err)

@@ -11,10 +11,10 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 )
 
-// newMetrics returns metrics that --metrics-bind-address serves beside those of controller-runtime.
+// newMetrics returns metrics that --metrics-bind-address serves together with those of controller-runtime.
 func newMetrics(ctx context.Context, mgr ctrl.Manager, has served) (*machine.Metrics, error) {
 	ours := machine.NewMetrics(machine.MetricsOptions{})
-	err := metrics.Registry.Register(ours) // the one that the manager serves
+	err := metrics.Registry.Register(ours) // the registry that the manager serves
 	if err == nil && has.rollouts {
 		err = ours.WatchDeployments(ctx, mgr.GetCache(), contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()))
 	}

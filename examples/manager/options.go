@@ -87,7 +87,7 @@ Exit codes: 0 ended by a signal, 1 failed, 2 wrong flags.
 Flags:
 `
 
-// parse reads the flags. Help goes to out, and flag.ErrHelp is returned.
+// parse reads the flags. Help goes to out, and the error is flag.ErrHelp.
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
@@ -101,29 +101,31 @@ func parse(args []string, out io.Writer) (options, error) {
 		"`address` of /metrics, which is neither encrypted nor protected; 0 serves none")
 	flags.StringVar(&o.profilerAddress, "profiler-address", disabled,
 		"`address` of /debug/pprof, which is neither encrypted nor protected; 0 serves none")
-	flags.IntVar(&o.concurrency, "concurrency", 10, "Machines that are worked on at the same time")
+	flags.IntVar(&o.concurrency, "concurrency", 10, "Machines that are reconciled at the same time")
 	flags.Float64Var(&o.qps, "kube-api-qps", -1,
 		"requests a second, with bursts of twice that; -1 leaves the limit to the API server's priority and fairness")
 	flags.DurationVar(&o.statusDelay, "status-delay", machine.DefaultStatusDelay,
-		"for how long a status on the way somewhere must last to be written, and at most five times that while it changes, so that a new Machine "+
-			"shows nothing before; 0 writes every stage, at the cost of a write for each")
+		"delay before an intermediate status is written, at most five times this while it keeps changing; "+
+			"a new Machine has no status before; 0 writes every stage, which costs more requests")
 	flags.BoolVar(&o.workloadClusters, "workload-clusters", false,
-		"find a Machine's Node in the cluster spec.clusterName, which Secret <cluster>-kubeconfig leads to; without it, in the cluster of the Machines")
+		"find a Machine's Node in the workload cluster spec.clusterName, by Secret <cluster>-kubeconfig; "+
+			"otherwise in the cluster of the Machines")
 	flags.Float64Var(&o.workloadQPS, "workload-api-qps", -1,
-		"requests a second towards each cluster of Nodes, with bursts of half as much again; -1 for no limit")
+		"requests a second to each workload cluster, with bursts of 1.5 times that; -1 for no limit")
 	flags.StringVar(&o.workloadProbe, "workload-probe-path", "/readyz",
-		"`path` that each API server of Nodes is asked for, to find out whether it can serve; / for Cluster API's in-memory one")
+		"`path` for readiness probes of workload clusters' API servers; / for Cluster API's in-memory one")
 	flags.StringVar(&o.clusters, "clusters", clustersAuto,
-		"whether Machines follow the Cluster object that spec.clusterName names: nothing is done while it is paused, and without it only deletion; "+
-			"auto: if its kind is served when the manager starts; always; never: Machines have no Cluster objects")
-	flags.BoolVar(&o.machineSets, "machinesets", false, "keep MachineSets too: as many Machines of each as it asks for")
-	flags.BoolVar(&o.machinePools, "machinepools", false, "look after MachinePools too, whose CustomResourceDefinition must be installed")
+		"whether Machines follow the Cluster object of spec.clusterName: while it is paused they are not reconciled, and without it "+
+			"they are only deleted; auto: if the kind is served when the manager starts; always; never: there are no Cluster objects")
+	flags.BoolVar(&o.machineSets, "machinesets", false, "reconcile MachineSets too")
+	flags.BoolVar(&o.machinePools, "machinepools", false, "reconcile MachinePools too; the CustomResourceDefinition must be installed")
 	flags.StringVar(&o.poolGroup, "machinepool-group", clusterAPIGroup,
-		"API `group` of the MachinePools: cluster.x-k8s.io, or machinist.dev for those that --print-crds defines, which a HorizontalPodAutoscaler can scale")
+		"API `group` of the MachinePools: cluster.x-k8s.io, or machinist.dev for those of --print-crds, "+
+			"which a HorizontalPodAutoscaler can scale")
 	flags.StringVar(&o.watchFilter, "watch-filter", "",
-		"look only after Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: after all")
+		"reconcile only Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: all")
 	flags.StringVar(&o.logFormat, "log-format", logText, "text or json, on stderr")
-	flags.IntVar(&o.verbosity, "v", 0, "log verbosity; 1 and more are for looking for trouble")
+	flags.IntVar(&o.verbosity, "v", 0, "log verbosity; 1 and more are for debugging")
 	o.rbacFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -139,7 +141,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, o.validate()
 }
 
-// rbacFlags are about what is printed.
+// rbacFlags adds the flags for printing rights and CRDs.
 func (o *options) rbacFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&o.printRBAC, "print-rbac", false,
 		"print the ClusterRole that is needed with the other flags, with --leader-elect a Role for the Lease too, and end")
@@ -158,7 +160,7 @@ func (o *options) rbacFlags(flags *flag.FlagSet) {
 		"for --print-rbac: control planes that Clusters refer to, as `resource.group,...`; they are only read")
 }
 
-// resources is the value of a flag that lists resources with their groups.
+// resources is the value of a flag with a list of resources and their groups.
 type resources []schema.GroupResource
 
 // String implements flag.Value.
@@ -186,7 +188,7 @@ func (r *resources) Set(value string) error {
 	return nil
 }
 
-// validate reports everything that is wrong at once.
+// validate reports all errors at once.
 func (o options) validate() error {
 	errs := []error{o.validSelection()}
 	for _, b := range o.bound() {
@@ -214,7 +216,7 @@ func (o options) validate() error {
 	return errors.Join(errs...)
 }
 
-// validSelection is about which Machines are looked after, and how.
+// validSelection validates which Machines are reconciled, and how.
 func (o options) validSelection() error {
 	if !slices.Contains([]string{clustersAuto, clustersAlways, clustersNever}, o.clusters) {
 		return fmt.Errorf("--clusters %q: give auto, always or never", o.clusters)
@@ -245,7 +247,7 @@ func validAddress(flag, address string) error {
 	return nil
 }
 
-// bound is a flag for an address to listen at.
+// bound is a flag with a listen address.
 type bound struct{ flag, address string }
 
 func (o options) bound() []bound {
@@ -254,10 +256,11 @@ func (o options) bound() []bound {
 	}
 }
 
-// freeAddresses listens at each address for a moment: the manager's own error, which may come after its start, names no flag.
+// freeAddresses listens at each address for a moment. The manager's own error, which may come after its start, names no
+// flag.
 func (o options) freeAddresses(ctx context.Context) error {
 	var held []net.Listener
-	defer func() { // when all have been tried: two flags may have the same address
+	defer func() { // after all were tried: two flags may have the same address
 		for _, listener := range held {
 			_ = listener.Close()
 		}

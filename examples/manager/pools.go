@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// poolResource is looked for, and looked after with --machinepools.
+	// poolResource is the resource of --machinepools.
 	poolResource = "machinepools"
-	// clusterAPIGroup is that of everything else, and of pools unless --machinepool-group says otherwise.
+	// clusterAPIGroup is the group of all kinds, and of pools unless --machinepool-group differs.
 	clusterAPIGroup = "cluster.x-k8s.io"
 )
 
-// poolKinds are the kinds that pools are made of.
+// poolKinds returns the kinds that pools use.
 func poolKinds(o options) (machinepool.Kinds, error) {
 	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
 	if o.poolGroup == api.PoolGroup {
 		kinds.Pool = api.PoolKind()
 	}
-	kinds.Machine = api.Kind() // one informer for both
+	kinds.Machine = api.Kind() // one shared informer
 	return kinds, err
 }
 
-// needsPools says what is missing to look after pools.
+// needsPools returns an error if a CRD for pools is missing.
 func (o options) needsPools(cfg *rest.Config, has served) error {
 	if !o.machinePools {
 		return nil
@@ -55,8 +55,8 @@ func (o options) needsPools(cfg *rest.Config, has served) error {
 	return nil
 }
 
-// addPools has MachinePools looked after too, with the Nodes, drains and Clusters that Machines have. Machines that stand for single
-// instances of a pool are then led like any others.
+// addPools adds the reconciler of MachinePools, with the Nodes, drains and Clusters of the Machine reconciler. Machines
+// of single instances of a pool are reconciled like other Machines.
 func addPools(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Ports, options machine.Options) error {
 	kinds, err := poolKinds(o)
 	if err != nil {
@@ -72,7 +72,7 @@ func addPools(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Po
 	return r.AddToManager(ctx, mgr)
 }
 
-// poolPorts are those of Machines, as far as pools need them.
+// poolPorts are the Ports of Machines that pools need.
 func poolPorts(ports machine.Ports) machinepool.Ports {
 	workload := func(w machine.Workload) machinepool.Workload {
 		return machinepool.Workload{Nodes: w.Nodes, Client: w.Client, APIReader: w.APIReader, Drainer: w.Drainer, Volumes: w.Volumes}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// readiness is told to /readyz: true since the caches have been filled once. It does not go back, because a kind that is
-// not served any more is trouble of the Machines that refer to it and not of all.
+// readiness is the state of /readyz: true after the caches were filled once. It does not become false again, because a
+// kind that is no longer served affects only the Machines that reference it.
 type readiness struct {
 	cache cache.Cache
 	log   logr.Logger
@@ -40,7 +40,7 @@ func (r *readiness) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection is false: a replica that waits for its turn is ready too.
+// NeedLeaderElection is false: a replica that is not the leader is ready too.
 func (r *readiness) NeedLeaderElection() bool { return false }
 
 func (r *readiness) check(*http.Request) error {

@@ -23,7 +23,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// wiring says what the flags make of the reconciler. What depends on the server is taken to be there.
+// wiring returns the reconciler's configuration by the flags. It assumes that all kinds are served.
 func (o options) wiring() machine.Wiring {
 	w := machine.Wiring{
 		Kind: api.Kind(), Resource: machineResource,
@@ -37,7 +37,7 @@ func (o options) wiring() machine.Wiring {
 	return w
 }
 
-// poolWiring is that of pools. What they need where the Nodes are, Machines need too.
+// poolWiring is the configuration for pools. In the clusters of the Nodes, pools need no more rights than Machines.
 func (o options) poolWiring() machinepool.Wiring {
 	return machinepool.Wiring{
 		Pool: schema.GroupResource{Group: o.poolGroup, Resource: poolResource}, Machines: ours(machineResource), StatusSubresource: true,
@@ -50,7 +50,7 @@ func ours(resource string) schema.GroupResource {
 	return schema.GroupResource{Group: machineGVK().Group, Resource: resource}
 }
 
-// clusterRole has the rights of the manager in the cluster that it talks to.
+// clusterRole has the rights of the manager in the cluster of the Machines.
 func clusterRole(o options) *rbacv1.ClusterRole {
 	rules := [][]rbacv1.PolicyRule{machine.PolicyRules(o.wiring())}
 	if o.machineSets {
@@ -67,7 +67,7 @@ func clusterRole(o options) *rbacv1.ClusterRole {
 	return newClusterRole(userAgent, rules...)
 }
 
-// nodeClusterRole has the rights of the users of kubeconfigs, in the clusters that those lead to.
+// nodeClusterRole has the rights of the kubeconfigs' users in the workload clusters.
 func nodeClusterRole(o options) *rbacv1.ClusterRole {
 	return newClusterRole(userAgent+"-nodes", machine.NodePolicyRules(o.wiring()))
 }
@@ -79,7 +79,7 @@ func newClusterRole(name string, rules ...[]rbacv1.PolicyRule) *rbacv1.ClusterRo
 	}
 }
 
-// leaderRole has the rights of leader election: on one Lease, in its namespace. A create has no name that RBAC could look at.
+// leaderRole has the rights for leader election: on one Lease, in its namespace. RBAC cannot restrict a create by name.
 func leaderRole(o options) *rbacv1.Role {
 	return &rbacv1.Role{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
@@ -93,7 +93,7 @@ func leaderRole(o options) *rbacv1.Role {
 	}
 }
 
-// printRBAC prints what the other flags need, as documents to apply.
+// printRBAC prints the rights for the other flags, as YAML documents to apply.
 func printRBAC(out io.Writer, o options) error {
 	documents := []any{clusterRole(o)}
 	if o.leaderElect {
@@ -117,15 +117,16 @@ func printRBAC(out io.Writer, o options) error {
 	return nil
 }
 
-// reviewers bounds how many rights are asked for at the same time.
+// reviewers limits how many rights are checked at once.
 const reviewers = 8
 
-// shownRights bounds how many resources an error names.
+// shownRights limits how many resources an error names.
 const shownRights = 8
 
-// checkRights asks the API server for every right that --print-rbac prints, so that a manager without them ends with a sentence
-// and does not try for ever. It takes lookTimeout at most. A server that does not say is tried, and so is what is printed for
-// all resources of a group, because rights on some of them are enough. Served tells which resources of Cluster API there are.
+// checkRights asks the API server for every right that --print-rbac prints, so that a manager without them ends with a
+// clear error instead of retrying forever. It takes lookTimeout at most. If a right cannot be checked, or is for all
+// resources of a group, it is not required, because rights on some of them are enough. served tells which resources of
+// Cluster API exist.
 func checkRights(ctx context.Context, cfg *rest.Config, o options, served func(resource string) bool) error {
 	client, err := authorization.NewForConfig(cfg)
 	if err != nil {
@@ -146,7 +147,7 @@ func checkRights(ctx context.Context, cfg *rest.Config, o options, served func(r
 	return missingRights(asked, denied)
 }
 
-// reviewsOf are the questions whether rules are granted, those of a resource one after the other.
+// reviewsOf returns the access reviews for rules, grouped by resource.
 func reviewsOf(rules []rbacv1.PolicyRule, namespace string, served func(resource string) bool) []authorizationv1.ResourceAttributes {
 	var asked []authorizationv1.ResourceAttributes
 	for _, rule := range rules {
@@ -167,7 +168,7 @@ func reviewsOf(rules []rbacv1.PolicyRule, namespace string, served func(resource
 	return asked
 }
 
-// orAny is the name of every object where a rule gives no names.
+// orAny returns the names of a rule, or the empty name, which means every object.
 func orAny(names []string) []string {
 	if len(names) == 0 {
 		return []string{""}
@@ -175,7 +176,7 @@ func orAny(names []string) []string {
 	return names
 }
 
-// missingRights names what was denied, by resource.
+// missingRights names the denied rights, by resource.
 func missingRights(asked []authorizationv1.ResourceAttributes, denied []bool) error {
 	var places []string
 	verbs := map[string][]string{}

@@ -15,20 +15,21 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// lookTimeout is for how long the first request may take.
+// lookTimeout limits the first requests.
 const lookTimeout = 10 * time.Second
 
-// served is which of Cluster API's kinds there are beside Machines.
+// served tells which of Cluster API's kinds exist besides Machines.
 type served struct {
 	clusters bool
 	rollouts bool // MachineSets and MachineDeployments
 	sets     bool
 	pools    bool
-	// lists reports whether there is a resource of the version.
+	// lists reports whether the version has a resource.
 	lists func(resource string) bool
 }
 
-// lookAtServer asks once for what everything else depends on, so that the answer can be a sentence, and for what there is besides.
+// lookAtServer makes the first requests, so that a connection problem becomes a clear error, and finds the served
+// kinds.
 func lookAtServer(cfg *rest.Config) (served, error) {
 	list, err := resourcesOf(cfg, machineGVK().GroupVersion())
 	switch {
@@ -47,7 +48,7 @@ func lookAtServer(cfg *rest.Config) (served, error) {
 	}, nil
 }
 
-// resourcesOf asks the API server what it serves of a version.
+// resourcesOf returns the resources of a version that the API server serves.
 func resourcesOf(cfg *rest.Config, version schema.GroupVersion) (*metav1.APIResourceList, error) {
 	quick := rest.CopyConfig(cfg)
 	quick.Timeout = lookTimeout
@@ -71,8 +72,8 @@ func notServed(cfg *rest.Config) error {
 		cfg.Host, machineResource, machineGVK().GroupVersion())
 }
 
-// warnings logs what the API server warns about, but not that Cluster API's finalizers have no slash, which comes with every Machine
-// and cannot be changed. Cluster API's own managers pass that over too.
+// warnings logs the API server's warnings, except that Cluster API's finalizers have no slash. That comes with every
+// Machine and cannot be changed. Cluster API's own managers ignore it too.
 type warnings struct{ *ctrllog.KubeAPIWarningLogger }
 
 func newWarnings() warnings {

@@ -16,8 +16,8 @@ import (
 
 const setResource = "machinesets"
 
-// setKinds are the kinds that sets are about. Their Machines are read as the Go type that the manager reads them as anyway, so that
-// there is one cache of them.
+// setKinds are the kinds that sets use. Their Machines have the Go type of the Machine reconciler, so that both share
+// one cache.
 func setKinds() machineset.Kinds {
 	layout := contract.MachineSetV1Beta2()
 	return machineset.Kinds{
@@ -26,7 +26,8 @@ func setKinds() machineset.Kinds {
 	}
 }
 
-// setWiring says what needs rights. Templates are called after what is made of them.
+// setWiring is the configuration for sets, which determines the rights. The name of a template's kind is that of the
+// created kind with the suffix Template.
 func setWiring(o options) machineset.Wiring {
 	w := machineset.Wiring{
 		Kinds: setKinds(), Clusters: o.clusters != clustersNever, Events: true,
@@ -44,7 +45,7 @@ func setWiring(o options) machineset.Wiring {
 	return w
 }
 
-// addSets has the manager keep MachineSets too.
+// addSets adds the reconciler of MachineSets.
 func addSets(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters) error {
 	ports := machineset.PortsFromManager(mgr)
 	if clusters != nil {
@@ -60,7 +61,7 @@ func addSets(ctx context.Context, mgr ctrl.Manager, o options, clusters *externa
 	return r.AddToManager(ctx, mgr)
 }
 
-// needsSets says what is missing for MachineSets.
+// needsSets returns an error if a CRD for MachineSets is missing.
 func (o options) needsSets(served bool) error {
 	if o.machineSets && !served {
 		return fmt.Errorf("--machinesets: the API server does not serve %s of %s: install Cluster API's CRDs", setResource,

@@ -34,14 +34,14 @@ const (
 	clusterResource = "clusters"
 )
 
-// machineGVK is the kind that is managed.
+// machineGVK returns the kind of Machines.
 func machineGVK() schema.GroupVersionKind { return kindOf("Machine") }
 
 func kindOf(kind string) schema.GroupVersionKind {
 	return api.GroupVersion().WithKind(kind)
 }
 
-// newManager returns a manager that is ready to start. Trouble that a person must mend is found here.
+// newManager returns a manager that is ready to start. It reports problems that a person must solve.
 func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logger) (ctrl.Manager, error) {
 	has, err := o.lookAround(ctx, cfg)
 	if err != nil {
@@ -76,7 +76,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 	return mgr, nil
 }
 
-// lookAround finds what is in the way of a start, on this computer and in the cluster.
+// lookAround checks for problems on this computer and in the cluster before the start.
 func (o options) lookAround(ctx context.Context, cfg *rest.Config) (served, error) {
 	if err := o.freeAddresses(ctx); err != nil {
 		return served{}, err
@@ -97,7 +97,7 @@ func (o options) lookAround(ctx context.Context, cfg *rest.Config) (served, erro
 	return has, checkRights(ctx, cfg, o, has.lists)
 }
 
-// addReconciler has Nodes and Clusters looked for where the flags say.
+// addReconciler adds the Machine reconciler, with Nodes and Clusters as the flags select them.
 func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served, options machine.Options) error {
 	ports, err := portsFor(ctx, mgr, o, options)
 	if err != nil {
@@ -136,7 +136,7 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 	return nil
 }
 
-// portsFor are the ways to the Nodes: those of this cluster, or of the clusters that Machines name.
+// portsFor returns the Ports for Nodes: in this cluster, or in the clusters of the Machines.
 func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.Options) (machine.Ports, error) {
 	if !o.workloadClusters {
 		return machine.PortsFromManager(ctx, mgr, options.Matching)
@@ -158,7 +158,7 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.
 	}, mgr.Add(workloads)
 }
 
-// readsClusters says whether Machines follow Cluster objects.
+// readsClusters reports whether Machines follow Cluster objects.
 func (o options) readsClusters(served bool) (bool, error) {
 	if o.clusters == clustersAlways && !served {
 		return false, fmt.Errorf("--clusters=always: the API server does not serve %s of %s: install Cluster API's CRDs", clusterResource,
@@ -167,7 +167,7 @@ func (o options) readsClusters(served bool) (bool, error) {
 	return served && o.clusters != clustersNever, nil
 }
 
-// newScheme returns the Go types that are used: Kubernetes' own, and Machine.
+// newScheme returns a scheme with Kubernetes' own types and Machine.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), api.AddToScheme(scheme)); err != nil {
@@ -176,10 +176,11 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// caches drop what is never read, and keep once what objects have in common. Nobody but the reconciler reads them.
+// caches returns the cache options: transforms remove unused fields and share equal strings. Only the reconcilers use
+// these caches.
 func caches() cache.Options { return cache.Options{DefaultTransform: machine.TrimUnread()} }
 
-// statusDelay translates: for the library, zero is the default and a negative time writes at once.
+// statusDelay converts the flag for the library, where zero is the default and a negative time writes at once.
 func statusDelay(o options) time.Duration {
 	if o.statusDelay == 0 {
 		return -1
@@ -187,7 +188,7 @@ func statusDelay(o options) time.Duration {
 	return o.statusDelay
 }
 
-// restConfig finds the cluster by kubectl's rules, and after those as the pod that this process may run in.
+// restConfig finds the cluster by kubectl's rules, and then by the service account of a pod.
 func restConfig(o options) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig

@@ -170,7 +170,8 @@ func TestMutantsAreWrittenIntoTheSourceWithoutMovingLines(t *testing.T) {
 		"a deferred call":  {"defer a()", "defer a()"},
 		"a panic":          {"panic(a)", "panic(a)"},
 		"a constant":       {"const a = 1 == 2", "const a = 1 == 2"},
-		"one in another":   {"if a && b != c { }", "if ((((((a) != mutant_(1)) && ((((b != c) != mutant_(2))) != mutant_(1))) != mutant_(1))) != mutant_(0)) { }"},
+		"one in another": {"if a && b != c { }",
+			"if ((((((a) != mutant_(1)) && ((((b != c) != mutant_(2))) != mutant_(1))) != mutant_(1))) != mutant_(0)) { }"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := []byte("package p\n\nfunc f() {\n\t" + tc.source + "\n}\n")

@@ -10,13 +10,13 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Kinds of events that are no objects.
+// Kinds of events that are not about objects.
 const (
 	kindAct     = "Act"
 	kindSummary = "Summary"
 )
 
-// What can happen to an object.
+// Changes of an object.
 const (
 	happenedCreated  = "Created"
 	happenedChanged  = "Changed"
@@ -32,12 +32,12 @@ const (
 type event struct {
 	// Seconds since the start of the program.
 	Seconds float64 `json:"seconds"`
-	// Kind is that of an object, or Act for what the program does.
+	// Kind is the kind of an object, or Act for a step of the program.
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Event     string `json:"event,omitempty"`
-	// Message is for people.
+	// Message is for users.
 	Message string `json:"message,omitempty"`
 
 	// Machine, Pod and Budget are set for objects of those kinds.
@@ -58,7 +58,7 @@ type machineRow struct {
 type podRow struct {
 	Node  string `json:"node"`
 	Ready bool   `json:"ready"`
-	// ReadyInAll counts the ready pods of the workload that are not on their way out.
+	// ReadyInAll counts the ready pods of the workload that are not being deleted.
 	ReadyInAll int `json:"readyInAll"`
 }
 
@@ -70,7 +70,7 @@ type budgetRow struct {
 
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
 
-// rowOf shows what a Machine says of itself.
+// rowOf returns the columns of a Machine.
 func rowOf(state *contract.MachineState) machineRow {
 	row := machineRow{
 		Phase: state.Phase, Node: state.Node.Name, ProviderID: state.ProviderID, Ready: unknownReadiness,
@@ -97,7 +97,7 @@ func budgetRowOf(b *policyv1.PodDisruptionBudget) budgetRow {
 	return budgetRow{Demands: b.Status.DesiredHealthy, Healthy: b.Status.CurrentHealthy, Allows: b.Status.DisruptionsAllowed}
 }
 
-// serving says that a pod counts for a budget: ready, and not on its way out.
+// serving reports whether a pod counts for a budget: it is ready and not being deleted.
 func serving(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return false

@@ -30,11 +30,11 @@ const (
 const (
 	minMachines = 2
 	maxMachines = 100
-	// automatic lets the script choose the budget: all pods but one.
+	// automatic makes the script choose the budget: all pods but one.
 	automatic = -1
 )
 
-// options are what a person can choose, and the pace, which only tests change.
+// options are the flags, and the pace, which only tests change.
 type options struct {
 	machines     int
 	seed         uint64
@@ -63,14 +63,14 @@ Flags:
 
 func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// execute is main without the process.
+// execute is main without os.Exit.
 func execute(args []string, stdout, stderr io.Writer) int {
 	return output.Run("quickstart", output.Codes{Done: exitDone, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
 		return perform(args, out, stderr)
 	})
 }
 
-// perform does what the arguments say and returns the exit code.
+// perform runs what the arguments select and returns the exit code.
 func perform(args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stdout)
 	switch {
@@ -92,7 +92,7 @@ func perform(args []string, stdout, stderr io.Writer) int {
 	return run(ctx, o, stdout, stderr)
 }
 
-// parse reads the flags. Help goes to out, and flag.ErrHelp is returned.
+// parse reads the flags. Help goes to out, and the error is flag.ErrHelp.
 func parse(args []string, out io.Writer) (options, error) {
 	o := options{pace: steady(), log: logr.Discard()}
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
@@ -118,7 +118,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, o.validate()
 }
 
-// validate reports everything that is wrong at once.
+// validate reports all errors at once.
 func (o options) validate() error {
 	var errs []error
 	if o.machines < minMachines || o.machines > maxMachines {
@@ -137,7 +137,7 @@ func (o options) validate() error {
 	return errors.Join(errs...)
 }
 
-// run tells the story once and returns the exit code. When it returns, everything that it started has ended.
+// run performs the story once and returns the exit code. When it returns, everything that it started has ended.
 func run(ctx context.Context, o options, stdout, stderr io.Writer) int {
 	start := time.Now()
 	known := newPicture(start)

@@ -14,7 +14,7 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 )
 
-// picture is what the watches told, and what follows from it. Only the story's goroutine uses it.
+// picture is the state that the watches have reported. Only the story's goroutine uses it.
 type picture struct {
 	start    time.Time
 	machines map[string]*life
@@ -42,7 +42,7 @@ func newPicture(start time.Time) *picture {
 	}
 }
 
-// apply takes a change in and returns what is worth telling of it.
+// apply applies a change and returns the event to show, if there is one.
 func (p *picture) apply(c change, now time.Time) (event, bool) {
 	e := event{Seconds: seconds(now.Sub(p.start)), Name: c.object.GetName(), Namespace: c.object.GetNamespace()}
 	worth := false
@@ -68,7 +68,7 @@ func (p *picture) apply(c change, now time.Time) (event, bool) {
 	return e, worth
 }
 
-// presence tells of an object's first and last moment.
+// presence returns an event for the creation and the deletion of an object.
 func presence(e *event, known map[string]bool, key string, gone bool) bool {
 	before := known[key]
 	if gone {
@@ -96,7 +96,7 @@ func (p *picture) applyMachine(e *event, obj *unstructured.Unstructured, gone bo
 	}
 	row := rowOf(&state)
 	if row.Phase == "" {
-		return false // nobody has looked at it yet
+		return false // the disruption controller has not processed it yet
 	}
 	changed := row != l.row
 	l.row = row
@@ -111,7 +111,7 @@ func (p *picture) applyMachine(e *event, obj *unstructured.Unstructured, gone bo
 	return changed || gone
 }
 
-// note keeps the moments that the summary tells of.
+// note records the times for the summary.
 func (l *life) note(state *contract.MachineState, gone bool, now time.Time) {
 	first(&l.running, now, state.Phase == "Running" && l.row.Ready == "True")
 	first(&l.deleting, now, !state.Deleting.IsZero())
@@ -127,7 +127,7 @@ func (p *picture) machineGoes(part *unstructured.Unstructured, gone bool, now ti
 	}
 }
 
-// first keeps the first moment at which something has happened.
+// first records the first time at which something happened.
 func first(at *time.Time, now time.Time, happened bool) {
 	if happened && at.IsZero() {
 		*at = now
@@ -167,7 +167,7 @@ func (p *picture) applyBudget(e *event, b *policyv1.PodDisruptionBudget) bool {
 	return changed && b.Status.ObservedGeneration > 0
 }
 
-// ready counts the pods that serve.
+// ready counts the serving pods.
 func (p *picture) ready() int {
 	n := 0
 	for _, pod := range p.pods {
@@ -192,9 +192,9 @@ func (p *picture) podsOn(node string) (pods []*corev1.Pod, ready int) {
 	return pods, ready
 }
 
-// hopeless returns the budget that keeps a Node from ever being drained, if there is one. The pure planner knows which
-// budgets can never open for the pods that exist. That is final when there are as many pods as are wanted, all ready:
-// then nothing is on its way that could change it.
+// hopeless returns the budget that blocks the drain of a Node permanently, if there is one. The pure planner finds
+// budgets that can never allow an eviction of the existing pods. That is final when all wanted pods exist and are
+// ready: then no pending change can help.
 func (p *picture) hopeless(node string, replicas int) (drain.Blocker, bool) {
 	if p.budget == nil || p.ready() != replicas || len(p.pods) != replicas || int(p.budget.Status.CurrentHealthy) != replicas {
 		return drain.Blocker{}, false
@@ -210,7 +210,7 @@ func (p *picture) hopeless(node string, replicas int) (drain.Blocker, bool) {
 	return drain.Blocker{}, false
 }
 
-// promise is what a budget promises: once it is given, there is no moment with fewer than demand ready pods.
+// promise is the guarantee of a budget: from when it is given, at least demand pods are ready at any time.
 type promise struct {
 	demand int
 	given  bool
@@ -228,12 +228,12 @@ func (p *promise) look(ready int) {
 	p.broken = p.broken || ready < p.demand
 }
 
-// give begins with a promise. One that was not kept before cannot be broken.
+// give starts a promise. It is not broken by what happened before.
 func (p *promise) give(demand, ready int) {
 	*p = promise{demand: demand, given: ready >= demand, fewest: ready}
 }
 
-// waits sums up the times for which a Machine said that a budget is in the way.
+// waits sums up the times in which a Machine reported that a budget blocks its drain.
 type waits struct {
 	times int
 	total time.Duration
@@ -251,7 +251,7 @@ func (w *waits) look(waiting bool, now time.Time) {
 	}
 }
 
-// waitsFor says that a Machine's message names the budget as what is in the way.
+// waitsFor reports whether a Machine's message names the budget.
 func waitsFor(message string) bool {
 	return strings.Contains(message, fmt.Sprintf("disruption budget %s ", workload))
 }

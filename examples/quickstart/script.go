@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// pace says how long things take on average.
+// pace has the average durations.
 type pace struct {
 	stage                        time.Duration // one of: bootstrap data, infrastructure, the Node's arrival
 	startPod, stopPod, readyNode time.Duration
@@ -23,7 +23,7 @@ func steady() pace {
 	}
 }
 
-// script is everything that the seed decides. Objects of one Machine share its name.
+// script has the values that the seed determines. Objects of one Machine have the same name.
 type script struct {
 	seed                     uint64
 	machines                 []string // sorted
@@ -34,7 +34,7 @@ type script struct {
 	pace                     pace
 }
 
-// newScript turns a seed into a story. It is a pure function of the options.
+// newScript computes a script from the options. It is a pure function.
 func newScript(o options) script {
 	rng := rand.New(rand.NewPCG(o.seed, 0x71756963))
 	s := script{
@@ -66,7 +66,7 @@ func around(rng *rand.Rand, d time.Duration) time.Duration {
 	return d*7/10 + time.Duration(rng.Float64()*0.6*float64(d))
 }
 
-// letters are those that Kubernetes uses for generated names: without vowels, no word comes out.
+// letters are those that Kubernetes uses for generated names: there are no vowels, so that no words result.
 func letters(rng *rand.Rand, n int) string {
 	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
 	name := make([]byte, n)

@@ -12,8 +12,8 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 )
 
-// story is the sequence of acts. It is told by one goroutine: each act does what a user would do, then looks at the world
-// until it has got there. It never waits for a time, only for something to be true.
+// story is the sequence of steps. One goroutine performs it: each step does what a user would do, then waits until a
+// condition is true. It never waits for a fixed time.
 type story struct {
 	script  script
 	world   *world
@@ -30,7 +30,7 @@ var (
 	errBroken      = errors.New("the budget was broken")
 )
 
-// perform runs the whole story. Nothing of it is left when it returns.
+// perform runs the whole story. Nothing is left when it returns.
 func (s *story) perform(ctx context.Context, o options) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -49,7 +49,7 @@ func (s *story) perform(ctx context.Context, o options) error {
 	return nil
 }
 
-// because tells an interruption and a timeout from what they make fail.
+// because distinguishes an interruption and a timeout from other errors.
 func (s *story) because(ctx context.Context, o options, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -95,7 +95,7 @@ func (s *story) workloadStarts(ctx context.Context) error {
 	return s.until(ctx, s.workloadReady)
 }
 
-// workloadReady says that every pod is ready and that the budget's status counts them all.
+// workloadReady reports whether every pod is ready and the budget's status counts them all.
 func (s *story) workloadReady() bool {
 	b := s.picture.budget
 	return s.picture.ready() == s.script.replicas && b != nil && b.Status.ObservedGeneration == b.Generation &&
@@ -116,7 +116,7 @@ func (s *story) machineGoes(ctx context.Context) error {
 	return s.until(ctx, s.workloadReady)
 }
 
-// victimGone says that nothing of the deleted Machine is left.
+// victimGone reports whether all objects of the deleted Machine are gone.
 func (s *story) victimGone() bool {
 	name := s.script.victim
 	return !s.picture.machines[name].gone.IsZero() && !s.picture.nodes[name] &&
@@ -124,13 +124,13 @@ func (s *story) victimGone() bool {
 		!s.picture.parts[fake.BootstrapConfigGVK(contract.V1Beta2).Kind+"/"+name]
 }
 
-// begin announces an act.
+// begin announces a step.
 func (s *story) begin(format string, args ...any) {
 	s.act = fmt.Sprintf(format, args...)
 	s.view.tell(event{Seconds: seconds(time.Since(s.start)), Kind: kindAct, Message: s.act})
 }
 
-// until takes in what happens until something is true, or cannot become true any more.
+// until applies changes until a condition is true, or cannot become true any more.
 func (s *story) until(ctx context.Context, done func() bool) error {
 	for {
 		if err := s.trouble(); err != nil {
@@ -154,7 +154,7 @@ func (s *story) until(ctx context.Context, done func() bool) error {
 	}
 }
 
-// trouble is why the story cannot end well.
+// trouble returns why the story cannot succeed.
 func (s *story) trouble() error {
 	if p := s.picture.promise; p.broken {
 		return fmt.Errorf("%w: %d pods were ready, and PodDisruptionBudget %s demands %d", errBroken, p.fewest, budgetName(s.picture.budget),

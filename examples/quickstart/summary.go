@@ -33,7 +33,7 @@ type summary struct {
 
 type machineSummary struct {
 	Name string `json:"name"`
-	// SecondsToRunning is the time from created to Running and Ready; 0 when it did not get there.
+	// SecondsToRunning is the time from creation until Running and Ready; 0 if that was not reached.
 	SecondsToRunning float64 `json:"secondsToRunning"`
 	machineWrites
 }
@@ -48,7 +48,8 @@ type machineWrites struct {
 
 type deletionSummary struct {
 	Machine string `json:"machine"`
-	// DrainSeconds and Seconds are the times from the request until the drain was done, and until nothing was left.
+	// DrainSeconds and Seconds are the times from the deletion request until the drain was done, and until nothing was
+	// left.
 	DrainSeconds float64 `json:"drainSeconds"`
 	Seconds      float64 `json:"seconds"`
 	// Evicted and Refused count the answers to eviction requests.
@@ -60,7 +61,7 @@ type budgetSummary struct {
 	Name    string `json:"name"`
 	Demands int    `json:"demands"`
 	Pods    int    `json:"pods"`
-	// Waits is how often the drain waited for the budget, and WaitSeconds for how long in all.
+	// Waits is how often the drain waited for the budget, and WaitSeconds is the total time.
 	Waits       int     `json:"waits"`
 	WaitSeconds float64 `json:"waitSeconds"`
 	// FewestReady is the smallest number of ready pods at any moment since the Machine was deleted; Moments counts the changes
@@ -68,7 +69,7 @@ type budgetSummary struct {
 	FewestReady int  `json:"fewestReady"`
 	Moments     int  `json:"moments"`
 	Kept        bool `json:"kept"`
-	// CanOpen is false for a budget that wants as many pods as there are, or more.
+	// CanOpen is false for a budget that demands as many pods as exist, or more.
 	CanOpen bool `json:"canOpen"`
 }
 
@@ -118,7 +119,7 @@ func (s *story) deletion(l *life) *deletionSummary {
 
 func (s *story) budget(now time.Time) *budgetSummary {
 	p, w := s.picture.promise, s.picture.waits
-	w.look(false, now) // a wait that was not over
+	w.look(false, now) // a wait that has not ended
 	return &budgetSummary{
 		Name: budgetName(s.picture.budget), Demands: p.demand, Pods: s.script.replicas, Waits: w.times, WaitSeconds: seconds(w.total),
 		FewestReady: p.fewest, Moments: p.looks, Kept: p.given && !p.broken, CanOpen: p.demand < s.script.replicas,
@@ -157,7 +158,7 @@ func (s summary) exitCode() int {
 	}
 }
 
-// lines tells the summary to a person.
+// lines returns the summary as text.
 func (s summary) lines() []string {
 	out := []string{fmt.Sprintf("%s after %.1f s, seed %d.", strings.ToUpper(s.Outcome[:1])+s.Outcome[1:], s.Seconds, s.Seed)}
 	if len(s.Machines) > 0 {

@@ -15,14 +15,14 @@ import (
 
 const (
 	redrawEvery = 250 * time.Millisecond
-	// The cursor is never hidden and is moved only within the block, so that there is nothing to restore at the end.
+	// The cursor is never hidden and moves only within the block, so that nothing must be restored at the end.
 	cursorUp  = "\x1b[%dA"
 	eraseLine = "\x1b[2K"
 	eraseDown = "\x1b[J"
 )
 
-// table redraws a block at the bottom of a terminal: the Machines, the budget and the drain. Acts and the goings of pods
-// scroll away above it.
+// table redraws a block at the bottom of a terminal: the Machines, the budget and the drain. Steps and deleted pods
+// scroll above it.
 type table struct {
 	out    io.Writer
 	known  *picture
@@ -59,11 +59,11 @@ func (t *table) finish(s summary) {
 	}
 }
 
-// draw replaces the block, with lines above it that stay.
+// draw replaces the block, and prints lines above it.
 func (t *table) draw(above []string) {
 	width, height := t.size()
 	block := t.block(width)
-	if limit := max(1, height-2); len(block) > limit { // what has scrolled away cannot be redrawn
+	if limit := max(1, height-2); len(block) > limit { // lines that have scrolled away cannot be redrawn
 		block = append(block[:limit-1:limit-1], fmt.Sprintf("... %d more lines: the terminal is too low", len(block)-limit+1))
 	}
 	var b bytes.Buffer
@@ -90,7 +90,7 @@ func (t *table) deleting() bool {
 	return false
 }
 
-// block has the Machines, the budget, and in full what a drain says.
+// block returns the Machines, the budget, and the complete message of a drain.
 func (t *table) block(width int) []string {
 	if len(t.known.machines) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (t *table) row(name string, l *life) string {
 	}, "\t")
 }
 
-// tableMessage is short where the details stand below the table.
+// tableMessage is short if the details are below the table.
 func tableMessage(message string) string {
 	if drainDetails(message) != "" {
 		return "draining, see below"
@@ -139,7 +139,7 @@ func tableMessage(message string) string {
 	return oneLine(message)
 }
 
-// wrap breaks a text between words into lines of at most width characters; longer words are left.
+// wrap breaks a text between words into lines of at most width characters; longer words are not broken.
 func wrap(text string, width int) []string {
 	var out []string
 	for part := range strings.Lines(text) {
@@ -166,7 +166,7 @@ func orDash(text string) string {
 	return text
 }
 
-// shortID keeps the ends of a provider ID, which are what differs.
+// shortID keeps both ends of a provider ID, which are the parts that differ.
 func shortID(id string) string {
 	const most = 20
 	if len(id) <= most {
@@ -175,7 +175,7 @@ func shortID(id string) string {
 	return id[:8] + "..." + id[len(id)-8:]
 }
 
-// cut keeps a line from being wrapped, which would spoil the redrawing. Texts here are ASCII.
+// cut shortens a line, because a wrapped line would break the redrawing. Texts here are ASCII.
 func cut(text string, width int) string {
 	if width <= 0 || len(text) <= width {
 		return text

@@ -21,7 +21,7 @@ const (
 
 // view shows a story. Only the story's goroutine uses it.
 type view interface {
-	// tell shows a change; the picture holds it already.
+	// tell shows a change, after the picture has applied it.
 	tell(event)
 	// ticks asks for calls of tick; nil when the view does not change by itself.
 	ticks() <-chan time.Time
@@ -30,7 +30,7 @@ type view interface {
 	finish(summary)
 }
 
-// newView picks the view: a table that is redrawn needs a terminal that can move the cursor.
+// newView selects the view: a table needs a terminal that can move the cursor.
 func newView(format string, out io.Writer, p *picture) view {
 	file, ok := output.File(out)
 	switch {
@@ -57,7 +57,7 @@ func (v *jsonView) ticks() <-chan time.Time { return nil }
 func (v *jsonView) tick()                   {}
 func (v *jsonView) finish(s summary)        { _ = v.Encode(s) }
 
-// lineView prints a line per change, with what is new in it.
+// lineView prints a line per change.
 type lineView struct {
 	out  io.Writer
 	seen map[string]machineRow
@@ -88,7 +88,7 @@ func (v *lineView) finish(s summary) {
 	}
 }
 
-// line is a change in a line.
+// line formats a change as a line.
 func line(e event) string {
 	at := fmt.Sprintf("%5.1fs ", e.Seconds)
 	if e.Kind == kindAct {

@@ -19,16 +19,16 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 )
 
-// moment is for how long changes are held back to be put in order.
+// moment is how long changes are held back to be sorted.
 const moment = 20 * time.Millisecond
 
-// change is what a watch told.
+// change is a change from a watch.
 type change struct {
 	object client.Object
 	gone   bool
 }
 
-// follow watches everything that the story tells about and sends it to changes.
+// follow watches all kinds of the story and sends the changes.
 func (w *world) follow(ctx context.Context) error {
 	for _, list := range []client.ObjectList{
 		listOf(fake.MachineGVK()), listOf(fake.InfraMachineGVK(contract.V1Beta2)), listOf(fake.BootstrapConfigGVK(contract.V1Beta2)),
@@ -67,8 +67,8 @@ func (w *world) pump(ctx context.Context, watcher watch.Interface) {
 	}
 }
 
-// order puts the changes of several watches, which race, in the order in which they happened. It holds each back for a moment
-// that no person notices.
+// order sorts the changes of several watches by time. It holds each change back for a moment that a user does not
+// notice.
 func (w *world) order(ctx context.Context) {
 	for {
 		batch := w.collect(ctx)
@@ -78,7 +78,7 @@ func (w *world) order(ctx context.Context) {
 		slices.SortStableFunc(batch, func(a, b change) int {
 			older, err := resourceversion.CompareResourceVersion(a.object.GetResourceVersion(), b.object.GetResourceVersion())
 			if err != nil {
-				return 0 // unordered is good enough
+				return 0 // changes without an order are allowed
 			}
 			return older
 		})
@@ -92,7 +92,8 @@ func (w *world) order(ctx context.Context) {
 	}
 }
 
-// collect waits for a change and takes those that follow within a moment. It returns nothing when the context ends.
+// collect waits for a change and also takes those that follow within a moment. It returns nothing when the context
+// ends.
 func (w *world) collect(ctx context.Context) []change {
 	var batch []change
 	var over <-chan time.Time

@@ -30,20 +30,20 @@ const (
 	userAgent = "machinist"
 )
 
-// world is the store, the loops that stand for a cluster's own controllers, and two managers: one with the Machine
-// reconciler, one with the fake providers, as they would be two processes in a real cluster.
+// world is the store, the loops that replace a cluster's own controllers, and two managers: one with the Machine
+// reconciler, one with the fake providers, which would be two processes in a real cluster.
 type world struct {
 	store   *fake.Store
 	client  client.WithWatch
-	seen    chan change // as the watches bring them
-	changes chan change // in the order in which they happened
+	seen    chan change // in the order of the watches
+	changes chan change // in the order of the changes
 	failed  chan error
 
 	stopped context.CancelFunc
 	group   sync.WaitGroup
 }
 
-// newWorld starts everything. The world goes on until the context ends or stop is called.
+// newWorld starts everything. The world runs until the context ends or stop is called.
 func newWorld(ctx context.Context, s script, log logr.Logger) (*world, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	store := fake.NewStore(fake.Options{Seed: s.seed})
@@ -65,13 +65,13 @@ func newWorld(ctx context.Context, s script, log logr.Logger) (*world, error) {
 	return w, nil
 }
 
-// stop ends the world and waits until every goroutine of it has ended.
+// stop ends the world and waits until all its goroutines have ended.
 func (w *world) stop() {
 	w.stopped()
 	w.group.Wait()
 }
 
-// installKinds creates the CustomResourceDefinitions: those of providers carry the contract label.
+// installKinds creates the CustomResourceDefinitions; those of providers have the contract label.
 func (w *world) installKinds(ctx context.Context) error {
 	for _, crd := range []*unstructured.Unstructured{
 		fake.CRD(fake.MachineGVK()),
@@ -85,7 +85,7 @@ func (w *world) installKinds(ctx context.Context) error {
 	return nil
 }
 
-// startCluster runs the small stand-ins for the controller manager, the scheduler and the kubelets.
+// startCluster starts the loops that replace the controller manager, the scheduler and the kubelets.
 func (w *world) startCluster(ctx context.Context, s script) error {
 	loops := fake.AllLoops()
 	loops.StartPod, loops.StopPod, loops.ReadyNode = s.pace.startPod, s.pace.stopPod, s.pace.readyNode
@@ -93,7 +93,7 @@ func (w *world) startCluster(ctx context.Context, s script) error {
 	return nil
 }
 
-// startMachinist is all that an operator needs: a manager and one call.
+// startMachinist is everything that an operator needs: a manager and one call.
 func (w *world) startMachinist(ctx context.Context, s script, log logr.Logger) error {
 	mgr, err := w.manager(userAgent, log)
 	if err != nil {
@@ -131,26 +131,26 @@ func (w *world) startProviders(ctx context.Context, s script, log logr.Logger) e
 	return nil
 }
 
-// shows says whether a Machine shows a phase of its way to Running, or is beyond it. No stage ends before that: it is there to be seen,
-// and on a busy computer it would be over before the Machine has told of it.
+// shows reports whether a Machine has reached a phase on its way to Running. A stage does not end before that, so that
+// every phase is visible even on a busy computer.
 func (w *world) shows(ctx context.Context, name string, phase phases.Phase) bool {
 	way := []phases.Phase{"", phases.Pending, phases.Provisioning, phases.Provisioned}
 	m := fake.Machine(name)
 	if w.client.Get(ctx, client.ObjectKeyFromObject(m), m) != nil {
-		return true // it is gone, and no stage of it matters
+		return true // it was deleted, and its stages do not matter
 	}
 	got, _, _ := unstructured.NestedString(m.Object, "status", "phase")
 	at := slices.Index(way, phases.Phase(got))
 	return at < 0 || at >= slices.Index(way, phase)
 }
 
-// manager makes a manager whose requests carry a user agent of its own, so that they can be told apart.
+// manager returns a manager whose requests have their own user agent, so that they can be counted separately.
 func (w *world) manager(agent string, log logr.Logger) (ctrl.Manager, error) {
 	cfg := w.store.RESTConfig()
 	cfg.UserAgent = agent
 	mgr, err := ctrl.NewManager(cfg, w.store.ManagerOptions(ctrl.Options{
 		Logger:     log,
-		Controller: config.Controller{SkipNameValidation: new(true)}, // one process may tell several stories
+		Controller: config.Controller{SkipNameValidation: new(true)}, // one process may run several stories
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("manager %s: %w", agent, err)
@@ -166,7 +166,7 @@ func (w *world) start(ctx context.Context, name string, mgr ctrl.Manager) {
 	})
 }
 
-// createMachine creates a Machine as a user does, with what it refers to.
+// createMachine creates a Machine and its references, as a user does.
 func (w *world) createMachine(ctx context.Context, name string) error {
 	role := fake.WithLabels(map[string]string{"node-role.kubernetes.io/worker": ""}) // the reconciler brings it to the Node
 	for _, obj := range []client.Object{

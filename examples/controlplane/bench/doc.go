@@ -1,3 +1,3 @@
-// Package bench holds what the benchmarks on a control plane share: progress for people, processes that are measured from outside,
-// rounds, and medians.
+// Package bench has the shared parts of the benchmarks on a control plane: progress output, measured processes, rounds,
+// and medians.
 package bench

@@ -25,14 +25,14 @@ const (
 	ExitUsage  = 2
 )
 
-// ErrUsage is matched by mistakes in the command line.
+// ErrUsage is matched by errors in the command line.
 var ErrUsage = errors.New("wrong usage")
 
 // Main runs a benchmark as this process and ends it. The first signal ends run's context, the second one the process.
 func Main(run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop)
-	ctrl.SetLogger(logr.Discard()) // what libraries log would be mixed with the progress
+	ctrl.SetLogger(logr.Discard()) // logs of libraries would mix with the progress
 	klog.SetLogger(logr.Discard())
 	code := output.Run("", output.Codes{Done: ExitOK, Lost: ExitFailed}, os.Stdout, os.Stderr, func(out io.Writer) int {
 		return run(ctx, os.Args[1:], os.Stdin, out, os.Stderr)
@@ -41,7 +41,7 @@ func Main(run func(ctx context.Context, args []string, stdin io.Reader, stdout, 
 	os.Exit(code)
 }
 
-// Finish says how a benchmark ended, unless all is well, and returns the exit code. Help (flag.ErrHelp) is no failure.
+// Finish prints an error, if there is one, and returns the exit code. Help (flag.ErrHelp) is not an error.
 func Finish(ctx context.Context, name string, err error, stderr io.Writer) int {
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
@@ -58,8 +58,8 @@ func Finish(ctx context.Context, name string, err error, stderr io.Writer) int {
 	}
 }
 
-// OnControlPlane starts a control plane, calls f, and stops the control plane. The context of f also ends when a component dies; why it
-// has ended is its cause.
+// OnControlPlane starts a control plane, calls f, and stops the control plane. The context of f also ends when a
+// component exits; the reason is its cause.
 func OnControlPlane(ctx context.Context, say Say, o cluster.Options, f func(context.Context, *cluster.ControlPlane) error) (err error) {
 	o.Log = Progress{say}
 	plane, err := cluster.Start(ctx, o)

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Print writes a result in a format, "json" or text, and ends with lines that other programs read. With JSON, where they are
-// expected in the result, they go to stderr for people.
+// Print writes a result as "json" or text, followed by lines that other programs read. With JSON, which contains them,
+// these lines go to stderr.
 func Print(stdout, stderr io.Writer, format string, result any, tables func(io.Writer), lines ...string) error {
 	if format == "json" {
 		encoder := json.NewEncoder(stdout)

@@ -23,11 +23,11 @@ type Process struct {
 	log    string
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when it has ended
-	err    error         // how; to be read after exited is closed
+	err    error         // the result; read it after exited is closed
 }
 
-// StartProcess starts a program whose output goes to a log, under a name for people such as "the manager". env is added to
-// this process's own. The caller has to call Stop; when this process is killed, the program ends too.
+// StartProcess starts a program whose output goes to a log. name is used in messages, for example "the manager". env is
+// added to this process's own. The caller must call Stop; if this process is killed, the program ends too.
 func StartProcess(name, log string, env []string, program string, args ...string) (*Process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -49,7 +49,7 @@ func StartProcess(name, log string, env []string, program string, args ...string
 	return p, nil
 }
 
-// While calls f, whose context ends with the process too. An error tells of that, and has the end of the log.
+// While calls f with a context that also ends with the process. Then the error says so, and has the end of the log.
 func (p *Process) While(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -58,7 +58,7 @@ func (p *Process) While(ctx context.Context, f func(context.Context) error) erro
 		defer close(watched)
 		select {
 		case <-p.exited:
-			cancel(errors.Join(fmt.Errorf("%s has ended although nobody has asked it to", p.name), p.err))
+			cancel(errors.Join(fmt.Errorf("%s ended unexpectedly", p.name), p.err))
 		case <-ctx.Done():
 		}
 	}()
@@ -74,7 +74,7 @@ func (p *Process) While(ctx context.Context, f func(context.Context) error) erro
 	return err
 }
 
-// lastWords is the end of the log.
+// lastWords returns the end of the log.
 func (p *Process) lastWords() error {
 	content, err := os.ReadFile(p.log)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Process) Stop() {
 	timer.Stop()
 }
 
-// FreePort returns a TCP port of the loopback interface that nobody listens on.
+// FreePort returns an unused TCP port of the loopback interface.
 func FreePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // is there at once, or fails at once
 	if err != nil {

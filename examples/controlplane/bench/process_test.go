@@ -18,7 +18,7 @@ func TestAProcessThatEndsByItselfEndsTheWorkAndTellsItsLastWords(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	require.ErrorContains(t, err, "the helper has ended although nobody has asked it to")
+	require.ErrorContains(t, err, "the helper ended unexpectedly")
 	require.ErrorContains(t, err, "no-such-command")
 	p.Stop()
 }

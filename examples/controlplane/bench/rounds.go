@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Host is on what was measured; times mean nothing without it.
+// Host describes the computer of a measurement; times are comparable only on the same one.
 type Host struct {
 	CPUs int    `json:"cpus"`
 	OS   string `json:"os"`
@@ -21,8 +21,8 @@ func ThisHost() Host {
 	return Host{CPUs: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
 }
 
-// InTurn lets another arm begin in each round, so that none always meets the freshest or the busiest control plane. arms is not
-// changed and must not be empty; rounds count from 0.
+// InTurn rotates the arms by round, so that each arm starts first in some rounds. arms is not changed and must not be
+// empty; rounds count from 0.
 func InTurn[T any](arms []T, round int) []T {
 	first := round % len(arms)
 	return slices.Concat(arms[first:], arms[:first])
@@ -41,7 +41,7 @@ func Median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// requesters is how many requests InParallel has under way at a time.
+// requesters is how many requests InParallel sends at once.
 const requesters = 8
 
 // InParallel calls f for 0 to n-1, a few at a time, and returns the first error it got, or why ctx ended.

@@ -11,7 +11,7 @@ import (
 // Say writes one line of progress. It is safe for concurrent use.
 type Say func(format string, args ...any)
 
-// NewSay begins each line with the name of the benchmark.
+// NewSay returns a Say that starts each line with the name of the benchmark.
 func NewSay(w io.Writer, name string) Say {
 	var mu sync.Mutex
 	return func(format string, args ...any) {
@@ -21,7 +21,7 @@ func NewSay(w io.Writer, name string) Say {
 	}
 }
 
-// Silent is for those who want no progress.
+// Silent prints nothing.
 func Silent(string, ...any) {}
 
 // Every calls f with the time since now until stop is called. No call begins after that.
@@ -43,7 +43,7 @@ func Every(interval time.Duration, f func(elapsed time.Duration)) (stop func()) 
 	return func() { close(done); group.Wait() }
 }
 
-// Progress turns the control plane's lines into lines of the benchmark; it goes into the Log of cluster.Options.
+// Progress prints the control plane's lines as lines of the benchmark; use it as the Log of cluster.Options.
 type Progress struct{ Say Say }
 
 // Write implements io.Writer for whole lines.
@@ -52,7 +52,7 @@ func (p Progress) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// trimLine takes away the line's end and the control plane's own name.
+// trimLine removes the line's end and the control plane's own name.
 func trimLine(line []byte) []byte {
 	return bytes.TrimPrefix(bytes.TrimSpace(line), []byte("controlplane: "))
 }

@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// Tie makes a process that is not started yet end with this one, also when this one is killed.
+// Tie makes a process that is not started yet end with this one, even if this one is killed.
 func Tie(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -19,7 +19,7 @@ import (
 
 const (
 	module = "sigs.k8s.io/cluster-api"
-	// managerProgram is the name of the built manager, and so the beginning of its user agent.
+	// managerProgram is the name of the built manager, and the start of its user agent.
 	managerProgram    = "cluster-api"
 	clusterctlProgram = "clusterctl"
 
@@ -27,13 +27,13 @@ const (
 	keptLines  = 20
 )
 
-// BuildManager returns the path of Cluster API's manager, after building it if the user's cache directory does not hold it. A build
-// takes minutes, which it says. Processes should not build at the same time: each would do all the work.
+// BuildManager returns the path of Cluster API's manager. It builds it if it is not in the user's cache directory,
+// which takes minutes and prints progress. Do not call it from two processes at once: each would build.
 func BuildManager(ctx context.Context, say bench.Say) (string, error) {
 	return build(ctx, managerProgram, module, say)
 }
 
-// BuildClusterctl does for clusterctl what BuildManager does for the manager.
+// BuildClusterctl does the same for clusterctl.
 func BuildClusterctl(ctx context.Context, say bench.Say) (string, error) {
 	return build(ctx, clusterctlProgram, module+"/cmd/clusterctl", say)
 }
@@ -63,7 +63,7 @@ func build(ctx context.Context, name, source string, say bench.Say) (string, err
 	return program, os.Rename(filepath.Join(unfinished, name), program)
 }
 
-// toolDir is a folder beside the other tools that make builds, so that "make clean" removes it.
+// toolDir is a folder beside the other tools, so that "make clean" removes it.
 func toolDir(ctx context.Context, name string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -106,7 +106,7 @@ func install(ctx context.Context, into, name, source string, say bench.Say) erro
 	return nil
 }
 
-// lines follows the output of a build: one line for each package, and anything else is an error message.
+// lines parses the output of a build: one line per package; other lines are error messages.
 type lines struct {
 	mu    sync.Mutex
 	count int

@@ -12,26 +12,26 @@ import (
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
-// UserAgent is the beginning of the manager's user agents, by which the audit log knows it.
+// UserAgent is the start of the manager's user agents in the audit log.
 const UserAgent = managerProgram + "/"
 
-// ManagerOptions say how the manager runs.
+// ManagerOptions configures how the manager runs.
 type ManagerOptions struct {
-	// Program is what BuildManager returned.
+	// Program is the result of BuildManager.
 	Program string
-	// Kubeconfig leads to the cluster of the Machines.
+	// Kubeconfig is for the cluster of the Machines.
 	Kubeconfig string
-	// Dir is where the manager gets a directory of its own for its certificate and its log.
+	// Dir is where the manager's own directory for its certificate and its log is created.
 	Dir string
-	// Flags are added to those that it cannot run without here. Its own client limits hold unless they say otherwise.
+	// Flags are added to the flags that it needs here. Without them it has its default client limits.
 	Flags []string
 }
 
-// Unlimited are the flags that take the client limits away.
+// Unlimited are the flags that disable the client limits.
 func Unlimited() []string { return []string{"--kube-api-qps=-1", "--clustercache-client-qps=-1"} }
 
-// StartManager starts the manager without anything that it could not have here: nobody calls its webhooks, and no CRD has an
-// old version. It returns before the manager is ready.
+// StartManager starts the manager without its webhooks and without conversion of CRDs, which it does not need here. It
+// returns before the manager is ready.
 func StartManager(o ManagerOptions) (*bench.Process, error) {
 	dir, err := os.MkdirTemp(o.Dir, managerProgram+"-")
 	if err != nil {
@@ -52,7 +52,7 @@ func StartManager(o ManagerOptions) (*bench.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	flags := append([]string{ // a flag that is given twice has its last value
+	flags := append([]string{ // the last value of a repeated flag counts
 		"--webhook-cert-dir=" + dir, fmt.Sprintf("--webhook-port=%d", port), "--health-addr=0",
 		"--insecure-diagnostics", "--diagnostics-address=127.0.0.1:0",
 		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",

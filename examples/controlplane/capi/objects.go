@@ -17,8 +17,8 @@ import (
 	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// Objects are what Cluster API's manager needs to lead Machines in namespace default. The cluster of the Machines is its own
-// workload cluster. All methods are safe for concurrent use.
+// Objects are the objects that Cluster API's manager needs to reconcile Machines in namespace default. The cluster of
+// the Machines is its own workload cluster. All methods are safe for concurrent use.
 type Objects struct {
 	Client client.Client
 	Plane  *cluster.ControlPlane
@@ -58,14 +58,14 @@ func (o *Objects) Install(ctx context.Context) error {
 			return err
 		}
 	}
-	// Without references nobody else says these.
+	// Without references no provider sets these.
 	status := `{"status":{"initialization":{"infrastructureProvisioned":true,"controlPlaneInitialized":true},"conditions":[` +
 		`{"type":"ControlPlaneInitialized","status":"True","reason":"Initialized","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
 	return o.Client.Status().Patch(ctx, of, client.RawPatch(types.MergePatchType, []byte(status)))
 }
 
-// controlPlane is the Machine of a control plane. The manager drains Nodes and deletes them only where a control plane remains, of
-// which this one is all. It is paused, so nobody looks for its Node.
+// controlPlane is the Machine of a control plane. The manager drains and deletes Nodes only while a control plane
+// Machine remains. It is paused, so its Node is not needed.
 func (o *Objects) controlPlane() *unstructured.Unstructured {
 	m := o.Machine("control-plane")
 	m.SetLabels(map[string]string{workloads.LabelClusterName: o.Cluster, contract.ControlPlaneLabel: ""})
@@ -82,12 +82,12 @@ func (o *Objects) object(kind, name string, spec map[string]any) *unstructured.U
 	return obj
 }
 
-// Machine returns a Machine whose infrastructure has the same name and whose bootstrap data exist already.
+// Machine returns a Machine whose infrastructure has the same name and whose bootstrap data exists.
 func (o *Objects) Machine(name string) *unstructured.Unstructured {
 	infra := fake.InfraMachineGVK(contract.V1Beta2)
 	return o.object("Machine", name, map[string]any{
 		"clusterName":       o.Cluster,
-		"bootstrap":         map[string]any{"dataSecretName": o.Cluster + "-kubeconfig"}, // any Secret; nobody reads it
+		"bootstrap":         map[string]any{"dataSecretName": o.Cluster + "-kubeconfig"}, // any Secret; it is not read
 		"infrastructureRef": map[string]any{"apiGroup": infra.Group, "kind": infra.Kind, "name": name},
 	})
 }

@@ -120,7 +120,7 @@ func binariesIn(dir string) (Binaries, bool) {
 
 // buildInto builds one program after the other, because two links at once would need 6 GB, and gives the
 // directory its name when all are there. The caller holds the lock, so what other unfinished builds there
-// are belongs to nobody.
+// are belongs to no process.
 func buildInto(ctx context.Context, source, root, dir string, say say) error {
 	if abandoned, err := filepath.Glob(filepath.Join(root, buildPrefix+"*")); err == nil {
 		for _, path := range abandoned {

@@ -50,7 +50,7 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	begin := time.Now()
 	cp, err := startOnce(ctx, opts, say, binaries)
 	for try := 1; errors.Is(err, errPortTaken) && try < startTries; try++ {
-		say("somebody else took a port, trying others")
+		say("another process took a port, trying others")
 		cp, err = startOnce(ctx, opts, say, binaries)
 	}
 	if err != nil {
@@ -60,7 +60,7 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	return cp, nil
 }
 
-// startTries bounds the attempts of Start to find ports that nobody takes in the moment between the choice of a port and
+// startTries bounds the attempts of Start to find ports that no other process takes between the choice of a port and
 // its use; control planes that start at the same time choose from the same range.
 const startTries = 3
 

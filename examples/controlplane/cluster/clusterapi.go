@@ -24,7 +24,7 @@ var ErrNoCRD = errors.New("no such CRD in Cluster API " + ClusterAPIVersion)
 
 // ClusterAPICRDs returns Cluster API's own CRDs of these kinds, such as "Cluster" and "Machine", in this order, all
 // of its core kinds when none are named. The go command downloads them as a module, into its cache. Each keeps only
-// one API version, such as "v1beta2", which becomes the stored one, and no conversion webhook, since nobody
+// one API version, such as "v1beta2", which becomes the stored one, and no conversion webhook, since nothing here
 // would answer it. Everything else is as Cluster API ships it.
 func ClusterAPICRDs(ctx context.Context, version string, kinds ...string) ([]*unstructured.Unstructured, error) {
 	dir, err := moduleDir(ctx, "sigs.k8s.io/cluster-api@"+ClusterAPIVersion)

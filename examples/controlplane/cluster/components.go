@@ -6,7 +6,7 @@ import (
 	"os/exec"
 )
 
-// frontProxy is a user name that nobody has.
+// frontProxy is an unused user name.
 const frontProxy = "machinist-front-proxy"
 
 // command is how a component is run. Its environment is nearly empty, because etcd and kwok take options from variables,
@@ -85,7 +85,7 @@ func (cp *ControlPlane) apiServerArgs() []string {
 		"--service-account-signing-key-file=" + cp.path(tokenKeyFile),
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--endpoint-reconciler-type=none",
-		// Nobody proxies here, but the other components complain for ever when this is not set. Only this one name
+		// There is no proxy here, but the other components log errors all the time if this is not set. Only this one name
 		// may speak for others, not every certificate of the authority.
 		"--requestheader-client-ca-file=" + cp.path(caFile),
 		"--requestheader-allowed-names=" + frontProxy,

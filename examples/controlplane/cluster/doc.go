@@ -28,7 +28,7 @@
 //   - Unix only.
 //   - The first build takes five minutes or so on two cores, needs 3 GB of memory and some GB of disk (the go command's
 //     build cache included), and the sources of ../bin, so a checkout of this repository. Built programs of
-//     older sources stay in the cache directory until somebody deletes them.
+//     older sources stay in the cache directory until they are deleted by hand.
 //   - No container ever runs: logs, exec and port-forward fail.
 //   - A "go build" or "go run" that is killed may leave the go command's own work directory, as everywhere.
 //   - etcd does not sync its files: a crash of the computer, unlike one of etcd, may lose data.

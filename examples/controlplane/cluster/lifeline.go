@@ -70,7 +70,7 @@ func (l *lifeline) close() error {
 	}
 	timer := time.AfterFunc(sweepTimeout, func() { _ = l.sweeper.Process.Kill() })
 	defer timer.Stop()
-	// A sweeper that somebody has killed is no loss as long as this process is there to do its work.
+	// If the sweeper was killed, this process does its work.
 	_ = l.sweeper.Wait()
 	return errors.Join(err, os.RemoveAll(l.dir))
 }

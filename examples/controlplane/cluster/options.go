@@ -53,7 +53,7 @@ type Options struct {
 	// PodTermination is how long a pod that is being deleted takes to go, whatever its grace period is; it stands for the
 	// time in which a real pod shuts down. It is cut to milliseconds.
 	PodTermination time.Duration
-	// ManagedNodes is a label selector for the Nodes that kwok plays the kubelet of. Empty means all. Nobody renews the Lease
+	// ManagedNodes is a label selector for the Nodes that kwok plays the kubelet of. Empty means all. No process renews the Lease
 	// of another Node, and pods there neither start nor go: with "dead!=true", the label dead=true lets a Node die. With any
 	// selector, kwok passes over a Node that has no label at all.
 	ManagedNodes string

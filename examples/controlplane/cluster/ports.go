@@ -20,8 +20,8 @@ const (
 	portTries   = 1000
 )
 
-// freePorts picks ports that nobody listens on. All are held until the last one is picked, so that none is
-// picked twice; between then and the component's start somebody else could take one, and the component's
+// freePorts picks unused ports. All are held until the last one is picked, so that none is
+// picked twice; between then and the component's start another process could take one, and the component's
 // log would say so.
 func freePorts() (ports, error) {
 	var p ports

@@ -24,7 +24,7 @@ type process struct {
 }
 
 // startProcess runs a component in the background. What it prints is appended to its log. onDeath is called when it ends although
-// nobody here has killed it.
+// this process has not killed it.
 func startProcess(c Component, cmd *exec.Cmd, logFile string, onDeath func(error)) (*process, error) {
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

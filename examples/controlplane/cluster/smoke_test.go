@@ -187,7 +187,7 @@ func (s *smoke) auditCounts(t *testing.T) {
 }
 
 func (s *smoke) userIsLimited(t *testing.T) {
-	config, err := s.plane.ConfigFor("somebody", "some-group")
+	config, err := s.plane.ConfigFor("a-user", "some-group")
 	require.NoError(t, err)
 	path := t.TempDir() + "/kubeconfig"
 	require.NoError(t, WriteKubeconfig(path, config))
@@ -195,7 +195,7 @@ func (s *smoke) userIsLimited(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
-	require.ErrorContains(t, err, `"somebody"`)
+	require.ErrorContains(t, err, `"a-user"`)
 }
 
 func (s *smoke) crdsInstall(t *testing.T) {

@@ -62,7 +62,7 @@ func TestOptionsThatCannotWorkAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 	for name, options := range map[string]Options{
 		"leaving out etcd":         {Without: []Component{Etcd}},
 		"leaving out something":    {Without: []Component{"kubelet"}},
-		"flags for nobody":         {ExtraArgs: map[Component][]string{"kubelet": {"--v=1"}}},
+		"unknown component":        {ExtraArgs: map[Component][]string{"kubelet": {"--v=1"}}},
 		"a negative termination":   {PodTermination: -time.Second},
 		"a selector that is wrong": {ManagedNodes: "a in b"},
 	} {

@@ -42,7 +42,7 @@ type figures struct {
 	Standing int `json:"standingRequests"`
 
 	TooMany int `json:"tooManyRequests"` // evictions answered with 429
-	// WrongNode counts evicted pods of Nodes that nobody drained.
+	// WrongNode counts evicted pods of Nodes that are not drained.
 	WrongNode int `json:"wrongNodeEvictions"`
 	// Duplicates are evictions asked for again although the same pod's was not refused; MaxDuplicates is how many of one pod.
 	Duplicates    int `json:"duplicatePosts"`
@@ -132,7 +132,7 @@ func lastAccepted(events cluster.AuditEvents) time.Time {
 }
 
 // reaction is how long after the first write to the budget's status since it was opened the next eviction was accepted. all
-// are the events of everybody, own those of the arm.
+// are all events, own are those of the arm.
 func reaction(all, own cluster.AuditEvents, budget string, opened time.Time) (time.Duration, bool) {
 	status := earliest(all, func(e cluster.AuditEvent) bool {
 		return e.Resource == "poddisruptionbudgets" && e.Subresource == "status" && e.Name == budget && !e.Received.Before(opened)

@@ -42,7 +42,7 @@ process is started during the drain, as in (6).
 A budget opens when its status says so: reaction is the time from that write to the first accepted eviction. Those who poll
 are as fast as chance will have it: kubectl's reaction is anything up to 5 s, Cluster API's up to 20 s.
 
-A wrong-node eviction is an evicted pod that runs on a Node that nobody drains. A duplicate is an eviction asked for again
+A wrong-node eviction is an evicted pod that runs on a Node that noOwner drains. A duplicate is an eviction asked for again
 although the same pod's was not refused with 429: it was accepted, or its answer was lost with the process; in brackets
 is how many one pod had at most.
 

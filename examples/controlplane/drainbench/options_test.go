@@ -32,7 +32,7 @@ func TestTheCommandLineExplainsItself(t *testing.T) {
 		{name: "no number", args: []string{"--scenario", "all"}, code: bench.ExitUsage, stderr: `no scenario "all"`},
 		{name: "an unknown arm", args: []string{"--arms", "ours,karpenter"}, code: bench.ExitUsage, stderr: `no arm "karpenter"`},
 		{name: "nothing in common", args: []string{"--scenario", "2", "--arms", "capi"}, code: bench.ExitUsage, stderr: "none of the scenarios"},
-		{name: "a child of nobody", args: []string{childCommand, "-x"}, code: bench.ExitUsage, stderr: "-x"},
+		{name: "a child without a parent", args: []string{childCommand, "-x"}, code: bench.ExitUsage, stderr: "-x"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -97,6 +97,6 @@ func TestScenariosAreNumberedInOrder(t *testing.T) {
 		require.Equal(t, i+1, s.number)
 		require.Equal(t, armOurs, s.arms[0])
 		require.False(t, s.killed && slices.Contains(s.arms, armCAPI), "only arms that run in a child process can be killed")
-		require.False(t, s.budget == closedBudget && s.script == nil, "nobody opens the budget of scenario %d", s.number)
+		require.False(t, s.budget == closedBudget && s.script == nil, "the budget of scenario %d never opens", s.number)
 	}
 }

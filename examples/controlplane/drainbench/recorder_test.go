@@ -59,7 +59,7 @@ func TestTheRecorderTellsIncarnationsOfAPodApart(t *testing.T) {
 	r.see(terminating(podOn("n3", "web-0", "second", ready, byAPI)), false)
 	now = at(900)
 	r.see(podOn("n3", "web-0", "second", ready, byAPI), true)
-	compare("evicted from a Node that nobody drains", map[string]int{"ready": 1, "left": 2, "leaving": 1, "alive": 3, "wrong": 1})
+	compare("evicted from a Node that is not drained", map[string]int{"ready": 1, "left": 2, "leaving": 1, "alive": 3, "wrong": 1})
 	if got := r.lastGone(drained); !got.Equal(at(500)) {
 		t.Errorf("the last pod of the drained Nodes went at %s, want %s", got, at(500))
 	}

@@ -89,7 +89,8 @@ func (r *report) line() string {
 	perPod := func(f *figures) string { return fmt.Sprintf("%.2f", f.PerPod) }
 	wall := func(f *figures) string { return f.wall() }
 	wrong := func(f *figures) string { return fmt.Sprint(f.WrongNode) }
-	return fmt.Sprintf("drain-bench: requests/pod ours=%s kubectl=%s capi=%s | wall ours=%s kubectl=%s capi=%s | wrong-node evictions ours=%s kubectl=%s",
+	return fmt.Sprintf("drain-bench: requests/pod ours=%s kubectl=%s capi=%s | wall ours=%s kubectl=%s capi=%s | "+
+		"wrong-node evictions ours=%s kubectl=%s",
 		value(lineScenario, armOurs, perPod), value(lineScenario, armKubectl, perPod), value(lineScenario, armCAPI, perPod),
 		value(lineScenario, armOurs, wall), value(lineScenario, armKubectl, wall), value(lineScenario, armCAPI, wall),
 		value(wrongScenario, armOurs, wrong), value(wrongScenario, armKubectl, wrong))
@@ -109,7 +110,8 @@ func (r *report) table(w io.Writer) {
 	for _, s := range r.Scenarios {
 		fmt.Fprintf(w, "\n(%d) %s\n", s.Number, s.Title)
 		columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(columns, "arm\twall\tlast eviction\tpods gone\treaction\trequests/pod\tevict\tget\tlist\twatch\tpatch\tother\t429\twrong-node\tduplicates\tstanding\t")
+		fmt.Fprintln(columns, "arm\twall\tlast eviction\tpods gone\treaction\trequests/pod\tevict\tget\tlist\twatch\tpatch\tother\t429\t"+
+			"wrong-node\tduplicates\tstanding\t")
 		for _, a := range s.Arms {
 			fmt.Fprintln(columns, a.row())
 		}

@@ -24,7 +24,7 @@ func armNames() []armName { return []armName{armOurs, armKubectl, armDefaults, a
 type owner uint8
 
 const (
-	nobody      owner = iota // the pods are created on their Nodes and never come back
+	noOwner     owner = iota // the pods are created on their Nodes and never come back
 	replicaSet               // the scheduler places what comes back on the spare Node
 	statefulSet              // the same, and with the same names
 )

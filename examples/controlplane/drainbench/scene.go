@@ -51,7 +51,7 @@ func (s *scene) drained() []string {
 func (s *scene) spare() string { return s.name + "-spare" }
 
 // hasSpare says whether there is a Node that stays.
-func (s *scene) hasSpare() bool { return s.owner != nobody || s.budget == closedBudget }
+func (s *scene) hasSpare() bool { return s.owner != noOwner || s.budget == closedBudget }
 
 func (s *scene) labels() map[string]string { return map[string]string{sceneLabel: s.name} }
 

@@ -38,7 +38,7 @@ func TestE2ENodesThatJoinInABurst(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
 	b := &bursts{world: newBareWorld(t, plane), metrics: freeAddress(t)}
 	b.startProviders(worldOptions{infrastructure: fake.Infrastructure{NoNode: true}})
-	// A manager that loses its Lease ends, and nobody is here to start it again.
+	// A manager that loses its Lease ends, and this test does not restart it.
 	b.manager = b.startManager([]string{"--leader-elect=false", "--metrics-bind-address", b.metrics})
 	b.provision(burst)
 
@@ -195,7 +195,7 @@ func (b *bursts) eachIsPatchedOnce(t *testing.T) {
 	if len(patches.strange) > 0 {
 		t.Errorf("want no write to Nodes but patches: %s", patches.strange)
 	}
-	// An API server that is hard pressed closes watches, everybody's: several watches of Nodes are no fault of the manager.
+	// An overloaded API server closes watches of all clients, so several watches of Nodes are allowed.
 	t.Logf("the manager in all: %s", events.From(managerAgent))
 	if n := notYetAllowed(events.From(managerAgent)); n > 0 {
 		t.Errorf("the manager lacks a right that it needs")

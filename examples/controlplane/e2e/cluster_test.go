@@ -189,7 +189,7 @@ func (f *far) dies(view workloads.View[*nodeindex.Index]) {
 	require.LessOrEqual(f.t, len(made), 5, "one informer goes on")
 }
 
-// hangs stops the API server's process: its kernel takes connections, and nobody answers.
+// hangs stops the API server's process: its kernel accepts connections without an answer.
 func (f *far) hangs(view workloads.View[*nodeindex.Index]) {
 	pid, running := f.workload.PID(cluster.APIServer)
 	require.True(f.t, running)
@@ -242,7 +242,7 @@ func (f *far) rotates(before workloads.View[*nodeindex.Index]) {
 	})
 	require.Same(f.t, before.Value, f.connected(21).Value)
 	made := f.requests(mark, "second")
-	require.Empty(f.t, made.Where(func(e cluster.AuditEvent) bool { return e.Verb == "list" || e.Verb == "watch" }), "nothing is read anew")
+	require.Empty(f.t, made.Where(func(e cluster.AuditEvent) bool { return e.Verb == "list" || e.Verb == "watch" }), "nothing is read again")
 	require.Empty(f.t, f.requests(mark, "first"))
 }
 

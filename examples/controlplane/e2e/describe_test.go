@@ -129,7 +129,7 @@ spec:
 `, describedCluster, infra.GroupVersion(), infra.Kind, config.GroupVersion(), config.Kind, config.Group, infra.Group)
 }
 
-// twinOf creates a Machine of the same MachineSet, which nobody has looked at yet.
+// twinOf creates a Machine of the same MachineSet, which was not reconciled yet.
 func (w *world) twinOf(other *unstructured.Unstructured) *unstructured.Unstructured {
 	w.t.Helper()
 	const name = "twin"

@@ -61,7 +61,8 @@ func newDrainScene(t *testing.T) *drainScene {
 	live, err := client.NewWithWatch(plane.Config(), client.Options{})
 	require.NoError(t, err)
 	s := &drainScene{world: &world{t: t, plane: plane, client: live}, binary: filepath.Join(t.TempDir(), "drainctl")}
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", s.binary, "github.com/machinist-dev/machinist/examples/drainctl").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", s.binary,
+		"github.com/machinist-dev/machinist/examples/drainctl").CombinedOutput()
 	require.NoError(t, err, string(out))
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "drainctl-"}}
 	require.NoError(t, live.Create(t.Context(), ns))

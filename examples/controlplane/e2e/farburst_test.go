@@ -54,7 +54,8 @@ func TestE2EAWorkloadAPIServerDiesWhileNodesJoin(t *testing.T) {
 	back := time.Now()
 	joined()
 	f.farJoined(ids)
-	t.Logf("%d Nodes: the API server was killed after %s and was down for %s, in which %d requests were sent to it; all was well %s after it was ready",
+	t.Logf("%d Nodes: the API server was killed after %s and was down for %s, in which %d requests were sent to it; "+
+		"all was well %s after it was ready",
 		farBurst, killed.Sub(start).Round(100*time.Millisecond), back.Sub(killed).Round(100*time.Millisecond), len(sent),
 		time.Since(back).Round(100*time.Millisecond))
 	t.Logf("to the cluster of the Machines, until the server was back: %s", atHome)

@@ -230,7 +230,7 @@ func (p *poolScene) scale(pool *unstructured.Unstructured, replicas int) {
 	require.NoError(p.t, p.client.Patch(p.t.Context(), pool.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
-// reaches waits until a pool says that it has as many replicas as it shall have, all of them available.
+// reaches waits until a pool reports the wanted number of replicas, all available.
 func (p *poolScene) reaches(pool *unstructured.Unstructured, replicas int) {
 	p.t.Helper()
 	p.eventually(fmt.Sprintf("%d replicas", replicas), func() string {

@@ -56,7 +56,7 @@ spec:
 `, name, infra.GroupVersion(), infra.Kind, config.GroupVersion(), config.Kind, replicas)
 }
 
-// newSetWorld has the CRDs of sets and their templates too, and nobody who acts on them.
+// newSetWorld also has the CRDs of sets and their templates, without a controller.
 func newSetWorld(t *testing.T) *world {
 	t.Helper()
 	w := newBareWorld(t, shared(t))

@@ -180,7 +180,7 @@ func (w *world) conditionsV1Beta1(m *unstructured.Unstructured) []string {
 	return kinds
 }
 
-// endsV1Beta1 looks at a Machine that nobody holds any more but the test, and lets it go.
+// endsV1Beta1 checks a Machine with only the finalizer of the test, and removes the finalizer.
 func (w *world) endsV1Beta1(m *unstructured.Unstructured, node any) {
 	w.t.Helper()
 	var last *unstructured.Unstructured

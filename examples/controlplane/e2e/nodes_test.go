@@ -30,14 +30,14 @@ func TestNodesAreMatchedAndNeverHarmedOnARealControlPlane(t *testing.T) {
 	require.NoError(t, err)
 	w.startReconciler(machineKind(), machine.Options{Steps: steps, StatusDelay: 300 * time.Millisecond}, &warnings{})
 	for name, run := range map[string]func(*scene){
-		"whoever recorded a Node keeps it":                        keepsItsNode,
-		"a Node that two name is nobody's until one is corrected": correctedClaim,
-		"a Node that two name is nobody's until one is deleted":   deletedClaim,
-		"a Node that registers again is adopted again":            registersAgain,
-		"a Node that registered again is recorded before it goes": recordedFirst,
-		"a Node's provider ID appears late":                       lateOnTheNode,
-		"an InfraMachine's provider ID appears late":              lateOnTheInfrastructure,
-		"an InfraMachine's provider ID changes":                   changedProviderID,
+		"the Machine that recorded a Node keeps it":                            keepsItsNode,
+		"a Node that two Machines claim has no Machine until one is corrected": correctedClaim,
+		"a Node that two Machines claim has no Machine until one is deleted":   deletedClaim,
+		"a Node that registers again is adopted again":                         registersAgain,
+		"a Node that registered again is recorded before it goes":              recordedFirst,
+		"a Node's provider ID appears late":                                    lateOnTheNode,
+		"an InfraMachine's provider ID appears late":                           lateOnTheInfrastructure,
+		"an InfraMachine's provider ID changes":                                changedProviderID,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

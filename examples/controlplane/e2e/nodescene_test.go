@@ -189,7 +189,7 @@ func (s *scene) untouched(node *corev1.Node, part func()) {
 	}
 }
 
-// sleeps checks that nobody looks at a Machine for a while: it waits for an event and does not poll. On a busy computer the events of
+// sleeps checks that a Machine is not reconciled for a while: it waits for an event and does not poll. On a busy computer the events of
 // the last write come back late, so there is a second and a third look.
 func (s *scene) sleeps(m *unstructured.Unstructured) {
 	s.t.Helper()

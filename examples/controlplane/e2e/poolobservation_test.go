@@ -104,7 +104,7 @@ func version(t *testing.T, obj client.Object) uint64 {
 }
 
 // areRight checks every status: references are sorted, each once; counters agree with each other; a pool that is Running has what it
-// shall have; and each count of ready replicas is one that there was, of the instances that the pool then listed, since the status
+// must have; and each count of ready replicas is one that there was, of the instances that the pool then listed, since the status
 // before the last.
 func (o *observation) areRight() {
 	o.t.Helper()

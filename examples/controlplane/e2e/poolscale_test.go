@@ -48,7 +48,7 @@ func TestE2EAPoolOfOurOwnIsScaledByTheHorizontalPodAutoscaler(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "cluster.x-k8s.io/cluster-name=demo,cluster.x-k8s.io/pool-name=ours", selector)
 	p.verdict(theirs, "InvalidSelector")
-	p.verdict(ours, "FailedGetResourceMetric") // it gets as far as the metrics, which nobody serves here
+	p.verdict(ours, "FailedGetResourceMetric") // it fails only at the metrics, which are not served here
 
 	p.scaleTo(ours, 4)
 	p.reaches(ours, 4)

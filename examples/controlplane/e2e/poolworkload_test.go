@@ -156,7 +156,7 @@ func TestAPoolHasItsNodesInAWorkloadClusterOnRealControlPlanes(t *testing.T) {
 	for i, id := range ids {
 		f.joinsFar(fmt.Sprintf("far-%d", i), id)
 	}
-	f.joinsFar("stranger", "fake://of-nobody")
+	f.joinsFar("stranger", "fake://of-no-pool")
 	f.hasReady(2)
 	f.node("far-0", func(node *corev1.Node) string {
 		if node.Annotations[propagate.OwnerNameAnnotation] != f.pool.GetName() {

@@ -143,7 +143,8 @@ func (w *world) rightsAreMissing(binary string) {
 	require.NoError(w.t, err)
 	for obj, owner := range map[*unstructured.Unstructured]string{
 		m: `{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Cluster","name":"demo","uid":"1"}`,
-		fake.InfraMachine(contract.V1Beta2, "strict"): `{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Machine","name":"strict","uid":"1","blockOwnerDeletion":true}`,
+		fake.InfraMachine(contract.V1Beta2, "strict"): "" +
+			`{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Machine","name":"strict","uid":"1","blockOwnerDeletion":true}`,
 	} {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":[`+owner+`]}}`))
 		err := limited.Patch(w.t.Context(), obj, patch, client.DryRunAll)
@@ -154,7 +155,7 @@ func (w *world) rightsAreMissing(binary string) {
 	require.NoError(w.t, user.Close(w.t.Context()))
 }
 
-// rightsAtHome also has informers list, as those of older clients and servers do, and starts the manager anew in the middle.
+// rightsAtHome also has informers list, as those of older clients and servers do, and restarts the manager in the middle.
 func (w *world) rightsAtHome(binary string, set *unstructured.Unstructured) {
 	flags := flagsForRights(w.t)
 	user, err := rights.Grant(w.t.Context(), w.plane, "rights-at-home", asksFor(w.t, binary, flags...))
@@ -182,7 +183,7 @@ func (w *world) rightsAtHome(binary string, set *unstructured.Unstructured) {
 	w.exactly(user, excused)
 }
 
-// rightsFarAway has a workload cluster that is the same one, by the kubeconfig of somebody else.
+// rightsFarAway has a workload cluster that is the same one, with the kubeconfig of another user.
 func (w *world) rightsFarAway(binary string) {
 	flags := append(flagsForRights(w.t), "--workload-clusters")
 	user, err := rights.Grant(w.t.Context(), w.plane, "rights-far-away", asksFor(w.t, binary, flags...))

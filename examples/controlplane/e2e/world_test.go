@@ -58,7 +58,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	return w
 }
 
-// newBareWorld has Cluster API's CRDs and those of the providers, and nobody who acts on them.
+// newBareWorld has Cluster API's CRDs and those of the providers, without a controller.
 func newBareWorld(t *testing.T, plane *cluster.ControlPlane) *world {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard()) // what has no logger of its own says nothing

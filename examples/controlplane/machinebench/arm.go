@@ -18,20 +18,20 @@ import (
 
 const (
 	ourPackage = "github.com/machinist-dev/machinist/examples/manager"
-	// ourAgent is the beginning of the user agents of examples/manager.
+	// ourAgent is the start of the user agents of examples/manager.
 	ourAgent = "machinist-manager"
 
-	// Cluster API's own client limits, towards the Machines' cluster and towards that of the Nodes.
+	// Cluster API's default client limits, for the Machines' cluster and for the Nodes' cluster.
 	defaultQPS, defaultWorkloadQPS = 100, 20
 
 	readyLimit = 2 * time.Minute
 	readyPoll  = 200 * time.Millisecond
 )
 
-// programs are the managers of the arms, built.
+// programs are the built managers of the arms.
 type programs map[armName]string
 
-// buildPrograms builds what the arms need. It comes before the control plane runs, which would be in the way of the compiler.
+// buildPrograms builds the programs of the arms, before the control plane runs, because the compiler needs the CPU.
 func buildPrograms(ctx context.Context, arms []armName, dir string, say bench.Say) (programs, error) {
 	built := programs{}
 	for _, a := range arms {
@@ -63,10 +63,10 @@ type manager struct {
 	*bench.Process
 	probes
 
-	agent string // by which the audit log knows it
+	agent string // its user agent in the audit log
 }
 
-// startManager starts an arm and returns when it says that it is ready.
+// startManager starts an arm and returns when it is ready.
 func startManager(ctx context.Context, built programs, a armName, l limitName, plane *cluster.ControlPlane) (*manager, error) {
 	var ports [3]int
 	for i := range ports {
@@ -103,7 +103,7 @@ func startManager(ctx context.Context, built programs, a armName, l limitName, p
 	return m, nil
 }
 
-// ourFlags are what the limits and the common scene ask of examples/manager.
+// ourFlags are the flags of examples/manager for the limits and the common configuration.
 func ourFlags(l limitName) []string {
 	flags := []string{"--workload-clusters"}
 	if l == limitDefault {
@@ -112,7 +112,7 @@ func ourFlags(l limitName) []string {
 	return append(flags, "--kube-api-qps=-1", "--workload-api-qps=-1")
 }
 
-// capiFlags are none at the manager's own limits.
+// capiFlags are the flags of Cluster API's manager; none for its default limits.
 func capiFlags(l limitName) []string {
 	if l == limitDefault {
 		return nil

@@ -23,13 +23,13 @@ type comparison struct {
 	say       bench.Say
 	built     programs
 	plane     *cluster.ControlPlane
-	client    client.Client // for setting fleets up; no arm uses it
+	client    client.Client // for the preparation of fleets; no arm uses it
 	clientset kubernetes.Interface
 	lives     *recorder
 }
 
-// measure runs everything that was chosen on a control plane of its own. It returns what it has measured, also with an error. A
-// run that fails does not end it.
+// measure runs all selected measurements on its own control plane. It returns the results, even with an error. A failed
+// run does not end it.
 func (c *comparison) measure(ctx context.Context) (runs []measured, err error) {
 	dir, err := os.MkdirTemp("", "machinebench-")
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *comparison) measure(ctx context.Context) (runs []measured, err error) {
 		return nil, err
 	}
 	o := cluster.Options{KeepDir: c.keep, ExtraArgs: map[cluster.Component][]string{
-		cluster.APIServer: {"--delete-collection-workers=4"}, // for the pods, which nobody is measured by
+		cluster.APIServer: {"--delete-collection-workers=4"}, // for the pods, which are not measured
 	}}
 	err = bench.OnControlPlane(ctx, c.say, o, func(ctx context.Context, plane *cluster.ControlPlane) error {
 		c.plane = plane
@@ -75,7 +75,7 @@ func (c *comparison) config(agent string) *rest.Config {
 	return config
 }
 
-// withProvider runs the contract provider while it calls f, whose context ends with the provider too.
+// withProvider runs the contract provider and calls f with a context that also ends with the provider.
 func (c *comparison) withProvider(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended, err := startProvider(ctx, c.config(""), c.lives)
@@ -96,8 +96,8 @@ func (c *comparison) withProvider(ctx context.Context, f func(context.Context) e
 	return err
 }
 
-// all measures every arm at all limits in every round, until ctx ends. The arms take turns, so that what the computer does
-// besides hits both.
+// all measures every arm with all limits in every round, until ctx ends. The arms alternate, so that other load of the
+// computer affects both.
 func (c *comparison) all(ctx context.Context) (runs []measured, err error) {
 	for round := range c.rounds {
 		for _, l := range c.limits {
@@ -113,7 +113,7 @@ func (c *comparison) all(ctx context.Context) (runs []measured, err error) {
 	return runs, nil
 }
 
-// one measures one fleet and says how it went.
+// one measures one fleet and prints the result.
 func (c *comparison) one(ctx context.Context, a armName, l limitName, round int) measured {
 	m := measured{Arm: a, Limits: l, Round: round + 1}
 	c.say("%s, limits %s, round %d of %d: setting up %d Machines", a, l, m.Round, c.rounds, c.machines)
@@ -134,7 +134,7 @@ func (c *comparison) one(ctx context.Context, a armName, l limitName, round int)
 	return m
 }
 
-// lead sets a fleet up and lets a manager lead it to its end.
+// lead creates a fleet and lets a manager reconcile it from creation to deletion.
 func (c *comparison) lead(ctx context.Context, f *fleet, a armName, l limitName) (*figures, error) {
 	if err := f.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("set up: %w", err)

@@ -7,16 +7,16 @@ import (
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 )
 
-// figures are what one fleet of Machines has cost.
+// figures are the costs of one fleet of Machines.
 type figures struct {
 	Machines int    `json:"machines"`
 	Create   phase  `json:"create"`           // from the first create until all are Running
 	Delete   phase  `json:"delete"`           // from the first delete until all are gone
-	Heap     *heap  `json:"heap,omitempty"`   // nil where it was not measured
-	Steady   *rests `json:"steady,omitempty"` // nil where it was not measured
+	Heap     *heap  `json:"heap,omitempty"`   // nil if it was not measured
+	Steady   *rests `json:"steady,omitempty"` // nil if it was not measured
 }
 
-// phase is one half of a Machine's life.
+// phase is the creation or the deletion of Machines.
 type phase struct {
 	Wall float64 `json:"wallSeconds"`
 	CPU  float64 `json:"cpuSecondsPerMachine"`
@@ -24,7 +24,7 @@ type phase struct {
 	Writes  map[string]float64 `json:"writesPerMachine"`
 	Reads   map[string]float64 `json:"readsPerMachine"`
 	Watches map[string]float64 `json:"watchesPerMachine"`
-	// Conflicts are the writes of all Machines that were answered with 409: they were made on stale data.
+	// Conflicts are the writes of all Machines that were answered with 409, because they were based on stale data.
 	Conflicts int `json:"conflicts"`
 }
 
@@ -36,7 +36,7 @@ type heap struct {
 	PodsPerNode int     `json:"podsPerNode"`
 }
 
-// rests are the requests of a manager while nothing happens.
+// rests are the requests of a manager while nothing changes.
 type rests struct {
 	Seconds float64 `json:"seconds"`
 	Writes  int     `json:"writes"`
@@ -44,7 +44,7 @@ type rests struct {
 	Watches int     `json:"watches"`
 }
 
-// fromEvents fills in what the audit log knows of a phase. own are the events of the arm.
+// fromEvents computes the figures of a phase from the audit log. own are the events of the arm.
 func (p *phase) fromEvents(own cluster.AuditEvents, machines int) {
 	writes, reads, watches := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, e := range own {
@@ -72,7 +72,7 @@ func perMachine(counts map[string]int, machines int) map[string]float64 {
 	return all
 }
 
-// isCounted leaves out Leases, which tell who leads.
+// isCounted excludes Leases, which are for leader election.
 func isCounted(e cluster.AuditEvent) bool { return e.Resource != "leases" }
 
 func isRead(e cluster.AuditEvent) bool { return e.Verb == "get" || e.Verb == "list" }
@@ -115,13 +115,13 @@ func sum(counts map[string]float64) float64 {
 	return total
 }
 
-// The figures of a Machine's whole life.
+// The figures of both phases together.
 func (f *figures) writes() float64 { return sum(f.Create.Writes) + sum(f.Delete.Writes) }
 func (f *figures) reads() float64  { return sum(f.Create.Reads) + sum(f.Delete.Reads) }
 func (f *figures) cpu() float64    { return f.Create.CPU + f.Delete.CPU }
 func (f *figures) wall() float64   { return f.Create.Wall + f.Delete.Wall }
 
-// rate is Machines that are led from creation to their end, a second.
+// rate is the number of Machines per second, from creation to deletion.
 func (f *figures) rate() float64 { return perSecond(f.Machines, f.wall()) }
 
 func perSecond(machines int, wall float64) float64 {

@@ -22,18 +22,19 @@ import (
 const (
 	namespace   = metav1.NamespaceDefault
 	clusterName = "machinebench"
-	// fleetLabel is on everything of a fleet; its value is the fleet's name.
+	// fleetLabel is on all objects of a fleet; its value is the fleet's name.
 	fleetLabel = "machinebench.machinist.dev/fleet"
 
 	fleetPoll     = 200 * time.Millisecond
 	progressEvery = 5 * time.Second
-	// phaseLimit is when an arm is given up. Stale reads can make Cluster API slow without client limits, but not that slow.
+	// phaseLimit is when an arm is cancelled. Stale reads can make Cluster API slow without client limits, but not this
+	// slow.
 	phaseLimit = 20 * time.Minute
-	// leftoverLimit is how long the garbage collector may take behind a manager.
+	// leftoverLimit is how long the garbage collector may take after a manager.
 	leftoverLimit = time.Minute
 )
 
-// fleet is all Machines of one run, with everything that belongs to them.
+// fleet is the set of Machines of one run, with their objects.
 type fleet struct {
 	name     string
 	machines int
@@ -51,7 +52,7 @@ func (f *fleet) options() []fake.Option {
 
 func (f *fleet) machine(i int) string { return fmt.Sprintf("%s-%04d", f.name, i) }
 
-// prepare creates what Machines refer to. It costs time, and nobody is to be measured by it.
+// prepare creates the objects that Machines reference. Its time is not measured.
 func (f *fleet) prepare(ctx context.Context) error {
 	labelled := fake.WithLabels(map[string]string{fleetLabel: f.name})
 	return bench.InParallel(ctx, f.machines, func(i int) error {
@@ -62,21 +63,21 @@ func (f *fleet) prepare(ctx context.Context) error {
 	})
 }
 
-// create creates all Machines, and returns how long it took until the last of them was Running.
+// create creates all Machines, and returns the time until the last of them was Running.
 func (f *fleet) create(ctx context.Context) (time.Duration, error) {
 	return f.lasts(ctx, "Running", f.lives.running, func(i int) error {
 		return f.client.Create(ctx, fake.Machine(f.machine(i), f.options()...))
 	})
 }
 
-// remove deletes all Machines, and returns how long it took until the last of them was gone.
+// remove deletes all Machines, and returns the time until the last of them was gone.
 func (f *fleet) remove(ctx context.Context) (time.Duration, error) {
 	return f.lasts(ctx, "gone", f.lives.gone, func(i int) error {
 		return f.client.Delete(ctx, fake.Machine(f.machine(i), f.options()...))
 	})
 }
 
-// lasts does something to each Machine and waits until all are what they are to become.
+// lasts does something to each Machine and waits until all have the wanted state.
 func (f *fleet) lasts(
 	ctx context.Context, become string, done func(fleet string) (int, time.Time), each func(int) error,
 ) (time.Duration, error) {
@@ -104,7 +105,7 @@ func (f *fleet) lasts(
 	return last.Sub(start), nil
 }
 
-// kinds are those of a fleet's objects, in the order in which they are removed.
+// kinds are the kinds of a fleet's objects, in the order of their removal.
 func kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		fake.MachineGVK(), fake.InfraMachineGVK(contract.V1Beta2), fake.BootstrapConfigGVK(contract.V1Beta2),
@@ -120,7 +121,7 @@ func (f *fleet) leftover(ctx context.Context, gvk schema.GroupVersionKind) ([]un
 	return list.Items, err
 }
 
-// nothingLeft fails if a manager took Machines for gone and has left something of them behind.
+// nothingLeft fails if a manager has left objects of deleted Machines behind.
 func (f *fleet) nothingLeft(ctx context.Context) error {
 	said := ""
 	err := wait.PollUntilContextTimeout(ctx, time.Second, leftoverLimit, true, func(ctx context.Context) (bool, error) {
@@ -142,8 +143,8 @@ func (f *fleet) nothingLeft(ctx context.Context) error {
 	return nil
 }
 
-// cleanUp removes what is left of a fleet that was given up, by force. When ctx has ended it does nothing: the control plane is
-// about to go as a whole.
+// cleanUp removes the objects of a cancelled fleet by force. When ctx has ended it does nothing, because the control
+// plane is deleted.
 func (f *fleet) cleanUp(ctx context.Context) {
 	free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, gvk := range kinds() {

@@ -1,10 +1,10 @@
-// Command machinebench leads the same Machines with examples/manager and with Cluster API's manager from creation to Running and
-// from deletion to gone, on a real control plane on this computer, and prints side by side what each of them cost.
+// Command machinebench reconciles the same Machines with examples/manager and with Cluster API's manager, from creation
+// to Running and from deletion to gone, on a real control plane on this computer, and prints the costs side by side.
 //
 //	go run ./examples/controlplane/machinebench
 //
-// Requests are counted from the API server's audit log, so they are exact. Times depend on the computer and hold only beside
-// the other times of the same run.
+// Requests are counted from the API server's audit log, so they are exact. Times depend on the computer and are
+// comparable only within one run.
 package main
 
 import (
@@ -15,17 +15,17 @@ import (
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
-// ownName is what every line of progress and of trouble begins with.
+// ownName starts every line of progress and every error.
 const ownName = "machine-bench"
 
 func main() { bench.Main(run) }
 
-// run is main without the process.
+// run is main without os.Exit.
 func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	return bench.Finish(ctx, ownName, compare(ctx, args, stdout, stderr), stderr)
 }
 
-// compare runs the benchmark and prints what there is to print, also when it was interrupted half way.
+// compare runs the benchmark and prints the results, even partial ones after an interruption.
 func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, err := parse(args, stdout)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
-// medians takes the median of every figure by itself, so that the result need not be one of the rounds.
+// medians computes the median of every figure separately, so that the result need not be one of the rounds.
 func medians(all []figures) figures {
 	m := figures{
 		Machines: count(all, func(f *figures) int { return f.Machines }),
@@ -54,7 +54,7 @@ func medianPhase(all []figures, pick func(*figures) *phase) phase {
 	}
 }
 
-// medianCounts takes a resource that a round did not touch for 0 in that round.
+// medianCounts counts a resource that is missing in a round as 0 in that round.
 func medianCounts(all []figures, pick func(*figures) map[string]float64) map[string]float64 {
 	resources := map[string]bool{}
 	for i := range all {

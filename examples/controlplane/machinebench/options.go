@@ -35,8 +35,8 @@ Limits:
 One run is: InfraMachines and BootstrapConfigs are created, the manager starts and comes to rest; Machines are created, until all are
 Running and the manager writes no more; they are deleted, until all are gone and the manager writes no more. Wall is the time until
 the last Machine is Running or gone. Requests and CPU are counted until the manager is at rest. Leases are not counted;
-reads are gets and lists, and watches are counted by themselves when they begin. Live heap is what is left after a garbage collection: once before the
-first Machine, once when all are Running and their Nodes have --pods pods each, in the first of the limits only. The pods go before
+reads are gets and lists, and watches are counted by themselves when they begin. Live heap is measured after a garbage collection:
+once before the first Machine, once when all are Running and their Nodes have --pods pods each, in the first of the limits only. The pods go before
 Machines are deleted; what drains cost is drain-bench's matter.
 
 Targets, of both halves of a Machine's life together, at default limits: at most half of Cluster API's writes, a fifth of its
@@ -75,10 +75,10 @@ const (
 
 func limitNames() []limitName { return []limitName{limitDefault, limitOff} }
 
-// maxMachines is what a control plane on one computer can hold with pods, and what names have digits for.
+// maxMachines is the limit for a control plane on one computer with pods, and for the digits of names.
 const maxMachines = 9999
 
-// options are what a person can choose.
+// options are the flags.
 type options struct {
 	output   string
 	machines int
@@ -93,12 +93,12 @@ type options struct {
 func parse(args []string, stdout io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("machinebench", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // mistakes are printed once, by run
+	flags.SetOutput(io.Discard) // run prints errors once
 	flags.StringVar(&o.output, "o", "text", "format of the result: text or json")
 	flags.IntVar(&o.machines, "machines", 500, "how many Machines are created at once")
 	flags.IntVar(&o.pods, "pods", 30, "pods on each Node while live heap is measured; 0 for none")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured; medians are printed")
-	flags.DurationVar(&o.steady, "steady", 0, "for how long the requests of Running Machines are counted, in the first of the limits; 0 for not at all")
+	flags.DurationVar(&o.steady, "steady", 0, "how long the requests of Running Machines are counted, for the first of the limits; 0 for not at all")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the audit log and the logs of all components")
 	arms := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
 	limits := flags.String("limits", "", "comma-separated `names` of limits; the default is all")

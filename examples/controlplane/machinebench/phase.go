@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// quiet is for how long a manager must not write to be at rest. Cluster API looks at an object once a second at most,
+	// quiet is how long a manager must not write to be at rest. Cluster API reconciles an object once a second at most,
 	// and again after some seconds when something failed.
 	quiet     = 5 * time.Second
 	restLimit = 5 * time.Minute
 )
 
-// trial is a fleet in the hands of a manager.
+// trial is a fleet that a manager reconciles.
 type trial struct {
 	*comparison
 
@@ -25,7 +25,7 @@ type trial struct {
 	extras  bool // live heap and rest are measured too
 }
 
-// figures lets the manager lead the fleet from its creation to its end.
+// figures lets the manager reconcile the fleet from its creation to its deletion.
 func (t *trial) figures(ctx context.Context) (*figures, error) {
 	f := &figures{Machines: t.fleet.machines}
 	var empty float64
@@ -47,7 +47,7 @@ func (t *trial) figures(ctx context.Context) (*figures, error) {
 	return f, err
 }
 
-// phase measures what a manager does about a whole fleet, until it is at rest again.
+// phase measures the creation or deletion of a whole fleet, until the manager is at rest.
 func (t *trial) phase(ctx context.Context, act func(context.Context) (time.Duration, error)) (phase, error) {
 	var p phase
 	mark, err := t.plane.Audit().Mark()
@@ -75,7 +75,7 @@ func (t *trial) phase(ctx context.Context, act func(context.Context) (time.Durat
 	return p, nil
 }
 
-// rest waits until a manager writes no more, and returns its requests since a mark.
+// rest waits until a manager stops writing, and returns its requests since a mark.
 func (c *comparison) rest(ctx context.Context, m *manager, since cluster.AuditMark) (cluster.AuditEvents, error) {
 	began := time.Now()
 	for {
@@ -102,7 +102,7 @@ func (c *comparison) rest(ctx context.Context, m *manager, since cluster.AuditMa
 	}
 }
 
-// measureExtras measures Running Machines: their live heap with pods on their Nodes, and their requests.
+// measureExtras measures Running Machines: live heap with pods on their Nodes, and requests.
 func (t *trial) measureExtras(ctx context.Context, f *figures, empty float64) error {
 	if t.steady > 0 {
 		t.say("  %s: counting the requests of Running Machines for %s", t.fleet.name, t.steady)

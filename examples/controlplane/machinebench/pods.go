@@ -18,7 +18,7 @@ const (
 	podsLimit = 10 * time.Minute
 )
 
-// pods are those on the Nodes of a fleet while live heap is measured.
+// pods are the pods on the Nodes of a fleet while live heap is measured.
 type pods struct {
 	*fleet
 
@@ -28,7 +28,7 @@ type pods struct {
 
 func (p *pods) selector() string { return fleetLabel + "=" + p.name }
 
-// run creates the pods on their Nodes and waits until kwok has started all.
+// run creates the pods on their Nodes and waits until kwok has started all of them.
 func (p *pods) run(ctx context.Context) error {
 	err := bench.InParallel(ctx, p.machines*p.perNode, func(i int) error {
 		node := p.machine(i / p.perNode)
@@ -50,7 +50,7 @@ func (p *pods) run(ctx context.Context) error {
 	return p.wait(ctx, "not Running", metav1.ListOptions{LabelSelector: p.selector(), FieldSelector: "status.phase!=Running", Limit: 1}, nil)
 }
 
-// end removes them again. A request for all of them may take too long for the server, so it is made until none is left.
+// end removes the pods. One request for all of them may time out, so it is repeated until none is left.
 func (p *pods) end(ctx context.Context) error {
 	now := int64(0)
 	all := metav1.ListOptions{LabelSelector: p.selector(), Limit: 1}
@@ -60,7 +60,7 @@ func (p *pods) end(ctx context.Context) error {
 	})
 }
 
-// wait polls until nothing is listed any more, and does something before each look.
+// wait polls until nothing is listed any more, and calls a function before each poll.
 func (p *pods) wait(ctx context.Context, what string, remaining metav1.ListOptions, before func()) error {
 	err := wait.PollUntilContextTimeout(ctx, podsPoll, podsLimit, true, func(ctx context.Context) (bool, error) {
 		if before != nil {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// probes are the addresses at which a manager tells about itself.
+// probes are the metrics and profile addresses of a manager.
 type probes struct{ ready, metrics, heap string }
 
-// heapPath asks for a garbage collection first, and for text, which ends with the figures of the runtime.
+// heapPath runs a garbage collection and returns text, which ends with the runtime's figures.
 const heapPath = "/debug/pprof/heap?gc=1&debug=1"
 
 // answerError is an answer other than 200.
@@ -43,7 +43,7 @@ func fetch(ctx context.Context, url string) (string, error) {
 	return string(body), nil
 }
 
-// cpuSeconds is the CPU time that a manager has used since its start.
+// cpuSeconds returns the CPU time of a manager since its start.
 func (p probes) cpuSeconds(ctx context.Context) (float64, error) {
 	text, err := fetch(ctx, p.metrics)
 	if err != nil {
@@ -52,7 +52,8 @@ func (p probes) cpuSeconds(ctx context.Context) (float64, error) {
 	return figureAfter(text, "process_cpu_seconds_total ")
 }
 
-// liveHeap is how many bytes a manager holds after a garbage collection. What only caches of the runtime hold goes with the second one.
+// liveHeap returns the live bytes of a manager after a garbage collection. A second collection frees what only caches
+// of the runtime hold.
 func (p probes) liveHeap(ctx context.Context) (float64, error) {
 	if _, err := fetch(ctx, p.heap); err != nil {
 		return 0, err

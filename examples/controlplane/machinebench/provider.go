@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// providerAgent keeps the provider's requests out of everybody's figures.
+	// providerAgent separates the provider's requests from those of the arms.
 	providerAgent   = "machinebench-provider"
 	providerWorkers = 20
 )
 
-// startProvider runs the contract provider in this process until ctx ends; its end is told on the channel. lives hears of all
-// Machines through the provider's own informer.
+// startProvider runs the contract provider in this process until ctx ends; then it sends to the channel. lives receives
+// all Machines through the provider's own informer.
 func startProvider(ctx context.Context, to *rest.Config, lives *recorder) (<-chan error, error) {
 	to.UserAgent = providerAgent
 	mgr, err := ctrl.NewManager(to, ctrl.Options{
@@ -63,7 +63,7 @@ func startProvider(ctx context.Context, to *rest.Config, lives *recorder) (<-cha
 	return ended, nil
 }
 
-// nodeOf gives a Node the fleet of its machine, so that it can be found and removed.
+// nodeOf labels a Node with the fleet of its machine, so that it can be found and removed.
 func nodeOf(infra *unstructured.Unstructured, providerID string) *corev1.Node {
 	node := fake.Node(infra.GetName(), providerID)
 	node.Labels[fleetLabel] = infra.GetLabels()[fleetLabel]

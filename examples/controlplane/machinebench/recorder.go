@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// recorder follows Machines through a watch: when each of them was first seen to be Running, and to be gone. It is safe for
+// recorder watches Machines: it records when each of them was first Running, and when it was gone. It is safe for
 // concurrent use.
 type recorder struct {
 	now func() time.Time
@@ -59,12 +59,12 @@ func (r *recorder) see(obj any, gone bool) {
 	}
 }
 
-// running says how many Machines of a fleet have been seen to be Running, and when the last of them was first.
+// running returns how many Machines of a fleet were Running, and when the last of them was first.
 func (r *recorder) running(fleet string) (n int, last time.Time) {
 	return r.count(fleet, func(l *life) time.Time { return l.running })
 }
 
-// gone does the same for those that are gone.
+// gone returns the same for deleted Machines.
 func (r *recorder) gone(fleet string) (n int, last time.Time) {
 	return r.count(fleet, func(l *life) time.Time { return l.gone })
 }

@@ -21,29 +21,29 @@ type measured struct {
 	Error   string    `json:"error,omitempty"`
 }
 
-// report is what was measured, and what is said about it.
+// report has the results and their evaluation.
 type report struct {
 	Host     bench.Host `json:"host"`
 	Machines int        `json:"machines"`
 	Rounds   int        `json:"rounds"`
 	Limits   []compared `json:"limits"`
-	// Same compares our own counts without limits with those at default limits; nil unless both were asked for.
+	// Same compares our own counts without limits with those at default limits; nil unless both were measured.
 	Same  []target   `json:"same,omitempty"`
 	Runs  []measured `json:"runs"`
 	Lines []string   `json:"lines"`
 }
 
-// compared are the medians at some limits.
+// compared are the medians for some limits.
 type compared struct {
 	Limits  limitName `json:"limits"`
 	Arms    []summary `json:"arms"`
 	Targets []target  `json:"targets"`
 }
 
-// summary is an arm at some limits.
+// summary is an arm with some limits.
 type summary struct {
 	Arm     armName  `json:"arm"`
-	Fleets  int      `json:"fleets"` // that the medians are of
+	Fleets  int      `json:"fleets"` // in the medians
 	Failed  int      `json:"failed"`
 	Medians *figures `json:"medians,omitempty"` // nil without a fleet
 }
@@ -83,7 +83,7 @@ func summarize(runs []measured, l limitName, a armName) summary {
 	return s
 }
 
-// of returns the medians of an arm, nil when it was not measured.
+// of returns the medians of an arm, nil if it was not measured.
 func (c compared) of(a armName) *figures {
 	for _, s := range c.Arms {
 		if s.Arm == a {
@@ -93,7 +93,7 @@ func (c compared) of(a armName) *figures {
 	return nil
 }
 
-// lines are the last lines of the output: others read them.
+// lines are the last lines of the output, which other programs read.
 func (r *report) lines() []string {
 	var lines []string
 	join := func(head string, targets []target) {
@@ -112,7 +112,7 @@ func (r *report) lines() []string {
 	return lines
 }
 
-// write prints the report. The lines are the end of what was asked for, so an interrupted run has none.
+// write prints the report. An interrupted run has no final lines.
 func (r *report) write(stdout, stderr io.Writer, format string, complete bool) error {
 	if !complete {
 		r.Lines = nil
@@ -125,7 +125,8 @@ func (r *report) tables(w io.Writer) {
 	for _, c := range r.Limits {
 		fmt.Fprintf(w, "\nlimits: %s\n", c.Limits)
 		columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(columns, "arm\thalf\twall\tmachines/s\twrites/machine\treads/machine\tconflicts\tCPU ms/machine\theap KiB/machine\theap MiB empty\tfull\t")
+		fmt.Fprintln(columns, "arm\thalf\twall\tmachines/s\twrites/machine\treads/machine\tconflicts\t"+
+			"CPU ms/machine\theap KiB/machine\theap MiB empty\tfull\t")
 		for _, s := range c.Arms {
 			s.rows(columns)
 		}
@@ -135,7 +136,7 @@ func (r *report) tables(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// rows are those of an arm: its creations, its deletions, and both.
+// rows are the rows of an arm: creation, deletion, and both.
 func (s summary) rows(w io.Writer) {
 	m := s.Medians
 	if m == nil {
@@ -160,7 +161,7 @@ func (s summary) rows(w io.Writer) {
 		m.Create.Conflicts+m.Delete.Conflicts, 1000*m.cpu(), live)
 }
 
-// requests lists what was written and read per Machine, by resource.
+// requests prints the writes and reads per Machine, by resource.
 func (c compared) requests(w io.Writer) {
 	for _, s := range c.Arms {
 		if s.Medians == nil {
@@ -183,7 +184,7 @@ func (c compared) requests(w io.Writer) {
 	}
 }
 
-// listed says counts in one line, most first.
+// listed returns counts in one line, largest first.
 func listed(counts map[string]float64) string {
 	resources := slices.Sorted(maps.Keys(counts))
 	slices.SortStableFunc(resources, func(a, b string) int {
@@ -205,7 +206,7 @@ func listed(counts map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// failure names the runs that failed; nil if none did.
+// failure returns the errors of failed runs; nil if none failed.
 func (r *report) failure() error {
 	var errs []error
 	for _, run := range r.Runs {

@@ -62,7 +62,8 @@ func TestTheLastLinesJudgeEveryTarget(t *testing.T) {
 			runs: []measured{ledBy(armOurs, limitDefault, 20, 30, 40, 30), ledBy(armCAPI, limitDefault, 28, 60, 50, 40)},
 			want: []string{
 				"machine-bench: limits=default writes/machine ours=20.0 capi=28.0 ratio=0.71 (<=0.50 missed) | " +
-					"cpu/machine ours=30.0ms capi=60.0ms ratio=0.50 (<=0.20 missed) | heap/machine ours=40.0KiB capi=50.0KiB ratio=0.80 (<=0.50 missed) | " +
+					"cpu/machine ours=30.0ms capi=60.0ms ratio=0.50 (<=0.20 missed) | " +
+					"heap/machine ours=40.0KiB capi=50.0KiB ratio=0.80 (<=0.50 missed) | " +
 					"rate ours=3.3/s capi=2.5/s ratio=1.33 (>=2.00 missed)",
 			},
 		},

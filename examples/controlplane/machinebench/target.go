@@ -2,32 +2,32 @@ package main
 
 import "fmt"
 
-// target is what a ratio of two figures has to be.
+// target is the bound of a ratio of two figures.
 type target struct {
 	Name string `json:"name"`
 	Unit string `json:"unit,omitempty"`
-	// Of names the two figures, and Ratio is the first divided by the second. They are nil where they were not measured.
+	// Of names the two figures, and Ratio is the first divided by the second. They are nil if they were not measured.
 	Of     [2]string   `json:"of"`
 	Values [2]*float64 `json:"values"`
 	Ratio  *float64    `json:"ratio,omitempty"`
-	// Bound is the most that the ratio may be; with AtLeast, the least.
+	// Bound is the largest allowed ratio; with AtLeast, the smallest.
 	Bound   float64 `json:"bound"`
 	AtLeast bool    `json:"atLeast,omitempty"`
 	Met     bool    `json:"met"`
 }
 
-// The bounds of our figures, divided by Cluster API's.
+// The bounds of our figures divided by Cluster API's.
 const (
 	writesBound = 0.5
 	cpuBound    = 0.2
 	heapBound   = 0.5
 	rateBound   = 2
-	// sameBound is how much more than with limits a request count may be without them and still be the same: events
-	// may or may not fall together.
+	// sameBound is how much larger a request count may be without limits than with limits and still count as equal,
+	// because events may or may not be combined.
 	sameBound = 1.1
 )
 
-// targetsOf compares the medians of both arms at the same limits; nil is an arm that was not measured.
+// targetsOf compares the medians of both arms with the same limits; nil is an arm that was not measured.
 func targetsOf(ours, theirs *figures) []target {
 	pair := func(name, unit string, bound float64, pick func(*figures) float64) target {
 		return target{
@@ -48,7 +48,7 @@ func targetsOf(ours, theirs *figures) []target {
 	return all
 }
 
-// sameCounts compares our counts without limits with those that we have with them.
+// sameCounts compares our counts without limits with those with limits.
 func sameCounts(without, with *figures) []target {
 	pair := func(name string, pick func(*figures) float64) target {
 		t := target{
@@ -69,7 +69,7 @@ func (t *target) judge() {
 	case *second > 0:
 		t.Ratio = new(*first / *second)
 	case *first == 0:
-		t.Ratio = new(1.0) // nothing is as much as nothing
+		t.Ratio = new(1.0) // zero divided by zero counts as equal
 	default:
 		return
 	}

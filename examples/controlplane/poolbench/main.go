@@ -1,11 +1,11 @@
-// Command poolbench has the same MachinePool looked after by examples/manager and by Cluster API's manager, from its creation until all
-// its instances have a node reference and are ready, on a real control plane on this computer, and prints side by side what each of
-// them cost.
+// Command poolbench reconciles the same MachinePool with examples/manager and with Cluster API's manager, from its
+// creation until all its instances have a node reference and are ready, on a real control plane on this computer, and
+// prints the costs side by side.
 //
 //	go run ./examples/controlplane/poolbench --instances 1000
 //
-// Requests are counted from the API server's audit log, so they are exact. Times depend on the computer and hold only beside the other
-// times of the same run.
+// Requests are counted from the API server's audit log, so they are exact. Times depend on the computer and are
+// comparable only within one run.
 package main
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
-// ownName is what every line of progress and of trouble begins with.
+// ownName starts every line of progress and every error.
 const ownName = "pool-bench"
 
-// armName is one of the programs that are compared.
+// armName is one of the compared programs.
 type armName string
 
 const (
@@ -58,8 +58,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.SetOutput(io.Discard)
 	flags.IntVar(&o.instances, "instances", 1000, "instances of the pool")
 	flags.BoolVar(&o.machines, "machines", false, "the provider makes an InfraMachine for each instance, so that each has a Machine")
-	flags.StringVar(&arms, "arms", "ours,capi", "what is measured, separated by commas: ours, capi")
-	flags.DurationVar(&o.steady, "steady", 30*time.Second, "for how long requests are counted when all is as it shall be")
+	flags.StringVar(&arms, "arms", "ours,capi", "comma-separated arms: ours, capi")
+	flags.DurationVar(&o.steady, "steady", 30*time.Second, "how long requests are counted after the pool is complete")
 	flags.StringVar(&o.output, "output", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -91,12 +91,12 @@ func parse(args []string, out io.Writer) (options, error) {
 
 func main() { bench.Main(run) }
 
-// run is main without the process.
+// run is main without os.Exit.
 func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	return bench.Finish(ctx, ownName, compare(ctx, args, stdout, stderr), stderr)
 }
 
-// compare measures the arms one after the other, each on a fresh control plane.
+// compare measures the arms one after the other, each on a new control plane.
 func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, err := parse(args, stdout)
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
-// figures are what one arm has cost.
+// figures are the costs of one arm.
 type figures struct {
 	Arm armName `json:"arm"`
 	// Seconds are from the pool's creation until all instances have a node reference and are ready.
 	Seconds float64 `json:"seconds"`
-	// CPUSeconds are those of the program meanwhile.
+	// CPUSeconds is the CPU time of the program in that time.
 	CPUSeconds float64 `json:"cpuSeconds"`
-	// Requests are those of the program meanwhile, by verb and resource, without watches and Leases.
+	// Requests are the requests of the program in that time, by verb and resource, without watches and Leases.
 	Requests map[string]int `json:"requests"`
-	// Steady are the requests afterwards, a minute.
+	// Steady are the requests per minute afterwards.
 	Steady float64 `json:"steadyPerMinute"`
-	// Reordered are the requests while the provider lists the same instances in another order, reorders times.
+	// Reordered are the requests while the provider reports the same instances in other orders, reorders times.
 	Reordered int `json:"reordered"`
 }
 
@@ -41,13 +41,13 @@ func (f *figures) String() string {
 type report struct {
 	Host      bench.Host `json:"host"`
 	Instances int        `json:"instances"`
-	// Machines: each instance has a Machine, which the program leads too.
+	// Machines: each instance has a Machine, which the program reconciles too.
 	Machines bool       `json:"machines"`
 	Arms     []*figures `json:"arms"`
 }
 
-// bound is how many of Cluster API's requests ours may be, says the target. Both write each Node once, which cannot be done with less:
-// while a pool without Machines comes up, that is nearly all of what either of them sends, and the target is out of reach.
+// bound is the target for our requests divided by Cluster API's. Both write each Node once. Without Machines these
+// writes are nearly all requests of both, so the target cannot be reached.
 const bound = 1.0 / 3
 
 func (r *report) table(out io.Writer) {
@@ -59,7 +59,7 @@ func (r *report) table(out io.Writer) {
 		fmt.Fprintf(w, "%s\t%.1f s\t%.1f s\t%d\t%d\t%.0f\t%d\t\n", f.Arm, f.Seconds, f.CPUSeconds, f.total(), f.total()-r.Instances,
 			f.Steady, f.Reordered)
 	}
-	_ = w.Flush() // fails only when out does, and then so does what follows
+	_ = w.Flush() // fails only if out fails, and then later writes fail too
 	for _, f := range r.Arms {
 		fmt.Fprintf(out, "\n%s:\n", f.Arm)
 		for _, what := range slices.Sorted(maps.Keys(f.Requests)) {
@@ -69,7 +69,7 @@ func (r *report) table(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
-// ratio is our requests divided by Cluster API's; false where one of them was not measured.
+// ratio is our requests divided by Cluster API's; false if one of them was not measured.
 func (r *report) ratio() (float64, bool) {
 	ours := slices.IndexFunc(r.Arms, func(f *figures) bool { return f.Arm == armOurs })
 	theirs := slices.IndexFunc(r.Arms, func(f *figures) bool { return f.Arm == armCAPI })

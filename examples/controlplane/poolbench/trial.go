@@ -33,10 +33,10 @@ const (
 	ourPackage  = "github.com/machinist-dev/machinist/examples/manager"
 	ourAgent    = "machinist-manager"
 	clusterName = "bench"
-	// limit ends a trial that does not come to its end.
+	// limit ends a trial that does not finish.
 	limit = 15 * time.Minute
 	poll  = 200 * time.Millisecond
-	// settle is for how long nobody looks after all is as it shall be, so that what follows from the last Node is counted with it.
+	// settle is the pause after the pool is complete, so that requests that follow the last Node are counted too.
 	settle = 5 * time.Second
 )
 
@@ -48,11 +48,11 @@ type trial struct {
 	plane  *cluster.ControlPlane
 	client client.Client
 	say    bench.Say
-	// metrics is where the program tells how much CPU it has used.
+	// metrics is the metrics address of the program.
 	metrics, ready string
 }
 
-// measure looks at one arm.
+// measure measures one arm.
 func measure(ctx context.Context, o options, a armName, say bench.Say) (*figures, error) {
 	program, err := build(ctx, a, say)
 	if err != nil {
@@ -86,7 +86,7 @@ func build(ctx context.Context, a armName, say bench.Say) (string, error) {
 	return program, nil
 }
 
-// run sets the scene up, starts the program, and lets it do its work.
+// run prepares the control plane, starts the program, and measures it.
 func (t *trial) run(ctx context.Context, program string) (*figures, error) {
 	admin := t.plane.Config()
 	admin.UserAgent = "poolbench"
@@ -162,7 +162,7 @@ func (t *trial) provide(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// start starts the program, without limits for its client.
+// start starts the program without client limits.
 func (t *trial) start(program string) (*bench.Process, error) {
 	var ports [2]int
 	for i := range ports {
@@ -186,7 +186,7 @@ func (t *trial) start(program string) (*bench.Process, error) {
 		"--kubeconfig="+t.plane.Kubeconfig(), "--health-probe-bind-address="+health, "--metrics-bind-address="+metrics)
 }
 
-// lead creates the pool, waits until it is as it shall be, and counts.
+// lead creates the pool, waits until it is complete, and counts requests.
 func (t *trial) lead(ctx context.Context) (*figures, error) {
 	if err := bench.Sleep(ctx, settle); err != nil {
 		return nil, err
@@ -239,10 +239,10 @@ func (t *trial) lead(ctx context.Context) (*figures, error) {
 	return f, err
 }
 
-// reorders is how often the provider lists the same instances in another order.
+// reorders is how often the provider reports the same instances in another order.
 const reorders = 10
 
-// reorder counts the requests while it does.
+// reorder counts the requests during the reorders.
 func (t *trial) reorder(ctx context.Context) (int, error) {
 	mark, err := t.plane.Audit().Mark()
 	if err != nil {
@@ -276,7 +276,7 @@ func (t *trial) reorder(ctx context.Context) (int, error) {
 	return len(sent), err
 }
 
-// pool is what is looked after: its bootstrap data are its user's.
+// pool returns the MachinePool; its bootstrap data is given.
 func (t *trial) pool() *unstructured.Unstructured {
 	infra := fake.InfraMachinePoolGVK(contract.V1Beta1)
 	return fake.MachinePool("pool", int64(t.instances),
@@ -305,7 +305,7 @@ func (t *trial) arrives(ctx context.Context, pool *unstructured.Unstructured) er
 	})
 }
 
-// sent are the requests of the program, without watches, which end by themselves and are opened again, and Leases.
+// sent returns the requests of the program, without Leases and without watches, which end and restart by themselves.
 func (t *trial) sent(mark cluster.AuditMark) (cluster.AuditEvents, error) {
 	events, err := t.plane.Audit().Since(mark)
 	if err != nil {
@@ -314,7 +314,7 @@ func (t *trial) sent(mark cluster.AuditMark) (cluster.AuditEvents, error) {
 	return events.From(t.agent).Where(func(e cluster.AuditEvent) bool { return e.Verb != "watch" && e.Resource != "leases" }), nil
 }
 
-// cpu is how many seconds of CPU the program has used.
+// cpu returns the CPU seconds of the program.
 func (t *trial) cpu(ctx context.Context) (float64, error) {
 	text, err := fetch(ctx, t.metrics)
 	if err != nil {

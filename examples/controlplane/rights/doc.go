@@ -1,5 +1,5 @@
-// Package rights runs a program with exactly the rights that it asks for, and says afterwards what it was denied and what it
-// never used.
+// Package rights runs a program with exactly the rights that it declares, and reports afterwards which requests were
+// denied and which rights were not used.
 //
 // A test needs a control plane (package cluster) and the rules under test:
 //
@@ -10,8 +10,8 @@
 //	require.NoError(t, err)
 //	require.Empty(t, report.Problems(map[string]string{"update example.com/servers/finalizers": "the admission plugin asks for it"}))
 //
-// For a program in a process of its own, write User.Config into a kubeconfig with cluster.WriteKubeconfig. Whatever else acts in the
-// test, providers above all, takes the administrator's plane.Config().
+// For a program in its own process, write User.Config into a kubeconfig with cluster.WriteKubeconfig. Other programs of
+// the test, such as providers, use the administrator's plane.Config().
 //
 // # Guarantees
 //

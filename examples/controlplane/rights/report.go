@@ -176,7 +176,7 @@ func streamsList(e cluster.AuditEvent) bool {
 	return err == nil && e.Verb == "watch" && uri.Query().Get("sendInitialEvents") == "true"
 }
 
-// selfService is what everybody may ask about oneself.
+// selfService are the requests that every user may make about itself.
 func selfService(e cluster.AuditEvent) bool {
 	return (e.Group == "authorization.k8s.io" || e.Group == "authentication.k8s.io") && strings.HasPrefix(e.Resource, "self")
 }

@@ -22,7 +22,7 @@ const (
 	grantingGap = 20 * time.Millisecond
 )
 
-// User is somebody who has the rights that were asked for, and no others.
+// User is a user with exactly the declared rights.
 type User struct {
 	name   string
 	asked  Asked

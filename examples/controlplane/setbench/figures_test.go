@@ -34,7 +34,8 @@ func TestTheLastLineHasMediansAndRatios(t *testing.T) {
 	}
 	text := report(options{machines: 10, rounds: 3}, map[string][]figures{armOurs: {at(1, 10), at(9, 10), at(2, 10)}, armCAPI: {at(4, 20)}})
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	want := "set-bench: writes/machine ours=2.00 capi=4.00 ratio=0.50 | up ours=2.00s capi=4.00s ratio=0.50 | down ours=2.00s capi=4.00s ratio=0.50"
+	want := "set-bench: writes/machine ours=2.00 capi=4.00 ratio=0.50 | up ours=2.00s capi=4.00s ratio=0.50 | " +
+		"down ours=2.00s capi=4.00s ratio=0.50"
 	require.Equal(t, want, lines[len(lines)-1])
 	alone := report(options{machines: 10, rounds: 1}, map[string][]figures{armOurs: {at(1, 10)}})
 	require.Contains(t, alone, "ratio=-")

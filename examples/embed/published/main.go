@@ -157,7 +157,7 @@ func environment(ctx context.Context, proxy, path string) ([]string, error) {
 	}
 	return append(os.Environ(), "GOWORK=off", "GONOPROXY=none",
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+","+strings.TrimSpace(before),
-		"GONOSUMDB="+strings.Trim(strings.TrimSpace(noSum)+","+path, ","), // nobody else has published it
+		"GONOSUMDB="+strings.Trim(strings.TrimSpace(noSum)+","+path, ","), // it is not published
 	), nil
 }
 
@@ -183,7 +183,7 @@ func forget(ctx context.Context, version module.Version) error {
 	if err != nil {
 		return err
 	}
-	downloads = append(downloads, filepath.Join(folder, "list")) // the go command makes it anew
+	downloads = append(downloads, filepath.Join(folder, "list")) // the go command writes it again
 	errs := []error{os.RemoveAll(extracted)}
 	for _, file := range downloads {
 		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {

@@ -1,3 +1,3 @@
-// Package v1 is the API of the EdgeServer operator, group edge.example.com: servers in racks that nobody visits. It was there before
+// Package v1 is the API of the EdgeServer operator, group edge.example.com: servers in unattended racks. It was there before
 // Machinist was, and knows nothing of it.
 package v1

@@ -11,8 +11,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Kind returns the Kind of Machine, for machine.New. It reads and writes what contract.MachineV1Beta2 does, in the same places. The
-// manager's scheme needs AddToScheme.
+// Kind returns the Kind of Machine, for machine.New. It reads and writes the same fields as contract.MachineV1Beta2.
+// The manager's scheme needs AddToScheme.
 func Kind() contract.Kind {
 	return contract.NewTyped(GroupVersion().WithKind("Machine"),
 		func() *Machine { return &Machine{} }, func() runtime.Object { return &MachineList{} }, read, write)
@@ -78,7 +78,7 @@ func converted[A, B any](list []A, convert func(A) B) []B {
 	return to
 }
 
-// annotatedTime reads state that the schema has no field for.
+// annotatedTime reads a time that has no field in the schema from an annotation.
 func annotatedTime(m *Machine, key string) (time.Time, error) {
 	text := m.Annotations[key]
 	if text == "" {
@@ -117,14 +117,14 @@ func write(m *Machine, u contract.MachineUpdate) error {
 	if len(u.Conditions) > 0 || len(u.RemoveConditions) > 0 {
 		updated := contract.UpdatedConditions(s.Conditions, u.Conditions, u.RemoveConditions)
 		if updated == nil && s.Conditions != nil {
-			updated = []metav1.Condition{} // taking the last entry away does not take the list away
+			updated = []metav1.Condition{} // the last entry is removed, but not the list
 		}
 		s.Conditions = updated
 	}
 	return nil
 }
 
-// annotate turns changes of what has no field into changes of annotations. The update's own map is not changed: it is the caller's.
+// annotate turns changes of values without a field into changes of annotations. It does not change the caller's map.
 func annotate(u *contract.MachineUpdate) {
 	uid := func(uid types.UID) string { return string(uid) }
 	own := false
@@ -147,7 +147,7 @@ func annotate(u *contract.MachineUpdate) {
 	put(contract.PreTerminateStartedAnnotation, mapped(u.PreTerminateStarted, rfc3339))
 }
 
-// setTime keeps what an encoded object keeps: whole seconds.
+// setTime keeps whole seconds, as an encoded object does.
 func setTime(c contract.Change[time.Time], into *metav1.Time) {
 	if at, set := c.Value(); set || c.Clears() {
 		*into = metav1.NewTime(at.UTC().Truncate(time.Second))
@@ -161,7 +161,7 @@ func rfc3339(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// mapped is the change of an annotation; the empty text removes it.
+// mapped returns the change of an annotation; the empty text removes it.
 func mapped[T any](c contract.Change[T], text func(T) string) contract.Change[string] {
 	v, set := c.Value()
 	switch {
@@ -174,7 +174,7 @@ func mapped[T any](c contract.Change[T], text func(T) string) contract.Change[st
 	}
 }
 
-// orClear turns the change to the empty text into the removal of it, because the schema refuses it.
+// orClear turns a change to the empty text into a removal, because the schema rejects the empty text.
 func orClear(c contract.Change[string]) contract.Change[string] {
 	if text, set := c.Value(); set && text == "" {
 		return contract.Cleared[string]()

@@ -213,7 +213,7 @@ func TestATrimmingCacheKeepsTextsOfManyMachinesOnce(t *testing.T) {
 	require.Same(t, reason(), reason())
 }
 
-// An object from a cache shares its content with whoever else reads it.
+// An object from a cache shares its content with other readers.
 func TestWritingChangesNothingThatACachedObjectShares(t *testing.T) {
 	t.Parallel()
 	served := machineSchema(t)

@@ -54,7 +54,7 @@ func (d dice) value(s *schema, name string) any {
 		return d.once(2)
 	case "integer":
 		if name == "observedGeneration" {
-			return int64(1 + d.IntN(3)) // nobody writes 0
+			return int64(1 + d.IntN(3)) // 0 is never written
 		}
 		return int64(d.IntN(3))
 	}

@@ -6,20 +6,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is that of Machine.
+// GroupVersion returns the group and version of Machine.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
 }
 
-// AddToScheme makes Machine and MachineList known to a scheme. The error is always nil.
+// AddToScheme adds Machine and MachineList to a scheme. The error is always nil.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(), &Machine{}, &MachineList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil
 }
 
-// Machine is a machine that becomes a Node. Absent fields are left out when it is encoded; where absent differs from zero, a field
-// is a pointer.
+// Machine is a machine that becomes a Node. Absent fields are omitted when it is encoded; if absent differs from zero,
+// the field is a pointer.
 type Machine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -36,35 +36,35 @@ type MachineList struct {
 	Items []Machine `json:"items"`
 }
 
-// MachineSpec is what is asked for.
+// MachineSpec is the wanted state.
 type MachineSpec struct {
 	// ClusterName is the Cluster that the Machine belongs to.
 	ClusterName string `json:"clusterName,omitempty"`
-	// Bootstrap says where the data of the first boot comes from.
+	// Bootstrap is the source of the bootstrap data.
 	Bootstrap Bootstrap `json:"bootstrap,omitzero"`
 	// InfrastructureRef is the provider's object.
 	InfrastructureRef Reference `json:"infrastructureRef,omitzero"`
 	// Version is the Kubernetes version, with its leading v.
 	Version string `json:"version,omitempty"`
-	// ProviderID is the provider's name of the machine, which the Node has too.
+	// ProviderID is the provider's ID of the machine, which the Node has too.
 	ProviderID string `json:"providerID,omitempty"`
-	// FailureDomain is where the machine shall be.
+	// FailureDomain is where the machine must be created.
 	FailureDomain string `json:"failureDomain,omitempty"`
 	// MinReadySeconds is how long the Node must be ready for the Machine to be available.
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
-	// ReadinessGates are further conditions that a Machine must have to be Ready.
+	// ReadinessGates are additional conditions that a Machine must have to be Ready.
 	ReadinessGates []ReadinessGate `json:"readinessGates,omitempty"`
-	// Deletion limits the stages of deletion.
+	// Deletion limits the stages of a deletion.
 	Deletion DeletionSpec `json:"deletion,omitzero"`
 	// Taints are wanted on the Node.
 	Taints []Taint `json:"taints,omitempty"`
 }
 
-// Bootstrap says where the data of the first boot comes from.
+// Bootstrap is the source of the bootstrap data.
 type Bootstrap struct {
 	// ConfigRef is the bootstrap provider's object.
 	ConfigRef Reference `json:"configRef,omitzero"`
-	// DataSecretName is the Secret with the data, nil until there is one; the empty name is a value of its own.
+	// DataSecretName is the Secret with the data, nil until it exists; the empty name differs from nil.
 	DataSecretName *string `json:"dataSecretName,omitempty"`
 }
 
@@ -75,14 +75,14 @@ type Reference struct {
 	Name     string `json:"name,omitempty"`
 }
 
-// ReadinessGate is a further condition that a Machine must have to be Ready.
+// ReadinessGate is an additional condition that a Machine must have to be Ready.
 type ReadinessGate struct {
 	ConditionType string `json:"conditionType,omitempty"`
 	// Polarity is Positive or Negative; empty counts as Positive.
 	Polarity string `json:"polarity,omitempty"`
 }
 
-// DeletionSpec limits the stages of deletion, in seconds; 0 is no limit.
+// DeletionSpec limits the stages of a deletion, in seconds; 0 is no limit.
 type DeletionSpec struct {
 	NodeDrainTimeoutSeconds        *int32 `json:"nodeDrainTimeoutSeconds,omitempty"`
 	NodeVolumeDetachTimeoutSeconds *int32 `json:"nodeVolumeDetachTimeoutSeconds,omitempty"`
@@ -98,10 +98,11 @@ type Taint struct {
 	Propagation string `json:"propagation,omitempty"`
 }
 
-// MachineStatus is what was observed. An empty list is not the same as none to whoever patches, so lists are kept as they are.
+// MachineStatus is the observed state. In a patch an empty list differs from an absent one, so lists are kept as they
+// are.
 type MachineStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitzero"`
-	// Initialization says which stages were reached.
+	// Initialization tells which stages are complete.
 	Initialization Initialization `json:"initialization,omitzero"`
 	// NodeRef is the matched Node.
 	NodeRef NodeReference `json:"nodeRef,omitzero"`
@@ -111,14 +112,14 @@ type MachineStatus struct {
 	FailureDomain string           `json:"failureDomain,omitempty"`
 	Addresses     []MachineAddress `json:"addresses,omitzero"`
 	Phase         string           `json:"phase,omitempty"`
-	// CertificatesExpiryDate is when the certificates of a control plane machine end.
+	// CertificatesExpiryDate is when the certificates of a control plane machine expire.
 	CertificatesExpiryDate metav1.Time      `json:"certificatesExpiryDate,omitzero"`
 	ObservedGeneration     int64            `json:"observedGeneration,omitempty"`
 	Deletion               DeletionStatus   `json:"deletion,omitzero"`
 	Deprecated             DeprecatedStatus `json:"deprecated,omitzero"`
 }
 
-// Initialization says which stages were reached; nil is not yet.
+// Initialization tells which stages are complete; nil is not yet.
 type Initialization struct {
 	InfrastructureProvisioned  *bool `json:"infrastructureProvisioned,omitempty"`
 	BootstrapDataSecretCreated *bool `json:"bootstrapDataSecretCreated,omitempty"`
@@ -136,18 +137,18 @@ type MachineAddress struct {
 	Address string `json:"address"`
 }
 
-// DeletionStatus says when stages of deletion began; zero is not yet.
+// DeletionStatus has the start times of deletion stages; zero is not yet.
 type DeletionStatus struct {
 	NodeDrainStartTime               metav1.Time `json:"nodeDrainStartTime,omitzero"`
 	WaitForNodeVolumeDetachStartTime metav1.Time `json:"waitForNodeVolumeDetachStartTime,omitzero"`
 }
 
-// DeprecatedStatus is what Cluster API is about to give up.
+// DeprecatedStatus has fields that Cluster API will remove.
 type DeprecatedStatus struct {
 	V1Beta1 V1Beta1Status `json:"v1beta1,omitzero"`
 }
 
-// V1Beta1Status is a failure that does not go away by itself.
+// V1Beta1Status has a terminal failure.
 type V1Beta1Status struct {
 	FailureReason  *string `json:"failureReason,omitempty"`
 	FailureMessage *string `json:"failureMessage,omitempty"`

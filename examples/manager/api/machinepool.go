@@ -16,12 +16,12 @@ var poolCRD string
 // CRDs returns the CustomResourceDefinitions of machinist.dev, as YAML for kubectl apply.
 func CRDs() string { return poolCRD }
 
-// PoolGroup is the group of a MachinePool of our own.
+// PoolGroup is the group of our own MachinePool.
 const PoolGroup = "machinist.dev"
 
-// PoolKind is MachinePool of machinist.dev. It is Cluster API's, and has a selector for its scale subresource, which that has no place
-// for. Providers that were written for Cluster API look for pools in its group: this one is for providers of your own, whose
-// InfraMachinePools follow their controlling owner, whatever its group.
+// PoolKind returns the kind MachinePool of machinist.dev. It has the fields of Cluster API's and also a selector for
+// its scale subresource, for which Cluster API's has no field. Providers for Cluster API look for pools in its group,
+// so this kind is for your own providers, whose InfraMachinePools follow their controlling owner in any group.
 func PoolKind() contract.MachinePoolKind {
 	layout := *contract.MachinePoolV1Beta2()
 	layout.SelectorText = contract.At[string]("status", "selector")

@@ -1,10 +1,9 @@
-// Command controlplane is etcd, kube-apiserver, kube-controller-manager and kube-scheduler in one file:
-// the first argument says which of them to be, the rest are that program's own flags.
+// Command controlplane is etcd, kube-apiserver, kube-controller-manager and kube-scheduler in one file: the first
+// argument selects the program, the others are its flags.
 //
-// It is the only program here that links k8s.io/kubernetes, and is built by the package in
-// ../../cluster. Two more words are understood, because a control plane that is killed must leave
-// nothing behind: "version" prints what is inside, and "sweep DIR" deletes DIR as soon as nobody
-// holds the other end of file descriptor 3 any more.
+// It is the only program here that links k8s.io/kubernetes, and the package in ../../cluster builds it. It has two more
+// commands, because a killed control plane must not leave data behind: "version" prints the versions of the components,
+// and "sweep DIR" deletes DIR when no process has the other end of file descriptor 3 open any more.
 package main
 
 import (
@@ -37,7 +36,7 @@ func main() {
 		os.Exit(2)
 	}
 	component := os.Args[1]
-	// Each component parses os.Args itself, so it must find its own name in front.
+	// Each component parses os.Args itself, so its own name must come first.
 	os.Args = os.Args[1:]
 	switch component {
 	case "version":
@@ -69,7 +68,7 @@ func sweep(args []string) int {
 		fmt.Fprintln(os.Stderr, usage)
 		return 2
 	}
-	// It has to outlive everybody, also when a terminal or a service ends the whole group.
+	// It must outlive all other processes, even if a terminal or a service ends the whole process group.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	if err := lifeline.Sweep(args[0]); err != nil {
 		fmt.Fprintf(os.Stderr, "controlplane: sweep: %v\n", err)

@@ -1,12 +1,11 @@
-// Command kwok plays the kubelets: it is sigs.k8s.io/kwok's controller, unchanged, plus the lifeline
-// that ends it with the process that started it.
+// Command kwok simulates kubelets: it is sigs.k8s.io/kwok's controller, unchanged, with the lifeline that ends it with
+// the process that started it.
 //
-// It is a program of its own because kwok and the Kubernetes components both define a global --version
-// flag, which cannot be done twice in one process.
+// It is a separate program because kwok and the Kubernetes components both define a global --version flag, which one
+// process cannot do twice.
 //
-// "kwok stages" prints the stages that kwok carries: a Node becomes Ready and keeps its Lease, a pod
-// becomes Ready at once, a pod that is being deleted goes at once. ../../cluster writes the
-// configuration from them.
+// "kwok stages" prints the stages of kwok: a Node becomes Ready and renews its Lease, a pod becomes Ready at once, a
+// pod in deletion is removed at once. ../../cluster writes the configuration from them.
 package main
 
 import (
