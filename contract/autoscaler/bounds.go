@@ -1,7 +1,6 @@
 package autoscaler
 
 import (
-	"math"
 	"strconv"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -64,21 +63,4 @@ func size(annotations map[string]string, key string, sentinel error) (contract.O
 			Effect: poisonous, err: sentinel}
 	}
 	return contract.Some(n), nil
-}
-
-// DefaultReplicas returns the replicas to persist for an object whose author left them out, so that the autoscaler finds a
-// number: without both bounds 1, else the stored object's replicas moved into the bounds, or the minimum for a new object.
-// Bounds above what fits into 32 bits are cut there. Rule: Cluster API's defaulting of MachineSet, MachineDeployment and
-// MachinePool.
-func (b Bounds) DefaultReplicas(stored contract.Opt[int32]) int32 {
-	lower, hasMin := b.Min.Get()
-	upper, hasMax := b.Max.Get()
-	if !hasMin || !hasMax {
-		return 1
-	}
-	replicas := max(int64(stored.Or(0)), lower)
-	if stored.Found() {
-		replicas = min(replicas, upper)
-	}
-	return int32(min(replicas, math.MaxInt32))
 }

@@ -98,31 +98,3 @@ func TestBounds_Contains(t *testing.T) {
 	}
 	require.True(t, autoscaler.Bounds{}.Contains(0))
 }
-
-func TestBounds_DefaultReplicasIsClusterAPIsDefault(t *testing.T) {
-	tests := map[string]struct {
-		lower, upper string
-		stored       contract.Opt[int32]
-		want         int32
-	}{
-		"without annotations a new object gets one":    {lower: "-", upper: "-", want: 1},
-		"without annotations the stored size is lost":  {lower: "-", upper: "-", stored: contract.Some[int32](7), want: 1},
-		"a minimum alone says nothing":                 {lower: "0", upper: "-", want: 1},
-		"a maximum alone says nothing":                 {lower: "-", upper: "9", stored: contract.Some[int32](7), want: 1},
-		"a new object gets the minimum":                {lower: "3", upper: "7", want: 3},
-		"a new object may start at zero":               {lower: "0", upper: "7", want: 0},
-		"a stored size below the bounds moves up":      {lower: "3", upper: "7", stored: contract.Some[int32](1), want: 3},
-		"a stored size of zero is a size":              {lower: "3", upper: "7", stored: contract.Some[int32](0), want: 3},
-		"a stored size above the bounds moves down":    {lower: "3", upper: "7", stored: contract.Some[int32](9), want: 7},
-		"a stored size within the bounds stays":        {lower: "3", upper: "7", stored: contract.Some[int32](5), want: 5},
-		"a stored size at a bound stays":               {lower: "3", upper: "7", stored: contract.Some[int32](7), want: 7},
-		"a minimum beyond 32 bits does not wrap round": {lower: "5000000000", upper: "5000000001", want: 2147483647},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			b, err := autoscaler.DefaultKeys().ParseBounds(sizes(tc.lower, tc.upper))
-			require.NoError(t, err)
-			require.Equal(t, tc.want, b.DefaultReplicas(tc.stored))
-		})
-	}
-}

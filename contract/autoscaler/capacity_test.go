@@ -111,24 +111,7 @@ func TestParseCapacity(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			requireErrors(t, tc.err, err)
-			if err != nil {
-				return
-			}
-			written, err := got.Annotations()
-			require.NoError(t, err)
-			back, err := autoscaler.ParseCapacity(written)
-			require.NoError(t, err)
-			if diff := cmp.Diff(got, back, cmpopts.EquateEmpty(), sortedLists()); diff != "" {
-				t.Errorf("written and read back (-want +got):\n%s", diff)
-			}
 		})
-	}
-}
-
-func sortedLists() cmp.Option {
-	return cmp.Options{
-		cmpopts.SortSlices(func(a, b corev1.Taint) bool { return a.ToString() < b.ToString() }),
-		cmpopts.SortSlices(func(a, b autoscaler.CSIDriver) bool { return a.Name < b.Name }),
 	}
 }
 
@@ -144,42 +127,6 @@ func requireErrors(t *testing.T, want []string, err error) {
 	require.Len(t, lines, len(want), "%s", err)
 	for i, line := range lines {
 		require.True(t, strings.HasPrefix(line, "annotation "+prefix+want[i]), "want %s\ngot  %s", want[i], line)
-	}
-}
-
-func TestCapacity_AnnotationsRefusesWhatCannotBeReadBack(t *testing.T) {
-	tests := map[string]struct {
-		capacity autoscaler.Capacity
-		is       error
-		err      string
-	}{
-		"a resource without an annotation": {capacity: autoscaler.Capacity{Resources: resources("hugepages-2Mi", "1Gi")},
-			is: autoscaler.ErrNoAnnotation, err: `no annotation says this: 1Gi of resource "hugepages-2Mi"`},
-		"a device that is not the type": {capacity: autoscaler.Capacity{Resources: resources("amd.com/gpu", "1"), GPUType: "nvidia.com/gpu", GPUCount: 1},
-			is: autoscaler.ErrNoAnnotation, err: `no annotation says this: 1 of resource "amd.com/gpu"`},
-		"a device with another count": {capacity: autoscaler.Capacity{Resources: resources("nvidia.com/gpu", "3"), GPUType: "nvidia.com/gpu", GPUCount: 1},
-			is: autoscaler.ErrNoAnnotation, err: `no annotation says this: 3 of resource "nvidia.com/gpu"`},
-		"a resource without a name": {capacity: autoscaler.Capacity{Resources: resources("", "3")},
-			is: autoscaler.ErrNoAnnotation, err: `no annotation says this: 3 of resource ""`},
-		"an architecture": {capacity: autoscaler.Capacity{Architecture: "arm64"}, is: autoscaler.ErrNoAnnotation,
-			err: `no annotation says this: architecture "arm64" and operating system "": use the labels kubernetes.io/arch and kubernetes.io/os`},
-		"half a pod": {capacity: autoscaler.Capacity{Resources: resources("pods", "500m")}, is: autoscaler.ErrAnnotation,
-			err: `annotation ` + prefix + `maxPods: found "500m", want a whole number from 0 (the autoscaler takes the group for one that cannot be scaled from zero)`},
-		"a label that would become two": {capacity: autoscaler.Capacity{Labels: map[string]string{"a=b,c": "d"}}, is: autoscaler.ErrAnnotation,
-			err: `annotation ` + prefix + `labels: found "a=b,c=d", want a valid label (it is not written)`},
-		"a taint without an effect": {capacity: autoscaler.Capacity{Taints: []corev1.Taint{{Key: "k"}}}, is: autoscaler.ErrAnnotation,
-			err: `annotation ` + prefix + `taints: found "k", want a taint with effect NoSchedule, PreferNoSchedule or NoExecute (it is not written)`},
-		"a driver with a limit below zero": {capacity: autoscaler.Capacity{CSIDrivers: []autoscaler.CSIDriver{{Name: "a", VolumeLimit: -1}}}, is: autoscaler.ErrAnnotation,
-			err: `annotation ` + prefix + `csi-driver: found "a=-1", want a driver's name and a limit from 0 (it is not written)`},
-		"a count without a type or driver": {capacity: autoscaler.Capacity{GPUCount: 3}, is: autoscaler.ErrAnnotation,
-			err: `annotation ` + prefix + `gpu-type: found nothing, want the name of a resource, because there is a count of devices (the autoscaler plans without devices)`},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, err := tc.capacity.Annotations()
-			require.ErrorIs(t, err, tc.is)
-			require.EqualError(t, err, tc.err)
-		})
 	}
 }
 

@@ -11,15 +11,14 @@
 //	findings := autoscaler.Check(autoscaler.DefaultKeys(), deployment, autoscaler.Around{Machines: machines})
 //	findings = append(findings, autoscaler.CheckCRD(autoscaler.DefaultKeys(), crd)...)
 //
-// Or ask one question: [StandingOf] (is this a node group, and why not), [CapacityOf] (what would a new Node offer),
-// [Keys.ParseBounds] and [Keys.ParseOptions], [InstanceOf] (what is this Machine taken for), [RollingOut] (are Nodes spared
-// because of a rollout), [Keys.MarkedForDeletion] and [ReplicasManagedElsewhere].
+// The command examples/contractlint does this for files, with -autoscaler. Or ask one question: [StandingOf] (is this a node
+// group), [CapacityOf] (what would a new Node offer), [Keys.ParseBounds], [Keys.ParseOptions], [InstanceOf] (what is this
+// Machine taken for), [RollingOut] (does a rollout keep Nodes), [ReplicasManagedElsewhere].
 //
 // # Keys
 //
 // "follows" marks a key that begins with the API group, here Cluster API's own; "written" one that the autoscaler writes. A key
-// that ends in "-" or "/" is a prefix. Scalable objects are MachineSets without a MachineDeployment, MachineDeployments and
-// MachinePools.
+// that ends in "-" or "/" is a prefix. Scalable objects: MachineDeployments, MachinePools, and MachineSets that no MachineDeployment owns.
 //
 //	cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size  annotation of scalable objects, follows
 //	cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size  annotation of scalable objects, follows
@@ -45,7 +44,7 @@
 //	delay-deletion.cluster-autoscaler.kubernetes.io/             annotation of Nodes
 //	cluster-api/accelerator                                      label of Nodes
 //
-// So with another group, objects are paused and rollouts are seen only through Cluster API's own keys.
+// With another group, pauses and rollouts are still seen only through Cluster API's own keys.
 //
 // # Fields
 //
@@ -76,6 +75,6 @@
 //
 // The rules are those of 2026. Older versions take a Machine with status.failureMessage for failed whatever its phase, know
 // fewer options and capacity annotations, and read no taints but those of the annotation. What --node-group-auto-discovery limits
-// an autoscaler to is not looked at; the labels that it asks for must be on Machines, MachineSets and MachineDeployments alike.
-// RBAC and a group's preferred version are not visible in objects.
+// an autoscaler to is not looked at; Machines, MachineSets and MachineDeployments must all have the labels that it asks for. RBAC and
+// a group's preferred version are not visible in objects.
 package autoscaler

@@ -96,13 +96,3 @@ func ExampleKeysFor() {
 	// cluster.x-k8s.io/deployment-name on [MachineSet]
 	// cluster-api/accelerator on [Node]
 }
-
-// The autoscaler marks the Machine that is to go, and then lowers replicas.
-func ExampleKeys_MarkedForDeletion() {
-	machine := map[string]string{"cluster.x-k8s.io/delete-machine": "2026-03-01 10:00:00 +0000 UTC"}
-	fmt.Println(autoscaler.DefaultKeys().MarkedForDeletion(machine))
-	fmt.Println(autoscaler.KeysFor("machines.example.com").MarkedForDeletion(machine))
-	// Output:
-	// true
-	// false
-}

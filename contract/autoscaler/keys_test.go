@@ -87,28 +87,6 @@ func people(kinds []string) string {
 	return strings.Join(names, " and ")
 }
 
-func TestKeys_MarkedForDeletionLooksAtPresenceOnly(t *testing.T) {
-	tests := map[string]struct {
-		annotations map[string]string
-		keys        autoscaler.Keys
-		want        bool
-	}{
-		"no annotations":                    {},
-		"the time that the autoscaler puts": {annotations: map[string]string{"cluster.x-k8s.io/delete-machine": "2026-01-01 00:00:00 +0000 UTC"}, want: true},
-		"an empty value marks as well":      {annotations: map[string]string{"cluster.x-k8s.io/delete-machine": ""}, want: true},
-		"and so does false":                 {annotations: map[string]string{"cluster.x-k8s.io/delete-machine": "false"}, want: true},
-		"the key of another group does not mark": {annotations: map[string]string{"cluster.x-k8s.io/delete-machine": "yes"},
-			keys: autoscaler.KeysFor("cluster.k8s.io")},
-		"the key of the own group marks": {annotations: map[string]string{"cluster.k8s.io/delete-machine": "yes"},
-			keys: autoscaler.KeysFor("cluster.k8s.io"), want: true},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tc.want, tc.keys.MarkedForDeletion(tc.annotations))
-		})
-	}
-}
-
 func TestReplicasManagedElsewhere_CountsEveryValueButFalse(t *testing.T) {
 	tests := map[string]struct {
 		annotations map[string]string

@@ -27,6 +27,8 @@ type checked struct {
 	// Name is the CRD's, or kind, namespace and name of an object.
 	Name   string `json:"name"`
 	Source string `json:"source"`
+	// As is the role that it was judged by.
+	As string `json:"role"`
 	// Note says what the reader must know about how it was judged.
 	Note string `json:"note,omitempty"`
 	conformance.Report
@@ -50,10 +52,15 @@ func lint(in *input, o options) result {
 			crds[definedBy(d)] = &d
 		}
 	}
+	scaling := newScaling(o.autoscaler, in.documents)
 	for _, d := range in.documents {
-		if d.isCRD() {
+		group, scaled := scaling.judge(d)
+		switch {
+		case scaled && (d.isCRD() || group.As == asScalable):
+			r.Checked = append(r.Checked, group)
+		case d.isCRD():
 			r.crd(d, o)
-		} else {
+		default:
 			r.object(d, crds, o)
 		}
 	}
@@ -102,7 +109,7 @@ func (r *result) crd(d document, o options) {
 		r.skip(d, d.GetName(), fmt.Sprintf("%s is no kind that a Machine or a MachinePool reads, by its group and name", gk.Kind))
 		return
 	}
-	c := checked{Name: d.GetName(), Source: d.source(), Report: conformance.InspectCRD(d.Unstructured, role)}
+	c := checked{Name: d.GetName(), Source: d.source(), As: role.String(), Report: conformance.InspectCRD(d.Unstructured, role)}
 	if !labelled(d) {
 		c.Note = "no contract label: if a kustomization sets it, lint its folder or the built manifests"
 	}
@@ -123,10 +130,7 @@ func (r *roles) tell(gk schema.GroupKind, crd *document) (role conformance.Role,
 func (r *result) object(d document, crds kinds, o options) {
 	gvk := d.GroupVersionKind()
 	crd := crds[gvk.GroupKind()]
-	name := gvk.Kind + " " + d.GetNamespace() + "/" + d.GetName()
-	if d.GetNamespace() == "" {
-		name = gvk.Kind + " " + d.GetName()
-	}
+	name := nameOf(d)
 	role, question := o.roles.tell(gvk.GroupKind(), crd)
 	_, said := o.roles.of(gvk.GroupKind())
 	switch {
@@ -139,7 +143,7 @@ func (r *result) object(d document, crds kinds, o options) {
 		r.labelled(d, name, *crd, role)
 	default:
 		report, note := bestFit(d.Unstructured, role, o.contract)
-		r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Note: note, Report: report})
+		r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), As: role.String(), Note: note, Report: report})
 	}
 }
 
@@ -156,7 +160,16 @@ func (r *result) labelled(d document, name string, crd document, role conformanc
 		r.skip(d, name, fmt.Sprintf("Cluster API reads objects of this kind at %s, and not at %s", read.APIVersion, at))
 		return
 	}
-	r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Report: conformance.InspectObject(d.Unstructured, role, version)})
+	report := conformance.InspectObject(d.Unstructured, role, version)
+	r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), As: role.String(), Report: report})
+}
+
+// nameOf returns kind, namespace and name of an object.
+func nameOf(d document) string {
+	if d.GetNamespace() == "" {
+		return d.GetKind() + " " + d.GetName()
+	}
+	return d.GetKind() + " " + d.GetNamespace() + "/" + d.GetName()
 }
 
 // bestFit judges an object by the contract whose flag it sets, and without one by the contract that it breaks least, of

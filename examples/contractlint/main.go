@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/autoscaler"
 	"github.com/machinist-dev/machinist/contract/conformance"
 	"github.com/machinist-dev/machinist/examples/output"
 )
@@ -33,6 +34,7 @@ const usage = `contractlint lints the CRDs and objects of a Cluster API provider
   kustomize build config/default | contractlint -
   kubectl get crd -l cluster.x-k8s.io/provider -o yaml | contractlint -
   kubectl get awsmachine worker-1 -o yaml | contractlint -contract v1beta1 -
+  kubectl get md,ms,machines,awsmachinetemplates -o yaml | contractlint -autoscaler cluster.x-k8s.io -
   contractlint -o json config/crd | jq '.checked[].findings[]'
 
 Of CRDs and objects, those count that a Machine or a MachinePool reads: kinds that end in Machine, MachineTemplate,
@@ -41,6 +43,10 @@ part "bootstrap". A kind with such a name and none of the fields is a question a
 a file of roles. -role judges everything in the input by one role, for kinds with other names. A folder without a
 kustomization is searched for YAML and JSON files. Kustomize itself is not needed; of a kustomization are read: resources,
 components, labels, commonLabels and patches, and what else it has that could change a CRD is named as a warning.
+
+With -autoscaler, the sets, pools and CRDs of one API group are judged by what cluster-autoscaler reads: sizes and capacity in
+annotations, replicas, selectors, the scale subresource and its paths. Machines, MachineSets and infrastructure templates in the
+input are taken for all that there are in their namespace; a kind of which there is none was not looked at.
 
 Exit codes: 0 no MUST is broken, 1 one is (with -strict also a SHOULD, or a question is open), 2 wrong flags, or input that cannot be read.
 
@@ -63,6 +69,8 @@ type options struct {
 	roles    roles
 	contract contract.Version
 	strict   bool
+	// autoscaler is the API group that cluster-autoscaler looks in, empty when it is not asked about.
+	autoscaler string
 }
 
 // run is main without the process.
@@ -115,6 +123,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		"role none says not to judge it; can be repeated; the default is to tell by group and kind")
 	file := flags.String("roles", "", "a YAML `file` with the roles of kinds, one on each line: \"Kind: role\"; -role goes before it")
 	version := flags.String("contract", "", "the contract `version` of objects whose CRD is not in the input, such as v1beta2")
+	flags.StringVar(&o.autoscaler, "autoscaler", "", "judge the MachineSets, MachineDeployments, MachinePools and the CRDs of this API `group`, "+
+		"such as "+autoscaler.DefaultGroup+", by what cluster-autoscaler reads")
 	flags.BoolVar(&o.strict, "strict", false, "exit 1 for a SHOULD or an open question too")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

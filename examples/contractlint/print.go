@@ -66,7 +66,7 @@ const (
 
 // text writes one block: the name, how it was judged, what holds, what does not.
 func (c checked) text(out *strings.Builder) {
-	fmt.Fprintf(out, "%s as %s", c.Name, c.Role)
+	fmt.Fprintf(out, "%s as %s", c.Name, c.As)
 	for i, j := range c.Judged {
 		separator := ", "
 		if i == 0 {
