@@ -17,9 +17,10 @@ func TestAddresses_TellAnAbsentListFromAnEmptyOneAndFromAnotherType(t *testing.T
 		found     bool
 		err       string
 	}{
-		"an empty list is found":         {addresses: `[]`, found: true},
-		"an address":                     {addresses: `[{"type":"InternalIP","address":"10.0.0.1"}]`, want: one, found: true},
-		"a type that nobody knows":       {addresses: `[{"type":"Pager","address":"1"}]`, want: []contract.Address{{Type: "Pager", Address: "1"}}, found: true},
+		"an empty list is found": {addresses: `[]`, found: true},
+		"an address":             {addresses: `[{"type":"InternalIP","address":"10.0.0.1"}]`, want: one, found: true},
+		"a type that nobody knows": {addresses: `[{"type":"Pager","address":"1"}]`, want: []contract.Address{{Type: "Pager", Address: "1"}},
+			found: true},
 		"more members do not matter":     {addresses: `[{"type":"InternalIP","address":"10.0.0.1","x":1}]`, want: one, found: true},
 		"null is no list":                {addresses: `null`, err: at + ": want list, found null"},
 		"an object is no list":           {addresses: `{}`, err: at + ": want list, found object"},
@@ -27,7 +28,8 @@ func TestAddresses_TellAnAbsentListFromAnEmptyOneAndFromAnotherType(t *testing.T
 		"an address without a type":      {addresses: `[{"address":"10.0.0.1"}]`, err: at + ".0.type: want string, found nothing"},
 		"an address without the address": {addresses: `[{"type":"Hostname"}]`, err: at + ".0.address: want string, found nothing"},
 		"a null type":                    {addresses: `[{"type":null,"address":"x"}]`, err: at + ".0.type: want string, found null"},
-		"the second entry is named":      {addresses: `[{"type":"A","address":"x"},{"type":"B","address":7}]`, want: []contract.Address{{Type: "A", Address: "x"}}, err: at + ".1.address: want string, found integer"},
+		"the second entry is named": {addresses: `[{"type":"A","address":"x"},{"type":"B","address":7}]`,
+			want: []contract.Address{{Type: "A", Address: "x"}}, err: at + ".1.address: want string, found integer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := parseJSON(t, `{"status":{"addresses":`+c.addresses+`}}`)

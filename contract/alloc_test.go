@@ -43,8 +43,10 @@ func fieldAllocatesNothing[T contract.Scalar](t *testing.T, obj map[string]any, 
 func TestField_GetAllocatesNothing(t *testing.T) {
 	obj := parseJSON(t, provisionedMachine)
 	obj["metadata"].(map[string]any)["annotations"] = map[string]any{"text": "t", "flag": "true", "small": "70000", "big": "5000000000"}
-	fieldAllocatesNothing(t, obj, contract.At[string]("spec", "providerID"), contract.At[string]("spec", "x"), contract.At[string]("x", "y"), contract.Field[string]{})
-	fieldAllocatesNothing(t, obj, contract.At[bool]("status", "initialization", "provisioned"), contract.At[bool]("status", "x", "provisioned"))
+	fieldAllocatesNothing(t, obj, contract.At[string]("spec", "providerID"), contract.At[string]("spec", "x"), contract.At[string]("x", "y"),
+		contract.Field[string]{})
+	fieldAllocatesNothing(t, obj, contract.At[bool]("status", "initialization", "provisioned"),
+		contract.At[bool]("status", "x", "provisioned"))
 	fieldAllocatesNothing(t, obj, contract.At[int32]("spec", "count"), contract.At[int32]("spec", "x"))
 	fieldAllocatesNothing(t, obj, contract.At[int64]("status", "big"), contract.At[int64]("status", "x"))
 	fieldAllocatesNothing(t, obj, contract.AtAnnotation[string]("text"), contract.AtAnnotation[string]("x"))

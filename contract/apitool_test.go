@@ -108,17 +108,19 @@ func TestADifferenceSaysWhatIsAddedAndWhatIsBroken(t *testing.T) {
 		before, after string
 		added, gone   []string
 	}{
-		"a function more":         {"", "func F() {}", []string{"func F()"}, nil},
-		"a method more":           {"type T int", "type T int; func (T) M() {}", []string{"method (T) M()"}, nil},
-		"a field more":            {"type T struct{ A int }", "type T struct{ A, B int }", []string{"type T struct, B int"}, nil},
-		"a function gone":         {"func F() {}", "", nil, []string{"- func F()"}},
-		"a method gone":           {"type T int; func (T) M() {}", "type T int", nil, []string{"- method (T) M()"}},
-		"a field gone":            {"type T struct{ A, B int }", "type T struct{ A int }", nil, []string{"- type T struct, B int"}},
-		"another signature":       {"func F() {}", "func F(...int) {}", nil, []string{"- func F()", "+ func F(...int)"}},
-		"another result":          {"func F() {}", "func F() error { return nil }", nil, []string{"- func F()", "+ func F() error"}},
-		"another type of a field": {"type T struct{ A int }", "type T struct{ A int64 }", nil, []string{"- type T struct, A int", "+ type T struct, A int64"}},
-		"another value":           {"const C = 1", "const C = 2", nil, []string{"- const C untyped int = 1", "+ const C untyped int = 2"}},
-		"another receiver":        {"type T int; func (T) M() {}", "type T int; func (*T) M() {}", []string{"method (*T) M()"}, []string{"- method (T) M()"}},
+		"a function more":   {"", "func F() {}", []string{"func F()"}, nil},
+		"a method more":     {"type T int", "type T int; func (T) M() {}", []string{"method (T) M()"}, nil},
+		"a field more":      {"type T struct{ A int }", "type T struct{ A, B int }", []string{"type T struct, B int"}, nil},
+		"a function gone":   {"func F() {}", "", nil, []string{"- func F()"}},
+		"a method gone":     {"type T int; func (T) M() {}", "type T int", nil, []string{"- method (T) M()"}},
+		"a field gone":      {"type T struct{ A, B int }", "type T struct{ A int }", nil, []string{"- type T struct, B int"}},
+		"another signature": {"func F() {}", "func F(...int) {}", nil, []string{"- func F()", "+ func F(...int)"}},
+		"another result":    {"func F() {}", "func F() error { return nil }", nil, []string{"- func F()", "+ func F() error"}},
+		"another type of a field": {"type T struct{ A int }", "type T struct{ A int64 }", nil,
+			[]string{"- type T struct, A int", "+ type T struct, A int64"}},
+		"another value": {"const C = 1", "const C = 2", nil, []string{"- const C untyped int = 1", "+ const C untyped int = 2"}},
+		"another receiver": {"type T int; func (T) M() {}", "type T int; func (*T) M() {}", []string{"method (*T) M()"},
+			[]string{"- method (T) M()"}},
 		"not comparable any more": {"type T struct{}", "type T struct{ a []int }", nil, []string{"- type T struct, comparable"}},
 		"a struct that is embedded no more": {second + "type T struct{ U }", second + "type T struct{ u U }", nil,
 			[]string{"- type T struct, embedded U"}},
@@ -155,7 +157,8 @@ func TestABrokenPromiseIsWrittenIntoTheChangelog(t *testing.T) {
 	t.Parallel()
 	first, err := withBreak([]byte("# Changelog\n\n## Unreleased\n\n### Added\n\n- x\n"), []string{"drain", "phases"}, "F takes a size")
 	require.NoError(t, err)
-	require.Equal(t, "# Changelog\n\n## Unreleased\n\n### Breaking\n\n- `drain`, `phases`: F takes a size\n\n### Added\n\n- x\n", string(first))
+	require.Equal(t, "# Changelog\n\n## Unreleased\n\n### Breaking\n\n- `drain`, `phases`: F takes a size\n\n### Added\n\n- x\n",
+		string(first))
 	second, err := withBreak(first, []string{"fake"}, "use G ")
 	require.NoError(t, err)
 	require.Contains(t, string(second), "### Breaking\n\n- `fake`: use G\n- `drain`, `phases`: F takes a size\n\n### Added")

@@ -22,5 +22,6 @@ func boundList(at Path, items []any) error {
 	if len(items) <= maxEntries {
 		return nil
 	}
-	return &FieldError{Path: at, Want: fmt.Sprintf("list of at most %d entries", maxEntries), Got: fmt.Sprintf("list of %d entries", len(items))}
+	return &FieldError{Path: at, Want: fmt.Sprintf("list of at most %d entries", maxEntries),
+		Got: fmt.Sprintf("list of %d entries", len(items))}
 }

@@ -143,13 +143,16 @@ func TestFromTemplate_SaysWhichTemplateIsWrongAndWhere(t *testing.T) {
 			"make an object from an object without a kind: not a template: there is no object"},
 		"an empty object": {&unstructured.Unstructured{}, named, contract.ErrNotATemplate,
 			"make an object from an object without a kind: not a template: there is no object"},
-		"an object of another kind": {parseObject(t, `{"apiVersion":"g/v1","kind":"TestMachine","metadata":{"name":"m"}}`), named, contract.ErrNotATemplate,
+		"an object of another kind": {parseObject(t, `{"apiVersion":"g/v1","kind":"TestMachine","metadata":{"name":"m"}}`), named,
+			contract.ErrNotATemplate,
 			"make an object from TestMachine m: not a template: its kind must be that of the objects to make with the suffix Template: " +
 				"correct the reference to it"},
-		"a kind that is nothing but the suffix": {parseObject(t, `{"apiVersion":"g/v1","kind":"Template","metadata":{"name":"m"}}`), named, contract.ErrNotATemplate,
+		"a kind that is nothing but the suffix": {parseObject(t, `{"apiVersion":"g/v1","kind":"Template","metadata":{"name":"m"}}`), named,
+			contract.ErrNotATemplate,
 			"make an object from Template m: not a template: its kind must be that of the objects to make with the suffix Template: " +
 				"correct the reference to it"},
-		"an API version that is none": {parseObject(t, `{"apiVersion":"a/b/c","kind":"XTemplate","metadata":{"name":"m"}}`), named, contract.ErrNotATemplate,
+		"an API version that is none": {parseObject(t, `{"apiVersion":"a/b/c","kind":"XTemplate","metadata":{"name":"m"}}`), named,
+			contract.ErrNotATemplate,
 			`make an object from XTemplate m: not a template: its apiVersion is "a/b/c"`},
 		"a template without a name": {parseObject(t, `{"apiVersion":"g/v1","kind":"XTemplate","metadata":[]}`), named, contract.ErrNotATemplate,
 			"make an object from XTemplate: not a template: it has no name"},
@@ -161,7 +164,8 @@ func TestFromTemplate_SaysWhichTemplateIsWrongAndWhere(t *testing.T) {
 			"make an object from TestMachineTemplate default/workers: spec.template.metadata: want object, found integer"},
 		"labels of another type": {template(t, `{"template":{"metadata":{"labels":[]}}}`), named, contract.ErrWrongType,
 			"make an object from TestMachineTemplate default/workers: spec.template.metadata.labels: want object, found list"},
-		"two annotations that are no texts": {template(t, `{"template":{"metadata":{"annotations":{"a":"","c":1,"b":null}}}}`), named, contract.ErrWrongType,
+		"two annotations that are no texts": {template(t, `{"template":{"metadata":{"annotations":{"a":"","c":1,"b":null}}}}`), named,
+			contract.ErrWrongType,
 			"make an object from TestMachineTemplate default/workers: spec.template.metadata.annotations.b: want string, found null"},
 	} {
 		t.Run(name, func(t *testing.T) {

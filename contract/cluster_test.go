@@ -80,8 +80,9 @@ func TestCluster_TheFlagAndTheConditionEachSayThatTheControlPlaneIsInitialized(t
 		initialized bool
 		at          time.Time
 	}{
-		`{"initialization":{"controlPlaneInitialized":true}}`:                                                              {initialized: true},
-		`{"conditions":[{"type":"ControlPlaneInitialized","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`:  {initialized: true, at: noon},
+		`{"initialization":{"controlPlaneInitialized":true}}`: {initialized: true},
+		`{"conditions":[{"type":"ControlPlaneInitialized","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`: {initialized: true,
+			at: noon},
 		`{"conditions":[{"type":"ControlPlaneInitialized","status":"False","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`: {},
 		`{"conditions":[{"type":"ControlPlaneInitialized","status":"Unknown"}]}`:                                           {},
 		`{"initialization":{"controlPlaneInitialized":false}}`:                                                             {},
@@ -96,11 +97,14 @@ func TestCluster_TheFlagAndTheConditionEachSayThatTheControlPlaneIsInitialized(t
 // Whether anything is done at all depends on these: what cannot be read must not pass for "no".
 func TestCluster_APauseThatCannotBeReadIsAnError(t *testing.T) {
 	for content, want := range map[string]string{
-		`"metadata":{"name":"c"},"spec":{"paused":"true"}`:                                        "spec.paused: want bool, found string",
-		`"metadata":{"name":"c"},"spec":{"paused":null}`:                                          "spec.paused: want bool, found null",
-		`"metadata":{"name":"c","annotations":{"cluster.x-k8s.io/paused":true}}`:                  "metadata.annotations.cluster.x-k8s.io/paused: want string, found bool",
-		`"metadata":{"name":"c"},"status":{"initialization":{"controlPlaneInitialized":1}}`:       "status.initialization.controlPlaneInitialized: want bool, found integer",
-		`"metadata":{"name":"c"},"spec":{"controlPlaneRef":{"apiGroup":"g","kind":7}}`:            "spec.controlPlaneRef.kind: want string, found integer",
+		`"metadata":{"name":"c"},"spec":{"paused":"true"}`: "spec.paused: want bool, found string",
+		`"metadata":{"name":"c"},"spec":{"paused":null}`:   "spec.paused: want bool, found null",
+		`"metadata":{"name":"c","annotations":{"cluster.x-k8s.io/paused":true}}`: "metadata.annotations.cluster.x-k8s.io/paused: " +
+			"want string, found bool",
+		`"metadata":{"name":"c"},"status":{"initialization":{"controlPlaneInitialized":1}}`: "status.initialization.controlPlaneInitialized: " +
+			"want bool, found integer",
+		`"metadata":{"name":"c"},"spec":{"controlPlaneRef":{"apiGroup":"g","kind":7}}`: "spec.controlPlaneRef.kind: want string, " +
+			"found integer",
 		`"metadata":{"name":"c"},"spec":{"controlPlaneRef":"cp"}`:                                 "spec.controlPlaneRef: want object, found string",
 		`"metadata":{"name":"c"},"status":{"initialization":{"infrastructureProvisioned":"yes"}}`: "status.initialization.infrastructureProvisioned: want bool, found string",
 	} {

@@ -34,10 +34,12 @@ func TestChangedConditions_AnotherLocalPortIsNoChange(t *testing.T) {
 		return []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Down", Message: message}}
 	}
 	have := with("read tcp 10.0.0.1:41234->10.0.0.2:6443: connection reset by peer")
-	if got := contract.ChangedConditions(have, with("read tcp 10.0.0.1:5678->10.0.0.2:6443: connection reset by peer"), 0, now); len(got) != 0 {
+	if got := contract.ChangedConditions(have, with("read tcp 10.0.0.1:5678->10.0.0.2:6443: connection reset by peer"), 0,
+		now); len(got) != 0 {
 		t.Errorf("want no write, got %v", got)
 	}
-	if got := contract.ChangedConditions(have, with("read tcp 10.0.0.1:5678->10.0.0.3:6443: connection reset by peer"), 0, now); len(got) != 1 {
+	if got := contract.ChangedConditions(have, with("read tcp 10.0.0.1:5678->10.0.0.3:6443: connection reset by peer"), 0,
+		now); len(got) != 1 {
 		t.Errorf("want another server to be told, got %v", got)
 	}
 }

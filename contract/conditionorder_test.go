@@ -30,7 +30,8 @@ func TestConditions_NewOnesStandWhereClusterAPISortsThem(t *testing.T) {
 	entries := func(types ...string) []any {
 		var list []any
 		for _, name := range types {
-			list = append(list, map[string]any{"type": name, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-03-01T12:00:00Z"})
+			list = append(list, map[string]any{"type": name, "status": "True", "reason": "R", "message": "",
+				"lastTransitionTime": "2026-03-01T12:00:00Z"})
 		}
 		return list
 	}

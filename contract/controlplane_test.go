@@ -48,8 +48,10 @@ func TestControlPlane_WhatADrainDependsOnIsAnErrorWhenItCannotBeRead(t *testing.
 		`"metadata":{"name":"c"},"status":{"externalManagedControlPlane":"true"}`: "status.externalManagedControlPlane: want bool, found string",
 		`"metadata":{"name":"c"},"status":{"externalManagedControlPlane":null}`:   "status.externalManagedControlPlane: want bool, found null",
 		`"metadata":{"name":"c"},"status":{"initialized":1}`:                      "status.initialized: want bool, found integer",
-		`"metadata":{"name":"c","deletionTimestamp":"soon"}`:                      "metadata.deletionTimestamp: want RFC 3339 time, found unreadable text",
-		`"metadata":{"name":"c","annotations":{"cluster.x-k8s.io/paused":true}}`:  "metadata.annotations.cluster.x-k8s.io/paused: want string, found bool",
+		`"metadata":{"name":"c","deletionTimestamp":"soon"}`: "metadata.deletionTimestamp: want RFC 3339 time, found " +
+			"unreadable text",
+		`"metadata":{"name":"c","annotations":{"cluster.x-k8s.io/paused":true}}`: "metadata.annotations.cluster.x-k8s.io/paused: want string, " +
+			"found bool",
 	} {
 		err := contract.ControlPlane(contract.V1Beta1).Read(parseObject(t, `{"kind":"K",`+content+`}`), &contract.ControlPlaneState{})
 		require.ErrorIs(t, err, contract.ErrWrongType)
@@ -60,7 +62,8 @@ func TestControlPlane_WhatADrainDependsOnIsAnErrorWhenItCannotBeRead(t *testing.
 // These rules are for providers that have versions and replicas; others may mean something else by the names.
 func TestControlPlane_WhatNoMachineWaitsForHoldsNothingUp(t *testing.T) {
 	var state contract.ControlPlaneState
-	require.NoError(t, contract.ControlPlane(contract.V1Beta2).Read(parseObject(t, `{"spec":{"version":{"channel":"stable"},"replicas":"three"},
+	require.NoError(t, contract.ControlPlane(
+		contract.V1Beta2).Read(parseObject(t, `{"spec":{"version":{"channel":"stable"},"replicas":"three"},
 		"status":{"version":1.36,"replicas":{},"failureReason":[],"failureMessage":"M","initialization":{"controlPlaneInitialized":true},"conditions":"x"}}`), &state))
 	require.EqualError(t, state.Unreadable, `spec.version: want string, found object
 status.version: want string, found number

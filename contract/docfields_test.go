@@ -212,7 +212,8 @@ func machineKinds() []documented {
 
 func providerKinds() []documented {
 	var kinds []documented
-	for _, role := range []string{"InfraMachine", "BootstrapConfig", "InfraMachinePool", "InfraMachineTemplate", "BootstrapConfigTemplate", "ControlPlane"} {
+	for _, role := range []string{"InfraMachine", "BootstrapConfig", "InfraMachinePool", "InfraMachineTemplate", "BootstrapConfigTemplate",
+		"ControlPlane"} {
 		kind := documented{kind: role}
 		for _, v := range contractVersions() {
 			kind.shapes = append(kind.shapes, shape{string(v), providerLayouts(v)[role]})

@@ -32,7 +32,8 @@ func ExampleMachineDeploymentState() {
 
 // Write what was counted, and nothing else changes.
 func ExampleMachineSetUpdate() {
-	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineSet"}, contract.MachineSetV1Beta2())
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineSet"},
+		contract.MachineSetV1Beta2())
 	set := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(3)}}}
 
 	var update contract.MachineSetUpdate

@@ -59,8 +59,8 @@ func (f Field[T]) Path() Path { return f.path }
 
 // Get reads the value. An absent field, or a null on the way to it, is found=false without an error; another type is an
 // error that matches ErrWrongType, and so is an explicit null at the place itself (Cluster API's accessors draw the same
-// line), an integer that an int32 cannot hold and a string of more than 1 MiB. A zero value is found. It allocates nothing unless it fails, and neither
-// changes nor keeps obj, which may be nil.
+// line), an integer that an int32 cannot hold and a string of more than 1 MiB. A zero value is found. It allocates nothing unless
+// it fails, and neither changes nor keeps obj, which may be nil.
 func (f Field[T]) Get(obj map[string]any) (value T, found bool, err error) {
 	raw, found, err := lookup(f.path.segments, obj)
 	if err != nil || !found {

@@ -120,8 +120,8 @@ type VersionsField struct{ path Path }
 // VersionsAt returns the VersionsField at the given keys.
 func VersionsAt(segments ...string) VersionsField { return VersionsField{path: NewPath(segments...)} }
 
-// Lowest returns the lowest version of the list, empty without one; of versions that are no semantic ones the first in the alphabet, because
-// who reads it then says so. Another type anywhere, null included, is an error that matches ErrWrongType.
+// Lowest returns the lowest version of the list, empty without one; of versions that are no semantic ones the first in the
+// alphabet, because who reads it then says so. Another type anywhere, null included, is an error that matches ErrWrongType.
 func (f VersionsField) Lowest(obj map[string]any) (string, error) {
 	items, _, err := listAt(f.path, obj)
 	if err != nil {

@@ -41,8 +41,9 @@ func TestSelector_WhatCannotBeReadIsAnErrorThatNamesThePlace(t *testing.T) {
 		`{"matchExpressions":[7]}`:           "spec.selector.matchExpressions.0: want object, found integer",
 		`{"matchExpressions":[{}]}`:          "spec.selector.matchExpressions.0.key: want string, found nothing",
 		`{"matchExpressions":[{"key":"k"}]}`: "spec.selector.matchExpressions.0.operator: want string, found nothing",
-		`{"matchExpressions":[{"key":"k","operator":"In","values":"v"}]}`:     "spec.selector.matchExpressions.0.values: want list, found string",
-		`{"matchExpressions":[{"key":"k","operator":"In","values":["v",1]}]}`: "spec.selector.matchExpressions.0.values.1: want string, found integer",
+		`{"matchExpressions":[{"key":"k","operator":"In","values":"v"}]}`: "spec.selector.matchExpressions.0.values: want list, found string",
+		`{"matchExpressions":[{"key":"k","operator":"In","values":["v",1]}]}`: "spec.selector.matchExpressions.0.values.1: want string, found " +
+			"integer",
 	} {
 		obj := parseObject(t, `{"spec":{"selector":`+selector+`}}`)
 		_, err := contract.SelectorAt("spec", "selector").Get(obj.Object)
@@ -63,8 +64,10 @@ func TestSelector_EveryChangeIsRead(t *testing.T) {
 	for _, selector := range []string{
 		selectorText, `{"matchLabels":{"a":"c"}}`, `{"matchLabels":{"b":"c"}}`, `{"matchLabels":{"b":"c","d":"e"}}`, `{}`,
 		`{"matchExpressions":[{"key":"k","operator":"In","values":["v"]}]}`, `{"matchExpressions":[{"key":"k","operator":"In","values":["w"]}]}`,
-		`{"matchExpressions":[{"key":"k","operator":"NotIn","values":["w"]}]}`, `{"matchExpressions":[{"key":"l","operator":"NotIn","values":["w"]}]}`,
-		`{"matchExpressions":[{"key":"l","operator":"Exists"}]}`, `{"matchExpressions":[{"key":"l","operator":"Exists"},{"key":"m","operator":"Exists"}]}`,
+		`{"matchExpressions":[{"key":"k","operator":"NotIn","values":["w"]}]}`,
+		`{"matchExpressions":[{"key":"l","operator":"NotIn","values":["w"]}]}`,
+		`{"matchExpressions":[{"key":"l","operator":"Exists"}]}`,
+		`{"matchExpressions":[{"key":"l","operator":"Exists"},{"key":"m","operator":"Exists"}]}`,
 	} {
 		obj := parseObject(t, `{"spec":{"selector":`+selector+`}}`)
 		want, err := contract.SelectorAt("spec", "selector").Get(obj.Object)

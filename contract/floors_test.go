@@ -75,11 +75,14 @@ func floors() []floor {
 		{name: "2a+ trunk", packages: []string{"contract/pass", "noderef/workload"},
 			uses: []string{"0 decide", "1 ports", "2a reach"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
 		{name: "2a+ children", packages: []string{"machineset/children"},
-			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
+			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk"}, outside: clients(), not: []string{"testing"},
+			unlinked: []string{kubectl}},
 		{name: "2b one", packages: []string{"machine", "machine/inframachine", "machine/remediation"},
-			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
+			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk"}, outside: clients(), not: []string{"testing"},
+			unlinked: []string{kubectl}},
 		{name: "2c many", packages: []string{"machineset", "machineset/deployment", "machineset/guard", "machinepool"},
-			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk", "2a+ children"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
+			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk", "2a+ children"}, outside: clients(), not: []string{"testing"},
+			unlinked: []string{kubectl}},
 		{name: "fake", packages: []string{"fake"},
 			uses:    []string{"0 decide", "1 ports"},
 			outside: append(clients(), "gopkg.in/evanphx/json-patch.v4", "k8s.io/apiextensions-apiserver", "k8s.io/klog/v2", "sigs.k8s.io/yaml"),
@@ -246,7 +249,8 @@ func within(imp string, paths []string) bool {
 // listPackages asks the go command about every package of the root module; nested modules are left out by it.
 func listPackages(t *testing.T) []goPackage {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Name,Dir,Standard,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Name,Dir,Standard,Imports,TestImports,XTestImports,Deps",
+		"./...")
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

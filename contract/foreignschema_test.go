@@ -101,7 +101,8 @@ type declaration struct {
 // apimachineryTypes are those that the source uses from packages which this module requires too.
 func apimachineryTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{}
-	for _, value := range []any{corev1.ObjectReference{}, corev1.NodeAddress{}, corev1.NodeCondition{}, corev1.Taint{}, corev1.NodeConfigSource{},
+	for _, value := range []any{corev1.ObjectReference{}, corev1.NodeAddress{}, corev1.NodeCondition{}, corev1.Taint{},
+		corev1.NodeConfigSource{},
 		metav1.Time{}, metav1.TypeMeta{}, metav1.ObjectMeta{}, runtime.RawExtension{}} {
 		of := reflect.TypeOf(value)
 		types[of.PkgPath()+"."+of.Name()] = of

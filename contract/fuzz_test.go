@@ -132,7 +132,8 @@ func fuzzKind[S, U any](t *testing.T, text []byte, kind contract.KindOf[S, U], l
 		return
 	}
 	require.NoError(t, kind.Adapter.Write(obj, update), "what can be read can be written")
-	requireUntouched(t, layout, before.Object, obj.Object, []string{"Ready", "New", "Available", "NeverThere"}, []string{"new", "x"}, []string{"note"})
+	requireUntouched(t, layout, before.Object, obj.Object, []string{"Ready", "New", "Available", "NeverThere"}, []string{"new", "x"},
+		[]string{"note"})
 
 	var first, second S
 	require.NoError(t, kind.Adapter.Read(obj, &first), "what was written can be read")

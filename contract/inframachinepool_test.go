@@ -45,8 +45,9 @@ func TestInfraMachinePool_AFlagOfAnotherTypeIsAnErrorWhenItIsLookedAt(t *testing
 			"status.initialization.provisioned: want bool, found string"},
 		"the other place while the own one says no": {contract.V1Beta2, `"initialization":{"provisioned":false},"ready":"3/3"`,
 			"status.ready: want bool, found string"},
-		"the other place once the own one says yes":       {contract.V1Beta2, `"initialization":{"provisioned":true},"ready":"3/3"`, ""},
-		"the other place of an older contract":            {contract.V1Beta1, `"initialization":"done"`, "status.initialization: want object, found string"},
+		"the other place once the own one says yes": {contract.V1Beta2, `"initialization":{"provisioned":true},"ready":"3/3"`, ""},
+		"the other place of an older contract": {contract.V1Beta1, `"initialization":"done"`,
+			"status.initialization: want object, found string"},
 		"the other place of an older contract that is ok": {contract.V1Alpha4, `"ready":true,"initialization":"done"`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,14 +150,17 @@ func TestInfraMachinePool_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 // Core ignores them, and the contract leaves their content to the provider.
 func TestInfraMachinePool_WhatIsForPeopleHoldsNothingUp(t *testing.T) {
 	for content, want := range map[string]string{
-		`"status":{"ready":true,"instances":3}`:                                                 "status.instances: want list, found integer",
-		`"status":{"ready":true,"instances":["i-1"]}`:                                           "status.instances.0: want object, found string",
-		`"status":{"ready":true,"instances":[{},{"version":1.36}]}`:                             "status.instances.1.version: want string, found number",
-		`"status":{"ready":true,"instances":[{"ready":"yes"}]}`:                                 "status.instances.0.ready: want bool, found string",
-		`"status":{"ready":true,"instances":[{"ready":null}]}`:                                  "status.instances.0.ready: want bool, found null",
-		`"status":{"ready":true,"instances":[{"addresses":{}}]}`:                                "status.instances.0.addresses: want list, found object",
-		`"status":{"ready":true,"instances":[{"addresses":[{"type":"Hostname","address":7}]}]}`: "status.instances.0.addresses.0.address: want string, found integer",
-		`"spec":{"providerID":{"arn":"x"}},"status":{"ready":true}`:                             "spec.providerID: want string, found object",
+		`"status":{"ready":true,"instances":3}`:       "status.instances: want list, found integer",
+		`"status":{"ready":true,"instances":["i-1"]}`: "status.instances.0: want object, found string",
+		`"status":{"ready":true,"instances":[{},{"version":1.36}]}`: "status.instances.1.version: want string, " +
+			"found number",
+		`"status":{"ready":true,"instances":[{"ready":"yes"}]}`: "status.instances.0.ready: want bool, found string",
+		`"status":{"ready":true,"instances":[{"ready":null}]}`:  "status.instances.0.ready: want bool, found null",
+		`"status":{"ready":true,"instances":[{"addresses":{}}]}`: "status.instances.0.addresses: want list, " +
+			"found object",
+		`"status":{"ready":true,"instances":[{"addresses":[{"type":"Hostname","address":7}]}]}`: "status.instances.0.addresses.0.address: want " +
+			"string, found integer",
+		`"spec":{"providerID":{"arn":"x"}},"status":{"ready":true}`: "spec.providerID: want string, found object",
 	} {
 		t.Run(want, func(t *testing.T) {
 			state := fullPoolState()

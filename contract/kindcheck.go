@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Forgotten is a member of MachineState, MachineSetState or MachinePoolState that a kind does not keep, because one of its two functions leaves it out, or its encoding does.
+// Forgotten is a member of MachineState, MachineSetState or MachinePoolState that a kind does not keep, because one of its two
+// functions leaves it out, or its encoding does.
 type Forgotten struct {
 	// Member is its name: "Node.UID".
 	Member string
@@ -116,10 +117,10 @@ func probeUpdate() MachineUpdate {
 		ProviderID: SetTo("probe://probe/probe"), DataSecretName: SetTo("probe"), Phase: SetTo("Running"),
 		Node: SetTo(NodeRef{Name: "probe", UID: probeNode}), BootstrapReady: SetTo(true), InfrastructureReady: SetTo(true),
 		Addresses: SetTo([]Address{{Type: "Hostname", Address: "probe"}}), FailureDomain: SetTo("probe"), ObservedGeneration: SetTo(int64(1)),
-		LastUpdated: SetTo(at), PreDrainStarted: SetTo(at), DrainStarted: SetTo(at), VolumeDetachStarted: SetTo(at), PreTerminateStarted: SetTo(at),
-		DrainedNode: SetTo(probeNode), VolumesDetachedNode: SetTo(probeNode), FailureReason: SetTo("Probe"), FailureMessage: SetTo("probe"),
-		CertificatesExpire: SetTo(at),
-		Conditions:         probeConditions(),
+		LastUpdated: SetTo(at), PreDrainStarted: SetTo(at), DrainStarted: SetTo(at), VolumeDetachStarted: SetTo(at),
+		PreTerminateStarted: SetTo(at), DrainedNode: SetTo(probeNode), VolumesDetachedNode: SetTo(probeNode),
+		FailureReason: SetTo("Probe"), FailureMessage: SetTo("probe"), CertificatesExpire: SetTo(at),
+		Conditions: probeConditions(),
 	}
 	u.MetadataUpdate = probeMetadata()
 	return u

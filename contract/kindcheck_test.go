@@ -47,21 +47,27 @@ func TestWhatAKindForgetsIsNamedWhetherItIsNotWrittenOrNotRead(t *testing.T) {
 		update func(*contract.MachineUpdate)
 		need   contract.Need
 	}{
-		"UID":        {state: func(s *contract.MachineState) { s.UID = "" }, need: contract.NeedMust},
-		"Deleting":   {state: func(s *contract.MachineState) { s.Deleting = time.Time{} }, need: contract.NeedMust},
-		"Finalizers": {func(s *contract.MachineState) { s.Finalizers = nil }, func(u *contract.MachineUpdate) { u.Finalizers = contract.Change[[]string]{} }, contract.NeedMust},
+		"UID":      {state: func(s *contract.MachineState) { s.UID = "" }, need: contract.NeedMust},
+		"Deleting": {state: func(s *contract.MachineState) { s.Deleting = time.Time{} }, need: contract.NeedMust},
+		"Finalizers": {func(s *contract.MachineState) { s.Finalizers = nil },
+			func(u *contract.MachineUpdate) { u.Finalizers = contract.Change[[]string]{} }, contract.NeedMust},
 		"OwnerReferences": {func(s *contract.MachineState) { s.OwnerReferences = nil },
 			func(u *contract.MachineUpdate) { u.OwnerReferences = contract.Change[[]metav1.OwnerReference]{} }, contract.NeedMust},
-		"Labels":      {func(s *contract.MachineState) { s.Labels = nil }, func(u *contract.MachineUpdate) { u.Labels = nil }, contract.NeedMust},
-		"Annotations": {func(s *contract.MachineState) { s.Annotations = nil }, func(u *contract.MachineUpdate) { u.Annotations = nil }, contract.NeedMust},
-		"ProviderID":  {func(s *contract.MachineState) { s.ProviderID = "" }, func(u *contract.MachineUpdate) { u.ProviderID = contract.Change[string]{} }, contract.NeedShould},
+		"Labels": {func(s *contract.MachineState) { s.Labels = nil }, func(u *contract.MachineUpdate) { u.Labels = nil }, contract.NeedMust},
+		"Annotations": {func(s *contract.MachineState) { s.Annotations = nil }, func(u *contract.MachineUpdate) { u.Annotations = nil },
+			contract.NeedMust},
+		"ProviderID": {func(s *contract.MachineState) { s.ProviderID = "" },
+			func(u *contract.MachineUpdate) { u.ProviderID = contract.Change[string]{} }, contract.NeedShould},
 		"DataSecretName": {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} },
 			func(u *contract.MachineUpdate) { u.DataSecretName = contract.Change[string]{} }, contract.NeedShould},
 		"Node.UID": {func(s *contract.MachineState) { s.Node.UID = "" },
 			func(u *contract.MachineUpdate) { u.Node = contract.SetTo(contract.NodeRef{Name: "probe"}) }, contract.NeedMust},
-		"DrainedNode": {func(s *contract.MachineState) { s.DrainedNode = "" }, func(u *contract.MachineUpdate) { u.DrainedNode = contract.Change[types.UID]{} }, contract.NeedShould},
-		"Conditions":  {func(s *contract.MachineState) { s.Conditions = nil }, func(u *contract.MachineUpdate) { u.Conditions = nil }, contract.NeedShould},
-		"Phase":       {func(s *contract.MachineState) { s.Phase = "" }, func(u *contract.MachineUpdate) { u.Phase = contract.Change[string]{} }, contract.NeedOptional},
+		"DrainedNode": {func(s *contract.MachineState) { s.DrainedNode = "" },
+			func(u *contract.MachineUpdate) { u.DrainedNode = contract.Change[types.UID]{} }, contract.NeedShould},
+		"Conditions": {func(s *contract.MachineState) { s.Conditions = nil }, func(u *contract.MachineUpdate) { u.Conditions = nil },
+			contract.NeedShould},
+		"Phase": {func(s *contract.MachineState) { s.Phase = "" }, func(u *contract.MachineUpdate) { u.Phase = contract.Change[string]{} },
+			contract.NeedOptional},
 	} {
 		t.Run(member, func(t *testing.T) {
 			notRead := kindOfServers(func(s *Server, into *contract.MachineState) error {
@@ -139,7 +145,8 @@ func TestTheStartsOfStagesAreKeptInAnnotationsWhereThereIsNoOtherPlace(t *testin
 				VolumeDetachStarted: contract.Cleared[time.Time](), PreTerminateStarted: contract.Cleared[time.Time](),
 			}))
 			got = read()
-			require.True(t, got.PreDrainStarted.IsZero() && got.DrainStarted.IsZero() && got.VolumeDetachStarted.IsZero() && got.PreTerminateStarted.IsZero())
+			require.True(t, got.PreDrainStarted.IsZero() && got.DrainStarted.IsZero() && got.VolumeDetachStarted.IsZero() &&
+				got.PreTerminateStarted.IsZero())
 			require.Empty(t, obj.GetAnnotations())
 		})
 	}
@@ -176,7 +183,8 @@ func TestEveryKindOfSetAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 func TestWhatAKindOfPoolForgetsIsNamed(t *testing.T) {
 	layout := *contract.MachinePoolV1Beta2()
 	layout.Nodes, layout.Conditions = contract.NodeRefsField{}, contract.ConditionsField{}
-	got, err := contract.CheckMachinePoolKind(contract.Unstructured(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Many"}, &layout))
+	got, err := contract.CheckMachinePoolKind(
+		contract.Unstructured(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Many"}, &layout))
 	require.NoError(t, err)
 	var names []string
 	for _, f := range got {

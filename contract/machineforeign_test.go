@@ -22,7 +22,8 @@ func annotated(updated bool) map[string]string {
 			"machinist.dev/bootstrap-data-secret-created": "false", "machinist.dev/infrastructure-provisioned": "true",
 			"machinist.dev/pre-drain-hooks-started": "2026-03-01T12:01:00Z", "machinist.dev/drain-started": "2026-03-01T12:02:00Z",
 			"machinist.dev/volume-detach-started": "2026-03-01T12:03:00Z", "machinist.dev/pre-terminate-hooks-started": "2026-03-01T12:04:00Z",
-			"machinist.dev/certificates-expire": "2026-03-01T12:05:00Z", "machinist.dev/drained-node-uid": "n2-uid", "machinist.dev/volumes-detached-node-uid": "v2-uid", "other": "kept", "note": "",
+			"machinist.dev/certificates-expire": "2026-03-01T12:05:00Z", "machinist.dev/drained-node-uid": "n2-uid",
+			"machinist.dev/volumes-detached-node-uid": "v2-uid", "other": "kept", "note": "",
 		}
 	}
 	return map[string]string{
@@ -30,7 +31,8 @@ func annotated(updated bool) map[string]string {
 		"machinist.dev/bootstrap-data-secret-created": "true", "machinist.dev/infrastructure-provisioned": "false",
 		"machinist.dev/pre-drain-hooks-started": "2026-03-01T11:00:00Z", "machinist.dev/drain-started": "2026-03-01T12:00:00Z",
 		"machinist.dev/volume-detach-started": "2026-03-01T13:00:00Z", "machinist.dev/pre-terminate-hooks-started": "2026-03-01T14:00:00Z",
-		"machinist.dev/certificates-expire": "2026-03-02T12:00:00Z", "machinist.dev/drained-node-uid": "n-uid", "machinist.dev/volumes-detached-node-uid": "v-uid", "other": "kept",
+		"machinist.dev/certificates-expire": "2026-03-02T12:00:00Z", "machinist.dev/drained-node-uid": "n-uid",
+		"machinist.dev/volumes-detached-node-uid": "v-uid", "other": "kept",
 	}
 }
 
@@ -66,7 +68,8 @@ const (
 )
 
 func kubermatic() foreignShape {
-	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"}, contract.KubermaticMachine())
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"},
+		contract.KubermaticMachine())
 	kind.StatusSubresource = false
 	spec := func(providerID string) string {
 		return `{"metadata":{"labels":{"of":"the Node"}},"providerID":"` + providerID + `","versions":{"kubelet":"1.36.3"},
@@ -108,7 +111,8 @@ func gardener() foreignShape {
 	}
 	const others = `"lastKnownState":"opaque","lastOperation":{"description":"Machine is being created","type":"Create","state":"Processing"}`
 	return foreignShape{
-		kind: contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"}, contract.GardenerMachine()),
+		kind: contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
+			contract.GardenerMachine()),
 		full: `{"apiVersion":"machine.sapcloud.io/v1alpha1","kind":"Machine","metadata":{` + fullMetadata + `,
 			"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y","node":"n1"},"annotations":` + with(false, map[string]string{
 			"machinist.dev/node-uid": "n-uid", "machinist.dev/failure-reason": "FR", "machinist.dev/failure-message": "FM"}) + `},
@@ -214,9 +218,12 @@ func TestForeignMachines_ClearedStateLeavesNothingBehind(t *testing.T) {
 
 func TestForeignMachines_AnnotationsThatCannotBeReadAreErrors(t *testing.T) {
 	for annotation, want := range map[string]string{
-		`"machinist.dev/infrastructure-provisioned":"maybe"`: "metadata.annotations.machinist.dev/infrastructure-provisioned: want bool, found unreadable text",
-		`"machinist.dev/observed-generation":"x"`:            "metadata.annotations.machinist.dev/observed-generation: want integer, found unreadable text",
-		`"machinist.dev/drain-started":"now"`:                "metadata.annotations.machinist.dev/drain-started: want RFC 3339 time, found unreadable text",
+		`"machinist.dev/infrastructure-provisioned":"maybe"`: "metadata.annotations.machinist.dev/infrastructure-provisioned: want bool, found " +
+			"unreadable text",
+		`"machinist.dev/observed-generation":"x"`: "metadata.annotations.machinist.dev/observed-generation: want integer, found " +
+			"unreadable text",
+		`"machinist.dev/drain-started":"now"`: "metadata.annotations.machinist.dev/drain-started: want RFC 3339 time, found " +
+			"unreadable text",
 	} {
 		for _, shape := range foreignShapes() {
 			obj := parseObject(t, `{"kind":"Machine","metadata":{"namespace":"ns","name":"m","annotations":{`+annotation+`}}}`)

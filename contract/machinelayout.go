@@ -6,8 +6,8 @@ import (
 
 // MachineLayout says where a Machine of one shape keeps its state: the fields of MachineState and MachineUpdate with the
 // same names. A zero Field is "no such place": it reads as absent and what is written there is lost, so give state that
-// the schema has no field for an annotation (AtAnnotation); the starts of stages have one without being told. The tables that this package returns are shared: copy one to
-// make a layout of your own.
+// the schema has no field for an annotation (AtAnnotation); the starts of stages have one without being told. The tables that
+// this package returns are shared: copy one to make a layout of your own.
 //
 // The tags say who writes a field and what it means when it is missing; the table in the documentation of this package is
 // made of them (Places).

@@ -59,7 +59,8 @@ func fullState() contract.MachineState {
 			Created: noon, Deleting: noon.Add(time.Hour),
 			Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "c1", "x": "y"},
 			Annotations: map[string]string{
-				"machinist.dev/node-uid": "n-uid", "machinist.dev/drained-node-uid": "n-uid", "machinist.dev/volumes-detached-node-uid": "v-uid", "other": "kept",
+				"machinist.dev/node-uid": "n-uid", "machinist.dev/drained-node-uid": "n-uid", "machinist.dev/volumes-detached-node-uid": "v-uid",
+				"other":                                 "kept",
 				"machinist.dev/pre-drain-hooks-started": "2026-03-01T11:00:00Z", "machinist.dev/pre-terminate-hooks-started": "2026-03-01T14:00:00Z",
 			},
 			Finalizers: []string{"machine.cluster.x-k8s.io"},
@@ -88,8 +89,9 @@ func fullState() contract.MachineState {
 			{Type: "Available", Status: "Unknown", Reason: "A", LastTransitionTime: metav1.NewTime(noon)},
 		},
 		ObservedGeneration: 6, LastUpdated: noon, DrainedNode: "n-uid", VolumesDetachedNode: "v-uid",
-		PreDrainStarted: noon.Add(-time.Hour), DrainStarted: noon, VolumeDetachStarted: noon.Add(time.Hour), PreTerminateStarted: noon.Add(2 * time.Hour),
-		FailureReason: "FR", FailureMessage: "FM", CertificatesExpire: noon.Add(24 * time.Hour),
+		PreDrainStarted: noon.Add(-time.Hour), DrainStarted: noon, VolumeDetachStarted: noon.Add(time.Hour),
+		PreTerminateStarted: noon.Add(2 * time.Hour),
+		FailureReason:       "FR", FailureMessage: "FM", CertificatesExpire: noon.Add(24 * time.Hour),
 	}
 }
 
@@ -118,17 +120,22 @@ func TestMachine_ReadingReplacesWhatTheStateHeldBefore(t *testing.T) {
 
 func TestMachine_ErrorsNameTheMachineAndThePlace(t *testing.T) {
 	for content, want := range map[string]string{
-		`"spec":{"providerID":1}`:                                                                 "spec.providerID: want string, found integer",
-		`"spec":{"bootstrap":{"configRef":"x"}}`:                                                  "spec.bootstrap.configRef: want object, found string",
-		`"spec":{"deletion":{"nodeDrainTimeoutSeconds":"1s"}}`:                                    "spec.deletion.nodeDrainTimeoutSeconds: want 32-bit integer, found string",
-		`"status":{"lastUpdated":"now"}`:                                                          "status.lastUpdated: want RFC 3339 time, found unreadable text",
-		`"status":{"initialization":{"infrastructureProvisioned":"true"}}`:                        "status.initialization.infrastructureProvisioned: want bool, found string",
-		`"status":{"conditions":[{"type":"Ready"}]}`:                                              "status.conditions.0.status: want True, False or Unknown, found nothing",
-		`"status":{"addresses":[null]}`:                                                           "status.addresses.0: want object, found null",
+		`"spec":{"providerID":1}`: "spec.providerID: want string, found integer",
+		`"spec":{"bootstrap":{"configRef":"x"}}`: "spec.bootstrap.configRef: want object, " +
+			"found string",
+		`"spec":{"deletion":{"nodeDrainTimeoutSeconds":"1s"}}`: "spec.deletion.nodeDrainTimeoutSeconds: " +
+			"want 32-bit integer, found string",
+		`"status":{"lastUpdated":"now"}`: "status.lastUpdated: want RFC 3339 time, " +
+			"found unreadable text",
+		`"status":{"initialization":{"infrastructureProvisioned":"true"}}`: "status.initialization.infrastructureProvisioned: want bool, found string",
+		`"status":{"conditions":[{"type":"Ready"}]}`: "status.conditions.0.status: want True, " +
+			"False or Unknown, found nothing",
+		`"status":{"addresses":[null]}`: "status.addresses.0: want object, found null",
 		`"metadata":{"namespace":"ns","name":"m","annotations":{"cluster.x-k8s.io/paused":true}}`: "metadata.annotations.cluster.x-k8s.io/paused: want string, found bool",
 		`"metadata":{"namespace":"ns","name":"m","labels":[]}`:                                    "metadata.labels: want object, found list",
 		`"metadata":{"namespace":"ns","name":"m","finalizers":"f"}`:                               "metadata.finalizers: want list, found string",
-		`"metadata":{"namespace":"ns","name":"m","finalizers":["f",1]}`:                           "metadata.finalizers.1: want string, found integer",
+		`"metadata":{"namespace":"ns","name":"m","finalizers":["f",1]}`: "metadata.finalizers.1: want string, found " +
+			"integer",
 	} {
 		t.Run(want, func(t *testing.T) {
 			obj := parseObject(t, `{"kind":"Machine","metadata":{"namespace":"ns","name":"m"},`+content+`}`)
@@ -159,7 +166,8 @@ func TestUnstructured_MakesEmptyObjectsOfTheKind(t *testing.T) {
 }
 
 func TestMachineState_PausedIsAboutThePresenceOfTheAnnotation(t *testing.T) {
-	for annotations, want := range map[string]bool{`{}`: false, `{"cluster.x-k8s.io/paused":""}`: true, `{"cluster.x-k8s.io/paused":"false"}`: true} {
+	for annotations, want := range map[string]bool{`{}`: false, `{"cluster.x-k8s.io/paused":""}`: true,
+		`{"cluster.x-k8s.io/paused":"false"}`: true} {
 		state := readMachine(t, parseObject(t, `{"metadata":{"annotations":`+annotations+`}}`))
 		require.Equal(t, want, state.Paused(), annotations)
 	}

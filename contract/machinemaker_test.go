@@ -34,9 +34,11 @@ func fullSet(t *testing.T, version string) *unstructured.Unstructured {
 
 func seedOf() contract.MachineSeed {
 	return contract.MachineSeed{
-		Key: types.NamespacedName{Namespace: "ns", Name: "workers-x"}, Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "2"},
-		Finalizers:       []string{"f"},
-		Owners:           []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "workers", UID: "u", Controller: new(true)}},
+		Key: types.NamespacedName{Namespace: "ns", Name: "workers-x"}, Labels: map[string]string{"l": "1"},
+		Annotations: map[string]string{"a": "2"},
+		Finalizers:  []string{"f"},
+		Owners: []metav1.OwnerReference{
+			{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "workers", UID: "u", Controller: new(true)}},
 		Bootstrap:        contract.Ref{Group: "bootstrap.example.com", Kind: "Config", Name: "workers-x"},
 		BootstrapVersion: "v1",
 		Infrastructure:   contract.Ref{Group: "infra.example.com", Kind: "Server", Name: "workers-x"}, InfrastructureVersion: "v2",
@@ -131,7 +133,8 @@ func TestAMakerRefusesObjectsThatItCannotRead(t *testing.T) {
 	bad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": "text"}}}}
 	_, err = maker.NewMachine(bad, contract.MachineSeed{})
 	require.ErrorIs(t, err, contract.ErrWrongType)
-	bad = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"taints": "text"}}}}}
+	bad = &unstructured.Unstructured{
+		Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"taints": "text"}}}}}
 	_, err = maker.SyncMachine(bad, &unstructured.Unstructured{Object: map[string]any{}}, nil)
 	require.ErrorIs(t, err, contract.ErrWrongType)
 }

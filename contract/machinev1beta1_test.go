@@ -198,13 +198,16 @@ func TestMachineV1Beta1_ReferencesFollowTheirAPIVersion(t *testing.T) {
 
 func TestMachineV1Beta1_ErrorsNameThePlace(t *testing.T) {
 	for content, want := range map[string]string{
-		`"spec":{"nodeDrainTimeout":10}`:                                   "spec.nodeDrainTimeout: want string, found integer",
-		`"spec":{"nodeDrainTimeout":"soon"}`:                               "spec.nodeDrainTimeout: want duration such as 1m30s, found unreadable text",
-		`"spec":{"infrastructureRef":{"apiVersion":1}}`:                    "spec.infrastructureRef.apiVersion: want string, found integer",
-		`"status":{"infrastructureReady":"true"}`:                          "status.infrastructureReady: want bool, found string",
-		`"status":{"nodeRef":{"uid":7}}`:                                   "status.nodeRef.uid: want string, found integer",
-		`"status":{"v1beta2":{"conditions":[{"type":"A"}]}}`:               "status.v1beta2.conditions.0.status: want True, False or Unknown, found nothing",
-		`"status":{"conditions":[{"type":"A","status":"1","reason":"x"}]}`: "status.conditions.0.status: want True, False or Unknown, found another text",
+		`"spec":{"nodeDrainTimeout":10}`: "spec.nodeDrainTimeout: want string, found integer",
+		`"spec":{"nodeDrainTimeout":"soon"}`: "spec.nodeDrainTimeout: want duration such as 1m30s, found " +
+			"unreadable text",
+		`"spec":{"infrastructureRef":{"apiVersion":1}}`: "spec.infrastructureRef.apiVersion: want string, found integer",
+		`"status":{"infrastructureReady":"true"}`:       "status.infrastructureReady: want bool, found string",
+		`"status":{"nodeRef":{"uid":7}}`:                "status.nodeRef.uid: want string, found integer",
+		`"status":{"v1beta2":{"conditions":[{"type":"A"}]}}`: "status.v1beta2.conditions.0.status: want True, False or Unknown, " +
+			"found nothing",
+		`"status":{"conditions":[{"type":"A","status":"1","reason":"x"}]}`: "status.conditions.0.status: want True, False or Unknown, found " +
+			"another text",
 	} {
 		obj := parseObject(t, `{"kind":"Machine","metadata":{"namespace":"ns","name":"m"},`+content+`}`)
 		err := machineV1Beta1Kind().Adapter.Read(obj, &contract.MachineState{})

@@ -33,8 +33,9 @@ func fullUpdate() contract.MachineUpdate {
 		LastUpdated:        contract.SetTo(noon.Add(time.Minute)),
 		PreDrainStarted:    contract.SetTo(noon.Add(time.Minute)), DrainStarted: contract.SetTo(noon.Add(2 * time.Minute)),
 		VolumeDetachStarted: contract.SetTo(noon.Add(3 * time.Minute)), PreTerminateStarted: contract.SetTo(noon.Add(4 * time.Minute)),
-		FailureReason: contract.SetTo("FR2"), FailureMessage: contract.SetTo("FM2"), CertificatesExpire: contract.SetTo(noon.Add(5 * time.Minute)),
-		DrainedNode: contract.SetTo(types.UID("n2-uid")), VolumesDetachedNode: contract.SetTo(types.UID("v2-uid")),
+		FailureReason: contract.SetTo("FR2"), FailureMessage: contract.SetTo("FM2"),
+		CertificatesExpire: contract.SetTo(noon.Add(5 * time.Minute)),
+		DrainedNode:        contract.SetTo(types.UID("n2-uid")), VolumesDetachedNode: contract.SetTo(types.UID("v2-uid")),
 		Conditions: []metav1.Condition{
 			{Type: "Ready", Status: "True", Reason: "Up", LastTransitionTime: metav1.NewTime(noon.Add(time.Hour))},
 			{Type: "New", Status: "Unknown", Reason: "N", Message: "m", ObservedGeneration: 8, LastTransitionTime: metav1.NewTime(noon)},
@@ -133,7 +134,8 @@ func TestMachine_EachChangeAloneTouchesItsOwnPlaceOnly(t *testing.T) {
 			`{"metadata":{"name":"m","ownerReferences":[{"kind":"K"}]}}`, `{"metadata":{"name":"m"}}`,
 		},
 		"the last label": {
-			contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Labels: map[string]contract.Change[string]{"a": contract.Cleared[string]()}}},
+			contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{
+				Labels: map[string]contract.Change[string]{"a": contract.Cleared[string]()}}},
 			`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{}}`,
 		},
 		"a Node without a UID goes without the annotation": {
@@ -162,7 +164,8 @@ func TestMachine_EachChangeAloneTouchesItsOwnPlaceOnly(t *testing.T) {
 			contract.MachineUpdate{DataSecretName: contract.SetTo("")}, `{}`, `{"spec":{"bootstrap":{"dataSecretName":""}}}`,
 		},
 		"false is a value": {
-			contract.MachineUpdate{InfrastructureReady: contract.SetTo(false)}, `{}`, `{"status":{"initialization":{"infrastructureProvisioned":false}}}`,
+			contract.MachineUpdate{InfrastructureReady: contract.SetTo(false)}, `{}`,
+			`{"status":{"initialization":{"infrastructureProvisioned":false}}}`,
 		},
 		"times are written in UTC, to the second": {
 			contract.MachineUpdate{DrainStarted: contract.SetTo(noon.Add(123456789).In(time.FixedZone("x", 3600)))},
@@ -195,11 +198,13 @@ func TestMachine_WriteFailsWhenSomethingElseStandsInTheWay(t *testing.T) {
 		update contract.MachineUpdate
 		want   string
 	}{
-		`"status":"x"`:               {contract.MachineUpdate{Phase: contract.SetTo("Running")}, "status: want object, found string"},
-		`"status":[]`:                {contract.MachineUpdate{Addresses: contract.Cleared[[]contract.Address]()}, "status: want object, found list"},
+		`"status":"x"`: {contract.MachineUpdate{Phase: contract.SetTo("Running")}, "status: want object, found string"},
+		`"status":[]`: {contract.MachineUpdate{Addresses: contract.Cleared[[]contract.Address]()},
+			"status: want object, found list"},
 		`"status":{"conditions":{}}`: {contract.MachineUpdate{RemoveConditions: []string{"A"}}, "status.conditions: want list, found object"},
-		`"status":{"conditions":1}`:  {contract.MachineUpdate{Conditions: []metav1.Condition{{Type: "A"}}}, "status.conditions: want list, found integer"},
-		`"spec":1`:                   {contract.MachineUpdate{ProviderID: contract.Cleared[string]()}, "spec: want object, found integer"},
+		`"status":{"conditions":1}`: {contract.MachineUpdate{Conditions: []metav1.Condition{{Type: "A"}}},
+			"status.conditions: want list, found integer"},
+		`"spec":1`: {contract.MachineUpdate{ProviderID: contract.Cleared[string]()}, "spec: want object, found integer"},
 	} {
 		t.Run(content, func(t *testing.T) {
 			obj := parseObject(t, `{"kind":"Machine","metadata":{"name":"m"},`+content+`}`)

@@ -169,7 +169,8 @@ func listMalformations(t *testing.T, c malformedCase, name string, l leaf, in li
 		return in.malformations(), false
 	case contract.InstancesField:
 		in.valid = map[string]any{"instanceName": "i"}
-		in.members = map[string]string{"instanceName": "string", "providerID": "string", "version": "string", "ready": "bool", "addresses": "list"}
+		in.members = map[string]string{"instanceName": "string", "providerID": "string", "version": "string", "ready": "bool",
+			"addresses": "list"}
 		return in.malformations(), false
 	case contract.TaintsField:
 		in.valid = map[string]any{"key": "k", "effect": "NoSchedule"}

@@ -105,7 +105,8 @@ func providerCases(v contract.Version) map[string]malformedCase {
 				return contract.BootstrapConfigTemplate(v).Read(obj, &contract.BootstrapConfigTemplateState{}), nil
 			}},
 		"ControlPlane": {layout: contract.ControlPlane(v),
-			spared: []string{"Conditions", "DesiredVersion", "CurrentVersion", "CurrentVersions", "DesiredReplicas", "CurrentReplicas", "FailureReason", "FailureMessage"},
+			spared: []string{"Conditions", "DesiredVersion", "CurrentVersion", "CurrentVersions", "DesiredReplicas", "CurrentReplicas",
+				"FailureReason", "FailureMessage"},
 			read: func(obj *unstructured.Unstructured) (error, error) {
 				var s contract.ControlPlaneState
 				return contract.ControlPlane(v).Read(obj, &s), withCondition(s.Unreadable, s.Available)

@@ -22,13 +22,14 @@ func TestAnOwnerTakesThePlaceThatItHadBeforeARestore(t *testing.T) {
 		have, want     []metav1.OwnerReference
 		restored, same bool
 	}{
-		"no owner":                      {want: []metav1.OwnerReference{me}},
-		"the owner, and another":        {have: []metav1.OwnerReference{me, other}, want: []metav1.OwnerReference{me, other}, same: true},
-		"another, and the owner":        {have: []metav1.OwnerReference{other, me}, want: []metav1.OwnerReference{other, me}, same: true},
-		"another alone":                 {have: []metav1.OwnerReference{other}, want: []metav1.OwnerReference{other, me}},
-		"an older version":              {have: []metav1.OwnerReference{older, other}, want: []metav1.OwnerReference{me, other}},
-		"from before a restore":         {have: []metav1.OwnerReference{before, other}, want: []metav1.OwnerReference{me, other}, restored: true},
-		"before and after":              {have: []metav1.OwnerReference{before, other, me}, want: []metav1.OwnerReference{me, other}, restored: true},
+		"no owner":               {want: []metav1.OwnerReference{me}},
+		"the owner, and another": {have: []metav1.OwnerReference{me, other}, want: []metav1.OwnerReference{me, other}, same: true},
+		"another, and the owner": {have: []metav1.OwnerReference{other, me}, want: []metav1.OwnerReference{other, me}, same: true},
+		"another alone":          {have: []metav1.OwnerReference{other}, want: []metav1.OwnerReference{other, me}},
+		"an older version":       {have: []metav1.OwnerReference{older, other}, want: []metav1.OwnerReference{me, other}},
+		"from before a restore":  {have: []metav1.OwnerReference{before, other}, want: []metav1.OwnerReference{me, other}, restored: true},
+		"before and after": {have: []metav1.OwnerReference{before, other, me}, want: []metav1.OwnerReference{me, other},
+			restored: true},
 		"a namesake of another's group": {have: []metav1.OwnerReference{stranger}, want: []metav1.OwnerReference{stranger, me}},
 	} {
 		got := contract.WithOwner(tc.have, me)

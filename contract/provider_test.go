@@ -99,7 +99,8 @@ func TestInfraMachine_ErrorsNameTheObjectTheContractAndThePlace(t *testing.T) {
 		version         contract.Version
 		content, expect string
 	}{
-		"provisioned":    {contract.V1Beta2, `"status":{"initialization":{"provisioned":"true"}}`, "status.initialization.provisioned: want bool, found string"},
+		"provisioned": {contract.V1Beta2, `"status":{"initialization":{"provisioned":"true"}}`,
+			"status.initialization.provisioned: want bool, found string"},
 		"initialization": {contract.V1Beta2, `"status":{"initialization":true}`, "status.initialization: want object, found bool"},
 		"ready":          {contract.V1Beta1, `"status":{"ready":null}`, "status.ready: want bool, found null"},
 		"provider ID":    {contract.V1Beta1, `"spec":{"providerID":7},"status":{"ready":true}`, "spec.providerID: want string, found integer"},
@@ -177,13 +178,15 @@ func TestBootstrapConfig_ErrorsNameTheObjectTheContractAndThePlace(t *testing.T)
 		content, expect string
 	}{
 		{contract.V1Beta1, `"status":{"ready":"yes"}`, "status.ready: want bool, found string"},
-		{contract.V1Beta2, `"status":{"initialization":{"dataSecretCreated":1}}`, "status.initialization.dataSecretCreated: want bool, found integer"},
+		{contract.V1Beta2, `"status":{"initialization":{"dataSecretCreated":1}}`,
+			"status.initialization.dataSecretCreated: want bool, found integer"},
 		{contract.V1Beta1, `"status":{"ready":true,"dataSecretName":{}}`, "status.dataSecretName: want string, found object"},
 		{contract.V1Beta2, `"status":{"failureMessage":["x"]}`, "status.failureMessage: want string, found list"},
 	} {
 		t.Run(c.expect, func(t *testing.T) {
 			var state contract.BootstrapConfigState
-			err := contract.BootstrapConfig(c.version).Read(parseObject(t, `{"kind":"KubeadmConfig","metadata":{"name":"c1"},`+c.content+`}`), &state)
+			err := contract.BootstrapConfig(c.version).Read(parseObject(t, `{"kind":"KubeadmConfig","metadata":{"name":"c1"},`+c.content+`}`),
+				&state)
 			require.ErrorIs(t, err, contract.ErrWrongType)
 			require.EqualError(t, err, "KubeadmConfig c1 breaks contract "+string(c.version)+": "+c.expect)
 		})

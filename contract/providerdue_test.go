@@ -47,7 +47,8 @@ func TestInfraMachine_WhatIsNotDueIsReadAllTheSame(t *testing.T) {
 	var state contract.InfraMachineState
 	require.NoError(t, contract.InfraMachine(contract.V1Beta2).Read(parseObject(t, `{"spec":{"providerID":null,"failureDomain":"a"},
 		"status":{"addresses":[{"type":"Hostname","address":"h"}]}}`), &state))
-	require.Equal(t, []contract.Address{{Type: "Hostname", Address: "h"}}, state.Addresses, "one value that cannot be read is no reason to drop the others")
+	require.Equal(t, []contract.Address{{Type: "Hostname", Address: "h"}}, state.Addresses,
+		"one value that cannot be read is no reason to drop the others")
 	require.Equal(t, contract.Some("a"), state.FailureDomain)
 	require.EqualError(t, state.Unreadable, "spec.providerID: want string, found null")
 
@@ -67,7 +68,8 @@ func TestBootstrapConfig_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 
 				created := parseObject(t, `{"kind":"K","metadata":{"name":"n"},
 					"status":{"ready":true,"initialization":{"dataSecretCreated":true},"dataSecretName":`+raw+`}}`)
-				require.ErrorContains(t, contract.BootstrapConfig(v).Read(created, &state), "status.dataSecretName: want string, found ", "now it is due")
+				require.ErrorContains(t, contract.BootstrapConfig(v).Read(created, &state), "status.dataSecretName: want string, found ",
+					"now it is due")
 			})
 		}
 	}

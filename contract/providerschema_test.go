@@ -31,7 +31,8 @@ func providerCRDs() []providerCRD {
 	older := map[string]contract.Version{"v1beta1": contract.V1Beta1, "v1beta2": contract.V1Beta1}
 	gcp := map[string]contract.Version{"v1beta1": contract.V1Beta1}
 	const own, base = "config/crd/bases/", "infrastructure.cluster.x-k8s.io_"
-	const config, plane = "bootstrap/kubeadm/" + own + "bootstrap.cluster.x-k8s.io_", "controlplane/kubeadm/" + own + "controlplane.cluster.x-k8s.io_"
+	const config, plane = "bootstrap/kubeadm/" + own + "bootstrap.cluster.x-k8s.io_", "controlplane/kubeadm/" + own +
+		"controlplane.cluster.x-k8s.io_"
 	return []providerCRD{
 		{clusterAPI, config + "kubeadmconfigs.yaml", "BootstrapConfig", both},
 		{clusterAPI, config + "kubeadmconfigtemplates.yaml", "BootstrapConfigTemplate", both},

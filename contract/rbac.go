@@ -106,7 +106,8 @@ func addPlace(rules []rbacv1.PolicyRule, place right, verbs []string) []rbacv1.P
 		case rule.APIGroups[0] == place.group && slices.Equal(rule.ResourceNames, namesOf(place)):
 			rule.Resources = append(rule.Resources, place.resource)
 			return rules
-		case rule.APIGroups[0] == place.group && len(rule.ResourceNames) > 0 && place.name != "" && slices.Equal(rule.Resources, []string{place.resource}):
+		case rule.APIGroups[0] == place.group && len(rule.ResourceNames) > 0 && place.name != "" &&
+			slices.Equal(rule.Resources, []string{place.resource}):
 			rule.ResourceNames = append(rule.ResourceNames, place.name)
 			return rules
 		}

@@ -22,7 +22,8 @@ import (
 	"github.com/machinist-dev/machinist/phases"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of README.md and of package comments, and the record of exports, instead of comparing them")
+var update = flag.Bool("update", false,
+	"write the generated parts of README.md and of package comments, and the record of exports, instead of comparing them")
 
 const maxReadmeLines = 250
 
@@ -146,7 +147,8 @@ func packageTable(t *testing.T) string {
 // synopsis is the first sentence of doc.go without "Package x".
 func synopsis(t *testing.T, p goPackage) string {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, p.rel(), "doc.go"), nil, parser.PackageClauseOnly|parser.ParseComments)
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, p.rel(), "doc.go"), nil,
+		parser.PackageClauseOnly|parser.ParseComments)
 	require.NoError(t, err)
 	sentence := new(doc.Package).Synopsis(parsed.Doc.Text())
 	sentence = strings.TrimPrefix(sentence, "Package "+p.Name+" ")

@@ -67,8 +67,9 @@ func replicatedUpdate() contract.ReplicatedUpdate {
 	return contract.ReplicatedUpdate{
 		Replicas: contract.SetTo(int32(3)), SelectorText: contract.SetTo("c=d"), ObservedReplicas: contract.SetTo(int32(0)),
 		ReadyReplicas: contract.SetTo(int32(8)), AvailableReplicas: contract.SetTo(int32(7)), UpToDateReplicas: contract.SetTo(int32(6)),
-		NodeReadyReplicas: contract.SetTo(int32(5)), NodeAvailableReplicas: contract.SetTo(int32(4)), ObservedGeneration: contract.SetTo(int64(8)),
-		Conditions: fullUpdate().Conditions, RemoveConditions: fullUpdate().RemoveConditions,
+		NodeReadyReplicas: contract.SetTo(int32(5)), NodeAvailableReplicas: contract.SetTo(int32(4)),
+		ObservedGeneration: contract.SetTo(int64(8)),
+		Conditions:         fullUpdate().Conditions, RemoveConditions: fullUpdate().RemoveConditions,
 	}
 }
 
@@ -103,10 +104,13 @@ func TestSets_CountersByNodesAndByConditionsAreNotMixed(t *testing.T) {
 		update contract.MachineSetUpdate
 		want   string
 	}{
-		"by conditions in v1beta1": {contract.MachineSetV1Beta1(), byConditions, `{"status":{"v1beta2":{"readyReplicas":1,"availableReplicas":0,"upToDateReplicas":2}}}`},
-		"by conditions in v1beta2": {contract.MachineSetV1Beta2(), byConditions, `{"status":{"readyReplicas":1,"availableReplicas":0,"upToDateReplicas":2}}`},
-		"by Nodes in v1beta1":      {contract.MachineSetV1Beta1(), byNodes, `{"status":{"readyReplicas":1,"availableReplicas":0}}`},
-		"by Nodes in v1beta2":      {contract.MachineSetV1Beta2(), byNodes, `{"status":{"deprecated":{"v1beta1":{"readyReplicas":1,"availableReplicas":0}}}}`},
+		"by conditions in v1beta1": {contract.MachineSetV1Beta1(), byConditions,
+			`{"status":{"v1beta2":{"readyReplicas":1,"availableReplicas":0,"upToDateReplicas":2}}}`},
+		"by conditions in v1beta2": {contract.MachineSetV1Beta2(), byConditions,
+			`{"status":{"readyReplicas":1,"availableReplicas":0,"upToDateReplicas":2}}`},
+		"by Nodes in v1beta1": {contract.MachineSetV1Beta1(), byNodes, `{"status":{"readyReplicas":1,"availableReplicas":0}}`},
+		"by Nodes in v1beta2": {contract.MachineSetV1Beta2(), byNodes,
+			`{"status":{"deprecated":{"v1beta1":{"readyReplicas":1,"availableReplicas":0}}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			adapter, obj := contract.Unstructured(machineGVK, c.layout).Adapter, parseObject(t, `{}`)

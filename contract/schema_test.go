@@ -214,9 +214,12 @@ func layoutCases() map[string]layoutCase {
 		"MachineSet v1beta1": {layout: *contract.MachineSetV1Beta1(), kind: "machinesets", version: "v1beta1", none: inTemplate(false)},
 		"MachineDeployment v1beta2": {layout: *contract.MachineDeploymentV1Beta2(), kind: "machinedeployments", version: "v1beta2",
 			none: inTemplate(true, "RevisionHistoryLimit", "ProgressDeadline")},
-		"MachineDeployment v1beta1": {layout: *contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1", none: inTemplate(false)},
-		"MachinePool v1beta2":       {layout: *contract.MachinePoolV1Beta2(), kind: "machinepools", version: "v1beta2", none: inTemplate(true, inPools...)},
-		"MachinePool v1beta1":       {layout: *contract.MachinePoolV1Beta1(), kind: "machinepools", version: "v1beta1", none: inTemplate(false, inPools...)},
+		"MachineDeployment v1beta1": {layout: *contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1",
+			none: inTemplate(false)},
+		"MachinePool v1beta2": {layout: *contract.MachinePoolV1Beta2(), kind: "machinepools", version: "v1beta2",
+			none: inTemplate(true, inPools...)},
+		"MachinePool v1beta1": {layout: *contract.MachinePoolV1Beta1(), kind: "machinepools", version: "v1beta1",
+			none: inTemplate(false, inPools...)},
 		"Cluster v1beta2": {layout: *contract.Cluster(contract.V1Beta2), kind: "clusters", version: "v1beta2",
 			none: []string{"ControlPlane.APIVersion", "ControlPlane.Namespace"}},
 		"Cluster v1beta1": {layout: *contract.Cluster(contract.V1Beta1), kind: "clusters", version: "v1beta1",
@@ -264,7 +267,8 @@ func annotationKey(p contract.Path) (string, bool) {
 }
 
 func TestMachine_NothingThatAnUpdateWritesWouldBePruned(t *testing.T) {
-	for version, layout := range map[string]*contract.MachineLayout{"v1beta1": contract.MachineV1Beta1(), "v1beta2": contract.MachineV1Beta2()} {
+	for version, layout := range map[string]*contract.MachineLayout{"v1beta1": contract.MachineV1Beta1(),
+		"v1beta2": contract.MachineV1Beta2()} {
 		kind := contract.Unstructured(machineGVK, layout)
 		obj := kind.New()
 		require.NoError(t, kind.Adapter.Write(obj, fullUpdate()))

@@ -221,8 +221,9 @@ const setMetadata = `"metadata":{
 
 func setMeta() contract.Metadata {
 	return contract.Metadata{
-		Key: types.NamespacedName{Namespace: "default", Name: "set-1"}, UID: "u-1", ResourceVersion: "42", Generation: 7, Created: noon, Deleting: noon.Add(time.Hour),
-		Labels: map[string]string{"x": "y"}, Annotations: map[string]string{"other": "kept"}, Finalizers: []string{"f"},
+		Key: types.NamespacedName{Namespace: "default", Name: "set-1"}, UID: "u-1", ResourceVersion: "42", Generation: 7, Created: noon,
+		Deleting: noon.Add(time.Hour),
+		Labels:   map[string]string{"x": "y"}, Annotations: map[string]string{"other": "kept"}, Finalizers: []string{"f"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "c1", UID: "c-uid"}},
 	}
 }

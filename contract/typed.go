@@ -106,8 +106,9 @@ func (a typedAdapter[T, S, U]) named(obj Object, err error) error {
 }
 
 // UpdatedConditions returns a list of conditions as the Conditions and RemoveConditions of an update leave it: upserted and
-// removed by type, in the order of the list, with new ones where Cluster API would sort them. An empty reason becomes ReasonNotReported, because
-// the API server refuses it. The lists that are passed in do not change and are not kept; without conditions it is nil.
+// removed by type, in the order of the list, with new ones where Cluster API would sort them. An empty reason becomes
+// ReasonNotReported, because the API server refuses it. The lists that are passed in do not change and are not kept; without
+// conditions it is nil.
 func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav1.Condition {
 	var updated []metav1.Condition
 	for i := range have {

@@ -144,7 +144,8 @@ func TestNewTyped_ErrorsNameTheObject(t *testing.T) {
 	broken := errors.New("spec.instanceID: not one of ours")
 	kind := contract.NewTyped(serverGVK, func() *Server { return &Server{} }, func() runtime.Object { return &metav1.List{} },
 		func(*Server, *contract.MachineState) error { return broken }, func(*Server, contract.MachineUpdate) error { return broken })
-	for _, err := range []error{kind.Adapter.Read(fullServer(), &contract.MachineState{}), kind.Adapter.Write(fullServer(), contract.MachineUpdate{})} {
+	for _, err := range []error{kind.Adapter.Read(fullServer(), &contract.MachineState{}),
+		kind.Adapter.Write(fullServer(), contract.MachineUpdate{})} {
 		require.ErrorIs(t, err, broken)
 		require.EqualError(t, err, "Server default/worker-1: spec.instanceID: not one of ours")
 	}
@@ -169,12 +170,18 @@ func TestUpdatedConditions_UpsertsAndRemovesByType(t *testing.T) {
 		remove       []string
 		want         []metav1.Condition
 	}{
-		"nothing of nothing":        {},
-		"order is kept":             {have: []metav1.Condition{condition("A", "1"), condition("B", "1")}, upsert: []metav1.Condition{condition("C", "2"), condition("A", "2")}, want: []metav1.Condition{condition("A", "2"), condition("B", "1"), condition("C", "2")}},
-		"new ones are sorted in":    {have: []metav1.Condition{condition("Deleting", "1")}, upsert: []metav1.Condition{condition("Z", "1"), condition("Ready", "1")}, want: []metav1.Condition{condition("Ready", "1"), condition("Z", "1"), condition("Deleting", "1")}},
-		"removed, and never there":  {have: []metav1.Condition{condition("A", "1"), condition("B", "1"), condition("A", "2")}, remove: []string{"A", "X"}, want: []metav1.Condition{condition("B", "1")}},
-		"removing wins":             {upsert: []metav1.Condition{condition("A", "1")}, remove: []string{"A"}},
-		"an empty reason is spoken": {upsert: []metav1.Condition{condition("A", "")}, want: []metav1.Condition{condition("A", contract.ReasonNotReported)}},
+		"nothing of nothing": {},
+		"order is kept": {have: []metav1.Condition{condition("A", "1"), condition("B", "1")},
+			upsert: []metav1.Condition{condition("C", "2"), condition("A", "2")},
+			want:   []metav1.Condition{condition("A", "2"), condition("B", "1"), condition("C", "2")}},
+		"new ones are sorted in": {have: []metav1.Condition{condition("Deleting", "1")},
+			upsert: []metav1.Condition{condition("Z", "1"), condition("Ready", "1")},
+			want:   []metav1.Condition{condition("Ready", "1"), condition("Z", "1"), condition("Deleting", "1")}},
+		"removed, and never there": {have: []metav1.Condition{condition("A", "1"), condition("B", "1"), condition("A", "2")},
+			remove: []string{"A", "X"}, want: []metav1.Condition{condition("B", "1")}},
+		"removing wins": {upsert: []metav1.Condition{condition("A", "1")}, remove: []string{"A"}},
+		"an empty reason is spoken": {upsert: []metav1.Condition{condition("A", "")},
+			want: []metav1.Condition{condition("A", contract.ReasonNotReported)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := append([]metav1.Condition(nil), c.have...)

@@ -40,8 +40,10 @@ func TestAGoTypeWithoutFieldsForItKeepsTheStagesOfADeletionInAnnotations(t *test
 	require.Equal(t, want, read(), "the zero update changes nothing")
 
 	contract.MachineUpdate{
-		PreDrainStarted: contract.SetTo(time.Time{}), DrainStarted: contract.Cleared[time.Time](), VolumeDetachStarted: contract.Cleared[time.Time](),
-		PreTerminateStarted: contract.Cleared[time.Time](), DrainedNode: contract.SetTo(types.UID("")), VolumesDetachedNode: contract.Cleared[types.UID](),
+		PreDrainStarted: contract.SetTo(time.Time{}), DrainStarted: contract.Cleared[time.Time](),
+		VolumeDetachStarted: contract.Cleared[time.Time](),
+		PreTerminateStarted: contract.Cleared[time.Time](), DrainedNode: contract.SetTo(types.UID("")),
+		VolumesDetachedNode: contract.Cleared[types.UID](),
 	}.StagesInAnnotations().ApplyTo(obj)
 	require.Equal(t, contract.MachineState{}, read())
 	require.Equal(t, map[string]string{"other": "kept", "mine": "too"}, obj.Annotations)

@@ -27,22 +27,38 @@ func TestResolve_TakesTheNewestContractAndItsHighestVersion(t *testing.T) {
 		labels map[string]string
 		want   contract.Resolved
 	}{
-		"one contract, one version":            {map[string]string{labelV1Beta1: "v1beta1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
-		"the newer contract wins":              {map[string]string{labelV1Beta1: "v1beta5", labelV1Beta2: "v1beta2"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1beta2"}},
-		"a new API version of an old contract": {map[string]string{labelV1Beta1: "v1beta1_v1beta2"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta2"}},
-		"beta goes over alpha":                 {map[string]string{labelV1Beta1: "v1alpha1_v1beta1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
-		"the order in the label is no order":   {map[string]string{labelV1Beta1: "v1beta1_v1alpha1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
-		"GA goes over beta":                    {map[string]string{labelV1Beta2: "v2beta1_v1"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
-		"v10 goes over v2":                     {map[string]string{labelV1Beta2: "v2_v10_v9"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v10"}},
-		"v1alpha10 goes over v1alpha9":         {map[string]string{labelV1Beta2: "v1alpha10_v1alpha9"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1alpha10"}},
-		"an empty newer label falls through":   {map[string]string{labelV1Beta1: "v1", labelV1Beta2: ""}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1"}},
-		"stray separators are no versions":     {map[string]string{labelV1Beta2: "__v1_"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
-		"a version beats a word":               {map[string]string{labelV1Beta2: "zebra_v1alpha1"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1alpha1"}},
-		"a word can be a version":              {map[string]string{labelV1Beta2: "zebra"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "zebra"}},
-		"spaces make no version":               {map[string]string{labelV1Beta2: " v3_v1_ "}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
-		"capitals make no version":             {map[string]string{labelV1Beta2: "V3_v1"}, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
-		"a list with commas is no version":     {map[string]string{labelV1Beta2: "v2,v3", labelV1Beta1: "v1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1"}},
-		"garbage falls through too":            {map[string]string{labelV1Beta2: "_ _\x00_v 1", labelV1Beta1: "v1"}, contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1"}},
+		"one contract, one version": {map[string]string{labelV1Beta1: "v1beta1"},
+			contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
+		"the newer contract wins": {map[string]string{labelV1Beta1: "v1beta5", labelV1Beta2: "v1beta2"},
+			contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1beta2"}},
+		"a new API version of an old contract": {map[string]string{labelV1Beta1: "v1beta1_v1beta2"},
+			contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta2"}},
+		"beta goes over alpha": {map[string]string{labelV1Beta1: "v1alpha1_v1beta1"},
+			contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
+		"the order in the label is no order": {map[string]string{labelV1Beta1: "v1beta1_v1alpha1"},
+			contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1beta1"}},
+		"GA goes over beta": {map[string]string{labelV1Beta2: "v2beta1_v1"},
+			contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
+		"v10 goes over v2": {map[string]string{labelV1Beta2: "v2_v10_v9"},
+			contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v10"}},
+		"v1alpha10 goes over v1alpha9": {map[string]string{labelV1Beta2: "v1alpha10_v1alpha9"},
+			contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1alpha10"}},
+		"an empty newer label falls through": {map[string]string{labelV1Beta1: "v1", labelV1Beta2: ""},
+			contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1"}},
+		"stray separators are no versions": {map[string]string{labelV1Beta2: "__v1_"},
+			contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
+		"a version beats a word": {map[string]string{labelV1Beta2: "zebra_v1alpha1"},
+			contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1alpha1"}},
+		"a word can be a version": {map[string]string{labelV1Beta2: "zebra"},
+			contract.Resolved{Contract: contract.V1Beta2, APIVersion: "zebra"}},
+		"spaces make no version": {map[string]string{labelV1Beta2: " v3_v1_ "},
+			contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
+		"capitals make no version": {map[string]string{labelV1Beta2: "V3_v1"},
+			contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1"}},
+		"a list with commas is no version": {map[string]string{labelV1Beta2: "v2,v3", labelV1Beta1: "v1"},
+			contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1"}},
+		"garbage falls through too": {map[string]string{labelV1Beta2: "_ _\x00_v 1", labelV1Beta1: "v1"},
+			contract.Resolved{Contract: contract.V1Beta1, APIVersion: "v1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := contract.Resolve("things.example.com", c.labels)
@@ -125,17 +141,25 @@ func TestResolve_SaysWhatIsWrongWithTheLabelsAndWhatToDo(t *testing.T) {
 	}{
 		"no labels":                      {nil, contract.ErrNoContractLabel, labelV1Beta2, missing},
 		"a label without the API prefix": {map[string]string{"v1beta2": "v1beta2"}, contract.ErrNoContractLabel, labelV1Beta2, missing},
-		"labels of no contract":          {map[string]string{"cluster.x-k8s.io/provider": "x"}, contract.ErrNoContractLabel, labelV1Beta2, missing},
+		"labels of no contract": {map[string]string{"cluster.x-k8s.io/provider": "x"}, contract.ErrNoContractLabel, labelV1Beta2,
+			missing},
 		"an older contract only": {map[string]string{labelV1Alpha4: "v1alpha4"}, contract.ErrNoContractLabel, labelV1Beta2,
 			missing + "; this version of the provider fulfils only contract v1alpha4, so upgrade it"},
-		"an empty older contract":        {map[string]string{labelV1Alpha4: ""}, contract.ErrNoContractLabel, labelV1Beta2, missing},
-		"an empty label":                 {map[string]string{labelV1Beta2: ""}, contract.ErrEmptyContractLabel, labelV1Beta2, empty(labelV1Beta2, `""`)},
-		"an empty label of the older":    {map[string]string{labelV1Beta1: ""}, contract.ErrEmptyContractLabel, labelV1Beta1, empty(labelV1Beta1, `""`)},
-		"two empty labels":               {map[string]string{labelV1Beta1: "", labelV1Beta2: "_"}, contract.ErrEmptyContractLabel, labelV1Beta2, empty(labelV1Beta2, `"_"`)},
-		"nothing but separators":         {map[string]string{labelV1Beta1: "__"}, contract.ErrEmptyContractLabel, labelV1Beta1, empty(labelV1Beta1, `"__"`)},
-		"a space":                        {map[string]string{labelV1Beta2: " "}, contract.ErrEmptyContractLabel, labelV1Beta2, empty(labelV1Beta2, `" "`)},
-		"an API version with its group":  {map[string]string{labelV1Beta2: "g/v1"}, contract.ErrEmptyContractLabel, labelV1Beta2, empty(labelV1Beta2, `"g/v1"`)},
-		"a label beyond what is allowed": {map[string]string{labelV1Beta2: strings.Repeat("X", 1<<20)}, contract.ErrEmptyContractLabel, labelV1Beta2, empty(labelV1Beta2, `"`+strings.Repeat("X", 63)+`"`)},
+		"an empty older contract": {map[string]string{labelV1Alpha4: ""}, contract.ErrNoContractLabel, labelV1Beta2, missing},
+		"an empty label": {map[string]string{labelV1Beta2: ""}, contract.ErrEmptyContractLabel, labelV1Beta2,
+			empty(labelV1Beta2, `""`)},
+		"an empty label of the older": {map[string]string{labelV1Beta1: ""}, contract.ErrEmptyContractLabel, labelV1Beta1,
+			empty(labelV1Beta1, `""`)},
+		"two empty labels": {map[string]string{labelV1Beta1: "", labelV1Beta2: "_"}, contract.ErrEmptyContractLabel, labelV1Beta2,
+			empty(labelV1Beta2, `"_"`)},
+		"nothing but separators": {map[string]string{labelV1Beta1: "__"}, contract.ErrEmptyContractLabel, labelV1Beta1,
+			empty(labelV1Beta1, `"__"`)},
+		"a space": {map[string]string{labelV1Beta2: " "}, contract.ErrEmptyContractLabel, labelV1Beta2,
+			empty(labelV1Beta2, `" "`)},
+		"an API version with its group": {map[string]string{labelV1Beta2: "g/v1"}, contract.ErrEmptyContractLabel, labelV1Beta2,
+			empty(labelV1Beta2, `"g/v1"`)},
+		"a label beyond what is allowed": {map[string]string{labelV1Beta2: strings.Repeat("X", 1<<20)}, contract.ErrEmptyContractLabel,
+			labelV1Beta2, empty(labelV1Beta2, `"`+strings.Repeat("X", 63)+`"`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := contract.Resolve("things.example.com", c.labels)
@@ -199,7 +223,8 @@ func TestVersions_EachHasItsLayouts(t *testing.T) {
 }
 
 func FuzzResolve(f *testing.F) {
-	for _, label := range []string{"", "_", "__v1", "v1beta1_v1beta2", "v1 _v2", "V1", "v01_v1", "v1_v01", "v18446744073709551616_v1", "zebra_ape", "v1\xff"} {
+	for _, label := range []string{"", "_", "__v1", "v1beta1_v1beta2", "v1 _v2", "V1", "v01_v1", "v1_v01", "v18446744073709551616_v1",
+		"zebra_ape", "v1\xff"} {
 		f.Add(label, "v1beta1", "v1alpha4_v1", "v1", uint64(1))
 		f.Add("v1", label, label, label, uint64(2))
 	}

@@ -25,7 +25,8 @@ func TestTheContractLinksFewPackages(t *testing.T) {
 			return !strings.Contains(first, ".") // the standard library, with what it vendors
 		})
 		if len(linked) > maxLinked {
-			t.Errorf("%s links %d packages outside the standard library, more than %d:\n%s", p.rel(), len(linked), maxLinked, strings.Join(linked, "\n"))
+			t.Errorf("%s links %d packages outside the standard library, more than %d:\n%s", p.rel(), len(linked), maxLinked,
+				strings.Join(linked, "\n"))
 		}
 		t.Logf("%s links %d packages", p.rel(), len(linked))
 	}

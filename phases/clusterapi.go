@@ -22,7 +22,8 @@ func deleting(f Facts) bool { return f.Deleting }
 func begun() []Rule[Facts] {
 	return []Rule[Facts]{
 		{Decision{Provisioned, "InfrastructureProvisioned", GateNode}, func(f Facts) bool { return f.HasProviderID }},
-		{Decision{Provisioning, "BootstrapDataCreated", GateInfrastructure}, func(f Facts) bool { return f.BootstrapReady && !f.InfrastructureReady }},
+		{Decision{Provisioning, "BootstrapDataCreated", GateInfrastructure},
+			func(f Facts) bool { return f.BootstrapReady && !f.InfrastructureReady }},
 		{Decision{Provisioned, "InfrastructureProvisioned", GateNode}, func(f Facts) bool { return f.InfrastructureReady }},
 		{Decision{Pending, "WaitingForBootstrapData", GateBootstrapData}, nil},
 	}

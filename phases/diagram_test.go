@@ -67,7 +67,8 @@ func TestWriteMermaid_ATableOfOneRuleHasNoBlankLine(t *testing.T) {
 func TestDiagrams_ALifeWithoutEventsOrEndIsOnePhase(t *testing.T) {
 	var got strings.Builder
 	require.NoError(t, phases.Kubermatic().WriteDOT(&got, phases.Life[phases.KubermaticFacts]{}))
-	require.Equal(t, "digraph phases {\n    start [shape=point]\n    end [shape=doublecircle label=\"\"]\n    start -> \"Validating\"\n}\n", got.String())
+	require.Equal(t, "digraph phases {\n    start [shape=point]\n    end [shape=doublecircle label=\"\"]\n    start -> \"Validating\"\n}\n",
+		got.String())
 }
 
 var errFull = errors.New("disk full")

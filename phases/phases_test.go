@@ -104,7 +104,8 @@ func clusterAPI(stored phases.Phase, f phases.Facts) (phase phases.Phase, decide
 }
 
 func TestCompute_IsClusterAPIsPhaseForEveryCombinationThatDecidesOne(t *testing.T) {
-	for _, stored := range []phases.Phase{"", phases.Pending, phases.Provisioning, phases.Provisioned, phases.Running, phases.Deleting, "Failed"} {
+	for _, stored := range []phases.Phase{"", phases.Pending, phases.Provisioning, phases.Provisioned, phases.Running, phases.Deleting,
+		"Failed"} {
 		for _, f := range everyFacts() {
 			want, decided := clusterAPI(stored, f)
 			switch {

@@ -26,8 +26,8 @@ var ErrNoDefault = errors.New("the last rule must always hold (When nil)")
 var ErrShadowed = errors.New("can never be reached: no combination of facts gets there")
 
 // New returns a table of the given rules, of which it keeps a copy. Every rule has a phase; the last rule has a nil When;
-// and each rule decides for at least one combination of the facts: leave out those that a rule of yours makes idle. F is a struct of at most 16 exported bools, embedded
-// structs of bools included.
+// and each rule decides for at least one combination of the facts: leave out those that a rule of yours makes idle. F is a struct
+// of at most 16 exported bools, embedded structs of bools included.
 //
 // The error joins all that is wrong and matches ErrNoDefault, ErrShadowed or ErrFacts.
 func New[F comparable](rules ...Rule[F]) (*Table[F], error) {

@@ -88,9 +88,12 @@ func TestTheDialectsWouldBeAcceptedByNew(t *testing.T) {
 
 func TestPhases_AreThoseOfTheDialect(t *testing.T) {
 	for name, c := range map[string]struct{ got, want []phases.Phase }{
-		"Cluster API": {phases.ClusterAPI().Phases(), []phases.Phase{"Deleting", "Updating", "Running", "Provisioned", "Provisioning", "Pending"}},
-		"v1beta1":     {phases.ClusterAPIV1Beta1().Phases(), []phases.Phase{"Deleting", "Failed", "Running", "Provisioned", "Provisioning", "Pending"}},
-		"v1alpha3":    {phases.ClusterAPIV1Alpha3().Phases(), []phases.Phase{"Deleting", "Failed", "Running", "Provisioned", "Provisioning", "Pending"}},
+		"Cluster API": {phases.ClusterAPI().Phases(),
+			[]phases.Phase{"Deleting", "Updating", "Running", "Provisioned", "Provisioning", "Pending"}},
+		"v1beta1": {phases.ClusterAPIV1Beta1().Phases(),
+			[]phases.Phase{"Deleting", "Failed", "Running", "Provisioned", "Provisioning", "Pending"}},
+		"v1alpha3": {phases.ClusterAPIV1Alpha3().Phases(),
+			[]phases.Phase{"Deleting", "Failed", "Running", "Provisioned", "Provisioning", "Pending"}},
 		"Kubermatic": {phases.Kubermatic().Phases(), []phases.Phase{
 			"Deleted", "Deleting", "Failed", "Running", "Pending", "Joining", "Provisioning", "Validating"}},
 		"Gardener": {phases.Gardener().Phases(), []phases.Phase{"Terminating", "Available", "Failed", "Running", "InPlaceUpdating",

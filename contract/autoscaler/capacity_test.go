@@ -43,56 +43,78 @@ func capacityCases() map[string]capacityCase {
 			want: autoscaler.Capacity{Resources: resources("cpu", "2500m", "memory", "16Gi", "ephemeral-storage", "100", "pods", "250")}},
 		"empty annotations say nothing": {annotations: map[string]string{"cpu": "", "memory": "", "maxPods": "", "gpu-type": "",
 			"gpu-count": "", "labels": "", "taints": "", "csi-driver": "", "dra-driver": ""}},
-		"a bad quantity":        {annotations: map[string]string{"cpu": "four"}, err: []string{`cpu: found "four", want a quantity, as in "4", "500m" or "16Gi" (the autoscaler takes the group`}},
-		"a quantity of zero":    {annotations: map[string]string{"memory": "0"}, err: []string{`memory: found "0", want a quantity, as in "4", "500m" or "16Gi", above zero (the autoscaler takes it for unset)`}},
-		"a quantity below zero": {annotations: map[string]string{"memory": "-1Gi"}, err: []string{`memory: found "-1Gi", want a quantity, as in "4", "500m" or "16Gi", above zero`}},
-		"a quantity that takes for ever": {annotations: map[string]string{"cpu": "1e-2147483647", "memory": "1E2147483647", "ephemeral-disk": long},
-			err: []string{`cpu: found "1e-2147483647"`, `ephemeral-disk: found "` + long[:60] + `"... (1048576 bytes)`, `memory: found "1E2147483647"`}},
-		"an exponent of two digits, padded": {annotations: map[string]string{"cpu": "1e+0002"}, want: autoscaler.Capacity{Resources: resources("cpu", "100")}},
-		"exa is no exponent":                {annotations: map[string]string{"cpu": "1E", "memory": "1Ei"}, want: autoscaler.Capacity{Resources: resources("cpu", "1E", "memory", "1Ei")}},
-		"pods are whole":                    {annotations: map[string]string{"maxPods": "1k"}, err: []string{`maxPods: found "1k", want a whole number from 0`}},
-		"pods of zero are 110":              {annotations: map[string]string{"maxPods": "0"}, err: []string{`maxPods: found "0", want a whole number from 1 (the autoscaler takes it for 110)`}},
-		"pods below zero":                   {annotations: map[string]string{"maxPods": "-1"}, err: []string{`maxPods: found "-1", want a whole number from 0`}},
+		"a bad quantity": {annotations: map[string]string{"cpu": "four"},
+			err: []string{`cpu: found "four", want a quantity, as in "4", "500m" or "16Gi" (the autoscaler takes the group`}},
+		"a quantity of zero": {annotations: map[string]string{"memory": "0"},
+			err: []string{`memory: found "0", want a quantity, as in "4", "500m" or "16Gi", above zero (the autoscaler takes it for unset)`}},
+		"a quantity below zero": {annotations: map[string]string{"memory": "-1Gi"},
+			err: []string{`memory: found "-1Gi", want a quantity, as in "4", "500m" or "16Gi", above zero`}},
+		"a quantity that takes for ever": {
+			annotations: map[string]string{"cpu": "1e-2147483647", "memory": "1E2147483647", "ephemeral-disk": long},
+			err: []string{`cpu: found "1e-2147483647"`, `ephemeral-disk: found "` + long[:60] + `"... (1048576 bytes)`,
+				`memory: found "1E2147483647"`}},
+		"an exponent of two digits, padded": {annotations: map[string]string{"cpu": "1e+0002"},
+			want: autoscaler.Capacity{Resources: resources("cpu", "100")}},
+		"exa is no exponent": {annotations: map[string]string{"cpu": "1E", "memory": "1Ei"},
+			want: autoscaler.Capacity{Resources: resources("cpu", "1E", "memory", "1Ei")}},
+		"pods are whole": {annotations: map[string]string{"maxPods": "1k"},
+			err: []string{`maxPods: found "1k", want a whole number from 0`}},
+		"pods of zero are 110": {annotations: map[string]string{"maxPods": "0"},
+			err: []string{`maxPods: found "0", want a whole number from 1 (the autoscaler takes it for 110)`}},
+		"pods below zero": {annotations: map[string]string{"maxPods": "-1"},
+			err: []string{`maxPods: found "-1", want a whole number from 0`}},
 		"devices": {annotations: map[string]string{"gpu-type": "nvidia.com/gpu", "gpu-count": "2"},
 			want: autoscaler.Capacity{Resources: resources("nvidia.com/gpu", "2"), GPUType: "nvidia.com/gpu", GPUCount: 2}},
 		"devices of a driver": {annotations: map[string]string{"dra-driver": "gpu.example.com", "gpu-count": "8"},
 			want: autoscaler.Capacity{DRADriver: "gpu.example.com", GPUCount: 8}},
 		"no devices, said so": {annotations: map[string]string{"gpu-type": "nvidia.com/gpu", "gpu-count": "0"},
 			want: autoscaler.Capacity{GPUType: "nvidia.com/gpu"}},
-		"a type without a count": {annotations: map[string]string{"gpu-type": "nvidia.com/gpu"}, want: autoscaler.Capacity{GPUType: "nvidia.com/gpu"},
-			err: []string{`gpu-count: found nothing, want how many devices there are, beside their type or driver (the autoscaler plans without devices)`}},
-		"a driver without a count": {annotations: map[string]string{"dra-driver": "gpu.example.com"}, want: autoscaler.Capacity{DRADriver: "gpu.example.com"},
-			err: []string{`gpu-count: found nothing`}},
+		"a type without a count": {annotations: map[string]string{"gpu-type": "nvidia.com/gpu"},
+			want: autoscaler.Capacity{GPUType: "nvidia.com/gpu"},
+			err:  []string{`gpu-count: found nothing, want how many devices there are, beside their type or driver (the autoscaler plans without devices)`}},
+		"a driver without a count": {annotations: map[string]string{"dra-driver": "gpu.example.com"},
+			want: autoscaler.Capacity{DRADriver: "gpu.example.com"},
+			err:  []string{`gpu-count: found nothing`}},
 		"a count without a type": {annotations: map[string]string{"gpu-count": "2"}, want: autoscaler.Capacity{GPUCount: 2},
 			err: []string{`gpu-type: found nothing, want the name of a resource, because there is a count of devices`}},
-		"a bad count is reported once": {annotations: map[string]string{"gpu-count": "two", "gpu-type": "nvidia.com/gpu"}, want: autoscaler.Capacity{GPUType: "nvidia.com/gpu"},
-			err: []string{`gpu-count: found "two", want a whole number from 0`}},
+		"a bad count is reported once": {annotations: map[string]string{"gpu-count": "two", "gpu-type": "nvidia.com/gpu"},
+			want: autoscaler.Capacity{GPUType: "nvidia.com/gpu"},
+			err:  []string{`gpu-count: found "two", want a whole number from 0`}},
 		"a type without a domain": {annotations: map[string]string{"gpu-type": "cpu", "gpu-count": "2"}, want: autoscaler.Capacity{GPUCount: 2},
 			err: []string{`gpu-type: found "cpu", want the name of an extended resource, as in "nvidia.com/gpu"`}},
 		"a bad driver": {annotations: map[string]string{"dra-driver": "a b", "gpu-count": "2"}, want: autoscaler.Capacity{GPUCount: 2},
 			err: []string{`dra-driver: found "a b", want the name of a driver`}},
-		"more devices than a ResourceSlice may hold": {annotations: map[string]string{"dra-driver": "gpu.example.com", "gpu-count": "1000000000000"},
-			want: autoscaler.Capacity{DRADriver: "gpu.example.com", GPUCount: 1e12}, err: []string{`gpu-count: found "1000000000000", want at most 128`}},
+		"more devices than a ResourceSlice may hold": {
+			annotations: map[string]string{"dra-driver": "gpu.example.com", "gpu-count": "1000000000000"},
+			want:        autoscaler.Capacity{DRADriver: "gpu.example.com", GPUCount: 1e12},
+			err:         []string{`gpu-count: found "1000000000000", want at most 128`}},
 		"labels": {annotations: map[string]string{"labels": "a=b,example.com/c=,"},
 			want: autoscaler.Capacity{Labels: map[string]string{"a": "b", "example.com/c": ""}}},
-		"bad labels, and one that is good": {annotations: map[string]string{"labels": "a, b=c,=d,e=f=g,h=i,h=j"}, want: autoscaler.Capacity{Labels: map[string]string{"h": "i"}},
+		"bad labels, and one that is good": {annotations: map[string]string{"labels": "a, b=c,=d,e=f=g,h=i,h=j"},
+			want: autoscaler.Capacity{Labels: map[string]string{"h": "i"}},
 			err: []string{`labels: found "a" (entry 1), want key=value (the autoscaler drops it without a word)`,
 				`labels: found " b=c" (entry 2), want key=value, a valid label without spaces around it`,
-				`labels: found "=d" (entry 3)`, `labels: found "e=f=g" (entry 4)`, `labels: found "h=j" (entry 6), want every key once (the autoscaler takes the last)`}},
-		"taints": {annotations: map[string]string{"taints": "k=v:NoSchedule,k:NoExecute,k=:PreferNoSchedule"}, want: autoscaler.Capacity{Taints: []corev1.Taint{
-			taint, {Key: "k", Effect: corev1.TaintEffectNoExecute}, {Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}}},
-		"bad taints, and one that is good": {annotations: map[string]string{"taints": "k=v:NoSchedule,k,k=v:Never,k=a=b:NoSchedule,=v:NoSchedule, l:NoSchedule,k=w:NoSchedule"},
-			want: autoscaler.Capacity{Taints: []corev1.Taint{taint}},
+				`labels: found "=d" (entry 3)`, `labels: found "e=f=g" (entry 4)`,
+				`labels: found "h=j" (entry 6), want every key once (the autoscaler takes the last)`}},
+		"taints": {annotations: map[string]string{"taints": "k=v:NoSchedule,k:NoExecute,k=:PreferNoSchedule"},
+			want: autoscaler.Capacity{Taints: []corev1.Taint{
+				taint, {Key: "k", Effect: corev1.TaintEffectNoExecute}, {Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}}},
+		"bad taints, and one that is good": {
+			annotations: map[string]string{"taints": "k=v:NoSchedule,k,k=v:Never,k=a=b:NoSchedule,=v:NoSchedule, l:NoSchedule,k=w:NoSchedule"},
+			want:        autoscaler.Capacity{Taints: []corev1.Taint{taint}},
 			err: []string{`taints: found "k" (entry 2), want key=value:Effect or key:Effect`,
 				`taints: found "k=v:Never" (entry 3), want a taint with effect NoSchedule, PreferNoSchedule or NoExecute`,
-				`taints: found "k=a=b:NoSchedule" (entry 4), want a taint with a valid value`, `taints: found "=v:NoSchedule" (entry 5), want a taint with a valid key`,
+				`taints: found "k=a=b:NoSchedule" (entry 4), want a taint with a valid value`,
+				`taints: found "=v:NoSchedule" (entry 5), want a taint with a valid key`,
 				`taints: found " l:NoSchedule" (entry 6)`, `taints: found "k=w:NoSchedule" (entry 7), want every pair of key and effect once`}},
 		"volume drivers": {annotations: map[string]string{"csi-driver": "ebs.csi.aws.com=25, efs.csi.aws.com = 0,"},
 			want: autoscaler.Capacity{CSIDrivers: []autoscaler.CSIDriver{{Name: "ebs.csi.aws.com", VolumeLimit: 25}, {Name: "efs.csi.aws.com"}}}},
 		"bad volume drivers, and one that is good": {annotations: map[string]string{"csi-driver": "a,b=x,c=-1,=2,d=2147483648,e f=1,g=1,g=2"},
 			want: autoscaler.Capacity{CSIDrivers: []autoscaler.CSIDriver{{Name: "g", VolumeLimit: 1}}},
-			err: []string{`csi-driver: found "a" (entry 1), want driver=limit`, `csi-driver: found "b=x" (entry 2)`, `csi-driver: found "c=-1" (entry 3)`,
-				`csi-driver: found "=2" (entry 4)`, `csi-driver: found "d=2147483648" (entry 5)`, `csi-driver: found "e f=1" (entry 6), want the name of a driver`,
+			err: []string{`csi-driver: found "a" (entry 1), want driver=limit`, `csi-driver: found "b=x" (entry 2)`,
+				`csi-driver: found "c=-1" (entry 3)`,
+				`csi-driver: found "=2" (entry 4)`, `csi-driver: found "d=2147483648" (entry 5)`,
+				`csi-driver: found "e f=1" (entry 6), want the name of a driver`,
 				`csi-driver: found "g=2" (entry 8), want every driver once`}},
 		"a bad annotation does not hide the others": {annotations: map[string]string{"cpu": "4", "memory": "x", "labels": "a=b"},
 			want: autoscaler.Capacity{Resources: resources("cpu", "4"), Labels: map[string]string{"a": "b"}}, err: []string{`memory: found "x"`}},
@@ -133,18 +155,21 @@ func requireErrors(t *testing.T, want []string, err error) {
 func TestCapacity_OverWinsPartByPart(t *testing.T) {
 	base := autoscaler.Capacity{
 		Resources: resources("cpu", "2", "memory", "4Gi"), Labels: map[string]string{"a": "1", "b": "1"},
-		Taints: []corev1.Taint{{Key: "k", Value: "1", Effect: "NoSchedule"}, {Key: "k", Effect: "NoExecute"}}, CSIDrivers: []autoscaler.CSIDriver{{Name: "a"}},
+		Taints:       []corev1.Taint{{Key: "k", Value: "1", Effect: "NoSchedule"}, {Key: "k", Effect: "NoExecute"}},
+		CSIDrivers:   []autoscaler.CSIDriver{{Name: "a"}},
 		Architecture: "amd64", OperatingSystem: "linux",
 	}
 	over := autoscaler.Capacity{
 		Resources: resources("cpu", "8", "nvidia.com/gpu", "1"), GPUType: "nvidia.com/gpu", GPUCount: 1, Labels: map[string]string{"b": "2"},
-		Taints: []corev1.Taint{{Key: "k", Value: "2", Effect: "NoSchedule"}, {Key: "l", Effect: "NoSchedule"}}, CSIDrivers: []autoscaler.CSIDriver{{Name: "b"}},
-		DRADriver: "d", Architecture: "arm64",
+		Taints:     []corev1.Taint{{Key: "k", Value: "2", Effect: "NoSchedule"}, {Key: "l", Effect: "NoSchedule"}},
+		CSIDrivers: []autoscaler.CSIDriver{{Name: "b"}},
+		DRADriver:  "d", Architecture: "arm64",
 	}
 	want := autoscaler.Capacity{
 		Resources: resources("cpu", "8", "memory", "4Gi", "nvidia.com/gpu", "1"), GPUType: "nvidia.com/gpu", GPUCount: 1,
-		Labels:     map[string]string{"a": "1", "b": "2"},
-		Taints:     []corev1.Taint{{Key: "k", Value: "2", Effect: "NoSchedule"}, {Key: "k", Effect: "NoExecute"}, {Key: "l", Effect: "NoSchedule"}},
+		Labels: map[string]string{"a": "1", "b": "2"},
+		Taints: []corev1.Taint{{Key: "k", Value: "2", Effect: "NoSchedule"}, {Key: "k", Effect: "NoExecute"},
+			{Key: "l", Effect: "NoSchedule"}},
 		CSIDrivers: []autoscaler.CSIDriver{{Name: "b"}}, DRADriver: "d", Architecture: "arm64", OperatingSystem: "linux",
 	}
 	before := base.Over(autoscaler.Capacity{})
@@ -165,7 +190,8 @@ func TestCapacityOf_PutsTheSourcesTogether(t *testing.T) {
 	group, template := parse(t, machineSetYAML), parse(t, templateYAML)
 	group = with(t, group, "metadata/annotations", prefix+"cpu", "8")
 	group = with(t, group, "metadata/annotations", prefix+"taints", "dedicated=night:NoSchedule")
-	group = with(t, group, "spec/template/spec/metadata/labels", map[string]any{"node-role.kubernetes.io/worker": "old", "x.node.cluster.x-k8s.io/a": "b", "other": "c"})
+	group = with(t, group, "spec/template/spec/metadata/labels",
+		map[string]any{"node-role.kubernetes.io/worker": "old", "x.node.cluster.x-k8s.io/a": "b", "other": "c"})
 	template = with(t, template, "status/capacity/pods", "500")
 	beforeGroup, beforeTemplate := group.DeepCopy(), template.DeepCopy()
 
@@ -192,7 +218,8 @@ func TestCapacityOf_PutsTheSourcesTogether(t *testing.T) {
 func TestCapacityOf_NamesEveryPlaceThatCannotBeRead(t *testing.T) {
 	group, template := parse(t, machineSetYAML), parse(t, templateYAML)
 	group = with(t, group, "metadata/annotations", prefix+"cpu", "x")
-	group = with(t, group, "spec/template/spec/taints", []any{"x", map[string]any{"key": int64(1)}, map[string]any{"key": "k", "effect": "Never"}})
+	group = with(t, group, "spec/template/spec/taints",
+		[]any{"x", map[string]any{"key": int64(1)}, map[string]any{"key": "k", "effect": "Never"}})
 	group = with(t, group, "spec/template/metadata/labels", "set", int64(1))
 	template = with(t, template, "status/capacity/cpu", "x")
 	template = with(t, template, "status/nodeInfo/architecture", true)
@@ -231,8 +258,9 @@ func TestParseCapacity_BoundsWhatItSaysAboutLongLists(t *testing.T) {
 		fmt.Fprintf(&taints, "k%d:NoExecute,", i)
 		fmt.Fprintf(&drivers, "d%d=1,", i)
 	}
-	got, err := autoscaler.ParseCapacity(map[string]string{autoscaler.LabelsAnnotation: labels.String(), autoscaler.TaintsAnnotation: taints.String(),
-		autoscaler.CSIDriverAnnotation: drivers.String()})
+	got, err := autoscaler.ParseCapacity(
+		map[string]string{autoscaler.LabelsAnnotation: labels.String(), autoscaler.TaintsAnnotation: taints.String(),
+			autoscaler.CSIDriverAnnotation: drivers.String()})
 	require.Len(t, got.Taints, n)
 	require.Len(t, got.CSIDrivers, n)
 	require.Len(t, got.Over(got).Taints, n)

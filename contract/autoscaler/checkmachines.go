@@ -192,7 +192,8 @@ func (c *checker) node(machine *unstructured.Unstructured, node *corev1.Node, in
 		if instance.NodeName != "" {
 			level = c.breaking()
 		}
-		c.add(level, where+annotationPath(c.keys.Machine), quoted(joined), quoted(key)+", joined from this annotation and "+c.keys.ClusterNamespace,
+		c.add(level, where+annotationPath(c.keys.Machine), quoted(joined),
+			quoted(key)+", joined from this annotation and "+c.keys.ClusterNamespace,
 			"the autoscaler asks through them whether a Node still has its Machine")
 	}
 }

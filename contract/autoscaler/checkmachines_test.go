@@ -27,7 +27,8 @@ func TestCheck_MachinesOfAGroup(t *testing.T) {
 		"a Machine that meets the contract":                       {machine: machine},
 		"of a MachineDeployment, whose MachineSets are not known": {machine: machine, kind: "MachineDeployment"},
 		"labels that are not selected": {machine: with(t, machine, "metadata/labels/set", "other"),
-			want: []string{`MUST ` + where + `metadata.labels: found labels that are not selected, want labels that spec.selector of its group selects`}},
+			want: []string{`MUST ` + where +
+				`metadata.labels: found labels that are not selected, want labels that spec.selector of its group selects`}},
 		"another Cluster": {machine: with(t, machine, "spec/clusterName", "red"),
 			want: []string{`MUST ` + where + `spec.clusterName: found "red", want "blue"`}},
 		"no owner": {machine: with(t, machine, "metadata/ownerReferences", nil),
@@ -35,10 +36,14 @@ func TestCheck_MachinesOfAGroup(t *testing.T) {
 		"an owner of another kind": {machine: with(t, machine, "metadata/ownerReferences", owner("Cluster", "workers")),
 			want: []string{`MUST ` + where + `metadata.ownerReferences: found nothing, want an owner of kind MachineSet`}},
 		"owned by another MachineSet": {machine: with(t, machine, "metadata/ownerReferences", owner("MachineSet", "others")),
-			want: []string{`MUST ` + where + `metadata.labels: found selected, and owned by MachineSet "others", want a spec.selector that selects no Machines of other groups`}},
-		"of another MachineSet, and none of ours": {machine: with(t, with(t, machine, "metadata/ownerReferences", owner("MachineSet", "others")), "metadata/labels", nil)},
-		"of another namespace":                    {machine: with(t, with(t, machine, "metadata/namespace", "other"), "metadata/ownerReferences", nil)},
-		"on its way out":                          {machine: with(t, with(t, machine, "metadata/deletionTimestamp", "2026-01-01T00:00:00Z"), "metadata/ownerReferences", nil)},
+			want: []string{`MUST ` + where +
+				`metadata.labels: found selected, and owned by MachineSet "others", want a spec.selector that selects no Machines of other groups`}},
+		"of another MachineSet, and none of ours": {
+			machine: with(t, with(t, machine, "metadata/ownerReferences", owner("MachineSet", "others")), "metadata/labels", nil)},
+		"of another namespace": {
+			machine: with(t, with(t, machine, "metadata/namespace", "other"), "metadata/ownerReferences", nil)},
+		"on its way out": {
+			machine: with(t, with(t, machine, "metadata/deletionTimestamp", "2026-01-01T00:00:00Z"), "metadata/ownerReferences", nil)},
 		"a provider ID of another type": {machine: with(t, machine, "spec/providerID", int64(1)),
 			want: []string{`MUST ` + where + `spec.providerID: found integer, want string`}},
 		"a Node reference of another type": {machine: with(t, machine, "status/nodeRef", "node-a"),
@@ -87,11 +92,14 @@ func TestCheck_MachinesOfAPool(t *testing.T) {
 		machine *unstructured.Unstructured
 		want    []string
 	}{
-		"one that is listed":            {machine: machine},
-		"one that starts":               {machine: with(t, machine, "spec/providerID", nil)},
-		"one of another pool":           {machine: with(t, with(t, machine, "metadata/ownerReferences", owner("MachinePool", "others")), "spec/providerID", "x")},
-		"one that is not listed":        {machine: with(t, machine, "spec/providerID", "example://eu/3"), want: []string{`SHOULD ` + where + `spec.providerID: found "example://eu/3", want an entry of spec.providerIDList of its pool`}},
-		"a provider ID of another type": {machine: with(t, machine, "spec/providerID", true), want: []string{`MUST ` + where + `spec.providerID: found bool, want string`}},
+		"one that is listed": {machine: machine},
+		"one that starts":    {machine: with(t, machine, "spec/providerID", nil)},
+		"one of another pool": {
+			machine: with(t, with(t, machine, "metadata/ownerReferences", owner("MachinePool", "others")), "spec/providerID", "x")},
+		"one that is not listed": {machine: with(t, machine, "spec/providerID", "example://eu/3"),
+			want: []string{`SHOULD ` + where + `spec.providerID: found "example://eu/3", want an entry of spec.providerIDList of its pool`}},
+		"a provider ID of another type": {machine: with(t, machine, "spec/providerID", true),
+			want: []string{`MUST ` + where + `spec.providerID: found bool, want string`}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -119,16 +127,22 @@ func TestCheck_NodesOfMachines(t *testing.T) {
 		want []string
 	}{
 		"a Node and a Machine that name each other": {node: node("node-a", "example://eu/1", nil)},
-		"both names in one annotation":              {node: node("node-a", "example://eu/1", map[string]string{"cluster.x-k8s.io/machine": "default/workers-a"})},
+		"both names in one annotation": {
+			node: node("node-a", "example://eu/1", map[string]string{"cluster.x-k8s.io/machine": "default/workers-a"})},
 		"both names, and the namespace once more": {node: node("node-a", "example://eu/1", map[string]string{
 			"cluster.x-k8s.io/machine": "default/workers-a", "cluster.x-k8s.io/cluster-namespace": "default"}),
 			want: []string{`SHOULD ` + annotation + `: found "default/default/workers-a", ` + wanted}},
-		"no annotations":                   {node: node("node-a", "example://eu/1", map[string]string{}), want: []string{`SHOULD ` + annotation + `: found "", ` + wanted}},
-		"another Node is not looked at":    {node: node("node-b", "other", map[string]string{})},
-		"a Node without a provider ID":     {node: node("node-a", "", nil), want: []string{`MUST Node node-a: spec.providerID: found nothing, want the provider ID of Machine default/workers-a`}},
-		"the same instance, named another": {node: node("node-a", "example:///1", nil), want: []string{`MUST Node node-a: spec.providerID: found "example:///1", want "example://eu/1", byte by byte as in Machine default/workers-a`}},
-		"without a provider ID the Machine is found by annotations only": {noID: true, node: node("node-a", "example://eu/1", map[string]string{}), want: []string{
-			`MUST ` + annotation + `: found "", ` + wanted, `SHOULD Machine default/workers-a: spec.providerID: found nothing, want the provider ID of the Node`}},
+		"no annotations": {node: node("node-a", "example://eu/1", map[string]string{}),
+			want: []string{`SHOULD ` + annotation + `: found "", ` + wanted}},
+		"another Node is not looked at": {node: node("node-b", "other", map[string]string{})},
+		"a Node without a provider ID": {node: node("node-a", "", nil),
+			want: []string{`MUST Node node-a: spec.providerID: found nothing, want the provider ID of Machine default/workers-a`}},
+		"the same instance, named another": {node: node("node-a", "example:///1", nil),
+			want: []string{`MUST Node node-a: spec.providerID: found "example:///1", want "example://eu/1", byte by byte as in Machine default/workers-a`}},
+		"without a provider ID the Machine is found by annotations only": {noID: true,
+			node: node("node-a", "example://eu/1", map[string]string{}), want: []string{
+				`MUST ` + annotation + `: found "", ` + wanted,
+				`SHOULD Machine default/workers-a: spec.providerID: found nothing, want the provider ID of the Node`}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +158,8 @@ func TestCheck_NodesOfMachines(t *testing.T) {
 
 func TestCheck_NodesOfAPool(t *testing.T) {
 	pool := ofKind(t, "MachinePool")
-	around := autoscaler.Around{Nodes: []*corev1.Node{node("a", "example:///1", nil), node("b", "example://eu/2", nil), node("c", "", nil), nil}}
+	around := autoscaler.Around{Nodes: []*corev1.Node{node("a", "example:///1", nil), node("b", "example://eu/2", nil), node("c", "", nil),
+		nil}}
 	require.Equal(t, []string{`MUST spec.providerIDList[0]: found "example://eu/1", want "example:///1", byte by byte as in the Node`},
 		short(autoscaler.Check(autoscaler.DefaultKeys(), pool, around)))
 	around.Nodes = append(around.Nodes, node("d", "example://us/1", nil))
@@ -161,7 +176,8 @@ func TestCheckProviderIDs_FindsMachinesThatShareALastSegment(t *testing.T) {
 		`MUST Machine a/one: spec.providerID: found "1" also in Machine a/two, Machine b/one, want a text after the last slash that no other Machine has`,
 		`MUST Machine a_b/one: metadata.namespace: found "a_b", want a name without an underscore`,
 	}, short(autoscaler.CheckProviderIDs([]*unstructured.Unstructured{
-		machine("b", "one", "example://us/1"), machine("a", "two", "1"), machine("a", "one", "example://eu/1"), machine("a", "four", "example://eu/4"),
+		machine("b", "one", "example://us/1"), machine("a", "two", "1"), machine("a", "one", "example://eu/1"),
+		machine("a", "four", "example://eu/4"),
 		machine("a_b", "one", ""), nil,
 	})))
 

@@ -12,7 +12,8 @@ import (
 
 func TestStandingOf(t *testing.T) {
 	set, template := parse(t, machineSetYAML), parse(t, templateYAML)
-	owned := with(t, set, "metadata/ownerReferences", []any{map[string]any{"kind": "MachineDeployment", "name": "d", "apiVersion": "other/v1", "uid": "u"}})
+	owned := with(t, set, "metadata/ownerReferences",
+		[]any{map[string]any{"kind": "MachineDeployment", "name": "d", "apiVersion": "other/v1", "uid": "u"}})
 	empty := with(t, set, "spec/replicas", int64(0))
 	tests := map[string]struct {
 		group    *unstructured.Unstructured
@@ -27,26 +28,35 @@ func TestStandingOf(t *testing.T) {
 		"an owner without a name is none": {group: with(t, set, "metadata/ownerReferences", []any{map[string]any{"kind": "MachineDeployment"}}),
 			want: autoscaler.StandingGroup},
 		"only MachineSets are owned so": {group: with(t, owned, "kind", "MachinePool"), want: autoscaler.StandingGroup},
-		"a maximum of zero":             {group: with(t, with(t, set, "metadata/annotations", minKey, "0"), "metadata/annotations", maxKey, "0"), want: autoscaler.StandingUnscaled},
-		"no annotations":                {group: with(t, set, "metadata/annotations", nil), want: autoscaler.StandingUnscaled},
-		"paused with any value":         {group: with(t, set, "metadata/annotations", contract.PausedAnnotation, "false"), want: autoscaler.StandingPaused},
-		"a pause does not heal bad annotations": {group: with(t, with(t, set, "metadata/annotations", contract.PausedAnnotation, ""), "metadata/annotations", minKey, "9"),
-			want: autoscaler.StandingBroken, is: autoscaler.ErrMinAboveMax, err: "MachineSet default/workers: annotation " + maxKey +
+		"a maximum of zero": {group: with(t, with(t, set, "metadata/annotations", minKey, "0"), "metadata/annotations", maxKey, "0"),
+			want: autoscaler.StandingUnscaled},
+		"no annotations": {group: with(t, set, "metadata/annotations", nil), want: autoscaler.StandingUnscaled},
+		"paused with any value": {group: with(t, set, "metadata/annotations", contract.PausedAnnotation, "false"),
+			want: autoscaler.StandingPaused},
+		"a pause does not heal bad annotations": {
+			group: with(t, with(t, set, "metadata/annotations", contract.PausedAnnotation, ""), "metadata/annotations", minKey, "9"),
+			want:  autoscaler.StandingBroken, is: autoscaler.ErrMinAboveMax, err: "MachineSet default/workers: annotation " + maxKey +
 				`: found "5", want at least the minimum size, 9 (one such object makes the autoscaler drop every node group of the cluster)`},
 		"no replicas": {group: with(t, set, "spec/replicas", nil), want: autoscaler.StandingBroken, is: contract.ErrWrongType,
 			err: "MachineSet default/workers: spec.replicas: want integer, found nothing"},
-		"replicas of another type": {group: with(t, with(t, set, "metadata/annotations", nil), "spec/replicas", "2"), want: autoscaler.StandingBroken, is: contract.ErrWrongType,
+		"replicas of another type": {group: with(t, with(t, set, "metadata/annotations", nil), "spec/replicas", "2"),
+			want: autoscaler.StandingBroken, is: contract.ErrWrongType,
 			err: "MachineSet default/workers: spec.replicas: want integer, found string"},
-		"no replicas do not matter while it is paused": {group: with(t, with(t, set, "spec/replicas", nil), "metadata/annotations", contract.PausedAnnotation, ""), want: autoscaler.StandingPaused},
-		"at zero, and nothing known of its Nodes":      {group: empty, want: autoscaler.StandingHidden},
-		"at zero, with a template that says enough":    {group: empty, template: template, want: autoscaler.StandingGroup},
-		"at zero, with a template that says little":    {group: empty, template: with(t, template, "status/capacity/memory", nil), want: autoscaler.StandingHidden},
-		"at zero, one bad annotation hides the template": {group: with(t, empty, "metadata/annotations", prefix+"maxPods", "many"), template: template,
+		"no replicas do not matter while it is paused": {
+			group: with(t, with(t, set, "spec/replicas", nil), "metadata/annotations", contract.PausedAnnotation, ""),
+			want:  autoscaler.StandingPaused},
+		"at zero, and nothing known of its Nodes":   {group: empty, want: autoscaler.StandingHidden},
+		"at zero, with a template that says enough": {group: empty, template: template, want: autoscaler.StandingGroup},
+		"at zero, with a template that says little": {group: empty, template: with(t, template, "status/capacity/memory", nil),
 			want: autoscaler.StandingHidden},
+		"at zero, one bad annotation hides the template": {group: with(t, empty, "metadata/annotations", prefix+"maxPods", "many"),
+			template: template,
+			want:     autoscaler.StandingHidden},
 		"at zero, a bad label hides nothing": {group: with(t, empty, "metadata/annotations", prefix+"labels", "many"), template: template,
 			want: autoscaler.StandingGroup},
-		"at zero, with two annotations": {group: with(t, with(t, empty, "metadata/annotations", prefix+"cpu", "1"), "metadata/annotations", prefix+"memory", "1Gi"),
-			want: autoscaler.StandingGroup},
+		"at zero, with two annotations": {
+			group: with(t, with(t, empty, "metadata/annotations", prefix+"cpu", "1"), "metadata/annotations", prefix+"memory", "1Gi"),
+			want:  autoscaler.StandingGroup},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -68,11 +68,14 @@ func TestInstanceOf_NamesWhatItCannotRead(t *testing.T) {
 		place []string
 		err   string
 	}{
-		"a message":     {place: []string{"status", "failureMessage"}, err: "Machine default/m: status.failureMessage: want string, found integer"},
-		"a phase":       {place: []string{"status", "phase"}, err: "Machine default/m: status.phase: want string, found integer"},
-		"a reference":   {place: []string{"status", "nodeRef"}, err: "Machine default/m: status.nodeRef: want object, found integer"},
-		"a kind":        {place: []string{"status", "nodeRef", "kind"}, err: "Machine default/m: status.nodeRef.kind: want string, found integer"},
-		"a name":        {place: []string{"status", "nodeRef", "name"}, err: "Machine default/m: status.nodeRef.name: want string, found integer"},
+		"a message": {place: []string{"status", "failureMessage"},
+			err: "Machine default/m: status.failureMessage: want string, found integer"},
+		"a phase":     {place: []string{"status", "phase"}, err: "Machine default/m: status.phase: want string, found integer"},
+		"a reference": {place: []string{"status", "nodeRef"}, err: "Machine default/m: status.nodeRef: want object, found integer"},
+		"a kind": {place: []string{"status", "nodeRef", "kind"},
+			err: "Machine default/m: status.nodeRef.kind: want string, found integer"},
+		"a name": {place: []string{"status", "nodeRef", "name"},
+			err: "Machine default/m: status.nodeRef.name: want string, found integer"},
 		"a provider ID": {place: []string{"spec", "providerID"}, err: "Machine default/m: spec.providerID: want string, found integer"},
 	}
 	for name, tc := range tests {
@@ -92,12 +95,15 @@ func TestMachineOf_TakesMadeUpIDsApart(t *testing.T) {
 		want types.NamespacedName
 		ok   bool
 	}{
-		"deleting":                       {id: "deleting-machine-default_a", want: types.NamespacedName{Namespace: "default", Name: "a"}, ok: true},
-		"failed":                         {id: "failed-machine-default_a", want: types.NamespacedName{Namespace: "default", Name: "a"}, ok: true},
-		"pending":                        {id: "pending-machine-default_a", want: types.NamespacedName{Namespace: "default", Name: "a"}, ok: true},
-		"the first underscore separates": {id: "pending-machine-default_a_b", want: types.NamespacedName{Namespace: "default", Name: "a_b"}, ok: true},
-		"a real ID":                      {id: "example://pending-machine-default_a"},
-		"nothing":                        {},
+		"deleting": {id: "deleting-machine-default_a", want: types.NamespacedName{Namespace: "default", Name: "a"},
+			ok: true},
+		"failed": {id: "failed-machine-default_a", want: types.NamespacedName{Namespace: "default", Name: "a"}, ok: true},
+		"pending": {id: "pending-machine-default_a", want: types.NamespacedName{Namespace: "default", Name: "a"},
+			ok: true},
+		"the first underscore separates": {id: "pending-machine-default_a_b", want: types.NamespacedName{Namespace: "default", Name: "a_b"},
+			ok: true},
+		"a real ID": {id: "example://pending-machine-default_a"},
+		"nothing":   {},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -133,8 +133,9 @@ func (j *judge) templateMetadata(c claim, at string, places []place) {
 		}
 	}
 	if len(lost) > 0 {
-		j.find(Should, at+lost[0], nothing, "map of strings", fmt.Sprintf("%s contract %s, template resource definition: the API server drops %s, which users write for clones to have",
-			j.role, c.contract, strings.Join(lost, " and ")))
+		j.find(Should, at+lost[0], nothing, "map of strings",
+			fmt.Sprintf("%s contract %s, template resource definition: the API server drops %s, which users write for clones to have",
+				j.role, c.contract, strings.Join(lost, " and ")))
 	}
 }
 
@@ -239,7 +240,8 @@ func (j *judge) subresource(v apiVersion) {
 		j.pass(at, typeObject)
 		return
 	}
-	j.find(Should, at, nothing, typeObject, "resource definition: without it a write of the spec can overwrite the status that Machines wait for")
+	j.find(Should, at, nothing, typeObject,
+		"resource definition: without it a write of the spec can overwrite the status that Machines wait for")
 }
 
 func (j *judge) ruleName(v contract.Version, p place) string {

@@ -22,7 +22,8 @@ func TestCheckCRD_FindsNothingInGoodCRDs(t *testing.T) {
 			before := crd.DeepCopy()
 			report := conformance.InspectCRD(crd, role)
 			require.Empty(t, report.Findings)
-			require.Equal(t, []conformance.Judged{{APIVersion: "v1beta2", Contract: contract.V1Beta2}, {APIVersion: "v1beta1", Contract: contract.V1Beta1}},
+			require.Equal(t, []conformance.Judged{{APIVersion: "v1beta2", Contract: contract.V1Beta2},
+				{APIVersion: "v1beta1", Contract: contract.V1Beta1}},
 				report.Judged)
 			require.NotEmpty(t, report.Passed)
 			require.Empty(t, cmp.Diff(before.Object, crd.Object), "looking changes nothing")
@@ -127,7 +128,8 @@ func TestCheckCRD_Fields(t *testing.T) {
 			role:  conformance.InfraMachine,
 			edits: []edit{set("v1beta1", "metadata", "labels", "cluster.x-k8s.io/v1beta2")},
 			want: []conformance.Finding{
-				must("spec.versions[v1beta1]: status.initialization.provisioned", "nothing there, but status.ready, the place of contract v1beta1", "boolean"),
+				must("spec.versions[v1beta1]: status.initialization.provisioned", "nothing there, but status.ready, the place of contract v1beta1",
+					"boolean"),
 			},
 			rule: "the label cluster.x-k8s.io/v1beta2 has Cluster API read status.initialization.provisioned and never status.ready",
 		},
@@ -135,7 +137,8 @@ func TestCheckCRD_Fields(t *testing.T) {
 			role:  conformance.BootstrapConfig,
 			edits: []edit{set("v1beta1_v1beta2", "metadata", "labels", "cluster.x-k8s.io/v1beta1")},
 			want: []conformance.Finding{
-				must("spec.versions[v1beta2]: status.ready", "nothing there, but status.initialization.dataSecretCreated, the place of contract v1beta2", "boolean"),
+				must("spec.versions[v1beta2]: status.ready",
+					"nothing there, but status.initialization.dataSecretCreated, the place of contract v1beta2", "boolean"),
 			},
 		},
 		"no provider ID": {
@@ -241,8 +244,9 @@ func TestCheckCRD_Conditions(t *testing.T) {
 			want:  []conformance.Finding{must(at+"[].observedGeneration", "string", "integer")},
 		},
 		"a type that may be missing": {
-			edits: []edit{inVersion("v1beta2", "[status]", "schema", "openAPIV3Schema", "properties", "status", "properties", "conditions", "items", "required")},
-			want:  []conformance.Finding{should(at+"[].type", "an optional member", "a required member")},
+			edits: []edit{inVersion("v1beta2", "[status]", "schema", "openAPIV3Schema", "properties", "status", "properties", "conditions", "items",
+				"required")},
+			want: []conformance.Finding{should(at+"[].type", "an optional member", "a required member")},
 		},
 		"a reason that may be missing": {
 			edits: []edit{inSchema("v1beta2", "", "status", "conditions", "[]", "reason")},
@@ -260,7 +264,8 @@ func TestCheckCRD_WhatIsNotPrunedIsNotMissing(t *testing.T) {
 	for name, change := range map[string]edit{
 		"preserved below the status": inVersion("v1beta2", "{type: object, x-kubernetes-preserve-unknown-fields: true}",
 			"schema", "openAPIV3Schema", "properties", "status"),
-		"preserved below the root": inVersion("v1beta2", "{type: object, x-kubernetes-preserve-unknown-fields: true}", "schema", "openAPIV3Schema"),
+		"preserved below the root": inVersion("v1beta2", "{type: object, x-kubernetes-preserve-unknown-fields: true}", "schema",
+			"openAPIV3Schema"),
 		"preserved without a type": inVersion("v1beta2", "{x-kubernetes-preserve-unknown-fields: true}",
 			"schema", "openAPIV3Schema", "properties", "status"),
 		"additional properties of any type": inVersion("v1beta2", "{type: object, additionalProperties: true}",
@@ -275,7 +280,8 @@ func TestCheckCRD_WhatIsNotPrunedIsNotMissing(t *testing.T) {
 	}
 	t.Run("but what is declared has a type", brokenCRD{
 		role: conformance.BootstrapConfig,
-		edits: []edit{inVersion("v1beta2", "{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {dataSecretName: {type: object}}}",
+		edits: []edit{inVersion("v1beta2",
+			"{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {dataSecretName: {type: object}}}",
 			"schema", "openAPIV3Schema", "properties", "status")},
 		want: []conformance.Finding{must("spec.versions[v1beta2]: status.dataSecretName", "object", "string")},
 	}.check)
@@ -283,7 +289,8 @@ func TestCheckCRD_WhatIsNotPrunedIsNotMissing(t *testing.T) {
 		role: conformance.InfraMachine,
 		edits: []edit{inVersion("v1beta2", "{type: object, additionalProperties: {type: integer}}",
 			"schema", "openAPIV3Schema", "properties", "spec")},
-		want: []conformance.Finding{must("spec.versions[v1beta2]: spec.failureDomain", "integer", "string"), must("spec.versions[v1beta2]: spec.providerID", "integer", "string")},
+		want: []conformance.Finding{must("spec.versions[v1beta2]: spec.failureDomain", "integer", "string"),
+			must("spec.versions[v1beta2]: spec.providerID", "integer", "string")},
 	}.check)
 }
 

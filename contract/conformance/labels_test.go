@@ -69,12 +69,14 @@ func TestCheckCRD_Labels(t *testing.T) {
 		"one that also names an old version with another contract's fields, which no controller reads": {
 			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1beta1_v1beta2`)},
 			want: []conformance.Finding{
-				should("spec.versions[v1beta1]: status.initialization.provisioned", "nothing there, but status.ready, the place of contract v1beta1", "boolean"),
+				should("spec.versions[v1beta1]: status.initialization.provisioned", "nothing there, but status.ready, the place of contract v1beta1",
+					"boolean"),
 			},
 			rule: "Cluster API reads v1beta2 and never v1beta1, which the label may no longer name",
 		},
 		"the highest version of an older label, which an older Cluster API reads": {
-			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1beta2, cluster.x-k8s.io/v1beta1: v1beta1`), inSchema("v1beta1", "", "status", "ready")},
+			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1beta2, cluster.x-k8s.io/v1beta1: v1beta1`),
+				inSchema("v1beta1", "", "status", "ready")},
 			want: []conformance.Finding{
 				must("spec.versions[v1beta1]: status.ready", "nothing", "boolean"),
 			},
@@ -84,7 +86,8 @@ func TestCheckCRD_Labels(t *testing.T) {
 			want:  []conformance.Finding{must(at1, `"v1beta1,v1beta2"`, versionsOf1)},
 		},
 		"old contracts beside new ones are nobody's business": {
-			edits: []edit{set("v1alpha9", "metadata", "labels", "cluster.x-k8s.io/v1alpha3"), set("", "metadata", "labels", "cluster.x-k8s.io/v1alpha4"),
+			edits: []edit{set("v1alpha9", "metadata", "labels", "cluster.x-k8s.io/v1alpha3"),
+				set("", "metadata", "labels", "cluster.x-k8s.io/v1alpha4"),
 				set("kubevirt", "metadata", "labels", "cluster.x-k8s.io/provider")},
 		},
 		"only contracts that nobody honours any more": {
@@ -133,8 +136,9 @@ func TestInspectCRD_JudgesWhatTheLabelsName(t *testing.T) {
 			want:  judged{{APIVersion: "v7", Contract: contract.V1Beta2}, {APIVersion: "v1beta2", Contract: contract.V1Beta1}},
 		},
 		"without labels by the name when nothing fits": {
-			edits: []edit{labelled(""), inVersion("v1beta1", "{type: object}", "schema", "openAPIV3Schema"), inVersion("v1beta2", "false", "served")},
-			want:  judged{{APIVersion: "v1beta1", Contract: contract.V1Beta1}},
+			edits: []edit{labelled(""), inVersion("v1beta1", "{type: object}", "schema", "openAPIV3Schema"),
+				inVersion("v1beta2", "false", "served")},
+			want: judged{{APIVersion: "v1beta1", Contract: contract.V1Beta1}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,8 @@ func TestCheckObject_InfraMachine(t *testing.T) {
 		"one that was just made": {object: `spec: {}`},
 		"one that is done": {object: `spec: {providerID: "p://1"}, status: {initialization: {provisioned: true}, failureDomain: a,
 			addresses: [{type: Hostname, address: a}], ` + ready + `}`},
-		"one that is done by contract v1beta1": {version: contract.V1Beta1, object: `spec: {providerID: "p://1"}, status: {ready: true, ` + ready + `}`},
+		"one that is done by contract v1beta1": {version: contract.V1Beta1,
+			object: `spec: {providerID: "p://1"}, status: {ready: true, ` + ready + `}`},
 		"provisioned without a provider ID": {
 			object: `status: {initialization: {provisioned: true}, ` + ready + `}`,
 			want:   []conformance.Finding{must("spec.providerID", "nothing", "the ID that the machine's Node has")},
@@ -134,8 +135,9 @@ func TestCheckObject_BootstrapConfig(t *testing.T) {
 		"done at the place of another contract": {
 			version: contract.V1Beta1,
 			object:  `status: {initialization: {dataSecretCreated: true}, dataSecretName: s, ` + ready + `}`,
-			want: []conformance.Finding{must("status.ready", "not true, but status.initialization.dataSecretCreated is, the place of contract v1beta2",
-				"true")},
+			want: []conformance.Finding{
+				must("status.ready", "not true, but status.initialization.dataSecretCreated is, the place of contract v1beta2",
+					"true")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,9 +154,10 @@ func TestCheckObject_NothingToLookAt(t *testing.T) {
 		version contract.Version
 		want    string
 	}{
-		"no object":       {nil, conformance.InfraMachine, contract.V1Beta2, "MUST kind: found nothing, want an object"},
-		"an empty one":    {&unstructured.Unstructured{}, conformance.InfraMachine, contract.V1Beta2, "MUST kind: found nothing, want an object"},
-		"no role":         {&unstructured.Unstructured{Object: map[string]any{}}, 0, contract.V1Beta2, `MUST kind: found role Role(0) of contract "v1beta2"`},
+		"no object":    {nil, conformance.InfraMachine, contract.V1Beta2, "MUST kind: found nothing, want an object"},
+		"an empty one": {&unstructured.Unstructured{}, conformance.InfraMachine, contract.V1Beta2, "MUST kind: found nothing, want an object"},
+		"no role": {&unstructured.Unstructured{Object: map[string]any{}}, 0, contract.V1Beta2,
+			`MUST kind: found role Role(0) of contract "v1beta2"`},
 		"no such version": {&unstructured.Unstructured{Object: map[string]any{}}, conformance.InfraMachine, "v9", `of contract "v9"`},
 		"no kind": {&unstructured.Unstructured{Object: map[string]any{"apiVersion": "a/v1"}}, conformance.InfraMachine, contract.V1Beta2,
 			"MUST kind: found nothing, want string"},
@@ -172,7 +175,8 @@ func TestCheckObject_ReportsAreBounded(t *testing.T) {
 	for range cap(addresses) {
 		addresses = append(addresses, map[string]any{"type": strings.Repeat("x", 100), "address": ""})
 	}
-	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "a/v1", "kind": "FooMachine", "status": map[string]any{"addresses": addresses}}}
+	obj := &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": "a/v1", "kind": "FooMachine", "status": map[string]any{"addresses": addresses}}}
 	findings := conformance.CheckObject(obj, conformance.InfraMachine, contract.V1Beta2)
 	require.Len(t, findings, conformance.MaxFindings)
 	require.Less(t, len(fmt.Sprint(findings)), 50_000)

@@ -34,7 +34,8 @@ func TestCheckCRD_InfraMachinePool(t *testing.T) {
 		"the newer flag under the older contract": {
 			edits: []edit{inSchema("v1beta1", "", "status", "ready"),
 				inSchema("v1beta1", "{type: object, properties: {provisioned: {type: boolean}}}", "status", "initialization")},
-			want: []conformance.Finding{must(at1+"status.ready", "nothing there, but status.initialization.provisioned, the place of contract v1beta2", "boolean")},
+			want: []conformance.Finding{
+				must(at1+"status.ready", "nothing there, but status.initialization.provisioned, the place of contract v1beta2", "boolean")},
 		},
 		"no list of IDs": {
 			edits: []edit{inSchema("v1beta2", "", "spec", "providerIDList")},

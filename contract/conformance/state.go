@@ -120,7 +120,8 @@ func (j *judge) about(v contract.Version, rule string) string {
 
 func (j *judge) length(at, text string, most int, rule string) {
 	if n := utf8.RuneCountInString(text); n > most {
-		j.find(Must, at, fmt.Sprintf("%d characters", n), fmt.Sprintf("at most %d", most), rule+"the schema of the Machine, which shows it, refuses more")
+		j.find(Must, at, fmt.Sprintf("%d characters", n), fmt.Sprintf("at most %d", most),
+			rule+"the schema of the Machine, which shows it, refuses more")
 	}
 }
 
@@ -164,7 +165,8 @@ func (j *judge) conditions(obj map[string]any, v contract.Version, f contract.Co
 		return // said by the reader of the place
 	}
 	if len(list) == 0 {
-		j.find(Should, mainPath(f.Paths()).String(), nothing, "conditions", j.about(v, "conditions")+"people see on the owner what is wrong with the object")
+		j.find(Should, mainPath(f.Paths()).String(), nothing, "conditions",
+			j.about(v, "conditions")+"people see on the owner what is wrong with the object")
 		return
 	}
 	if slices.ContainsFunc(list, func(c metav1.Condition) bool { return c.Type == contract.ConditionReady }) {

@@ -39,7 +39,8 @@ func (j *judge) infraMachinePool(obj map[string]any, l *contract.InfraMachinePoo
 func (j *judge) providerIDs(l *contract.InfraMachinePoolLayout, ids []string) {
 	at, rule := l.ProviderIDList.Path().String(), j.about(l.Version, "providerIDList")
 	if len(ids) > maxProviderIDs {
-		j.find(Must, at, fmt.Sprintf("%d IDs", len(ids)), fmt.Sprintf("at most %d", maxProviderIDs), rule+"the schema of the MachinePool refuses more")
+		j.find(Must, at, fmt.Sprintf("%d IDs", len(ids)), fmt.Sprintf("at most %d", maxProviderIDs),
+			rule+"the schema of the MachinePool refuses more")
 	}
 	ids = ids[:min(len(ids), maxProviderIDs)]
 	if i := slices.Index(ids, ""); i >= 0 {

@@ -46,7 +46,8 @@ func TestCheckCRD_Templates(t *testing.T) {
 				want:  []conformance.Finding{should(at+"spec.template.metadata.labels", "an object without entries", "map of strings")},
 			},
 			"labels of anything": {
-				edits: []edit{inSchema("v1beta2", "{type: object, x-kubernetes-preserve-unknown-fields: true}", "spec", "template", "metadata", "labels")},
+				edits: []edit{inSchema("v1beta2", "{type: object, x-kubernetes-preserve-unknown-fields: true}", "spec", "template", "metadata",
+					"labels")},
 			},
 			"labels that are numbers": {
 				edits: []edit{inSchema("v1beta2", "{type: object, additionalProperties: {type: integer}}", "spec", "template", "metadata", "labels")},
@@ -130,8 +131,10 @@ func TestCheckObject_Templates(t *testing.T) {
 func TestCheckObject_CapacityOfInfraMachineTemplates(t *testing.T) {
 	const body = `spec: {template: {spec: {}}}, `
 	for name, c := range map[string]objectCase{
-		"one that says all":   {object: body + `status: {capacity: {cpu: 2, memory: 4Gi}, nodeInfo: {architecture: arm64, operatingSystem: windows}}`},
-		"an unknown quantity": {object: body + `status: {capacity: {memory: much}}`, want: []conformance.Finding{should("status.capacity.memory", "unreadable text", "quantity")}},
+		"one that says all": {object: body +
+			`status: {capacity: {cpu: 2, memory: 4Gi}, nodeInfo: {architecture: arm64, operatingSystem: windows}}`},
+		"an unknown quantity": {object: body + `status: {capacity: {memory: much}}`,
+			want: []conformance.Finding{should("status.capacity.memory", "unreadable text", "quantity")}},
 		"an unknown architecture": {object: body + `status: {nodeInfo: {architecture: x86_64}}`,
 			want: []conformance.Finding{should("status.nodeInfo.architecture", `"x86_64"`, "one of amd64, arm64, s390x, ppc64le")}},
 	} {

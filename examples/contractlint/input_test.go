@@ -13,11 +13,14 @@ func TestInput_AFileFindsItsKustomization(t *testing.T) {
 		contents map[string]string
 		code     int
 	}{
-		"one folder above":        {map[string]string{"kustomization.yaml": kustomization, "bases/a.yaml": crd("FooMachine", "")}, exitOK},
-		"one that lists others":   {map[string]string{"kustomization.yaml": labelsList + "resources: [b.yaml]", "b.yaml": "", "bases/a.yaml": crd("FooMachine", "")}, exitBroken},
-		"one that cannot be read": {map[string]string{"kustomization.yaml": labelsList + "resources: [b.yaml]", "bases/a.yaml": crd("FooMachine", "")}, exitBroken},
-		"none":                    {map[string]string{"bases/a.yaml": crd("FooMachine", "")}, exitBroken},
-		"none is needed":          {map[string]string{"kustomization.yaml": "resources: [", "bases/a.yaml": crd("FooMachine", v1beta1)}, exitOK},
+		"one folder above": {map[string]string{"kustomization.yaml": kustomization, "bases/a.yaml": crd("FooMachine", "")}, exitOK},
+		"one that lists others": {
+			map[string]string{"kustomization.yaml": labelsList + "resources: [b.yaml]", "b.yaml": "", "bases/a.yaml": crd("FooMachine", "")},
+			exitBroken},
+		"one that cannot be read": {
+			map[string]string{"kustomization.yaml": labelsList + "resources: [b.yaml]", "bases/a.yaml": crd("FooMachine", "")}, exitBroken},
+		"none":           {map[string]string{"bases/a.yaml": crd("FooMachine", "")}, exitBroken},
+		"none is needed": {map[string]string{"kustomization.yaml": "resources: [", "bases/a.yaml": crd("FooMachine", v1beta1)}, exitOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := files(t, c.contents)
@@ -34,16 +37,17 @@ func TestInput_AFileFindsItsKustomization(t *testing.T) {
 
 func TestInput_AFolderIsSearched(t *testing.T) {
 	dir := files(t, map[string]string{
-		"config/crd/kustomization.yaml":   labelsList + "resources: [bases/a.yaml]\n",
-		"config/crd/bases/a.yaml":         crd("FooMachine", ""),
-		"config/crd/patches/webhook.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: foomachines.infrastructure.cluster.x-k8s.io}\n",
-		"config/samples/machine.json":     `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1","kind":"FooMachine","metadata":{"name":"a"}}`,
-		"charts/templates/crd.yaml":       "apiVersion: v1\n{{ if .Values.crds }}\na: {{ b\n",
-		".vscode.json":                    "{ // apiVersion",
-		"tasks.json":                      "{ // no manifest",
-		"hack/testdata/bad.yaml":          "a: [",
-		".github/workflows/bad.yaml":      "a: [",
-		"docs/values.yaml":                "replicas: 3\n---\n- 1\n---\n# nothing\n",
+		"config/crd/kustomization.yaml": labelsList + "resources: [bases/a.yaml]\n",
+		"config/crd/bases/a.yaml":       crd("FooMachine", ""),
+		"config/crd/patches/webhook.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+			"foomachines.infrastructure.cluster.x-k8s.io}\n",
+		"config/samples/machine.json": `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1","kind":"FooMachine","metadata":{"name":"a"}}`,
+		"charts/templates/crd.yaml":   "apiVersion: v1\n{{ if .Values.crds }}\na: {{ b\n",
+		".vscode.json":                "{ // apiVersion",
+		"tasks.json":                  "{ // no manifest",
+		"hack/testdata/bad.yaml":      "a: [",
+		".github/workflows/bad.yaml":  "a: [",
+		"docs/values.yaml":            "replicas: 3\n---\n- 1\n---\n# nothing\n",
 	})
 	got := lintWith("", dir)
 	require.Equal(t, exitOK, got.code, got.out+got.errors)

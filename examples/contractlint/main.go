@@ -123,8 +123,9 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		"role none says not to judge it; can be repeated; the default is to tell by group and kind")
 	file := flags.String("roles", "", "a YAML `file` with the roles of kinds, one on each line: \"Kind: role\"; -role goes before it")
 	version := flags.String("contract", "", "the contract `version` of objects whose CRD is not in the input, such as v1beta2")
-	flags.StringVar(&o.autoscaler, "autoscaler", "", "judge the MachineSets, MachineDeployments, MachinePools and the CRDs of this API `group`, "+
-		"such as "+autoscaler.DefaultGroup+", by what cluster-autoscaler reads")
+	flags.StringVar(&o.autoscaler, "autoscaler", "",
+		"judge the MachineSets, MachineDeployments, MachinePools and the CRDs of this API `group`, "+
+			"such as "+autoscaler.DefaultGroup+", by what cluster-autoscaler reads")
 	flags.BoolVar(&o.strict, "strict", false, "exit 1 for a SHOULD or an open question too")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

@@ -94,12 +94,15 @@ func TestRun_WrongUsageIsExitCode2(t *testing.T) {
 		"an unknown role of a kind": {[]string{"-role", "FooMachine=Machine", dir}, "want none or one of InfraMachine,"},
 		"a role of no kind":         {[]string{"-role", "=InfraMachine", dir}, `name a kind before the = of "=InfraMachine"`},
 		"no file of roles":          {[]string{"-roles", filepath.Join(dir, "x.yaml"), dir}, "x.yaml: no such file"},
-		"a broken file of roles":    {[]string{"-roles", filepath.Join(dir, "broken.yaml"), dir}, "read roles in " + filepath.Join(dir, "broken.yaml")},
-		"a wrong role in a file":    {[]string{"-roles", filepath.Join(dir, "values.yaml"), dir}, "read roles in " + filepath.Join(dir, "values.yaml")},
-		"an unknown contract":       {[]string{"-contract", "v1", dir}, `-contract is one of [v1beta2 v1beta1 v1alpha4 v1alpha3], not "v1"`},
-		"no such file":              {[]string{filepath.Join(dir, "x.yaml")}, "x.yaml: no such file"},
-		"no YAML":                   {[]string{filepath.Join(dir, "broken.yaml")}, "read document 1 of " + filepath.Join(dir, "broken.yaml")},
-		"no object":                 {[]string{filepath.Join(dir, "values.yaml")}, "found neither a CustomResourceDefinition nor an object of a provider"},
+		"a broken file of roles": {[]string{"-roles", filepath.Join(dir, "broken.yaml"), dir},
+			"read roles in " + filepath.Join(dir, "broken.yaml")},
+		"a wrong role in a file": {[]string{"-roles", filepath.Join(dir, "values.yaml"), dir},
+			"read roles in " + filepath.Join(dir, "values.yaml")},
+		"an unknown contract": {[]string{"-contract", "v1", dir}, `-contract is one of [v1beta2 v1beta1 v1alpha4 v1alpha3], not "v1"`},
+		"no such file":        {[]string{filepath.Join(dir, "x.yaml")}, "x.yaml: no such file"},
+		"no YAML":             {[]string{filepath.Join(dir, "broken.yaml")}, "read document 1 of " + filepath.Join(dir, "broken.yaml")},
+		"no object": {[]string{filepath.Join(dir, "values.yaml")},
+			"found neither a CustomResourceDefinition nor an object of a provider"},
 		"no provider":               {[]string{filepath.Join(dir, "service.yaml")}, "found neither"},
 		"nothing in a folder":       {[]string{filepath.Join(dir, "empty")}, "found neither"},
 		"nothing on standard input": {[]string{"-"}, "found neither"},
@@ -200,16 +203,24 @@ func TestRun_ObjectsAreJudgedToo(t *testing.T) {
 		want  int
 		text  string
 	}{
-		"by the contract of the CRD beside it": {done + "---" + crd("FooMachine", v1beta1), nil, exitBroken, "FooMachine default/worker-1 as InfraMachine: v1 by contract v1beta1"},
-		"by the contract that fits":            {fooMachine + "status: {initialization: {provisioned: true}}", nil, exitBroken, "its CRD is not in the input: judged by the contract that fits best"},
-		"by the contract whose flag it sets":   {fooMachine + "status: {initialization: {provisioned: true}}", nil, exitBroken, "InfraMachine contract v1beta2, provider ID"},
-		"by the older one if that is its flag": {fooMachine + "status: {ready: true}", nil, exitBroken, "InfraMachine contract v1beta1, provider ID"},
-		"by the contract that is asked for":    {fooMachine + "status: {ready: true}", []string{"-contract", "v1beta2"}, exitBroken, "status.ready is, the place of contract v1beta1"},
-		"one that was just made":               {fooMachine, nil, exitOK, "0 MUST"},
-		"inside a List": {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: infrastructure.cluster.x-k8s.io/v1, kind: FooMachine, metadata: {name: a}, spec: {providerID: 7}}",
+		"by the contract of the CRD beside it": {done + "---" + crd("FooMachine", v1beta1), nil, exitBroken,
+			"FooMachine default/worker-1 as InfraMachine: v1 by contract v1beta1"},
+		"by the contract that fits": {fooMachine + "status: {initialization: {provisioned: true}}", nil, exitBroken,
+			"its CRD is not in the input: judged by the contract that fits best"},
+		"by the contract whose flag it sets": {fooMachine + "status: {initialization: {provisioned: true}}", nil, exitBroken,
+			"InfraMachine contract v1beta2, provider ID"},
+		"by the older one if that is its flag": {fooMachine + "status: {ready: true}", nil, exitBroken,
+			"InfraMachine contract v1beta1, provider ID"},
+		"by the contract that is asked for": {fooMachine + "status: {ready: true}", []string{"-contract", "v1beta2"}, exitBroken,
+			"status.ready is, the place of contract v1beta1"},
+		"one that was just made": {fooMachine, nil, exitOK, "0 MUST"},
+		"inside a List": {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: infrastructure.cluster.x-k8s.io/v1, kind: FooMachine, metadata: " +
+			"{name: a}, spec: {providerID: 7}}",
 			nil, exitBroken, "FooMachine a as InfraMachine"},
-		"at a version that its CRD does not list": {done + "---" + crd("FooMachine", "cluster.x-k8s.io/v1beta1: v2"), nil, exitBroken, `lists API version "v1" under no supported contract`},
-		"at a version of a CRD without labels":    {fooMachine + "---" + crd("FooMachine", ""), nil, exitBroken, "judged by the contract that fits best"},
+		"at a version that its CRD does not list": {done + "---" + crd("FooMachine", "cluster.x-k8s.io/v1beta1: v2"), nil, exitBroken,
+			`lists API version "v1" under no supported contract`},
+		"at a version of a CRD without labels": {fooMachine + "---" + crd("FooMachine", ""), nil, exitBroken,
+			"judged by the contract that fits best"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := lintWith(c.stdin, append(c.args, "-")...)
@@ -246,19 +257,25 @@ status: {ready: "yes"}
 
 func TestRun_AKindThatOnlyItsNameMakesAnInfraMachineIsAQuestion(t *testing.T) {
 	saysNone := filepath.Join(files(t, map[string]string{"roles.yaml": "PooledFooMachine: none\n"}), "roles.yaml")
-	saysMachine := filepath.Join(files(t, map[string]string{"roles.yaml": "PooledFooMachine.infrastructure.cluster.x-k8s.io: InfraMachine\n"}), "roles.yaml")
-	const question = "PooledFooMachine is called like an object of role InfraMachine and has none of its fields: is it one? Say -role PooledFooMachine=InfraMachine, or -role PooledFooMachine=none"
+	saysMachine := filepath.Join(files(t, map[string]string{"roles.yaml": "PooledFooMachine.infrastructure.cluster.x-k8s.io: InfraMachine\n"}),
+		"roles.yaml")
+	const question = "PooledFooMachine is called like an object of role InfraMachine and has none of its fields: is it one? Say -role " +
+		"PooledFooMachine=InfraMachine, or -role PooledFooMachine=none"
 	for name, c := range map[string]struct {
 		args []string
 		want int
 		text string
 	}{
-		"nothing is said":               {nil, exitOK, question},
-		"a question counts, if strict":  {[]string{"-strict"}, exitBroken, "0 CRDs and objects checked, 1 not judged, 1 question: 0 MUST and 0 SHOULD broken."},
-		"it is said to be none":         {[]string{"-strict", "-role", "PooledFooMachine=none"}, exitOK, "0 CRDs and objects checked, 2 not judged: 0 MUST"},
-		"it is said to be none, fully":  {[]string{"-strict", "--role", "PooledFooMachine.infrastructure.cluster.x-k8s.io=none"}, exitOK, "2 not judged"},
-		"another kind is said to be":    {[]string{"-role", "BarMachine=InfraMachine"}, exitOK, question},
-		"it is said to be one":          {[]string{"-role", "PooledFooMachine=inframachine"}, exitBroken, "as InfraMachine: v1 by contract v1beta1"},
+		"nothing is said": {nil, exitOK, question},
+		"a question counts, if strict": {[]string{"-strict"}, exitBroken,
+			"0 CRDs and objects checked, 1 not judged, 1 question: 0 MUST and 0 SHOULD broken."},
+		"it is said to be none": {[]string{"-strict", "-role", "PooledFooMachine=none"}, exitOK,
+			"0 CRDs and objects checked, 2 not judged: 0 MUST"},
+		"it is said to be none, fully": {[]string{"-strict", "--role", "PooledFooMachine.infrastructure.cluster.x-k8s.io=none"}, exitOK,
+			"2 not judged"},
+		"another kind is said to be": {[]string{"-role", "BarMachine=InfraMachine"}, exitOK, question},
+		"it is said to be one": {[]string{"-role", "PooledFooMachine=inframachine"}, exitBroken,
+			"as InfraMachine: v1 by contract v1beta1"},
 		"a file says that it is none":   {[]string{"-strict", "-roles", saysNone}, exitOK, "2 not judged"},
 		"a file says that it is one":    {[]string{"-roles", saysMachine}, exitBroken, "2 CRDs and objects checked"},
 		"a flag goes before a file":     {[]string{"-roles", saysMachine, "-role", "PooledFooMachine=none"}, exitOK, "2 not judged"},

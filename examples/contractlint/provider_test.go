@@ -91,12 +91,14 @@ func TestRun_APublishedProviderWithANewerLabelIsBroken(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(bases, "infrastructure.cluster.x-k8s.io_awsmachines.yaml"))
 	require.NoError(t, err)
 	dir := files(t, map[string]string{
-		"kustomization.yaml": "labels: [{pairs: {cluster.x-k8s.io/v1beta2: v1beta2, cluster.x-k8s.io/v1beta1: v1beta2}}]\nresources: [awsmachines.yaml]\n",
-		"awsmachines.yaml":   string(raw),
+		"kustomization.yaml": "labels: [{pairs: {cluster.x-k8s.io/v1beta2: v1beta2, cluster.x-k8s.io/v1beta1: v1beta2}}]\nresources: " +
+			"[awsmachines.yaml]\n",
+		"awsmachines.yaml": string(raw),
 	})
 	got := lintWith("", "-o", "json", dir)
 	require.Equal(t, exitBroken, got.code)
-	require.Equal(t, []string{"awsmachines MUST spec.versions[v1beta2]: status.initialization.provisioned: nothing there, but status.ready, the place of contract v1beta1"},
+	require.Equal(t, []string{"awsmachines MUST spec.versions[v1beta2]: status.initialization.provisioned: nothing there, but status.ready, " +
+		"the place of contract v1beta1"},
 		decoded(t, got.out).findings())
 }
 
