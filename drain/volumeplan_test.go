@@ -262,6 +262,20 @@ func TestVolumePlan_SaysSinceWhenAndWhatIsMounted(t *testing.T) {
 	require.Empty(t, plan.Summary(0))
 }
 
+func TestVolumePlan_ClaimsAreNamedInTheirOwnOrder(t *testing.T) {
+	f := VolumeFacts{Now: noon, Node: nodeWith()}
+	var known volumes
+	for i := range 7 {
+		name := fmt.Sprintf("pvc-%d", i) // as provisioners name them: their order says nothing
+		f.Attachments = append(f.Attachments, attachment(name))
+		known = append(known, volume(name, func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.Name = fmt.Sprintf("data-%d", 6-i) }))
+	}
+	f.Lookup = known
+	plan, err := VolumePlanner{}.Plan(f)
+	require.NoError(t, err)
+	require.Equal(t, "* PersistentVolumeClaims: default/data-0, default/data-1, default/data-2, ... (4 more)", plan.Summary(3))
+}
+
 func TestVolumePlan_ManyVolumesInAnyOrderGiveOneShortText(t *testing.T) {
 	var attachments []*storagev1.VolumeAttachment
 	var known volumes

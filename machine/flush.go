@@ -43,7 +43,6 @@ func (s *Scope) write(ctx context.Context) (time.Duration, error) {
 	}
 	finalizers, set := main.Finalizers.Value()
 	if set && len(finalizers) == 0 && !s.State.Deleting.IsZero() && len(current.GetFinalizers()) == 0 {
-		s.env.memory.forget(s.State.Key)
 		return 0, nil // the object is gone: there is no status to write
 	}
 	if !writeStatus {

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -11,11 +12,20 @@ import (
 func TestWhatIsRememberedOfAMachineEndsWithIt(t *testing.T) {
 	m := newMemory(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
 	key := types.NamespacedName{Name: "m"}
-	m.setSettling(key, settling{Fingerprint: 1})
-	m.forget(key)
-	if m.waiting() != 0 {
-		t.Error("what was pending for a Machine that is gone is remembered")
+	m.pending[key], m.told[key], m.deletions[key] = settling{Fingerprint: 1}, telling{}, deletionMemory{}
+	m.held[key], m.unread[key], m.lost[key], m.notKept[key] = watchedNode{}, time.Unix(1000, 0), lostObject{}, notKeptWrite{}
+	remembers := func(want int) {
+		t.Helper()
+		all := reflect.ValueOf(m).Elem()
+		for i := range all.NumField() {
+			if field := all.Field(i); field.Kind() == reflect.Map && field.Len() != want {
+				t.Errorf("%s has %d entries, want %d", all.Type().Field(i).Name, field.Len(), want)
+			}
+		}
 	}
+	remembers(1) // of each kind: fill a new map above
+	m.forget(key)
+	remembers(0)
 }
 
 func TestAMachineThatALoopForgetsIsNotDrainedAnyMore(t *testing.T) {
