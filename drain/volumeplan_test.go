@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -327,5 +328,23 @@ func TestPluginOf_NamesInANodesStatus(t *testing.T) {
 		if got := pluginOf(name); got != want {
 			t.Errorf("%q: want %q, got %q", name, want, got)
 		}
+	}
+}
+
+func TestVolumePlan_KnowsThePluginsThatAttachWithoutAVolumeAttachment(t *testing.T) {
+	for member, want := range map[string]string{
+		"ISCSI": "kubernetes.io/iscsi", "FC": "kubernetes.io/fc", "FlexVolume": "flexvolume", "RBD": "kubernetes.io/rbd",
+		"AWSElasticBlockStore": "kubernetes.io/aws-ebs", "GCEPersistentDisk": "kubernetes.io/gce-pd", "AzureDisk": "kubernetes.io/azure-disk",
+		"Cinder": "kubernetes.io/cinder", "VsphereVolume": "kubernetes.io/vsphere-volume", "PortworxVolume": "kubernetes.io/portworx-volume",
+		"CSI": "", "HostPath": "",
+	} {
+		var pod corev1.VolumeSource
+		var volume corev1.PersistentVolumeSource
+		for _, source := range []any{&pod, &volume} {
+			field := reflect.ValueOf(source).Elem().FieldByName(member)
+			field.Set(reflect.New(field.Type().Elem()))
+		}
+		require.Equal(t, want, inTreePlugin(&pod), member)
+		require.Equal(t, want, inTreePluginOfVolume(&volume), member)
 	}
 }
