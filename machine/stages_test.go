@@ -68,6 +68,17 @@ func startOf(m *unstructured.Unstructured, field string) string {
 	return at
 }
 
+// The owners of many Machines group them by equal messages: Ready has the stage, and Deleting what it waits for.
+func TestReadySaysTheStageOfADeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{machine: atOnce})
+	m := w.blocked("m")["m"]
+	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "disruption budget")
+	message := w.conditionSays(m, machine.ConditionReady, machine.ReasonNotReady, "stage: "+machine.ReasonDrainingNode)
+	require.Contains(t, message, "* Deleting: Machine deletion in progress, stage: "+machine.ReasonDrainingNode)
+	require.NotContains(t, message, "disruption budget")
+}
+
 func TestADrainIsLookedAtAnewInEveryPass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{machine: atOnce})
