@@ -18,22 +18,28 @@ import (
 // object with one of the labels waits for its adoption. A Cluster that does not exist or is being deleted owns nothing more. Rule: Cluster
 // API's shouldAdopt.
 func ClusterOwner(m *contract.Metadata, cluster external.ClusterView, adoptedBy ...string) ([]metav1.OwnerReference, bool) {
-	if cluster.Presence != external.Present || cluster.GVK.Empty() || cluster.State.UID == "" || !cluster.State.Deleting.IsZero() {
+	owner, found := ClusterReference(cluster).Get()
+	if !found || slices.ContainsFunc(adoptedBy, func(label string) bool { _, found := m.Labels[label]; return found }) {
 		return m.OwnerReferences, false
 	}
-	if slices.ContainsFunc(adoptedBy, func(label string) bool { _, found := m.Labels[label]; return found }) {
-		return m.OwnerReferences, false
-	}
-	version, kind := cluster.GVK.ToAPIVersionAndKind()
-	owner := metav1.OwnerReference{APIVersion: version, Kind: kind, Name: cluster.State.Key.Name, UID: cluster.State.UID}
 	for _, ref := range m.OwnerReferences {
-		isCluster := ref.Kind == kind && Group(ref.APIVersion) == cluster.GVK.Group
+		isCluster := ref.Kind == owner.Kind && Group(ref.APIVersion) == cluster.GVK.Group
 		if isController(ref) || (isCluster && (ref.Name != owner.Name || ref.UID == owner.UID)) {
 			return m.OwnerReferences, false
 		}
 	}
 	// It replaces a reference to a deleted Cluster of that name, which would cause the garbage collector to delete the object.
 	return contract.WithOwner(m.OwnerReferences, owner), true
+}
+
+// ClusterReference returns the reference to a Cluster as an owner. A Cluster that does not exist, was not read or is being deleted owns
+// nothing more.
+func ClusterReference(cluster external.ClusterView) contract.Opt[metav1.OwnerReference] {
+	if cluster.Presence != external.Present || cluster.GVK.Empty() || cluster.State.UID == "" || !cluster.State.Deleting.IsZero() {
+		return contract.Opt[metav1.OwnerReference]{}
+	}
+	version, kind := cluster.GVK.ToAPIVersionAndKind()
+	return contract.Some(metav1.OwnerReference{APIVersion: version, Kind: kind, Name: cluster.State.Key.Name, UID: cluster.State.UID})
 }
 
 func isController(ref metav1.OwnerReference) bool { return ref.Controller != nil && *ref.Controller }

@@ -47,7 +47,7 @@ type Kind[S, U, P any] struct {
 	NewScope func() (P, *Scope[S, U])
 	// Begin completes the Scope before the first step; nil does nothing. A wait delays the pass: no step runs.
 	Begin func(ctx context.Context, p P) (wait time.Duration)
-	// RunStep executes one step; nil calls it.
+	// RunStep executes one step; nil calls it. A checkpoint of a step without anything to write has no effect.
 	RunStep RunFunc[P]
 	// Flush writes the object at the end of the pass. err is that of the steps, nil when none failed.
 	Flush func(ctx context.Context, p P, err error) error
@@ -125,7 +125,12 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	if wait := r.kind.Begin(ctx, p); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	result, err := RunSteps(ctx, r.kind.Steps, p, s.Deleting(), r.kind.RunStep)
+	result, err := RunSteps(ctx, r.kind.Steps, p, s.Deleting(), func(ctx context.Context, step *Step[P], p P) (Result, error) {
+		result, err := r.kind.RunStep(ctx, step, p)
+		result.Checkpoint = result.Checkpoint && s.HasDecided()
+		s.demanded = s.demanded || (result.Checkpoint && !step.standard)
+		return result, err
+	})
 	s.Requeue(result.RequeueAfter)
 	err = join(err, r.kind.Flush(ctx, p, err))
 	r.kind.End(p, s.requeue, err)

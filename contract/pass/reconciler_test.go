@@ -242,6 +242,24 @@ func TestACommitThatFailsIsNotWrittenLaterAndOneThatSucceedsKeepsTheStatus(t *te
 	require.Equal(t, "Running", phase, "what was decided about the status before the commit is written after it")
 }
 
+func TestACheckpointEndsThePassOnlyWhenItHasSomethingToWrite(t *testing.T) {
+	acted := 0
+	own := step{Name: "own", On: pass.InRunning, Run: func(_ context.Context, s *scope) (pass.Result, error) {
+		s.Assert(pass.Condition("Checked", "True", "Checked", ""))
+		return pass.Result{Checkpoint: true}, nil
+	}}
+	b := newBench(t, true, own, step{Name: "acts", On: pass.InRunning, Run: func(context.Context, *scope) (pass.Result, error) {
+		acted++
+		return pass.Result{}, nil
+	}})
+	u := b.create()
+	for pass := range 2 {
+		_, err := b.pass(u)
+		require.NoError(t, err)
+		require.Equal(t, pass, acted, "what the checkpoint requires is stored first")
+	}
+}
+
 func TestStepsThatCannotRunAreRefused(t *testing.T) {
 	run := func(context.Context, *scope) (pass.Result, error) { return pass.Result{}, nil }
 	wrong := []step{{}, {Name: "a"}, {Name: "b", Run: run}, {Name: "c", On: pass.InBoth, Run: run}, {Name: "c", On: pass.InBoth, Run: run}}

@@ -38,6 +38,7 @@ type Scope[S, U any] struct {
 	generation int64 // the observed generation of the status, zero when it has none
 	paused     bool  // the object is paused, or that is unknown
 	written    bool  // this pass wrote the object
+	demanded   bool  // a step that is not standard requires that all of it is written in this pass
 	answer     contract.Object
 	base       patch.Base
 	same       sameness

@@ -121,6 +121,16 @@ func (s *Scope[S, U]) WouldChange(u U) bool {
 	return err != nil || !contents.Whole().Empty()
 }
 
+// HasDecided reports whether this pass has decided something that is not stored. A checkpoint without that has no effect.
+func (s *Scope[S, U]) HasDecided() bool {
+	u := s.Update
+	s.completeStatus(&u, false)
+	return s.WouldChange(u)
+}
+
+// Demanded reports whether a checkpoint of a step that is not standard requires that everything is written in this pass.
+func (s *Scope[S, U]) Demanded() bool { return s.demanded }
+
 // WouldChangeStatus reports whether writing an update would change the status of the object as it was read.
 func (s *Scope[S, U]) WouldChangeStatus(u U) (bool, error) {
 	contents, err := patch.ApplyOn(s.frame.Kind, &s.base, s.Object, u)
