@@ -17,8 +17,8 @@ import (
 
 // scale decides how many Machines to create or delete, and does it. Names are reserved in the ledger before objects are created under
 // them, and leave it before a Machine is deleted.
-func (s *Scope) scale(ctx context.Context, ledger scale.Ledger) error {
-	machines := s.machines()
+func (s *Scope) scale(ctx context.Context) error {
+	ledger, machines := s.ledger, s.plannable()
 	settled, _ := ledger.Settle(machines, s.seen) // versions that cannot be compared were dealt with when they were read
 	settled = s.restoring(settled)
 	template, settled, err := s.burnOutdated(ctx, settled)
@@ -39,11 +39,11 @@ func (s *Scope) scale(ctx context.Context, ledger scale.Ledger) error {
 		}
 		creates, resumes = shows, resumes && shows
 	}
-	wait := s.mem().waits(s.state.Generation, s.now)
+	wait := s.mem.waits(s.State.Generation, s.Now)
 	switch {
 	case wait > 0 && (creates || resumes):
 		creates = false
-		s.requeue(wait)
+		s.Requeue(wait)
 	case creates:
 		var named bool
 		if next, named = s.reserve(ctx, next); !named {
@@ -66,15 +66,15 @@ func (s *Scope) plan(facts scale.Facts, orderErr error) {
 
 // reserve takes names for the Machines that are to be created, and reports false, with a hold, when there are none.
 func (s *Scope) reserve(ctx context.Context, ledger scale.Ledger) (scale.Ledger, bool) {
-	naming, err := scale.NewNaming(s.state.UID, s.state.Key.Name, s.state.ClusterName, s.state.MachineNaming)
+	naming, err := scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, s.State.MachineNaming)
 	if err != nil {
-		s.hold(ReasonNaming, err.Error())
+		s.Hold(ReasonNaming, err.Error())
 		return ledger, false
 	}
 	next, reserved := ledger.Reserve(s.decision.Create, naming, func(name string) bool { return s.taken(ctx, name) })
 	if len(reserved) == 0 {
-		s.hold(ReasonNaming, fmt.Sprintf("spec.machineNaming.template %q: all names that it makes are taken: give it more random characters",
-			s.state.MachineNaming))
+		s.Hold(ReasonNaming, fmt.Sprintf("spec.machineNaming.template %q: all names that it makes are taken: give it more random characters",
+			s.State.MachineNaming))
 	}
 	return next, len(reserved) > 0
 }
@@ -87,6 +87,7 @@ func (s *Scope) carryOut(ctx context.Context, ledger, next scale.Ledger, templat
 	if err := s.writeLedger(ctx, ledger, next); err != nil {
 		return err
 	}
+	s.ledger = next
 	err := s.sweep(ctx, next)
 	switch {
 	case creates:
@@ -94,19 +95,19 @@ func (s *Scope) carryOut(ctx context.Context, ledger, next scale.Ledger, templat
 	case len(s.decision.Delete) > 0:
 		return errors.Join(err, s.delete(ctx, s.decision.Delete))
 	}
-	return errors.Join(err, s.end(ctx, next))
+	return s.continueDeletion(err)
 }
 
 // facts are what the plan depends on. The error says that the order of deletions cannot be read; a set in deletion needs none.
 func (s *Scope) facts(machines []scale.Machine, ledger scale.Ledger) (scale.Facts, error) {
 	policy := s.env.options.Policy
-	order, err := scale.ParseOrder(s.state.DeletionOrder)
+	order, err := scale.ParseOrder(s.State.DeletionOrder)
 	policy.Order = order
 	facts := scale.Facts{Machines: machines, Reserved: len(ledger.Pending), Holds: s.holds, Policy: policy}
-	if desired, known := s.state.Replicas.Get(); known {
+	if desired, known := s.State.Replicas.Get(); known {
 		facts.Desired = contract.Some(int(desired))
 	}
-	if !s.state.Deleting.IsZero() {
+	if !s.State.Deleting.IsZero() {
 		facts.Desired, facts.Policy.MaxUnavailable = contract.Some(0), contract.Opt[int]{}
 		return facts, nil
 	}
@@ -115,56 +116,49 @@ func (s *Scope) facts(machines []scale.Machine, ledger scale.Ledger) (scale.Fact
 
 // taken reports whether a name is that of a Machine. One that the cache does not have is found when it is asked for.
 func (s *Scope) taken(ctx context.Context, name string) bool {
-	return s.env.ports.Cache.Get(ctx, s.key(name), pass.NewObject(s.env.kinds.Machine), client.UnsafeDisableDeepCopy) == nil
+	return s.env.frame.Ports.Cache.Get(ctx, s.key(name), pass.NewObject(s.env.kinds.Machine), client.UnsafeDisableDeepCopy) == nil
 }
 
 // orphans reports whether the set goes and its Machines are to stay. The garbage collector takes the owner references away.
 func (s *Scope) orphans() bool {
-	return !s.state.Deleting.IsZero() && slices.Contains(s.state.Finalizers, metav1.FinalizerOrphanDependents)
+	return !s.State.Deleting.IsZero() && slices.Contains(s.State.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// letGo ends a set whose Machines stay.
+// letGo ends what a set whose Machines stay was about to create.
 func (s *Scope) letGo(ctx context.Context, ledger, settled scale.Ledger) error {
 	next := settled.Abandon(len(settled.Pending))
 	if err := s.writeLedger(ctx, ledger, next); err != nil {
 		return err
 	}
-	s.mem().swept = s.mem().swept && len(settled.Pending) == 0
-	if err := s.sweep(ctx, next); err != nil {
-		return err
-	}
-	// Without the set, objects that were created for a missing Machine can no longer be found. But objects that cannot be watched must not
-	// delay a deletion for ever.
-	if !s.mem().swept && s.now.Before(s.state.Deleting.Add(sweepLimit)) {
-		s.requeue(external.UnsyncedRetry)
-		return nil
-	}
-	return s.removeFinalizer(ctx)
+	s.mem.swept = s.mem.swept && len(settled.Pending) == 0
+	return s.sweep(ctx, next)
 }
 
-// end removes the finalizer of a set in deletion that has no Machine any more, as the API server itself says.
-func (s *Scope) end(ctx context.Context, ledger scale.Ledger) error {
-	if s.state.Deleting.IsZero() || len(s.observed) > 0 || (len(ledger.Pending) > 0 && !s.held(ReasonLedgerUnreadable)) {
-		return nil
+// removeFinalizerStep removes the finalizer of a set in deletion that has no Machine any more, as the API server itself says, or whose
+// Machines stay.
+func removeFinalizerStep(ctx context.Context, s *Scope) (pass.Result, error) {
+	switch {
+	case s.orphans():
+		// Without the set, objects that were created for a missing Machine can no longer be found. But objects that cannot be watched must
+		// not delay a deletion for ever.
+		if !s.mem.swept && s.Now.Before(s.State.Deleting.Add(sweepLimit)) {
+			return pass.Result{RequeueAfter: external.UnsyncedRetry}, nil
+		}
+	case len(s.observed) > 0 || (len(s.ledger.Pending) > 0 && !s.held(ReasonLedgerUnreadable)):
+		return pass.Result{}, nil
+	default:
+		live, err := s.ownLive(ctx)
+		if err != nil {
+			return pass.Result{}, err
+		}
+		if len(live) > 0 { // their events are on the way
+			return pass.Result{RequeueAfter: pass.BehindRetry}, nil
+		}
 	}
-	live, err := s.ownLive(ctx)
-	if err != nil {
-		return err
-	}
-	if len(live) > 0 {
-		s.requeue(behindRetry) // their events are on the way
-		return nil
-	}
-	return s.removeFinalizer(ctx)
-}
-
-func (s *Scope) removeFinalizer(ctx context.Context) error {
-	rest := slices.DeleteFunc(slices.Clone(s.state.Finalizers), func(f string) bool { return f == s.env.options.Finalizer })
-	var u contract.MachineSetUpdate
-	u.Finalizers = contract.SetTo(rest)
-	if err := s.writeMain(ctx, u); err != nil && !external.SaysGone(err) {
-		return err
+	s.RemoveFinalizer()
+	if err := s.Commit(ctx); err != nil && !external.SaysGone(err) {
+		return pass.Result{}, err
 	}
 	s.finished = true
-	return nil
+	return pass.Result{}, nil
 }

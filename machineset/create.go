@@ -41,7 +41,7 @@ func (s *Scope) create(ctx context.Context, ledger scale.Ledger) error {
 	ctx, cancel := context.WithTimeout(ctx, s.env.options.PassLimit)
 	defer cancel()
 	batches := scale.Batches{Ceiling: s.env.options.Parallel}
-	mem := s.mem()
+	mem := s.mem
 	done, left := ledger, failedLast(ledger.Pending, func(e scale.Entry) bool { return mem.failedSlots[e.Slot] })
 	var names []string
 	var failed []error
@@ -57,7 +57,7 @@ func (s *Scope) create(ctx context.Context, ledger scale.Ledger) error {
 				if c.resourceVersion != "" {
 					done, _ = done.Created(c.entry.Slot, c.resourceVersion) // it counts until it is gone
 				}
-				s.mem().swept = false // parts of it may be left
+				s.mem.swept = false // parts of it may be left
 			default:
 				done, _ = done.Created(c.entry.Slot, c.resourceVersion) // all of one API server
 				names = append(names, c.entry.Name)
@@ -65,19 +65,19 @@ func (s *Scope) create(ctx context.Context, ledger scale.Ledger) error {
 		}
 		left = left[n:]
 	}
-	s.mem().tried(len(names) > 0, len(failed) > 0, s.state.Generation, s.env.options.Clock.Now())
+	s.mem.tried(len(names) > 0, len(failed) > 0, s.State.Generation, s.env.frame.Options.Clock.Now())
 	if len(names) > 0 {
-		s.tell(corev1.EventTypeNormal, eventCreate, actionCreate, "Created %s", named(names))
+		s.Eventf(corev1.EventTypeNormal, eventCreate, actionCreate, "Created %s", named(names))
 	}
 	if len(failed) > 0 && !pass.IsStale(failed[0]) {
-		s.tell(corev1.EventTypeWarning, eventFailedCreate, actionCreate, "Failed to create Machines: %v", failed[0])
+		s.Eventf(corev1.EventTypeWarning, eventFailedCreate, actionCreate, "Failed to create Machines: %v", failed[0])
 	}
 	// Machines that exist must leave the ledger: if one of them were deleted later, it would be made again.
 	if err := s.writeLedger(context.WithoutCancel(ctx), ledger, done); err != nil && !patch.Retryable(err) {
 		failed = append(failed, err)
 	}
 	if len(left) > 0 {
-		s.requeue(conflictRetry)
+		s.Requeue(pass.ConflictRetry)
 	}
 	return errors.Join(failed...)
 }
@@ -123,15 +123,15 @@ func (s *Scope) createMachine(ctx context.Context, seed contract.MachineSeed, c 
 		c.err = err
 		return c
 	}
-	err = s.env.ports.Client.Create(ctx, machine)
+	err = s.env.frame.Ports.Client.Create(ctx, machine)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		have := pass.NewObject(s.env.kinds.Machine)
 		if c.err = s.there(ctx, have, s.env.kinds.Machine.GVK.Kind, c.entry.Name); c.err != nil {
 			return c
 		}
-		c.burnt = scale.JudgeMachine(have, s.state.UID, c.entry.Slot) != scale.Own
-		if metav1.IsControlledBy(have, s.set) {
+		c.burnt = scale.JudgeMachine(have, s.State.UID, c.entry.Slot) != scale.Own
+		if metav1.IsControlledBy(have, s.Object) {
 			c.resourceVersion, c.uid = have.GetResourceVersion(), have.GetUID()
 		}
 	case err != nil:
@@ -144,24 +144,24 @@ func (s *Scope) createMachine(ctx context.Context, seed contract.MachineSeed, c 
 
 // seed is what the set decides about the Machine of a slot.
 func (s *Scope) seed(e scale.Entry) contract.MachineSeed {
-	annotations := maps.Clone(s.state.Template.Annotations)
+	annotations := maps.Clone(s.State.Template.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	maps.Copy(annotations, scale.Stamp(s.state.UID, e.Slot))
+	maps.Copy(annotations, scale.Stamp(s.State.UID, e.Slot))
 	return contract.MachineSeed{
-		Key: s.key(e.Name), Labels: machineLabels(&s.state), Annotations: annotations,
-		Finalizers: s.env.options.MachineFinalizers, Owners: []metav1.OwnerReference{s.owner(true)},
+		Key: s.key(e.Name), Labels: machineLabels(&s.State), Annotations: annotations,
+		Finalizers: s.env.options.MachineFinalizers, Owners: []metav1.OwnerReference{s.OwnerReference()},
 	}
 }
 
 // newMachine returns the Machine to create, with the record of what the set gave it.
 func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
-	made, err := s.env.kinds.Maker.NewMachine(s.set, seed)
+	made, err := s.env.kinds.Maker.NewMachine(s.Object, seed)
 	if err != nil {
 		return nil, err
 	}
-	fields, err := s.env.kinds.Maker.SyncMachine(s.set, made, nil)
+	fields, err := s.env.kinds.Maker.SyncMachine(s.Object, made, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
 	if annotations[scale.SlotAnnotation] == "" {
 		return nil, fmt.Errorf("Kinds.Maker made a %s without the annotations of its seed, by which it would be known again", s.env.kinds.Machine.GVK.Kind)
 	}
-	annotations[GivenAnnotation] = giving(&s.state, fields).text()
+	annotations[GivenAnnotation] = giving(&s.State, fields).text()
 	made.SetAnnotations(annotations)
 	machine, ok := made.(client.Object)
 	if !ok {
@@ -184,16 +184,16 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if template.Presence == external.NotReferenced {
 		return contract.Ref{}, "", true, nil
 	}
-	owner := s.owner(false) // the Machine takes it over
+	owner := s.env.frame.OwnerReference(&s.State.Metadata, false) // the Machine takes it over
 	part, err := contract.FromTemplate(template.Object, contract.Clone{
-		Name: e.Name, Namespace: s.state.Key.Namespace, ClusterName: s.state.ClusterName, Labels: seed.Labels, Annotations: seed.Annotations, Owner: &owner,
+		Name: e.Name, Namespace: s.State.Key.Namespace, ClusterName: s.State.ClusterName, Labels: seed.Labels, Annotations: seed.Annotations, Owner: &owner,
 	})
 	if err != nil {
 		return contract.Ref{}, "", true, err
 	}
 	gvk := part.GroupVersionKind()
 	ref = contract.Ref{Group: gvk.Group, Kind: gvk.Kind, Name: e.Name}
-	err = s.env.ports.Client.Create(ctx, part)
+	err = s.env.frame.Ports.Client.Create(ctx, part)
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
 			err = fmt.Errorf("create %s %s: %w", gvk.Kind, s.key(e.Name), err)
@@ -205,12 +205,12 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if err := s.there(ctx, have, gvk.Kind, e.Name); err != nil {
 		return ref, gvk.Version, true, err
 	}
-	return ref, gvk.Version, scale.JudgePart(have, s.state.UID, e.Slot) == scale.Own, nil
+	return ref, gvk.Version, scale.JudgePart(have, s.State.UID, e.Slot) == scale.Own, nil
 }
 
 // there reads an object that is said to exist, from the API server itself.
 func (s *Scope) there(ctx context.Context, into client.Object, kind, name string) error {
-	err := s.env.ports.APIReader.Get(ctx, s.key(name), into)
+	err := s.env.frame.Ports.APIReader.Get(ctx, s.key(name), into)
 	switch {
 	case external.SaysGone(err):
 		return fmt.Errorf("%w: %s %s has gone a moment ago", pass.ErrStale, kind, s.key(name))

@@ -38,7 +38,7 @@ func (s *Scope) delete(ctx context.Context, victims []scale.Victim) error {
 	if err != nil {
 		return err
 	}
-	mem := s.mem()
+	mem := s.mem
 	victims = failedLast(victims, func(v scale.Victim) bool { return mem.refused[v.UID] })
 	batches := scale.Batches{Ceiling: s.env.options.Parallel}
 	var names []string
@@ -59,10 +59,10 @@ func (s *Scope) delete(ctx context.Context, victims []scale.Victim) error {
 	}
 	slices.SortFunc(failed, byText)
 	if len(names) > 0 {
-		s.tell(corev1.EventTypeNormal, eventDelete, actionDelete, "Deleted %s", named(names))
+		s.Eventf(corev1.EventTypeNormal, eventDelete, actionDelete, "Deleted %s", named(names))
 	}
 	if len(failed) > 0 {
-		s.tell(corev1.EventTypeWarning, eventFailedDelete, actionDelete, "Failed to delete Machines: %v", failed[0])
+		s.Eventf(corev1.EventTypeWarning, eventFailedDelete, actionDelete, "Failed to delete Machines: %v", failed[0])
 		s.trouble.deletion = slices.DeleteFunc(slices.Clone(failed), pass.IsStale)
 	}
 	return errors.Join(failed...)
@@ -74,15 +74,15 @@ func (s *Scope) confirm(ctx context.Context, victims []scale.Victim) ([]scale.Vi
 	if err != nil {
 		return nil, err
 	}
-	if set.GetResourceVersion() != s.set.GetResourceVersion() {
-		return nil, fmt.Errorf("%w: %s %s has changed", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.state.Key)
+	if set.GetResourceVersion() != s.Object.GetResourceVersion() {
+		return nil, fmt.Errorf("%w: %s %s has changed", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.State.Key)
 	}
 	live, err := s.ownLive(ctx)
 	if err != nil {
 		return nil, err
 	}
-	spare := -int(s.state.Replicas.Or(0))
-	if !s.state.Deleting.IsZero() {
+	spare := -int(s.State.Replicas.Or(0))
+	if !s.State.Deleting.IsZero() {
 		spare = 0
 	} else if err := s.seesMarks(live); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (s *Scope) confirm(ctx context.Context, victims []scale.Victim) ([]scale.Vi
 		}
 	}
 	if len(confirmed) < len(victims) {
-		s.requeue(conflictRetry)
+		s.Requeue(pass.ConflictRetry)
 	}
 	return confirmed, nil
 }
@@ -135,9 +135,9 @@ func (s *Scope) deleteBatch(ctx context.Context, victims []scale.Victim) []error
 
 func (s *Scope) deleteOne(ctx context.Context, name string, uid types.UID) error {
 	machine := pass.NewObject(s.env.kinds.Machine)
-	machine.SetNamespace(s.state.Key.Namespace)
+	machine.SetNamespace(s.State.Key.Namespace)
 	machine.SetName(name)
-	err := s.env.ports.Client.Delete(ctx, machine, client.Preconditions{UID: &uid})
+	err := s.env.frame.Ports.Client.Delete(ctx, machine, client.Preconditions{UID: &uid})
 	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s %s: %w", s.env.kinds.Machine.GVK.Kind, s.key(name), err)
 	}

@@ -3,8 +3,6 @@ package machineset
 import (
 	"fmt"
 	"strings"
-
-	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // Reasons and actions of the events that the reconciler records on a set. The reasons are Cluster API's.
@@ -21,15 +19,6 @@ const (
 	actionAdopt       = "AdoptMachine"
 	actionRelease     = "ReleaseMachine"
 )
-
-// tell records an event on the set.
-func (s *Scope) tell(kind, reason, action, format string, args ...any) {
-	recorder := s.env.options.Recorder
-	if recorder == nil {
-		return
-	}
-	recorder.Eventf(s.set, nil, kind, reason, action, "%s", pass.Bounded(fmt.Sprintf(format, args...), pass.MaxNoteLength))
-}
 
 // named names Machines in an event: one as Cluster API does, of many the first ones.
 func named(names []string) string {

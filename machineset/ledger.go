@@ -40,22 +40,22 @@ const askAgain = time.Minute
 
 // readLedger reads the ledger. When the caches are too old to decide on, the pass waits.
 func (s *Scope) readLedger(ctx context.Context) (scale.Ledger, error) {
-	highest, facts := int64(0), scale.RecoveryFacts{Had: s.state.ObservedReplicas.Or(0) > 0}
+	highest, facts := int64(0), scale.RecoveryFacts{Had: s.State.ObservedReplicas.Or(0) > 0}
 	machines := make([]scale.Machine, 0, len(s.candidates))
 	for _, m := range s.candidates {
-		machines = append(machines, scale.Of(m.state, s.state.UID))
+		machines = append(machines, scale.Of(m.state, s.State.UID))
 		highest = max(highest, machines[len(machines)-1].Slot)
-		if owner := controllerOf(m.state.OwnerReferences); owner != nil && owner.UID == s.state.UID {
+		if owner := controllerOf(m.state.OwnerReferences); owner != nil && owner.UID == s.State.UID {
 			facts.Own++
 		}
 	}
-	text, found := s.state.Annotations[scale.LedgerAnnotation]
+	text, found := s.State.Annotations[scale.LedgerAnnotation]
 	ledger, err := scale.ParseLedger(text)
 	switch {
 	case found && err != nil:
-		s.hold(ReasonLedgerUnreadable, fmt.Sprintf("annotation %s: %v: correct it, or remove it", scale.LedgerAnnotation, err))
-		return scale.Rebuilt(s.state.UID, highest), nil
-	case !found || !ledger.IsOf(s.state.UID):
+		s.Hold(ReasonLedgerUnreadable, fmt.Sprintf("annotation %s: %v: correct it, or remove it", scale.LedgerAnnotation, err))
+		return scale.Rebuilt(s.State.UID, highest), nil
+	case !found || !ledger.IsOf(s.State.UID):
 		facts.Foreign = found && ledger.Next > 1
 		return s.recoverLedger(ctx, facts, highest)
 	case ledger.Behind(machines):
@@ -76,11 +76,11 @@ func (s *Scope) covers(ledger scale.Ledger) {
 	covers, err := ledger.Covers(s.seen)
 	switch {
 	case err == nil && covers:
-		s.mem().caughtUp()
-	case err == nil && exact && s.mem().missingFor(s.now) < scale.CacheLimit:
+		s.mem.caughtUp()
+	case err == nil && exact && s.mem.missingFor(s.Now) < scale.CacheLimit:
 		s.wait()
 	default:
-		s.unsure = exact || s.mem().through != ledger.Through
+		s.unsure = exact || s.mem.through != ledger.Through
 	}
 }
 
@@ -99,8 +99,8 @@ func (s *Scope) youngest() string {
 // recoverLedger is the ledger of a set without a usable one of its own. What was lost is written again before anything is decided: that
 // fails when the read of the set is old. Another client may have taken the annotation away, or put an earlier one back, say with a manifest.
 func (s *Scope) recoverLedger(ctx context.Context, facts scale.RecoveryFacts, highest int64) (scale.Ledger, error) {
-	recovery, ledger := scale.Recover(facts), scale.Rebuilt(s.state.UID, highest)
-	if recovery == scale.Begin || !s.state.Deleting.IsZero() {
+	recovery, ledger := scale.Recover(facts), scale.Rebuilt(s.State.UID, highest)
+	if recovery == scale.Begin || !s.State.Deleting.IsZero() {
 		s.unsure = true
 		if highest == 0 {
 			ledger = scale.NewLedger()
@@ -111,7 +111,7 @@ func (s *Scope) recoverLedger(ctx context.Context, facts scale.RecoveryFacts, hi
 	if err != nil {
 		return scale.Ledger{}, err
 	}
-	text, found := s.state.Annotations[scale.LedgerAnnotation]
+	text, found := s.State.Annotations[scale.LedgerAnnotation]
 	if now, there := live.GetAnnotations()[scale.LedgerAnnotation]; there != found || now != text {
 		s.wait()
 		return scale.Ledger{}, nil
@@ -127,11 +127,11 @@ func (s *Scope) recoverLedger(ctx context.Context, facts scale.RecoveryFacts, hi
 // beginLedger writes the ledger of a set that has come by Machines without creating any, before its status tells of them: a set whose
 // status tells of Machines and that has neither these nor a ledger is taken for a restored one.
 func (s *Scope) beginLedger(ctx context.Context, ledger scale.Ledger) (scale.Ledger, error) {
-	_, found := s.state.Annotations[scale.LedgerAnnotation]
-	if len(s.observed) == 0 || (found && ledger.Set != "") || !s.state.Deleting.IsZero() || s.held(ReasonMachinesNotShown) {
+	_, found := s.State.Annotations[scale.LedgerAnnotation]
+	if len(s.observed) == 0 || (found && ledger.Set != "") || !s.State.Deleting.IsZero() || s.held(ReasonMachinesNotShown) {
 		return ledger, nil
 	}
-	ledger.Set = s.state.UID
+	ledger.Set = s.State.UID
 	return ledger, s.writeLedger(ctx, scale.Ledger{}, ledger)
 }
 
@@ -139,11 +139,11 @@ func (s *Scope) beginLedger(ctx context.Context, ledger scale.Ledger) (scale.Led
 // cache does not show: a cache may be behind, or leave them out. It is asked once, and again when one is missing. Otherwise the pass
 // waits, or the set is held.
 func (s *Scope) cacheShowsAll(ctx context.Context, through string) (bool, error) {
-	mem := s.mem()
+	mem := s.mem
 	if mem.trusted && !s.unsure {
 		return true, nil
 	}
-	if mem.leftOut != "" && s.now.Before(mem.askedAt.Add(askAgain)) && !s.now.Before(mem.askedAt) {
+	if mem.leftOut != "" && s.Now.Before(mem.askedAt.Add(askAgain)) && !s.Now.Before(mem.askedAt) {
 		s.leftOut(mem.leftOut)
 		return false, nil
 	}
@@ -162,7 +162,7 @@ func (s *Scope) cacheShowsAll(ctx context.Context, through string) (bool, error)
 	}
 	verdict, missing := scale.Compare(facts)
 	if verdict != scale.ShowsAll {
-		facts.Since = mem.missingFor(s.now)
+		facts.Since = mem.missingFor(s.Now)
 		mem.trusted = false
 		verdict, missing = scale.Compare(facts)
 	}
@@ -171,7 +171,7 @@ func (s *Scope) cacheShowsAll(ctx context.Context, through string) (bool, error)
 		mem.shows(through)
 		return true, nil
 	case scale.LeavesOut:
-		mem.leftOut, mem.askedAt = missing[0], s.now
+		mem.leftOut, mem.askedAt = missing[0], s.Now
 		s.leftOut(missing[0])
 	case scale.Behind:
 		s.wait()
@@ -182,18 +182,18 @@ func (s *Scope) cacheShowsAll(ctx context.Context, through string) (bool, error)
 // leftOut holds a set of which the cache leaves a Machine out.
 func (s *Scope) leftOut(name string) {
 	kind := s.env.kinds.Machine.GVK.Kind
-	s.hold(ReasonMachinesNotShown, fmt.Sprintf("%s %s exists, and the cache does not show it: have the cache of %s objects select it (labels, fields, "+
+	s.Hold(ReasonMachinesNotShown, fmt.Sprintf("%s %s exists, and the cache does not show it: have the cache of %s objects select it (labels, fields, "+
 		"namespaces), or look for a webhook that takes its labels away", kind, name, kind))
-	s.requeue(askAgain)
+	s.Requeue(askAgain)
 }
 
 // concerns reports whether a Machine is one of those that listCandidates lists.
 func (s *Scope) concerns(m *metav1.PartialObjectMetadata) bool {
 	owner, set := metav1.GetControllerOfNoCopy(m), s.env.kinds.Set.GVK
-	if owner != nil && owner.UID == s.state.UID {
+	if owner != nil && owner.UID == s.State.UID {
 		return true
 	}
-	named := owner != nil && owner.Name == s.state.Key.Name && owner.Kind == set.Kind && pass.Group(owner.APIVersion) == set.Group
+	named := owner != nil && owner.Name == s.State.Key.Name && owner.Kind == set.Kind && pass.Group(owner.APIVersion) == set.Group
 	return (owner == nil || named) && s.selector.Matches(labels.Set(m.Labels))
 }
 
@@ -205,7 +205,7 @@ func (s *Scope) liveMachines(ctx context.Context, each func(*metav1.PartialObjec
 	list, gvk := &metav1.PartialObjectMetadataList{}, s.env.kinds.Machine.GVK
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	for {
-		err := s.env.ports.APIReader.List(ctx, list, client.InNamespace(s.state.Key.Namespace), client.Limit(listLimit), client.Continue(list.Continue))
+		err := s.env.frame.Ports.APIReader.List(ctx, list, client.InNamespace(s.State.Key.Namespace), client.Limit(listLimit), client.Continue(list.Continue))
 		if err != nil {
 			return fmt.Errorf("list %s objects: %w", gvk.Kind, err)
 		}
@@ -225,7 +225,7 @@ func (s *Scope) liveMachines(ctx context.Context, each func(*metav1.PartialObjec
 func (s *Scope) ownLive(ctx context.Context) (map[string]metav1.PartialObjectMetadata, error) {
 	own := map[string]metav1.PartialObjectMetadata{}
 	err := s.liveMachines(ctx, func(m *metav1.PartialObjectMetadata) {
-		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && owner.UID == s.state.UID {
+		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && owner.UID == s.State.UID {
 			own[m.Name] = *m
 		}
 	})
@@ -234,24 +234,24 @@ func (s *Scope) ownLive(ctx context.Context) (map[string]metav1.PartialObjectMet
 
 // restoring holds a set that waits for its Machines since it was restored, and returns the ledger to go on with.
 func (s *Scope) restoring(ledger scale.Ledger) scale.Ledger {
-	desired, known := s.state.Replicas.Get()
-	if !ledger.Restoring || !known || !s.state.Deleting.IsZero() {
+	desired, known := s.State.Replicas.Get()
+	if !ledger.Restoring || !known || !s.State.Deleting.IsZero() {
 		return ledger
 	}
-	said := s.state.Annotations[RestoredAnnotation] == string(s.state.UID)
+	said := s.State.Annotations[RestoredAnnotation] == string(s.State.UID)
 	if ledger.RestoreIsOver(len(s.observed), int(desired), said) {
 		ledger.Restoring = false
 		return ledger
 	}
-	s.hold(ReasonMachinesNotRestored, fmt.Sprintf("%s was restored, moved or copied with its Machines yet to come: %d of %d are there; "+
-		"if no more of them come, set annotation %s to %s", s.env.kinds.Set.GVK.Kind, len(s.observed), desired, RestoredAnnotation, s.state.UID))
+	s.Hold(ReasonMachinesNotRestored, fmt.Sprintf("%s was restored, moved or copied with its Machines yet to come: %d of %d are there; "+
+		"if no more of them come, set annotation %s to %s", s.env.kinds.Set.GVK.Kind, len(s.observed), desired, RestoredAnnotation, s.State.UID))
 	return ledger
 }
 
 // burnOutdated gives slots up of which part may have been made from another template, and returns what is made from now. A slot whose
 // Machine exists, as the API server itself says, is whole, and only resumed: the cache has yet to show it.
 func (s *Scope) burnOutdated(ctx context.Context, ledger scale.Ledger) (string, scale.Ledger, error) {
-	if len(s.holds) > 0 || !s.state.Deleting.IsZero() {
+	if len(s.holds) > 0 || !s.State.Deleting.IsZero() {
 		return "", ledger, nil
 	}
 	template := s.fingerprint()
@@ -263,7 +263,7 @@ func (s *Scope) burnOutdated(ctx context.Context, ledger scale.Ledger) (string, 
 		return template, ledger, nil
 	}
 	err := s.liveMachines(ctx, func(m *metav1.PartialObjectMetadata) {
-		if metav1.IsControlledBy(m, s.set) {
+		if metav1.IsControlledBy(m, s.Object) {
 			delete(outdated, m.Name)
 		}
 	})
@@ -272,7 +272,7 @@ func (s *Scope) burnOutdated(ctx context.Context, ledger scale.Ledger) (string, 
 	}
 	for _, slot := range outdated {
 		ledger = ledger.Burn(slot)
-		s.mem().swept = false // parts of it are left
+		s.mem.swept = false // parts of it are left
 	}
 	return template, ledger, nil
 }
@@ -280,7 +280,7 @@ func (s *Scope) burnOutdated(ctx context.Context, ledger scale.Ledger) (string, 
 // fingerprint is a text for what Machines are made from: the Machine as the set's template renders it, and the templates that it is cloned
 // from. It is empty when there is no Machine to render, which its creation reports.
 func (s *Scope) fingerprint() string {
-	machine, err := s.env.kinds.Maker.NewMachine(s.set, contract.MachineSeed{Key: s.state.Key})
+	machine, err := s.env.kinds.Maker.NewMachine(s.Object, contract.MachineSeed{Key: s.State.Key})
 	if err != nil {
 		return ""
 	}
@@ -303,15 +303,10 @@ func (s *Scope) writeLedger(ctx context.Context, have, want scale.Ledger) error 
 	if have.String() == want.String() || s.held(ReasonLedgerUnreadable) {
 		return nil
 	}
-	var u contract.MachineSetUpdate
-	u.Annotations = map[string]contract.Change[string]{scale.LedgerAnnotation: contract.SetTo(want.String())}
-	return s.writeMain(ctx, u)
+	s.ChangeAnnotation(scale.LedgerAnnotation, contract.SetTo(want.String()))
+	return s.Commit(ctx)
 }
 
 func (s *Scope) held(reason string) bool {
 	return slices.ContainsFunc(s.holds, func(h scale.Hold) bool { return h.Reason == reason })
-}
-
-func (s *Scope) hold(reason, message string) {
-	s.holds = append(s.holds, scale.Hold{Reason: reason, Message: message})
 }

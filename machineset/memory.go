@@ -3,25 +3,17 @@ package machineset
 import (
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-// memory is what a process remembers of its sets between passes. Losing it costs time and reads, never correctness. Safe for
-// concurrent use; what it holds of one set belongs to the worker that works on this set.
-type memory struct {
-	mu   sync.Mutex
-	sets map[types.NamespacedName]*recollection
-}
-
-// recollection is what is remembered of one set.
+// recollection is what a process remembers of one set between passes. Losing it costs time and reads, never correctness.
 type recollection struct {
-	set types.UID
 	// asked are the Machines whose deletion was asked for and whose deletion the cache has yet to show.
 	asked map[types.UID]bool
 	// shown are the Machines that the cache has to show until it shows their deletion. trusted: it shows all Machines of the set, the API
@@ -51,6 +43,13 @@ type recollection struct {
 	failedGeneration int64
 	// left are the parts of slots for which no Machine was made, which a cache may have yet to show.
 	left map[int64]leftParts
+}
+
+// newRecollection is what is remembered of a set at first.
+func newRecollection() *recollection {
+	return &recollection{
+		asked: map[types.UID]bool{}, members: map[types.UID]*known{}, shown: map[types.UID]bool{}, refused: map[types.UID]bool{},
+	}
 }
 
 // leftParts are the parts of one slot: objects of these kinds, under the name of its Machine.
@@ -97,7 +96,7 @@ func patience(failed int) time.Duration {
 	if failed <= 0 {
 		return 0
 	}
-	return min(conflictRetry<<min(failed-1, 10), maxPatience)
+	return min(pass.ConflictRetry<<min(failed-1, 10), maxPatience)
 }
 
 // tried remembers what came of an attempt to create that has ended now: whether anything was made, and whether anything has failed.
@@ -131,26 +130,6 @@ type step struct {
 	known      bool
 	generation int64
 	deployment string
-}
-
-func newMemory() *memory { return &memory{sets: map[types.NamespacedName]*recollection{}} }
-
-// of returns what is remembered of a set; nothing, if it is another one of the same name.
-func (m *memory) of(key types.NamespacedName, set types.UID) *recollection {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	found := m.sets[key]
-	if found == nil || found.set != set {
-		found = &recollection{set: set, asked: map[types.UID]bool{}, members: map[types.UID]*known{}, shown: map[types.UID]bool{}, refused: map[types.UID]bool{}}
-		m.sets[key] = found
-	}
-	return found
-}
-
-func (m *memory) forget(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.sets, key)
 }
 
 // keep forgets Machines that are not among those observed, and deletions that can be seen. A Machine that is missing before its deletion

@@ -70,7 +70,7 @@ func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
 		"one went that was to go":       {then: func(r *recollection) { r.asked["a"] = true }, next: []*member{alive("b")}, want: true},
 		"one is missing that was to go": {then: func(r *recollection) { r.asked["a"] = true }, next: []*member{alive("a")}},
 	} {
-		r := newMemory().of(types.NamespacedName{}, "set")
+		r := newRecollection()
 		r.keep([]*member{alive("a"), alive("b")})
 		require.False(t, r.trusted, name)
 		r.shows("7")
@@ -84,7 +84,7 @@ func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
 
 func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {
 	t.Parallel()
-	r := newMemory().of(types.NamespacedName{}, "set")
+	r := newRecollection()
 	for _, uid := range []types.UID{"alive", "going", "gone"} {
 		r.asked[uid], r.members[uid] = true, &known{}
 	}

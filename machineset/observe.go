@@ -15,55 +15,52 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // observeMachines reads the Machines of the set and its ledger, and claims Machines that are the set's to claim. When the caches are
 // too old to decide on, the pass waits.
-func (s *Scope) observeMachines(ctx context.Context) (scale.Ledger, error) {
+func (s *Scope) observeMachines(ctx context.Context) error {
 	var err error
-	if s.selector, err = selectorOf(&s.state); err != nil { // an invalid selector: until it is fixed, no Machine is created or released
+	if s.selector, err = selectorOf(&s.State); err != nil { // an invalid selector: until it is fixed, no Machine is created or released
 		s.selector, s.trouble.selector = labels.Nothing(), err
-		s.hold(ReasonSelectorUnreadable, err.Error())
+		s.Hold(ReasonSelectorUnreadable, err.Error())
 	}
 	if s.seen, err = s.env.machinesSeen(ctx); err != nil { // before the list, which then holds at least that
-		return scale.Ledger{}, err
+		return err
 	}
 	if s.candidates, err = s.listCandidates(ctx); err != nil {
-		return scale.Ledger{}, err
+		return err
 	}
-	ledger, err := s.readLedger(ctx)
-	if err != nil || s.waiting {
-		return scale.Ledger{}, err
+	if s.ledger, err = s.readLedger(ctx); err != nil || s.waiting {
+		return err
 	}
 	observed, err := s.claim(ctx)
 	if err != nil {
-		return scale.Ledger{}, err
+		return err
 	}
 	s.observed, s.counted = observed, true
-	s.mem().keep(observed)
-	return s.beginLedger(ctx, ledger)
+	s.mem.keep(observed)
+	s.ledger, err = s.beginLedger(ctx, s.ledger)
+	return err
 }
-
-func (s *Scope) mem() *recollection { return s.env.memory.of(s.state.Key, s.state.UID) }
 
 // listCandidates lists the Machines that the set controls, or may come to control.
 func (s *Scope) listCandidates(ctx context.Context) ([]*member, error) {
 	var all []*member
 	seen := map[string]bool{}
-	for _, key := range []string{ownerKey(s.state.UID), freeKey, setKey(s.state.Key.Name)} {
+	for _, key := range []string{ownerKey(s.State.UID), freeKey, setKey(s.State.Key.Name)} {
 		list := pass.NewList(s.env.kinds.Machine)
-		err := s.env.ports.Cache.List(ctx, list, client.InNamespace(s.state.Key.Namespace),
-			client.MatchingFields{s.env.indexName(): key}, client.UnsafeDisableDeepCopy)
+		err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace),
+			client.MatchingFields{s.env.frame.IndexName(): key}, client.UnsafeDisableDeepCopy)
 		if err == nil {
 			err = meta.EachListItem(list, func(item runtime.Object) error {
 				obj, ok := item.(contract.Object)
-				if !ok || seen[obj.GetName()] || (key != ownerKey(s.state.UID) && !s.selector.Matches(labels.Set(obj.GetLabels()))) {
+				if !ok || seen[obj.GetName()] || (key != ownerKey(s.State.UID) && !s.selector.Matches(labels.Set(obj.GetLabels()))) {
 					return nil // what is not the set's own is not read: it may be unreadable
 				}
 				seen[obj.GetName()] = true
 				m, err := s.read(obj)
-				if err != nil && !s.state.Deleting.IsZero() { // that it is there is enough to delete it
+				if err != nil && !s.State.Deleting.IsZero() { // that it is there is enough to delete it
 					m, err = &member{obj: obj, state: &contract.MachineState{}}, nil
 					m.state.From(obj)
 				}
@@ -72,7 +69,7 @@ func (s *Scope) listCandidates(ctx context.Context) ([]*member, error) {
 			})
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %s objects of %s: %w", s.env.kinds.Machine.GVK.Kind, s.state.Key, err)
+			return nil, fmt.Errorf("list %s objects of %s: %w", s.env.kinds.Machine.GVK.Kind, s.State.Key, err)
 		}
 	}
 	return all, nil
@@ -80,7 +77,7 @@ func (s *Scope) listCandidates(ctx context.Context) ([]*member, error) {
 
 // read reads a Machine, unless this process has read it as it is now.
 func (s *Scope) read(obj contract.Object) (*member, error) {
-	mem := s.mem()
+	mem := s.mem
 	if k := mem.members[obj.GetUID()]; k != nil && k.resourceVersion == obj.GetResourceVersion() {
 		return &member{obj: obj, state: k.state}, nil
 	}
@@ -94,7 +91,7 @@ func (s *Scope) read(obj contract.Object) (*member, error) {
 
 // machinesSeen is the resource version up to which the cache of Machines has seen everything, empty when it cannot say.
 func (r *Reconciler) machinesSeen(ctx context.Context) (string, error) {
-	informer, err := r.ports.Cache.GetInformer(ctx, pass.NewObject(r.kinds.Machine), cache.BlockUntilSynced(false))
+	informer, err := r.frame.Ports.Cache.GetInformer(ctx, pass.NewObject(r.kinds.Machine), cache.BlockUntilSynced(false))
 	if err != nil {
 		return "", fmt.Errorf("watch %s objects: %w", r.kinds.Machine.GVK.Kind, err)
 	}
@@ -110,14 +107,14 @@ func (r *Reconciler) machinesSeen(ctx context.Context) (string, error) {
 // liveSet reads the set from the API server itself, and fails with pass.ErrStale when it is no longer the one of this pass.
 func (s *Scope) liveSet(ctx context.Context) (contract.Object, error) {
 	live := pass.NewObject(s.env.kinds.Set)
-	if err := s.env.ports.APIReader.Get(ctx, s.state.Key, live); err != nil {
+	if err := s.env.frame.Ports.APIReader.Get(ctx, s.State.Key, live); err != nil {
 		if external.SaysGone(err) {
-			return nil, fmt.Errorf("%w: %s %s is gone", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.state.Key)
+			return nil, fmt.Errorf("%w: %s %s is gone", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.State.Key)
 		}
-		return nil, fmt.Errorf("read %s %s: %w", s.env.kinds.Set.GVK.Kind, s.state.Key, err)
+		return nil, fmt.Errorf("read %s %s: %w", s.env.kinds.Set.GVK.Kind, s.State.Key, err)
 	}
-	if live.GetUID() != s.state.UID {
-		return nil, fmt.Errorf("%w: %s %s is another one now", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.state.Key)
+	if live.GetUID() != s.State.UID {
+		return nil, fmt.Errorf("%w: %s %s is another one now", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.State.Key)
 	}
 	return live, nil
 }
@@ -126,17 +123,17 @@ func (s *Scope) liveSet(ctx context.Context) (contract.Object, error) {
 // hold up the others; nothing is created meanwhile, because it may come to count.
 func (s *Scope) claim(ctx context.Context) ([]*member, error) {
 	var own []*member
-	mem := s.mem()
+	mem := s.mem
 	for _, m := range failedLast(s.candidates, func(m *member) bool { return mem.refused[m.state.UID] }) {
-		c := decideClaim(claimFacts{Set: &s.state, GVK: s.env.kinds.Set.GVK, Selector: s.selector, Machine: m.state})
+		c := decideClaim(claimFacts{Set: &s.State, GVK: s.env.kinds.Set.GVK, Selector: s.selector, Machine: m.state})
 		if c == claimOwn {
 			own = append(own, m)
 		}
 		if c == claimNone || c == claimOwn {
 			continue
 		}
-		if s.env.writer.Behind(m.obj) {
-			s.requeue(behindRetry)
+		if s.env.frame.Writer.Behind(m.obj) {
+			s.Requeue(pass.BehindRetry)
 			return nil, fmt.Errorf("%w: %s %s was changed a moment ago", pass.ErrStale, s.env.kinds.Machine.GVK.Kind, m.state.Key)
 		}
 		taken, err := m, error(nil)
@@ -151,7 +148,7 @@ func (s *Scope) claim(ctx context.Context) ([]*member, error) {
 			return nil, err
 		case err != nil:
 			s.trouble.claim = append(s.trouble.claim, err)
-			s.hold(ReasonClaimFailed, err.Error())
+			s.Hold(ReasonClaimFailed, err.Error())
 			if c == claimRelease {
 				own = append(own, m)
 			}

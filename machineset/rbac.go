@@ -1,14 +1,13 @@
 package machineset
 
 import (
-	"cmp"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
@@ -39,43 +38,22 @@ type Wiring struct {
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	rule := func(at schema.GroupResource, verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{at.Group}, Resources: []string{at.Resource}, Verbs: verbs}
-	}
-	sets, machines := resourceOf(w.Kinds.Set.GroupResource(), w.SetResource), resourceOf(w.Kinds.Machine.GroupResource(), w.MachineResource)
-	rules := []rbacv1.PolicyRule{rule(sets, "get", "list", "watch", "patch")}
-	if w.Kinds.Set.StatusSubresource {
-		rules = append(rules, rule(schema.GroupResource{Group: sets.Group, Resource: sets.Resource + "/status"}, "patch"))
-	}
+	sets, machines := pass.Resource(w.Kinds.Set, w.SetResource), pass.Resource(w.Kinds.Machine, w.MachineResource)
+	rules := pass.PolicyRules(pass.Wiring{
+		Own: sets, StatusSubresource: w.Kinds.Set.StatusSubresource, Read: slices.Concat(w.Templates, w.ControlPlanes),
+		Clusters: w.Clusters, Events: w.Events,
+	})
+	rules = append(rules, pass.Rule(sets, "get"))
 	if w.OwnerReferencesEnforced {
-		rules = append(rules, rule(schema.GroupResource{Group: sets.Group, Resource: sets.Resource + "/finalizers"}, "update"))
+		rules = append(rules, pass.Rule(schema.GroupResource{Group: sets.Group, Resource: sets.Resource + "/finalizers"}, "update"))
 	}
-	for _, at := range slices.Concat([]schema.GroupResource{machines}, w.References) {
-		rules = append(rules, rule(at, "get", "list", "watch", "create", "patch", "delete"))
+	for _, child := range slices.Concat([]schema.GroupResource{machines}, w.References) {
+		rules = append(rules, pass.Rule(child, "get", "list", "watch", "create", "patch", "delete"))
 	}
-	for _, at := range w.Templates {
-		verbs := []string{"list", "watch"}
+	for _, template := range w.Templates {
 		if w.Clusters {
-			verbs = append(verbs, "patch")
+			rules = append(rules, pass.Rule(template, "patch"))
 		}
-		rules = append(rules, rule(at, verbs...))
-	}
-	if len(w.Templates) > 0 {
-		rules = append(rules, rule(schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}, "list", "watch"))
-	}
-	if w.Clusters {
-		rules = append(rules, external.ClusterPolicyRules()...)
-	}
-	for _, at := range w.ControlPlanes {
-		rules = append(rules, rule(at, "list", "watch"))
-	}
-	if w.Events {
-		rules = append(rules, rule(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "create", "patch"))
 	}
 	return contract.MergePolicyRules(rules)
-}
-
-func resourceOf(resource schema.GroupResource, name string) schema.GroupResource {
-	resource.Resource = cmp.Or(name, resource.Resource)
-	return resource
 }

@@ -5,101 +5,93 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// Reconciler keeps as many Machines of each set as the set asks for. Safe for concurrent use, as long as one set is not worked on
-// twice at a time, which controller-runtime sees to.
+type reconciler = pass.Reconciler[contract.MachineSetState, contract.MachineSetUpdate, *Scope]
+
+// Reconciler keeps as many Machines of each set as the set asks for. Its methods Reconcile, ReconcileObject and Forget are those of
+// pass.Reconciler; a loop of your own calls IndexMachines once before the cache starts. Safe for concurrent use for different sets.
 type Reconciler struct {
-	kinds   Kinds
-	ports   Ports
-	options Options
-	tracker *external.Tracker
-	writer  *patch.Writer
-	memory  *memory
+	*reconciler
+
+	frame       *pass.Frame[contract.MachineSetState, contract.MachineSetUpdate]
+	kinds       Kinds
+	preflightOf func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error)
+	options     Options
+	memory      *pass.Memory[recollection]
 }
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
-	if err := errors.Join(kinds.validate(), ports.validate(), contract.CheckVersions(options.ContractVersions...)); err != nil {
+	options = options.withDefaults()
+	frame, err := pass.NewFrame(kinds.Set, ports.Ports, options.frame(kinds.Set), nil)
+	err = errors.Join(err, kinds.validate(), ports.CheckEvents(kinds.Set.GVK.Kind), checkSteps(options.Steps))
+	if err != nil {
 		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)
 	}
-	options = options.withDefaults(kinds.Set)
+	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)
 	r := &Reconciler{
-		kinds: kinds, ports: ports, options: options, memory: newMemory(), writer: patch.NewWriter(ports.Client, options.Clock),
+		frame: frame, kinds: kinds, preflightOf: ports.PreflightOf, options: options, memory: pass.NewMemory(newRecollection, nil),
 	}
-	r.tracker = external.NewTracker(ports.Cache, r.setsOf, "templates of "+kinds.Set.GVK.Kind, options.ContractVersions...)
+	r.reconciler = pass.NewReconciler(pass.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{
+		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: r.flush, End: r.end, Forget: r.memory.Forget,
+		NewScope: func() (*Scope, *pass.Scope[contract.MachineSetState, contract.MachineSetUpdate]) {
+			s := &Scope{env: r}
+			return s, &s.Scope
+		},
+	})
 	return r, nil
 }
 
-const (
-	// behindRetry is a safety net: the event that shows what was waited for wakes the set first.
-	behindRetry = 5 * time.Second
-	// conflictRetry is one too.
-	conflictRetry = time.Second
-)
-
-// Reconcile implements controller-runtime's Reconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	obj := pass.NewObject(r.kinds.Set)
-	err := r.ports.Cache.Get(ctx, request.NamespacedName, obj, client.UnsafeDisableDeepCopy) // a pass only looks at it
-	if apierrors.IsNotFound(err) {
-		r.memory.forget(request.NamespacedName)
-		return reconcile.Result{}, nil
-	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("read %s %s: %w", r.kinds.Set.GVK.Kind, request.NamespacedName, err)
-	}
-	return r.ReconcileObject(ctx, obj)
+func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
+	s.mem = r.memory.Of(s.State.Key, s.State.UID)
+	s.ReadCluster(ctx)
+	s.Requeue(s.Cluster.RetryAfter)
+	return 0
 }
 
-// ReconcileObject makes one pass over a set that the caller has read, and does not change it. Call it from a loop of your own in
-// place of Reconcile, for one set at a time, and IndexMachines once before the cache starts.
-func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
-	s := &Scope{env: r, set: obj, now: r.options.Clock.Now()}
-	if err := r.kinds.Set.Adapter.Read(obj, &s.state); err != nil {
-		return reconcile.Result{}, reconcile.TerminalError(err)
+// flush writes the status in one request when it says something new and the last write is not too recent. A pass that has read too little
+// leaves it as it is.
+func (r *Reconciler) flush(ctx context.Context, s *Scope, err error) error {
+	err = errors.Join(append(s.trouble.late, err)...)
+	failed := err != nil && !pass.IsStale(err)
+	silent := s.waiting || s.finished || (failed && s.Paused())
+	if failed && !silent && !s.counted {
+		conditions, _ := statusFacts{Unobserved: true}.conditions()
+		s.Assert(conditions...)
 	}
-	if !r.matchesWatchFilter(obj) || (!s.state.Deleting.IsZero() && !slices.Contains(s.state.Finalizers, r.options.Finalizer)) {
-		r.memory.forget(s.state.Key)
-		return reconcile.Result{}, nil // another controller's, or done with
+	written := s.Flush(ctx, pass.Writing[contract.MachineSetUpdate]{
+		Observes: !failed && s.counted && r.kinds.Set.StatusSubresource,
+		Settle: func(changed bool, _, _ contract.MachineSetUpdate) (bool, error) {
+			if !changed || silent {
+				return false, nil
+			}
+			left := pass.Throttle(s.Demanded(), s.mem.statusAt, s.Now, r.frame.Options.StatusDelay)
+			s.Requeue(left)
+			return left == 0, nil
+		},
+		Wrote: func(_ contract.MachineSetUpdate, _, status bool) {
+			if status {
+				s.mem.statusAt = s.Now
+			}
+		},
+	})
+	if external.SaysGone(written) { // the set
+		written = nil
 	}
-	if r.writer.Behind(obj) {
-		return reconcile.Result{RequeueAfter: behindRetry}, nil
-	}
-	err := s.run(ctx)
+	return errors.Join(append(s.trouble.late, written)...)
+}
+
+// end forgets a set whose finalizer is removed.
+func (r *Reconciler) end(s *Scope, _ time.Duration, _ error) {
 	if s.finished {
-		r.memory.forget(s.state.Key)
-	} else {
-		err = errors.Join(err, s.writeStatus(ctx, err != nil && !pass.IsStale(err)))
+		r.Forget(s.State.Key)
 	}
-	switch {
-	case err == nil:
-		return reconcile.Result{RequeueAfter: s.again}, nil
-	case pass.IsStale(err):
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	}
-	return reconcile.Result{}, err
-}
-
-// matchesWatchFilter reports whether this Reconciler reconciles a set.
-func (r *Reconciler) matchesWatchFilter(obj metav1.Object) bool {
-	return r.options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == r.options.WatchFilter
-}
-
-func clusterAPI(v contract.Version) func(kind string) schema.GroupVersionKind {
-	return schema.GroupVersion{Group: "cluster.x-k8s.io", Version: string(v)}.WithKind
 }

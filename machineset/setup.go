@@ -9,14 +9,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -27,7 +24,7 @@ import (
 // use them, fill Ports and call New and AddToManager. The error names what is missing. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
 	if options.Recorder == nil {
-		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kinds.Set).Name)
+		options.Recorder = mgr.GetEventRecorder(options.frame(kinds.Set).Name)
 	}
 	r, err := New(kinds, PortsFromManager(mgr), options)
 	if err != nil {
@@ -38,7 +35,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, option
 
 // PortsFromManager returns the ports of a manager, without Clusters and preflight checks.
 func PortsFromManager(mgr ctrl.Manager) Ports {
-	return Ports{Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader()}
+	return Ports{Ports: pass.PortsFromManager(mgr)}
 }
 
 // AddToManager registers the Reconciler as a controller, with its indexes and its watches. Call it once, before the manager is
@@ -50,21 +47,9 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.IndexMachines(ctx); err != nil {
 		return err
 	}
-	mine := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.matchesWatchFilter(obj) })
-	mine.UpdateFunc = func(e event.UpdateEvent) bool {
-		return r.matchesWatchFilter(e.ObjectOld) || r.matchesWatchFilter(e.ObjectNew)
-	} // its end too
-	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
-		For(pass.NewObject(r.kinds.Set), ctrlbuilder.WithPredicates(mine)).
-		Watches(pass.NewObject(r.kinds.Machine), r.machineEvents()).
-		WatchesRawSource(r.tracker)
-	if r.ports.ClusterOf != nil {
-		builder = builder.WatchesRawSource(r.ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
-			return r.setsByKey(ctx, key.Namespace, clusterKey(key.Name))
-		}))
-	}
+	builder := r.frame.Controller(ctx, mgr).Watches(pass.NewObject(r.kinds.Machine), r.machineEvents())
 	if err := builder.Complete(r); err != nil {
-		return fmt.Errorf("controller %s: %w", r.options.Name, err)
+		return fmt.Errorf("controller %s: %w", r.frame.Options.Name, err)
 	}
 	return nil
 }
@@ -119,21 +104,17 @@ func (r *Reconciler) tells(before, now client.Object) bool {
 
 // setsOfMachine returns the set that controls a Machine, or those that may adopt it.
 func (r *Reconciler) setsOfMachine(ctx context.Context, machine client.Object) []reconcile.Request {
-	gvk := r.kinds.Set.GVK
-	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
-		if owner.Kind != gvk.Kind || pass.Group(owner.APIVersion) != gvk.Group {
-			return nil
-		}
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.GetNamespace(), Name: owner.Name}}}
+	if metav1.GetControllerOfNoCopy(machine) != nil {
+		return r.frame.ControllerOf(machine)
 	}
 	var requests []reconcile.Request
-	r.eachSet(ctx, machine.GetNamespace(), func(obj client.Object) {
-		var state contract.MachineSetState
-		if r.kinds.Set.Adapter.Read(obj, &state) != nil {
+	_ = r.frame.Each(ctx, machine.GetNamespace(), "", func(obj client.Object) { // fails only when the cache is stopping
+		var set contract.MachineSetState
+		if !r.frame.MatchesWatchFilter(obj) || r.frame.Read(obj, &set) != nil {
 			return
 		}
-		if selector, err := selectorOf(&state); err == nil && selector.Matches(labels.Set(machine.GetLabels())) {
-			requests = append(requests, reconcile.Request{NamespacedName: state.Key})
+		if selector, err := selectorOf(&set); err == nil && selector.Matches(labels.Set(machine.GetLabels())) {
+			requests = append(requests, reconcile.Request{NamespacedName: set.Key})
 		}
 	})
 	return requests

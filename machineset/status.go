@@ -41,6 +41,14 @@ type counters struct {
 	FullyLabeled, NodeReady, NodeAvailable int32
 }
 
+// Reasons of conditions that only sets have. Their other conditions and reasons are those of package contract.
+const (
+	// ReasonUpToDateUnknown is Cluster API's.
+	ReasonUpToDateUnknown = "UpToDateUnknown"
+	// ReasonMachineDeletionFailed is the reason of the condition ScalingDown while the API server refuses to delete a Machine.
+	ReasonMachineDeletionFailed = "MachineDeletionFailed"
+)
+
 // upToDateGrace is for how long a new Machine may have no condition UpToDate without being counted as unknown, so that the set's
 // condition does not flicker. Rule: Cluster API's setMachinesUpToDateCondition.
 const upToDateGrace = 10 * time.Second
@@ -90,7 +98,8 @@ func (f statusFacts) conditions() ([]metav1.Condition, time.Duration) {
 	if f.Unobserved {
 		all := make([]metav1.Condition, 0, 6)
 		for _, kind := range []string{
-			contract.ConditionScalingUp, contract.ConditionScalingDown, contract.ConditionMachinesReady, contract.ConditionMachinesUpToDate, contract.ConditionRemediating, contract.ConditionDeleting,
+			contract.ConditionScalingUp, contract.ConditionScalingDown, contract.ConditionMachinesReady,
+			contract.ConditionMachinesUpToDate, contract.ConditionRemediating, contract.ConditionDeleting,
 		} {
 			all = append(all, pass.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
 		}
@@ -99,9 +108,6 @@ func (f statusFacts) conditions() ([]metav1.Condition, time.Duration) {
 	upToDate, again := f.upToDate()
 	stale, staleAgain := f.stale()
 	all := []metav1.Condition{f.scalingUp(), f.scalingDown(stale), f.ready(), upToDate, f.remediating(), f.deleting(stale)}
-	for i := range all {
-		all[i].Message = pass.Bounded(all[i].Message, pass.MaxMessageLength)
-	}
 	return all, pass.Soonest(again, staleAgain)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -198,7 +199,9 @@ func TestMessagesAreNoLongerThanTheSchemaAllows(t *testing.T) {
 	f := factsOf(3, stateOf("a", saying("Ready", "False", long)), stateOf("b", saying("Ready", "False", long+"b")))
 	f.Blocked = []string{long}
 	all, _ := f.conditions()
-	for _, c := range all {
+	var s Scope
+	s.Assert(all...)
+	for _, c := range s.Asserted() {
 		require.Less(t, len(c.Message), 32768, c.Type)
 		require.True(t, utf8.ValidString(c.Message), c.Type)
 	}
@@ -207,21 +210,23 @@ func TestMessagesAreNoLongerThanTheSchemaAllows(t *testing.T) {
 func TestNothingIsRememberedOfASetThatIsDoneWith(t *testing.T) {
 	kinds, err := ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
-	r := &Reconciler{kinds: kinds, memory: newMemory(), options: Options{WatchFilter: "mine"}.withDefaults(kinds.Set)}
+	ports := Ports{Ports: pass.Ports{Client: struct{ client.Client }{}, Cache: broken{}, APIReader: struct{ client.Reader }{}}}
+	r, err := New(kinds, ports, Options{WatchFilter: "mine"})
+	require.NoError(t, err)
 	set := kinds.Set.New()
 	set.SetNamespace("default")
 	set.SetName("workers")
 	set.SetUID("uid")
 	key := types.NamespacedName{Namespace: "default", Name: "workers"}
-	r.memory.of(key, "uid")
+	r.memory.Of(key, "uid").failed = 1
 	_, err = r.ReconcileObject(t.Context(), set)
 	require.NoError(t, err)
-	require.Empty(t, r.memory.sets, "it is another controller's")
+	require.Zero(t, r.memory.Of(key, "uid").failed, "it is another controller's")
 
-	r.memory.of(key, "uid")
+	r.memory.Of(key, "uid").failed = 1
 	set.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
 	set.SetDeletionTimestamp(new(metav1.NewTime(noon())))
 	_, err = r.ReconcileObject(t.Context(), set)
 	require.NoError(t, err)
-	require.Empty(t, r.memory.sets, "its finalizer is gone")
+	require.Zero(t, r.memory.Of(key, "uid").failed, "its finalizer is gone")
 }

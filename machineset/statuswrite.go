@@ -2,79 +2,35 @@ package machineset
 
 import (
 	"context"
-	"fmt"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
 )
 
-// writeStatus writes the status in one request, when it says something new and the last write is not a moment ago.
-func (s *Scope) writeStatus(ctx context.Context, failed bool) error {
-	if s.waiting || (failed && s.paused) {
-		return nil
+// statusStep sets the status. It leaves alone what this pass has not read.
+func statusStep(_ context.Context, s *Scope) (pass.Result, error) {
+	if s.Paused() || s.waiting || !s.counted {
+		return pass.Result{}, nil
 	}
-	generation := int64(0)
-	if s.env.kinds.Set.StatusSubresource {
-		generation = s.set.GetGeneration()
+	facts := s.statusFacts()
+	conditions, changes := facts.conditions()
+	s.Assert(conditions...)
+	c, counts := facts.count()
+	u := &s.Update
+	if s.trouble.selector == nil {
+		u.SelectorText = contract.SetTo(facts.Selector)
 	}
-	u := s.statusUpdate(failed)
-	u.Conditions = contract.ChangedConditions(s.state.Conditions, u.Conditions, generation, s.now)
-	if !failed && s.counted && generation != 0 { // else it was not looked at as a whole
-		u.ObservedGeneration = contract.SetTo(generation)
-	}
-	contents, err := patch.Apply(s.env.kinds.Set, s.set, u)
-	if err != nil {
-		return err
-	}
-	document := contents.Status()
-	if !s.env.kinds.Set.StatusSubresource {
-		document = contents.Whole()
-	}
-	if document.Empty() {
-		return nil
-	}
-	mem := s.mem()
-	if due := mem.statusAt.Add(s.env.options.StatusDelay); s.env.options.StatusDelay > 0 && s.now.Before(due) {
-		s.requeue(due.Sub(s.now))
-		return nil
-	}
-	written := pass.NewObject(s.env.kinds.Set)
-	if err := s.env.writer.Send(ctx, s.set, written, document, s.env.kinds.Set.StatusSubresource, true); err != nil {
-		return s.statusRefused(err)
-	}
-	mem.statusAt = s.now
-	return nil
+	u.ObservedReplicas, u.ReadyReplicas = contract.SetTo(c.Replicas), contract.SetTo(c.Ready)
+	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(c.Available), contract.SetTo(c.UpToDate)
+	u.NodeReadyReplicas, u.NodeAvailableReplicas = contract.SetTo(c.NodeReady), contract.SetTo(c.NodeAvailable)
+	u.FullyLabeledReplicas = contract.SetTo(c.FullyLabeled)
+	return pass.Result{RequeueAfter: pass.Soonest(changes, counts)}, nil
 }
 
-// statusRefused adds to the error of a status write what a person can do; it returns nil when the set is gone.
-func (s *Scope) statusRefused(err error) error {
-	switch {
-	case external.SaysGone(err):
-		return nil
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("write status of %s %s: its CRD has no status subresource: add it, or set StatusSubresource of the Kind to false: %w",
-			s.env.kinds.Set.GVK.Kind, s.state.Key, err)
-	}
-	return fmt.Errorf("write status of %s %s: %w", s.env.kinds.Set.GVK.Kind, s.state.Key, err)
-}
-
-// statusUpdate returns the status to write. It keeps what was not observed in this pass.
-func (s *Scope) statusUpdate(failed bool) contract.MachineSetUpdate {
-	var u contract.MachineSetUpdate
-	if s.pausedCondition != nil {
-		u.Conditions = []metav1.Condition{*s.pausedCondition}
-	}
-	if s.paused {
-		return u
-	}
-	facts := statusFacts{
-		Set: &s.state, Machines: s.states(), Unobserved: !s.counted, TemplateLabels: machineLabels(&s.state), Now: s.now,
-	}
+// statusFacts are what this pass has found out.
+func (s *Scope) statusFacts() statusFacts {
+	machines, _ := s.Machines()
+	facts := statusFacts{Set: &s.State, Machines: machines, TemplateLabels: machineLabels(&s.State), Now: s.Now}
 	if s.selector != nil && s.trouble.selector == nil {
 		facts.Selector = s.selector.String()
 	}
@@ -94,25 +50,7 @@ func (s *Scope) statusUpdate(failed bool) contract.MachineSetUpdate {
 			facts.Cause = reason
 		}
 	}
-	if facts.Unobserved && !failed {
-		return u
-	}
-	conditions, again := facts.conditions()
-	s.requeue(again)
-	u.Conditions = append(u.Conditions, conditions...)
-	if facts.Unobserved {
-		return u
-	}
-	c, again := facts.count()
-	s.requeue(again)
-	if s.trouble.selector == nil {
-		u.SelectorText = contract.SetTo(facts.Selector)
-	}
-	u.ObservedReplicas, u.ReadyReplicas = contract.SetTo(c.Replicas), contract.SetTo(c.Ready)
-	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(c.Available), contract.SetTo(c.UpToDate)
-	u.NodeReadyReplicas, u.NodeAvailableReplicas = contract.SetTo(c.NodeReady), contract.SetTo(c.NodeAvailable)
-	u.FullyLabeledReplicas = contract.SetTo(c.FullyLabeled)
-	return u
+	return facts
 }
 
 // texts are the texts of errors, each of them short enough to leave room for others.

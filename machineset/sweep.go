@@ -28,17 +28,17 @@ const sweepLimit = 30 * time.Second
 // a process, and whenever slots were given up. What belongs to a slot that is still taken, or to a Machine, stays, and everything
 // while the ledger, which says what is taken, cannot be read.
 func (s *Scope) sweep(ctx context.Context, ledger scale.Ledger) error {
-	mem := s.mem()
-	if _, known := s.state.Annotations[scale.LedgerAnnotation]; !known && s.state.Deleting.IsZero() {
+	mem := s.mem
+	if _, known := s.State.Annotations[scale.LedgerAnnotation]; !known && s.State.Deleting.IsZero() {
 		return nil // what is taken may be in a ledger that was not read
 	}
-	if (mem.swept && s.decision.Abandon == 0) || (s.held(ReasonLedgerUnreadable) && s.state.Deleting.IsZero()) {
+	if (mem.swept && s.decision.Abandon == 0) || (s.held(ReasonLedgerUnreadable) && s.State.Deleting.IsZero()) {
 		return nil
 	}
 	mem.swept = false // until all was looked at: what is given up leaves the ledger before
 	complete := true
 	var errs []error
-	for _, template := range []contract.Ref{s.state.Template.Bootstrap, s.state.Template.Infrastructure} {
+	for _, template := range []contract.Ref{s.State.Template.Bootstrap, s.State.Template.Infrastructure} {
 		kind, isTemplate := strings.CutSuffix(template.Kind, contract.TemplateSuffix)
 		if !isTemplate || template.Group == "" || kind == "" {
 			continue
@@ -53,11 +53,11 @@ func (s *Scope) sweep(ctx context.Context, ledger scale.Ledger) error {
 
 // sweepKind returns false when the kind could not be looked at yet.
 func (s *Scope) sweepKind(ctx context.Context, gk schema.GroupKind, ledger scale.Ledger) (bool, error) {
-	if synced, err := s.env.tracker.Ensure(ctx, external.CRDMetadata(), s.state.Key); err != nil || !synced {
-		s.requeue(external.UnsyncedRetry)
+	if synced, err := s.env.frame.Tracker.Ensure(ctx, external.CRDMetadata(), s.State.Key); err != nil || !synced {
+		s.Requeue(external.UnsyncedRetry)
 		return false, err
 	}
-	resolved, err := s.env.tracker.Contract(ctx, gk)
+	resolved, err := s.env.frame.Tracker.Contract(ctx, gk)
 	if _, mended := external.KindProblem(err); mended {
 		return true, nil // without its kind there are no objects
 	}
@@ -67,15 +67,15 @@ func (s *Scope) sweepKind(ctx context.Context, gk schema.GroupKind, ledger scale
 	gvk := gk.WithVersion(resolved.APIVersion)
 	probe := &unstructured.Unstructured{}
 	probe.SetGroupVersionKind(gvk)
-	synced, err := s.env.tracker.Ensure(ctx, probe, s.state.Key)
+	synced, err := s.env.frame.Tracker.Ensure(ctx, probe, s.State.Key)
 	if err != nil || !synced {
-		s.requeue(external.UnsyncedRetry)
+		s.Requeue(external.UnsyncedRetry)
 		return false, err
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	err = s.env.ports.Cache.List(ctx, list, client.InNamespace(s.state.Key.Namespace),
-		client.MatchingLabels{contract.SetNameLabel: contract.LabelValue(s.state.Key.Name)}, client.UnsafeDisableDeepCopy)
+	err = s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace),
+		client.MatchingLabels{contract.SetNameLabel: contract.LabelValue(s.State.Key.Name)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, fmt.Errorf("list %s objects: %w", gk, err)
 	}
@@ -90,7 +90,7 @@ func (s *Scope) sweepKind(ctx context.Context, gk schema.GroupKind, ledger scale
 
 // sweepLeft looks, at the API server itself, for the parts that this process has made a moment ago: the list may be older.
 func (s *Scope) sweepLeft(ctx context.Context, gvk schema.GroupVersionKind, ledger scale.Ledger) error {
-	left := s.mem().left
+	left := s.mem.left
 	for _, slot := range slices.Sorted(maps.Keys(left)) {
 		parts := left[slot]
 		at := slices.Index(parts.kinds, gvk)
@@ -99,7 +99,7 @@ func (s *Scope) sweepLeft(ctx context.Context, gvk schema.GroupVersionKind, ledg
 		}
 		have := &unstructured.Unstructured{}
 		have.SetGroupVersionKind(gvk)
-		err := s.env.ports.APIReader.Get(ctx, s.key(parts.name), have)
+		err := s.env.frame.Ports.APIReader.Get(ctx, s.key(parts.name), have)
 		if err == nil && s.leftOver(have, ledger) {
 			err = s.removePart(ctx, have)
 		}
@@ -120,7 +120,7 @@ func (s *Scope) leftOver(part *unstructured.Unstructured, ledger scale.Ledger) b
 	annotations := part.GetAnnotations()
 	slot, err := strconv.ParseInt(annotations[scale.SlotAnnotation], 10, 64)
 	switch {
-	case err != nil, annotations[scale.SetUIDAnnotation] != string(s.state.UID), part.GetDeletionTimestamp() != nil:
+	case err != nil, annotations[scale.SetUIDAnnotation] != string(s.State.UID), part.GetDeletionTimestamp() != nil:
 		return false
 	case slot >= ledger.Next: // the read of the set is older than this object
 		return false
@@ -140,13 +140,13 @@ func (s *Scope) isMachine(ref metav1.OwnerReference) bool {
 // removePart deletes an object unless there is a Machine of its name after all, as the API server itself says, or the object has
 // changed.
 func (s *Scope) removePart(ctx context.Context, part *unstructured.Unstructured) error {
-	gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, s.env.kinds.Machine.GVK, s.key(part.GetName()))
+	gone, err := external.ConfirmAbsent(ctx, s.env.frame.Ports.APIReader, s.env.kinds.Machine.GVK, s.key(part.GetName()))
 	if err != nil || !gone {
 		return err
 	}
 	uid := part.GetUID()
 	only := client.Preconditions{UID: &uid, ResourceVersion: new(part.GetResourceVersion())}
-	if err := s.env.ports.Client.Delete(ctx, part.DeepCopy(), only); err != nil && !external.SaysGone(err) {
+	if err := s.env.frame.Ports.Client.Delete(ctx, part.DeepCopy(), only); err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s %s: %w", part.GetKind(), s.key(part.GetName()), err)
 	}
 	return nil

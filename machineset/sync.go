@@ -17,11 +17,11 @@ import (
 // syncMachines brings what changes in place from the set's template to its Machines, and labels and annotations to what they refer
 // to. Of a Machine in deletion only the fields of its spec change: its limits may be what holds it up.
 func (s *Scope) syncMachines(ctx context.Context) error {
-	now := step{known: true, generation: s.state.Generation, deployment: s.state.Labels[contract.DeploymentNameLabel]}
+	now := step{known: true, generation: s.State.Generation, deployment: s.State.Labels[contract.DeploymentNameLabel]}
 	var errs []error
 	for _, m := range s.observed {
-		k := s.mem().members[m.state.UID]
-		if k == nil || k.inStep == now || s.env.writer.Behind(m.obj) {
+		k := s.mem.members[m.state.UID]
+		if k == nil || k.inStep == now || s.env.frame.Writer.Behind(m.obj) {
 			continue
 		}
 		err := s.syncMachine(ctx, m)
@@ -39,7 +39,7 @@ func (s *Scope) syncMachine(ctx context.Context, m *member) error {
 	before, _ := readGiven(m.state)
 	var u contract.MachineUpdate
 	if m.state.Deleting.IsZero() {
-		u.MetadataUpdate = metadataOf(m.state.Metadata, before, &s.state)
+		u.MetadataUpdate = metadataOf(m.state.Metadata, before, &s.State)
 		if !changesNothing(u.MetadataUpdate) {
 			for _, ref := range []contract.Ref{m.state.Bootstrap, m.state.Infrastructure} {
 				if err := s.syncPart(ctx, ref, before); err != nil {
@@ -59,7 +59,7 @@ func (s *Scope) syncMachine(ctx context.Context, m *member) error {
 	if document.Empty() {
 		return nil
 	}
-	if err := s.env.writer.Send(ctx, m.obj, pass.NewObject(kind), document, false, false); err != nil {
+	if err := s.env.frame.Writer.Send(ctx, m.obj, pass.NewObject(kind), document, false, false); err != nil {
 		return fmt.Errorf("write %s %s: %w", kind.GVK.Kind, m.state.Key, err)
 	}
 	return nil
@@ -76,11 +76,11 @@ type syncing struct {
 
 // Write implements contract.Adapter.
 func (s syncing) Write(obj contract.Object, u contract.MachineUpdate) error {
-	fields, err := s.scope.env.kinds.Maker.SyncMachine(s.scope.set, obj, s.before.Fields)
+	fields, err := s.scope.env.kinds.Maker.SyncMachine(s.scope.Object, obj, s.before.Fields)
 	if err != nil {
 		return err
 	}
-	record := giving(&s.scope.state, fields)
+	record := giving(&s.scope.State, fields)
 	if !s.member.state.Deleting.IsZero() {
 		record.Labels, record.Annotations = s.before.Labels, s.before.Annotations // they stay as they are
 	}
@@ -94,7 +94,7 @@ func (s syncing) Write(obj contract.Object, u contract.MachineUpdate) error {
 
 // syncPart gives what a Machine refers to the labels and annotations of the template.
 func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before given) error {
-	found, err := s.env.tracker.Get(ctx, s.state.Key, ref)
+	found, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
 	if err != nil {
 		return err
 	}
@@ -105,13 +105,13 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before given) er
 		if found.Problem != (external.Problem{}) && found.Problem.Reason != external.ReasonCacheNotSynced {
 			return fmt.Errorf("read %s %s, which is to get labels and annotations: %s", ref.Kind, s.key(ref.Name), found.Problem.Message)
 		}
-		s.requeue(found.RetryAfter)
+		s.Requeue(found.RetryAfter)
 		return fmt.Errorf("%w: %s %s could not be read yet", pass.ErrStale, ref.Kind, ref.Name)
 	case external.Present:
 	}
 	var have contract.Metadata
 	have.From(found.Object)
-	u := metadataOf(have, before, &s.state)
+	u := metadataOf(have, before, &s.State)
 	if changesNothing(u) || found.Deleting() {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before given) er
 	written.SetGroupVersionKind(found.GVK)
 	written.SetNamespace(have.Key.Namespace)
 	written.SetName(have.Key.Name)
-	if err := s.env.writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false); err != nil && !external.SaysGone(err) {
+	if err := s.env.frame.Writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false); err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("write %s %s: %w", ref.Kind, have.Key, err)
 	}
 	return nil

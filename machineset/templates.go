@@ -37,41 +37,38 @@ const (
 // preflightRetry is when checks before a creation are made again. Rule: Cluster API's preflightFailedRequeueAfter.
 const preflightRetry = 15 * time.Second
 
-// templates are what the objects of new Machines are cloned from.
-type templates struct{ bootstrap, infrastructure external.Object }
-
-// observeTemplates looks the templates up that new Machines need. One that does not exist, or was not read, keeps the set from
-// creating, and from nothing else.
-func (s *Scope) observeTemplates(ctx context.Context) error {
-	if !s.state.Deleting.IsZero() {
-		return nil
+// templatesStep reads the templates that new Machines need. One that does not exist, or was not read, keeps the set from creating, and
+// from nothing else. A set in deletion needs none.
+func templatesStep(ctx context.Context, s *Scope) (pass.Result, error) {
+	if !s.State.Deleting.IsZero() {
+		return pass.Result{}, nil
 	}
 	var bootstrap, infrastructure error
-	s.templates.bootstrap, bootstrap = s.template(ctx, s.state.Template.Bootstrap)
-	s.templates.infrastructure, infrastructure = s.template(ctx, s.state.Template.Infrastructure)
-	return errors.Join(bootstrap, infrastructure)
+	s.templates.bootstrap, bootstrap = s.template(ctx, s.State.Template.Bootstrap)
+	s.templates.infrastructure, infrastructure = s.template(ctx, s.State.Template.Infrastructure)
+	return pass.Result{}, errors.Join(bootstrap, infrastructure)
 }
 
 func (s *Scope) template(ctx context.Context, ref contract.Ref) (external.Object, error) {
-	found, err := s.env.tracker.Get(ctx, s.state.Key, ref)
+	found, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
 	if err != nil {
-		s.hold(ReasonTemplateUnread, ref.Kind+" could not be read: "+pass.SeeLogs)
+		s.Hold(ReasonTemplateUnread, ref.Kind+" could not be read: "+pass.SeeLogs)
 		return found, err
 	}
-	s.requeue(found.RetryAfter)
+	s.Requeue(found.RetryAfter)
 	switch found.Presence {
 	case external.NotReferenced:
 		return found, nil
 	case external.Present:
 		return found, s.ownTemplate(ctx, found)
 	case external.Absent:
-		s.hold(ReasonTemplateMissing, ref.Kind+" does not exist")
+		s.Hold(ReasonTemplateMissing, ref.Kind+" does not exist")
 	case external.Unread, external.KindMissing:
 		message := found.Problem.Message
 		if message == "" {
 			message = fmt.Sprintf("%s %s could not be read yet", ref.Kind, ref.Name)
 		}
-		s.hold(ReasonTemplateUnread, message)
+		s.Hold(ReasonTemplateUnread, message)
 	}
 	return found, nil
 }
@@ -79,17 +76,15 @@ func (s *Scope) template(ctx context.Context, ref contract.Ref) (external.Object
 // ownTemplate has the Cluster own a template, so that it goes, and moves, with the Cluster. Rule: Cluster API's
 // reconcileExternalTemplateReference.
 func (s *Scope) ownTemplate(ctx context.Context, found external.Object) error {
-	if !s.clusterStays() || found.Deleting() || s.env.writer.Behind(found.Object) ||
-		!strings.HasSuffix(found.Ref.Kind, contract.TemplateSuffix) {
+	ref, owns := pass.ClusterReference(s.Cluster).Get()
+	if !owns || found.Deleting() || s.env.frame.Writer.Behind(found.Object) || !strings.HasSuffix(found.Ref.Kind, contract.TemplateSuffix) {
 		return nil
 	}
-	version, kind := s.cluster.GVK.ToAPIVersionAndKind()
-	ref := metav1.OwnerReference{APIVersion: version, Kind: kind, Name: s.cluster.State.Key.Name, UID: s.cluster.State.UID}
 	owners := found.Object.GetOwnerReferences()
 	if slices.ContainsFunc(owners, func(have metav1.OwnerReference) bool { return have.UID == ref.UID }) {
 		return nil
 	}
-	if stays, err := s.cluster.Stays(ctx, s.env.ports.APIReader); err != nil || !stays {
+	if stays, err := s.Cluster.Stays(ctx, s.env.frame.Ports.APIReader); err != nil || !stays {
 		return err
 	}
 	written := &unstructured.Unstructured{}
@@ -99,41 +94,31 @@ func (s *Scope) ownTemplate(ctx context.Context, found external.Object) error {
 	body := map[string]any{"metadata": map[string]any{
 		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(), "ownerReferences": contract.WithOwner(owners, ref),
 	}}
-	if err := s.env.writer.Patch(ctx, written, body, false); err != nil && !external.SaysGone(err) {
+	if err := s.env.frame.Writer.Patch(ctx, written, body, false); err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("have Cluster own %s %s: %w", found.Ref.Kind, s.key(found.Ref.Name), err)
 	}
 	return nil
 }
 
-// observeHolds finds out what else keeps the set from creating. What could not be found out does so too.
-func (s *Scope) observeHolds(ctx context.Context) error {
-	if !s.state.Deleting.IsZero() {
-		return nil
+// holdsStep finds out what else keeps the set from creating. A check that cannot be made does so too.
+func holdsStep(ctx context.Context, s *Scope) (pass.Result, error) {
+	if s.State.Annotations[DisableCreateAnnotation] == "true" {
+		s.Hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
 	}
-	if s.state.Annotations[DisableCreateAnnotation] == "true" {
-		s.hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
-	}
-	if want := machineLabels(&s.state); s.trouble.selector == nil && !s.selector.Matches(labels.Set(want)) {
-		s.hold(ReasonSelectorMismatch, fmt.Sprintf("spec.selector %s does not match the labels of spec.template: new Machines would not be the set's own",
+	if want := machineLabels(&s.State); s.trouble.selector == nil && !s.selector.Matches(labels.Set(want)) {
+		s.Hold(ReasonSelectorMismatch, fmt.Sprintf("spec.selector %s does not match the labels of spec.template: new Machines would not be the set's own",
 			s.selector))
 	}
-	facts, known, err := s.preflight(ctx)
+	failed, err := s.preflight(ctx)
 	if err != nil {
-		s.hold(ReasonPreflightFailed, "preflight checks could not be made: "+pass.SeeLogs)
-		return fmt.Errorf("preflight checks: %w", err)
+		s.Hold(ReasonPreflightFailed, "preflight checks could not be made: "+pass.SeeLogs)
+		return pass.Result{}, fmt.Errorf("preflight checks: %w", err)
 	}
-	if !known {
-		return nil
+	if len(failed) == 0 {
+		return pass.Result{}, nil
 	}
-	failed, err := scale.Preflight(facts)
-	if err != nil { // the version has to be corrected
-		failed = []scale.Hold{{Reason: ReasonPreflightFailed, Message: "preflight checks could not be made: " + err.Error()}}
-	}
-	if len(failed) > 0 {
-		s.holds = append(s.holds, failed...)
-		s.requeue(preflightRetry)
-	}
-	return nil
+	s.holds = append(s.holds, failed...)
+	return pass.Result{RequeueAfter: preflightRetry}, nil
 }
 
 // missing are the kinds of the templates that do not exist, and blocked is what else keeps the set from creating.

@@ -29,20 +29,32 @@ func (broken) GetInformer(context.Context, client.Object, ...cache.InformerGetOp
 	return nil, errBroken
 }
 
+// runStep runs one step in the part of the life that the set is in.
+func runStep(t *testing.T, s *Scope, name string) (pass.Result, error) {
+	t.Helper()
+	at := pass.Position(Steps(), name, pass.InBoth)
+	return pass.RunSteps(t.Context(), Steps()[at:at+1], s, !s.State.Deleting.IsZero(), func(ctx context.Context, step *Step, s *Scope) (pass.Result, error) {
+		return step.Run(ctx, s)
+	})
+}
+
 func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {
 	t.Parallel()
-	p := &Scope{env: &Reconciler{tracker: external.NewTracker(broken{}, nil, "test")}}
-	p.state.Template.Bootstrap = contract.Ref{Group: "g", Kind: "BootstrapTemplate", Name: "b"}
-	p.state.Template.Infrastructure = contract.Ref{Group: "g", Kind: "InfraTemplate", Name: "i"}
-	require.ErrorIs(t, p.observeTemplates(t.Context()), errBroken)
+	frame := &pass.Frame[contract.MachineSetState, contract.MachineSetUpdate]{Tracker: external.NewTracker(broken{}, nil, "test")}
+	s := &Scope{env: &Reconciler{frame: frame}}
+	s.State.Template.Bootstrap = contract.Ref{Group: "g", Kind: "BootstrapTemplate", Name: "b"}
+	s.State.Template.Infrastructure = contract.Ref{Group: "g", Kind: "InfraTemplate", Name: "i"}
+	_, err := runStep(t, s, StepTemplates)
+	require.ErrorIs(t, err, errBroken)
 	require.Equal(t, []scale.Hold{
 		{Reason: ReasonTemplateUnread, Message: "BootstrapTemplate could not be read: " + pass.SeeLogs},
 		{Reason: ReasonTemplateUnread, Message: "InfraTemplate could not be read: " + pass.SeeLogs},
-	}, p.holds, "what is unread is not absent")
+	}, s.holds, "what is unread is not absent")
 
-	p.holds, p.state.Deleting = nil, noon()
-	require.NoError(t, p.observeTemplates(t.Context()), "a set in deletion needs none")
-	require.Empty(t, p.holds)
+	s.holds, s.State.Deleting = nil, noon()
+	_, err = runStep(t, s, StepTemplates)
+	require.NoError(t, err, "a set in deletion needs none")
+	require.Empty(t, s.holds)
 }
 
 func TestChecksThatFailOrCannotBeMadeKeepASetFromCreating(t *testing.T) {
@@ -67,22 +79,22 @@ func TestChecksThatFailOrCannotBeMadeKeepASetFromCreating(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &Scope{env: &Reconciler{}, selector: labels.Everything()}
-			p.env.ports.PreflightOf = func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error) {
+			s := &Scope{env: &Reconciler{}, selector: labels.Everything()}
+			s.env.preflightOf = func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error) {
 				return tc.facts, tc.err
 			}
 			if tc.going {
-				p.state.Deleting = noon()
+				s.State.Deleting = noon()
 			}
-			err := p.observeHolds(t.Context())
+			result, err := runStep(t, s, StepHolds)
 			require.Equal(t, tc.err != nil && !tc.going, err != nil, err)
-			require.Equal(t, tc.again, p.again)
+			require.Equal(t, tc.again, result.RequeueAfter)
 			if tc.says == "" {
-				require.Empty(t, p.holds)
+				require.Empty(t, s.holds)
 				return
 			}
-			require.Len(t, p.holds, 1)
-			require.Contains(t, p.holds[0].Message, tc.says)
+			require.Len(t, s.holds, 1)
+			require.Contains(t, s.holds[0].Message, tc.says)
 		})
 	}
 }

@@ -1,0 +1,125 @@
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// Step is one part of a pass over a set, with a name. Use pass.InsertBefore, pass.InsertAfter, pass.Replace and pass.Remove to change the
+// list that Steps returns.
+type Step = pass.Step[*Scope]
+
+// Names of the steps of Steps.
+const (
+	StepPaused          = "paused"
+	StepFinalizer       = "finalizer"
+	StepMachines        = "machines"
+	StepTemplates       = "templates"
+	StepHolds           = "holds"
+	StepSync            = "sync"
+	StepScale           = "scale"
+	StepRemoveFinalizer = "remove-finalizer"
+	StepStatus          = "status"
+)
+
+// Steps returns the steps of a pass, in order:
+//
+//   - StepPaused ends the pass of a set that is paused, or whose Cluster was not read or does not exist;
+//   - StepFinalizer adds the finalizer, the label and the owner reference of the Cluster, and writes them before anything else is changed;
+//   - StepMachines reads the Machines and the creation ledger, and adopts and releases Machines;
+//   - StepTemplates reads the templates, and StepHolds what else keeps the set from creating, such as preflight checks;
+//   - StepSync copies what changes in place from the set to its Machines;
+//   - StepScale creates or deletes Machines;
+//   - StepRemoveFinalizer removes the finalizer when a set in deletion has no Machine any more, or leaves its Machines;
+//   - StepStatus sets the conditions and the numbers of the status.
+//
+// A step of your own that is to keep the set from creating stands behind StepMachines and in front of StepScale, and calls Scope.Hold.
+func Steps() []Step {
+	return pass.Standard([]Step{
+		{Name: StepPaused, On: pass.InBoth, ObjectOnly: true, Run: pauseStep},
+		{Name: StepFinalizer, On: pass.InRunning, Run: finalizerStep},
+		{Name: StepMachines, On: pass.InBoth, Run: machinesStep},
+		{Name: StepTemplates, On: pass.InBoth, Run: templatesStep},
+		{Name: StepHolds, On: pass.InRunning, Run: holdsStep},
+		{Name: StepSync, On: pass.InBoth, Run: syncStep},
+		{Name: StepScale, On: pass.InBoth, Run: scaleStep},
+		{Name: StepRemoveFinalizer, On: pass.InDeletion, Run: removeFinalizerStep},
+		{Name: StepStatus, On: pass.InBoth, Closing: true, Run: statusStep},
+	})
+}
+
+// checkSteps reports the errors of a list of steps, among them that a step is missing without which a pass is not safe.
+func checkSteps(steps []Step) error {
+	err := pass.CheckSafety(steps, Steps(), "MachineSet", pass.Safety{
+		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepTemplates, StepHolds, StepStatus},
+		Needs: []pass.Need{
+			{Step: StepFinalizer, Needs: StepPaused, Why: "a paused set is changed"},
+			{Step: StepMachines, Needs: StepPaused, Why: "Machines of a paused set are adopted"},
+			{Step: StepHolds, Needs: StepMachines, Why: "the selector is unknown"},
+			{Step: StepSync, Needs: StepMachines, Why: "no Machine is known"},
+			{Step: StepScale, Needs: StepMachines, Why: "Machines are created although others exist"},
+			{Step: StepScale, Needs: StepTemplates, Why: "Machines are created without the objects that they refer to"},
+			{Step: StepRemoveFinalizer, Needs: StepScale, Why: "the Machines of a set in deletion stay, and the set with them"},
+		},
+	})
+	errs := []error{err}
+	for _, name := range []string{StepMachines, StepTemplates} { // only they set what StepScale uses
+		if pass.HasStandard(steps, StepScale) && pass.Position(steps, name, pass.InBoth) >= 0 && !pass.HasStandard(steps, name) {
+			errs = append(errs, fmt.Errorf("step %s is replaced, and step %s needs what it reads: put a step in front of it or behind it, or "+
+				"replace step %s too", name, StepScale, StepScale))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func pauseStep(_ context.Context, s *Scope) (pass.Result, error) {
+	said, ends := s.DecidePause()
+	if !ends {
+		return pass.Result{}, nil
+	}
+	result := s.Pause(said.Status, said.Reason, said.Message)
+	if s.ClusterErr != nil {
+		return result, fmt.Errorf("read Cluster %s: %w", s.ClusterKey(), s.ClusterErr)
+	}
+	return result, nil
+}
+
+// finalizerStep gives the set its finalizer and its place in its cluster before anything is created for it.
+func finalizerStep(ctx context.Context, s *Scope) (pass.Result, error) {
+	s.AddFinalizer()
+	err := s.JoinCluster(ctx, contract.DeploymentNameLabel)
+	if err == nil {
+		err = s.Commit(ctx)
+	}
+	return pass.Result{Stop: err != nil}, err
+}
+
+// machinesStep ends the pass where the Machines could not be read: nothing is decided after that. Machines that could not be adopted or
+// released do not end it.
+func machinesStep(ctx context.Context, s *Scope) (pass.Result, error) {
+	if err := s.observeMachines(ctx); err != nil || s.waiting {
+		return pass.Result{Stop: true}, err
+	}
+	return pass.Result{}, errors.Join(s.trouble.claim...)
+}
+
+func syncStep(ctx context.Context, s *Scope) (pass.Result, error) {
+	return pass.Result{}, s.continueDeletion(s.syncMachines(ctx))
+}
+
+func scaleStep(ctx context.Context, s *Scope) (pass.Result, error) {
+	return pass.Result{}, s.scale(ctx)
+}
+
+// continueDeletion returns an error, except for a set in deletion: the pass returns it at its end, and the deletion continues.
+func (s *Scope) continueDeletion(err error) error {
+	if err != nil && !s.State.Deleting.IsZero() {
+		s.trouble.late = append(s.trouble.late, err)
+		return nil
+	}
+	return err
+}
