@@ -24,7 +24,7 @@
 //
 //   - [Policy]: the stages of a deletion, and the decisions that you can replace; [MachineDrainRules]: Cluster API's drain rules.
 //   - [ConditionReady] and its neighbors: the conditions of a Machine.
-//   - [Ports]: Nodes in workload clusters ([SetupWorkload], [NodesOf]), Clusters and MachineDeployments ([Rollouts]).
+//   - [Ports]: Nodes in workload clusters (package noderef/workload), Clusters and MachineDeployments ([Rollouts]).
 //   - [Metrics]: the metrics; [PolicyRules] and [NodePolicyRules]: the required RBAC rules.
 //   - [PhaseStep]: the phases of other dialects. The default is Cluster API's.
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // nodeStageFacts are the inputs of decideDrain and decideVolumes, the stages of a deletion that need the Node.
@@ -345,7 +346,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 
 func (s *Scope) drainFailed(err error) (Result, error) {
 	s.Wait(ReasonDrainingNode, err.Error())
-	if isUnread(err) {
+	if workload.IsUnread(err) {
 		return Result{Stop: true, RequeueAfter: s.until(conflictRetry, s.State.DrainStarted, s.limits().Drain)}, nil
 	}
 	return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
@@ -362,8 +363,8 @@ func (s *Scope) drainRules(ctx context.Context) ([]drain.Rule, error) {
 
 // watchNode remembers that this process watches the Node's pods or volumes from now on.
 func (s *Scope) watchNode() {
-	name, drainer, volumes := s.State.Node.Name, s.Workload.Drainer, s.Workload.Volumes
-	s.env.memory.watchNode(s.State.Key, watchedNode{name: name, release: func() { releaseNode(name, drainer, volumes) }})
+	name, w := s.State.Node.Name, s.Workload
+	s.env.memory.watchNode(s.State.Key, watchedNode{name: name, release: func() { w.Release(name) }})
 }
 
 // releaseNode stops watching the pods and the volumes of the Node. It must not be called while the pass waits for either: they would be
@@ -374,18 +375,6 @@ func (s *Scope) releaseNode() {
 	case held.release != nil:
 		held.release()
 	case s.Node.Outcome != noderef.Stale && s.Node.Outcome != noderef.Claimed:
-		releaseNode(s.State.Node.Name, s.Workload.Drainer, s.Workload.Volumes) // a step of the embedder may have begun
-	}
-}
-
-func releaseNode(name string, drainer Drainer, volumes Volumes) {
-	if name == "" {
-		return
-	}
-	if drainer != nil {
-		drainer.Release(name)
-	}
-	if volumes != nil {
-		volumes.Release(name)
+		s.Workload.Release(s.State.Node.Name) // a step of the embedder may have begun
 	}
 }

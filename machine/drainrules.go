@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain"
-	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -36,7 +34,7 @@ type DrainRulesOptions struct {
 // their CRD there are no rules; a CRD that is installed later is noticed.
 //
 // Cluster selectors are matched against the result of Ports.ClusterOf, and namespace selectors against the labels that the Drainer reports.
-// The Drainer must be a NamespaceReader if a rule has a namespace selector. A pod that an invalid rule may select, or whose labels were not
+// The Drainer must be a workload.NamespaceReader if a rule has a namespace selector. A pod that an invalid rule may select, or whose labels were not
 // read, is not evicted: the drain waits, and its message names the rule. While the rules are not listed yet, the error matches
 // cluster.ErrNotSynced.
 func MachineDrainRules(o DrainRulesOptions) func(context.Context, *Scope) ([]drain.Rule, error) {
@@ -50,7 +48,7 @@ func MachineDrainRules(o DrainRulesOptions) func(context.Context, *Scope) ([]dra
 		}
 		var namespaces drain.NamespaceLabels
 		if slices.ContainsFunc(read, selectsNamespaces) {
-			if namespaces, err = s.namespaceLabels(ctx); err != nil {
+			if namespaces, err = s.Workload.NamespaceLabels(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -74,30 +72,6 @@ func selectsNamespaces(rule drain.MachineDrainRule) bool {
 	return slices.ContainsFunc(rule.Pods, func(p drain.PodSelector) bool {
 		return p.NamespaceSelector != nil && len(p.NamespaceSelector.MatchLabels)+len(p.NamespaceSelector.MatchExpressions) > 0
 	})
-}
-
-// NamespaceReader reads the labels of namespaces in the cluster of the Nodes that a Drainer drains, for drain rules with namespace
-// selectors. A runner.ClusterRunner implements it.
-type NamespaceReader interface {
-	// NamespaceLabels returns a function that looks up labels in memory, and that must not be called after ctx has ended. It does not wait:
-	// the first call starts the list of namespaces, and the error matches runner.ErrNotListed until it is complete.
-	NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error)
-}
-
-var errNoNamespaces = errors.New(
-	"a MachineDrainRule asks for labels of namespaces, which the Drainer does not know: let it be a NamespaceReader",
-)
-
-func (s *Scope) namespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
-	reader, ok := s.Workload.Drainer.(NamespaceReader)
-	if !ok {
-		return nil, errNoNamespaces
-	}
-	labels, err := reader.NamespaceLabels(ctx)
-	if errors.Is(err, runner.ErrNotListed) {
-		err = fmt.Errorf("%w: %w", cluster.ErrNotSynced, err)
-	}
-	return labels, err
 }
 
 // readDrainRules reads the rules of the Machine's namespace, the invalid ones too.

@@ -21,6 +21,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 func drainRuleKind() schema.GroupVersionKind {
@@ -199,7 +200,7 @@ func TestDrainRulesThatAskForWhatNobodyReadsHoldTheDrain(t *testing.T) {
 		"labels of a Cluster": {rule: rule, says: []string{"MachineDrainRule default/of-a-cluster", "of the Cluster that were not read"}},
 		"labels of namespaces": {
 			rule:  drainRule("of-a-namespace", "Skip", "web", selecting("pods", "namespaceSelector", object{"team": "shop"})),
-			ports: func(p *machine.Ports) { p.Drainer = struct{ machine.Drainer }{p.Drainer} },
+			ports: func(p *machine.Ports) { p.Drainer = struct{ workload.Drainer }{p.Drainer} },
 			says:  []string{"asks for labels of namespaces", "NamespaceReader"},
 		},
 	} {

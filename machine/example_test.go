@@ -21,6 +21,7 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 func Example_embed() {
@@ -143,13 +144,13 @@ func ExampleMetrics() {
 }
 
 // The Nodes are in workload clusters, which Cluster API's kubeconfig Secrets lead to.
-func ExampleNodesOf() {
+func ExampleNew_workloadClusters() {
 	_ = func(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options machine.Options) error {
 		secrets, err := cluster.SecretsFromManager(mgr)
 		if err != nil {
 			return err
 		}
-		clusters, err := cluster.New(cluster.Options[machine.Workload]{Access: secrets, Setup: machine.SetupWorkload(options.Matching)})
+		clusters, err := cluster.New(cluster.Options[workload.Workload]{Access: secrets, Setup: workload.Setup(options.Matching)})
 		if err != nil {
 			return err
 		}
@@ -158,7 +159,7 @@ func ExampleNodesOf() {
 		}
 		r, err := machine.New(kind, machine.Ports{
 			Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
-			NodesOf: machine.NodesOf(clusters), WorkloadEvents: clusters.Source,
+			NodesOf: workload.NodesOf(clusters), WorkloadEvents: clusters.Source,
 		}, options)
 		if err != nil {
 			return err

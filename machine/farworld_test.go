@@ -30,6 +30,7 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // far is the API server of a workload cluster, a store that can be cut off. It is the transport of clients too.
@@ -162,12 +163,12 @@ func newFarWorld(t *testing.T, o machine.Options, clusters map[string]*far) *far
 func (f *farWorld) connect(t *testing.T, mgr ctrl.Manager, ports *machine.Ports) {
 	t.Helper()
 	clusters, err := cluster.New(cluster.Options[machine.Workload]{
-		Access: cluster.AccessFunc(f.target), Setup: machine.SetupWorkload(noderef.Rules{}),
+		Access: cluster.AccessFunc(f.target), Setup: workload.Setup(noderef.Rules{}),
 		Backoff: wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Steps: 5, Cap: 300 * time.Millisecond},
 	})
 	require.NoError(t, err)
 	require.NoError(t, mgr.Add(clusters))
-	ports.NodesOf, ports.WorkloadEvents = machine.NodesOf(clusters), clusters.Source
+	ports.NodesOf, ports.WorkloadEvents = workload.NodesOf(clusters), clusters.Source
 }
 
 func (f *farWorld) target(_ context.Context, key types.NamespacedName) (cluster.Target, error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // matchNode finds the Machine's Node, with respect to the claims of other Machines, and records a new one. A Machine whose infrastructure
@@ -107,12 +108,14 @@ func (s *Scope) confirmNoNode(ctx context.Context) {
 	if !s.env.memory.asked(&s.State, ref.UID).IsZero() || s.env.memory.isGone(&s.State, gone) {
 		return
 	}
-	var live corev1.Node
-	switch err := s.Workload.reader().Get(ctx, client.ObjectKey{Name: ref.Name}, &live); {
-	case external.SaysGone(err), err == nil && !isSameNode(&live, identityOf(&s.State), s.env.options.Matching):
+	isGone, err := s.Workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
+		return isSameNode(live, identityOf(&s.State), s.env.options.Matching)
+	})
+	switch {
+	case isGone:
 		s.env.memory.setGone(&s.State, gone)
 	case err != nil:
-		s.NodesSynced, s.NodesErr = false, fmt.Errorf("make sure that Node %s is gone: %w", ref.Name, err)
+		s.NodesSynced, s.NodesErr = false, err
 	default: // its event will follow
 		s.NodesSynced, s.nodesBehind = false, true
 		s.NodesErr = fmt.Errorf("%w: Node %s exists, and its event has not come yet", cluster.ErrNotSynced, ref.Name)
@@ -251,7 +254,7 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 			s.tell(corev1.EventTypeNormal, EventInterruptible, actionLabelNode, node.Name)
 		}
 		return Result{}, nil
-	case propagate.Rejected(err), apierrors.IsConflict(err), isUnread(err):
+	case propagate.Rejected(err), apierrors.IsConflict(err), workload.IsUnread(err):
 		return Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.IsNotFound(err):
 		return Result{}, nil // its event will follow

@@ -16,6 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // NodeDeletionStartedAnnotation is the time of the first attempt to delete a Machine's Node, or of the first pass that could not try
@@ -180,13 +181,13 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 		return s.waitForNode(s.Now, limit), nil
 	case external.SaysGone(err):
 		return Result{}, nil
-	case last && (!isUnread(err) || s.setNodeDeletionLimit() > 0):
+	case last && (!workload.IsUnread(err) || s.setNodeDeletionLimit() > 0):
 		s.leaveNode(notWithin(limit) + ": " + err.Error())
 		return Result{}, nil
 	}
 	s.beginNodeDeletion(started)
 	wait := s.Wait(ReasonDeletingNode, err.Error())
-	if isUnread(err) {
+	if workload.IsUnread(err) {
 		wait.RequeueAfter = conflictRetry
 		return wait, nil
 	}

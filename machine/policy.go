@@ -11,6 +11,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // Policy holds the decisions that an embedder can replace one by one. A nil member decides as Cluster API does, unless its comment says
@@ -328,7 +329,7 @@ func (s *Scope) waitUnread(reason, why string, started time.Time, limit time.Dur
 		wait.RequeueAfter = soonest(wait.RequeueAfter, external.AbsenceRetry) // and an event will follow
 	case s.NodesErr == nil && !s.isTold():
 		wait.RequeueAfter = soonest(wait.RequeueAfter, time.Second) // the first list of the Nodes in the management cluster
-	case s.NodesErr == nil || isUnread(s.NodesErr):
+	case s.NodesErr == nil || workload.IsUnread(s.NodesErr):
 	case limit > 0:
 		wait.RequeueAfter = soonest(wait.RequeueAfter, unreadRetry)
 	default:

@@ -14,6 +14,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
@@ -223,8 +224,8 @@ func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 		fails bool
 	}{
 		"the first list of the own cluster": {want: Result{Stop: true, RequeueAfter: time.Second}},
-		"an event will tell":                {err: errNoCluster, want: Result{Stop: true}},
-		"an event will tell, or the limit":  {err: errNoCluster, limit: time.Minute, want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
+		"an event will tell":                {err: workload.ErrNoCluster, want: Result{Stop: true}},
+		"an event will tell, or the limit":  {err: workload.ErrNoCluster, limit: time.Minute, want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
 		"nobody will tell":                  {err: unknown, want: Result{Stop: true}, fails: true},
 		"nobody will tell before the limit": {err: unknown, limit: time.Minute, want: Result{Stop: true, RequeueAfter: unreadRetry}},
 	} {

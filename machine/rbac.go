@@ -10,8 +10,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/patch"
-	"github.com/machinist-dev/machinist/drain/runner"
-	"github.com/machinist-dev/machinist/noderef/nodeindex"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // Wiring describes the parts of a Reconciler that need rights. A zero member means that the Reconciler has no such part: with only Kind
@@ -33,7 +32,7 @@ type Wiring struct {
 	Rollouts []schema.GroupResource
 	// DrainRules: Policy.DrainRules are [MachineDrainRules].
 	DrainRules bool
-	// Drains: the Reconciler drains Nodes and waits for volumes, as with [SetupWithManager] and [SetupWorkload].
+	// Drains: the Reconciler drains Nodes and waits for volumes, as with [SetupWithManager] and workload.Setup.
 	Drains bool
 	// Events: Options.Recorder is one of a manager, as with [SetupWithManager].
 	Events bool
@@ -99,14 +98,10 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 // cluster: to find, label, taint and delete Nodes, to confirm that one is gone, to drain them, and to read the labels of Namespaces for
 // MachineDrainRules. Every verb is used; some are used only when a Node does not answer or cannot be found.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
-	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule(schema.GroupResource{Resource: "nodes"}, "get", "patch", "delete")}}
-	if w.Drains {
-		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true}))
-	}
-	if w.Drains && w.DrainRules {
-		lists = append(lists, []rbacv1.PolicyRule{rule(schema.GroupResource{Resource: "namespaces"}, "list", "watch")})
-	}
-	return contract.MergePolicyRules(lists...)
+	return contract.MergePolicyRules(
+		workload.PolicyRules(workload.Wiring{Drains: w.Drains, Namespaces: w.Drains && w.DrainRules}),
+		[]rbacv1.PolicyRule{rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")},
+	)
 }
 
 func (w Wiring) resource() schema.GroupResource {

@@ -24,37 +24,14 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/drain"
-	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
-// Nodes finds the Nodes of the workload cluster, in memory. nodeindex.Index implements it. Safe for concurrent use.
-type Nodes interface {
-	noderef.Lookup
-	// HasSynced is false while the Nodes are not known; then a Node that is not found is unread, not missing.
-	HasSynced() bool
-}
-
-// Drainer carries out drains. runner.Runner implements it. Safe for concurrent use.
-type Drainer interface {
-	// Step continues the drain of one Node, without blocking, and returns its progress. After an error that matches
-	// cluster.ErrNotConnected or cluster.ErrNotSynced it is called again after a second, after any other with back-off; the drain waits
-	// meanwhile.
-	Step(context.Context, runner.Request) (runner.Result, error)
-	// Release stops the drain of a Node: queued evictions are cancelled. It is also called for Nodes that Step was never called for, more
-	// than once, and for those of Machines that no longer exist or are paused.
-	Release(node string)
-}
-
-// Volumes reports whether a Node's volumes are detached. runner.Runner implements it. Safe for concurrent use.
-type Volumes interface {
-	// StepVolumes returns the progress of the wait for the volumes of one Node, without blocking. Errors are those of Drainer.Step.
-	StepVolumes(context.Context, runner.VolumeRequest) (runner.VolumesResult, error)
-	// Release stops watching the volumes of a Node.
-	Release(node string)
-}
+// Workload is the access to the Nodes of one cluster; see package workload.
+type Workload = workload.Workload
 
 // Ports are the interfaces that a Reconciler uses. Nodes or NodesOf is required, and so are Client, Cache and APIReader.
 type Ports struct {
@@ -66,15 +43,15 @@ type Ports struct {
 	APIReader client.Reader
 	// Nodes and NodeClient are those of one cluster for all Machines; where NodesOf is set, for those that name no cluster.
 	// NodeClient defaults to Client. Events of Nodes wake Machines if it has a Source as a nodeindex.Index does.
-	Nodes      Nodes
+	Nodes      workload.Nodes
 	NodeClient client.Client
 	// NodeReader reads Nodes from their API server itself, as Workload.APIReader does. It defaults to APIReader where NodeClient is not set.
 	NodeReader client.Reader
 	// Drainer drains Nodes; nil means that Nodes are not drained.
-	Drainer Drainer
+	Drainer workload.Drainer
 	// Volumes reports after the drain whether volumes are still attached; nil means that the deletion does not wait for them. It is
 	// usually the Drainer, whose events then include volumes.
-	Volumes Volumes
+	Volumes workload.Volumes
 
 	// NodesOf returns the access to the Nodes of a workload cluster; nil means that all Nodes are those of Ports.Nodes. A Machine's
 	// cluster has the Machine's namespace and the name in its state's ClusterName. The function is called in every pass, from several
@@ -87,7 +64,7 @@ type Ports struct {
 	// with back-off.
 	//
 	// Machines of different clusters never compete for one Node, so two names must not refer to the same cluster: where all Machines have
-	// their Nodes in one, leave NodesOf nil. The function NodesOf returns one for a cluster.Clusters.
+	// their Nodes in one, leave NodesOf nil. The function workload.NodesOf returns one for a cluster.Clusters.
 	NodesOf func(cluster types.NamespacedName) (Workload, error)
 	// WorkloadEvents returns a source that enqueues what the mapper returns for a cluster whenever the result of NodesOf for it changes.
 	// cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
@@ -118,6 +95,12 @@ type Ports struct {
 	// RolloutEvents returns a source that enqueues what the mapper returns for a MachineDeployment, by namespace and name, whenever the
 	// result of RolloutOf for its Machines changes. AddToManager requires it with RolloutOf.
 	RolloutEvents func(RolloutMapper) source.Source
+}
+
+// workload is the access to the Nodes of Machines that name no cluster.
+func (p Ports) workload() Workload {
+	own := Workload{Nodes: p.Nodes, Client: p.NodeClient, APIReader: p.NodeReader, Drainer: p.Drainer, Volumes: p.Volumes}
+	return own.Or(p.Client, p.APIReader)
 }
 
 func (p Ports) validate() error {
@@ -247,7 +230,7 @@ type Reconciler struct {
 	// withoutInfrastructure: the phase depends on whether the infrastructure is ready, and no step of this package sets that.
 	withoutInfrastructure bool
 
-	nodeEvents *nodeEvents
+	workloads  *workload.Tracker
 	dependents *dependents
 	observer   *observer // nil without Options.Metrics
 }
@@ -271,19 +254,16 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("machine reconciler for %s: %w", cmp.Or(kind.GVK.Kind, "a kind without a name"), err)
 	}
-	if ports.NodeClient == nil {
-		ports.NodeClient = ports.Client
-		if ports.NodeReader == nil {
-			ports.NodeReader = ports.APIReader
-		}
-	}
 	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock), dependents: newDependents(),
 		neverSet: neverSet(options.Steps)}
 	r.withoutInfrastructure = isOurs(options.Steps, StepPhase) && at(options.Steps, StepInfrastructure, InRunning) < 0
 	r.tracker = external.NewTracker(ports.Cache, r.machinesOf, "kinds that Machines refer to", options.ContractVersions...)
 	r.writer = patch.NewWriter(ports.Client, options.Clock)
 	r.observer = newObserver(options)
-	r.nodeEvents = &nodeEvents{mapper: r.wakenBy, machines: r.inCluster, followed: map[types.NamespacedName]followed{}}
+	r.workloads = workload.NewTracker(workload.Config{
+		Kind: "Machine", Own: ports.workload(), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
+		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns, InCluster: r.inCluster,
+	})
 	return r, nil
 }
 
@@ -332,7 +312,7 @@ func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (
 	s.stored, s.before = s.State.Conditions, phaseAt{s.State.Phase, s.State.LastUpdated}
 	s.storedID = s.State.ProviderID
 	s.cluster = r.clusterOf(&s.State)
-	s.Workload, s.NodesErr = r.workloadOf(s.cluster)
+	s.Workload, s.NodesErr = r.workloads.Of(s.cluster)
 	s.Cluster, s.ClusterErr = r.clusterView(ctx, &s.State)
 	result, err := run(ctx, r.options.Steps, s)
 	s.failed = err != nil
@@ -372,6 +352,16 @@ const (
 // gone reports whether the only error is that a Machine in deletion no longer exists.
 func gone(err error, s *Scope) bool {
 	return !s.State.Deleting.IsZero() && len(s.State.Finalizers) == 0 && external.SaysGone(err)
+}
+
+// clusterOf is the cluster of a Machine's Node; the zero name is that of Ports.Nodes.
+func (r *Reconciler) clusterOf(state *contract.MachineState) types.NamespacedName {
+	return r.workloads.ClusterOf(state.Key.Namespace, state.ClusterName)
+}
+
+// inCluster returns the Machines of a workload cluster.
+func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
+	return r.machinesByKey(ctx, cluster.Namespace, clusterKey(cluster))
 }
 
 // released reports whether a Machine in deletion no longer needs this Reconciler.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,9 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/nodeindex"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // SetupWithManager adds a Reconciler for Machines of one kind to a manager, before the manager is started. Its Nodes are those of the
@@ -44,20 +44,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind,
 // Options.Matching. It adds the drain runner to the manager, which also watches volumes; that costs nothing before the first drain.
 // Reconcilers in one manager should share the result.
 func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules) (Ports, error) {
-	nodes, err := nodeindex.New(ctx, mgr.GetCache(), nodeindex.Options{Rules: rules})
+	w, err := workload.FromManager(ctx, mgr, rules)
 	if err != nil {
-		return Ports{}, fmt.Errorf("node index: %w", err)
-	}
-	drainer, err := runner.NewClusterRunner(mgr, runner.ClusterOptions{Volumes: true})
-	if err != nil {
-		return Ports{}, fmt.Errorf("drain runner: %w", err)
-	}
-	if err := mgr.Add(drainer); err != nil {
-		return Ports{}, fmt.Errorf("drain runner: %w", err)
+		return Ports{}, err
 	}
 	return Ports{
-		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Nodes: nodes, NodeReader: mgr.GetAPIReader(),
-		Drainer: drainer, Volumes: drainer,
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Nodes: w.Nodes, NodeReader: w.APIReader,
+		Drainer: w.Drainer, Volumes: w.Volumes,
 	}, nil
 }
 
@@ -78,17 +71,8 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
 		For(r.newObject(), ctrlbuilder.WithPredicates(r.watchFilterPredicate())).
 		Watches(r.newObject(), handler.EnqueueRequestsFromMapFunc(r.otherClaimants), ctrlbuilder.WithPredicates(r.claimChanges())).WatchesRawSource(r.tracker)
-	if nodes, ok := r.ports.Nodes.(interface {
-		Source(nodeindex.Mapper) source.SyncingSource
-	}); ok {
-		builder = builder.WatchesRawSource(nodes.Source(r.wakenBy(ctx, types.NamespacedName{})))
-	}
-	if r.ports.NodesOf != nil {
-		events := r.ports.WorkloadEvents(func(cluster types.NamespacedName) []reconcile.Request { return r.inCluster(ctx, cluster) })
-		builder = builder.WatchesRawSource(r.nodeEvents).WatchesRawSource(events)
-	}
-	if drainer, ok := r.ports.Drainer.(interface{ Source() source.Source }); ok {
-		builder = builder.WatchesRawSource(drainer.Source())
+	for _, events := range r.workloads.Sources(ctx) {
+		builder = builder.WatchesRawSource(events)
 	}
 	if r.ports.ClusterOf != nil {
 		builder = builder.Watches(r.newObject(), r.controlPlaneEvents()).WatchesRawSource(r.ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
@@ -108,6 +92,9 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	return builder.Complete(r)
 }
+
+// queue is the queue that a Source receives.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // watchFilterPredicate passes events of Machines that match the watch filter, or that have just stopped to match it.
 func (r *Reconciler) watchFilterPredicate() predicate.Predicate {

@@ -8,24 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
-// isUnread reports whether an error only means that a cluster cannot be read now, which ends with an event.
-func isUnread(err error) bool {
-	return errors.Is(err, cluster.ErrNotConnected) || errors.Is(err, cluster.ErrNotSynced) || errors.Is(err, errNoCluster)
-}
-
 // unread returns why the Nodes are not known.
-func (s *Scope) unread() string {
-	switch {
-	case s.NodesErr != nil:
-		return s.NodesErr.Error()
-	case s.cluster != types.NamespacedName{}:
-		return "Waiting for the first list of Nodes of cluster " + s.cluster.String()
-	default:
-		return "Waiting for the first list of Nodes"
-	}
-}
+func (s *Scope) unread() string { return workload.Unread(s.cluster, s.NodesErr) }
 
 // isTold reports whether an event wakes the Machine when its Nodes, which are unread, can be read.
 func (s *Scope) isTold() bool { return s.NodesErr != nil || s.cluster != types.NamespacedName{} }
@@ -38,7 +25,7 @@ func (s *Scope) nodesUnread(said bool) (Result, error) {
 		d = decideUnread(s.unreadFacts())
 	}
 	s.assertAll(d.Conditions)
-	if s.NodesErr != nil && !isUnread(s.NodesErr) {
+	if s.NodesErr != nil && !workload.IsUnread(s.NodesErr) {
 		return Result{}, s.NodesErr
 	}
 	return Result{RequeueAfter: d.Again}, nil
@@ -48,7 +35,7 @@ func (s *Scope) unreadFacts() unreadFacts {
 	var down *cluster.NotConnectedError
 	said, found := s.Condition(ConditionNodeReady)
 	f := unreadFacts{
-		Down: errors.Is(s.NodesErr, cluster.ErrNotConnected), Failed: s.NodesErr != nil && !isUnread(s.NodesErr), Message: s.unread(),
+		Down: errors.Is(s.NodesErr, cluster.ErrNotConnected), Failed: s.NodesErr != nil && !workload.IsUnread(s.NodesErr), Message: s.unread(),
 		Early:   !s.isTold() || (errors.As(s.NodesErr, &down) && down.Reason == cluster.ReasonConnecting),
 		HasNode: s.State.Node.Name != "", Said: said.Reason, Found: found,
 		Since: later(s.Workload.Since, s.Cluster.State.ControlPlaneInitializedAt), Now: s.Now, Grace: s.env.options.ConnectionGrace,

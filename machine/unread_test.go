@@ -2,10 +2,7 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,19 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/nodeindex"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
@@ -101,84 +94,5 @@ func TestAConnectionThatIsLostDuringAPassIsNoErrorOfThePass(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, conflictRetry, result.RequeueAfter)
 		})
-	}
-}
-
-// sourced are Nodes that write down who listens to them.
-type sourced struct {
-	Nodes
-	mu        sync.Mutex
-	listeners []context.Context
-	synced    chan struct{}
-}
-
-func (s *sourced) Source(nodeindex.Mapper) source.SyncingSource { return s }
-
-func (s *sourced) Start(ctx context.Context, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listeners = append(s.listeners, ctx)
-	return nil
-}
-
-func (s *sourced) WaitForSync(ctx context.Context) error {
-	select {
-	case <-s.synced:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// heard counts who has ever listened, and who still does.
-func (s *sourced) heard() (ever, now int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, ctx := range s.listeners {
-		if ctx.Err() == nil {
-			now++
-		}
-	}
-	return len(s.listeners), now
-}
-
-func TestOneConnectionIsListenedToOnceAndForAsLongAsItIsThere(t *testing.T) {
-	key, machine := types.NamespacedName{Namespace: "ns", Name: "c"}, reconcile.Request{NamespacedName: types.NamespacedName{Name: "m"}}
-	n := &nodeEvents{
-		mapper:   func(context.Context, types.NamespacedName) nodeindex.Mapper { return nil },
-		machines: func(context.Context, types.NamespacedName) []reconcile.Request { return []reconcile.Request{machine} },
-		followed: map[types.NamespacedName]followed{},
-	}
-	first, second := &sourced{synced: make(chan struct{})}, &sourced{synced: make(chan struct{})}
-	n.follow(key, Workload{Nodes: first})
-	require.Empty(t, n.followed, "nobody to wake yet")
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	t.Cleanup(queue.ShutDown)
-	require.NoError(t, n.Start(t.Context(), queue))
-
-	is := func(s *sourced, ever, now int) func() bool {
-		return func() bool { e, n := s.heard(); return slices.Equal([]int{ever, now}, []int{e, n}) }
-	}
-	for range 3 {
-		n.follow(key, Workload{Nodes: first})
-	}
-	require.Eventually(t, is(first, 1, 1), time.Minute, time.Millisecond)
-	require.Zero(t, queue.Len())
-	close(first.synced)
-	require.Eventually(t, func() bool { return queue.Len() == 1 }, time.Minute, time.Millisecond, "the first list is there")
-
-	n.follow(key, Workload{Nodes: second})
-	require.Eventually(t, is(second, 1, 1), time.Minute, time.Millisecond)
-	require.True(t, is(first, 1, 0)())
-	n.follow(key, Workload{})
-	require.True(t, is(second, 1, 0)())
-	require.Empty(t, n.followed)
-}
-
-func TestOnlyWhatEndsWithAnEventIsUnread(t *testing.T) {
-	for err, want := range map[error]bool{
-		cluster.ErrNotConnected: true, cluster.ErrNotSynced: true, errNoCluster: true, errors.New("no idea"): false, context.Canceled: false,
-	} {
-		require.Equal(t, want, isUnread(fmt.Errorf("wrapped: %w", err)), err)
 	}
 }

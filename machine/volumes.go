@@ -11,6 +11,7 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // Reasons of the events about the volumes of a Node. Neither is recorded when the deletion did not have to wait.
@@ -118,7 +119,7 @@ func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, 
 }
 
 func (s *Scope) volumesFailed(err error, limit time.Duration) (Result, error) {
-	if isUnread(err) {
+	if workload.IsUnread(err) {
 		return s.volumesUnknown(err.Error(), limit, Result{Stop: true, RequeueAfter: conflictRetry}), nil
 	}
 	s.volumesUnknown(err.Error(), limit, Result{})

@@ -17,6 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
@@ -168,7 +169,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 	}
 }
 
-func scopeWithVolumes(volumes Volumes, now time.Time, limit time.Duration) *Scope {
+func scopeWithVolumes(volumes workload.Volumes, now time.Time, limit time.Duration) *Scope {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
 	return &Scope{
 		Object: testKind().New(),

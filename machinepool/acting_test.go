@@ -83,6 +83,7 @@ func acting(t *testing.T, a *api) (*pass, *events.FakeRecorder) {
 		kinds: kinds, options: Options{Recorder: told}.withDefaults(kinds.Pool), memory: newMemory(), writer: patch.NewWriter(a, nil),
 		ports: Ports{Client: a, APIReader: a},
 	}
+	r.workloads = r.newTracker()
 	p := &pass{env: r, pool: newObject(kinds.Pool), now: actingNow, workload: Workload{Client: a}, nodesKnown: true}
 	p.state.Key, p.state.UID, p.state.Deleting = testPool, "pool-uid", actingNow
 	p.machines = &machines{}

@@ -19,6 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // steps is a Drainer that answers as it is told, and notes what it is asked.
@@ -349,7 +350,7 @@ func TestNodesAreDrainedWhereSomebodyCanAndNobodyObjects(t *testing.T) {
 
 // letGo is a Volumes that notes which Nodes are let go.
 type letGo struct {
-	Volumes
+	workload.Volumes
 
 	released []string
 }

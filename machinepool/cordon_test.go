@@ -13,6 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 func TestADrainBeginsWhenItsTurnComesAndItsNodeSaysSoWhereThereIsALimit(t *testing.T) {
@@ -83,10 +84,16 @@ func TestANodeThatIsStuckPassesItsTurnOnInTime(t *testing.T) {
 	require.Empty(t, p.mem().turns, "what is drained no more is forgotten")
 }
 
+// synced are Nodes that are known.
+type synced struct{ noderef.Lookup }
+
+func (synced) HasSynced() bool { return true }
+
 func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	p, _ := acting(t, &api{})
 	p.env.kinds.NewMachine = nil
-	p.env.ports.Cache, p.env.ports.Workload = &byKey{}, Workload{Nodes: newHeard(), Client: &api{}}
+	p.env.ports.Cache, p.env.ports.Workload = &byKey{}, Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}, Client: &api{}}
+	p.env.workloads = p.env.newTracker()
 	p.state.Finalizers = []string{"example.com/others", p.env.options.Finalizer}
 	require.NoError(t, p.delete(t.Context()))
 	said, _ := findCondition(p.asserted, ConditionDeleting)

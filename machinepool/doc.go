@@ -5,7 +5,7 @@
 // [SetupWithManager] adds a [Reconciler] to a manager, for the [Kinds] that [ClusterAPI] returns or for kinds of your own. [New] takes
 // the parts one by one, for Nodes in workload clusters ([Ports].NodesOf) and for pools that follow Cluster objects (Ports.ClusterOf).
 // [Reconciler.ReconcileObject] makes one pass inside a loop of your own. One connection to a workload cluster serves this package and
-// package machine: a [Workload] is a part of that one's.
+// package machine: both use a [Workload] of package noderef/workload.
 //
 // # How a pass works
 //
@@ -42,7 +42,7 @@
 // to take away (contract.LeavingInstancesAnnotation on its InfraMachinePool), or a person or a program can mark a Node ([MarkedLeaving],
 // [Policy].Leaving). All these Nodes are cordoned, then drained behind their budgets, a few at a time (Policy.MaxDraining); one on which
 // nothing moves for Policy.StuckAfter, because its pods may not go, gives its turn to one that waits, and gets it again later. Each then
-// says that it was drained: annotation contract.DrainedAnnotation with its own UID. With Workload.Volumes, volumes have to be detached
+// says that it was drained: annotation contract.DrainedAnnotation with its own UID. With [Workload].Volumes, volumes have to be detached
 // before that. A Node that is named no more says so no more, and serves again if the cordon is the pool's ([CordonedAnnotation]). The limit
 // of a drain counts from when a Node's turn came first, which contract.DrainStartedAnnotation says on it. Where the pool has
 // contract.ExcludeDrain, Nodes say at once that they were drained.
@@ -72,11 +72,11 @@
 // server or the kubeconfig of the cluster is gone, hold a drain up for Policy.UnreadLimit, and their deletion for
 // spec.template.spec.deletion.nodeDeletionTimeoutSeconds. Both count from when this process cannot read them any more, the second not from
 // before the instances are gone; it also ends the wait for Nodes that do not go. A recorded Node that the index does not have is asked for at
-// the API server itself ([Workload].APIReader), once: one that is there after all, or that cannot be asked for, stays recorded, and holds the
+// the API server itself (Workload.APIReader), once: one that is there after all, or that cannot be asked for, stays recorded, and holds the
 // deletion of the instances up as Nodes do that cannot be read. Every delete carries a UID.
 //
 // # Limits
 //
-// The limit of the wait for the volumes of a leaving instance counts from when this process began with it. [SetupWithManager] and
-// [SetupWorkload] know of no volumes. Taints and versions of Machines that exist are not changed. status.versions is not written.
+// The limit of the wait for the volumes of a leaving instance counts from when this process began with it. Taints and
+// versions of Machines that exist are not changed. status.versions is not written.
 package machinepool

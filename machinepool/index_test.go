@@ -4,22 +4,18 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
 // byKey is a cache that answers each index key with the pools of these names.
@@ -110,79 +106,4 @@ func TestANodeWakesEachPoolOfItsClusterOnce(t *testing.T) {
 	require.Equal(t, want[:2], p.env.poolsOfNode(t.Context(), cluster, testNode("n", "")))
 	p.env.options.WatchFilter = "mine"
 	require.Empty(t, p.env.poolsOfNode(t.Context(), cluster, before), "they are others' to look after")
-}
-
-// heard are Nodes that tell when a source begins and ends to listen to them.
-type heard struct {
-	*noderef.Index
-
-	begun, ended chan struct{}
-}
-
-func newHeard() *heard {
-	return &heard{noderef.NewIndex(noderef.Rules{}), make(chan struct{}, 10), make(chan struct{}, 10)}
-}
-
-func (*heard) HasSynced() bool                                { return true }
-func (h *heard) Source(nodeindex.Mapper) source.SyncingSource { return h }
-func (*heard) WaitForSync(context.Context) error              { return nil }
-func (h *heard) Start(ctx context.Context, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	h.begun <- struct{}{}
-	context.AfterFunc(ctx, func() { h.ended <- struct{}{} })
-	return nil
-}
-
-// odd are Nodes that cannot be compared.
-type odd struct {
-	Nodes
-	_ []int
-}
-
-func within(t *testing.T, what string, happens <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-happens:
-	case <-time.After(time.Minute):
-		t.Fatal(what)
-	}
-}
-
-func TestNodesOfAClusterAreListenedToOnceAndOnlyWhileAPoolHasThem(t *testing.T) {
-	p, _ := acting(t, &api{})
-	pools := &byKey{}
-	cluster, other := types.NamespacedName{Namespace: "default", Name: "c"}, types.NamespacedName{Namespace: "default", Name: "d"}
-	pools.set(map[string][]string{clusterKey(cluster): {"pool"}, clusterKey(other): {"pool"}})
-	p.env.ports.Cache = pools
-	e := newNodeEvents(p.env)
-	p.env.events = e
-	first, second, elsewhere := newHeard(), newHeard(), newHeard()
-	e.follow(cluster, Workload{Nodes: first})
-	require.Empty(t, e.followed, "there is no queue yet")
-
-	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	defer q.ShutDown()
-	require.NoError(t, e.Start(t.Context(), q))
-	e.follow(cluster, Workload{Nodes: first})
-	within(t, "its Nodes are not listened to", first.begun)
-	woken, _ := q.Get()
-	require.Equal(t, requestFor("pool"), woken, "its Nodes are known now")
-	e.follow(cluster, Workload{Nodes: first})
-	e.follow(cluster, Workload{Nodes: odd{}})
-	e.follow(other, Workload{Nodes: elsewhere})
-	within(t, "another cluster is not listened to", elsewhere.begun)
-	require.Equal(t, []reconcile.Request{requestFor("pool")}, p.env.inCluster(t.Context(), cluster))
-	require.Empty(t, first.begun, "it is followed already")
-	require.Empty(t, first.ended)
-
-	e.follow(cluster, Workload{Nodes: second})
-	within(t, "the connection that was replaced is still listened to", first.ended)
-	within(t, "the new connection is not listened to", second.begun)
-	pools.set(map[string][]string{clusterKey(other): {"pool"}})
-	require.Empty(t, p.env.inCluster(t.Context(), cluster))
-	within(t, "a cluster without pools is still listened to", second.ended)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	require.NotContains(t, e.followed, cluster)
-	require.Contains(t, e.followed, other)
-	require.Empty(t, elsewhere.ended)
 }

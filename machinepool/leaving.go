@@ -17,6 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // leavingFacts are what is known of Nodes that leave a pool.
@@ -234,7 +235,7 @@ func (p *pass) drain(ctx context.Context, nodes []*corev1.Node, start time.Time,
 				delete(keep, node.Name)
 			}
 		}
-		if errors.Is(stepErr, errAgain) || isUnread(stepErr) {
+		if errors.Is(stepErr, errAgain) || workload.IsUnread(stepErr) {
 			p.requeue(conflictRetry)
 			stepErr = nil
 		}

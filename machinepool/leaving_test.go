@@ -25,6 +25,7 @@ import (
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // writeNode sends a Node a merge patch.
@@ -287,61 +288,9 @@ func TestAPoolThatIsAnotherControllersNowHasNoPodEvicted(t *testing.T) {
 	})
 }
 
-// attached are volumes that are attached until a test says otherwise.
-type attached struct {
-	gone  atomic.Bool
-	asked atomic.Int32
-}
-
-func (a *attached) StepVolumes(_ context.Context, request runner.VolumeRequest) (runner.VolumesResult, error) {
-	a.asked.Add(1)
-	return runner.VolumesResult{Done: a.gone.Load(), RequeueAfter: 50 * time.Millisecond}, nil
-}
-
-func (*attached) Release(string) {}
-
-func TestAnInstanceDoesNotLeaveBeforeItsVolumesAreDetached(t *testing.T) {
-	t.Parallel()
-	volumes := &attached{}
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, ports: func(_ ctrl.Manager, ports *machinepool.Ports) {
-		ports.Workload.Volumes = volumes
-	}})
-	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
-	w.writeNode("pool-0", markLeaving)
-	w.eventually("it is asked for volumes more than once", func() string {
-		if volumes.asked.Load() < 3 {
-			return "it is not"
-		}
-		return ""
-	})
-	w.nodeIs("pool-0", true, false)
-	volumes.gone.Store(true)
-	w.nodeIs("pool-0", true, true)
-}
-
-func TestTheWaitForVolumesHasALimitAndCanBeLeftOut(t *testing.T) {
-	t.Parallel()
-	for name, option := range map[string]fake.Option{
-		"limit":    fake.WithField(map[string]any{"nodeVolumeDetachTimeoutSeconds": int64(1)}, "spec", "template", "spec", "deletion"),
-		"left out": fake.WithAnnotations(map[string]string{contract.ExcludeVolumeDetach: ""}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, ports: func(_ ctrl.Manager, ports *machinepool.Ports) {
-				ports.Workload.Volumes = &attached{}
-			}})
-			pool := w.poolWith(1, option)
-			w.says(pool, "Running", 1, 1)
-			w.writeNode("pool-0", markLeaving)
-			w.nodeIs("pool-0", true, true)
-		})
-	}
-}
-
 // releases records what a Drainer is asked for.
 type releases struct {
-	machinepool.Drainer
+	workload.Drainer
 	mu   sync.Mutex
 	seen []string
 }

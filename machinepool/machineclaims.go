@@ -24,7 +24,7 @@ func (r *Reconciler) machineKeys(obj client.Object) []string {
 		name = m.Labels[contract.ClusterNameLabel]
 	}
 	var keys []string
-	cluster := r.clusterNamed(m.Key.Namespace, name)
+	cluster := r.workloads.ClusterOf(m.Key.Namespace, name)
 	if id := r.options.Matching.Key(m.ProviderID); id != "" {
 		keys = append(keys, instanceKey(cluster, id))
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // memory is what a process remembers of its pools between passes. Losing it costs time and requests, never correctness. Safe for
@@ -24,14 +25,14 @@ type recollection struct {
 	asked, drained map[types.UID]struct{}
 	// draining are the names of the Nodes that the Drainer has an interest in.
 	draining map[string]struct{}
-	drainer  Drainer
+	drainer  workload.Drainer
 	// turns are those of the Nodes that are to be drained, some of which have lost theirs.
 	turns map[types.UID]turn
 	// refused is when a write of a Node was refused that this process sent.
 	refused map[types.UID]time.Time
 	// detaching are the names of those without pods whose volumes are waited for, and since when.
 	detaching map[string]time.Time
-	volumes   Volumes
+	volumes   workload.Volumes
 	// confirmed are the Nodes of which the API server itself said that their instance has left.
 	confirmed map[types.UID]struct{}
 	// gone are recorded Nodes of which the API server itself said that they are gone, and missedSince is since when others are missed.
@@ -77,7 +78,7 @@ func (m *memory) forget(key types.NamespacedName) {
 }
 
 // drains remembers the interest in a Node.
-func (r *recollection) drains(d Drainer, node string) {
+func (r *recollection) drains(d workload.Drainer, node string) {
 	r.drainer = d
 	r.draining[node] = struct{}{}
 }

@@ -2,17 +2,14 @@ package machinepool
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -52,7 +49,9 @@ func (p *pass) confirmMissed(ctx context.Context) {
 	now, later := planMissed(p.match.missed, mem.gone, mem.asked)
 	gone := make([]bool, len(now))
 	err := p.each(len(now), func(i int) (err error) {
-		gone[i], err = p.isGone(ctx, now[i])
+		gone[i], err = p.workload.IsGone(ctx, now[i].Name, func(live *corev1.Node) bool {
+			return isStill(live, now[i], p.ids, p.env.options.Matching)
+		})
 		return err
 	})
 	known := make(map[contract.NodeRef]struct{}, len(p.match.missed))
@@ -92,18 +91,6 @@ func (p *pass) confirmMissed(ctx context.Context) {
 		again = behindRetry
 	}
 	p.requeue(again)
-}
-
-// isGone asks the API server whether a recorded Node is gone.
-func (p *pass) isGone(ctx context.Context, ref contract.NodeRef) (bool, error) {
-	var live corev1.Node
-	switch err := p.workload.reader().Get(ctx, client.ObjectKey{Name: ref.Name}, &live); {
-	case external.SaysGone(err):
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("make sure that Node %s is gone: %w", ref.Name, err)
-	}
-	return !isStill(&live, ref, p.ids, p.env.options.Matching), nil
 }
 
 // missedHolds reports whether a stage waits until it is known that recorded Nodes are gone, and no longer than its limit; zero and below

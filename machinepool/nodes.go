@@ -15,7 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 const (
@@ -64,13 +66,13 @@ func (p *pass) forgetGone(mem *recollection) {
 
 // lookForNodes finds the pool's Nodes. Nodes that cannot be read are no error: an event tells when they can.
 func (p *pass) lookForNodes(ctx context.Context) error {
-	cluster := p.env.clusterOf(&p.state)
+	key := p.env.clusterOf(&p.state)
 	var err error
-	p.workload, err = p.env.workloadOf(cluster)
+	p.workload, err = p.env.workloads.Of(key)
 	if err != nil || !p.workload.Nodes.HasSynced() {
-		p.unread = unreadProblem(err)
+		p.unread = unreadProblem(key, err)
 		p.holdsUnread()
-		if err == nil || isUnread(err) {
+		if err == nil || workload.IsUnread(err) {
 			p.requeue(claimedRetry) // a safety net
 			return nil
 		}
@@ -79,9 +81,9 @@ func (p *pass) lookForNodes(ctx context.Context) error {
 	facts := matchFacts{
 		Pool: p.state.Key, IDs: p.ids, Complete: p.complete || p.deleting(), Recorded: p.state.Nodes, Nodes: p.workload.Nodes, Rules: p.env.options.Matching,
 	}
-	others, err := p.env.claimsIn(ctx, cluster, p.state.Key)
+	others, err := p.env.claimsIn(ctx, key, p.state.Key)
 	if err != nil {
-		p.unread = unreadProblem(err)
+		p.unread = unreadProblem(key, err)
 		p.holdsUnread()
 		return err
 	}
@@ -92,7 +94,7 @@ func (p *pass) lookForNodes(ctx context.Context) error {
 	p.holdsList(facts)
 	if err := p.spareClaimed(ctx); err != nil || others.failed() != nil {
 		err = errors.Join(err, others.failed())
-		p.match, p.unread = matching{}, unreadProblem(err)
+		p.match, p.unread = matching{}, unreadProblem(key, err)
 		p.holdsUnread()
 		return err // a Node whose claims are not known must not be taken
 	}
@@ -105,6 +107,19 @@ func (p *pass) lookForNodes(ctx context.Context) error {
 	p.nodesKnown = true
 	p.confirmMissed(ctx)
 	return nil
+}
+
+// unreadProblem is what conditions say about the Nodes of a cluster that cannot be read.
+func unreadProblem(key types.NamespacedName, err error) external.Problem {
+	problem := external.Problem{Reason: ReasonInspectionFailed, Message: workload.Unread(key, err)}
+	switch {
+	case err == nil:
+	case errors.Is(err, cluster.ErrNotConnected):
+		problem.Reason = ReasonConnectionDown
+	case !workload.IsUnread(err):
+		return external.Problem{Reason: ReasonInternalError, Message: seeLogs}
+	}
+	return problem
 }
 
 // actOnNodes writes labels, annotations and taints to the Nodes, drains those that leave and deletes those that have left. Where Machines
@@ -197,7 +212,7 @@ func (p *pass) patchNode(ctx context.Context, node *corev1.Node, kind types.Patc
 		return nil
 	case external.SaysGone(err):
 		return nil // its event is on the way
-	case propagate.Rejected(err), apierrors.IsConflict(err), isUnread(err):
+	case propagate.Rejected(err), apierrors.IsConflict(err), workload.IsUnread(err):
 		return errAgain
 	}
 	return fmt.Errorf("write Node %s: %w", node.Name, err)

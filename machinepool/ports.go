@@ -20,6 +20,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // Finalizer keeps a pool until everything of it is gone. It is Cluster API's.
@@ -76,6 +77,9 @@ func validateKind[S, U any](name string, kind contract.KindOf[S, U]) error {
 	return nil
 }
 
+// Workload is the access to the Nodes of one cluster; see package workload. One connection serves this package and package machine.
+type Workload = workload.Workload
+
 // Ports are what a Reconciler acts through. Nodes or NodesOf is required, and so are Client, Cache and APIReader.
 type Ports struct {
 	// Client writes.
@@ -84,12 +88,13 @@ type Ports struct {
 	Cache cache.Cache
 	// APIReader reads from the API server itself, to make sure that what the cache does not have is really gone.
 	APIReader client.Reader
-	// Workload is the cluster of all pools; where NodesOf is set, that of those which name no cluster.
+	// Workload is the cluster of all pools; where NodesOf is set, that of those which name no cluster. Its Client defaults to Ports.Client,
+	// and its APIReader to Ports.APIReader where the Client is not set.
 	Workload Workload
 
 	// NodesOf says how the Nodes of a workload cluster are reached; nil means that all Nodes are those of Ports.Workload. A pool's
 	// cluster has the pool's namespace and the name in its state's ClusterName. The function is called in every pass and must not
-	// wait. An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means that the Nodes cannot be read now.
+	// wait. workload.NodesOf returns one for a cluster.Clusters. An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means that the Nodes cannot be read now.
 	NodesOf func(cluster types.NamespacedName) (Workload, error)
 	// WorkloadEvents returns a source that enqueues what the mapper names for a cluster whenever NodesOf has something new to say
 	// about it. cluster.Clusters.Source is one. It is required with NodesOf.

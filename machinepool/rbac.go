@@ -7,8 +7,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/patch"
-	"github.com/machinist-dev/machinist/drain/runner"
-	"github.com/machinist-dev/machinist/noderef/nodeindex"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
@@ -24,7 +23,7 @@ type Wiring struct {
 	References []schema.GroupResource
 	// Clusters: Ports.ClusterOf is that of external.Clusters.
 	Clusters bool
-	// Drains: Nodes are drained, as [SetupWithManager] and [SetupWorkload] have it.
+	// Drains: Nodes are drained and volumes waited for, as [SetupWithManager] and workload.Setup have it.
 	Drains bool
 	// Events: Options.Recorder is one of a manager, as [SetupWithManager] has it.
 	Events bool
@@ -78,13 +77,10 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 }
 
 // NodePolicyRules are the rights that a Reconciler needs where the Nodes are, be that the cluster of the pools or a workload cluster: to
-// find, make sure of, label, taint, cordon and delete Nodes, and to drain them.
+// find, make sure of, label, taint, cordon and delete Nodes, to drain them, and to wait for their volumes.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
-	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule(schema.GroupResource{Resource: "nodes"}, "get", "patch", "delete")}}
-	if w.Drains {
-		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true}))
-	}
-	return contract.MergePolicyRules(lists...)
+	return contract.MergePolicyRules(workload.PolicyRules(workload.Wiring{Drains: w.Drains}),
+		[]rbacv1.PolicyRule{rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")})
 }
 
 func rule(resource schema.GroupResource, verbs ...string) rbacv1.PolicyRule {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,17 +18,18 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // Reconciler looks after pools of one kind. Safe for concurrent use.
 type Reconciler struct {
-	kinds   Kinds
-	ports   Ports
-	options Options
-	tracker *external.Tracker
-	writer  *patch.Writer
-	memory  *memory
-	events  *nodeEvents
+	kinds     Kinds
+	ports     Ports
+	options   Options
+	tracker   *external.Tracker
+	writer    *patch.Writer
+	memory    *memory
+	workloads *workload.Tracker
 	// tellsSelector: the kind has a place for the selector.
 	tellsSelector bool
 }
@@ -39,16 +41,10 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	if err := errors.Join(kinds.validate(), ports.validate(), contract.CheckVersions(options.ContractVersions...), policy.Validate()); err != nil {
 		return nil, fmt.Errorf("machine pool reconciler for %s: %w", cmp.Or(kinds.Pool.GVK.Kind, "a kind without a name"), err)
 	}
-	if ports.Workload.Client == nil {
-		ports.Workload.Client = ports.Client
-		if ports.Workload.APIReader == nil {
-			ports.Workload.APIReader = ports.APIReader
-		}
-	}
 	r := &Reconciler{kinds: kinds, ports: ports, options: options, memory: newMemory(), tellsSelector: keepsSelector(kinds.Pool)}
 	r.tracker = external.NewTracker(ports.Cache, r.poolsOf, "kinds that MachinePools refer to", options.ContractVersions...)
 	r.writer = patch.NewWriter(ports.Client, options.Clock)
-	r.events = newNodeEvents(r)
+	r.workloads = r.newTracker()
 	return r, nil
 }
 
@@ -127,14 +123,28 @@ func (r *Reconciler) read(pool contract.Object, into *contract.MachinePoolState)
 	return nil
 }
 
-// clusterOf is the workload cluster of a pool; the zero name is that of Ports.Workload.
-func (r *Reconciler) clusterOf(state *contract.MachinePoolState) types.NamespacedName {
-	return r.clusterNamed(state.Key.Namespace, state.ClusterName)
+// newTracker returns what looks up the Workloads of pools, and wakes pools on events of their Nodes and drains.
+func (r *Reconciler) newTracker() *workload.Tracker {
+	return workload.NewTracker(workload.Config{
+		Kind: "MachinePool", Own: r.ports.Workload.Or(r.ports.Client, r.ports.APIReader), NodesOf: r.ports.NodesOf, Events: r.ports.WorkloadEvents,
+		OfNode: r.poolsOfNode, Concerns: r.concerns, InCluster: r.inCluster,
+	})
 }
 
-func (r *Reconciler) clusterNamed(namespace, name string) types.NamespacedName {
-	if r.ports.NodesOf == nil || name == "" {
-		return types.NamespacedName{}
-	}
-	return types.NamespacedName{Namespace: namespace, Name: name}
+// clusterOf is the workload cluster of a pool; the zero name is that of Ports.Workload.
+func (r *Reconciler) clusterOf(state *contract.MachinePoolState) types.NamespacedName {
+	return r.workloads.ClusterOf(state.Key.Namespace, state.ClusterName)
+}
+
+// inCluster returns the pools of a cluster.
+func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
+	return r.poolsByKey(ctx, cluster.Namespace, clusterKey(cluster))
+}
+
+// concerns says whether a change of labels, annotations or taints is of interest. What a pool says itself on a Node is: a pass that came
+// before its event has left the Node alone.
+func (r *Reconciler) concerns(old, updated *corev1.Node) bool {
+	leaving := r.options.Policy.Leaving
+	return r.options.Propagation.Concerns(old, updated) || leaving(old) != leaving(updated) ||
+		slices.ContainsFunc(marks(), func(key string) bool { return old.Annotations[key] != updated.Annotations[key] })
 }

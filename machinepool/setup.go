@@ -2,23 +2,18 @@ package machinepool
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/nodeindex"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // SetupWithManager adds a Reconciler for pools to a manager, before the manager is started. Its Nodes are those of the manager's own
@@ -40,42 +35,14 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, option
 }
 
 // PortsFromManager returns ports for pools and Nodes of the manager's own cluster. Its Nodes are looked up by rules, which are
-// Options.Matching. It adds a drain runner to the manager, which costs nothing before the first drain. Who has Nodes and a Drainer
-// already, such as those of package machine, puts them into Ports.Workload instead.
+// Options.Matching. It adds a drain runner to the manager, which also watches volumes; that costs nothing before the first drain. Where
+// the manager has a Workload already, such as that of package machine, put it into Ports.Workload instead.
 func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules) (Ports, error) {
-	workload, drainer, err := newWorkload(ctx, mgr, rules)
+	w, err := workload.FromManager(ctx, mgr, rules)
 	if err != nil {
 		return Ports{}, err
 	}
-	if err := mgr.Add(drainer); err != nil {
-		return Ports{}, fmt.Errorf("drain runner: %w", err)
-	}
-	return Ports{Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Workload: workload}, nil
-}
-
-// SetupWorkload returns what cluster.Options.Setup asks for: it puts a Node index for rules, which are Options.Matching, and a drain
-// runner on a connection.
-func SetupWorkload(rules noderef.Rules) func(context.Context, *cluster.Connection) (Workload, error) {
-	return func(ctx context.Context, c *cluster.Connection) (Workload, error) {
-		workload, drainer, err := newWorkload(ctx, c, rules)
-		if err != nil {
-			return Workload{}, err
-		}
-		c.Go(func(ctx context.Context) { _ = drainer.Start(ctx) }) // when it has ended, its Step says so
-		return workload, nil
-	}
-}
-
-func newWorkload(ctx context.Context, c ctrlcluster.Cluster, rules noderef.Rules) (Workload, *runner.ClusterRunner, error) {
-	nodes, err := nodeindex.New(ctx, c.GetCache(), nodeindex.Options{Rules: rules})
-	if err != nil {
-		return Workload{}, nil, fmt.Errorf("node index: %w", err)
-	}
-	drainer, err := runner.NewClusterRunner(c, runner.ClusterOptions{})
-	if err != nil {
-		return Workload{}, nil, fmt.Errorf("drain runner: %w", err)
-	}
-	return Workload{Nodes: nodes, Client: c.GetClient(), APIReader: c.GetAPIReader(), Drainer: drainer}, drainer, nil
+	return Ports{Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Workload: w}, nil
 }
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
@@ -96,17 +63,8 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if r.kinds.knowsMachines() { // also where only their claims count: nothing waits for their first list then
 		builder = builder.Watches(newObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolOfMachine))
 	}
-	if nodes, ok := r.ports.Workload.Nodes.(interface {
-		Source(nodeindex.Mapper) source.SyncingSource
-	}); ok {
-		builder = builder.WatchesRawSource(nodes.Source(r.wakenBy(ctx, types.NamespacedName{})))
-	}
-	if drainer, ok := r.ports.Workload.Drainer.(interface{ Source() source.Source }); ok {
-		builder = builder.WatchesRawSource(drainer.Source())
-	}
-	if r.ports.NodesOf != nil {
-		events := r.ports.WorkloadEvents(func(key types.NamespacedName) []reconcile.Request { return r.inCluster(ctx, key) })
-		builder = builder.WatchesRawSource(r.events).WatchesRawSource(events)
+	for _, events := range r.workloads.Sources(ctx) {
+		builder = builder.WatchesRawSource(events)
 	}
 	if r.ports.ClusterOf != nil {
 		builder = builder.WatchesRawSource(r.ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {

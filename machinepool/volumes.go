@@ -9,15 +9,8 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
-
-// Volumes says whether volumes are still attached to a Node. runner.Runner with volumes implements it.
-type Volumes interface {
-	// StepVolumes says, without waiting, which volumes are to be waited for.
-	StepVolumes(context.Context, runner.VolumeRequest) (runner.VolumesResult, error)
-	// Release ends the interest in a Node.
-	Release(node string)
-}
 
 // volumesGone reports whether no volume is waited for any more on a Node without pods: an instance that goes with a volume attached
 // leaves its pods' successors without it for minutes. Rule: Cluster API's Machine controller.
@@ -44,7 +37,7 @@ func (p *pass) volumesGone(ctx context.Context, node *corev1.Node) (bool, error)
 }
 
 // detaches remembers the interest in the volumes of a Node, and returns since when there is one.
-func (r *recollection) detaches(v Volumes, node string, now time.Time) time.Time {
+func (r *recollection) detaches(v workload.Volumes, node string, now time.Time) time.Time {
 	r.volumes = v
 	if _, known := r.detaching[node]; !known {
 		r.detaching[node] = now

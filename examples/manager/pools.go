@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 const (
@@ -74,21 +74,11 @@ func addPools(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Po
 
 // poolPorts are the Ports of Machines that pools need.
 func poolPorts(ports machine.Ports) machinepool.Ports {
-	workload := func(w machine.Workload) machinepool.Workload {
-		return machinepool.Workload{Nodes: w.Nodes, Client: w.Client, APIReader: w.APIReader, Drainer: w.Drainer, Volumes: w.Volumes}
-	}
-	pools := machinepool.Ports{
+	return machinepool.Ports{
 		Client: ports.Client, Cache: ports.Cache, APIReader: ports.APIReader, ClusterOf: ports.ClusterOf, ClusterEvents: ports.ClusterEvents,
-		Workload: workload(machine.Workload{
+		Workload: workload.Workload{
 			Nodes: ports.Nodes, Client: ports.NodeClient, APIReader: ports.NodeReader, Drainer: ports.Drainer, Volumes: ports.Volumes,
-		}),
+		},
+		NodesOf: ports.NodesOf, WorkloadEvents: ports.WorkloadEvents,
 	}
-	if of := ports.NodesOf; of != nil {
-		pools.WorkloadEvents = ports.WorkloadEvents
-		pools.NodesOf = func(key types.NamespacedName) (machinepool.Workload, error) {
-			w, err := of(key)
-			return workload(w), err
-		}
-	}
-	return pools
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 const (
@@ -145,8 +146,8 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.
 	if err != nil {
 		return machine.Ports{}, err
 	}
-	workloads, err := cluster.New(cluster.Options[machine.Workload]{
-		Access: secrets, Setup: machine.SetupWorkload(options.Matching), UserAgent: userAgent, Cache: caches(),
+	workloads, err := cluster.New(cluster.Options[workload.Workload]{
+		Access: secrets, Setup: workload.Setup(options.Matching), UserAgent: userAgent, Cache: caches(),
 		QPS: float32(o.workloadQPS), Burst: max(1, int(1.5*o.workloadQPS)), ProbePath: o.workloadProbe,
 	})
 	if err != nil {
@@ -154,7 +155,7 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.
 	}
 	return machine.Ports{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
-		NodesOf: machine.NodesOf(workloads), WorkloadEvents: workloads.Source,
+		NodesOf: workload.NodesOf(workloads), WorkloadEvents: workloads.Source,
 	}, mgr.Add(workloads)
 }
 

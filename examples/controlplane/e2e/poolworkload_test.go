@@ -23,10 +23,11 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
+	farnodes "github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // farPools are pools of the shared control plane whose Nodes are behind another API server. Its connections come from the Secret that the
-// page on the MachinePool controller names, by machinepool.SetupWorkload and NodesOf.
+// page on the MachinePool controller names, by workload.Setup and NodesOf.
 type farPools struct {
 	*fleet
 	pool *unstructured.Unstructured
@@ -79,8 +80,8 @@ func (f *farPools) startPools() {
 	mgr := f.manager()
 	secrets, err := workloads.SecretsFromManager(mgr)
 	require.NoError(f.t, err)
-	clusters, err := workloads.New(workloads.Options[machinepool.Workload]{
-		Access: secrets, UserAgent: "machinist-far-pools", Setup: machinepool.SetupWorkload(noderef.Rules{}),
+	clusters, err := workloads.New(workloads.Options[farnodes.Workload]{
+		Access: secrets, UserAgent: "machinist-far-pools", Setup: farnodes.Setup(noderef.Rules{}),
 	})
 	require.NoError(f.t, err)
 	require.NoError(f.t, mgr.Add(clusters))
@@ -88,7 +89,7 @@ func (f *farPools) startPools() {
 	require.NoError(f.t, err)
 	r, err := machinepool.New(kinds, machinepool.Ports{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
-		NodesOf: machinepool.NodesOf(clusters), WorkloadEvents: clusters.Source,
+		NodesOf: farnodes.NodesOf(clusters), WorkloadEvents: clusters.Source,
 	}, machinepool.Options{Name: poolCluster, StatusDelay: -1})
 	require.NoError(f.t, err)
 	require.NoError(f.t, r.AddToManager(f.t.Context(), mgr))

@@ -29,6 +29,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
+	farnodes "github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // fleet is a manager whose Machines have their Nodes in cluster "far", by its Secret, or in cluster "home", which is where the
@@ -106,16 +107,16 @@ func (f *fleet) startReconciler(o machine.Options) {
 	require.NoError(f.t, err)
 	secrets, err := workloads.SecretsFromManager(mgr)
 	require.NoError(f.t, err)
-	clusters, err := workloads.New(workloads.Options[machine.Workload]{
+	clusters, err := workloads.New(workloads.Options[farnodes.Workload]{
 		Access: access{Secrets: secrets, home: workloads.Same(mgr), sent: f.count}, UserAgent: workloadAgent,
-		Setup:   machine.SetupWorkload(noderef.Rules{}),
+		Setup:   farnodes.Setup(noderef.Rules{}),
 		Backoff: wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 3, Cap: 2 * time.Second},
 	})
 	require.NoError(f.t, err)
 	require.NoError(f.t, mgr.Add(clusters))
 	r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), machine.Ports{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
-		NodesOf: machine.NodesOf(clusters), WorkloadEvents: clusters.Source,
+		NodesOf: farnodes.NodesOf(clusters), WorkloadEvents: clusters.Source,
 	}, o)
 	require.NoError(f.t, err)
 	require.NoError(f.t, r.AddToManager(f.t.Context(), mgr))

@@ -1,0 +1,76 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/nodeindex"
+)
+
+// FromManager returns the Workload of the manager's own cluster. It indexes Nodes by rules, which are Options.Matching of the
+// reconcilers. It adds the drain runner to the manager, which also watches volumes; that costs nothing before the first drain.
+// Reconcilers in one manager should share the result.
+func FromManager(ctx context.Context, mgr manager.Manager, rules noderef.Rules) (Workload, error) {
+	w, drainer, err := newWorkload(ctx, mgr, rules)
+	if err != nil {
+		return Workload{}, err
+	}
+	if err := mgr.Add(drainer); err != nil {
+		return Workload{}, fmt.Errorf("drain runner: %w", err)
+	}
+	return w, nil
+}
+
+// Setup returns what cluster.Options.Setup asks for: it puts a Node index for rules, which are Options.Matching of the reconcilers, and a
+// drain runner with volumes on a connection.
+func Setup(rules noderef.Rules) func(context.Context, *cluster.Connection) (Workload, error) {
+	return func(ctx context.Context, c *cluster.Connection) (Workload, error) {
+		w, drainer, err := newWorkload(ctx, c, rules)
+		if err != nil {
+			return Workload{}, err
+		}
+		c.Go(func(ctx context.Context) { _ = drainer.Start(ctx) }) // when it has ended, its Step reports that
+		return w, nil
+	}
+}
+
+func newWorkload(ctx context.Context, c ctrlcluster.Cluster, rules noderef.Rules) (Workload, *runner.ClusterRunner, error) {
+	nodes, err := nodeindex.New(ctx, c.GetCache(), nodeindex.Options{Rules: rules})
+	if err != nil {
+		return Workload{}, nil, fmt.Errorf("node index: %w", err)
+	}
+	drainer, err := runner.NewClusterRunner(c, runner.ClusterOptions{Volumes: true})
+	if err != nil {
+		return Workload{}, nil, fmt.Errorf("drain runner: %w", err)
+	}
+	return Workload{Nodes: nodes, Client: c.GetClient(), APIReader: c.GetAPIReader(), Drainer: drainer, Volumes: drainer}, drainer, nil
+}
+
+// NodesOf returns what Ports.NodesOf of a reconciler asks for, from the connections of cs. Ports.WorkloadEvents is its method Source:
+//
+//	ports.NodesOf, ports.WorkloadEvents = workload.NodesOf(cs), cs.Source
+//
+// The function makes no request and does not block.
+func NodesOf(cs *cluster.Clusters[Workload]) func(types.NamespacedName) (Workload, error) {
+	return func(key types.NamespacedName) (Workload, error) {
+		view, err := cs.Get(key)
+		w := view.Value
+		w.LastSeen, w.Since = view.LastSeen, view.Since
+		if err == nil && view.Behind(schema.GroupKind{Kind: "Node"}) { // a Node that joined during an outage may be missing
+			return w, fmt.Errorf("read Nodes: %w", view.Problem)
+		}
+		if err == nil && view.Problem != nil && (w.Nodes == nil || !w.Nodes.HasSynced()) {
+			return w, fmt.Errorf("%w: Nodes of cluster %s cannot be listed: %w; check that the user of its kubeconfig may get, list and watch Nodes",
+				cluster.ErrNotSynced, key, view.Problem)
+		}
+		return w, err
+	}
+}
