@@ -9,11 +9,14 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 func TestOnlyWhatAMachineSaysAboutItsNodeConcernsItsRivals(t *testing.T) {
 	t.Parallel()
-	rivalry := (&Reconciler{kind: contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())}).claimChanges()
+	rivalry := (&Reconciler{
+		kind: contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), workloads: workload.NewTracker(workload.Config{}),
+	}).claimChanges()
 	before := fake.Machine("m", fake.WithField("p://1", "spec", "providerID"))
 	for name, c := range map[string]struct {
 		change func(*unstructured.Unstructured)
