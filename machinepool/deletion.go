@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -150,10 +151,19 @@ func (p *pass) drainAll(ctx context.Context) (bool, error) {
 		}
 		return true, err
 	}
-	p.waits(ReasonDrainingNode, fmt.Sprintf("Drain not completed yet (started at %s): %d Nodes are left",
-		facts.Started.UTC().Format(time.RFC3339), len(left)-over))
+	p.waits(ReasonDrainingNode, drainProgress(facts.Started, len(left)-over, p.attached))
 	p.requeueAt(facts.Started, facts.Limit)
 	return false, err
+}
+
+// drainProgress says how many Nodes are left, and which of them have volumes attached. What is said of volumes is that of the first Node.
+func drainProgress(started time.Time, left int, attached map[string]string) string {
+	message := fmt.Sprintf("Drain not completed yet (started at %s): %d Nodes are left", started.UTC().Format(time.RFC3339), left)
+	names := slices.Sorted(maps.Keys(attached))
+	if len(names) == 0 {
+		return message
+	}
+	return message + "; waiting for volumes of " + named(names) + ":\n" + attached[names[0]]
 }
 
 // wantsDrain says whether the Nodes are to be drained before the instances go: not where Machines did it, not when the instances are

@@ -49,7 +49,8 @@ type pass struct {
 	nodesKnown bool
 	unread     external.Problem // why Nodes are not known
 	match      matching
-	missed     string // why recorded Nodes that the index does not have are not taken for gone; empty when they are
+	attached   map[string]string // the Nodes without pods whose volumes are waited for, and what is said of them
+	missed     string            // why recorded Nodes that the index does not have are not taken for gone; empty when they are
 
 	// machineKind is the kind of the InfraMachines that represent instances, empty without.
 	machineKind string

@@ -33,6 +33,12 @@ func (p *pass) volumesGone(ctx context.Context, node *corev1.Node) (bool, error)
 	}
 	p.requeue(result.RequeueAfter)
 	p.requeueAt(began, limit)
+	if !result.Done {
+		if p.attached == nil {
+			p.attached = map[string]string{}
+		}
+		p.attached[node.Name] = result.Message
+	}
 	return result.Done, nil
 }
 

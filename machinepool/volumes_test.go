@@ -2,6 +2,7 @@ package machinepool_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -108,6 +109,32 @@ func TestThePortsOfAManagerWaitForVolumes(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), attachment))
 	require.NoError(t, w.client.Delete(t.Context(), volume))
 	w.nodeIs("pool-0", true, true)
+}
+
+func TestADeletionSaysWhichVolumesItWaitsFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
+	w.says(pool, "Running", 1, 1)
+	_, attachment := w.attach("data", "pool-0")
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.eventually("the volume is named", func() string {
+		c := conditionOf(w.get(pool), machinepool.ConditionDeleting)
+		if !strings.Contains(c.Message, "1 Nodes are left; waiting for volumes of pool-0:\n") || !strings.Contains(c.Message, "default/data") {
+			return c.Message
+		}
+		return ""
+	})
+	if w.get(infra).GetDeletionTimestamp() != nil {
+		t.Error("the instance went with a volume attached")
+	}
+	require.NoError(t, w.client.Delete(t.Context(), attachment))
+	w.eventually("the pool is gone", func() string {
+		if fresh := w.get(pool); fresh != nil {
+			return describe(fresh)
+		}
+		return ""
+	})
 }
 
 // attach creates a PersistentVolume and attaches it to a Node.
