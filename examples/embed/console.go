@@ -14,15 +14,15 @@ import (
 	v1 "example.com/edge/v1"
 )
 
-// Console switches boxes on and off through their baseboard management controllers. Both may be asked for again and again.
+// Console switches boxes on and off through their baseboard management controllers. Both calls may be repeated.
 type Console interface {
-	// PowerOn has a box boot; one that runs stays as it is.
+	// PowerOn boots a box; a running one does not change.
 	PowerOn(context.Context, v1.Hardware) error
-	// PowerOff takes the power away. Nothing runs on the box when it returns.
+	// PowerOff switches the power off. When it returns, nothing runs on the box.
 	PowerOff(context.Context, v1.Hardware) error
 }
 
-// providerID is how the firmware of a box names itself to Kubernetes.
+// providerID returns the provider ID with which the firmware of a box registers its Node.
 func providerID(h *v1.Hardware) string { return "edge://" + h.Serial }
 
 // simulation simulates the boxes: one that is switched on is a Node. Its pods run if kubelets are simulated too, as kwok does. What
@@ -31,8 +31,7 @@ type simulation struct{ client client.Client }
 
 var _ Console = simulation{}
 
-// hostname is what a box calls itself: its serial, or where that cannot be the name of a Node or the value of a label, a name
-// that stands for it.
+// hostname returns the host name of a box: its serial, or a name derived from it if it is not valid as Node name or label value.
 func hostname(serial string) string {
 	if len(validation.IsDNS1123Subdomain(serial)) == 0 && len(validation.IsValidLabelValue(serial)) == 0 {
 		return serial

@@ -20,8 +20,8 @@ import (
 // inventoryName is the ConfigMap that each namespace with servers gets.
 const inventoryName = "edge-inventory"
 
-// inventory is the controller that this operator had before: it keeps a list of the servers of a namespace for the people who walk
-// to the racks. It knows nothing of Machinist, and reads servers from the same informer.
+// inventory is a controller that this operator had before: it keeps a list of the servers of a namespace for the technicians. It does
+// not depend on Machinist, and reads servers from the same informer.
 type inventory struct{ client client.Client }
 
 func addInventory(mgr ctrl.Manager) error {

@@ -15,15 +15,15 @@ import (
 	v1 "example.com/edge/v1"
 )
 
-// This file is all that embedding Machinist took: where the values are, what is done in between, the stages, and the set-up.
-// A test counts its lines, and README.md tells the number.
+// This file is the whole integration of Machinist: the fields, the additional steps, the stages, and the set-up.
+// A test counts its lines, and README.md has the number.
 
-// poweredOn is a condition of our own.
+// poweredOn is our own condition.
 const finalizer, poweredOn = "edge.example.com/box", "PoweredOn"
 
-// kindOf says where the values of a box are. That the box has to be on to be ready is a readiness gate.
-func kindOf[T v1.Box](kind string, newObject func() T, newList func() runtime.Object) contract.Kind {
-	return contract.NewTyped(v1.GroupVersion().WithKind(kind), newObject, newList, func(b T, into *contract.MachineState) error {
+// kindOf reads and writes the fields of a box. A readiness gate requires that the box is on.
+func kindOf[T v1.Box](kind string, newObject func() T, list runtime.Object) contract.Kind {
+	return contract.NewTyped(v1.GroupVersion().WithKind(kind), newObject, list.DeepCopyObject, func(b T, into *contract.MachineState) error {
 		hardware, report := b.Parts()
 		into.Metadata.From(b)
 		into.ProviderID = providerID(hardware)
@@ -49,7 +49,7 @@ func kindOf[T v1.Box](kind string, newObject func() T, newList func() runtime.Ob
 	})
 }
 
-// power switches a box until its condition says that it is switched.
+// power returns a step that switches a box on or off, unless its condition says that it is done.
 func power(name string, when machine.Life, to metav1.ConditionStatus, do func(context.Context, v1.Hardware) error) machine.Step {
 	return machine.Step{Name: name, On: when, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
 		b, ok := machine.ObjectAs[v1.Box](s)
@@ -66,17 +66,16 @@ func power(name string, when machine.Life, to metav1.ConditionStatus, do func(co
 	}}
 }
 
-// facts are what the stage of a box depends on.
+// facts are the facts that determine the stage of a box.
 type facts struct{ Leaving, On, Off, HasHost, Ready bool }
 
-// factsOf: a box whose console does not answer is neither on nor off.
+// factsOf returns the facts. A box whose console does not answer is neither on nor off.
 func factsOf(s *machine.Scope) facts {
 	is, _ := s.Condition(poweredOn)
-	return facts{!s.State.Deleting.IsZero(), is.Status == metav1.ConditionTrue, is.Status == metav1.ConditionFalse, s.State.Node.Name != "",
-		s.IsTrue(machine.ConditionReady)}
+	return facts{!s.State.Deleting.IsZero(), is.Status == "True", is.Status == "False", s.State.Node.Name != "", s.IsTrue("Ready")}
 }
 
-// stages are the rules; the first one that holds wins.
+// stages returns the rules; the first one that matches determines the stage.
 func stages() (*phases.Table[facts], error) {
 	rule := func(stage phases.Phase, reason string, waiting phases.Gate, when func(facts) bool) phases.Rule[facts] {
 		return phases.Rule[facts]{Decision: phases.Decision{Phase: stage, Reason: reason, Waiting: waiting}, When: when}
@@ -91,10 +90,10 @@ func stages() (*phases.Table[facts], error) {
 	)
 }
 
-// explain has the condition Serving say what a box waits for.
-func explain(_ context.Context, s *machine.Scope) (machine.Result, error) {
+// status sets the condition Serving, which tells what a box waits for.
+func status(_ context.Context, s *machine.Scope) (machine.Result, error) {
 	if s.Paused() {
-		return machine.Result{}, nil // its stage was not looked at
+		return machine.Result{}, nil // its stage was not computed
 	}
 	says := metav1.Condition{Type: "Serving", Status: metav1.ConditionTrue, Reason: s.Phase.Reason, Message: string(s.Phase.Waiting)}
 	if s.Phase.Waiting != phases.GateNone {
@@ -104,30 +103,27 @@ func explain(_ context.Context, s *machine.Scope) (machine.Result, error) {
 	return machine.Result{}, nil
 }
 
-// boxSteps are Machinist's: without bootstrap data and infrastructure objects, with power, and in our words.
+// boxSteps returns Machinist's steps without bootstrap and infrastructure objects, with power, and with our stages.
 func boxSteps(console Console) ([]machine.Step, error) {
 	table, err := stages()
 	steps, err1 := machine.Remove(machine.Steps(), machine.StepBootstrap)
 	steps, err2 := machine.Remove(steps, machine.StepInfrastructure)
-	steps, err3 := machine.InsertBefore(steps, machine.StepNode, power("power-on", machine.InRunning, metav1.ConditionTrue, console.PowerOn))
-	steps, err4 := machine.Replace(steps, machine.StepDeleteInfrastructure,
-		power("power-off", machine.InDeletion, metav1.ConditionFalse, console.PowerOff))
+	steps, err3 := machine.InsertBefore(steps, machine.StepNode, power("power-on", machine.InRunning, "True", console.PowerOn))
+	steps, err4 := machine.Replace(steps, machine.StepDeleteInfrastructure, power("power-off", machine.InDeletion, "False", console.PowerOff))
 	steps, err5 := machine.Replace(steps, machine.StepPhase, machine.PhaseStep(table, factsOf))
-	steps, err6 := machine.InsertAfter(steps, machine.StepPhase,
-		machine.Step{Name: "explain", On: machine.InBoth, Closing: true, Run: explain})
+	steps, err6 := machine.InsertAfter(steps, machine.StepPhase, machine.Step{Name: "status", On: machine.InBoth, Closing: true, Run: status})
 	return steps, errors.Join(err, err1, err2, err3, err4, err5, err6)
 }
 
-// addBoxes adds a reconciler for servers and one for gateways to the manager. They share their means.
+// addBoxes adds a reconciler for servers and one for gateways to the manager. They share their ports.
 func addBoxes(ctx context.Context, mgr ctrl.Manager, console Console) error {
 	steps, err := boxSteps(console)
 	ports, err1 := machine.PortsFromManager(ctx, mgr, noderef.Rules{})
 	if err := errors.Join(err, err1); err != nil {
 		return err
 	}
-	servers := kindOf("EdgeServer", func() *v1.EdgeServer { return &v1.EdgeServer{} }, func() runtime.Object { return &v1.EdgeServerList{} })
-	gateways := kindOf("EdgeGateway", func() *v1.EdgeGateway { return &v1.EdgeGateway{} },
-		func() runtime.Object { return &v1.EdgeGatewayList{} })
+	servers := kindOf("EdgeServer", func() *v1.EdgeServer { return &v1.EdgeServer{} }, &v1.EdgeServerList{})
+	gateways := kindOf("EdgeGateway", func() *v1.EdgeGateway { return &v1.EdgeGateway{} }, &v1.EdgeGatewayList{})
 	gateways.StatusSubresource = false
 	add := func(name string, kind contract.Kind) error {
 		r, err := machine.New(kind, ports, machine.Options{Name: name, Steps: steps, Finalizer: finalizer, Recorder: mgr.GetEventRecorder(name)})

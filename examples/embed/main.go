@@ -1,5 +1,6 @@
 // Command edge is an operator for servers and gateways at the edge, as a project outside of this one would write it: with a module,
-// an API, controllers and words of its own. Their life from power to drain is Machinist's, embedded in machines.go. README.md is the tour.
+// an API, controllers and words of its own. machines.go embeds Machinist, which reconciles them from power-on to drain. README.md
+// describes the files.
 package main
 
 import (
@@ -39,7 +40,7 @@ It simulates the boxes and their consoles: a box that is switched on becomes a N
 Flags:
 `
 
-// flags are what the user asks for.
+// flags are the command-line flags.
 type flags struct {
 	kubeconfig            string
 	printCRDs, printRBAC  bool
@@ -49,12 +50,12 @@ type flags struct {
 
 func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// execute is main without the process. Exit codes: 0 ended by a signal, 1 failed, 2 wrong flags.
+// execute is main without os.Exit. Exit codes: 0 ended by a signal, 1 failed, 2 wrong flags.
 func execute(args []string, stdout, stderr io.Writer) int {
 	return withOutput(stdout, stderr, func(out io.Writer) int { return perform(args, out, stderr) })
 }
 
-// perform does what the arguments say and returns the exit code.
+// perform runs what the arguments select and returns the exit code.
 func perform(args []string, stdout, stderr io.Writer) int {
 	f, err := parse(args, stdout)
 	switch {
@@ -129,11 +130,11 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", unusable(rules, err))
 	}
-	cfg.QPS = -1 // the API server knows better what it can take
+	cfg.QPS = -1 // no limit: the API server has priority and fairness
 	return cfg, nil
 }
 
-// unusable says in place of clientcmd, which speaks of a variable of its own, which kubeconfig files are missing or empty.
+// unusable tells which kubeconfig files are missing or empty, because clientcmd's own error names only a variable.
 func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
 	var files []string
 	for _, path := range rules.GetLoadingPrecedence() {
@@ -153,7 +154,7 @@ func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
 	}
 }
 
-// withOutput runs f, whose success is none when something that it wrote is lost: a full disk is not to look like success.
+// withOutput runs f, and fails if output was lost, for example because a disk is full.
 func withOutput(stdout, stderr io.Writer, f func(out io.Writer) int) int {
 	out := &output{Writer: stdout}
 	code := f(out)

@@ -25,7 +25,7 @@ func rules() []rbacv1.PolicyRule {
 	)
 }
 
-// simulationRules are the rights to play boxes.
+// simulationRules are the rights to simulate boxes.
 func simulationRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"create"}}}
 }

@@ -13,10 +13,10 @@ import (
 	v1 "example.com/edge/v1"
 )
 
-// operatorName is what the operator calls itself: in requests, and in RBAC.
+// operatorName is the name of the operator in requests and in RBAC.
 const operatorName = "edge-operator"
 
-// newScheme has what the operator reads and writes.
+// newScheme returns a scheme with the types that the operator reads and writes.
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(scheme.AddToScheme(s), v1.AddToScheme(s))

@@ -1,3 +1,3 @@
-// Package v1 is the API of the EdgeServer operator, group edge.example.com: servers in unattended racks. It was there before
-// Machinist was, and knows nothing of it.
+// Package v1 is the API of the EdgeServer operator, group edge.example.com: servers in unattended racks. It is older than the use of
+// Machinist, and does not depend on it.
 package v1

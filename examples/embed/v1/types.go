@@ -13,21 +13,21 @@ const Group = "edge.example.com"
 // GroupVersion is the group with the version of this package.
 func GroupVersion() schema.GroupVersion { return schema.GroupVersion{Group: Group, Version: "v1"} }
 
-// Hardware says which box it is.
+// Hardware identifies a box.
 type Hardware struct {
 	// Serial is on the lid. The firmware boots the box as a Node with the provider ID edge://<serial>.
 	Serial string `json:"serial"`
 	// Console is the address of the baseboard management controller, which switches the box on and off.
 	Console string `json:"console"`
-	// Rack is where to walk to.
+	// Rack is the location.
 	Rack string `json:"rack,omitempty"`
-	// Patience is how long its pods may take to leave; without it there is no limit.
+	// Patience limits the drain of its Node; without it there is no limit.
 	Patience *metav1.Duration `json:"patience,omitempty"`
 }
 
-// Report is what the operator knows of a box.
+// Report is the observed state of a box.
 type Report struct {
-	// Stage is one word for people, and StageSince when it changed.
+	// Stage is a summary in one word, and StageSince is when it changed.
 	Stage      string      `json:"stage,omitempty"`
 	StageSince metav1.Time `json:"stageSince,omitzero"`
 	// Host and HostUID are the Node that the box runs as.
