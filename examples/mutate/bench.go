@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// verdict is what became of a mutant.
+// verdict is the result of a mutant.
 type verdict string
 
 const (
@@ -26,7 +26,7 @@ const (
 	maxBatch               = 16
 )
 
-// bench is where the mutants of one package are tried.
+// bench tries the mutants of one package.
 type bench struct {
 	options  options
 	pkg      goPackage
@@ -42,7 +42,8 @@ func newBench(o options, p goPackage, folder string, progress io.Writer) *bench 
 	return &bench{options: o, pkg: p, folder: folder, progress: progress}
 }
 
-// work makes the mutants, finds out which tests reach them, and runs these. It reports also what was found when it fails.
+// work creates the mutants, finds the tests that reach them, and runs these. It also reports partial results after a
+// failure.
 func (b *bench) work(ctx context.Context) (packageReport, error) {
 	mutants, sources, err := choose(b.options, b.pkg)
 	if err != nil || len(mutants) == 0 {
@@ -71,7 +72,8 @@ func (b *bench) work(ctx context.Context) (packageReport, error) {
 	return b.report(r, tests), err
 }
 
-// try runs the tests that reach a mutant until one fails: the quickest ones alone, and then more and more of them beside each other.
+// try runs the tests that reach a mutant until one fails: first the quickest ones alone, and then more and more of them
+// in parallel.
 func (b *bench) try(ctx context.Context, r runner, tests []test, mutant int) (verdict, error) {
 	if r.leftOut[mutant] {
 		return leftOut, nil

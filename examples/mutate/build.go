@@ -17,13 +17,13 @@ import (
 	"strings"
 )
 
-// goPackage is what the go command says about a package.
+// goPackage is a package as go list prints it.
 type goPackage struct {
 	ImportPath, Name, Dir              string
 	GoFiles, TestGoFiles, XTestGoFiles []string
 }
 
-// list asks the go command for the packages. A folder may be named without the leading "./".
+// list returns the packages from go list. A folder may have no leading "./".
 func list(ctx context.Context, o options) ([]goPackage, error) {
 	args := []string{"list", "-json=ImportPath,Name,Dir,GoFiles,TestGoFiles,XTestGoFiles"}
 	for _, p := range o.packages {
@@ -54,7 +54,7 @@ func list(ctx context.Context, o options) ([]goPackage, error) {
 	}
 }
 
-// choose finds the mutants of a package, or a sample of them.
+// choose returns the mutants of a package, or a sample of them.
 func choose(o options, p goPackage) ([]mutant, map[string][]byte, error) {
 	sources := map[string][]byte{}
 	var all []mutant
@@ -84,7 +84,7 @@ func choose(o options, p goPackage) ([]mutant, map[string][]byte, error) {
 	return all, sources, nil
 }
 
-// build is a test binary with mutants in it.
+// build is a test binary that contains mutants.
 type build struct {
 	pkg     goPackage
 	folder  string
@@ -96,10 +96,10 @@ type build struct {
 
 func (b *build) binary() string { return filepath.Join(b.folder, "package.test") }
 
-// maxRounds bounds how often the compiler is asked: it names at most some errors of a package at a time.
+// maxRounds limits how often the compiler runs: it reports only some errors of a package at a time.
 const maxRounds = 30
 
-// compile makes the binary, without the mutants that the compiler refuses.
+// compile builds the binary, without the mutants that do not compile.
 func (b *build) compile(ctx context.Context) error {
 	for range maxRounds {
 		files, err := b.overlay()
@@ -121,7 +121,7 @@ func (b *build) compile(ctx context.Context) error {
 	return errors.New("the compiler still finds errors: this is a mistake of this program")
 }
 
-// overlay writes the instrumented files beside the source tree, and says where they belong.
+// overlay writes the instrumented files outside the source tree, and the overlay that maps them.
 func (b *build) overlay() (map[string]instrumented, error) {
 	files, replace := map[string]instrumented{}, map[string]string{}
 	write := func(name string, source []byte) error {
@@ -151,7 +151,7 @@ func (b *build) overlay() (map[string]instrumented, error) {
 	return files, os.WriteFile(filepath.Join(b.folder, "overlay.json"), overlay, 0o600)
 }
 
-// leaveOut reads what the compiler says, and reports whether a mutant is at fault for any of it.
+// leaveOut parses the compiler's errors, and reports whether a mutant caused any of them.
 func (b *build) leaveOut(errors string, files map[string]instrumented) bool {
 	found := false
 	for _, place := range regexp.MustCompile(`(?m)([^/\s:]+\.go):(\d+):(\d+): `).FindAllStringSubmatch(errors, -1) {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// guard is the name of the function that says whether a mutant runs. Nothing in a package of this library is called like this.
+// guard is the name of the function that reports whether a mutant is active. No package of this library uses this name.
 const guard = "mutant_"
 
-// The environment of a test binary.
+// Environment variables of a test binary.
 const (
-	envMutant  = "MUTATE_MUTANT"  // the number of the mutant that runs
-	envReached = "MUTATE_REACHED" // a file that gets the numbers of the mutants that were reached, one in each line
+	envMutant  = "MUTATE_MUTANT"  // the number of the active mutant
+	envReached = "MUTATE_REACHED" // a file for the numbers of the mutants that were reached, one per line
 )
 
 // guardSource is a file that is compiled into the package.
@@ -42,23 +42,23 @@ func %[2]s(n int) bool {
 `, pkg, guard, envMutant, envReached, max(mutants, 1))
 }
 
-// insertion is text of a mutant that comes into a file.
+// insertion is text of a mutant that is inserted into a file.
 type insertion struct {
 	at     int
 	opens  bool
-	length int // of what it encloses
+	length int // of the enclosed source
 	text   string
 	number int
 }
 
-// instrumented is a file with its mutants in it.
+// instrumented is a file with its mutants.
 type instrumented struct {
 	source []byte
-	// encloses is where each mutant is now, widest first.
+	// encloses is the current position of each mutant, widest first.
 	encloses map[int][]span
 }
 
-// instrument puts mutants into the source of a file: numbers are theirs. No line moves.
+// instrument inserts mutants with these numbers into the source of a file. Line numbers do not change.
 func instrument(source []byte, mutants map[int]mutant) instrumented {
 	var all []insertion
 	for number, m := range mutants {
@@ -110,8 +110,8 @@ func insert(source []byte, all []insertion) instrumented {
 	return result
 }
 
-// blamed returns the mutants that are at fault for an error of the compiler at a line and a column: the smallest that encloses the
-// place, or else all of the line.
+// blamed returns the mutants that caused a compiler error at a line and a column: the smallest one that encloses the
+// position, or else all of the line.
 func (f instrumented) blamed(line, column int) []int {
 	lines := bytes.SplitAfter(f.source, []byte("\n"))
 	if line < 1 || line > len(lines) {

@@ -1,10 +1,10 @@
-// Command mutate says whether tests would notice: it changes one thing in a package, as a slip of the hand would, and runs the tests
-// that reach it. A change that no test notices is a survivor, and a test that is missing.
+// Command mutate finds missing tests: it changes one thing in a package, as a programming mistake would, and runs the
+// tests that reach it. A change that no test detects is a survivor.
 //
 //	go run ./examples/mutate ./machine
 //
-// All changes of a package are compiled into one test binary, each behind a check of its number, which the binary reads once from
-// its environment. So there is one compilation for thousands of changes, and nothing is written into the source tree.
+// All changes of a package are compiled into one test binary, each behind a check of its number, which the binary reads
+// once from its environment. So thousands of changes need one compilation, and nothing is written into the source tree.
 package main
 
 import (
@@ -71,7 +71,7 @@ func main() {
 	os.Exit(code)
 }
 
-// options are what a person can choose.
+// options are the flags.
 type options struct {
 	packages []string
 	output   string
@@ -89,14 +89,14 @@ func defaultPackages() []string {
 	return []string{"machine", "machineset", "machinepool", "drain", "drain/runner", "noderef", "noderef/..."}
 }
 
-// run is main without the process.
+// run is main without os.Exit.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return output.Run("mutate", output.Codes{Done: exitOK, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
 		return perform(ctx, args, out, stderr)
 	})
 }
 
-// perform does what the arguments say and returns the exit code.
+// perform runs what the arguments select and returns the exit code.
 func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stdout)
 	switch {
@@ -124,7 +124,7 @@ func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func parse(args []string, stdout io.Writer) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are printed once, by run
+	flags.SetOutput(io.Discard) // run prints errors once
 	flags.StringVar(&o.output, "o", "text", "format of the report: text or json")
 	flags.Uint64Var(&o.seed, "seed", 1, "chooses the sample")
 	flags.IntVar(&o.sample, "sample", 0, "how many mutants of each package to try; 0 is all")
@@ -163,7 +163,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	return o, nil
 }
 
-// mutate works on one package after the other, and reports also what was found when it fails or is interrupted.
+// mutate processes one package after the other. It also reports partial results after a failure or an interruption.
 func mutate(ctx context.Context, o options, progress io.Writer) (report, error) {
 	r := report{Packages: []packageReport{}}
 	temp, err := os.MkdirTemp("", "mutate-")

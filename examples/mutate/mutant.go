@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// kind says what a mutant changes.
+// kind is what a mutant changes.
 type kind string
 
 const (
@@ -37,14 +37,16 @@ type mutant struct {
 	kind kind
 	file string
 	line int
-	// change is what a reader is told.
+	// change is the description for the report.
 	change string
-	// spans are the expressions that the mutant negates, or the one statement that it leaves out. To negate is all that is needed:
-	// a != b is !(a == b), and a || b is !(!a && !b).
+	// spans are the expressions that the mutant negates, or the one statement that it removes. Negation is enough: a !=
+	// b is !(a == b), and a
+	//
+	// b is !(!a && !b).
 	spans []span
 }
 
-// find returns what can be changed in a file, in the order of its lines.
+// find returns the possible mutants of a file, in the order of its lines.
 func find(name string, source []byte, kinds []kind) ([]mutant, error) {
 	files := token.NewFileSet()
 	tree, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
@@ -66,11 +68,11 @@ type finder struct {
 	found  []mutant
 }
 
-// visit looks at a node, and says whether to go on below it.
+// visit handles a node, and reports whether to visit its children.
 func (f *finder) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:
-		return n.Tok != token.CONST // a constant cannot ask which mutant runs
+		return n.Tok != token.CONST // a constant cannot check which mutant is active
 	case *ast.BinaryExpr:
 		f.binary(n)
 	case *ast.IfStmt:
@@ -109,7 +111,7 @@ func (f *finder) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// condition turns a condition round, unless that is what another mutant does.
+// condition negates a condition, unless another mutant does the same.
 func (f *finder) condition(n ast.Expr) {
 	if b, ok := ast.Unparen(n).(*ast.BinaryExpr); ok && b.Op != token.LAND && b.Op != token.LOR {
 		return
@@ -146,7 +148,7 @@ func (f *finder) calls(statements []ast.Stmt) {
 			continue
 		}
 		if name, ok := call.Fun.(*ast.Ident); ok && name.Name == "panic" {
-			continue // it may be what a function ends with
+			continue // it may be the last statement of a function
 		}
 		f.add(kindCall, statement, "left out: "+f.text(statement), statement)
 	}
@@ -166,7 +168,7 @@ func (f *finder) span(n ast.Node) span {
 
 const maxText = 90
 
-// text is the source of a node in one line.
+// text returns the source of a node in one line.
 func (f *finder) text(n ast.Node) string {
 	at := f.span(n)
 	text := oneLine(string(f.source[at.start:at.end]))

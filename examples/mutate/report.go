@@ -10,15 +10,16 @@ import (
 	"text/tabwriter"
 )
 
-// report is what is printed.
+// report is the printed result.
 type report struct {
 	Packages []packageReport `json:"packages"`
 }
 
-// packageReport is what became of the mutants of one package.
+// packageReport is the result of the mutants of one package.
 type packageReport struct {
 	Package string `json:"package"`
-	// Mutants is how many compile: killed, survived, not reached, and those that were not tried because of an interruption.
+	// Mutants is how many compile: killed, survived, not reached, and those that were not tried because of an
+	// interruption.
 	Mutants int `json:"mutants"`
 	// Killed counts also those that were killed by timeout.
 	Killed         int `json:"killed"`
@@ -30,11 +31,11 @@ type packageReport struct {
 	ScoreInPercent int `json:"scoreInPercent"`
 	// Survivors are those that survived, and those that were not reached.
 	Survivors []survivor `json:"survivors"`
-	// FailingTests fail without a mutant, and were left out.
+	// FailingTests fail without a mutant, and were not used.
 	FailingTests []string `json:"failingTests,omitempty"`
 }
 
-// survivor is a mutant that no test notices.
+// survivor is a mutant that no test detects.
 type survivor struct {
 	File    string  `json:"file"`
 	Line    int     `json:"line"`
@@ -78,7 +79,7 @@ func (r report) write(w io.Writer, format string) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	here, _ := os.Getwd() // a path that is not relative is right as well
+	here, _ := os.Getwd() // an absolute path is correct as well
 	for _, p := range r.Packages {
 		for _, name := range p.FailingTests {
 			fmt.Fprintf(w, "\n%s: %s fails without a mutant, and was left out\n", p.Package, name)

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// outcome is how a test ended.
+// outcome is the result of a test.
 type outcome string
 
 const (
@@ -26,7 +26,7 @@ const (
 	timedOut outcome = "timed out"
 )
 
-// test is one top-level test, as it is without a mutant.
+// test is one top-level test and its behaviour without a mutant.
 type test struct {
 	name    string
 	took    time.Duration
@@ -38,11 +38,11 @@ type test struct {
 type runner struct {
 	*build
 
-	// temp is where tests make their temporary folders: a test that is killed leaves them behind.
+	// temp is the folder for temporary files of tests, because a killed test does not delete them.
 	temp string
 }
 
-// run runs some tests, with a mutant unless that is negative, and ends with the first that fails.
+// run runs tests, with a mutant unless its number is negative, and ends with the first failure.
 func (r runner) run(ctx context.Context, tests []string, mutant int, reached string, limit time.Duration) (outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -54,7 +54,7 @@ func (r runner) run(ctx context.Context, tests []string, mutant int, reached str
 	for _, name := range tests {
 		quoted = append(quoted, regexp.QuoteMeta(name))
 	}
-	// Tests wait beside each other. The binary ends by itself, should this program be killed.
+	// Tests that wait run in parallel. If this program is killed, the binary ends by its timeout.
 	cmd := exec.CommandContext(limited, binary, "-test.run=^("+strings.Join(quoted, "|")+")$", "-test.parallel=8", "-test.failfast",
 		//nolint:gosec // built above
 		fmt.Sprintf("-test.timeout=%s", limit+time.Minute))
@@ -80,7 +80,7 @@ func (r runner) run(ctx context.Context, tests []string, mutant int, reached str
 	return passed, nil
 }
 
-// failureWatch stops a test binary when its first test has failed: others may wait for minutes for what does not come.
+// failureWatch stops a test binary after its first failed test, because others may wait for minutes.
 type failureWatch struct {
 	stop func()
 	last []byte
@@ -97,10 +97,11 @@ func (w *failureWatch) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// normally bounds a test that is given no mutant.
+// normally limits a test without a mutant.
 const normally = 5 * time.Minute
 
-// tests runs every test once without a mutant, and notes how long it takes and what it reaches. The quick ones come first.
+// tests runs every test once without a mutant, and records its duration and the mutants that it reaches. Quick tests
+// come first.
 func (r runner) tests(ctx context.Context, parallel int) ([]test, error) {
 	cmd := exec.CommandContext(ctx, r.binary(), "-test.list=.") //nolint:gosec // built above
 	cmd.Dir = r.pkg.Dir

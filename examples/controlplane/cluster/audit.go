@@ -15,15 +15,14 @@ import (
 	"time"
 )
 
-// ErrNoAudit is matched when a control plane with Options.NoAudit is asked for its audit log.
+// ErrNoAudit is matched when the audit log of a control plane with Options.NoAudit is read.
 var ErrNoAudit = errors.New("the audit log is turned off")
 
 // Audit reads the API server's audit log. Its methods are safe for concurrent use.
 //
-// There is one event for each request other than a health probe: a watch counts when it begins, everything else
-// when it has been answered. The API server writes the event before the response ends, so a request that the
-// client has seen answered is there. Requests that the API server answers before auditing, such as those with
-// an unknown client certificate, are not.
+// There is one event per request, except health probes: for a watch when it begins, for other requests when they are
+// answered. The API server writes the event before the response ends, so the event of an answered request exists.
+// Requests that are refused before auditing, such as those with an unknown client certificate, have no event.
 type Audit struct {
 	path string
 	off  bool
@@ -35,7 +34,7 @@ func (cp *ControlPlane) Audit() *Audit { return &Audit{path: cp.path(auditLog), 
 // AuditMark is a place in the audit log. The zero value is its beginning.
 type AuditMark struct{ offset int64 }
 
-// AuditEvent is what the audit log says about one request at level Metadata.
+// AuditEvent is the audit event of one request at level Metadata.
 type AuditEvent struct {
 	Received time.Time // when the API server received the request, to the microsecond
 	// UserAgent is the client's full user agent, such as "kwok/v0.8.0 (linux/amd64)".
@@ -45,21 +44,21 @@ type AuditEvent struct {
 	// Verb is the verb of the Kubernetes API: get, list, watch, create, update, patch, delete, deletecollection;
 	// for a path that is no resource, the HTTP method in lower case.
 	Verb string
-	// Group, Version, Resource and Subresource say what the request was about; empty for a path that is no resource.
+	// Group, Version, Resource and Subresource are empty for a path that is no resource.
 	Group, Version, Resource, Subresource string
-	// Namespace and Name are empty where the request had none; a create has a name only if the client sent one.
+	// Namespace and Name are empty if the request had none; a create has a name only if the client sent one.
 	Namespace, Name string
 	// URI is the request's path and query.
 	URI string
-	// Code is the HTTP status of the answer; of a watch, of its beginning.
+	// Code is the HTTP status of the answer; of a watch, when it began.
 	Code int
-	// DryRun says that the request asked to change nothing.
+	// DryRun means that the request was a dry run.
 	DryRun bool
 }
 
-// IsWrite reports whether the request was made to change an object: any create, update, patch or delete that
-// is not a dry run, whatever the answer was. An eviction is a create of pods/eviction. Access and token
-// reviews, which are created but never stored, are no writes.
+// IsWrite reports whether the request was made to change an object: any create, update, patch or delete that is not a
+// dry run, whatever the answer. An eviction is a create of pods/eviction. Access and token reviews, which are created
+// but not stored, are not writes.
 func (e AuditEvent) IsWrite() bool {
 	if e.DryRun || e.Resource == "" || e.Group == "authorization.k8s.io" || e.Group == "authentication.k8s.io" {
 		return false
@@ -67,7 +66,7 @@ func (e AuditEvent) IsWrite() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
 }
 
-// String says the event in one line, such as "patch cluster.x-k8s.io/machines/status default/m1 200".
+// String returns the event in one line, such as "patch cluster.x-k8s.io/machines/status default/m1 200".
 func (e AuditEvent) String() string {
 	target := e.URI
 	if e.Resource != "" {
@@ -87,16 +86,16 @@ func (e AuditEvent) resource() string {
 	return resource
 }
 
-// Mark returns the end of the log as it is now.
+// Mark returns the current end of the log.
 func (a *Audit) Mark() (AuditMark, error) {
 	_, mark, err := a.read(AuditMark{})
 	return mark, err
 }
 
-// Events returns all events, in the order in which they were written.
+// Events returns all events, in the order of the log.
 func (a *Audit) Events() (AuditEvents, error) { return a.Since(AuditMark{}) }
 
-// Since returns the events after a mark, in the order in which they were written.
+// Since returns the events after a mark, in the order of the log.
 func (a *Audit) Since(mark AuditMark) (AuditEvents, error) {
 	content, _, err := a.read(mark)
 	if err != nil {
@@ -115,7 +114,7 @@ func (a *Audit) Since(mark AuditMark) (AuditEvents, error) {
 	return events, nil
 }
 
-// read returns the whole lines after mark and the place after them. A line that is just being written is left out.
+// read returns the complete lines after mark and the position after them. It omits a line that is being written.
 func (a *Audit) read(mark AuditMark) ([]byte, AuditMark, error) {
 	if a.off {
 		return nil, mark, ErrNoAudit
@@ -136,8 +135,8 @@ func (a *Audit) read(mark AuditMark) ([]byte, AuditMark, error) {
 	return content, AuditMark{offset: mark.offset + int64(len(content))}, nil
 }
 
-// auditRecord is the part of audit.k8s.io/v1 Event that is read; a dependency on the API server's module for it would
-// weigh more.
+// auditRecord is the used part of audit.k8s.io/v1 Event. It is declared here to avoid a dependency on the API server's
+// module.
 type auditRecord struct {
 	RequestReceivedTimestamp time.Time                 `json:"requestReceivedTimestamp"`
 	UserAgent                string                    `json:"userAgent"`

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// AuditEvents is a list of audit events with the questions that tests ask. Its methods change nothing and
-// return new lists in the same order.
+// AuditEvents is a list of audit events with filters for tests. Its methods change nothing and return new lists in the
+// same order.
 type AuditEvents []AuditEvent
 
-// From returns the events of one client: those whose user agent begins with prefix.
+// From returns the events of one client: those whose user agent starts with prefix.
 func (l AuditEvents) From(prefix string) AuditEvents {
 	return l.Where(func(e AuditEvent) bool { return strings.HasPrefix(e.UserAgent, prefix) })
 }
 
-// Writes returns the events that were made to change an object, see AuditEvent.IsWrite.
+// Writes returns the events with IsWrite.
 func (l AuditEvents) Writes() AuditEvents { return l.Where(AuditEvent.IsWrite) }
 
-// To returns the events about one resource, named in the plural, with all its subresources. The group of the
-// core API is "".
+// To returns the events of one resource, named in the plural, including its subresources. The group of the core API is
+// "".
 func (l AuditEvents) To(group, resource string) AuditEvents {
 	return l.Where(func(e AuditEvent) bool { return e.Group == group && e.Resource == resource })
 }
@@ -35,11 +35,11 @@ func (l AuditEvents) Where(keep func(AuditEvent) bool) AuditEvents {
 	return kept
 }
 
-// summaryLines bounds String.
+// summaryLines limits String.
 const summaryLines = 40
 
-// String counts equal requests, most frequent first, whatever the object's name: for the message of a failed
-// test. It has at most 41 lines.
+// String counts equal requests, most frequent first, without the object's name, for the message of a failed test. It
+// has at most 41 lines.
 func (l AuditEvents) String() string {
 	counts := map[string]int{}
 	for _, event := range l {

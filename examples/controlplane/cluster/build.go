@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Binaries are the paths of the programs that make a control plane.
+// Binaries are the paths of the programs of a control plane.
 type Binaries struct {
-	// ControlPlane is etcd and the Kubernetes components; its first argument says which of them to be.
+	// ControlPlane is etcd and the Kubernetes components; its first argument selects the component.
 	ControlPlane string
 	// Kwok is the kwok controller.
 	Kwok string
 }
 
-// program is one main package of the nested module. The ldflags give it the version that it would have
-// as a release: the API server derives its behaviour from it, kwok puts it into Node statuses.
+// program is one main package of the nested module. The ldflags set the version of a release: the API server's
+// behaviour depends on it, and kwok writes it into Node statuses.
 type program struct{ name, ldflags string }
 
 func programs() []program {
@@ -41,13 +41,13 @@ func allFlags() []string {
 	return flags
 }
 
-// buildArgs asks for -v because the names of the compiled packages are the sign of life.
+// buildArgs has -v because the names of compiled packages show the progress.
 func buildArgs(p program, out string) []string {
 	return []string{"build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", p.ldflags, "-o", out, "./" + p.name}
 }
 
 const (
-	// aliveEvery is how often a build says that it is alive.
+	// aliveEvery is the interval of progress lines during a build.
 	aliveEvery = 10 * time.Second
 	// goStopWait is how long the go command may take to stop and to remove its work directory.
 	goStopWait = 20 * time.Second
@@ -55,10 +55,10 @@ const (
 	buildPrefix = ".unfinished-"
 )
 
-// Build returns the control plane's programs, after building them if this user's cache directory
-// (os.UserCacheDir, in machinist/controlplane) does not hold them yet. A build takes minutes, which it says on
-// progress, with a line every ten seconds; nil means silence. Processes that build at the same time wait for
-// each other. Errors match ErrNoSource when the sources are not there. Ending ctx ends the build.
+// Build returns the programs of the control plane. It builds them if they are not in the user's cache directory
+// (os.UserCacheDir, in machinist/controlplane). A build takes minutes and prints a line to progress every ten seconds;
+// nil prints nothing. Processes that build at the same time wait for each other. Errors match ErrNoSource when the
+// sources are missing. The build ends with ctx.
 func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 	return buildWith(ctx, newSay(progress))
 }
@@ -107,7 +107,7 @@ func cacheRoot() (string, error) {
 	return root, nil
 }
 
-// binariesIn reports whether dir holds the binaries; a directory with its final name is always complete.
+// binariesIn reports whether dir has the binaries; a directory with its final name is always complete.
 func binariesIn(dir string) (Binaries, bool) {
 	built := Binaries{ControlPlane: filepath.Join(dir, "controlplane"), Kwok: filepath.Join(dir, "kwok")}
 	for _, path := range []string{built.ControlPlane, built.Kwok} {
@@ -118,9 +118,8 @@ func binariesIn(dir string) (Binaries, bool) {
 	return built, true
 }
 
-// buildInto builds one program after the other, because two links at once would need 6 GB, and gives the
-// directory its name when all are there. The caller holds the lock, so what other unfinished builds there
-// are belongs to no process.
+// buildInto builds the programs one by one, because linking two at once needs 6 GB, and then gives the directory its
+// final name. The caller holds the lock, so other unfinished builds belong to no process.
 func buildInto(ctx context.Context, source, root, dir string, say say) error {
 	if abandoned, err := filepath.Glob(filepath.Join(root, buildPrefix+"*")); err == nil {
 		for _, path := range abandoned {
@@ -151,8 +150,8 @@ func buildInto(ctx context.Context, source, root, dir string, say say) error {
 	return nil
 }
 
-// buildOne gives the go command its place for temporary files, because it does not always remove them when it is
-// interrupted.
+// buildOne sets the go command's directory for temporary files, because an interrupted go command does not always
+// remove them.
 func buildOne(ctx context.Context, source, out, scratch string, p program, say say) error {
 	cmd := goCommand(ctx, source, buildArgs(p, out)...)
 	cmd.Env = append(cmd.Env, "GOTMPDIR="+scratch)
@@ -176,8 +175,8 @@ func buildOne(ctx context.Context, source, out, scratch string, p program, say s
 	return nil
 }
 
-// compiled follows the output of "go build -v": one line for each package that is compiled or module that is
-// downloaded, and anything else is an error message.
+// compiled parses the output of "go build -v": one line per compiled package or downloaded module; other lines are
+// error messages.
 type compiled struct {
 	mu    sync.Mutex
 	count int
@@ -200,7 +199,7 @@ func (c *compiled) read(r io.Reader) {
 	}
 }
 
-// String says how far the build is, for one line of progress.
+// String returns the progress of the build in one line.
 func (c *compiled) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +215,7 @@ func (c *compiled) rest() string {
 	return strings.Join(c.tail, "\n")
 }
 
-// every calls f with the time since now, from one goroutine, until stop is called. No call begins after that.
+// every calls f with the elapsed time, from one goroutine, until stop is called. No call begins after that.
 func every(interval time.Duration, f func(elapsed time.Duration)) (stop func()) {
 	start, done := time.Now(), make(chan struct{})
 	var group sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ErrStopped is matched by the errors of a ControlPlane that has been stopped.
+// ErrStopped is matched by the errors of a stopped ControlPlane.
 var ErrStopped = errors.New("the control plane has been stopped")
 
 // ControlPlane is a running control plane. Its methods are safe for concurrent use; those that start or end
@@ -34,10 +34,10 @@ type ControlPlane struct {
 	stopErr error
 }
 
-// Start builds the programs if need be (see Build), starts a control plane and returns when every component is ready and
-// the default ServiceAccount exists, so that pods can be created in the namespace default. The caller has to call
-// Stop. ctx bounds the start only: when it ends during that, everything is stopped. An error names the
-// component and holds the end of its log; nothing is left running then.
+// Start builds the programs if necessary (see Build), starts a control plane and returns when every component is ready
+// and the default ServiceAccount exists, so that pods can be created in the namespace default. The caller must call
+// Stop. ctx limits only the start: if it ends during the start, everything is stopped. An error names the component and
+// has the end of its log; then nothing is left running.
 func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("start a control plane: %w", err)
@@ -60,7 +60,7 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	return cp, nil
 }
 
-// startTries bounds the attempts of Start to find ports that no other process takes between the choice of a port and
+// startTries limits the attempts of Start to find ports that no other process takes between the choice of a port and
 // its use; control planes that start at the same time choose from the same range.
 const startTries = 3
 
@@ -75,7 +75,7 @@ func startOnce(ctx context.Context, opts Options, say say, binaries Binaries) (*
 	return cp, nil
 }
 
-// prepare makes all files and the lifeline; nothing runs yet but the sweeper.
+// prepare writes all files and creates the lifeline; only the sweeper runs yet.
 func prepare(opts Options, say say, binaries Binaries) (*ControlPlane, error) {
 	parent := opts.Dir
 	if parent == "" {
@@ -105,7 +105,7 @@ func prepare(opts Options, say say, binaries Binaries) (*ControlPlane, error) {
 	return cp, nil
 }
 
-// startAll starts etcd, then the API server, which cannot wait for it, then all others at once.
+// startAll starts etcd, then the API server, which cannot wait for etcd, then all others at once.
 func (cp *ControlPlane) startAll(ctx context.Context) error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -147,7 +147,7 @@ func (cp *ControlPlane) launch(c Component) (*process, error) {
 	return p, nil
 }
 
-// reportDeath keeps the first death only, because the others follow from it.
+// reportDeath keeps only the first death, because it causes the others.
 func (cp *ControlPlane) reportDeath(err error) {
 	select {
 	case cp.died <- err:
@@ -159,16 +159,16 @@ func (cp *ControlPlane) reportDeath(err error) {
 // ended it. The error holds the end of its log. The channel is never closed.
 func (cp *ControlPlane) Died() <-chan error { return cp.died }
 
-// Stop kills all components and deletes everything that Start has made, except with Options.KeepDir. It returns when that is done. A
-// second call does nothing and returns the same error.
+// Stop kills all components and deletes everything that Start has created, except with Options.KeepDir. It returns when
+// that is done. A second call does nothing and returns the same error.
 func (cp *ControlPlane) Stop() error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	if cp.running == nil {
 		return cp.stopErr
 	}
-	// Killed, not asked: the data are thrown away, and an API server waits a minute for its watches. Clients go
-	// first, so that none is seen complaining about a missing server.
+	// The components are killed, because the data is deleted anyway and the API server would wait a minute for its
+	// watches. Clients are killed first, so that they log no errors about a missing server.
 	for _, c := range slices.Backward(Components()) {
 		if p, ok := cp.running[c]; ok {
 			p.kill()
@@ -181,8 +181,8 @@ func (cp *ControlPlane) Stop() error {
 	return cp.stopErr
 }
 
-// Kill ends one component with SIGKILL, as a crash would, and returns when it is gone. Killing a component that is
-// not running does nothing. Errors match ErrUnknownComponent and ErrStopped.
+// Kill ends one component with SIGKILL, as a crash would, and returns when it is gone. It does nothing for a component
+// that is not running. Errors match ErrUnknownComponent and ErrStopped.
 func (cp *ControlPlane) Kill(c Component) error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -227,27 +227,27 @@ func (cp *ControlPlane) Restart(ctx context.Context, c Component) error {
 	return nil
 }
 
-// Config returns a client configuration of a cluster administrator, without client-side limits (QPS -1). Every call returns a
-// new copy. Set UserAgent to tell one client's requests from another's in the audit log.
+// Config returns a client configuration of a cluster administrator, without client-side limits (QPS -1). Every call
+// returns a new copy. Set UserAgent to separate the requests of clients in the audit log.
 func (cp *ControlPlane) Config() *rest.Config { return rest.CopyConfig(cp.admin) }
 
-// ConfigFor returns a client configuration of another user, who has no rights but those that RBAC gives to that user and
-// these groups.
+// ConfigFor returns a client configuration of another user, with only the rights that RBAC gives to that user and these
+// groups.
 func (cp *ControlPlane) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 	return cp.config(user, groups...)
 }
 
-// Kubeconfig returns the path of an administrator's kubeconfig. It goes with the directory.
+// Kubeconfig returns the path of an administrator's kubeconfig. It is deleted with the directory.
 func (cp *ControlPlane) Kubeconfig() string { return cp.path(adminFile) }
 
-// WriteKubeconfig writes what config says about the server and the client certificate into a file that only
-// this user can read, for a program that takes --kubeconfig.
+// WriteKubeconfig writes the server and the client certificate of config into a file that only this user can read, for
+// a program with --kubeconfig.
 func WriteKubeconfig(path string, config *rest.Config) error { return writeKubeconfig(path, config) }
 
 // Dir returns the directory of keys, data and logs.
 func (cp *ControlPlane) Dir() string { return cp.dir }
 
-// Logs returns the path of a component's log. A component that was restarted goes on in the same file.
+// Logs returns the path of a component's log. A restarted component continues the same file.
 func (cp *ControlPlane) Logs(c Component) string { return cp.log(c) }
 
 // PID returns the process ID of a component, and false when it is not running.

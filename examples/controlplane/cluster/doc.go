@@ -1,7 +1,6 @@
-// Package cluster starts, kills, restarts and stops a real Kubernetes control plane on this computer:
-// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok in the place of kubelets.
-// Nothing is downloaded but Go modules: the programs are built with the go command from the module in
-// ../bin, once, and kept in the user's cache directory.
+// Package cluster starts, kills, restarts and stops a real Kubernetes control plane on this computer: etcd,
+// kube-apiserver, kube-controller-manager, kube-scheduler, and kwok instead of kubelets. It downloads only Go modules:
+// the go command builds the programs once from the module in ../bin into the user's cache directory.
 //
 // A test needs three lines:
 //
@@ -9,8 +8,8 @@
 //	require.NoError(t, err)
 //	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
 //
-// Create a Node and it becomes Ready; create a Deployment and its pods run on that Node; evict or delete
-// a pod and it is gone after Options.PodTermination.
+// A created Node becomes Ready, the pods of a Deployment run on that Node, and an evicted or deleted pod is gone after
+// Options.PodTermination.
 //
 // # Guarantees
 //
