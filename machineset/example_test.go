@@ -1,12 +1,15 @@
 package machineset_test
 
 import (
+	"context"
+	"fmt"
 	"log"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset"
 )
 
@@ -52,4 +55,34 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	log.Fatal(mgr.Start(ctx))
+}
+
+// Put a step of your own into a set, in the same way as into a Machine: here, one that keeps a set from creating.
+func ExampleSteps() {
+	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepScale, machineset.Step{
+		Name: "quota", On: pass.InRunning, Run: func(_ context.Context, s *machineset.Scope) (pass.Result, error) {
+			if machines, _ := s.Machines(); s.State.Annotations["example.com/quota"] == fmt.Sprint(len(machines)) {
+				s.Hold("QuotaExceeded", "the quota of the team is used up") // the condition ScalingUp says so
+			}
+			return pass.Result{}, nil
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, step := range steps { // machineset.Options{Steps: steps}
+		fmt.Println(step.Name)
+	}
+	// Output:
+	// paused
+	// finalizer
+	// machines
+	// templates
+	// holds
+	// sync
+	// quota
+	// scale
+	// remove-finalizer
+	// status
 }

@@ -37,7 +37,9 @@ const (
 //   - StepRemoveFinalizer removes the finalizer when a set in deletion has no Machine any more, or leaves its Machines;
 //   - StepStatus sets the conditions and the numbers of the status.
 //
-// A step of your own that is to keep the set from creating stands behind StepMachines and in front of StepScale, and calls Scope.Hold.
+// A step of your own that keeps the set from creating stands behind StepMachines and in front of StepScale, and calls Scope.Hold. A step
+// that fails does not keep the later ones from running, except in a deletion: one that must succeed before Machines are created calls
+// Scope.Hold, or returns Stop, with its error.
 func Steps() []Step {
 	return pass.Standard([]Step{
 		{Name: StepPaused, On: pass.InBoth, ObjectOnly: true, Run: pauseStep},
