@@ -202,7 +202,8 @@ func TestForeignMachines_AreWrittenCompletelyAndReadBackEqual(t *testing.T) {
 
 func TestForeignMachines_ClearedStateLeavesNothingBehind(t *testing.T) {
 	var cleared contract.MachineUpdate
-	cleared.Node, cleared.Phase, cleared.LastUpdated = contract.Cleared[contract.NodeRef](), contract.Cleared[string](), contract.Cleared[time.Time]()
+	cleared.Node, cleared.Phase = contract.Cleared[contract.NodeRef](), contract.Cleared[string]()
+	cleared.LastUpdated = contract.Cleared[time.Time]()
 	cleared.InfrastructureReady, cleared.FailureReason = contract.Cleared[bool](), contract.Cleared[string]()
 	written := contract.MachineUpdate{
 		Node: contract.SetTo(contract.NodeRef{Name: "n", UID: "u"}), Phase: contract.SetTo("Running"), LastUpdated: contract.SetTo(noon),

@@ -79,7 +79,8 @@ func applyUpdate(s *contract.MachineState) {
 	s.Annotations["note"] = ""
 	s.Annotations["machinist.dev/node-uid"], s.Annotations["machinist.dev/drained-node-uid"] = "n2-uid", "n2-uid"
 	s.Annotations["machinist.dev/volumes-detached-node-uid"] = "v2-uid"
-	s.Annotations["machinist.dev/pre-drain-hooks-started"], s.Annotations["machinist.dev/pre-terminate-hooks-started"] = "2026-03-01T12:01:00Z", "2026-03-01T12:04:00Z"
+	s.Annotations["machinist.dev/pre-drain-hooks-started"] = "2026-03-01T12:01:00Z"
+	s.Annotations["machinist.dev/pre-terminate-hooks-started"] = "2026-03-01T12:04:00Z"
 	s.ProviderID, s.DataSecretName = "p://2", contract.Some("secret")
 	s.Phase, s.Node = "Running", contract.NodeRef{Name: "n2", UID: "n2-uid"}
 	s.BootstrapReady, s.InfrastructureReady = contract.Some(false), contract.Some(true)

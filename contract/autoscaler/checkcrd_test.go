@@ -53,7 +53,8 @@ spec:
     - name: v1
       served: true
       storage: true
-      subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas, labelSelectorPath: .status.selector}}
+      subresources: {status: {}, scale: {
+        specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas, labelSelectorPath: .status.selector}}
       schema:
         openAPIV3Schema:
           type: object

@@ -97,7 +97,8 @@ func TestRules_ANilFilterDeniesAndSaysSo(t *testing.T) {
 	got := drain.Decide(&corev1.Pod{}, Rules(Options{
 		KubectlOptions: drain.KubectlOptions{Force: true}, AdditionalFilters: []kubectldrain.PodFilter{nil},
 	}))
-	if got.Action != drain.Deny || got.Reason != drain.ReasonRuleFailed || got.Message != "a nil PodFilter is among the drain rules: leave it out" {
+	if got.Action != drain.Deny || got.Reason != drain.ReasonRuleFailed ||
+		got.Message != "a nil PodFilter is among the drain rules: leave it out" {
 		t.Errorf("got %+v", got)
 	}
 }

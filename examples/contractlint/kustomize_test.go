@@ -39,7 +39,8 @@ func TestKustomize_LabelsReachTheCRDs(t *testing.T) {
 			"kustomization.yaml": "commonlabels: {cluster.x-k8s.io/v1beta1: v1}\nresources: [a.yaml]\n", "a.yaml": bare},
 		"a strategic merge as it was once written": {
 			"kustomization.yaml": "resources: [a.yaml]\npatchesStrategicMerge:\n- |-\n  apiVersion: apiextensions.k8s.io/v1\n  kind: " +
-				"CustomResourceDefinition\n  metadata:\n    name: foomachines.infrastructure.cluster.x-k8s.io\n    labels: {cluster.x-k8s.io/v1beta1: v1}\n",
+				"CustomResourceDefinition\n  metadata:\n    name: foomachines.infrastructure.cluster.x-k8s.io\n" +
+				"    labels: {cluster.x-k8s.io/v1beta1: v1}\n",
 			"a.yaml": bare},
 		"a merge with a target": {
 			"kustomization.yaml": "resources: [a.yaml]\npatches:\n- target: {kind: CustomResourceDefinition, name: foo.*}\n  patch: |\n    " +

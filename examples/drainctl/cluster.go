@@ -164,7 +164,8 @@ func (s *session) readOrphans(ctx context.Context, of map[string][]*corev1.Pod) 
 	orphans := map[types.NamespacedName]bool{}
 	for _, pods := range of {
 		for _, pod := range pods {
-			if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.Kind == "DaemonSet" && ref.APIVersion == appsv1.SchemeGroupVersion.String() {
+			if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.Kind == "DaemonSet" &&
+				ref.APIVersion == appsv1.SchemeGroupVersion.String() {
 				orphans[types.NamespacedName{Namespace: pod.Namespace, Name: ref.Name}] = true
 			}
 		}

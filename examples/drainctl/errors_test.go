@@ -119,9 +119,11 @@ func TestErrors_ANodeThatIsRefusedIsNotCalledReplaced(t *testing.T) {
 		answer error
 		want   string
 	}{
-		"another UID": {apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing value /metadata/uid failed", 0, false),
+		"another UID": {apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+			"testing value /metadata/uid failed", 0, false),
 			"cordon node a: the node was replaced by another one of the same name"},
-		"an invalid Node": {apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "a", field.ErrorList{field.Forbidden(field.NewPath("spec", "podCIDRs"), "never")}),
+		"an invalid Node": {apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "a",
+			field.ErrorList{field.Forbidden(field.NewPath("spec", "podCIDRs"), "never")}),
 			`cordon node a: patch nodes: Node "a" is invalid: spec.podCIDRs: Forbidden: never`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +144,8 @@ func TestErrors_ANodeThatCannotBeCordonedStopsTheDrain(t *testing.T) {
 	s.store.Inject(fake.Fault{Match: fake.Match("patch", schema.GroupKind{Kind: "Node"}, "b"), Err: forbidden("nodes"), Times: -1})
 	got := s.do("run", "a", "b")
 	require.Equal(t, exitFailed, got.code)
-	for _, want := range []string{"Failed: cordon node b: the right to patch nodes is missing", "a: waiting, 0 gone, 1 left, cordoned", "b: waiting, 0 gone, 1 left, not cordoned", "drainctl uncordon a\n"} {
+	for _, want := range []string{"Failed: cordon node b: the right to patch nodes is missing", "a: waiting, 0 gone, 1 left, cordoned",
+		"b: waiting, 0 gone, 1 left, not cordoned", "drainctl uncordon a\n"} {
 		require.Contains(t, got.stdout+"\n", want)
 	}
 	require.Len(t, s.allPods(), 2)

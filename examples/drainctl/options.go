@@ -80,8 +80,8 @@ Flags that kubectl drain has mean the same here. What differs, and why:
 
 `
 
-const usageEnd = `Exit codes: 0 drained, or a plan that nothing permanent stands against; 1 failed; 2 wrong flags; 3 something stands in the way
-for good; 4 --timeout has passed; 130 interrupted. After 4 and 130 Nodes stay cordoned, and the same command resumes.
+const usageEnd = `Exit codes: 0 drained, or a plan that nothing permanent stands against; 1 failed; 2 wrong flags; 3 something stands in the
+way for good; 4 --timeout has passed; 130 interrupted. After 4 and 130 Nodes stay cordoned, and the same command resumes.
 
 `
 
@@ -154,7 +154,8 @@ func (o *options) podFlags(flags *flag.FlagSet) {
 	flags.StringVar(&o.rules, "rules", rulesKubectl,
 		"kubectl, with the flags that follow; or capi, which obeys the label cluster.x-k8s.io/drain and evicts the rest, as Cluster API does")
 	flags.BoolVar(&o.force, "force", false, "let pods go that no controller creates again")
-	flags.BoolVar(&o.ignoreDaemonSets, "ignore-daemonsets", true, "leave pods of DaemonSets where they are; false refuses to drain because of them")
+	flags.BoolVar(&o.ignoreDaemonSets, "ignore-daemonsets", true,
+		"leave pods of DaemonSets where they are; false refuses to drain because of them")
 	flags.BoolVar(&o.deleteEmptyDirData, "delete-emptydir-data", false, "let pods go that lose the data of an emptyDir volume")
 	flags.StringVar(&o.podSelector, "pod-selector", "", "label `selector` of the pods that have to go; empty: all")
 	flags.IntVar(&o.skipWaitForDelete, "skip-wait-for-delete-timeout", 0,
@@ -214,7 +215,8 @@ func (o *options) validate() error {
 	}
 	validSelector("selector", o.selector)
 	validSelector("pod-selector", o.podSelector)
-	add(o.dryRun == "server", "--dry-run=server: the server tries each pod against the same untouched budget and so promises too much; give client")
+	add(o.dryRun == "server",
+		"--dry-run=server: the server tries each pod against the same untouched budget and so promises too much; give client")
 	add(!slices.Contains([]string{dryRunNone, dryRunClient, "server"}, o.dryRun), "--dry-run %q: give none or client", o.dryRun)
 	add(o.gracePeriod == 0, "--grace-period 0 forgets pods while they may still run; give 1 for the shortest time that is safe")
 	add(o.gracePeriod < podsOwn, "--grace-period %d: give a number of seconds, or -1 for each pod's own", o.gracePeriod)

@@ -99,7 +99,8 @@ func TestCommandsAreToldAgainForAShell(t *testing.T) {
 		"plan", "a", "--force", "--pod-selector", "app notin (x)", "-o=json", "--ignore-daemonsets=false", "--context=it's",
 	}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, `drainctl run a --context 'it'\''s' --force --ignore-daemonsets=false --pod-selector 'app notin (x)'`, o.again(commandRun))
+	require.Equal(t, `drainctl run a --context 'it'\''s' --force --ignore-daemonsets=false --pod-selector 'app notin (x)'`,
+		o.again(commandRun))
 	require.Equal(t, `drainctl uncordon a --context 'it'\''s'`, o.again(commandUncordon))
 }
 
@@ -109,7 +110,8 @@ func TestPrintRBAC_HasWhatTheCommandNeeds(t *testing.T) {
 		args          []string
 		want, without []string
 	}{
-		"all":      {[]string{"--print-rbac"}, []string{"kind: ClusterRole", "pods/eviction", "daemonsets"}, []string{"delete", "persistentvolumes"}},
+		"all": {[]string{"--print-rbac"}, []string{"kind: ClusterRole", "pods/eviction", "daemonsets"},
+			[]string{"delete", "persistentvolumes"}},
 		"plan":     {[]string{"plan", "--print-rbac"}, []string{"poddisruptionbudgets"}, []string{"patch", "watch", "create"}},
 		"uncordon": {[]string{"uncordon", "--print-rbac"}, []string{"nodes", "patch"}, []string{"pods"}},
 		"more": {

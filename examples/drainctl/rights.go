@@ -74,7 +74,8 @@ func (o *options) clusterRole() *rbacv1.ClusterRole {
 			return p.APIGroups[0] == r.group && p.Resources[0] == r.resource
 		})
 		if at < 0 {
-			role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.resource}, Verbs: slices.Clone(r.verbs)})
+			role.Rules = append(role.Rules,
+				rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.resource}, Verbs: slices.Clone(r.verbs)})
 			continue
 		}
 		role.Rules[at].Verbs = append(role.Rules[at].Verbs, r.verbs...)
@@ -111,7 +112,8 @@ func (s *session) checkRights(ctx context.Context) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("rights are missing: %s; nothing was changed; drainctl --print-rbac prints all that are needed", strings.Join(missing, "; "))
+		return fmt.Errorf("rights are missing: %s; nothing was changed; drainctl --print-rbac prints all that are needed",
+			strings.Join(missing, "; "))
 	}
 	return nil
 }

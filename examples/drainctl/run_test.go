@@ -219,7 +219,8 @@ func TestRun_WaitsForVolumes(t *testing.T) {
 	})
 	attachment := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "disk-on-a"},
-		Spec:       storagev1.VolumeAttachmentSpec{Attacher: "d", NodeName: "a", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}},
+		Spec: storagev1.VolumeAttachmentSpec{Attacher: "d", NodeName: "a",
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}},
 	}
 	s.create(attachment)
 	s.pods(newPod("a", "web-0"))

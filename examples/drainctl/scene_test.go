@@ -52,7 +52,8 @@ func newPod(node, name string, options ...podOption) *corev1.Pod {
 
 func owned(apiVersion, kind, name string) podOption {
 	return func(pod *corev1.Pod) {
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: types.UID(name), Controller: new(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: apiVersion, Kind: kind, Name: name, UID: types.UID(name), Controller: new(true)}}
 	}
 }
 

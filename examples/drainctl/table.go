@@ -49,7 +49,8 @@ func (n *nodeReport) text(b *strings.Builder, wide bool) {
 		b.WriteString("  It is cordoned already.\n")
 	}
 	if n.Silent != nil {
-		fmt.Fprintf(b, "  It has not answered since %s: its pods cannot end. See --skip-wait-for-delete-timeout.\n", n.Silent.UTC().Format(time.RFC3339))
+		fmt.Fprintf(b, "  It has not answered since %s: its pods cannot end. See --skip-wait-for-delete-timeout.\n",
+			n.Silent.UTC().Format(time.RFC3339))
 	}
 	b.WriteString("\n")
 	if len(n.Pods) == 0 {

@@ -29,7 +29,10 @@ import (
 
 var (
 	mutantChosen  = func() int { n, err := mutantconv.Atoi(mutantos.Getenv(%[3]q)); if err != nil { return -1 }; return n }()
-	mutantReached = func() *mutantos.File { f, _ := mutantos.OpenFile(mutantos.Getenv(%[4]q), mutantos.O_APPEND|mutantos.O_CREATE|mutantos.O_WRONLY, 0o600); return f }()
+	mutantReached = func() *mutantos.File {
+		f, _ := mutantos.OpenFile(mutantos.Getenv(%[4]q), mutantos.O_APPEND|mutantos.O_CREATE|mutantos.O_WRONLY, 0o600)
+		return f
+	}()
 	mutantSeen    [%[5]d]mutantatomic.Bool
 )
 

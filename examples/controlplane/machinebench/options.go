@@ -36,8 +36,8 @@ One run is: InfraMachines and BootstrapConfigs are created, the manager starts a
 Running and the manager writes no more; they are deleted, until all are gone and the manager writes no more. Wall is the time until
 the last Machine is Running or gone. Requests and CPU are counted until the manager is at rest. Leases are not counted;
 reads are gets and lists, and watches are counted by themselves when they begin. Live heap is measured after a garbage collection:
-once before the first Machine, once when all are Running and their Nodes have --pods pods each, in the first of the limits only. The pods go before
-Machines are deleted; what drains cost is drain-bench's matter.
+once before the first Machine, once when all are Running and their Nodes have --pods pods each, in the first of the limits only.
+The pods go before Machines are deleted; what drains cost is drain-bench's matter.
 
 Targets, of both halves of a Machine's life together, at default limits: at most half of Cluster API's writes, a fifth of its
 CPU, half of its memory per Machine, and twice its rate; without limits, our own writes and reads as with them.
@@ -98,7 +98,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.IntVar(&o.machines, "machines", 500, "how many Machines are created at once")
 	flags.IntVar(&o.pods, "pods", 30, "pods on each Node while live heap is measured; 0 for none")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured; medians are printed")
-	flags.DurationVar(&o.steady, "steady", 0, "how long the requests of Running Machines are counted, for the first of the limits; 0 for not at all")
+	flags.DurationVar(&o.steady, "steady", 0,
+		"how long the requests of Running Machines are counted, for the first of the limits; 0 for not at all")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the audit log and the logs of all components")
 	arms := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
 	limits := flags.String("limits", "", "comma-separated `names` of limits; the default is all")
