@@ -22,7 +22,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // api answers deletions and reads of one object, and notes the deletions with their preconditions.
@@ -74,20 +74,24 @@ func (a *api) List(_ context.Context, list client.ObjectList, _ ...client.ListOp
 var actingNow = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // acting is a pass over a pool in deletion, in front of an API server that a test makes up.
-func acting(t *testing.T, a *api) (*pass, *events.FakeRecorder) {
+func acting(t *testing.T, a *api) (*Scope, *events.FakeRecorder) {
 	t.Helper()
 	kinds, err := ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	told := events.NewFakeRecorder(100)
-	r := &Reconciler{
-		kinds: kinds, options: Options{Recorder: told}.withDefaults(kinds.Pool), memory: newMemory(), writer: patch.NewWriter(a, nil),
-		ports: Ports{Client: a, APIReader: a},
-	}
-	r.workloads = r.newTracker()
-	p := &pass{env: r, pool: newObject(kinds.Pool), now: actingNow, workload: Workload{Client: a}, nodesKnown: true}
-	p.state.Key, p.state.UID, p.state.Deleting = testPool, "pool-uid", actingNow
-	p.machines = &machines{}
-	return p, told
+	ports := Ports{Ports: pass.Ports{Client: a, Cache: &byKey{}, APIReader: a}}
+	r, err := newReconciler(kinds, ports, Options{Recorder: told}.withDefaults(kinds.Pool))
+	require.NoError(t, err)
+	return scopeOf(t, r, a), told
+}
+
+// scopeOf is one pass of a Reconciler over a pool in deletion.
+func scopeOf(t *testing.T, r *Reconciler, a *api) *Scope {
+	t.Helper()
+	p := &Scope{env: r, workload: Workload{Client: a}, nodesKnown: true, machines: &machines{}}
+	require.NoError(t, pass.Begin(&p.Scope, r.frame, pass.NewObject(r.kinds.Pool)))
+	p.Now, p.State.Key, p.State.UID, p.State.Deleting = actingNow, testPool, "pool-uid", actingNow
+	return p
 }
 
 // tellsOf returns what was recorded.
@@ -149,12 +153,16 @@ func TestADeletionGoesOnWithoutAnObjectOnlyWhenTheAPIServerSaysThatItIsGone(t *t
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)
-			done, err := p.deleteReferenced(t.Context(), tc.e, tc.mattered, ReasonWaitingForInfrastructureDeletion)
+			lost := ""
+			if tc.mattered {
+				lost = "instances were made for this MachinePool and cannot be found without it"
+			}
+			done, err := p.deleteReferenced(t.Context(), tc.e, lost, contract.ReasonWaitingForInfrastructureDeletion)
 			require.Equal(t, tc.fails, err != nil, err)
 			require.Equal(t, tc.done, done)
-			said, _ := findCondition(p.asserted, ConditionDeleting)
+			said, _ := pass.Find(p.Asserted(), contract.ConditionDeleting)
 			require.Equal(t, tc.says, said.Message)
-			require.Equal(t, tc.again, p.again)
+			require.Equal(t, tc.again, p.RequeueAfter())
 		})
 	}
 }
@@ -210,8 +218,8 @@ func TestAnInfrastructureObjectIsCurrentOnlyAsItWasRead(t *testing.T) {
 			got, err := p.infrastructureIsCurrent(t.Context())
 			require.Equal(t, tc.fails, err != nil, err)
 			require.Equal(t, tc.want, got)
-			if again := tc.e.Object != nil && !tc.want && !tc.fails; again != (p.again == external.AbsenceRetry) {
-				t.Errorf("want another look: %v, got %s", again, p.again)
+			if again := tc.e.Object != nil && !tc.want && !tc.fails; again != (p.RequeueAfter() == external.AbsenceRetry) {
+				t.Errorf("want another look: %v, got %s", again, p.RequeueAfter())
 			}
 		})
 	}
@@ -234,7 +242,7 @@ func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing
 		"accepted":         {want: []string{"a uid=a-uid"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
 		"as they were":     {asRead: true, want: []string{"a uid=a-uid version=7"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
 		"gone":             {refuses: notFound(false), want: []string{"a uid=a-uid"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
-		"another since":    {refuses: apierrors.NewConflict(schema.GroupResource{}, "a", nil), want: []string{"a uid=a-uid", "a uid=a-uid"}, again: conflictRetry},
+		"another since":    {refuses: apierrors.NewConflict(schema.GroupResource{}, "a", nil), want: []string{"a uid=a-uid", "a uid=a-uid"}, again: pass.ConflictRetry},
 		"refused":          {refuses: errors.New("no"), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
 		"nobody answers":   {refuses: notFound(true), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
 		"refused, as read": {refuses: errors.New("no"), asRead: true, want: []string{"a uid=a-uid version=7", "a uid=a-uid version=7"}, fails: true},
@@ -247,7 +255,7 @@ func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing
 				err := p.deleteMachines(t.Context(), []*contract.MachineState{machine("a"), going}, tc.asRead)
 				require.Equal(t, tc.fails, err != nil, err)
 			}
-			got := fmt.Sprint(a.deleted, tellsOf(told), p.again)
+			got := fmt.Sprint(a.deleted, tellsOf(told), p.RequeueAfter())
 			if diff := cmp.Diff(fmt.Sprint(tc.want, tc.told, tc.again), got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -263,7 +271,7 @@ func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 	stray := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stray", UID: "stray-uid"}}
 	for name, tc := range map[string]struct {
 		api    api
-		change func(*pass)
+		change func(*Scope)
 		done   bool
 		want   []string
 		fails  bool
@@ -275,16 +283,16 @@ func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 		"one that no cache shows":    {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid"), stray}}, want: []string{"a uid=a-uid"}},
 		"one from before a restore":  {api: api{listing: []metav1.PartialObjectMetadata{owned("pool", "before")}}, restored: true, want: []string{"pool uid=pool-uid"}},
 		"nobody knows":               {api: api{unread: errors.New("no")}, fails: true},
-		"instances that are unread":  {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *pass) { p.infrastructure = refTo(external.Unread) }, want: []string{"a uid=a-uid"}},
-		"instances that are gone":    {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *pass) { p.infrastructure = refTo(external.Absent) }, done: true},
-		"instances on their way":     {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *pass) { p.mem().asked["infra-uid"] = struct{}{} }, done: true},
-		"a provider that makes none": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *pass) { p.infraRead, p.machineKind = true, "" }, done: true},
+		"instances that are unread":  {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *Scope) { p.infrastructure = refTo(external.Unread) }, want: []string{"a uid=a-uid"}},
+		"instances that are gone":    {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *Scope) { p.infrastructure = refTo(external.Absent) }, done: true},
+		"instances on their way":     {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *Scope) { p.mem().asked["infra-uid"] = struct{}{} }, done: true},
+		"a provider that makes none": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *Scope) { p.infraRead, p.machineKind = true, "" }, done: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)
 			p.infrastructure, p.machineKind, p.infraRead = refTo(external.Present), "FakeMachine", true
 			if tc.restored {
-				p.same.said = contract.Some(true)
+				tc.api.there.UID = "pool-uid"
 			}
 			if tc.change != nil {
 				tc.change(p)
@@ -293,7 +301,7 @@ func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 			require.Equal(t, tc.fails, err != nil, err)
 			require.Equal(t, tc.done, done)
 			require.Equal(t, tc.want, tc.api.deleted)
-			require.Equal(t, len(tc.want) > 0, p.again == claimedRetry)
+			require.Equal(t, len(tc.want) > 0, p.RequeueAfter() == claimedRetry)
 		})
 	}
 }
@@ -329,14 +337,14 @@ func TestAMachineOfAnotherIsNotTakenForOneThatWasMade(t *testing.T) {
 }
 
 func TestAMachineIsUnhealthyWhenItsOwnerIsToReplaceIt(t *testing.T) {
-	check, owner := condition(ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R", ""), condition(ConditionOwnerRemediated, metav1.ConditionFalse, "R", "")
+	check, owner := pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R", ""), pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", "")
 	for name, tc := range map[string]struct {
 		conditions []metav1.Condition
 		want       bool
 	}{
 		"nothing is said":        {},
 		"the check alone fails":  {conditions: []metav1.Condition{check}},
-		"it passes again":        {conditions: []metav1.Condition{condition(ConditionHealthCheckSucceeded, metav1.ConditionTrue, "R", ""), owner}},
+		"it passes again":        {conditions: []metav1.Condition{pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, "R", ""), owner}},
 		"the owner alone is due": {conditions: []metav1.Condition{owner}},
 		"both":                   {conditions: []metav1.Condition{check, owner}, want: true},
 	} {

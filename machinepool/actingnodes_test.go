@@ -18,6 +18,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
@@ -40,23 +41,23 @@ func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 	foreign.Foreign = true
 	going.Object.SetDeletionTimestamp(&metav1.Time{Time: actingNow})
 	for name, tc := range map[string]struct {
-		change func(*pass)
+		change func(*Scope)
 		want   bool
 	}{
-		"its instances are there":        {func(*pass) {}, true},
-		"its instances are unread":       {func(p *pass) { p.infrastructure = refTo(external.Unread) }, true},
-		"its Nodes are unread":           {func(p *pass) { p.nodesKnown, p.workload.Drainer = false, nil }, true},
-		"its instances are gone":         {func(p *pass) { p.infrastructure = refTo(external.Absent) }, false},
-		"its instances are on their way": {func(p *pass) { p.infrastructure = going }, false},
-		"their deletion was asked for":   {func(p *pass) { p.mem().asked["infra-uid"] = struct{}{} }, false},
-		"its instances are another's":    {func(p *pass) { p.infrastructure = foreign }, false},
-		"Machines lead its instances":    {func(p *pass) { p.machineKind = "FakeMachine" }, false},
-		"Machines may lead them":         {func(p *pass) { p.machines = nil }, false},
-		"nobody drains":                  {func(p *pass) { p.workload.Drainer = nil }, false},
-		"the policy says no":             {func(p *pass) { p.env.options.Policy.NoDrain = true }, false},
-		"the pool says no":               {func(p *pass) { p.state.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
-		"its cluster is gone":            {func(p *pass) { p.cluster.Presence = external.Absent }, false},
-		"its cluster goes too":           {func(p *pass) { p.cluster.State.Deleting = actingNow }, false},
+		"its instances are there":        {func(*Scope) {}, true},
+		"its instances are unread":       {func(p *Scope) { p.infrastructure = refTo(external.Unread) }, true},
+		"its Nodes are unread":           {func(p *Scope) { p.nodesKnown, p.workload.Drainer = false, nil }, true},
+		"its instances are gone":         {func(p *Scope) { p.infrastructure = refTo(external.Absent) }, false},
+		"its instances are on their way": {func(p *Scope) { p.infrastructure = going }, false},
+		"their deletion was asked for":   {func(p *Scope) { p.mem().asked["infra-uid"] = struct{}{} }, false},
+		"its instances are another's":    {func(p *Scope) { p.infrastructure = foreign }, false},
+		"Machines lead its instances":    {func(p *Scope) { p.machineKind = "FakeMachine" }, false},
+		"Machines may lead them":         {func(p *Scope) { p.machines = nil }, false},
+		"nobody drains":                  {func(p *Scope) { p.workload.Drainer = nil }, false},
+		"the policy says no":             {func(p *Scope) { p.env.options.Policy.NoDrain = true }, false},
+		"the pool says no":               {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
+		"its cluster is gone":            {func(p *Scope) { p.Cluster.Presence = external.Absent }, false},
+		"its cluster goes too":           {func(p *Scope) { p.Cluster.State.Deleting = actingNow }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{})
@@ -68,13 +69,13 @@ func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 }
 
 // draining is a pass over a pool whose drain began a minute ago.
-func draining(t *testing.T, a *api, limit int) (*pass, *steps, *events.FakeRecorder) {
+func draining(t *testing.T, a *api, limit int) (*Scope, *steps, *events.FakeRecorder) {
 	t.Helper()
 	p, told := acting(t, a)
 	drainer := &steps{}
 	p.workload.Drainer, p.infrastructure = drainer, refTo(external.Present)
-	p.state.Annotations = map[string]string{contract.DrainStartedAnnotation: actingNow.Add(-time.Minute).Format(time.RFC3339)}
-	p.state.Template.NodeDrainTimeout = contract.Some(time.Duration(limit) * time.Second)
+	p.State.Annotations = map[string]string{contract.DrainStartedAnnotation: actingNow.Add(-time.Minute).Format(time.RFC3339)}
+	p.State.Template.NodeDrainTimeout = contract.Some(time.Duration(limit) * time.Second)
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	drained := func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainedAnnotation: string(n.UID)} }
 	going := func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: actingNow} }
@@ -83,9 +84,9 @@ func draining(t *testing.T, a *api, limit int) (*pass, *steps, *events.FakeRecor
 }
 
 func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T) {
-	message := func(p *pass) string {
-		c, _ := findCondition(p.asserted, ConditionDeleting)
-		require.Equal(t, ReasonDrainingNode, c.Reason)
+	message := func(p *Scope) string {
+		c, _ := pass.Find(p.Asserted(), contract.ConditionDeleting)
+		require.Equal(t, contract.ReasonDrainingNode, c.Reason)
 		return c.Message
 	}
 	p, drainer, _ := draining(t, &api{}, 90)
@@ -94,7 +95,7 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	require.False(t, done)
 	require.Equal(t, []string{"a"}, drainer.asked, "b was drained, and c goes anyway")
 	require.Equal(t, "Drain not completed yet (started at 2026-01-02T11:59:00Z): 1 Nodes are left", message(p))
-	require.Equal(t, 30*time.Second, p.again)
+	require.Equal(t, 30*time.Second, p.RequeueAfter())
 
 	p, drainer, _ = draining(t, &api{}, 90)
 	p.nodesKnown, p.unread.Message = false, "not connected"
@@ -104,14 +105,14 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	require.False(t, done)
 	require.Empty(t, drainer.asked)
 	require.Equal(t, "The Nodes cannot be read: not connected", message(p))
-	require.Equal(t, 30*time.Second, p.again, "its own limit comes first")
+	require.Equal(t, 30*time.Second, p.RequeueAfter(), "its own limit comes first")
 
 	p, _, _ = draining(t, &api{}, 0)
 	p.nodesKnown = false
 	p.mem().nodesUnread = actingNow
 	_, err = p.drainAll(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, DefaultUnreadLimit, p.again)
+	require.Equal(t, DefaultUnreadLimit, p.RequeueAfter())
 
 	p, drainer, told := draining(t, &api{}, 60)
 	done, err = p.drainAll(t.Context())
@@ -121,13 +122,13 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	require.Equal(t, []string{"Warning FailedDrainNode The Nodes were not drained in time: the deletion goes on without"}, tellsOf(told))
 
 	p, drainer, _ = draining(t, &api{}, 90)
-	p.state.Annotations = nil
+	p.State.Annotations = nil
 	done, err = p.drainAll(t.Context())
 	require.NoError(t, err)
 	require.False(t, done)
 	require.Empty(t, drainer.asked, "the start is recorded first")
 	require.Equal(t, "Drain not completed yet", message(p))
-	require.Equal(t, contract.SetTo("2026-01-02T12:00:00Z"), p.main.Annotations[contract.DrainStartedAnnotation])
+	require.Equal(t, contract.SetTo("2026-01-02T12:00:00Z"), p.Update.Annotations[contract.DrainStartedAnnotation])
 }
 
 func TestANodeWhoseTimeIsUpLeavesUndrainedAndAnEventSaysSo(t *testing.T) {
@@ -142,7 +143,7 @@ func TestANodeWhoseTimeIsUpLeavesUndrainedAndAnEventSaysSo(t *testing.T) {
 	over, err = p.step(t.Context(), node, actingNow)
 	require.NoError(t, err)
 	require.False(t, over)
-	require.Equal(t, time.Minute, p.again)
+	require.Equal(t, time.Minute, p.RequeueAfter())
 	require.Empty(t, tellsOf(told))
 
 	drainer.result = runner.Result{Abandoned: true}
@@ -176,9 +177,9 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 		"asked for, and within":        {began: 4 * time.Second, asked: true, says: "Waiting for Nodes to be deleted: a", again: 6 * time.Second},
 		"asked for, and it is time":    {began: 10 * time.Second, asked: true, done: true, told: []string{gaveUp}, says: "Waiting for Nodes to be deleted: a", again: time.Second},
 		"not asked for before":         {began: time.Hour, done: true, deleted: 1, told: []string{"Normal SuccessfulDeleteNode a", gaveUp}, says: "Waiting for Nodes to be deleted: a", again: time.Second},
-		"refused, and within":          {began: 4 * time.Second, refuses: errors.New("no"), deleted: 1, says: "delete Node a: no", again: conflictRetry},
+		"refused, and within":          {began: 4 * time.Second, refuses: errors.New("no"), deleted: 1, says: "delete Node a: no", again: pass.ConflictRetry},
 		"refused, and it is time":      {began: time.Hour, refuses: errors.New("no"), deleted: 1, done: true, says: "delete Node a: no", told: []string{gaveUp}, again: time.Second},
-		"in conflict, and within":      {began: 4 * time.Second, refuses: conflict, deleted: 1, says: "Waiting for Nodes to be deleted: a", again: conflictRetry},
+		"in conflict, and within":      {began: 4 * time.Second, refuses: conflict, deleted: 1, says: "Waiting for Nodes to be deleted: a", again: pass.ConflictRetry},
 		"in conflict, and it is time":  {began: time.Hour, refuses: conflict, deleted: 1, done: true, says: "Waiting for Nodes to be deleted: a", told: []string{gaveUp}, again: time.Second},
 		"unread, and within":           {began: time.Hour, unread: 4 * time.Second, says: "The Nodes cannot be read: not connected", again: time.Second},
 		"unread since, and not begun":  {unread: time.Hour, says: "The Nodes cannot be read: not connected", again: time.Second},
@@ -189,9 +190,9 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 			a := &api{refuses: tc.refuses}
 			p, told := acting(t, a)
 			node := testNode("a", "p://a")
-			p.match.Nodes, p.state.Nodes = []*corev1.Node{node}, []contract.NodeRef{{Name: "a", UID: node.UID}}
+			p.match.Nodes, p.State.Nodes = []*corev1.Node{node}, []contract.NodeRef{{Name: "a", UID: node.UID}}
 			if tc.began > 0 {
-				p.state.Annotations = map[string]string{NodeDeletionStartedAnnotation: actingNow.Add(-tc.began).Format(time.RFC3339)}
+				p.State.Annotations = map[string]string{NodeDeletionStartedAnnotation: actingNow.Add(-tc.began).Format(time.RFC3339)}
 			}
 			if tc.asked {
 				p.mem().asked[node.UID] = struct{}{}
@@ -202,12 +203,12 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 			}
 			done, err := p.deleteAllNodes(t.Context())
 			require.NoError(t, err)
-			c, _ := findCondition(p.asserted, ConditionDeleting)
-			got := fmt.Sprint(done, len(a.deleted), c.Message, tellsOf(told), p.again)
+			c, _ := pass.Find(p.Asserted(), contract.ConditionDeleting)
+			got := fmt.Sprint(done, len(a.deleted), c.Message, tellsOf(told), p.RequeueAfter())
 			if diff := cmp.Diff(fmt.Sprint(tc.done, tc.deleted, tc.says, tc.told, tc.again), got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			require.Equal(t, tc.began == 0, p.main.Annotations != nil, "the begin is recorded once")
+			require.Equal(t, tc.began == 0, p.Update.Annotations != nil, "the begin is recorded once")
 			for _, said := range a.deleted {
 				require.Equal(t, "a uid=a-uid", said)
 			}
@@ -221,14 +222,14 @@ func TestUnreadNodesAreNoneOnlyWhenThereWereNoInstances(t *testing.T) {
 	require.True(t, p.hasNoNodes())
 	p.ids = []string{"p://a"}
 	require.False(t, p.hasNoNodes())
-	p.ids, p.state.Nodes = nil, []contract.NodeRef{{Name: "a"}}
+	p.ids, p.State.Nodes = nil, []contract.NodeRef{{Name: "a"}}
 	require.False(t, p.hasNoNodes())
 }
 
 func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	a, b := testNode("a", "p://a", cordoned), testNode("b", "p://b", cordoned)
-	began := func(t *testing.T) (*pass, *steps) {
+	began := func(t *testing.T) (*Scope, *steps) {
 		t.Helper()
 		p, drainer, _ := draining(t, &api{}, 90)
 		require.NoError(t, p.drain(t.Context(), []*corev1.Node{a, b}, actingNow, func(*corev1.Node) error { return nil }))
@@ -237,34 +238,34 @@ func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
 		return p, drainer
 	}
 	for name, tc := range map[string]struct {
-		then func(*testing.T, *pass, *steps)
+		then func(*testing.T, *Scope, *steps)
 		want []string
 	}{
-		"one stays after all": {func(t *testing.T, p *pass, _ *steps) {
+		"one stays after all": {func(t *testing.T, p *Scope, _ *steps) {
 			t.Helper()
 			require.NoError(t, p.drain(t.Context(), []*corev1.Node{b}, actingNow, nil))
 		}, []string{"a"}},
-		"both are drained": {func(t *testing.T, p *pass, drainer *steps) {
+		"both are drained": {func(t *testing.T, p *Scope, drainer *steps) {
 			t.Helper()
 			drainer.result = runner.Result{Done: true}
 			require.NoError(t, p.drain(t.Context(), []*corev1.Node{a, b}, actingNow, func(*corev1.Node) error { return nil }))
 			require.True(t, p.wasDrained(a))
 		}, []string{"a", "b"}},
-		"that one was drained could not be said": {func(t *testing.T, p *pass, drainer *steps) {
+		"that one was drained could not be said": {func(t *testing.T, p *Scope, drainer *steps) {
 			t.Helper()
 			drainer.result = runner.Result{Done: true}
 			require.NoError(t, p.drain(t.Context(), []*corev1.Node{a, b}, actingNow, func(*corev1.Node) error { return errAgain }))
 			require.False(t, p.wasDrained(a))
-			require.Equal(t, conflictRetry, p.again)
+			require.Equal(t, pass.ConflictRetry, p.RequeueAfter())
 		}, nil},
-		"the time of all is up": {func(t *testing.T, p *pass, _ *steps) {
+		"the time of all is up": {func(t *testing.T, p *Scope, _ *steps) {
 			t.Helper()
-			p.now = actingNow.Add(time.Hour)
+			p.Now = actingNow.Add(time.Hour)
 			done, err := p.drainAll(t.Context())
 			require.NoError(t, err)
 			require.True(t, done)
 		}, []string{"a", "b"}},
-		"nobody wants it": {func(t *testing.T, p *pass, _ *steps) {
+		"nobody wants it": {func(t *testing.T, p *Scope, _ *steps) {
 			t.Helper()
 			p.env.options.Policy.NoDrain = true
 			done, err := p.drainAll(t.Context())
@@ -293,8 +294,8 @@ func TestOnePassDeletesSoManyNodesAndTheNextOneTheRest(t *testing.T) {
 		refused, err := p.deleteNodes(t.Context(), nodes)
 		require.NoError(t, err)
 		require.False(t, refused)
-		require.Equal(t, maxNodeWrites == len(a.deleted), p.again == atOnce)
-		p.again = 0
+		require.Equal(t, maxNodeWrites == len(a.deleted), p.RequeueAfter() == atOnce)
+		p = scopeOf(t, p.env, a)
 	}
 	require.Len(t, a.deleted, maxNodeWrites+1)
 	require.Len(t, tellsOf(told), 2)
@@ -331,13 +332,13 @@ func TestNoNodeIsTakenBackWhileWhoLeavesIsUnknown(t *testing.T) {
 
 func TestNodesAreDrainedWhereSomebodyCanAndNobodyObjects(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*pass)
+		change func(*Scope)
 		want   bool
 	}{
-		"a drainer":          {func(*pass) {}, true},
-		"no drainer":         {func(p *pass) { p.workload.Drainer = nil }, false},
-		"the policy says no": {func(p *pass) { p.env.options.Policy.NoDrain = true }, false},
-		"the pool says no":   {func(p *pass) { p.state.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
+		"a drainer":          {func(*Scope) {}, true},
+		"no drainer":         {func(p *Scope) { p.workload.Drainer = nil }, false},
+		"the policy says no": {func(p *Scope) { p.env.options.Policy.NoDrain = true }, false},
+		"the pool says no":   {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{})
@@ -365,9 +366,9 @@ func TestVolumesThatAreNotWaitedForAnyMoreAreLetGo(t *testing.T) {
 	}
 	p.mem().release(map[string]struct{}{"b": {}})
 	require.Equal(t, []string{"a"}, volumes.released)
-	p.env.memory.forget(testPool)
+	p.env.memory.Forget(testPool)
 	require.Equal(t, []string{"a", "b"}, volumes.released)
 	require.Equal(t, actingNow.Add(time.Hour), p.mem().detaches(volumes, "a", actingNow.Add(time.Hour)), "it begins anew")
-	p.env.memory.of(testPool, "another of its name")
+	p.env.memory.Of(testPool, "another of its name")
 	require.Equal(t, []string{"a", "b", "a"}, volumes.released)
 }

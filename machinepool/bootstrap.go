@@ -8,6 +8,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // bootstrapFacts are what a pass knows of the bootstrap data.
@@ -38,61 +39,33 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	if f.External.Presence == external.NotReferenced {
 		d := bootstrapDecision{Created: f.Created || f.DataSecretName.Found(), Failure: contract.Some(failure{})}
 		if f.DataSecretName.Found() {
-			d.Condition = condition(ConditionBootstrapConfigReady, metav1.ConditionTrue, ReasonDataSecretProvided, "")
+			d.Condition = pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionTrue, contract.ReasonDataSecretProvided, "")
 			return d
 		}
-		d.Condition = condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, ReasonDoesNotExist,
+		d.Condition = pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDoesNotExist,
 			"the MachinePool has neither a bootstrap configuration nor the name of a data secret: set one of them")
 		return d
 	}
 	named := f.DataSecretName.Or("") != ""
 	d := bootstrapDecision{Created: f.Created || named}
 	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
-		d.Condition = unavailable(ConditionBootstrapConfigReady, f.External, f.Created, f.Deleting)
+		d.Condition = pass.Unavailable(contract.ConditionBootstrapConfigReady, "MachinePool", f.External, f.Created, f.Deleting)
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
 	d.Failure = contract.Some(failureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage))
-	d.Condition = mirror(ConditionBootstrapConfigReady, f.Config.Ready,
-		initialized(ConditionBootstrapConfigReady, ready || named, kind+" status.initialization.dataSecretCreated is false"))
+	d.Condition = pass.Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
+		pass.Initialized(contract.ConditionBootstrapConfigReady, ready || named, kind+" status.initialization.dataSecretCreated is false"))
 	if !ready || (named && f.Policy == KeepDataSecret) || f.Deleting || f.External.Deleting() {
 		return d
 	}
 	if f.Config.DataSecretName.Or("") == "" {
-		d.Condition = condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, ReasonDataSecretNameMissing, fmt.Sprintf(
+		d.Condition = pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDataSecretNameMissing, fmt.Sprintf(
 			"%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName", kind, f.External.Ref.Name))
 		return d
 	}
 	d.Created, d.DataSecretName = true, f.Config.DataSecretName
 	return d
-}
-
-// initialized is the condition of a provider object that has no Ready condition of its own.
-func initialized(kind string, ready bool, message string) metav1.Condition {
-	if ready {
-		return condition(kind, metav1.ConditionTrue, ReasonReady, "")
-	}
-	return condition(kind, metav1.ConditionFalse, ReasonNotReady, message)
-}
-
-// unavailable is the condition for a referenced object that could not be used.
-func unavailable(kind string, e external.Object, reachedBefore, deleting bool) metav1.Condition {
-	switch {
-	case e.Problem != (external.Problem{}):
-		status := metav1.ConditionFalse
-		if e.Presence == external.Unread {
-			status = metav1.ConditionUnknown
-		}
-		return condition(kind, status, e.Problem.Reason, e.Problem.Message)
-	case e.Presence == external.Unread:
-		return condition(kind, metav1.ConditionUnknown, ReasonInspectionFailed, e.Ref.Kind+" could not be read yet")
-	case deleting && reachedBefore:
-		return condition(kind, metav1.ConditionFalse, ReasonDeleted, e.Ref.Kind+" has been deleted")
-	case reachedBefore && kind == ConditionInfrastructureReady:
-		return condition(kind, metav1.ConditionFalse, ReasonDeleted, e.Ref.Kind+" has been deleted while the MachinePool still exists")
-	default:
-		return condition(kind, metav1.ConditionFalse, ReasonDoesNotExist, e.Ref.Kind+" does not exist")
-	}
 }
 
 // isRead reports whether what an object says is known.
@@ -101,30 +74,30 @@ func isRead(e external.Object) bool {
 }
 
 // observeBootstrap reads the BootstrapConfig, owns it and takes its data over.
-func (p *pass) observeBootstrap(ctx context.Context) error {
+func (p *Scope) observeBootstrap(ctx context.Context) error {
 	facts := bootstrapFacts{
-		DataSecretName: p.state.Template.DataSecretName, Created: p.state.BootstrapReady.Or(false),
-		Deleting: p.deleting(), Policy: p.env.options.Policy.DataSecret,
+		DataSecretName: p.State.Template.DataSecretName, Created: p.State.BootstrapReady.Or(false),
+		Deleting: p.Deleting(), Policy: p.env.options.Policy.DataSecret,
 	}
-	found, err := p.observeReferenced(ctx, p.state.Template.Bootstrap, func(e external.Object) error {
+	found, err := p.observeReferenced(ctx, p.State.Template.Bootstrap, func(e external.Object) error {
 		return contract.BootstrapConfig(e.Contract).Read(e.Object, &facts.Config)
 	})
 	p.bootstrap = found
 	if err != nil {
 		p.failures = append(p.failures, finding{})
-		p.assert(condition(ConditionBootstrapConfigReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
+		p.Assert(pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
 		return err
 	}
 	facts.External = found
 	p.bootstrapRead = isRead(found)
 	d := decideBootstrap(facts)
 	p.failures = append(p.failures, d.Failure)
-	p.assert(d.Condition)
-	if name, set := d.DataSecretName.Get(); set && p.state.Template.DataSecretName != contract.Some(name) {
-		p.main.DataSecretName = contract.SetTo(name)
+	p.Assert(d.Condition)
+	if name, set := d.DataSecretName.Get(); set && p.State.Template.DataSecretName != contract.Some(name) {
+		p.Update.DataSecretName = contract.SetTo(name)
 	}
-	if d.Created && !p.state.BootstrapReady.Or(false) {
-		p.status.BootstrapReady = contract.SetTo(true)
+	if d.Created && !p.State.BootstrapReady.Or(false) {
+		p.Update.BootstrapReady = contract.SetTo(true)
 	}
 	p.bootstrapReady = d.Created
 	return nil

@@ -82,11 +82,11 @@ func hasMark(node *corev1.Node) bool {
 
 // begun is when the drain of a Node began: when its turn came, which may be long after it was cordoned. Where there is a limit the Node
 // says so itself, so that every process counts from there.
-func (p *pass) begun(ctx context.Context, node *corev1.Node, since time.Time, limit time.Duration) (time.Time, error) {
+func (p *Scope) begun(ctx context.Context, node *corev1.Node, since time.Time, limit time.Duration) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, node.Annotations[contract.DrainStartedAnnotation]); err == nil {
 		return at, nil
 	}
-	if limit <= 0 || p.env.writer.Behind(node) {
+	if limit <= 0 || p.env.frame.Writer.Behind(node) {
 		return since, nil
 	}
 	ops := slices.Concat([]operation{{"test", "/metadata/uid", node.UID}}, sayPatch(node, since, contract.DrainStartedAnnotation))
@@ -94,27 +94,27 @@ func (p *pass) begun(ctx context.Context, node *corev1.Node, since time.Time, li
 }
 
 // cordon has no more pods come to Nodes, in one patch for each that needs it. The drains of the first ones begin now.
-func (p *pass) cordon(ctx context.Context, nodes []*corev1.Node, begin int) error {
+func (p *Scope) cordon(ctx context.Context, nodes []*corev1.Node, begin int) error {
 	var open []*corev1.Node
 	first := map[types.UID]bool{}
 	for i, node := range nodes {
-		if !node.Spec.Unschedulable && !p.env.writer.Behind(node) {
+		if !node.Spec.Unschedulable && !p.env.frame.Writer.Behind(node) {
 			open = append(open, node)
 			first[node.UID] = i < begin
 		}
 	}
 	return p.each(len(open), func(i int) error {
-		return p.operate(ctx, open[i], cordonPatch(open[i], p.now, first[open[i].UID]))
+		return p.operate(ctx, open[i], cordonPatch(open[i], p.Now, first[open[i].UID]))
 	})
 }
 
 // takeBack has Nodes that were to leave serve again. Who is to leave must be known for that, from the API server itself: a provider may
 // have read already that a Node was drained.
-func (p *pass) takeBack(ctx context.Context, nodes []*corev1.Node) error {
+func (p *Scope) takeBack(ctx context.Context, nodes []*corev1.Node) error {
 	var marked []*corev1.Node
 	known := p.infraRead || p.infrastructure.Presence == external.NotReferenced
 	for _, node := range byRefusal(nodes, p.mem().refused) {
-		if known && !p.env.writer.Behind(node) && len(marked) < maxNodeWrites {
+		if known && !p.env.frame.Writer.Behind(node) && len(marked) < maxNodeWrites {
 			marked = append(marked, node)
 		}
 	}
@@ -125,7 +125,7 @@ func (p *pass) takeBack(ctx context.Context, nodes []*corev1.Node) error {
 		return err
 	}
 	if len(marked) == maxNodeWrites {
-		p.requeue(atOnce)
+		p.Requeue(atOnce)
 	}
 	for _, node := range marked {
 		delete(p.mem().drained, node.UID)
@@ -140,7 +140,7 @@ func (p *pass) takeBack(ctx context.Context, nodes []*corev1.Node) error {
 }
 
 // operate sends a Node a JSON patch.
-func (p *pass) operate(ctx context.Context, node *corev1.Node, ops []operation) error {
+func (p *Scope) operate(ctx context.Context, node *corev1.Node, ops []operation) error {
 	body, err := json.Marshal(ops)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (p *pass) operate(ctx context.Context, node *corev1.Node, ops []operation) 
 }
 
 // sayDrained tells the provider, on the Node, that the instance may go.
-func (p *pass) sayDrained(ctx context.Context, node *corev1.Node) error {
+func (p *Scope) sayDrained(ctx context.Context, node *corev1.Node) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": node.UID, "annotations": map[string]string{contract.DrainedAnnotation: string(node.UID)},
 	}})

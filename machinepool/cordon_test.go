@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
@@ -74,12 +75,12 @@ func TestANodeThatIsStuckPassesItsTurnOnInTime(t *testing.T) {
 	drainer.result = runner.Result{Counts: drain.Counts{Total: 1, Blocked: 1}}
 	require.NoError(t, p.drain(t.Context(), nodes, time.Time{}, nil))
 	require.Equal(t, []string{"a"}, drainer.asked)
-	require.Equal(t, p.env.options.Policy.StuckAfter, p.again, "b waits, and no event tells that a is stuck")
-	p.now = p.now.Add(p.again)
+	require.Equal(t, p.env.options.Policy.StuckAfter, p.RequeueAfter(), "b waits, and no event tells that a is stuck")
+	p.Now = p.Now.Add(p.RequeueAfter())
 	require.NoError(t, p.drain(t.Context(), nodes, time.Time{}, nil))
 	require.Equal(t, []string{"a", "b"}, drainer.asked)
 	require.Equal(t, []string{"a"}, drainer.released)
-	require.Equal(t, p.now, p.mem().turns["a-uid"].Lost)
+	require.Equal(t, p.Now, p.mem().turns["a-uid"].Lost)
 	require.NoError(t, p.drain(t.Context(), nil, time.Time{}, nil))
 	require.Empty(t, p.mem().turns, "what is drained no more is forgotten")
 }
@@ -89,24 +90,31 @@ type synced struct{ noderef.Lookup }
 
 func (synced) HasSynced() bool { return true }
 
+// deleteIn runs the steps of a deletion.
+func deleteIn(t *testing.T, p *Scope) error {
+	t.Helper()
+	_, err := pass.RunSteps(t.Context(), Steps(), p, true, runStep)
+	return err
+}
+
 func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	p, _ := acting(t, &api{})
 	p.env.kinds.NewMachine = nil
-	p.env.ports.Cache, p.env.ports.Workload = &byKey{}, Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}, Client: &api{}}
+	p.env.frame.Ports.Cache, p.env.ports.Workload = &byKey{}, Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}, Client: &api{}}
 	p.env.workloads = p.env.newTracker()
-	p.state.Finalizers = []string{"example.com/others", p.env.options.Finalizer}
-	require.NoError(t, p.delete(t.Context()))
-	said, _ := findCondition(p.asserted, ConditionDeleting)
-	require.Equal(t, condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeletionCompleted, "Deletion completed"), said)
-	require.Equal(t, contract.SetTo([]string{"example.com/others"}), p.main.Finalizers)
-	require.True(t, p.finished && p.unhidden)
+	p.State.Finalizers = []string{"example.com/others", p.env.frame.Options.Finalizer}
+	require.NoError(t, deleteIn(t, p))
+	said, _ := pass.Find(p.Asserted(), contract.ConditionDeleting)
+	require.Equal(t, pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, "Deletion completed"), said)
+	require.Equal(t, contract.SetTo([]string{"example.com/others"}), p.Update.Finalizers)
+	require.True(t, p.isDone() && p.urgent)
 
 	p, _ = acting(t, &api{})
 	p.env.kinds.NewMachine = func(Seed) (contract.Object, error) { return nil, errors.New("unused") }
-	p.env.ports.Cache = &byKey{fails: errors.New("no")}
-	require.Error(t, p.delete(t.Context()))
-	said, _ = findCondition(p.asserted, ConditionDeleting)
-	require.Equal(t, condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, "Deletion started"), said)
-	require.True(t, p.main.Finalizers.Keeps(), "Machines that are unread are not absent")
-	require.False(t, p.finished)
+	p.env.frame.Ports.Cache = &byKey{fails: errors.New("no")}
+	require.Error(t, deleteIn(t, p))
+	said, _ = pass.Find(p.Asserted(), contract.ConditionDeleting)
+	require.Equal(t, pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"), said)
+	require.True(t, p.Update.Finalizers.Keeps(), "Machines that are unread are not absent")
+	require.False(t, p.isDone())
 }

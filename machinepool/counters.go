@@ -6,8 +6,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -35,7 +37,7 @@ func countNodes(nodes []*corev1.Node, minReady time.Duration, version string, no
 		}
 		c.Ready++
 		if left := readySince(node).Add(minReady).Sub(now); minReady > 0 && left > 0 {
-			c.Again = soonest(c.Again, left)
+			c.Again = pass.Soonest(c.Again, left)
 			continue
 		}
 		c.Available++
@@ -70,12 +72,12 @@ func countMachines(machines []*contract.MachineState, nodes []*corev1.Node, vers
 		kubelets[node.Name] = node.Status.NodeInfo.KubeletVersion
 	}
 	for _, m := range machines {
-		if isTrue(m.Conditions, ConditionReady) {
+		if pass.HasStatus(m.Conditions, contract.ConditionReady, metav1.ConditionTrue) {
 			c.Ready++
 		} else {
 			c.NotReady = append(c.NotReady, m.Key.Name)
 		}
-		if isTrue(m.Conditions, ConditionAvailable) {
+		if pass.HasStatus(m.Conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
 			c.Available++
 		}
 		if m.Deleting.IsZero() && hasVersion(cmp.Or(kubelets[m.Node.Name], m.Version), version) {
@@ -85,12 +87,4 @@ func countMachines(machines []*contract.MachineState, nodes []*corev1.Node, vers
 		}
 	}
 	return c
-}
-
-// soonest is the shorter of two times to wait, where zero is none.
-func soonest(a, b time.Duration) time.Duration {
-	if a <= 0 || (b > 0 && b < a) {
-		return b
-	}
-	return a
 }

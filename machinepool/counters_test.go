@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func TestCountersFollowTheNodesBothWays(t *testing.T) {
@@ -53,15 +54,15 @@ func TestMachinesAreCountedByTheirConditions(t *testing.T) {
 			m.Deleting = time.Unix(1, 0)
 		}
 		for _, kind := range true_ {
-			m.Conditions = append(m.Conditions, condition(kind, metav1.ConditionTrue, "R", ""))
+			m.Conditions = append(m.Conditions, pass.Condition(kind, metav1.ConditionTrue, "R", ""))
 		}
 		return m
 	}
 	upgraded, outdated := machine("upgraded", "v0", false), machine("outdated", "v1", false)
 	upgraded.Node.Name, outdated.Node.Name = "n1", "n0" // their kubelets know better
 	got := countMachines([]*contract.MachineState{
-		machine("a", "v1", false, ConditionReady, ConditionAvailable), machine("b", "v1", false, ConditionReady), machine("c", "v0", false),
-		machine("d", "v1", true, ConditionReady), upgraded, outdated,
+		machine("a", "v1", false, contract.ConditionReady, contract.ConditionAvailable), machine("b", "v1", false, contract.ConditionReady), machine("c", "v0", false),
+		machine("d", "v1", true, contract.ConditionReady), upgraded, outdated,
 	}, []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "n0"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v0"}}}}, "v1")
 	want := counts{Ready: 3, Available: 1, UpToDate: 3, NotReady: []string{"c", "upgraded", "outdated"}, Outdated: []string{"c", "d", "outdated"}}

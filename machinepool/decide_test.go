@@ -16,6 +16,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // The two examples of Cluster API's page on the MachinePool controller, unchanged.
@@ -123,7 +124,7 @@ func TestTheDataSecretIsCopiedAndARotatedOneFollowedByPolicy(t *testing.T) {
 func TestAUsersOwnDataSecretIsReady(t *testing.T) {
 	for _, name := range []string{"mine", ""} {
 		d := decideBootstrap(bootstrapFacts{DataSecretName: contract.Some(name)})
-		if !d.Created || d.DataSecretName.Found() || d.Condition.Reason != ReasonDataSecretProvided {
+		if !d.Created || d.DataSecretName.Found() || d.Condition.Reason != contract.ReasonDataSecretProvided {
 			t.Errorf("%q: got %+v", name, d)
 		}
 	}
@@ -240,14 +241,14 @@ func TestAFreshPoolIsNotReadyBeforeAnythingExists(t *testing.T) {
 	// Cluster API finds 0 == 0 == 0 and says ReplicasReady.
 	f := statusFacts{Desired: contract.Some(int32(3)), Known: true, Match: &matching{}}
 	conditions := f.conditions()
-	if isTrue(conditions, ConditionAvailable) {
+	if pass.HasStatus(conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
 		t.Errorf("got %+v", conditions)
 	}
 	if phase := f.phase().Phase; phase != "Pending" {
 		t.Errorf("want Pending, got %s", phase)
 	}
 	f.Desired = contract.Opt[int32]{}
-	if c, _ := findCondition(f.conditions(), ConditionAvailable); c.Reason != ReasonWaitingForReplicasSet {
+	if c, _ := pass.Find(f.conditions(), contract.ConditionAvailable); c.Reason != contract.ReasonWaitingForReplicasSet {
 		t.Errorf("nobody has said how many: got %+v", c)
 	}
 }
@@ -288,21 +289,21 @@ func TestConditionsNameWhatIsWrong(t *testing.T) {
 		got = append(got, brief{c.Type, string(c.Status), c.Reason, c.Message})
 	}
 	want := []brief{
-		{ConditionAvailable, "False", ReasonNotAvailable, "1 available replicas, at least 6 required"},
-		{ConditionMachinesReady, "False", ReasonAmbiguousNode, "* Not ready: n1\n* Without a Node: p://3\n" +
+		{contract.ConditionAvailable, "False", ReasonNotAvailable, "1 available replicas, at least 6 required"},
+		{contract.ConditionMachinesReady, "False", contract.ReasonAmbiguousNode, "* Not ready: n1\n* Without a Node: p://3\n" +
 			"* Named by another pool too, so that no pool uses their Nodes: p://5; let each instance be in one pool\n" +
 			"* With several Nodes: p://4; delete those that are wrong\n* Without a provider ID: 1"},
-		{ConditionMachinesUpToDate, "False", ReasonNotUpToDate, "* Not up to date: n2"},
-		{ConditionScalingUp, "True", ReasonScalingUp, "Scaling up from 5 to 6 replicas"},
-		{ConditionScalingDown, "False", ReasonNotScalingDown, ""},
-		{ConditionRemediating, "True", ReasonRemediating, "* To be replaced: m1"},
+		{contract.ConditionMachinesUpToDate, "False", contract.ReasonNotUpToDate, "* Not up to date: n2"},
+		{contract.ConditionScalingUp, "True", contract.ReasonScalingUp, "Scaling up from 5 to 6 replicas"},
+		{contract.ConditionScalingDown, "False", contract.ReasonNotScalingDown, ""},
+		{contract.ConditionRemediating, "True", contract.ReasonRemediating, "* To be replaced: m1"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	f.Known, f.Unread = false, external.Problem{Reason: ReasonConnectionDown, Message: "not connected"}
-	for _, kind := range []string{ConditionAvailable, ConditionMachinesReady, ConditionMachinesUpToDate} {
-		if c, _ := findCondition(f.conditions(), kind); c.Status != metav1.ConditionUnknown || c.Reason != ReasonConnectionDown {
+	f.Known, f.Unread = false, external.Problem{Reason: contract.ReasonConnectionDown, Message: "not connected"}
+	for _, kind := range []string{contract.ConditionAvailable, contract.ConditionMachinesReady, contract.ConditionMachinesUpToDate} {
+		if c, _ := pass.Find(f.conditions(), kind); c.Status != metav1.ConditionUnknown || c.Reason != contract.ReasonConnectionDown {
 			t.Errorf("what cannot be read is unknown, got %+v", c)
 		}
 	}
@@ -312,7 +313,7 @@ func TestConditionsAlwaysHaveAReason(t *testing.T) {
 	// The Nodes are known, and the Machines could not be listed: an empty reason would have the whole status refused.
 	f := statusFacts{Desired: contract.Some(int32(1)), InfrastructureReady: true}
 	for _, c := range f.conditions() {
-		if !isReason(c.Reason) {
+		if mirrored := pass.Mirror(c.Type, contract.Some(c), c); mirrored.Reason == contract.ReasonInvalidCondition {
 			t.Errorf("%s: reason %q", c.Type, c.Reason)
 		}
 	}
@@ -327,7 +328,7 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		}
 		if unhealthy {
 			m.Conditions = []metav1.Condition{
-				condition(ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R", ""), condition(ConditionOwnerRemediated, metav1.ConditionFalse, "R", ""),
+				pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R", ""), pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", ""),
 			}
 		}
 		return m

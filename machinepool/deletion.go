@@ -2,7 +2,6 @@ package machinepool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,54 +12,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // NodeDeletionStartedAnnotation says when the deletion of a pool's Nodes began: when its instances and its bootstrap data were gone.
 const NodeDeletionStartedAnnotation = "machinist.dev/node-deletion-started"
 
-// waits says what a deletion waits for, as the condition Deleting.
-func (p *pass) waits(reason, message string) {
-	p.assert(condition(ConditionDeleting, metav1.ConditionTrue, reason, message))
+// assertDeleting sets the condition Deleting of a pass in which no stage has set it.
+func (p *Scope) assertDeleting() {
+	if p.Deleting() {
+		p.Wait(contract.ReasonDeleting, "Deletion started")
+		return
+	}
+	p.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
 }
 
-// delete goes through the stages of a deletion, as far as it gets in this pass. Each stage has an end: what cannot be read, or does not
-// go, is told in the condition Deleting and, where it has a limit, left out when that is reached.
-func (p *pass) delete(ctx context.Context) error {
-	p.waits(ReasonDeleting, "Deletion started")
-	refused := errors.Join(p.observeBootstrap(ctx), p.observeInfrastructure(ctx)) // each holds up the stage that needs it
-	if err := p.observeMachines(ctx); err != nil {
-		return errors.Join(refused, err)
-	}
-	if err := p.observeNodes(ctx); err != nil { // Nodes that cannot be read hold up the stages that need them, within their limits
-		p.requeue(conflictRetry)
-	}
-	stages := []func(context.Context) (bool, error){
-		p.deleteAllMachines, p.drainAll, p.deleteInfrastructure, p.deleteBootstrap, p.deleteAllNodes,
-	}
-	for _, stage := range stages {
-		if done, err := stage(ctx); err != nil || !done {
-			p.unhidden = p.unhidden || p.stageChanged()
-			return errors.Join(refused, err)
-		}
-	}
-	p.waits(ReasonDeletionCompleted, "Deletion completed")
-	p.main.Finalizers = contract.SetTo(slices.DeleteFunc(slices.Clone(p.state.Finalizers), func(name string) bool {
-		return name == p.env.options.Finalizer
-	}))
-	p.finished, p.unhidden = true, true
-	p.mem().release(nil)
-	return nil
-}
-
-// stageChanged reports whether the deletion is in another stage than the status says.
-func (p *pass) stageChanged() bool {
-	said, _ := findCondition(p.state.Conditions, ConditionDeleting)
-	now, _ := findCondition(p.asserted, ConditionDeleting)
-	return said.Reason != now.Reason
+// isNewStage reports whether the deletion is in another stage than the stored status says.
+func (p *Scope) isNewStage() bool {
+	now, staged := pass.Find(p.Asserted(), contract.ConditionDeleting)
+	before, _ := pass.Find(p.Stored(), contract.ConditionDeleting)
+	return staged && p.Deleting() && before.Reason != now.Reason
 }
 
 // drainAllAction is what to do about the Nodes of a pool whose instances are about to be deleted.
@@ -108,25 +82,25 @@ func reached(began time.Time, limit time.Duration, now time.Time) bool {
 	return limit > 0 && !began.IsZero() && !now.Before(began.Add(limit))
 }
 
-func (p *pass) drainAll(ctx context.Context) (bool, error) {
+func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 	facts := drainAllFacts{
 		Wanted: p.wantsDrain(), Known: p.nodesKnown, Started: p.started(contract.DrainStartedAnnotation), UnreadSince: p.mem().nodesUnread,
-		Limit: p.drainLimit(), UnreadLimit: p.env.options.Policy.UnreadLimit, Now: p.now,
+		Limit: p.drainLimit(), UnreadLimit: p.env.options.Policy.UnreadLimit, Now: p.Now,
 	}
 	switch decideDrainAll(facts) {
 	case drainNone:
 		p.mem().release(nil)
 		return true, nil
 	case drainGiveUp:
-		p.tell(corev1.EventTypeWarning, EventDrainFailed, "The Nodes were not drained in time: the deletion goes on without")
+		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile, "The Nodes were not drained in time: the deletion goes on without")
 		p.mem().release(nil)
 		return true, nil
 	case drainBegin:
 		p.begin(contract.DrainStartedAnnotation)
-		p.waits(ReasonDrainingNode, "Drain not completed yet")
+		p.Wait(contract.ReasonDrainingNode, "Drain not completed yet")
 		return false, nil
 	case drainUnread:
-		p.waits(ReasonDrainingNode, "The Nodes cannot be read: "+p.unread.Message)
+		p.Wait(contract.ReasonDrainingNode, "The Nodes cannot be read: "+p.unread.Message)
 		p.requeueAt(facts.Started, facts.Limit)
 		p.requeueAt(facts.UnreadSince, facts.UnreadLimit)
 		return false, nil
@@ -142,16 +116,16 @@ func (p *pass) drainAll(ctx context.Context) (bool, error) {
 	err := p.drain(ctx, left, facts.Started, func(*corev1.Node) error { over++; return nil })
 	switch {
 	case over == len(left) && p.missedHolds(facts.UnreadLimit):
-		p.waits(ReasonDrainingNode, p.missed)
+		p.Wait(contract.ReasonDrainingNode, p.missed)
 		p.requeueAt(facts.Started, facts.Limit)
 		return false, err
 	case over == len(left):
 		if p.missed != "" {
-			p.tell(corev1.EventTypeWarning, EventDrainFailed, "%s: the deletion goes on without their drain", p.missed)
+			p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile, "%s: the deletion goes on without their drain", p.missed)
 		}
 		return true, err
 	}
-	p.waits(ReasonDrainingNode, drainProgress(facts.Started, len(left)-over, p.attached))
+	p.Wait(contract.ReasonDrainingNode, drainProgress(facts.Started, len(left)-over, p.attached))
 	p.requeueAt(facts.Started, facts.Limit)
 	return false, err
 }
@@ -163,12 +137,12 @@ func drainProgress(started time.Time, left int, attached map[string]string) stri
 	if len(names) == 0 {
 		return message
 	}
-	return message + "; waiting for volumes of " + named(names) + ":\n" + attached[names[0]]
+	return message + "; waiting for volumes of " + pass.Named(names) + ":\n" + attached[names[0]]
 }
 
 // wantsDrain says whether the Nodes are to be drained before the instances go: not where Machines did it, not when the instances are
 // gone or going already or stay with another controller, and not when the cluster goes too.
-func (p *pass) wantsDrain() bool {
+func (p *Scope) wantsDrain() bool {
 	if p.isExcluded() || p.env.options.Policy.NoDrain || p.ledByMachines() || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
 		return false
 	}
@@ -179,20 +153,24 @@ func (p *pass) wantsDrain() bool {
 }
 
 // nodesMatter says that the Nodes outlive the pool: not when their cluster is gone, or goes too.
-func (p *pass) nodesMatter() bool {
-	return p.cluster.Presence != external.Absent && p.cluster.State.Deleting.IsZero()
+func (p *Scope) nodesMatter() bool {
+	return p.Cluster.Presence != external.Absent && p.Cluster.State.Deleting.IsZero()
 }
 
-func (p *pass) deleteInfrastructure(ctx context.Context) (bool, error) {
-	return p.deleteReferenced(ctx, p.infrastructure, p.infraReady, ReasonWaitingForInfrastructureDeletion)
+func (p *Scope) deleteInfrastructure(ctx context.Context) (bool, error) {
+	lost := ""
+	if p.infraReady {
+		lost = "instances were made for this MachinePool and cannot be found without it"
+	}
+	return p.deleteReferenced(ctx, p.infrastructure, lost, contract.ReasonWaitingForInfrastructureDeletion)
 }
 
-func (p *pass) deleteBootstrap(ctx context.Context) (bool, error) {
-	return p.deleteReferenced(ctx, p.bootstrap, false, ReasonWaitingForBootstrapDeletion)
+func (p *Scope) deleteBootstrap(ctx context.Context) (bool, error) {
+	return p.deleteReferenced(ctx, p.bootstrap, "", contract.ReasonWaitingForBootstrapDeletion)
 }
 
 // isGoing reports whether a referenced object is on its way out, as the cache or this process knows.
-func (p *pass) isGoing(e external.Object) bool {
+func (p *Scope) isGoing(e external.Object) bool {
 	if e.Object == nil {
 		return false
 	}
@@ -200,123 +178,108 @@ func (p *pass) isGoing(e external.Object) bool {
 	return asked || e.Deleting()
 }
 
-// deleteReferenced deletes one object, by UID, and is done when the API server confirms that it is gone. mattered is true when real
-// instances may exist for it, which could not be found again if its kind is missing.
-func (p *pass) deleteReferenced(ctx context.Context, e external.Object, mattered bool, reason string) (bool, error) {
-	name := e.Ref.Kind + " " + e.Ref.Name
-	key := types.NamespacedName{Namespace: p.state.Key.Namespace, Name: e.Ref.Name}
-	switch e.Presence {
-	case external.NotReferenced:
+// deleteReferenced deletes one object by its UID, and is done when the API server confirms that it is gone. lost is that of DecideRemoval.
+func (p *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (bool, error) {
+	removal, message := pass.DecideRemoval(e, lost)
+	switch removal {
+	case pass.RemovalDone:
 		return true, nil
-	case external.Absent:
-		return p.confirmGone(ctx, e.GVK, key, reason, name+" exists, but has not been seen yet")
-	case external.KindMissing:
-		if !mattered {
-			return p.confirmGone(ctx, external.CRDGVK(), types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}, reason, e.Problem.Message)
-		}
-		p.waits(reason, e.Problem.Message+"; instances were made for this MachinePool and cannot be found without it")
-		return false, nil
-	case external.Present:
-		if e.Foreign {
-			return true, nil
-		}
-		p.waits(reason, "Waiting for "+name+" to be deleted")
+	case pass.RemovalConfirm:
+		return p.confirmGone(ctx, e.GVK, types.NamespacedName{Namespace: p.State.Key.Namespace, Name: e.Ref.Name}, reason, message)
+	case pass.RemovalConfirmKind:
+		return p.confirmGone(ctx, external.CRDGVK(), types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}, reason, message)
+	case pass.RemovalDelete:
+		p.Wait(reason, message)
 		return false, p.deleteExternal(ctx, e)
-	case external.Unread:
+	case pass.RemovalWait:
 	}
-	why := name + " could not be read yet"
-	if e.Problem.Message != "" {
-		why = e.Problem.Message
-	}
-	p.waits(reason, why)
+	p.Wait(reason, message)
 	return false, nil
 }
 
-func (p *pass) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, reason, message string) (bool, error) {
-	gone, err := external.ConfirmAbsent(ctx, p.env.ports.APIReader, gvk, key)
+func (p *Scope) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, reason, message string) (bool, error) {
+	gone, err := external.ConfirmAbsent(ctx, p.env.frame.Ports.APIReader, gvk, key)
 	if err == nil && !gone {
-		p.waits(reason, message)
-		p.requeue(external.AbsenceRetry)
+		p.Wait(reason, message)
+		p.Requeue(external.AbsenceRetry)
 	}
 	return gone, err
 }
 
-// deleteExternal asks for the deletion of a referenced object, once.
-func (p *pass) deleteExternal(ctx context.Context, e external.Object) error {
+// deleteExternal requests the deletion of a referenced object, once.
+func (p *Scope) deleteExternal(ctx context.Context, e external.Object) error {
 	if p.isGoing(e) {
 		return nil
 	}
-	uid := e.Object.GetUID()
-	err := p.env.ports.Client.Delete(ctx, e.Object.DeepCopy(), client.Preconditions{UID: &uid})
-	if err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("delete %s %s: %w", e.Ref.Kind, e.Ref.Name, err)
+	if err := p.DeleteReferenced(ctx, e, false); err != nil {
+		return err
 	}
-	p.mem().asked[uid] = struct{}{}
+	p.mem().asked[e.Object.GetUID()] = struct{}{}
 	return nil
 }
 
 // deleteAllNodes deletes the Nodes that were recorded as the pool's, when the instances are gone. Its limit counts from then on, and not
 // from when deletion was asked for: instances take minutes to go. A Node that joined late is recorded first.
-func (p *pass) deleteAllNodes(ctx context.Context) (bool, error) {
+func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 	if !p.nodesMatter() || p.hasNoNodes() || p.infrastructure.Foreign { // another controller's instances stay, and their Nodes with them
 		return true, nil
 	}
-	limit := p.state.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
+	limit := p.State.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
 	started := p.started(NodeDeletionStartedAnnotation)
 	if started.IsZero() {
 		p.begin(NodeDeletionStartedAnnotation)
 	}
 	p.requeueAt(started, limit)
 	if !p.nodesKnown {
-		p.waits(ReasonDeletingNode, "The Nodes cannot be read: "+p.unread.Message)
+		p.Wait(contract.ReasonDeletingNode, "The Nodes cannot be read: "+p.unread.Message)
 		p.requeueAt(p.mem().nodesUnread, limit)
-		return p.givesNodesUp(reached(started, limit, p.now) && reached(p.mem().nodesUnread, limit, p.now), limit), nil
+		return p.givesNodesUp(reached(started, limit, p.Now) && reached(p.mem().nodesUnread, limit, p.Now), limit), nil
 	}
 	nodes := p.recordedNodes()
 	names := make([]string, 0, len(nodes))
 	for _, node := range nodes {
 		names = append(names, node.Name)
 	}
-	p.waits(ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+named(names), ": "))
+	p.Wait(contract.ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+pass.Named(names), ": "))
 	if len(nodes) == 0 && p.missed != "" {
-		p.waits(ReasonDeletingNode, p.missed)
+		p.Wait(contract.ReasonDeletingNode, p.missed)
 	}
-	p.unhidden = p.unhidden || len(p.match.Nodes)+len(p.match.Retired) > len(nodes)
+	p.urgent = p.urgent || len(p.match.Nodes)+len(p.match.Retired) > len(nodes)
 	refused, err := p.deleteNodes(ctx, nodes)
 	if err != nil {
-		p.waits(ReasonDeletingNode, err.Error())
-		p.requeue(conflictRetry)
+		p.Wait(contract.ReasonDeletingNode, err.Error())
+		p.Requeue(pass.ConflictRetry)
 	}
-	over := reached(started, limit, p.now) && (refused || !slices.ContainsFunc(nodes, p.isUnasked))
+	over := reached(started, limit, p.Now) && (refused || !slices.ContainsFunc(nodes, p.isUnasked))
 	return p.givesNodesUp(over, limit), nil
 }
 
 // isUnasked reports whether the deletion of a Node was not requested yet. While any are left, the pool continues: a large pool has
 // more Nodes than can be deleted within the limit, which is for Nodes that cannot be deleted or do not disappear.
-func (p *pass) isUnasked(node *corev1.Node) bool {
+func (p *Scope) isUnasked(node *corev1.Node) bool {
 	_, asked := p.mem().asked[node.UID]
 	return !asked && node.DeletionTimestamp == nil
 }
 
-func (p *pass) givesNodesUp(over bool, limit time.Duration) bool {
+func (p *Scope) givesNodesUp(over bool, limit time.Duration) bool {
 	if over {
-		p.tell(corev1.EventTypeWarning, EventNodeDeletionFailed, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
+		p.Eventf(corev1.EventTypeWarning, EventNodeDeletionFailed, pass.ActionReconcile, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
 	}
 	return over
 }
 
 // hasNoNodes reports that no Node is the pool's. One that cannot be read may be, if it was recorded or there were instances.
-func (p *pass) hasNoNodes() bool {
+func (p *Scope) hasNoNodes() bool {
 	if p.nodesKnown {
 		return len(p.match.Nodes)+len(p.match.Retired) == 0 && p.missed == ""
 	}
-	return len(p.state.Nodes) == 0 && len(p.ids) == 0
+	return len(p.State.Nodes) == 0 && len(p.ids) == 0
 }
 
 // recordedNodes are the Nodes of the pool that the stored status names with their UIDs.
-func (p *pass) recordedNodes() []*corev1.Node {
-	recorded := make(map[contract.NodeRef]struct{}, len(p.state.Nodes))
-	for _, ref := range p.state.Nodes {
+func (p *Scope) recordedNodes() []*corev1.Node {
+	recorded := make(map[contract.NodeRef]struct{}, len(p.State.Nodes))
+	for _, ref := range p.State.Nodes {
 		recorded[ref] = struct{}{}
 	}
 	return slices.DeleteFunc(slices.Concat(p.match.Nodes, p.match.Retired), func(node *corev1.Node) bool {
@@ -326,8 +289,8 @@ func (p *pass) recordedNodes() []*corev1.Node {
 }
 
 // started is when a stage began, zero before.
-func (p *pass) started(annotation string) time.Time {
-	at, err := time.Parse(time.RFC3339, p.state.Annotations[annotation])
+func (p *Scope) started(annotation string) time.Time {
+	at, err := time.Parse(time.RFC3339, p.State.Annotations[annotation])
 	if err != nil {
 		return time.Time{}
 	}
@@ -335,34 +298,27 @@ func (p *pass) started(annotation string) time.Time {
 }
 
 // begin records that a stage began.
-func (p *pass) begin(annotation string) {
-	p.changeAnnotation(annotation, contract.SetTo(p.now.UTC().Format(time.RFC3339)))
-}
-
-func (p *pass) changeAnnotation(key string, to contract.Change[string]) {
-	if p.main.Annotations == nil {
-		p.main.Annotations = map[string]contract.Change[string]{}
-	}
-	p.main.Annotations[key] = to
+func (p *Scope) begin(annotation string) {
+	p.ChangeAnnotation(annotation, contract.SetTo(p.Now.UTC().Format(time.RFC3339)))
 }
 
 // forgetDeletion drops what a pool that lives says of a deletion: it comes from a backup that was made in the midst of one, and the limits
 // of a later one would be reached before it began.
-func (p *pass) forgetDeletion() {
+func (p *Scope) forgetDeletion() {
 	for _, key := range []string{contract.DrainStartedAnnotation, NodeDeletionStartedAnnotation} {
-		if _, found := p.state.Annotations[key]; found {
-			p.changeAnnotation(key, contract.Cleared[string]())
+		if _, found := p.State.Annotations[key]; found {
+			p.ChangeAnnotation(key, contract.Cleared[string]())
 		}
 	}
 }
 
 // requeueAt asks for a pass when a limit is reached.
-func (p *pass) requeueAt(started time.Time, limit time.Duration) {
+func (p *Scope) requeueAt(started time.Time, limit time.Duration) {
 	if limit <= 0 {
 		return
 	}
 	if started.IsZero() {
-		started = p.now
+		started = p.Now
 	}
-	p.requeue(max(started.Add(limit).Sub(p.now), time.Second))
+	p.Requeue(max(started.Add(limit).Sub(p.Now), time.Second))
 }

@@ -81,7 +81,7 @@ func TestWhatCannotBeReadIsUnknownAndCountersStay(t *testing.T) {
 	w.says(pool, "Running", 2, 2)
 	away.Store(true)
 	w.change(pool, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"wake": "up"}) })
-	w.conditionIs(pool, machinepool.ConditionMachinesReady, machinepool.ReasonConnectionDown)
+	w.conditionIs(pool, contract.ConditionMachinesReady, contract.ReasonConnectionDown)
 	w.says(pool, "Running", 2, 2)
 	if n := len(w.nodes()); n != 2 {
 		t.Errorf("a Node that cannot be read is not retired, %d are left", n)
@@ -113,13 +113,13 @@ func TestADrainThatTakesLongIsNotGivenUpWhenTheConnectionBreaks(t *testing.T) {
 	w.says(pool, "Running", 1, 1)
 	w.guarded("pool-0")
 	require.NoError(t, w.client.Delete(t.Context(), pool))
-	w.conditionIs(pool, machinepool.ConditionDeleting, machinepool.ReasonDrainingNode)
+	w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonDrainingNode)
 	away.Store(true)
 	w.change(pool, func(u *unstructured.Unstructured) { // it began an hour ago, and the Nodes cannot be read since now
 		u.SetAnnotations(map[string]string{contract.DrainStartedAnnotation: "2020-01-01T00:00:00Z"})
 	})
 	w.eventually("the Nodes cannot be read", func() string {
-		if c := conditionOf(w.get(pool), machinepool.ConditionDeleting); !strings.Contains(c.Message, "cannot be read") {
+		if c := conditionOf(w.get(pool), contract.ConditionDeleting); !strings.Contains(c.Message, "cannot be read") {
 			return c.Message
 		}
 		return ""
@@ -154,7 +154,7 @@ func TestADeletionGoesOnWhenTheInfrastructureIsGone(t *testing.T) {
 	infra := fake.InfraMachinePool(contract.V1Beta2, "pool")
 	require.NoError(t, w.client.Delete(t.Context(), infra))
 	w.goes(infra)
-	w.conditionIs(pool, machinepool.ConditionInfrastructureReady, machinepool.ReasonDeleted)
+	w.conditionIs(pool, contract.ConditionInfrastructureReady, contract.ReasonDeleted)
 	if n := len(w.nodes()); n != 2 {
 		t.Errorf("nobody says that the instances are gone: want 2 Nodes, got %d", n)
 	}
@@ -172,7 +172,7 @@ func TestADrainBeforeADeletionHonoursBudgetsAndItsLimit(t *testing.T) {
 	w.says(pool, "Running", 1, 1)
 	w.guarded("pool-0")
 	require.NoError(t, w.client.Delete(t.Context(), pool))
-	w.conditionIs(pool, machinepool.ConditionDeleting, machinepool.ReasonDrainingNode)
+	w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonDrainingNode)
 	if w.get(fake.InfraMachinePool(contract.V1Beta2, "pool")).GetDeletionTimestamp() != nil {
 		t.Error("the instances go before the drain is over")
 	}
@@ -187,7 +187,7 @@ func TestAPoolOfAnotherControllersInfrastructureTakesNothing(t *testing.T) {
 	w.says(first, "Running", 2, 2)
 	second := fake.MachinePool("second", 2, fake.WithField("pool", "spec", "template", "spec", "infrastructureRef", "name"))
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "second"), second)
-	w.conditionIs(second, machinepool.ConditionInfrastructureReady, machinepool.ReasonOwnedByAnother)
+	w.conditionIs(second, contract.ConditionInfrastructureReady, contract.ReasonOwnedByAnother)
 	require.NoError(t, w.client.Delete(t.Context(), second))
 	w.goes(second)
 	w.says(first, "Running", 2, 2)
@@ -203,7 +203,7 @@ func TestBootstrapDataOutliveTheInstances(t *testing.T) {
 	require.NoError(t, w.client.Patch(t.Context(), infra, client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":["test.machinist.dev/slow","fake.machinist.dev/machinepool"]}}`))))
 	require.NoError(t, w.client.Delete(t.Context(), pool))
-	w.conditionIs(pool, machinepool.ConditionDeleting, machinepool.ReasonWaitingForInfrastructureDeletion)
+	w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
 	if w.get(bootstrap).GetDeletionTimestamp() != nil {
 		t.Error("the bootstrap data go before the instances")
 	}
@@ -230,7 +230,7 @@ func TestInstancesThatAreAnotherControllersNowKeepTheirNodes(t *testing.T) {
 			APIVersion: other.GetAPIVersion(), Kind: other.GetKind(), Name: other.GetName(), UID: other.GetUID(), Controller: new(true),
 		}})
 	})
-	w.conditionIs(pool, machinepool.ConditionInfrastructureReady, machinepool.ReasonOwnedByAnother)
+	w.conditionIs(pool, contract.ConditionInfrastructureReady, contract.ReasonOwnedByAnother)
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.goes(pool)
 	for _, node := range w.nodes() {

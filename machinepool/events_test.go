@@ -73,11 +73,11 @@ func TestTroubleThatAPersonCanMendIsAnEventWhenItBegins(t *testing.T) {
 	w.says(first, "Running", 1, 1)
 	second := fake.MachinePool("second", 1, fake.WithField("pool", "spec", "template", "spec", "infrastructureRef", "name"))
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "second"), second)
-	message := w.conditionIs(second, machinepool.ConditionInfrastructureReady, machinepool.ReasonOwnedByAnother)
-	w.told(machinepool.ReasonOwnedByAnother, "Warning InfrastructureReady: "+message)
+	message := w.conditionIs(second, contract.ConditionInfrastructureReady, contract.ReasonOwnedByAnother)
+	w.told(contract.ReasonOwnedByAnother, "Warning InfrastructureReady: "+message)
 	w.change(second, fake.WithAnnotations(map[string]string{"look": "again"}))
 	w.isQuiet()
-	w.told(machinepool.ReasonOwnedByAnother, "Warning InfrastructureReady: "+message)
+	w.told(contract.ReasonOwnedByAnother, "Warning InfrastructureReady: "+message)
 }
 
 func TestEventsSayWhichMachinesAPoolMakesAndDeletes(t *testing.T) {

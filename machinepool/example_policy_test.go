@@ -10,6 +10,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machinepool"
 )
 
@@ -40,10 +41,9 @@ func ExampleNew() {
 		if err != nil {
 			return err
 		}
-		r, err := machinepool.New(kinds, machinepool.Ports{
-			Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Workload: workload,
-			ClusterOf: clusters.Of, ClusterEvents: clusters.Source,
-		}, machinepool.Options{Recorder: mgr.GetEventRecorder("machinepool")})
+		ports := pass.PortsFromManager(mgr)
+		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+		r, err := machinepool.New(kinds, machinepool.Ports{Ports: ports, Workload: workload}, machinepool.Options{Recorder: mgr.GetEventRecorder("machinepool")})
 		if err != nil {
 			return err
 		}

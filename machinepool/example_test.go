@@ -1,11 +1,15 @@
 package machinepool_test
 
 import (
+	"context"
+	"fmt"
 	"log"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machinepool"
 )
 
@@ -23,4 +27,27 @@ func Example_embed() {
 		log.Fatal(err)
 	}
 	log.Fatal(mgr.Start(ctx))
+}
+
+// A step of your own stands between the standard ones. Machines and MachineSets take steps in the same way.
+func ExampleSteps() {
+	quota := machinepool.Step{
+		Name: "quota", On: pass.InRunning,
+		Run: func(_ context.Context, s *machinepool.Scope) (machinepool.Result, error) {
+			if s.State.Replicas.Or(0) <= 100 {
+				return machinepool.Result{}, nil
+			}
+			s.Assert(pass.Condition("QuotaGranted", metav1.ConditionFalse, "TooManyReplicas", "At most 100 replicas are allowed"))
+			return machinepool.Result{Stop: true}, nil // the steps behind this one do not run
+		},
+	}
+	steps, err := pass.InsertAfter(machinepool.Steps(), machinepool.StepFinalizer, quota)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, s := range steps[:4] {
+		fmt.Print(s.Name, " ")
+	}
+	fmt.Println(machinepool.CheckSteps(steps)) // set Options.Steps; New checks the list too
+	// Output: paused finalizer quota bootstrap <nil>
 }

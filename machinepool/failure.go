@@ -5,6 +5,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // failure is trouble that does not go away by itself, as Cluster API's deprecated failureReason and failureMessage say it.
@@ -20,7 +21,7 @@ func failureOf(e external.Object, reason, message string) failure {
 	if message != "" {
 		message = fmt.Sprintf("Failure detected from referenced resource %v with name %q: %s", e.GVK, e.Ref.Name, message)
 	}
-	return failure{bounded(reason, maxFailureReasonLength), bounded(message, maxMessageLength)}
+	return failure{pass.Bounded(reason, maxFailureReasonLength), pass.Bounded(message, pass.MaxMessageLength)}
 }
 
 // finding is what a pass knows of the failure of one referenced object: nothing while that was not read.

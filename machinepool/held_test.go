@@ -78,13 +78,13 @@ func TestAProviderThatChangesTheFormOfItsIDsHasNoNodeDeleted(t *testing.T) {
 		}
 	}
 	w.listed(infra, "p:///zone/1", "p:///zone/2", "p:///zone/3")
-	message := w.conditionIs(pool, machinepool.ConditionInfrastructureReady, machinepool.ReasonInstancesHeld)
+	message := w.conditionIs(pool, contract.ConditionInfrastructureReady, machinepool.ReasonInstancesHeld)
 	require.Contains(t, message, "n-0, n-1, n-2")
 	untouched(3)
 	w.says(pool, "Running", 3, 3)
 	w.restart(func() { w.create(fake.Node("n-3", "p:///zone/3")) }) // a Node with an ID of the new form confirms nothing about the others
 	untouched(4)
-	w.conditionIs(pool, machinepool.ConditionInfrastructureReady, machinepool.ReasonInstancesHeld)
+	w.conditionIs(pool, contract.ConditionInfrastructureReady, machinepool.ReasonInstancesHeld)
 	_, confirmed, found := strings.Cut(message, machinepool.ConfirmedInstancesAnnotation+"=")
 	require.True(t, found, message)
 	w.change(pool, func(u *unstructured.Unstructured) {
@@ -99,7 +99,7 @@ func TestInstancesThatAreReplacedAtOnceAreBelievedWhenTheirNodesAreSilent(t *tes
 	pool, infra := w.poolOf("p://1")
 	w.listed(infra, "p://2")
 	w.create(fake.Node("n-1", "p://2"))
-	w.conditionIs(pool, machinepool.ConditionInfrastructureReady, machinepool.ReasonInstancesHeld)
+	w.conditionIs(pool, contract.ConditionInfrastructureReady, machinepool.ReasonInstancesHeld)
 	var node corev1.Node
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "n-0"}, &node))
 	silent := node.DeepCopy()
@@ -165,10 +165,10 @@ func TestANodeThatAMachineClaimsIsNeitherDrainedNorDeleted(t *testing.T) {
 	w.create(machine)
 	w.isQuiet()
 	w.writeNode("n-0", markLeaving)
-	require.Contains(t, w.conditionIs(pool, machinepool.ConditionMachinesReady, machinepool.ReasonNodeClaimed), "n-0")
+	require.Contains(t, w.conditionIs(pool, contract.ConditionMachinesReady, contract.ReasonNodeClaimed), "n-0")
 	w.nodeIs("n-0", false, false)
 	w.writeNode("n-0", markStaying)
-	w.conditionIs(pool, machinepool.ConditionMachinesReady, machinepool.ReasonReady)
+	w.conditionIs(pool, contract.ConditionMachinesReady, contract.ReasonReady)
 	w.listed(infra, "p://3") // 1 and 2 leave
 	w.nodesGo(2)
 	w.nodeIs("n-0", false, false)
@@ -276,7 +276,7 @@ func TestThePagesExamplesGoThroughAReconcilerUnchanged(t *testing.T) {
 				w.change(made, func(u *unstructured.Unstructured) { u.Object["status"] = obj.DeepCopy().Object["status"] })
 			}
 			if !tc.read {
-				w.conditionIs(mine, machinepool.ConditionInfrastructureReady, "ContractLabelMissing")
+				w.conditionIs(mine, contract.ConditionInfrastructureReady, "ContractLabelMissing")
 				return
 			}
 			w.says(mine, "Running", 2, 2)

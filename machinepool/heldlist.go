@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -72,7 +73,7 @@ func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration)
 		if (silent && left <= 0) || node.DeletionTimestamp != nil || f.Leaves(node) {
 			continue
 		}
-		standing, again = append(standing, node), soonest(again, left)
+		standing, again = append(standing, node), pass.Soonest(again, left)
 	}
 	if len(standing) > 0 && f.Confirmed == confirmation(f.IDs, f.Rules) {
 		return nil, 0
@@ -90,27 +91,27 @@ func confirmation(ids []string, rules noderef.Rules) string {
 }
 
 // mayHold says whether a list of instances may be held: Nodes would be drained and deleted because of it.
-func (p *pass) mayHold() bool {
-	return p.infraRead && !p.deleting() && len(p.state.Nodes) > 0 && !p.ledByMachines() && !p.env.options.Policy.KeepRetired
+func (p *Scope) mayHold() bool {
+	return p.infraRead && !p.Deleting() && len(p.State.Nodes) > 0 && !p.ledByMachines() && !p.env.options.Policy.KeepRetired
 }
 
 // holdsUnread keeps the instances that were recorded while Nodes cannot be read that would tell whether a list is to be believed which
 // names none of them.
-func (p *pass) holdsUnread() {
+func (p *Scope) holdsUnread() {
 	rules := p.env.options.Matching
-	known := make(map[string]struct{}, len(p.state.ProviderIDs))
-	for _, id := range p.state.ProviderIDs {
+	known := make(map[string]struct{}, len(p.State.ProviderIDs))
+	for _, id := range p.State.ProviderIDs {
 		known[rules.Key(id)] = struct{}{}
 	}
 	listed := slices.ContainsFunc(p.ids, func(id string) bool { _, found := known[rules.Key(id)]; return found })
 	if p.mayHold() && len(known) > 0 && !listed {
-		p.keepInstances(p.state.ProviderIDs)
+		p.keepInstances(p.State.ProviderIDs)
 	}
 }
 
 // holdsList has a list that is not believed change nothing: the instances stay those of the recorded Nodes, and a condition says why and
 // what a person can do.
-func (p *pass) holdsList(facts matchFacts) {
+func (p *Scope) holdsList(facts matchFacts) {
 	if !p.mayHold() {
 		return
 	}
@@ -121,31 +122,31 @@ func (p *pass) holdsList(facts matchFacts) {
 		judged = matchNodes(whole)
 	}
 	held, again := unbelievable(believeFacts{
-		IDs: p.ids, Matched: judged.Nodes, Retired: judged.Retired, Recorded: p.state.Nodes, Wanted: p.state.Replicas, Now: p.now,
+		IDs: p.ids, Matched: judged.Nodes, Retired: judged.Retired, Recorded: p.State.Nodes, Wanted: p.State.Replicas, Now: p.Now,
 		Leaves:    func(node *corev1.Node) bool { return p.wasDrained(node) || hasMark(node) || leaving(node) },
-		Confirmed: p.state.Annotations[ConfirmedInstancesAnnotation], Rules: p.env.options.Matching,
+		Confirmed: p.State.Annotations[ConfirmedInstancesAnnotation], Rules: p.env.options.Matching,
 	})
 	if len(held) == 0 {
 		return
 	}
-	p.requeue(again)
+	p.Requeue(again)
 	ids, names := make([]string, 0, len(held)), make([]string, 0, len(held))
 	for _, node := range held {
 		ids, names = append(ids, node.Spec.ProviderID), append(names, node.Name)
 	}
-	p.assert(condition(ConditionInfrastructureReady, metav1.ConditionFalse, ReasonInstancesHeld, fmt.Sprintf(
+	p.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, ReasonInstancesHeld, fmt.Sprintf(
 		"%s %s lists %d instances, and none of them has one of the recorded Nodes, of which %d answer: %s. "+
 			"No Node is drained or deleted for it. "+
 			"If the form of the provider IDs has changed, change it back, or let Options.Matching take both forms for equal. "+
 			"If the instances were replaced, annotate the %s with %s=%s", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, len(p.ids),
-		len(held), named(names), p.env.kinds.Pool.GVK.Kind, ConfirmedInstancesAnnotation, confirmation(p.ids, p.env.options.Matching))))
+		len(held), pass.Named(names), p.env.kinds.Pool.GVK.Kind, ConfirmedInstancesAnnotation, confirmation(p.ids, p.env.options.Matching))))
 	p.keepInstances(ids)
 	facts.IDs, facts.Complete = p.ids, false
 	p.match = matchNodes(facts)
 }
 
 // keepInstances goes by other instances than the provider lists.
-func (p *pass) keepInstances(ids []string) {
+func (p *Scope) keepInstances(ids []string) {
 	p.ids, p.complete = ids, false
-	p.main.ProviderIDs = contract.Change[[]string]{}
+	p.Update.ProviderIDs = contract.Change[[]string]{}
 }

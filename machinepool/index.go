@@ -2,18 +2,15 @@ package machinepool
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -21,15 +18,8 @@ import (
 func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	keys := make([]string, 0, len(state.ProviderIDs)+len(state.Nodes)+8)
 	keys = append(keys, labelKey(contract.LabelValue(state.Key.Name)), workloadKey(cluster))
-	if state.ClusterName != "" {
-		keys = append(keys, clusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
-	}
-	for _, ref := range []contract.Ref{state.Template.Bootstrap, state.Template.Infrastructure} {
-		if ref.Group != "" && ref.Kind != "" {
-			crd := contract.CRDName(ref.GroupKind())
-			keys = append(keys, crdKey(crd), refKey(crd, ref.Name))
-		}
-	}
+	of := types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
+	keys = append(keys, pass.ReferenceKeys(of, state.Template.Bootstrap, state.Template.Infrastructure)...)
 	for _, id := range state.ProviderIDs {
 		if key := rules.Key(id); key != "" {
 			keys = append(keys, instanceKey(cluster, key))
@@ -41,13 +31,8 @@ func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, r
 	return keys
 }
 
-func crdKey(crd string) string       { return "crd:" + crd }
-func refKey(crd, name string) string { return "ref:" + crd + "/" + name }
-
 // labelKey is that of the objects which a provider labels with the pool's name.
 func labelKey(value string) string { return "label:" + value }
-
-func clusterKey(cluster types.NamespacedName) string { return "cluster:" + cluster.String() }
 
 // workloadKey is that of all pools whose Nodes are in one cluster.
 func workloadKey(cluster types.NamespacedName) string { return "workload:" + cluster.String() }
@@ -60,78 +45,29 @@ func nodeKey(cluster types.NamespacedName, name string) string {
 	return "node:" + cluster.String() + "/" + name
 }
 
-func (r *Reconciler) indexName() string { return "machinist." + r.options.Name }
-
 // IndexPools registers the indexes of pools, and of Machines where those are known, with the cache. AddToManager calls it. If you call
 // ReconcileObject from your own loop, call it once, before the cache starts.
 func (r *Reconciler) IndexPools(ctx context.Context) error {
-	err := r.ports.Cache.IndexField(ctx, newObject(r.kinds.Pool), r.indexName(), func(obj client.Object) []string {
-		var state contract.MachinePoolState
-		if err := r.read(obj, &state); err != nil {
-			return nil // the pool itself reports what is wrong with it
-		}
-		return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
+	err := r.frame.Index(ctx, func(state *contract.MachinePoolState) []string {
+		return indexKeys(state, r.clusterOf(state), r.options.Matching)
 	})
 	if err == nil && r.kinds.knowsMachines() {
-		err = r.ports.Cache.IndexField(ctx, newObject(r.kinds.Machine), r.indexName(), r.machineKeys)
+		err = r.frame.IndexOther(ctx, pass.NewObject(r.kinds.Machine), r.kinds.Machine.GVK.Kind, r.machineKeys)
 	}
-	if err != nil {
-		return fmt.Errorf("index %s objects: %w", r.kinds.Pool.GVK.Kind, err)
-	}
-	return nil
-}
-
-// poolsByKey lists the pools under a key, in one namespace or in all, without those that are others' to look after.
-func (r *Reconciler) poolsByKey(ctx context.Context, namespace, key string) []reconcile.Request {
-	var requests []reconcile.Request
-	_ = r.eachPool(ctx, namespace, key, func(obj client.Object) { // fails only when the cache is stopping
-		if r.matchesWatchFilter(obj) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
-		}
-	})
-	return requests
-}
-
-// eachPool hands over the pools under a key, as views.
-func (r *Reconciler) eachPool(ctx context.Context, namespace, key string, do func(client.Object)) error {
-	list := newList(r.kinds.Pool)
-	err := r.ports.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{r.indexName(): key}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("list %s objects by %s: %w", r.kinds.Pool.GVK.Kind, key, err)
-	}
-	return eachObject(list, do)
-}
-
-func eachObject(list client.ObjectList, do func(client.Object)) error {
-	return meta.EachListItem(list, func(item runtime.Object) error {
-		if obj, ok := item.(client.Object); ok {
-			do(obj)
-		}
-		return nil
-	})
+	return err
 }
 
 // poolsOf maps an event about a referenced object, about an object that is labelled with a pool's name, or about the CRD of its kind,
 // to pools.
 func (r *Reconciler) poolsOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
-	gvk := kind.GetObjectKind().GroupVersionKind()
-	if gvk == external.CRDGVK() {
-		return r.poolsByKey(ctx, "", crdKey(obj.GetName()))
+	requests := r.frame.Referring(ctx, kind, obj)
+	if kind.GetObjectKind().GroupVersionKind() == external.CRDGVK() {
+		return requests
 	}
-	requests := r.poolsByKey(ctx, obj.GetNamespace(), refKey(contract.CRDName(gvk.GroupKind()), obj.GetName()))
 	if name, labelled := obj.GetLabels()[contract.PoolNameLabel]; labelled {
-		requests = append(requests, r.poolsByKey(ctx, obj.GetNamespace(), labelKey(name))...)
+		requests = append(requests, r.frame.ByKey(ctx, obj.GetNamespace(), labelKey(name))...)
 	}
 	return requests
-}
-
-// poolOfMachine maps an event about a Machine to the pool that controls it.
-func (r *Reconciler) poolOfMachine(_ context.Context, obj client.Object) []reconcile.Request {
-	owner := metav1.GetControllerOfNoCopy(obj)
-	if owner == nil || owner.Kind != r.kinds.Pool.GVK.Kind || groupOf(owner.APIVersion) != r.kinds.Pool.GVK.Group {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner.Name}}}
 }
 
 // poolsOfNode maps an event about a Node to the pools of its cluster that list its instance, or had it recorded by name.
@@ -147,7 +83,7 @@ func (r *Reconciler) poolsOfNode(ctx context.Context, cluster types.NamespacedNa
 			keys = append(keys, instanceKey(cluster, id))
 		}
 		for _, key := range keys {
-			for _, request := range r.poolsByKey(ctx, cluster.Namespace, key) {
+			for _, request := range r.frame.ByKey(ctx, cluster.Namespace, key) {
 				if !seen[request] {
 					seen[request] = true
 					requests = append(requests, request)
@@ -170,7 +106,7 @@ type claims struct {
 // claimsIn returns the claims of other pools on the Nodes of a cluster, nil when there are no other pools.
 func (r *Reconciler) claimsIn(ctx context.Context, cluster, self types.NamespacedName) (*claims, error) {
 	others := 0
-	err := r.eachPool(ctx, cluster.Namespace, workloadKey(cluster), func(obj client.Object) {
+	err := r.frame.Each(ctx, cluster.Namespace, workloadKey(cluster), func(obj client.Object) {
 		if client.ObjectKeyFromObject(obj) != self {
 			others++
 		}
@@ -200,7 +136,7 @@ func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 		}
 		seen[key] = true
 		var state contract.MachinePoolState
-		if err := c.r.read(obj, &state); err == nil {
+		if err := c.r.frame.Read(obj, &state); err == nil {
 			all = append(all, claimOf(&state, node, c.r.options.Matching))
 		}
 	}
@@ -209,7 +145,7 @@ func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 		keys = append(keys, instanceKey(c.cluster, id))
 	}
 	for _, key := range keys {
-		if err := c.r.eachPool(c.ctx, c.cluster.Namespace, key, add); err != nil {
+		if err := c.r.frame.Each(c.ctx, c.cluster.Namespace, key, add); err != nil {
 			c.err = err
 		}
 	}

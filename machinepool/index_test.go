@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -82,8 +83,8 @@ func TestAPoolIsFoundByWhatItNamesInItsOwnClusterAlone(t *testing.T) {
 	state.Template.Infrastructure = contract.Ref{Group: "g", Kind: "Infra", Name: "infra"}
 	crd := contract.CRDName(state.Template.Infrastructure.GroupKind())
 	want := []string{
-		labelKey(testPool.Name), workloadKey(cluster), clusterKey(types.NamespacedName{Namespace: testPool.Namespace, Name: "c"}),
-		crdKey(crd), refKey(crd, "infra"), instanceKey(cluster, "p://a"), nodeKey(cluster, "n"),
+		labelKey(testPool.Name), workloadKey(cluster), pass.ClusterKey(types.NamespacedName{Namespace: testPool.Namespace, Name: "c"}),
+		pass.CRDKey(crd), pass.RefKey(crd, "infra"), instanceKey(cluster, "p://a"), nodeKey(cluster, "n"),
 	}
 	if diff := cmp.Diff(want, indexKeys(state, cluster, noderef.Rules{})); diff != "" {
 		t.Errorf("without a bootstrap config, and without an ID that is none (-want +got):\n%s", diff)
@@ -96,7 +97,7 @@ func TestAPoolIsFoundByWhatItNamesInItsOwnClusterAlone(t *testing.T) {
 func TestANodeWakesEachPoolOfItsClusterOnce(t *testing.T) {
 	p, _ := acting(t, &api{})
 	cluster := types.NamespacedName{Namespace: "default", Name: "c"}
-	p.env.ports.Cache = &byKey{pools: map[string][]string{
+	p.env.frame.Ports.Cache = &byKey{pools: map[string][]string{
 		nodeKey(cluster, "n"): {"recorded", "both"}, instanceKey(cluster, "p://a"): {"both", "lists"},
 		instanceKey(cluster, "p://b"): {"rival"}, nodeKey(types.NamespacedName{}, "n"): {"elsewhere"},
 	}}
@@ -104,6 +105,6 @@ func TestANodeWakesEachPoolOfItsClusterOnce(t *testing.T) {
 	want := []reconcile.Request{requestFor("recorded"), requestFor("both"), requestFor("lists"), requestFor("rival")}
 	require.Equal(t, want, p.env.poolsOfNode(t.Context(), cluster, nil, before, after))
 	require.Equal(t, want[:2], p.env.poolsOfNode(t.Context(), cluster, testNode("n", "")))
-	p.env.options.WatchFilter = "mine"
+	p.env.frame.Options.WatchFilter = "mine"
 	require.Empty(t, p.env.poolsOfNode(t.Context(), cluster, before), "they are others' to look after")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -49,20 +50,20 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d := infrastructureDecision{Provisioned: f.Provisioned}
 	if f.External.Presence == external.NotReferenced {
 		d.Failure = contract.Some(failure{})
-		d.Condition = condition(ConditionInfrastructureReady, metav1.ConditionFalse, ReasonDoesNotExist,
+		d.Condition = pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDoesNotExist,
 			"the MachinePool has no spec.template.spec.infrastructureRef: set it")
 		return d
 	}
 	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
-		d.Condition = unavailable(ConditionInfrastructureReady, f.External, f.Provisioned, f.Deleting)
+		d.Condition = pass.Unavailable(contract.ConditionInfrastructureReady, "MachinePool", f.External, f.Provisioned, f.Deleting)
 		d.Failure = missingInfrastructure(f)
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Pool.Provisioned || f.Provisioned
 	d.Failure = contract.Some(failureOf(f.External, f.Pool.FailureReason, f.Pool.FailureMessage))
 	d.MachineKind = f.Pool.InfrastructureMachineKind
-	d.Condition = mirror(ConditionInfrastructureReady, f.Pool.Ready,
-		initialized(ConditionInfrastructureReady, f.Pool.Provisioned, kind+" status.initialization.provisioned is false"))
+	d.Condition = pass.Mirror(contract.ConditionInfrastructureReady, f.Pool.Ready,
+		pass.Initialized(contract.ConditionInfrastructureReady, f.Pool.Provisioned, kind+" status.initialization.provisioned is false"))
 	if !ready || f.External.Deleting() {
 		return d
 	}
@@ -70,7 +71,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	ids := instanceIDs(f.Pool.ProviderIDList, f.Rules)
 	if wrong := unacceptable(ids, f.Pool.Replicas); wrong != "" {
 		d.Replicas = contract.Opt[int32]{}
-		d.Condition = condition(ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
+		d.Condition = pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
 			"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
 		return d
 	}
@@ -120,39 +121,39 @@ func unacceptable(ids []string, replicas contract.Opt[int32]) string {
 }
 
 // observeInfrastructure reads the InfraMachinePool, owns it and takes over what it says.
-func (p *pass) observeInfrastructure(ctx context.Context) error {
+func (p *Scope) observeInfrastructure(ctx context.Context) error {
 	facts := infrastructureFacts{
-		Provisioned: p.state.InfrastructureReady.Or(false), Deleting: p.deleting(), Known: p.state.ProviderIDs,
-		Observed: p.state.ObservedReplicas, Rules: p.env.options.Matching,
+		Provisioned: p.State.InfrastructureReady.Or(false), Deleting: p.Deleting(), Known: p.State.ProviderIDs,
+		Observed: p.State.ObservedReplicas, Rules: p.env.options.Matching,
 	}
-	found, err := p.observeReferenced(ctx, p.state.Template.Infrastructure, func(e external.Object) error {
+	found, err := p.observeReferenced(ctx, p.State.Template.Infrastructure, func(e external.Object) error {
 		return contract.InfraMachinePool(e.Contract).Read(e.Object, &facts.Pool)
 	})
 	p.infrastructure, p.infraState = found, facts.Pool
 	p.infraReady = facts.Provisioned
 	if err != nil {
 		p.failures = append(p.failures, finding{})
-		p.assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
+		p.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
 		return err
 	}
 	facts.External = found
 	p.infraRead = isRead(found)
 	d := decideInfrastructure(facts)
 	p.failures = append(p.failures, d.Failure)
-	p.assert(d.Condition)
+	p.Assert(d.Condition)
 	p.infraReady, p.complete, p.machineKind = d.Provisioned, d.Complete, d.MachineKind
-	p.ids = p.state.ProviderIDs
+	p.ids = p.State.ProviderIDs
 	if ids, changed := d.IDs.Get(); changed {
 		p.ids = ids
-		p.main.ProviderIDs = contract.SetTo(ids)
+		p.Update.ProviderIDs = contract.SetTo(ids)
 	}
-	p.replicas = p.state.ObservedReplicas
+	p.replicas = p.State.ObservedReplicas
 	if n, said := d.Replicas.Get(); said {
 		p.replicas = contract.Some(n)
-		setIf(&p.status.ObservedReplicas, p.state.ObservedReplicas, n)
+		setIf(&p.Update.ObservedReplicas, p.State.ObservedReplicas, n)
 	}
-	if d.Provisioned && !p.state.InfrastructureReady.Or(false) {
-		p.status.InfrastructureReady = contract.SetTo(true)
+	if d.Provisioned && !p.State.InfrastructureReady.Or(false) {
+		p.Update.InfrastructureReady = contract.SetTo(true)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/workload"
@@ -76,25 +77,28 @@ func leavingIDs(annotations map[string]string, rules noderef.Rules) map[string]s
 }
 
 // canDrain says whether Nodes of this pool are drained at all.
-func (p *pass) canDrain() bool {
+func (p *Scope) canDrain() bool {
 	return p.workload.Drainer != nil && !p.env.options.Policy.NoDrain && !p.isExcluded()
 }
 
 // isExcluded says that the pool itself asks for its Nodes not to be drained.
-func (p *pass) isExcluded() bool {
-	_, excluded := p.state.Annotations[contract.ExcludeDrain]
+func (p *Scope) isExcluded() bool {
+	_, excluded := p.State.Annotations[contract.ExcludeDrain]
 	return excluded
 }
 
 // wasDrained reports whether a Node was drained, as it says itself or as this process knows.
-func (p *pass) wasDrained(node *corev1.Node) bool {
+func (p *Scope) wasDrained(node *corev1.Node) bool {
 	_, known := p.mem().drained[node.UID]
 	return known || node.Annotations[contract.DrainedAnnotation] == string(node.UID)
 }
 
 // removeNodes drains the Nodes of instances that leave, deletes those whose instance has left, and takes back what was done to those
 // that stay after all.
-func (p *pass) removeNodes(ctx context.Context) error {
+func (p *Scope) removeNodes(ctx context.Context) error {
+	if !p.actsOnNodes() {
+		return nil
+	}
 	retired, err := p.confirmRetired(ctx)
 	facts := leavingFacts{
 		Nodes: p.match.Nodes, Retired: retired, Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.isExcluded(), Leaving: p.isLeaving(),
@@ -119,9 +123,9 @@ func (p *pass) removeNodes(ctx context.Context) error {
 }
 
 // release has Nodes that are not to be drained say that they were: a provider that has named their instances waits for that.
-func (p *pass) release(ctx context.Context, nodes []*corev1.Node) error {
+func (p *Scope) release(ctx context.Context, nodes []*corev1.Node) error {
 	return p.each(len(nodes), func(i int) error {
-		if p.env.writer.Behind(nodes[i]) {
+		if p.env.frame.Writer.Behind(nodes[i]) {
 			return nil
 		}
 		return p.sayDrained(ctx, nodes[i])
@@ -130,7 +134,7 @@ func (p *pass) release(ctx context.Context, nodes []*corev1.Node) error {
 
 // confirmRetired returns the Nodes whose instance has left the pool, so the API server itself says: the first list of a process may be
 // older than what the one before it has seen.
-func (p *pass) confirmRetired(ctx context.Context) ([]*corev1.Node, error) {
+func (p *Scope) confirmRetired(ctx context.Context) ([]*corev1.Node, error) {
 	confirmed := p.mem().confirmed
 	isNew := func(node *corev1.Node) bool {
 		_, known := confirmed[node.UID]
@@ -151,26 +155,26 @@ func (p *pass) confirmRetired(ctx context.Context) ([]*corev1.Node, error) {
 
 // infrastructureIsCurrent asks the API server whether the InfraMachinePool is as this pass has read it from the cache. If it is not, its
 // event is on the way.
-func (p *pass) infrastructureIsCurrent(ctx context.Context) (bool, error) {
+func (p *Scope) infrastructureIsCurrent(ctx context.Context) (bool, error) {
 	read := p.infrastructure.Object
 	if read == nil {
 		return p.infrastructure.Presence == external.NotReferenced, nil
 	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(p.infrastructure.GVK)
-	err := p.env.ports.APIReader.Get(ctx, client.ObjectKeyFromObject(read), obj)
+	err := p.env.frame.Ports.APIReader.Get(ctx, client.ObjectKeyFromObject(read), obj)
 	if err != nil && !external.SaysGone(err) {
 		return false, fmt.Errorf("make sure of %s %s: %w", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, err)
 	}
 	current := err == nil && obj.UID == read.GetUID() && obj.ResourceVersion == read.GetResourceVersion()
 	if !current {
-		p.requeue(external.AbsenceRetry)
+		p.Requeue(external.AbsenceRetry)
 	}
 	return current, nil
 }
 
 // isLeaving says which Nodes are marked as about to leave, by the provider's list or by their own mark.
-func (p *pass) isLeaving() func(*corev1.Node) bool {
+func (p *Scope) isLeaving() func(*corev1.Node) bool {
 	rules, marked := p.env.options.Matching, p.env.options.Policy.Leaving
 	var listed map[string]struct{}
 	if p.infrastructure.Object != nil {
@@ -183,7 +187,7 @@ func (p *pass) isLeaving() func(*corev1.Node) bool {
 }
 
 // deleteNodes deletes Nodes that no deletion was asked for yet, and reports whether any of these was refused: a conflict is no error.
-func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused bool, err error) {
+func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused bool, err error) {
 	asked := p.mem().asked
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool {
 		_, already := asked[node.UID]
@@ -192,7 +196,7 @@ func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused b
 	nodes = byRefusal(nodes, p.mem().refused)
 	if len(nodes) > maxNodeWrites {
 		nodes = nodes[:maxNodeWrites]
-		p.requeue(atOnce)
+		p.Requeue(atOnce)
 	}
 	err = p.eachNode(nodes, func(node *corev1.Node) error { return p.deleteNode(ctx, node) })
 	var names []string
@@ -203,7 +207,7 @@ func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused b
 		}
 	}
 	if len(names) > 0 {
-		p.tell(corev1.EventTypeNormal, EventNodeDeleted, "%s", named(names))
+		p.Eventf(corev1.EventTypeNormal, EventNodeDeleted, pass.ActionReconcile, "%s", pass.Named(names))
 	}
 	return len(names) < len(nodes), err
 }
@@ -211,10 +215,10 @@ func (p *pass) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused b
 // drain moves drains on. All Nodes are cordoned first, so that no pod goes from one that leaves to another one that does; then a few
 // are drained at a time, and one that is stuck gives its turn to another one that waits. A zero start means that each Node has a limit of
 // its own, which counts from when its turn came first. It calls done for those that are drained, or whose time is up.
-func (p *pass) drain(ctx context.Context, nodes []*corev1.Node, start time.Time, done func(*corev1.Node) error) error {
+func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node, start time.Time, done func(*corev1.Node) error) error {
 	mem, patience := p.mem(), p.env.options.Policy.StuckAfter
 	keep := make(map[string]struct{}, p.env.options.Policy.MaxDraining)
-	nodes = inTurn(nodes, mem.turns, p.isExpired(start), patience, p.now)
+	nodes = inTurn(nodes, mem.turns, p.isExpired(start), patience, p.Now)
 	begin := 0
 	if start.IsZero() {
 		begin = p.env.options.Policy.MaxDraining
@@ -236,18 +240,18 @@ func (p *pass) drain(ctx context.Context, nodes []*corev1.Node, start time.Time,
 			}
 		}
 		if errors.Is(stepErr, errAgain) || workload.IsUnread(stepErr) {
-			p.requeue(conflictRetry)
+			p.Requeue(pass.ConflictRetry)
 			stepErr = nil
 		}
 		err = errors.Join(err, stepErr)
 	}
 	mem.release(keep)
-	p.requeue(mem.passOn(nodes, keep, patience, p.now))
+	p.Requeue(mem.passOn(nodes, keep, patience, p.Now))
 	return err
 }
 
 // isExpired says of a Node that the limit of its drain is reached, whether it has a turn now or not.
-func (p *pass) isExpired(start time.Time) func(*corev1.Node) bool {
+func (p *Scope) isExpired(start time.Time) func(*corev1.Node) bool {
 	limit := p.drainLimit()
 	return func(node *corev1.Node) bool {
 		began := start
@@ -257,13 +261,13 @@ func (p *pass) isExpired(start time.Time) func(*corev1.Node) bool {
 		if at, err := time.Parse(time.RFC3339, node.Annotations[contract.DrainStartedAnnotation]); err == nil && start.IsZero() {
 			began = at
 		}
-		return reached(began, limit, p.now)
+		return reached(began, limit, p.Now)
 	}
 }
 
 // drainLimit is how long the drain of a Node may take, zero for ever. A drain policy that gives up sets a limit too.
-func (p *pass) drainLimit() time.Duration {
-	limit, gives := p.state.Template.NodeDrainTimeout.Or(0), p.env.options.Policy.DrainPolicy.AbandonsAfter()
+func (p *Scope) drainLimit() time.Duration {
+	limit, gives := p.State.Template.NodeDrainTimeout.Or(0), p.env.options.Policy.DrainPolicy.AbandonsAfter()
 	if limit <= 0 || (gives > 0 && gives < limit) {
 		return gives
 	}
@@ -271,9 +275,9 @@ func (p *pass) drainLimit() time.Duration {
 }
 
 // step moves the drain of one Node on, and reports whether it is over.
-func (p *pass) step(ctx context.Context, node *corev1.Node, start time.Time) (bool, error) {
+func (p *Scope) step(ctx context.Context, node *corev1.Node, start time.Time) (bool, error) {
 	drainer, policy := p.workload.Drainer, p.env.options.Policy
-	since := p.mem().takes(node.UID, p.now)
+	since := p.mem().takes(node.UID, p.Now)
 	p.mem().drains(drainer, node.Name)
 	limit := p.drainLimit()
 	if start.IsZero() {
@@ -282,33 +286,33 @@ func (p *pass) step(ctx context.Context, node *corev1.Node, start time.Time) (bo
 			return false, err
 		}
 	}
-	if limit > 0 && !p.now.Before(start.Add(limit)) {
-		p.tell(corev1.EventTypeWarning, EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
+	if limit > 0 && !p.Now.Before(start.Add(limit)) {
+		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile, "Node %s was not drained within %s: going on without", node.Name, limit)
 		return true, nil
 	}
 	result, err := drainer.Step(ctx, runner.Request{
-		Node: node, Owner: p.state.Key, Rules: policy.DrainRules, Policy: policy.DrainPolicy, StartedAt: start,
+		Node: node, Owner: p.State.Key, Rules: policy.DrainRules, Policy: policy.DrainPolicy, StartedAt: start,
 	})
 	if err != nil {
 		return false, fmt.Errorf("drain Node %s: %w", node.Name, err)
 	}
-	p.mem().turns[node.UID] = p.mem().turns[node.UID].steps(result.Counts, p.now)
+	p.mem().turns[node.UID] = p.mem().turns[node.UID].steps(result.Counts, p.Now)
 	gone := result.Abandoned
 	if gone {
-		p.tell(corev1.EventTypeWarning, EventDrainFailed, "Node %s was not drained: given up by the drain policy: going on without", node.Name)
+		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile, "Node %s was not drained: given up by the drain policy: going on without", node.Name)
 	}
 	if result.Done {
 		gone, err = p.volumesGone(ctx, node)
 	}
 	if gone && result.Done {
-		p.tell(corev1.EventTypeNormal, EventNodeDrained, "success draining Node %s", node.Name)
+		p.Eventf(corev1.EventTypeNormal, EventNodeDrained, pass.ActionReconcile, "success draining Node %s", node.Name)
 	}
 	if gone || err != nil {
 		return gone, err
 	}
-	p.requeue(result.RequeueAfter)
+	p.Requeue(result.RequeueAfter)
 	if limit > 0 {
-		p.requeue(max(start.Add(limit).Sub(p.now), time.Second))
+		p.Requeue(max(start.Add(limit).Sub(p.Now), time.Second))
 	}
 	return false, nil
 }

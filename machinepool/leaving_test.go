@@ -251,7 +251,7 @@ func TestAPausedPoolHasNoPodEvicted(t *testing.T) {
 		return ""
 	})
 	w.change(pool, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{contract.PausedAnnotation: ""}) })
-	w.conditionIs(pool, machinepool.ConditionPaused, machinepool.ReasonPaused)
+	w.conditionIs(pool, contract.ConditionPaused, contract.ReasonPaused)
 	if !released.has("release pool-0") {
 		t.Error("what is queued is still evicted")
 	}

@@ -87,7 +87,7 @@ func TestADrainDoesNotWaitForAKubeletThatIsGone(t *testing.T) {
 }
 
 func TestTheMemoryHoldsNoMoreThanThereIs(t *testing.T) {
-	pool := newMemory().of(testPool, "pool-uid")
+	pool := newRecollection()
 	set := func(uids ...types.UID) map[types.UID]struct{} {
 		all := map[types.UID]struct{}{}
 		for _, uid := range uids {
@@ -104,7 +104,7 @@ func TestTheMemoryHoldsNoMoreThanThereIs(t *testing.T) {
 }
 
 func TestALimitForUnreadNodesCountsFromWhenTheyWereReadLast(t *testing.T) {
-	pool, began := newMemory().of(testPool, "pool-uid"), time.Unix(1000, 0)
+	pool, began := newRecollection(), time.Unix(1000, 0)
 	for i, known := range []bool{false, false, true, false, false} {
 		pool.sees(known, began.Add(time.Duration(i)*time.Second))
 	}

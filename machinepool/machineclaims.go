@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -42,7 +43,7 @@ func claimsNode(m *contract.MachineState, node *corev1.Node, rules noderef.Rules
 
 // unclaimed divides Nodes into those that the pool cordons, drains and deletes, and those that a Machine of another owner claims: the
 // controller of that Machine handles them. Where Machines cannot be read, the pool handles no Node.
-func (p *pass) unclaimed(ctx context.Context, nodes []*corev1.Node) (free, claimed []*corev1.Node, err error) {
+func (p *Scope) unclaimed(ctx context.Context, nodes []*corev1.Node) (free, claimed []*corev1.Node, err error) {
 	if !p.env.kinds.knowsMachines() {
 		return nodes, nil, nil
 	}
@@ -60,8 +61,8 @@ func (p *pass) unclaimed(ctx context.Context, nodes []*corev1.Node) (free, claim
 	return free, claimed, nil
 }
 
-func (p *pass) claimedByMachine(ctx context.Context, node *corev1.Node) (bool, error) {
-	cluster, rules := p.env.clusterOf(&p.state), p.env.options.Matching
+func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (bool, error) {
+	cluster, rules := p.env.clusterOf(&p.State), p.env.options.Matching
 	keys := []string{nodeKey(cluster, node.Name)}
 	if id := rules.Key(node.Spec.ProviderID); id != "" {
 		keys = append(keys, instanceKey(cluster, id))
@@ -69,11 +70,11 @@ func (p *pass) claimedByMachine(ctx context.Context, node *corev1.Node) (bool, e
 	var taken bool
 	var failed error
 	for _, key := range keys {
-		list := newList(p.env.kinds.Machine)
-		err := p.env.ports.Cache.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingFields{p.env.indexName(): key},
+		list := pass.NewList(p.env.kinds.Machine)
+		err := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingFields{p.env.frame.IndexName(): key},
 			client.UnsafeDisableDeepCopy)
 		if err == nil {
-			err = eachObject(list, func(obj client.Object) {
+			err = pass.EachObject(list, func(obj client.Object) {
 				loses, unknown := p.losesTo(ctx, obj, node)
 				taken, failed = taken || loses, cmp.Or(failed, unknown)
 			})
@@ -86,7 +87,7 @@ func (p *pass) claimedByMachine(ctx context.Context, node *corev1.Node) (bool, e
 }
 
 // losesTo says whether a Machine claims a Node that is to leave the pool. The pool's own Machines do not count.
-func (p *pass) losesTo(ctx context.Context, obj client.Object, node *corev1.Node) (bool, error) {
+func (p *Scope) losesTo(ctx context.Context, obj client.Object, node *corev1.Node) (bool, error) {
 	var m contract.MachineState
 	if err := p.env.kinds.Machine.Adapter.Read(obj, &m); err != nil {
 		return false, nil //nolint:nilerr // the Machine itself reports what is wrong with it
@@ -99,20 +100,20 @@ func (p *pass) losesTo(ctx context.Context, obj client.Object, node *corev1.Node
 }
 
 // spareClaimed has the pool let go of Nodes that Machines claim: of those whose instance has left it and, in a deletion, of all.
-func (p *pass) spareClaimed(ctx context.Context) error {
+func (p *Scope) spareClaimed(ctx context.Context) error {
 	retired, _, err := p.unclaimed(ctx, p.match.Retired)
 	if err != nil {
 		return err
 	}
 	p.match.Retired = retired
-	if p.deleting() {
+	if p.Deleting() {
 		p.match.Nodes, _, err = p.unclaimed(ctx, p.match.Nodes)
 	}
 	return err
 }
 
 // withoutClaimed leaves out Nodes of the pool's instances that Machines claim, and remembers them for the status.
-func (p *pass) withoutClaimed(ctx context.Context, nodes []*corev1.Node) ([]*corev1.Node, error) {
+func (p *Scope) withoutClaimed(ctx context.Context, nodes []*corev1.Node) ([]*corev1.Node, error) {
 	free, claimed, err := p.unclaimed(ctx, nodes)
 	for _, node := range claimed {
 		p.match.OfMachines = append(p.match.OfMachines, node.Name)

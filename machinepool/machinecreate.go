@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // madeGrace is how long the pool does not create a Machine again that no cache shows. It may have been deleted meanwhile.
@@ -25,7 +26,7 @@ func decideMade(missing []string, made map[string]time.Time, now time.Time) (nam
 	waiting = map[string]time.Time{}
 	for _, name := range missing {
 		if left := made[name].Add(madeGrace).Sub(now); left > 0 {
-			waiting[name], again = made[name], soonest(again, left)
+			waiting[name], again = made[name], pass.Soonest(again, left)
 			continue
 		}
 		names = append(names, name)
@@ -34,7 +35,7 @@ func decideMade(missing []string, made map[string]time.Time, now time.Time) (nam
 }
 
 // kubelets are the versions of instances, by the names of their InfraMachines: an instance can be older than its Machine.
-func (p *pass) kubelets(names []string) map[string]string {
+func (p *Scope) kubelets(names []string) map[string]string {
 	layout := contract.InfraMachine(p.infrastructure.Contract)
 	if len(names) == 0 || layout == nil {
 		return nil
@@ -53,18 +54,18 @@ func (p *pass) kubelets(names []string) map[string]string {
 	return versions
 }
 
-func (p *pass) createMachines(ctx context.Context, missing []string) error {
-	names, waiting, again := decideMade(missing, p.mem().made, p.now)
+func (p *Scope) createMachines(ctx context.Context, missing []string) error {
+	names, waiting, again := decideMade(missing, p.mem().made, p.Now)
 	p.mem().made = waiting
-	p.requeue(again)
+	p.Requeue(again)
 	labels, annotations := p.machineMetadata()
 	kubelets := p.kubelets(names)
 	made, there, foreign := make([]bool, len(names)), make([]bool, len(names)), make([]bool, len(names))
 	err := p.each(len(names), func(i int) error {
 		machine, err := p.env.kinds.NewMachine(Seed{
-			Key:    types.NamespacedName{Namespace: p.state.Key.Namespace, Name: names[i]},
+			Key:    types.NamespacedName{Namespace: p.State.Key.Namespace, Name: names[i]},
 			Labels: maps.Clone(labels), Annotations: maps.Clone(annotations), // others are made at the same time
-			Owner: p.ownerReference(), ClusterName: p.state.ClusterName, Version: cmp.Or(kubelets[names[i]], p.state.Template.Version),
+			Owner: p.OwnerReference(), ClusterName: p.State.ClusterName, Version: cmp.Or(kubelets[names[i]], p.State.Template.Version),
 			Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: names[i]},
 			InfrastructureVersion: p.machines.gvk.Version,
 		})
@@ -72,7 +73,7 @@ func (p *pass) createMachines(ctx context.Context, missing []string) error {
 		if err != nil || !ok {
 			return errors.Join(err, fmt.Errorf("make Machine %s: got %T", names[i], machine))
 		}
-		err = p.env.ports.Client.Create(ctx, obj)
+		err = p.env.frame.Ports.Client.Create(ctx, obj)
 		if apierrors.IsAlreadyExists(err) {
 			there[i], err = p.alreadyThere(ctx, names[i])
 			there[i], foreign[i] = there[i] && err == nil, errors.Is(err, errForeignMachine)
@@ -87,7 +88,7 @@ func (p *pass) createMachines(ctx context.Context, missing []string) error {
 	var told []string
 	for i, name := range names {
 		if made[i] || there[i] {
-			p.mem().made[name] = p.now
+			p.mem().made[name] = p.Now
 		}
 		if made[i] {
 			told = append(told, name)
@@ -97,7 +98,7 @@ func (p *pass) createMachines(ctx context.Context, missing []string) error {
 		}
 	}
 	if len(told) > 0 {
-		p.tell(corev1.EventTypeNormal, EventMachinesCreated, "Created Machines %s", named(told))
+		p.Eventf(corev1.EventTypeNormal, EventMachinesCreated, pass.ActionReconcile, "Created Machines %s", pass.Named(told))
 	}
 	return err
 }

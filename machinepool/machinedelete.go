@@ -15,10 +15,11 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // deleteAllMachines has the Machines of single instances go first, so that their Nodes are drained and their hooks are waited for.
-func (p *pass) deleteAllMachines(ctx context.Context) (bool, error) {
+func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
 	if p.machines == nil {
 		return true, nil
 	}
@@ -29,21 +30,21 @@ func (p *pass) deleteAllMachines(ctx context.Context) (bool, error) {
 	for _, m := range p.machines.states {
 		names = append(names, m.Key.Name)
 	}
-	p.waits(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+named(names))
+	p.Wait(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+pass.Named(names))
 	return false, p.deleteMachines(ctx, p.machines.states, false)
 }
 
 // confirmNoMachines asks the API server, before the instances are deleted: a cache may not show new Machines yet, and does not find those
 // whose pool labels were removed. They are deleted too.
-func (p *pass) confirmNoMachines(ctx context.Context) (bool, error) {
+func (p *Scope) confirmNoMachines(ctx context.Context) (bool, error) {
 	there := p.infrastructure.Presence == external.Present || p.infrastructure.Presence == external.Unread
 	if !there || p.isGoing(p.infrastructure) || (p.infraRead && p.machineKind == "") {
 		return true, nil // it is too late for them, or there are none
 	}
 	list, gvk := &metav1.PartialObjectMetadataList{}, p.env.kinds.Machine.GVK
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err := p.env.ports.APIReader.List(ctx, list, client.InNamespace(p.state.Key.Namespace)); err != nil {
-		return false, fmt.Errorf("list Machines of %s: %w", p.state.Key, err)
+	if err := p.env.frame.Ports.APIReader.List(ctx, list, client.InNamespace(p.State.Key.Namespace)); err != nil {
+		return false, fmt.Errorf("list Machines of %s: %w", p.State.Key, err)
 	}
 	var left []*contract.MachineState
 	for i := range list.Items {
@@ -58,31 +59,31 @@ func (p *pass) confirmNoMachines(ctx context.Context) (bool, error) {
 	if len(left) == 0 {
 		return true, nil
 	}
-	p.waits(ReasonWaitingForMachineDeletion, fmt.Sprintf("Waiting for %d Machines to be deleted", len(left)))
-	p.requeue(claimedRetry) // a safety net: their events wake the pool that controls them
+	p.Wait(ReasonWaitingForMachineDeletion, fmt.Sprintf("Waiting for %d Machines to be deleted", len(left)))
+	p.Requeue(claimedRetry) // a safety net: their events wake the pool that controls them
 	return false, p.deleteMachines(ctx, left, false)
 }
 
 // deleteOrphaned deletes Machines whose InfraMachine is gone, so the API server itself says. One that only lacks the labels by which a pool
 // lists them is there.
-func (p *pass) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineState) error {
+func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineState) error {
 	var gone []*contract.MachineState
 	var failed error
 	for _, m := range orphaned {
 		key := types.NamespacedName{Namespace: m.Key.Namespace, Name: m.Infrastructure.Name}
 		unlabelled := &unstructured.Unstructured{}
 		unlabelled.SetGroupVersionKind(p.machines.gvk)
-		if err := p.env.ports.Cache.Get(ctx, key, unlabelled, client.UnsafeDisableDeepCopy); err == nil {
+		if err := p.env.frame.Ports.Cache.Get(ctx, key, unlabelled, client.UnsafeDisableDeepCopy); err == nil {
 			continue
 		}
-		confirmed, err := external.ConfirmAbsent(ctx, p.env.ports.APIReader, p.machines.gvk, key)
+		confirmed, err := external.ConfirmAbsent(ctx, p.env.frame.Ports.APIReader, p.machines.gvk, key)
 		switch {
 		case err != nil:
 			failed = errors.Join(failed, err)
 		case confirmed:
 			gone = append(gone, m)
 		default:
-			p.requeue(external.AbsenceRetry)
+			p.Requeue(external.AbsenceRetry)
 		}
 	}
 	return errors.Join(failed, p.deleteMachines(ctx, gone, false))
@@ -90,7 +91,7 @@ func (p *pass) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineS
 
 // deleteMachines requests the deletion of Machines, by UID. The Machine controller drains their Nodes and waits for their hooks. asRead:
 // only while they are unchanged since they were read, because an unhealthy one may have recovered.
-func (p *pass) deleteMachines(ctx context.Context, going []*contract.MachineState, asRead bool) error {
+func (p *Scope) deleteMachines(ctx context.Context, going []*contract.MachineState, asRead bool) error {
 	asked := p.mem().asked
 	going = slices.DeleteFunc(slices.Clone(going), func(m *contract.MachineState) bool {
 		_, already := asked[m.UID]
@@ -102,10 +103,10 @@ func (p *pass) deleteMachines(ctx context.Context, going []*contract.MachineStat
 		if asRead {
 			only.ResourceVersion = new(p.machines.objects[going[i].UID].GetResourceVersion())
 		}
-		obj := newObject(p.env.kinds.Machine)
+		obj := pass.NewObject(p.env.kinds.Machine)
 		obj.SetNamespace(going[i].Key.Namespace)
 		obj.SetName(going[i].Key.Name)
-		err := p.env.ports.Client.Delete(ctx, obj, only)
+		err := p.env.frame.Ports.Client.Delete(ctx, obj, only)
 		if apierrors.IsConflict(err) {
 			return errAgain
 		}
@@ -118,7 +119,7 @@ func (p *pass) deleteMachines(ctx context.Context, going []*contract.MachineStat
 	for i, m := range going {
 		if done[i] {
 			asked[m.UID] = struct{}{}
-			p.tell(corev1.EventTypeNormal, EventMachineDeleted, "Deleted Machine %s", m.Key.Name)
+			p.Eventf(corev1.EventTypeNormal, EventMachineDeleted, pass.ActionReconcile, "Deleted Machine %s", m.Key.Name)
 		}
 	}
 	return err

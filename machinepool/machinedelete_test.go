@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machinepool"
 )
 
 // A cache lists Machines in any order, and a message that follows it is written again and again.
@@ -23,7 +23,7 @@ func TestMachinesThatADeletionWaitsForAreNamedInOrder(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	message := ""
 	w.eventually("wait for all of them", func() string {
-		if message = conditionOf(w.get(pool), machinepool.ConditionDeleting).Message; !strings.HasSuffix(message, ", ... (2 more)") {
+		if message = conditionOf(w.get(pool), contract.ConditionDeleting).Message; !strings.HasSuffix(message, ", ... (2 more)") {
 			return "it says: " + message
 		}
 		return ""

@@ -18,6 +18,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // machines are the Machines that represent the instances of a pool.
@@ -45,16 +46,13 @@ func (m *machines) unhealthy() []string {
 
 // isUnhealthy reports whether a health check failed and waits for the owner. Rule: Cluster API's MachineSet controller.
 func isUnhealthy(m *contract.MachineState) bool {
-	failed := func(kind string) bool {
-		c, found := findCondition(m.Conditions, kind)
-		return found && c.Status == metav1.ConditionFalse
-	}
-	return failed(ConditionHealthCheckSucceeded) && failed(ConditionOwnerRemediated)
+	failed := func(kind string) bool { return pass.HasStatus(m.Conditions, kind, metav1.ConditionFalse) }
+	return failed(contract.ConditionHealthCheckSucceeded) && failed(contract.ConditionOwnerRemediated)
 }
 
 // ledByMachines reports whether Machines represent the instances, so that the Machine controller handles their Nodes. While the
 // InfraMachinePool is not known, as at the start of a process, existing Machines decide that.
-func (p *pass) ledByMachines() bool {
+func (p *Scope) ledByMachines() bool {
 	if p.machineKind != "" || p.infraRead || !p.env.kinds.makesMachines() {
 		return p.machineKind != "" && p.env.kinds.makesMachines()
 	}
@@ -124,18 +122,18 @@ func planMachines(f machineFacts) machinePlan {
 
 // observeMachines reads the Machines of the pool, and the InfraMachines if the provider makes some. Where they cannot be read nothing is
 // done about them.
-func (p *pass) observeMachines(ctx context.Context) error {
+func (p *Scope) observeMachines(ctx context.Context) error {
 	if !p.env.kinds.makesMachines() {
 		return nil
 	}
 	m := &machines{objects: map[types.UID]client.Object{}, infra: map[string]*unstructured.Unstructured{}}
-	list := newList(p.env.kinds.Machine)
-	labels := client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.state.Key.Name)}
-	if err := p.env.ports.Cache.List(ctx, list, client.InNamespace(p.state.Key.Namespace), labels, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list Machines of %s: %w", p.state.Key, err)
+	list := pass.NewList(p.env.kinds.Machine)
+	labels := client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.State.Key.Name)}
+	if err := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(p.State.Key.Namespace), labels, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Machines of %s: %w", p.State.Key, err)
 	}
 	var unknown error
-	err := eachObject(list, func(obj client.Object) {
+	err := pass.EachObject(list, func(obj client.Object) {
 		if owned, err := p.owns(ctx, obj); err != nil || !owned {
 			unknown = cmp.Or(unknown, err)
 			return
@@ -169,33 +167,33 @@ func metadataOf(obj client.Object) contract.Metadata {
 
 // observeInfraMachines reads the objects that the provider has made for its instances. They have the group and version of the pool's
 // own infrastructure object.
-func (p *pass) observeInfraMachines(ctx context.Context, m *machines) error {
+func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 	if p.machineKind == "" || p.infrastructure.Presence != external.Present {
 		return nil
 	}
 	m.gvk = p.infrastructure.GVK.GroupVersion().WithKind(p.machineKind)
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(m.gvk)
-	synced, err := p.env.tracker.Ensure(ctx, kind, p.state.Key)
+	synced, err := p.env.frame.Tracker.Ensure(ctx, kind, p.State.Key)
 	if meta.IsNoMatchError(err) { // a problem that a person has to fix must not delay the rest, least of all a deletion
-		p.assert(condition(ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
+		p.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
 			"%s %s says that its instances have a %s each, which is not served: install its CustomResourceDefinition, or correct "+
 				"status.infrastructureMachineKind", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, m.gvk.GroupKind())))
-		p.requeue(external.NotServedRetry)
+		p.Requeue(external.NotServedRetry)
 		return nil
 	}
 	if err != nil || !synced {
-		p.requeue(external.UnsyncedRetry)
+		p.Requeue(external.UnsyncedRetry)
 		return err
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(m.gvk.GroupVersion().WithKind(p.machineKind + "List"))
-	labels := client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.state.Key.Name)}
-	if p.state.ClusterName != "" {
-		labels[contract.ClusterNameLabel] = p.state.ClusterName
+	labels := client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.State.Key.Name)}
+	if p.State.ClusterName != "" {
+		labels[contract.ClusterNameLabel] = p.State.ClusterName
 	}
-	if err := p.env.ports.Cache.List(ctx, list, client.InNamespace(p.state.Key.Namespace), labels, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list %s of %s: %w", p.machineKind, p.state.Key, err)
+	if err := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(p.State.Key.Namespace), labels, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list %s of %s: %w", p.machineKind, p.State.Key, err)
 	}
 	for i := range list.Items {
 		m.infra[list.Items[i].GetName()] = &list.Items[i]
@@ -204,9 +202,9 @@ func (p *pass) observeInfraMachines(ctx context.Context, m *machines) error {
 	return nil
 }
 
-// actOnMachines creates the Machines that are missing, brings labels and annotations to those that are there, and deletes those that
+// syncMachines creates the Machines that are missing, brings labels and annotations to those that are there, and deletes those that
 // are to go.
-func (p *pass) actOnMachines(ctx context.Context) error {
+func (p *Scope) syncMachines(ctx context.Context) error {
 	m := p.machines
 	if m == nil || !m.known {
 		return nil
@@ -219,19 +217,19 @@ func (p *pass) actOnMachines(ctx context.Context) error {
 		facts.Infra[name] = obj.GetDeletionTimestamp() != nil
 	}
 	plan := planMachines(facts)
-	return errors.Join(p.createMachines(ctx, plan.Create), p.syncMachines(ctx), p.deleteOrphaned(ctx, plan.Orphaned),
+	return errors.Join(p.createMachines(ctx, plan.Create), p.labelMachines(ctx), p.deleteOrphaned(ctx, plan.Orphaned),
 		p.deleteMachines(ctx, plan.Replace, true))
 }
 
 // machineMetadata are the labels and annotations of the pool's Machines.
-func (p *pass) machineMetadata() (labels, annotations map[string]string) {
+func (p *Scope) machineMetadata() (labels, annotations map[string]string) {
 	labels = map[string]string{}
-	maps.Copy(labels, p.state.Template.Labels)
-	labels[contract.PoolNameLabel] = contract.LabelValue(p.state.Key.Name)
-	if p.state.ClusterName != "" {
-		labels[contract.ClusterNameLabel] = p.state.ClusterName
+	maps.Copy(labels, p.State.Template.Labels)
+	labels[contract.PoolNameLabel] = contract.LabelValue(p.State.Key.Name)
+	if p.State.ClusterName != "" {
+		labels[contract.ClusterNameLabel] = p.State.ClusterName
 	}
-	return labels, p.state.Template.Annotations
+	return labels, p.State.Template.Annotations
 }
 
 // errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
@@ -239,10 +237,10 @@ var errForeignMachine = errors.New("it exists and is not one")
 
 // alreadyThere distinguishes a Machine that the cache does not show yet from one of the same name with another owner. A Machine whose
 // labels were removed, by which it is found, gets them again.
-func (p *pass) alreadyThere(ctx context.Context, name string) (there bool, err error) {
+func (p *Scope) alreadyThere(ctx context.Context, name string) (there bool, err error) {
 	have := &metav1.PartialObjectMetadata{}
 	have.SetGroupVersionKind(p.env.kinds.Machine.GVK)
-	err = p.env.ports.APIReader.Get(ctx, types.NamespacedName{Namespace: p.state.Key.Namespace, Name: name}, have)
+	err = p.env.frame.Ports.APIReader.Get(ctx, types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, have)
 	if err != nil {
 		if external.SaysGone(err) {
 			err = nil
@@ -255,7 +253,7 @@ func (p *pass) alreadyThere(ctx context.Context, name string) (there bool, err e
 	}
 	if !owned {
 		return false, fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: delete it, or have the provider name its InfraMachine otherwise",
-			p.state.Key.Namespace, name, errForeignMachine, p.state.Key.Name)
+			p.State.Key.Namespace, name, errForeignMachine, p.State.Key.Name)
 	}
 	if labels, annotations := p.machineMetadata(); lacks(have.Labels, labels) {
 		return true, p.giveMetadata(ctx, have, labels, annotations)
@@ -263,25 +261,25 @@ func (p *pass) alreadyThere(ctx context.Context, name string) (there bool, err e
 	return true, nil
 }
 
-// syncMachines brings labels and annotations of the template to Machines that lack them, and takes back those that name the pool by a UID
+// labelMachines brings labels and annotations of the template to Machines that lack them, and takes back those that name the pool by a UID
 // from before a restore: the garbage collector would take them. It removes none.
-func (p *pass) syncMachines(ctx context.Context) error {
+func (p *Scope) labelMachines(ctx context.Context) error {
 	labels, annotations := p.machineMetadata()
-	me := p.ownerReference()
+	me := p.OwnerReference()
 	var due []client.Object
 	for _, m := range p.machines.states {
 		obj := p.machines.objects[m.UID]
 		differs := lacks(m.Labels, labels) || lacks(m.Annotations, annotations) || contract.RestoredOwner(obj.GetOwnerReferences(), me)
-		if m.Deleting.IsZero() && differs && !p.env.writer.Behind(obj) {
+		if m.Deleting.IsZero() && differs && !p.env.frame.Writer.Behind(obj) {
 			due = append(due, obj)
 		}
 	}
 	return p.each(len(due), func(i int) error { return p.giveMetadata(ctx, due[i], labels, annotations) })
 }
 
-func (p *pass) giveMetadata(ctx context.Context, have client.Object, labels, annotations map[string]string) error {
-	key, me := client.ObjectKeyFromObject(have), p.ownerReference()
-	written := newObject(p.env.kinds.Machine)
+func (p *Scope) giveMetadata(ctx context.Context, have client.Object, labels, annotations map[string]string) error {
+	key, me := client.ObjectKeyFromObject(have), p.OwnerReference()
+	written := pass.NewObject(p.env.kinds.Machine)
 	written.SetNamespace(key.Namespace)
 	written.SetName(key.Name)
 	metadata := map[string]any{"uid": string(have.GetUID()), "labels": labels}
@@ -291,7 +289,7 @@ func (p *pass) giveMetadata(ctx context.Context, have client.Object, labels, ann
 	if owners := have.GetOwnerReferences(); contract.RestoredOwner(owners, me) {
 		metadata["ownerReferences"], metadata["resourceVersion"] = contract.WithOwner(owners, me), have.GetResourceVersion()
 	}
-	err := p.env.writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false)
+	err := p.env.frame.Writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false)
 	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("write Machine %s: %w", key, err)
 	}

@@ -188,7 +188,7 @@ func TestAKindOfInfraMachinesThatIsNotServedHoldsNothingUp(t *testing.T) {
 		set("NoSuchMachine", "status", "infrastructureMachineKind")(u)
 		set(true, "status", "initialization", "provisioned")(u)
 	})
-	if message := w.conditionIs(pool, machinepool.ConditionInfrastructureReady, external.ReasonVersionNotServed); !strings.Contains(message, "NoSuchMachine") {
+	if message := w.conditionIs(pool, contract.ConditionInfrastructureReady, external.ReasonVersionNotServed); !strings.Contains(message, "NoSuchMachine") {
 		t.Errorf("the condition must name the kind: %s", message)
 	}
 	require.NoError(t, w.client.Delete(t.Context(), pool))
@@ -211,7 +211,7 @@ func TestWhoeverLeadsMachinesDoesSoWhileTheInfrastructureIsUnread(t *testing.T) 
 	w.isQuiet()
 	crd := fake.CRD(fake.InfraMachinePoolGVK(contract.V1Beta2), contract.V1Beta2)
 	w.change(crd, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
-	w.conditionIs(pool, machinepool.ConditionInfrastructureReady, external.ReasonContractLabelMissing)
+	w.conditionIs(pool, contract.ConditionInfrastructureReady, external.ReasonContractLabelMissing)
 	w.settles()
 	w.says(pool, "Running", 0, 0)
 	if n := w.writes()["patch Node"]; n != 0 {
@@ -315,12 +315,12 @@ func TestMachinesOfAPoolAreUpToDateWhenTheirKubeletsAre(t *testing.T) {
 		return map[bool]string{true: "there is none"}[w.get(m) == nil]
 	})
 	w.change(m, set(map[string]any{"name": "pool-0"}, "status", "nodeRef")) // package machine does
-	w.conditionIs(pool, machinepool.ConditionMachinesUpToDate, machinepool.ReasonNotUpToDate)
+	w.conditionIs(pool, contract.ConditionMachinesUpToDate, contract.ReasonNotUpToDate)
 	node := &w.nodes()[0]
 	changed := node.DeepCopy()
 	changed.Status.NodeInfo.KubeletVersion = "v1.36.0"
 	require.NoError(t, w.client.Status().Patch(t.Context(), changed, client.MergeFrom(node)))
-	w.conditionIs(pool, machinepool.ConditionMachinesUpToDate, machinepool.ReasonUpToDate)
+	w.conditionIs(pool, contract.ConditionMachinesUpToDate, contract.ReasonUpToDate)
 }
 
 func TestAMachineThatTheCacheHasYetToShowIsNotMadeAgain(t *testing.T) {
@@ -359,7 +359,7 @@ func TestAMachineOfSomebodyElsesUnderTheNameOfAnInfraMachineIsTold(t *testing.T)
 			w.lead(&m, is("Ready", "True"), is("Available", "True"))
 		}
 	}
-	message := w.conditionIs(pool, machinepool.ConditionMachinesReady, machinepool.ReasonMachineNameTaken)
+	message := w.conditionIs(pool, contract.ConditionMachinesReady, machinepool.ReasonMachineNameTaken)
 	require.Contains(t, message, "pool-2")
 	require.NoError(t, w.client.Delete(t.Context(), foreign))
 	w.eventually("a Machine of its own", func() string {

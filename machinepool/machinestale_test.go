@@ -219,7 +219,7 @@ func TestAMachineThatRecoveredIsNotReplacedOnAnOldRead(t *testing.T) {
 		}
 		return map[bool]string{true: "not yet"}[conditionOf(fresh, "HealthCheckSucceeded").Status != metav1.ConditionTrue]
 	})
-	w.conditionIs(pool, machinepool.ConditionRemediating, machinepool.ReasonNotRemediating)
+	w.conditionIs(pool, contract.ConditionRemediating, contract.ReasonNotRemediating)
 	w.isQuiet()
 	if fresh := w.get(&m); fresh == nil || fresh.GetUID() != m.GetUID() || fresh.GetDeletionTimestamp() != nil {
 		t.Error("it was deleted")
@@ -257,5 +257,5 @@ func TestMachinesThatNameThePoolFromBeforeARestoreAreTakenBack(t *testing.T) {
 	require.Len(t, w.machines(), 2)
 	require.Zero(t, w.writes()["create Machine"])
 	require.Zero(t, w.writes()["delete Machine"])
-	require.NotEqual(t, machinepool.ReasonInternalError, conditionOf(w.get(pool), machinepool.ConditionMachinesReady).Reason)
+	require.NotEqual(t, contract.ReasonInternalError, conditionOf(w.get(pool), contract.ConditionMachinesReady).Reason)
 }

@@ -254,3 +254,13 @@ func TestANodeByARecordedNameIsThePoolsWhenItIsTheRecordedOneOrAnInstance(t *tes
 		}
 	}
 }
+
+func TestAProviderNamesTheInstancesThatLeave(t *testing.T) {
+	got := leavingIDs(map[string]string{contract.LeavingInstancesAnnotation: " p://1,p://2 ,, p:// "}, noderef.Rules{})
+	if diff := cmp.Diff(map[string]struct{}{"p://1": {}, "p://2": {}}, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := leavingIDs(nil, noderef.Rules{}); len(got) != 0 {
+		t.Errorf("want none, got %v", got)
+	}
+}

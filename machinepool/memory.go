@@ -2,7 +2,6 @@ package machinepool
 
 import (
 	"maps"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,16 +10,9 @@ import (
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
-// memory is what a process remembers of its pools between passes. Losing it costs time and requests, never correctness. Safe for
-// concurrent use; what it holds of one pool belongs to the worker that works on this pool.
-type memory struct {
-	mu    sync.Mutex
-	pools map[types.NamespacedName]*recollection
-}
-
-// recollection is what is remembered of one pool.
+// recollection is what a process remembers about one pool between passes. Losing it costs time and requests, never correctness. It belongs
+// to the worker that reconciles the pool.
 type recollection struct {
-	pool types.UID
 	// asked are objects whose deletion was asked for and whose deletion a cache has yet to show, and drained the Nodes that were.
 	asked, drained map[types.UID]struct{}
 	// draining are the names of the Nodes that the Drainer has an interest in.
@@ -46,34 +38,10 @@ type recollection struct {
 	unread, nodesUnread time.Time
 }
 
-func newMemory() *memory { return &memory{pools: map[types.NamespacedName]*recollection{}} }
-
-// of returns what is remembered of a pool; nothing, if it is another one of the same name.
-func (m *memory) of(key types.NamespacedName, pool types.UID) *recollection {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	found := m.pools[key]
-	if found == nil || found.pool != pool {
-		if found != nil {
-			found.release(nil)
-		}
-		found = &recollection{
-			pool: pool, asked: map[types.UID]struct{}{}, drained: map[types.UID]struct{}{}, confirmed: map[types.UID]struct{}{},
-			draining: map[string]struct{}{}, detaching: map[string]time.Time{}, turns: map[types.UID]turn{}, refused: map[types.UID]time.Time{},
-		}
-		m.pools[key] = found
-	}
-	return found
-}
-
-// forget drops what is remembered of a pool that is gone.
-func (m *memory) forget(key types.NamespacedName) {
-	m.mu.Lock()
-	found := m.pools[key]
-	delete(m.pools, key)
-	m.mu.Unlock()
-	if found != nil {
-		found.release(nil)
+func newRecollection() *recollection {
+	return &recollection{
+		asked: map[types.UID]struct{}{}, drained: map[types.UID]struct{}{}, confirmed: map[types.UID]struct{}{}, draining: map[string]struct{}{},
+		detaching: map[string]time.Time{}, turns: map[types.UID]turn{}, refused: map[types.UID]time.Time{},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -44,7 +45,7 @@ func planMissed(missed []contract.NodeRef, gone map[contract.NodeRef]struct{}, a
 
 // confirmMissed makes sure by one request each that recorded Nodes which the index does not have are gone: it may be a registration
 // behind. Until then they stay recorded, and what would destroy their instances waits for them.
-func (p *pass) confirmMissed(ctx context.Context) {
+func (p *Scope) confirmMissed(ctx context.Context) {
 	mem := p.mem()
 	now, later := planMissed(p.match.missed, mem.gone, mem.asked)
 	gone := make([]bool, len(now))
@@ -69,7 +70,7 @@ func (p *pass) confirmMissed(ctx context.Context) {
 	}
 	mem.gone = known
 	p.match.kept, p.match.missed = append(p.match.kept, unconfirmed...), unconfirmed
-	mem.misses(len(unconfirmed) > 0, p.now)
+	mem.misses(len(unconfirmed) > 0, p.Now)
 	if len(unconfirmed) == 0 {
 		return
 	}
@@ -78,7 +79,7 @@ func (p *pass) confirmMissed(ctx context.Context) {
 		names = append(names, ref.Name)
 	}
 	slices.Sort(names)
-	p.missed = "The recorded Nodes are not known to be gone: " + named(names)
+	p.missed = "The recorded Nodes are not known to be gone: " + pass.Named(names)
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		p.missed += ": " + first
@@ -87,17 +88,17 @@ func (p *pass) confirmMissed(ctx context.Context) {
 	switch {
 	case len(unconfirmed) == len(later):
 		again = atOnce
-	case p.deleting():
-		again = behindRetry
+	case p.Deleting():
+		again = pass.BehindRetry
 	}
-	p.requeue(again)
+	p.Requeue(again)
 }
 
 // missedHolds reports whether a stage waits until it is known that recorded Nodes are gone, and no longer than its limit; zero and below
 // are for ever.
-func (p *pass) missedHolds(limit time.Duration) bool {
+func (p *Scope) missedHolds(limit time.Duration) bool {
 	since := p.mem().missedSince
-	if p.missed == "" || reached(since, limit, p.now) {
+	if p.missed == "" || reached(since, limit, p.Now) {
 		return false
 	}
 	p.requeueAt(since, limit)

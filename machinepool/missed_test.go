@@ -74,7 +74,7 @@ func TestThePoolOfANodeThatTheIndexHasYetToHearOfIsNotDestroyedUndrained(t *test
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	message := ""
 	w.eventually("the deletion waits for the Node", func() string {
-		message = w.conditionIs(pool, machinepool.ConditionDeleting, machinepool.ReasonDrainingNode)
+		message = w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonDrainingNode)
 		if message != "The recorded Nodes are not known to be gone: pool-0" {
 			return message
 		}
@@ -128,7 +128,7 @@ func TestANodeOfAPoolThatCannotBeAskedForIsWaitedForWithinTheLimit(t *testing.T)
 	w.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewServiceUnavailable("not now"), Match: asksForNodes})
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.eventually("the deletion says what the server answers", func() string {
-		message := w.conditionIs(pool, machinepool.ConditionDeleting, machinepool.ReasonDrainingNode)
+		message := w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonDrainingNode)
 		want := "The recorded Nodes are not known to be gone: pool-0: make sure that Node pool-0 is gone: not now"
 		return map[bool]string{false: message}[message == want]
 	})

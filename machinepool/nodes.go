@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 	"github.com/machinist-dev/machinist/noderef/workload"
@@ -30,9 +32,9 @@ const (
 )
 
 // observeNodes finds the pool's Nodes, and remembers since when it does not.
-func (p *pass) observeNodes(ctx context.Context) error {
+func (p *Scope) observeNodes(ctx context.Context) error {
 	err := p.lookForNodes(ctx)
-	p.mem().sees(p.nodesKnown, p.now)
+	p.mem().sees(p.nodesKnown, p.Now)
 	if p.nodesKnown {
 		p.forgetGone(p.mem())
 	}
@@ -40,7 +42,7 @@ func (p *pass) observeNodes(ctx context.Context) error {
 }
 
 // forgetGone limits the memory to existing objects: Nodes and Machines come and go as long as a pool exists.
-func (p *pass) forgetGone(mem *recollection) {
+func (p *Scope) forgetGone(mem *recollection) {
 	if len(mem.asked)+len(mem.drained)+len(mem.confirmed)+len(mem.refused) == 0 || (p.env.kinds.makesMachines() && p.machines == nil) {
 		return
 	}
@@ -65,23 +67,23 @@ func (p *pass) forgetGone(mem *recollection) {
 }
 
 // lookForNodes finds the pool's Nodes. Nodes that cannot be read are no error: an event tells when they can.
-func (p *pass) lookForNodes(ctx context.Context) error {
-	key := p.env.clusterOf(&p.state)
+func (p *Scope) lookForNodes(ctx context.Context) error {
+	key := p.env.clusterOf(&p.State)
 	var err error
 	p.workload, err = p.env.workloads.Of(key)
 	if err != nil || !p.workload.Nodes.HasSynced() {
 		p.unread = unreadProblem(key, err)
 		p.holdsUnread()
 		if err == nil || workload.IsUnread(err) {
-			p.requeue(claimedRetry) // a safety net
+			p.Requeue(claimedRetry) // a safety net
 			return nil
 		}
-		return fmt.Errorf("Nodes of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.state.Key, err)
+		return fmt.Errorf("Nodes of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.State.Key, err)
 	}
 	facts := matchFacts{
-		Pool: p.state.Key, IDs: p.ids, Complete: p.complete || p.deleting(), Recorded: p.state.Nodes, Nodes: p.workload.Nodes, Rules: p.env.options.Matching,
+		Pool: p.State.Key, IDs: p.ids, Complete: p.complete || p.Deleting(), Recorded: p.State.Nodes, Nodes: p.workload.Nodes, Rules: p.env.options.Matching,
 	}
-	others, err := p.env.claimsIn(ctx, key, p.state.Key)
+	others, err := p.env.claimsIn(ctx, key, p.State.Key)
 	if err != nil {
 		p.unread = unreadProblem(key, err)
 		p.holdsUnread()
@@ -99,7 +101,7 @@ func (p *pass) lookForNodes(ctx context.Context) error {
 		return err // a Node whose claims are not known must not be taken
 	}
 	if len(p.match.Claimed) > 0 {
-		p.requeue(claimedRetry)
+		p.Requeue(claimedRetry)
 	}
 	if p.env.options.Policy.KeepRetired {
 		p.match.Retired = nil
@@ -111,28 +113,26 @@ func (p *pass) lookForNodes(ctx context.Context) error {
 
 // unreadProblem is what conditions say about the Nodes of a cluster that cannot be read.
 func unreadProblem(key types.NamespacedName, err error) external.Problem {
-	problem := external.Problem{Reason: ReasonInspectionFailed, Message: workload.Unread(key, err)}
+	problem := external.Problem{Reason: contract.ReasonInspectionFailed, Message: workload.Unread(key, err)}
 	switch {
 	case err == nil:
 	case errors.Is(err, cluster.ErrNotConnected):
-		problem.Reason = ReasonConnectionDown
+		problem.Reason = contract.ReasonConnectionDown
 	case !workload.IsUnread(err):
-		return external.Problem{Reason: ReasonInternalError, Message: seeLogs}
+		return external.Problem{Reason: contract.ReasonInternalError, Message: pass.SeeLogs}
 	}
 	return problem
 }
 
-// actOnNodes writes labels, annotations and taints to the Nodes, drains those that leave and deletes those that have left. Where Machines
-// represent the instances, the Machine controller does that.
-func (p *pass) actOnNodes(ctx context.Context) error {
-	if !p.nodesKnown || p.ledByMachines() {
-		return nil
-	}
-	return errors.Join(p.propagate(ctx), p.removeNodes(ctx))
-}
+// actsOnNodes reports whether the pool writes, drains and deletes Nodes itself. Where Machines represent the instances, the Machine
+// controller does that.
+func (p *Scope) actsOnNodes() bool { return p.nodesKnown && !p.ledByMachines() }
 
 // propagate sends each Node that lacks something one patch, which only applies to the Node that was read.
-func (p *pass) propagate(ctx context.Context) error {
+func (p *Scope) propagate(ctx context.Context) error {
+	if !p.actsOnNodes() {
+		return nil
+	}
 	desired := p.desired()
 	var changed []*corev1.Node
 	patches := map[types.UID]propagate.Patch{}
@@ -141,11 +141,11 @@ func (p *pass) propagate(ctx context.Context) error {
 			continue
 		}
 		patch, differs := p.env.options.Propagation.Diff(node, desired)
-		if !differs || p.env.writer.Behind(node) {
+		if !differs || p.env.frame.Writer.Behind(node) {
 			continue
 		}
 		if len(changed) == maxNodeWrites {
-			p.requeue(atOnce)
+			p.Requeue(atOnce)
 			break
 		}
 		changed = append(changed, node)
@@ -166,7 +166,7 @@ func byRefusal(nodes []*corev1.Node, refused map[types.UID]time.Time) []*corev1.
 }
 
 // eachNode writes Nodes, a few of them at the same time, and remembers those whose writes were refused.
-func (p *pass) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) error {
+func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) error {
 	ok := make([]bool, len(nodes))
 	err := p.each(len(nodes), func(i int) error {
 		err := do(nodes[i])
@@ -177,20 +177,20 @@ func (p *pass) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) error
 		if ok[i] {
 			delete(p.mem().refused, node.UID)
 		} else {
-			p.mem().refused[node.UID] = p.now
+			p.mem().refused[node.UID] = p.Now
 		}
 	}
 	return err
 }
 
 // desired is what the pool hands down to its Nodes: what its template says.
-func (p *pass) desired() propagate.Desired {
-	template := &p.state.Template
+func (p *Scope) desired() propagate.Desired {
+	template := &p.State.Template
 	d := propagate.Desired{
 		Labels: template.Labels, Annotations: template.Annotations,
 		Owner: propagate.Owner{
-			Namespace: p.state.Key.Namespace, Cluster: p.state.ClusterName,
-			ControllerKind: p.env.kinds.Pool.GVK.Kind, ControllerName: p.state.Key.Name,
+			Namespace: p.State.Key.Namespace, Cluster: p.State.ClusterName,
+			ControllerKind: p.env.kinds.Pool.GVK.Kind, ControllerName: p.State.Key.Name,
 		},
 	}
 	for _, t := range template.Taints {
@@ -203,12 +203,12 @@ func (p *pass) desired() propagate.Desired {
 }
 
 // patchNode writes a Node. One that is no longer as it was read is looked at again when its event comes.
-func (p *pass) patchNode(ctx context.Context, node *corev1.Node, kind types.PatchType, body []byte) error {
+func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.PatchType, body []byte) error {
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	err := p.workload.Client.Patch(ctx, target, client.RawPatch(kind, body))
 	switch {
 	case err == nil:
-		p.env.writer.Wrote(target)
+		p.env.frame.Writer.Wrote(target)
 		return nil
 	case external.SaysGone(err):
 		return nil // its event is on the way
@@ -222,7 +222,7 @@ func (p *pass) patchNode(ctx context.Context, node *corev1.Node, kind types.Patc
 var errAgain = errors.New("the Node is not as it was read")
 
 // deleteNode asks for the deletion of the very Node that was read, once.
-func (p *pass) deleteNode(ctx context.Context, node *corev1.Node) error {
+func (p *Scope) deleteNode(ctx context.Context, node *corev1.Node) error {
 	uid := node.UID
 	err := p.workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
 	if apierrors.IsConflict(err) {
@@ -235,7 +235,7 @@ func (p *pass) deleteNode(ctx context.Context, node *corev1.Node) error {
 }
 
 // each does something to several objects, a few of them at the same time, and joins the errors in the order of the objects.
-func (p *pass) each(n int, do func(i int) error) error {
+func (p *Scope) each(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	next := make(chan int)
 	var running sync.WaitGroup
@@ -253,7 +253,7 @@ func (p *pass) each(n int, do func(i int) error) error {
 	running.Wait()
 	for i, err := range errs {
 		if errors.Is(err, errAgain) {
-			p.requeue(conflictRetry)
+			p.Requeue(pass.ConflictRetry)
 			errs[i] = nil
 		}
 	}

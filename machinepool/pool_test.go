@@ -92,7 +92,7 @@ func TestAPoolOwnsWhatItRefersToAndIsItsClusters(t *testing.T) {
 		}
 	}
 	w.change(cluster, set(true, "spec", "paused"))
-	w.conditionIs(pool, machinepool.ConditionPaused, machinepool.ReasonPaused)
+	w.conditionIs(pool, contract.ConditionPaused, contract.ReasonPaused)
 	w.change(pool, set(int64(3), "spec", "replicas"))
 	w.change(cluster, set(false, "spec", "paused"))
 	w.says(pool, "Running", 3, 3)
@@ -111,7 +111,7 @@ func TestANodeThatGoesNotReadyLowersTheCountersWithinOneEvent(t *testing.T) {
 	if got := w.writes(); got["patch MachinePool/status"] != 1 || len(got) != 1 {
 		t.Errorf("one event is one write, got %v", got)
 	}
-	if message := w.conditionIs(pool, machinepool.ConditionMachinesReady, machinepool.ReasonNotReady); !strings.Contains(message, "pool-1") {
+	if message := w.conditionIs(pool, contract.ConditionMachinesReady, contract.ReasonNotReady); !strings.Contains(message, "pool-1") {
 		t.Errorf("the condition must name the Node: %s", message)
 	}
 	w.setReady("pool-1", corev1.ConditionTrue)
@@ -318,7 +318,7 @@ func TestAnInstanceThatTwoPoolsNameStaysWithTheOneThatHasIt(t *testing.T) {
 	first := named("first")
 	w.says(first, "Running", 1, 1)
 	second := named("second")
-	w.conditionIs(second, machinepool.ConditionMachinesReady, machinepool.ReasonNodeClaimed)
+	w.conditionIs(second, contract.ConditionMachinesReady, contract.ReasonNodeClaimed)
 	w.says(first, "Running", 1, 1)
 	require.NoError(t, w.client.Delete(t.Context(), second))
 	w.goes(second)

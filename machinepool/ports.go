@@ -1,22 +1,18 @@
 package machinepool
 
 import (
-	"context"
+	"cmp"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
@@ -42,9 +38,9 @@ func (k Kinds) makesMachines() bool { return k.NewMachine != nil }
 func (k Kinds) knowsMachines() bool { return k.makesMachines() || k.Machine.New != nil }
 
 func (k Kinds) validate() error {
-	errs := []error{validateKind("Pool", k.Pool)}
+	errs := []error{pass.CheckKind("kind Pool", k.Pool)}
 	if k.knowsMachines() {
-		errs = append(errs, validateKind("Machine", k.Machine))
+		errs = append(errs, pass.CheckKind("kind Machine", k.Machine))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -64,30 +60,14 @@ func (k Kinds) keeps() error {
 	return errors.Join(errs...)
 }
 
-func validateKind[S, U any](name string, kind contract.KindOf[S, U]) error {
-	if kind.New == nil || kind.NewList == nil || kind.Adapter == nil || kind.GVK.Empty() {
-		return fmt.Errorf("kind %s needs a GVK, New, NewList and an Adapter", name)
-	}
-	if _, ok := kind.New().(client.Object); !ok {
-		return fmt.Errorf("kind %s: %s is no client.Object", name, kind.GVK)
-	}
-	if _, ok := kind.NewList().(client.ObjectList); !ok {
-		return fmt.Errorf("kind %s: %s has no list of client.Objects", name, kind.GVK)
-	}
-	return nil
-}
-
 // Workload is the access to the Nodes of one cluster; see package workload. One connection serves this package and package machine.
 type Workload = workload.Workload
 
-// Ports are what a Reconciler acts through. Nodes or NodesOf is required, and so are Client, Cache and APIReader.
+// Ports are the interfaces that a Reconciler uses: those of all kinds, and the access to Nodes. Client, Cache and APIReader are required,
+// and so is Workload.Nodes or NodesOf.
 type Ports struct {
-	// Client writes.
-	Client client.Client
-	// Cache reads pools, Machines and referenced objects, and is asked for informers.
-	Cache cache.Cache
-	// APIReader reads from the API server itself, to make sure that what the cache does not have is really gone.
-	APIReader client.Reader
+	pass.Ports
+
 	// Workload is the cluster of all pools; where NodesOf is set, that of those which name no cluster. Its Client defaults to Ports.Client,
 	// and its APIReader to Ports.APIReader where the Client is not set.
 	Workload Workload
@@ -99,50 +79,25 @@ type Ports struct {
 	// WorkloadEvents returns a source that enqueues what the mapper names for a cluster whenever NodesOf has something new to say
 	// about it. cluster.Clusters.Source is one. It is required with NodesOf.
 	WorkloadEvents func(cluster.Mapper) source.Source
-
-	// ClusterOf says what is known of a pool's Cluster, by the pool's namespace and its state's ClusterName; nil means that there are
-	// no Clusters. external.Clusters is made for it. It must not wait for anything; an error is retried with back-off.
-	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (external.ClusterView, error)
-	// ClusterEvents returns a source that enqueues what the mapper names for a Cluster whenever ClusterOf has something new to say
-	// about it. It is required with ClusterOf.
-	ClusterEvents func(external.ClusterMapper) source.Source
 }
 
 func (p Ports) validate() error {
-	var errs []error
-	if p.Client == nil {
-		errs = append(errs, errors.New("Ports.Client is not set"))
-	}
-	if p.Cache == nil {
-		errs = append(errs, errors.New("Ports.Cache is not set"))
-	}
-	if p.APIReader == nil {
-		errs = append(errs, errors.New("Ports.APIReader is not set"))
-	}
+	var nodes error
 	if p.Workload.Nodes == nil && p.NodesOf == nil {
-		errs = append(errs, errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set"))
+		nodes = errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set")
 	}
-	if p.NodesOf != nil && p.WorkloadEvents == nil {
-		errs = append(errs, errors.New("Ports.WorkloadEvents is not set: nothing would wake pools when their cluster is connected"))
-	}
-	if p.ClusterOf != nil && p.ClusterEvents == nil {
-		errs = append(errs, errors.New("Ports.ClusterEvents is not set: nothing would wake pools when their Cluster is paused"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(p.Check(), nodes, p.CheckEvents("MachinePool"),
+		pass.EventsMissing("WorkloadEvents", p.NodesOf != nil && p.WorkloadEvents == nil, "MachinePool", "cluster is connected"))
 }
 
 // Defaults of Options.
 const (
-	// DefaultStatusDelay is how long a pool waits between two writes of its status.
-	DefaultStatusDelay = time.Second
 	// DefaultParallel is how many Nodes of a pool are written, or Machines created, at the same time.
 	DefaultParallel = 8
 	// DefaultMaxDraining is how many Nodes of a pool are drained at the same time.
 	DefaultMaxDraining = 10
 	// DefaultStuckAfter is how long a Node behind budgets keeps its turn while other Nodes wait to be drained.
 	DefaultStuckAfter = time.Minute
-	// DefaultConnectionGrace is how long what a pool says of its instances outlives the connection to their cluster.
-	DefaultConnectionGrace = 5 * time.Minute
 	// DefaultUnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read.
 	DefaultUnreadLimit = 5 * time.Minute
 	// DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template says otherwise. The
@@ -160,16 +115,18 @@ type Options struct {
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 	// StatusDelay is how long a pool waits after it has written its status until it writes another one, so that Nodes which join one after
-	// the other cost one write. Problems, and a status that reaches the desired state, do not wait. Default DefaultStatusDelay; negative:
+	// the other cost one write. Problems, and a status that reaches the desired state, do not wait. Default pass.DefaultStatusDelay; negative:
 	// no delay.
 	StatusDelay time.Duration
 	// ConnectionGrace is how long conditions stay unchanged when the objects that they are about cannot be read any more, so that the
 	// restart of a server or of this process does not change all pools twice. The first value of a condition does not wait. Default
-	// DefaultConnectionGrace; negative: at once.
+	// pass.DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
 	// Parallel is how many Nodes are written, or Machines created, at the same time. Default DefaultParallel.
 	Parallel int
-	// Finalizer keeps a pool until everything of it is gone. Default Finalizer.
+	// Steps are the parts of a pass, in order. Default Steps().
+	Steps []Step
+	// Finalizer keeps a pool until everything that belongs to it is gone. Default Finalizer.
 	Finalizer string
 	// Policy says how decisions are made about which people disagree.
 	Policy Policy
@@ -189,28 +146,27 @@ type Options struct {
 }
 
 func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
-	if o.Name == "" {
-		o.Name = strings.ToLower(kind.GVK.Kind)
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.StatusDelay == 0 {
-		o.StatusDelay = DefaultStatusDelay
-	}
-	if o.ConnectionGrace == 0 {
-		o.ConnectionGrace = DefaultConnectionGrace
-	}
+	common := o.frame().WithDefaults(kind.GVK.Kind, Finalizer)
+	o.Name, o.Clock, o.StatusDelay, o.Finalizer = common.Name, common.Clock, common.StatusDelay, common.Finalizer
+	o.ConnectionGrace = cmp.Or(o.ConnectionGrace, pass.DefaultConnectionGrace)
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel
-	}
-	if o.Finalizer == "" {
-		o.Finalizer = Finalizer
 	}
 	if o.Propagation == nil {
 		o.Propagation = Propagation()
 	}
+	if o.Steps == nil {
+		o.Steps = Steps()
+	}
 	o.Matching.ByName, o.Matching.ByAddress = false, false
 	o.Policy = o.Policy.withDefaults()
 	return o
+}
+
+// frame are the options that reconcilers of all kinds have.
+func (o Options) frame() pass.Options {
+	return pass.Options{
+		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer, WatchFilter: o.WatchFilter,
+		ContractVersions: o.ContractVersions, Controller: o.Controller,
+	}
 }

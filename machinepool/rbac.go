@@ -5,8 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
@@ -42,47 +41,24 @@ type Wiring struct {
 //   - Clusters: list, watch and get; CustomResourceDefinitions: list, watch and get;
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	lists := [][]rbacv1.PolicyRule{
-		{rule(w.Pool, "list", "watch")}, patch.PolicyRules(w.Pool, w.StatusSubresource), external.PolicyRules(w.References...), w.ownerRules(),
-	}
-	for _, ref := range w.References {
-		crds := schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}
-		lists = append(lists, []rbacv1.PolicyRule{rule(ref, "get", "delete"), rule(crds, "get")}, patch.PolicyRules(ref, false))
-	}
+	lists := [][]rbacv1.PolicyRule{pass.PolicyRules(pass.Wiring{
+		Own: w.Pool, StatusSubresource: w.StatusSubresource, References: w.References, Clusters: w.Clusters, Events: w.Events,
+		OwnerReferencesEnforced: w.OwnerReferencesEnforced,
+	})}
 	if !w.Machines.Empty() {
-		lists = append(lists, []rbacv1.PolicyRule{rule(w.Machines, "list", "watch", "get", "create", "patch", "delete")})
+		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(w.Machines, "list", "watch", "get", "create", "patch", "delete")})
 	}
-	if w.Clusters {
-		lists = append(lists, external.ClusterPolicyRules())
-	}
-	if w.Events {
-		lists = append(lists, []rbacv1.PolicyRule{rule(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "create", "patch")})
-	}
-	return contract.MergePolicyRules(lists...)
-}
-
-// ownerRules are what the admission plugin asks for: owners of referenced objects and Machines block deletion, and a pool gets its
-// Cluster as an owner.
-func (w Wiring) ownerRules() []rbacv1.PolicyRule {
-	var rules []rbacv1.PolicyRule
-	if w.OwnerReferencesEnforced {
+	if w.OwnerReferencesEnforced { // Machines have owners that block deletion too
 		own := w.Pool
 		own.Resource += "/finalizers"
-		rules = append(rules, rule(own, "update"))
+		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(own, "update")})
 	}
-	if w.OwnerReferencesEnforced && w.Clusters {
-		rules = append(rules, rule(w.Pool, "delete"))
-	}
-	return rules
+	return contract.MergePolicyRules(lists...)
 }
 
 // NodePolicyRules are the rights that a Reconciler needs where the Nodes are, be that the cluster of the pools or a workload cluster: to
 // find, make sure of, label, taint, cordon and delete Nodes, to drain them, and to wait for their volumes.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
 	return contract.MergePolicyRules(workload.PolicyRules(workload.Wiring{Drains: w.Drains}),
-		[]rbacv1.PolicyRule{rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")})
-}
-
-func rule(resource schema.GroupResource, verbs ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: verbs}
+		[]rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")})
 }

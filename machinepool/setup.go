@@ -3,15 +3,12 @@ package machinepool
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
@@ -42,7 +39,7 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules
 	if err != nil {
 		return Ports{}, err
 	}
-	return Ports{Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Workload: w}, nil
+	return Ports{Ports: pass.PortsFromManager(mgr), Workload: w}, nil
 }
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
@@ -53,23 +50,17 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.IndexPools(ctx); err != nil {
 		return err
 	}
-	mine := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.matchesWatchFilter(obj) })
-	mine.UpdateFunc = func(e event.UpdateEvent) bool {
-		return r.matchesWatchFilter(e.ObjectOld) || r.matchesWatchFilter(e.ObjectNew)
-	} // its end too
-	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
-		For(newObject(r.kinds.Pool), ctrlbuilder.WithPredicates(mine)).
-		WatchesRawSource(r.tracker)
+	builder := r.frame.Controller(ctx, mgr)
 	if r.kinds.knowsMachines() { // also where only their claims count: nothing waits for their first list then
-		builder = builder.Watches(newObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolOfMachine))
+		builder = builder.Watches(pass.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolOfMachine))
 	}
 	for _, events := range r.workloads.Sources(ctx) {
 		builder = builder.WatchesRawSource(events)
 	}
-	if r.ports.ClusterOf != nil {
-		builder = builder.WatchesRawSource(r.ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
-			return r.poolsByKey(ctx, key.Namespace, clusterKey(key))
-		}))
-	}
 	return builder.Complete(r)
+}
+
+// poolOfMachine maps an event about a Machine to the pool that controls it.
+func (r *Reconciler) poolOfMachine(_ context.Context, obj client.Object) []reconcile.Request {
+	return r.frame.ControllerOf(obj)
 }

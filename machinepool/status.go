@@ -8,8 +8,25 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/phases"
 )
+
+// Reasons of conditions and of the stages of a deletion that only pools have. The others, and the types of conditions, are those of package
+// contract: the ones that Cluster API has announced for MachinePools in v1beta2 and does not write, and Paused.
+const (
+	ReasonNotAvailable = "NotAvailable"
+	// ReasonWaitingForMachineDeletion is the first stage of a deletion.
+	ReasonWaitingForMachineDeletion = "WaitingForMachineDeletion"
+	// ReasonInstancesHeld: the provider lists instances none of which has a recorded Node, while those Nodes are Ready. Nothing is done
+	// for that list until a person confirms it (ConfirmedInstancesAnnotation), or the Nodes have not been Ready for five minutes.
+	ReasonInstancesHeld = "InstancesHeld"
+	// ReasonMachineNameTaken: the InfraMachine of an instance gets no Machine, because a Machine of another owner has its name.
+	ReasonMachineNameTaken = "MachineNameTaken"
+)
+
+// problems are the reasons of conditions that a person has to act on: a condition that changes to one of them is a Warning event.
+func problems() []string { return append(pass.Problems(), ReasonMachineNameTaken, ReasonInstancesHeld) }
 
 // statusFacts are what the status of a pool depends on.
 type statusFacts struct {
@@ -67,54 +84,54 @@ func (f *statusFacts) available() metav1.Condition {
 	desired, sized := f.Desired.Get()
 	switch {
 	case !sized:
-		return condition(ConditionAvailable, metav1.ConditionUnknown, ReasonWaitingForReplicasSet, waitingForReplicas)
+		return pass.Condition(contract.ConditionAvailable, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, waitingForReplicas)
 	case !f.InfrastructureReady:
-		return condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, "The infrastructure is not provisioned yet")
+		return pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, "The infrastructure is not provisioned yet")
 	case !f.Known:
-		return f.unread(ConditionAvailable)
+		return f.unread(contract.ConditionAvailable)
 	case f.Counts.Available < desired:
-		return condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable,
+		return pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable,
 			fmt.Sprintf("%d available replicas, at least %d required", f.Counts.Available, desired))
 	}
-	return condition(ConditionAvailable, metav1.ConditionTrue, ReasonAvailable, "")
+	return pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")
 }
 
 func (f *statusFacts) unread(kind string) metav1.Condition {
 	if f.Unread == (external.Problem{}) { // the Nodes are known, and the Machines are not; an empty reason is refused
-		return condition(kind, metav1.ConditionUnknown, ReasonInternalError, seeLogs)
+		return pass.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs)
 	}
-	return condition(kind, metav1.ConditionUnknown, f.Unread.Reason, f.Unread.Message)
+	return pass.Condition(kind, metav1.ConditionUnknown, f.Unread.Reason, f.Unread.Message)
 }
 
 // machinesReady tells what is wrong with instances, by name.
 func (f *statusFacts) machinesReady() metav1.Condition {
 	if !f.Known {
-		return f.unread(ConditionMachinesReady)
+		return f.unread(contract.ConditionMachinesReady)
 	}
-	reason, lines := ReasonNotReady, []string(nil)
+	reason, lines := contract.ReasonNotReady, []string(nil)
 	if len(f.Counts.NotReady) > 0 {
-		lines = append(lines, "* Not ready: "+named(f.Counts.NotReady))
+		lines = append(lines, "* Not ready: "+pass.Named(f.Counts.NotReady))
 	}
 	if m := f.Match; m != nil {
 		if len(m.Missing) > 0 {
-			lines = append(lines, "* Without a Node: "+named(m.Missing))
+			lines = append(lines, "* Without a Node: "+pass.Named(m.Missing))
 		}
 		if len(m.Claimed) > 0 {
-			reason = ReasonNodeClaimed
-			lines = append(lines, "* Named by another pool too, so that no pool uses their Nodes: "+named(m.Claimed)+"; let each instance be in one pool")
+			reason = contract.ReasonNodeClaimed
+			lines = append(lines, "* Named by another pool too, so that no pool uses their Nodes: "+pass.Named(m.Claimed)+"; let each instance be in one pool")
 		}
 		if len(m.OfMachines) > 0 {
-			reason = ReasonNodeClaimed
-			lines = append(lines, "* With a Node that is to leave and that a Machine claims: "+named(m.OfMachines)+"; let each instance be in the pool or have a Machine")
+			reason = contract.ReasonNodeClaimed
+			lines = append(lines, "* With a Node that is to leave and that a Machine claims: "+pass.Named(m.OfMachines)+"; let each instance be in the pool or have a Machine")
 		}
 		if len(m.Ambiguous) > 0 {
-			reason = ReasonAmbiguousNode
-			lines = append(lines, "* With several Nodes: "+named(m.Ambiguous)+"; delete those that are wrong")
+			reason = contract.ReasonAmbiguousNode
+			lines = append(lines, "* With several Nodes: "+pass.Named(m.Ambiguous)+"; delete those that are wrong")
 		}
 	}
 	if len(f.Foreign) > 0 {
 		reason = ReasonMachineNameTaken
-		lines = append(lines, "* Without a Machine, because one of the name exists and is not this MachinePool's: "+named(f.Foreign)+
+		lines = append(lines, "* Without a Machine, because one of the name exists and is not this MachinePool's: "+pass.Named(f.Foreign)+
 			"; delete it, or have the provider name the InfraMachine otherwise")
 	}
 	if missing := f.Observed.Or(0) - f.Listed; missing > 0 {
@@ -122,52 +139,52 @@ func (f *statusFacts) machinesReady() metav1.Condition {
 	}
 	switch {
 	case len(lines) > 0:
-		return condition(ConditionMachinesReady, metav1.ConditionFalse, reason, strings.Join(lines, "\n"))
+		return pass.Condition(contract.ConditionMachinesReady, metav1.ConditionFalse, reason, strings.Join(lines, "\n"))
 	case f.actual() == 0:
-		return condition(ConditionMachinesReady, metav1.ConditionTrue, ReasonNoReplicas, "")
+		return pass.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
 	}
-	return condition(ConditionMachinesReady, metav1.ConditionTrue, ReasonReady, "")
+	return pass.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonReady, "")
 }
 
 func (f *statusFacts) machinesUpToDate() metav1.Condition {
 	switch {
 	case !f.Known:
-		return f.unread(ConditionMachinesUpToDate)
+		return f.unread(contract.ConditionMachinesUpToDate)
 	case len(f.Counts.Outdated) > 0:
-		return condition(ConditionMachinesUpToDate, metav1.ConditionFalse, ReasonNotUpToDate, "* Not up to date: "+named(f.Counts.Outdated))
+		return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionFalse, contract.ReasonNotUpToDate, "* Not up to date: "+pass.Named(f.Counts.Outdated))
 	case f.actual() == 0:
-		return condition(ConditionMachinesUpToDate, metav1.ConditionTrue, ReasonNoReplicas, "")
+		return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
 	}
-	return condition(ConditionMachinesUpToDate, metav1.ConditionTrue, ReasonUpToDate, "")
+	return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, "")
 }
 
 func (f *statusFacts) scalingUp() metav1.Condition {
 	desired, sized := f.desired()
 	switch {
 	case !sized:
-		return condition(ConditionScalingUp, metav1.ConditionUnknown, ReasonWaitingForReplicasSet, waitingForReplicas)
+		return pass.Condition(contract.ConditionScalingUp, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, waitingForReplicas)
 	case f.actual() < desired:
-		return condition(ConditionScalingUp, metav1.ConditionTrue, ReasonScalingUp,
+		return pass.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, contract.ReasonScalingUp,
 			fmt.Sprintf("Scaling up from %d to %d replicas", f.actual(), desired))
 	}
-	return condition(ConditionScalingUp, metav1.ConditionFalse, ReasonNotScalingUp, "")
+	return pass.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, contract.ReasonNotScalingUp, "")
 }
 
 func (f *statusFacts) scalingDown() metav1.Condition {
 	desired, sized := f.desired()
 	switch {
 	case !sized:
-		return condition(ConditionScalingDown, metav1.ConditionUnknown, ReasonWaitingForReplicasSet, waitingForReplicas)
+		return pass.Condition(contract.ConditionScalingDown, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, waitingForReplicas)
 	case f.actual() > desired:
-		return condition(ConditionScalingDown, metav1.ConditionTrue, ReasonScalingDown,
+		return pass.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, contract.ReasonScalingDown,
 			fmt.Sprintf("Scaling down from %d to %d replicas", f.actual(), desired))
 	}
-	return condition(ConditionScalingDown, metav1.ConditionFalse, ReasonNotScalingDown, "")
+	return pass.Condition(contract.ConditionScalingDown, metav1.ConditionFalse, contract.ReasonNotScalingDown, "")
 }
 
 func (f *statusFacts) remediating() metav1.Condition {
 	if len(f.Unhealthy) == 0 {
-		return condition(ConditionRemediating, metav1.ConditionFalse, ReasonNotRemediating, "")
+		return pass.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, "")
 	}
-	return condition(ConditionRemediating, metav1.ConditionTrue, ReasonRemediating, "* To be replaced: "+named(f.Unhealthy))
+	return pass.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating, "* To be replaced: "+pass.Named(f.Unhealthy))
 }

@@ -53,7 +53,7 @@ func TestANodeThatJoinsInADeletionIsRecordedWithoutDelay(t *testing.T) {
 	})
 	w.writeNode("n-0", `{"metadata":{"finalizers":["test.machinist.dev/slow"]}}`)
 	require.NoError(t, w.client.Delete(t.Context(), pool))
-	w.conditionIs(pool, machinepool.ConditionDeleting, machinepool.ReasonDeletingNode)
+	w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonDeletingNode)
 	late := fake.Node("late", "p://2")
 	w.create(late)
 	w.eventually("the Node that joined late is deleted", func() string {

@@ -2,101 +2,100 @@ package machinepool
 
 import (
 	"context"
-	"fmt"
-	"reflect"
+	"errors"
 	"slices"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/phases"
 )
 
-// flush writes what the pass has decided: metadata and spec first, then status on top of what the server returned. It writes nothing
-// that is there already.
-func (p *pass) flush(ctx context.Context, failed bool) error {
-	stored := p.state
-	if len(p.failures) == 2 { // otherwise the pass did not come to look at the pool
-		p.sum()
+// flush writes the pool at the end of a pass.
+func flush(ctx context.Context, p *Scope, failed error) error {
+	p.urgent = p.urgent || p.isNewStage()
+	err := p.Flush(ctx, writing{
+		Observes: failed == nil && p.refused == nil && !p.Paused(), Guarded: true, Settle: p.settle, Wrote: p.wrote,
+	})
+	return errors.Join(p.refused, err)
+}
+
+// settle decides whether a changed status is written in this pass.
+func (p *Scope) settle(changed bool, _, _ contract.MachinePoolUpdate) (bool, error) {
+	if !changed {
+		return false, nil
 	}
-	err := p.writeMain(ctx, p.main)
-	if p.finished && external.SaysGone(err) {
-		err = nil
+	left := pass.Throttle(p.urgent, p.mem().statusAt, p.Now, p.env.frame.Options.StatusDelay)
+	p.Requeue(left)
+	return left == 0, nil
+}
+
+// wrote records the events of a status that was written.
+func (p *Scope) wrote(u contract.MachinePoolUpdate, _, status bool) {
+	if !status {
+		return
 	}
-	if err != nil || (p.finished && len(p.pool.GetFinalizers()) == 0) {
-		return err
+	p.mem().statusAt = p.Now
+	p.Record(pass.ConditionEvents(p.Stored(), u.Conditions, problems())...)
+	if refs, set := u.Nodes.Value(); set {
+		p.tellNodes(p.State.Nodes, refs)
 	}
-	return p.writeStatus(ctx, &stored, failed)
 }
 
 // sum puts together what the status says.
-func (p *pass) sum() {
-	if text := selector(&p.state); p.env.tellsSelector && text != p.state.SelectorText {
-		p.status.SelectorText = contract.SetTo(text)
+func (p *Scope) sum() {
+	if text := selector(&p.State); p.env.tellsSelector && text != p.State.SelectorText {
+		p.Update.SelectorText = contract.SetTo(text)
 	}
 	facts := p.statusFacts()
 	facts.Failed = p.sumFailure()
 	decision := facts.phase()
-	if string(decision.Phase) != p.state.Phase {
-		p.status.Phase = contract.SetTo(string(decision.Phase))
+	if string(decision.Phase) != p.State.Phase {
+		p.Update.Phase = contract.SetTo(string(decision.Phase))
 	}
 	for _, c := range facts.conditions() {
-		p.assert(c)
+		p.Assert(c)
 	}
 	p.sparesUnread()
-	p.unhidden = p.unhidden || p.state.Phase == "" || decision.Phase == phases.Running
+	p.urgent = p.urgent || p.State.Phase == "" || decision.Phase == phases.Running
 }
 
-// sparesUnread leaves conditions as they are for a while when what they are about cannot be read any more: at the start of a process
-// nothing is, and connections come back.
-func (p *pass) sparesUnread() {
-	mem, grace := p.mem(), p.env.options.ConnectionGrace
-	read := map[string]bool{ConditionInfrastructureReady: p.infraRead, ConditionBootstrapConfigReady: p.bootstrapRead}
-	spared := func(c metav1.Condition) bool {
-		said, found := findCondition(p.state.Conditions, c.Type)
-		return found && said.Status != metav1.ConditionUnknown && isOnlyUnread(c) && !read[c.Type]
-	}
-	if !slices.ContainsFunc(p.asserted, spared) {
-		mem.unread = time.Time{}
-		return
-	}
-	if mem.unread.IsZero() {
-		mem.unread = p.now
-	}
-	if left := mem.unread.Add(grace).Sub(p.now); left > 0 {
-		p.asserted = slices.DeleteFunc(p.asserted, spared)
-		p.requeue(left)
-	}
+// sparesUnread leaves conditions as they are for a while when the objects that they are about cannot be read any more: when a process
+// starts nothing is, and connections come back.
+func (p *Scope) sparesUnread() {
+	read := map[string]bool{contract.ConditionInfrastructureReady: p.infraRead, contract.ConditionBootstrapConfigReady: p.bootstrapRead}
+	isUnread := func(c metav1.Condition) bool { return isOnlyUnread(c) && !read[c.Type] }
+	kept, left := pass.SpareUnread(p.Stored(), p.Asserted(), isUnread, &p.mem().unread, p.Now, p.env.options.ConnectionGrace)
+	p.SetAsserted(kept)
+	p.Requeue(left)
 }
 
 // isOnlyUnread reports whether a condition says nothing but that something cannot be read now.
 func isOnlyUnread(c metav1.Condition) bool {
-	reasons := []string{ReasonConnectionDown, ReasonInspectionFailed, ReasonInternalError, external.ReasonCacheNotSynced}
+	reasons := []string{contract.ReasonConnectionDown, contract.ReasonInspectionFailed, contract.ReasonInternalError, external.ReasonCacheNotSynced}
 	return c.Status == metav1.ConditionUnknown && slices.Contains(reasons, c.Reason)
 }
 
 // sumFailure records the failure that is reported now, and says whether there is one.
-func (p *pass) sumFailure() bool {
-	f := decideFailure(failure{p.state.FailureReason, p.state.FailureMessage}, p.failures...)
-	if f.Reason != p.state.FailureReason {
-		p.status.FailureReason = contract.SetTo(f.Reason)
+func (p *Scope) sumFailure() bool {
+	f := decideFailure(failure{p.State.FailureReason, p.State.FailureMessage}, p.failures...)
+	if f.Reason != p.State.FailureReason {
+		p.Update.FailureReason = contract.SetTo(f.Reason)
 	}
-	if f.Message != p.state.FailureMessage {
-		p.status.FailureMessage = contract.SetTo(f.Message)
+	if f.Message != p.State.FailureMessage {
+		p.Update.FailureMessage = contract.SetTo(f.Message)
 	}
 	return f != (failure{})
 }
 
 // statusFacts counts, and sets the counters.
-func (p *pass) statusFacts() statusFacts {
+func (p *Scope) statusFacts() statusFacts {
 	f := statusFacts{
-		Desired: p.state.Replicas, Observed: p.replicas, Listed: int32(len(instanceIDs(p.ids, p.env.options.Matching))), //nolint:gosec // at most 10,000
-		NodeReady: p.state.NodeReadyReplicas.Or(0), Unread: p.unread, Known: p.nodesKnown, Match: &p.match, Deleting: p.deleting(),
-		BootstrapReady: p.bootstrapReady, InfrastructureReady: p.infraReady, HasNodes: len(p.state.Nodes) > 0, ManagedElsewhere: p.managedElsewhere(),
+		Desired: p.State.Replicas, Observed: p.replicas, Listed: int32(len(instanceIDs(p.ids, p.env.options.Matching))), //nolint:gosec // at most 10,000
+		NodeReady: p.State.NodeReadyReplicas.Or(0), Unread: p.unread, Known: p.nodesKnown, Match: &p.match, Deleting: p.Deleting(),
+		BootstrapReady: p.bootstrapReady, InfrastructureReady: p.infraReady, HasNodes: len(p.State.Nodes) > 0, ManagedElsewhere: p.managedElsewhere(),
 	}
 	if p.nodesKnown {
 		p.countNodes(&f)
@@ -104,93 +103,29 @@ func (p *pass) statusFacts() statusFacts {
 	if p.ledByMachines() {
 		f.Known = f.Known && p.machines != nil
 		if p.machines != nil {
-			f.Counts, f.Unhealthy = countMachines(p.machines.states, p.match.Nodes, p.state.Template.Version), p.machines.unhealthy()
+			f.Counts, f.Unhealthy = countMachines(p.machines.states, p.match.Nodes, p.State.Template.Version), p.machines.unhealthy()
 			f.Foreign = p.machines.foreign
 		}
 	}
 	if f.Known {
-		p.unhidden = p.unhidden || f.Counts.Ready < p.state.ReadyReplicas.Or(0) || f.Counts.Available < p.state.AvailableReplicas.Or(0)
-		setIf(&p.status.ReadyReplicas, p.state.ReadyReplicas, f.Counts.Ready)
-		setIf(&p.status.AvailableReplicas, p.state.AvailableReplicas, f.Counts.Available)
-		setIf(&p.status.UpToDateReplicas, p.state.UpToDateReplicas, f.Counts.UpToDate)
+		p.urgent = p.urgent || f.Counts.Ready < p.State.ReadyReplicas.Or(0) || f.Counts.Available < p.State.AvailableReplicas.Or(0)
+		setIf(&p.Update.ReadyReplicas, p.State.ReadyReplicas, f.Counts.Ready)
+		setIf(&p.Update.AvailableReplicas, p.State.AvailableReplicas, f.Counts.Available)
+		setIf(&p.Update.UpToDateReplicas, p.State.UpToDateReplicas, f.Counts.UpToDate)
 	}
 	return f
 }
 
 // countNodes counts by Nodes, and records them.
-func (p *pass) countNodes(f *statusFacts) {
-	c := countNodes(p.match.Nodes, p.state.Template.MinReady.Or(0), p.state.Template.Version, p.now)
-	p.requeue(c.Again)
+func (p *Scope) countNodes(f *statusFacts) {
+	c := countNodes(p.match.Nodes, p.State.Template.MinReady.Or(0), p.State.Template.Version, p.Now)
+	p.Requeue(c.Again)
 	f.Counts, f.NodeReady, f.HasNodes = c, c.Ready, len(p.match.Nodes) > 0
-	p.unhidden = p.unhidden || c.Ready < p.state.NodeReadyReplicas.Or(0)
-	setIf(&p.status.NodeReadyReplicas, p.state.NodeReadyReplicas, c.Ready)
-	setIf(&p.status.NodeAvailableReplicas, p.state.NodeAvailableReplicas, c.Available)
-	setIf(&p.status.UnavailableReplicas, p.state.UnavailableReplicas, max(f.actual()-c.Available, 0))
-	if refs := p.match.refs(); !slices.Equal(refs, p.state.Nodes) {
-		p.status.Nodes = contract.SetTo(refs)
+	p.urgent = p.urgent || c.Ready < p.State.NodeReadyReplicas.Or(0)
+	setIf(&p.Update.NodeReadyReplicas, p.State.NodeReadyReplicas, c.Ready)
+	setIf(&p.Update.NodeAvailableReplicas, p.State.NodeAvailableReplicas, c.Available)
+	setIf(&p.Update.UnavailableReplicas, p.State.UnavailableReplicas, max(f.actual()-c.Available, 0))
+	if refs := p.match.refs(); !slices.Equal(refs, p.State.Nodes) {
+		p.Update.Nodes = contract.SetTo(refs)
 	}
-}
-
-// writeStatus writes the status in one request, when it says something new and may not wait, or the last write is not a moment ago.
-func (p *pass) writeStatus(ctx context.Context, stored *contract.MachinePoolState, failed bool) error {
-	generation := int64(0)
-	if p.env.kinds.Pool.StatusSubresource {
-		generation = p.pool.GetGeneration()
-	}
-	u := p.status
-	u.Conditions = changedConditions(stored.Conditions, p.asserted, generation, p.now)
-	if !failed && !p.paused && generation != 0 && generation != stored.ObservedGeneration {
-		u.ObservedGeneration = contract.SetTo(generation)
-	}
-	if changesNothing(u) || p.waitsToWrite() {
-		return nil
-	}
-	contents, err := patch.Apply(p.env.kinds.Pool, p.pool, u)
-	if err != nil {
-		return err
-	}
-	document := contents.Status()
-	if !p.env.kinds.Pool.StatusSubresource {
-		document = contents.Whole()
-	}
-	if document.Empty() {
-		return nil
-	}
-	written := newObject(p.env.kinds.Pool)
-	err = p.env.writer.Send(ctx, p.pool, written, document, p.env.kinds.Pool.StatusSubresource, true)
-	if external.SaysGone(err) {
-		return nil
-	}
-	if apierrors.IsNotFound(err) { // there is no such place: to be silent would be to work without ever saying anything
-		return fmt.Errorf("write status of %s %s: %w: if its CustomResourceDefinition has no status subresource, add one, "+
-			"or set StatusSubresource of the kind to false", p.env.kinds.Pool.GVK.Kind, p.state.Key, err)
-	}
-	if err != nil {
-		return fmt.Errorf("write status of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.state.Key, err)
-	}
-	p.mem().statusAt = p.now
-	p.tellConditions(stored.Conditions, u.Conditions)
-	if refs, set := u.Nodes.Value(); set {
-		p.tellNodes(stored.Nodes, refs)
-	}
-	return nil
-}
-
-// waitsToWrite reports whether a status has to wait, because the last one was written a moment ago and this one says nothing urgent.
-func (p *pass) waitsToWrite() bool {
-	delay := p.env.options.StatusDelay
-	due := p.mem().statusAt.Add(delay)
-	if delay <= 0 || p.unhidden || !p.now.Before(due) {
-		return false
-	}
-	p.requeue(due.Sub(p.now))
-	return true
-}
-
-// changesNothing spares a pass that has nothing to say the copy of the pool.
-func changesNothing(u contract.MachinePoolUpdate) bool {
-	if len(u.Conditions) == 0 {
-		u.Conditions = nil
-	}
-	return reflect.ValueOf(&u).Elem().IsZero()
 }

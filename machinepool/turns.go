@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 )
 
@@ -104,7 +105,7 @@ func (r *recollection) passOn(nodes []*corev1.Node, keep map[string]struct{}, pa
 			t.Lost = now
 			r.turns[node.UID] = t
 		case kept && t.Blocked && len(keep) < len(nodes) && patience > 0:
-			again = soonest(again, max(t.Moved.Add(patience).Sub(now), time.Second))
+			again = pass.Soonest(again, max(t.Moved.Add(patience).Sub(now), time.Second))
 		}
 	}
 	maps.DeleteFunc(r.turns, func(uid types.UID, _ turn) bool {

@@ -119,7 +119,7 @@ func TestADeletionSaysWhichVolumesItWaitsFor(t *testing.T) {
 	_, attachment := w.attach("data", "pool-0")
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.eventually("the volume is named", func() string {
-		c := conditionOf(w.get(pool), machinepool.ConditionDeleting)
+		c := conditionOf(w.get(pool), contract.ConditionDeleting)
 		if !strings.Contains(c.Message, "1 Nodes are left; waiting for volumes of pool-0:\n") || !strings.Contains(c.Message, "default/data") {
 			return c.Message
 		}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
@@ -88,7 +89,7 @@ func (f *farPools) startPools() {
 	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
 	require.NoError(f.t, err)
 	r, err := machinepool.New(kinds, machinepool.Ports{
-		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
+		Ports:   pass.PortsFromManager(mgr),
 		NodesOf: farnodes.NodesOf(clusters), WorkloadEvents: clusters.Source,
 	}, machinepool.Options{Name: poolCluster, StatusDelay: -1})
 	require.NoError(f.t, err)
@@ -152,7 +153,7 @@ func (f *farPools) node(name string, check func(*corev1.Node) string) {
 func TestAPoolHasItsNodesInAWorkloadClusterOnRealControlPlanes(t *testing.T) {
 	f := newFarPools(t)
 	ids := f.create(2)
-	f.conditionSays(f.pool, machinepool.ConditionMachinesReady, machinepool.ReasonConnectionDown, poolCluster)
+	f.conditionSays(f.pool, contract.ConditionMachinesReady, contract.ReasonConnectionDown, poolCluster)
 	f.connects()
 	for i, id := range ids {
 		f.joinsFar(fmt.Sprintf("far-%d", i), id)

@@ -1,4 +1,4 @@
-package machinepool
+package pass_test
 
 import (
 	"testing"
@@ -8,7 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
 )
 
 func owner(kind, name, uid string, controls bool) metav1.OwnerReference {
@@ -19,7 +21,7 @@ func owner(kind, name, uid string, controls bool) metav1.OwnerReference {
 	return ref
 }
 
-func TestAPoolControlsWhatItRefersToUnlessAnotherDoes(t *testing.T) {
+func TestAnObjectControlsWhatItRefersToUnlessAnotherDoes(t *testing.T) {
 	restored := owner("MachinePool", "pool", "from-before", true)
 	pool, other, cluster := owner("MachinePool", "pool", "p", true), owner("MachinePool", "other", "o", true), owner("Cluster", "demo", "c", false)
 	for name, tc := range map[string]struct {
@@ -27,7 +29,7 @@ func TestAPoolControlsWhatItRefersToUnlessAnotherDoes(t *testing.T) {
 		changed    bool
 		foreign    bool
 	}{
-		"nobody's":                            {nil, []metav1.OwnerReference{pool}, true, false},
+		"unowned":                             {nil, []metav1.OwnerReference{pool}, true, false},
 		"the Cluster's too":                   {[]metav1.OwnerReference{cluster}, []metav1.OwnerReference{cluster, pool}, true, false},
 		"its own":                             {[]metav1.OwnerReference{pool, cluster}, []metav1.OwnerReference{pool, cluster}, false, false},
 		"its own, the other way around":       {[]metav1.OwnerReference{cluster, pool}, []metav1.OwnerReference{cluster, pool}, false, false},
@@ -36,7 +38,7 @@ func TestAPoolControlsWhatItRefersToUnlessAnotherDoes(t *testing.T) {
 		"another's":                           {[]metav1.OwnerReference{other}, nil, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want, changed, foreign := own(tc.have, pool)
+			want, changed, foreign := pass.Own(tc.have, pool, nil)
 			if diff := cmp.Diff(tc.want, want); diff != "" || changed != tc.changed || (foreign != nil) != tc.foreign {
 				t.Errorf("changed %v, foreign %v (-want +got):\n%s", changed, foreign, diff)
 			}
@@ -44,34 +46,26 @@ func TestAPoolControlsWhatItRefersToUnlessAnotherDoes(t *testing.T) {
 	}
 }
 
-func TestAPoolBelongsToTheClusterThatThereIs(t *testing.T) {
+func TestAnObjectBelongsToTheClusterThatExists(t *testing.T) {
 	cluster, gone := owner("Cluster", "demo", "new", false), owner("Cluster", "demo", "old", false)
+	view := external.ClusterView{GVK: fake.ClusterGVK(), Presence: external.Present}
+	view.State.Key, view.State.UID = types.NamespacedName{Namespace: "default", Name: "demo"}, "new"
 	for name, tc := range map[string]struct {
 		have, want []metav1.OwnerReference
 		changed    bool
 	}{
-		"nobody's":           {nil, []metav1.OwnerReference{cluster}, true},
+		"unowned":            {nil, []metav1.OwnerReference{cluster}, true},
 		"its own":            {[]metav1.OwnerReference{cluster}, []metav1.OwnerReference{cluster}, false},
 		"that of one before": {[]metav1.OwnerReference{gone}, []metav1.OwnerReference{cluster}, true},
 		"that of one before, first": {[]metav1.OwnerReference{gone, owner("App", "a", "a", false)},
 			[]metav1.OwnerReference{cluster, owner("App", "a", "a", false)}, true},
-		"somebody else's, too": {[]metav1.OwnerReference{owner("App", "a", "a", false)}, []metav1.OwnerReference{owner("App", "a", "a", false), cluster}, true},
+		"another owner too": {[]metav1.OwnerReference{owner("App", "a", "a", false)}, []metav1.OwnerReference{owner("App", "a", "a", false), cluster}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, changed := ownedByCluster(tc.have, cluster)
+			got, changed := pass.ClusterOwner(&contract.Metadata{OwnerReferences: tc.have}, view)
 			if diff := cmp.Diff(tc.want, got); diff != "" || changed != tc.changed {
 				t.Errorf("changed %v (-want +got):\n%s", changed, diff)
 			}
 		})
-	}
-}
-
-func TestAProviderNamesTheInstancesThatLeave(t *testing.T) {
-	got := leavingIDs(map[string]string{contract.LeavingInstancesAnnotation: " p://1,p://2 ,, p:// "}, noderef.Rules{})
-	if diff := cmp.Diff(map[string]struct{}{"p://1": {}, "p://2": {}}, got); diff != "" {
-		t.Error(diff)
-	}
-	if got := leavingIDs(nil, noderef.Rules{}); len(got) != 0 {
-		t.Errorf("want none, got %v", got)
 	}
 }

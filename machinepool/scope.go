@@ -1,0 +1,132 @@
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/autoscaler"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// Scope is one pass over one MachinePool. It embeds the Scope of package pass: State is the pool, Assert sets a condition, ChangeAnnotation
+// and the other Set functions change the pool at the end of the pass, and Requeue requests another pass. Only the worker that runs the
+// pass uses it.
+type Scope struct {
+	pass.Scope[contract.MachinePoolState, contract.MachinePoolUpdate]
+
+	env      *Reconciler
+	failures []finding
+	// refused are the errors of a deletion that delay only the steps which need what could not be read.
+	refused error
+	// urgent: the status has a value that is written without a delay.
+	urgent bool
+	// observed: the steps that read what the status is made of have run.
+	observed bool
+
+	bootstrap, infrastructure  external.Object
+	infraState                 contract.InfraMachinePoolState
+	bootstrapReady, infraReady bool
+	// bootstrapRead and infraRead: the object was read, and has no Problem.
+	bootstrapRead, infraRead bool
+	// ids are the provider IDs of the instances, and complete is true when they are all instances.
+	ids      []string
+	complete bool
+	replicas contract.Opt[int32]
+
+	workload   Workload
+	nodesKnown bool
+	unread     external.Problem // why the Nodes are not known
+	match      matching
+	attached   map[string]string // the messages about volumes of Nodes without pods that are still attached, by the names of the Nodes
+	missed     string            // why recorded Nodes that the index does not have do not count as gone; empty when they do
+
+	// machineKind is the kind of the InfraMachines that represent instances, empty without them.
+	machineKind string
+	machines    *machines // nil while no Machines represent instances, or they are not known
+}
+
+// begin completes a Scope before the first step.
+func begin(ctx context.Context, p *Scope) time.Duration {
+	p.ReadCluster(ctx)
+	p.Requeue(p.Cluster.RetryAfter)
+	p.ids, p.replicas = p.State.ProviderIDs, p.State.ObservedReplicas
+	p.bootstrapReady, p.infraReady = p.State.BootstrapReady.Or(false), p.State.InfrastructureReady.Or(false)
+	return 0
+}
+
+func (p *Scope) mem() *recollection { return p.env.memory.Of(p.State.Key, p.State.UID) }
+
+// pauseStep ends the pass of a paused pool, and cancels its queued evictions.
+func pauseStep(_ context.Context, p *Scope) (Result, error) {
+	said, ends := p.DecidePause()
+	if !ends {
+		return Result{}, nil
+	}
+	if said.Status == metav1.ConditionTrue {
+		p.mem().release(nil)
+	}
+	return p.Pause(said.Status, said.Reason, said.Message), p.ClusterErr
+}
+
+// finalizerStep stores the finalizer, the label and the owner of a pool before anything else is changed: a pool without a finalizer could
+// vanish and leave its instances behind.
+func finalizerStep(ctx context.Context, p *Scope) (Result, error) {
+	p.AddFinalizer()
+	err := p.JoinCluster(ctx)
+	if err == nil {
+		err = p.Commit(ctx)
+	}
+	if err != nil {
+		return Result{Stop: true}, err
+	}
+	p.forgetDeletion()
+	return Result{}, nil
+}
+
+// removeFinalizerStep completes a deletion.
+func removeFinalizerStep(_ context.Context, p *Scope) (Result, error) {
+	p.Wait(contract.ReasonDeletionCompleted, "Deletion completed")
+	p.RemoveFinalizer()
+	p.urgent = true
+	p.mem().release(nil)
+	return Result{}, nil
+}
+
+// isDone reports whether this pass has removed the finalizer.
+func (p *Scope) isDone() bool {
+	return !p.Update.Finalizers.Keeps() && !slices.Contains(p.State.Finalizers, p.env.frame.Options.Finalizer)
+}
+
+// runStep runs a step. A checkpoint is written without a delay, and has no effect when there is nothing to write.
+func runStep(ctx context.Context, step *Step, p *Scope) (Result, error) {
+	result, err := step.Run(ctx, p)
+	if result.Checkpoint {
+		u := p.Update
+		u.Conditions = contract.ChangedConditions(p.Stored(), p.Asserted(), p.State.ObservedGeneration, p.Now)
+		result.Checkpoint = p.WouldChange(u)
+		p.urgent = p.urgent || result.Checkpoint
+	}
+	return result, err
+}
+
+// deferError keeps an error of a deletion: the pass is retried with back-off, and only the steps that need what could not be read wait for it.
+func (p *Scope) deferError(err error) error {
+	if !p.Deleting() {
+		return err
+	}
+	p.refused = errors.Join(p.refused, err)
+	return nil
+}
+
+// managedElsewhere reports whether another controller manages the number of replicas. A pool never writes it, so that the two do not
+// conflict.
+func (p *Scope) managedElsewhere() bool {
+	_, managed := autoscaler.ReplicasManagedElsewhere(p.State.Annotations)
+	return managed
+}

@@ -1,0 +1,98 @@
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+func TestAListWithoutAStepThatKeepsAPoolSafeIsRefused(t *testing.T) {
+	optional := map[string]bool{
+		StepSyncMachines: true, StepPropagate: true, StepLeaving: true, StepDrain: true, StepDeleteBootstrap: true, StepDeleteNodes: true,
+		StepStatus: true,
+	}
+	for _, s := range Steps() {
+		t.Run(s.Name, func(t *testing.T) {
+			steps, err := pass.Remove(Steps(), s.Name)
+			require.NoError(t, err)
+			kinds, err := ClusterAPI(contract.V1Beta2)
+			require.NoError(t, err)
+			a := &api{}
+			ports := Ports{Ports: pass.Ports{Client: a, Cache: &byKey{}, APIReader: a}, Workload: Workload{Nodes: synced{}}}
+			_, err = New(kinds, ports, Options{Steps: steps})
+			if optional[s.Name] {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "step "+s.Name)
+			require.ErrorContains(t, err, "keep")
+		})
+	}
+}
+
+func TestAStepThatPrecedesTheStepsOfPoolsMustKeepTheirOrder(t *testing.T) {
+	steps := Steps()
+	steps[0], steps[1] = steps[1], steps[0]
+	require.ErrorContains(t, CheckSteps(steps), "step paused stands behind finalizer")
+	own := Step{Name: "own", On: pass.InDeletion, Run: acts(func(*Scope, context.Context) error { return nil })}
+	late, err := pass.InsertAfter(Steps(), StepRemoveFinalizer, own)
+	require.NoError(t, err)
+	require.ErrorContains(t, CheckSteps(late), "step own stands behind remove-finalizer")
+	replaced, err := pass.Replace(Steps(), StepDeleteNodes, Step{Name: StepDeleteNodes, On: pass.InDeletion, Run: own.Run})
+	require.NoError(t, err)
+	require.NoError(t, CheckSteps(replaced))
+	running, err := pass.Replace(Steps(), StepPaused, Step{Name: StepPaused, On: pass.InRunning, Run: own.Run})
+	require.NoError(t, err)
+	require.ErrorContains(t, CheckSteps(running), "step remove-finalizer needs step paused in front of it")
+}
+
+func TestAnErrorOfAReadInADeletionDelaysOnlyWhatNeedsTheObject(t *testing.T) {
+	p, _ := acting(t, &api{})
+	unread := errors.New("unread")
+	ran := false
+	steps := []Step{
+		{Name: StepBootstrap, On: pass.InBoth, Run: observes(func(*Scope, context.Context) error { return unread })},
+		{Name: StepDrain, On: pass.InDeletion, Run: stage(func(*Scope, context.Context) (bool, error) { ran = true; return true, nil })},
+	}
+	_, err := pass.RunSteps(t.Context(), steps, p, true, runStep)
+	require.NoError(t, err)
+	require.True(t, ran)
+	require.ErrorIs(t, p.refused, unread, "the pass fails with it, and is retried")
+
+	p, _ = acting(t, &api{})
+	p.State.Deleting = time.Time{}
+	_, err = pass.RunSteps(t.Context(), steps, p, false, runStep)
+	require.ErrorIs(t, err, unread)
+	require.NoError(t, p.refused)
+}
+
+func TestACheckpointOfAStepIsWrittenAtOnceAndEndsThePassWhenItChangesThePool(t *testing.T) {
+	for name, tc := range map[string]struct {
+		decide func(*Scope)
+		ends   bool
+	}{
+		"nothing":      {decide: func(*Scope) {}},
+		"a condition":  {decide: func(p *Scope) { p.Assert(pass.Condition("Approved", metav1.ConditionFalse, "Waiting", "")) }, ends: true},
+		"a label":      {decide: func(p *Scope) { p.SetLabel("example.com/a", "b") }, ends: true},
+		"no new value": {decide: func(p *Scope) { p.SetFinalizers(nil) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := acting(t, &api{})
+			own := Step{Name: "own", On: pass.InBoth, Run: func(_ context.Context, p *Scope) (Result, error) {
+				tc.decide(p)
+				return Result{Checkpoint: true}, nil
+			}}
+			result, err := runStep(t.Context(), &own, p)
+			require.NoError(t, err)
+			require.Equal(t, tc.ends, result.Checkpoint)
+			require.Equal(t, tc.ends, p.urgent)
+		})
+	}
+}
