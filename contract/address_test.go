@@ -19,7 +19,7 @@ func TestAddresses_TellAnAbsentListFromAnEmptyOneAndFromAnotherType(t *testing.T
 	}{
 		"an empty list is found": {addresses: `[]`, found: true},
 		"an address":             {addresses: `[{"type":"InternalIP","address":"10.0.0.1"}]`, want: one, found: true},
-		"a type that nobody knows": {addresses: `[{"type":"Pager","address":"1"}]`, want: []contract.Address{{Type: "Pager", Address: "1"}},
+		"an unknown type": {addresses: `[{"type":"Pager","address":"1"}]`, want: []contract.Address{{Type: "Pager", Address: "1"}},
 			found: true},
 		"more members do not matter":     {addresses: `[{"type":"InternalIP","address":"10.0.0.1","x":1}]`, want: one, found: true},
 		"null is no list":                {addresses: `null`, err: at + ": want list, found null"},

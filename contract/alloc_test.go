@@ -96,7 +96,7 @@ func TestMachine_ReadingAnUnchangedOneIntoAReusedStateAllocatesNothing(t *testin
 	}
 }
 
-// What a state handed out must not change under the hands of whoever has it, although the state is used again.
+// What a state handed out must not change for its holder when the state is used again.
 func TestMachine_ReadingAnotherMachineChangesNothingThatWasHandedOut(t *testing.T) {
 	var state contract.MachineState
 	require.NoError(t, machineKind().Adapter.Read(parseObject(t, fullMachine), &state))

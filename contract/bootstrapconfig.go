@@ -79,7 +79,7 @@ func bootstrapConfigSinceV1Beta2(v Version) BootstrapConfigLayout {
 func BootstrapConfig(v Version) *BootstrapConfigLayout { return bootstrapConfigTables.of(v) }
 
 // Read fills every field of into from the object; it neither changes nor keeps obj, and allocates nothing while times are
-// in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; into is then to be thrown away. The
+// in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error. The
 // name is due once the data is created: before, one that cannot be read is absent and said in Unreadable.
 func (l *BootstrapConfigLayout) Read(obj *unstructured.Unstructured, into *BootstrapConfigState) error {
 	if l == nil {

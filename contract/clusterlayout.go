@@ -60,7 +60,7 @@ func Cluster(v Version) *ClusterLayout {
 }
 
 // Read fills every field of into from the object; it neither changes nor keeps obj, and shares strings with it. The error names
-// the object and matches ErrWrongType or ErrUnknownVersion; into is then to be thrown away: a Cluster whose pause cannot be read
+// the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error: a Cluster whose pause cannot be read
 // must not pass for one that is not paused.
 func (l *ClusterLayout) Read(obj *unstructured.Unstructured, into *ClusterState) error {
 	if l == nil {

@@ -92,7 +92,7 @@ func controlPlaneSinceV1Beta2(v Version) ControlPlaneLayout {
 func ControlPlane(v Version) *ControlPlaneLayout { return controlPlaneTables.of(v) }
 
 // Read fills every field of into from the object; it neither changes nor keeps obj, and allocates nothing while times are
-// in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; into is then to be thrown away.
+// in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error.
 // Cluster API calls an externalManagedControlPlane of another type false; here it is an error, because whether a Node is
 // drained depends on it.
 func (l *ControlPlaneLayout) Read(obj *unstructured.Unstructured, into *ControlPlaneState) error {

@@ -84,7 +84,7 @@ func ExampleUnstructured() {
 	// <nil> {node-7 8d1f}
 }
 
-// A patch says only what changed, and whether it may overwrite somebody else's change of a list.
+// A patch says only what changed, and whether it may overwrite a list that another writer changed.
 func ExampleMergePatch() {
 	before := map[string]any{"spec": map[string]any{"replicas": int64(1), "paused": true}}
 	after := map[string]any{"spec": map[string]any{"replicas": int64(3), "zones": []any{"a"}}}

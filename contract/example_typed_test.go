@@ -13,7 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Server is somebody's own CRD type, as kubebuilder makes it.
+// Server is an embedder's CRD type, as kubebuilder makes it.
 type Server struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`

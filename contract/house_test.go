@@ -18,7 +18,7 @@ import (
 // maxLines is how long a Go file may be; most have 60 to 300 lines.
 const maxLines = 400
 
-// developerPath matches an absolute path of somebody's own machine at the start of a word.
+// developerPath matches an absolute path of a developer's machine at the start of a word.
 var developerPath = regexp.MustCompile("(^|[\\s\"'`=:,(<])/(home|root|work|Users)/[\\w.-]")
 
 func TestTheTopLevelHoldsOnlyTheHouse(t *testing.T) {

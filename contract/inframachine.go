@@ -90,7 +90,7 @@ func InfraMachine(v Version) *InfraMachineLayout { return infraMachineTables.of(
 
 // Read fills every field of into from the object, reusing its slices; it neither changes nor keeps obj. It allocates
 // nothing when the slices are large enough and times are in UTC. The error names the object and matches ErrWrongType or
-// ErrUnknownVersion; into is then to be thrown away. Provider ID, addresses and failure domain are due once the machine is
+// ErrUnknownVersion; discard into after an error. Provider ID, addresses and failure domain are due once the machine is
 // provisioned: before, what cannot be read is absent and said in Unreadable.
 func (l *InfraMachineLayout) Read(obj *unstructured.Unstructured, into *InfraMachineState) error {
 	if l == nil {

@@ -129,7 +129,7 @@ func InfraMachinePool(v Version) *InfraMachinePoolLayout { return infraMachinePo
 
 // Read fills every field of into from the object, reusing its slices; it neither changes nor keeps obj. It allocates
 // nothing when the slices are large enough and times are in UTC. The error names the object and matches ErrWrongType or
-// ErrUnknownVersion; into is then to be thrown away. IDs, replicas and the kind are due once the group is provisioned:
+// ErrUnknownVersion; discard into after an error. IDs, replicas and the kind are due once the group is provisioned:
 // before, what cannot be read is absent and said in Unreadable.
 func (l *InfraMachinePoolLayout) Read(obj *unstructured.Unstructured, into *InfraMachinePoolState) error {
 	if l == nil {

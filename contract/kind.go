@@ -26,11 +26,11 @@ type Object interface {
 // as MachineUpdate. Safe for concurrent use.
 type Adapter[S, U any] interface {
 	// Read fills every field of the state. It neither changes nor keeps the object, but the state may share the object's
-	// strings, maps and slices, and may keep its own where they say the same. After an error the state is to be thrown away.
+	// strings, maps and slices, and may keep its own where they say the same. Discard the state after an error.
 	Read(obj Object, into *S) error
 	// Write changes what the update sets or clears and nothing else; it does not change the update. What was written is
 	// read back equal, times to the second. It must not fail for a value that the shape has no place for: such state goes
-	// to annotations. After an error the object is to be thrown away.
+	// to annotations. Discard the object after an error.
 	Write(obj Object, update U) error
 }
 

@@ -69,7 +69,7 @@ func importGraph(t *testing.T, top string) map[string][]string {
 	}
 }
 
-// reached returns what is linked by a package, itself included, if nobody imported one path.
+// reached returns what is linked by a package, itself included, without the imports of one path.
 func reached(graph map[string][]string, top, without string) map[string]bool {
 	seen, todo := map[string]bool{top: true}, []string{top}
 	for len(todo) > 0 {

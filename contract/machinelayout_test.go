@@ -192,7 +192,7 @@ func TestMachineLayout_WithoutPlacesReadsAsAbsentAndDropsWrites(t *testing.T) {
 	require.Empty(t, state.Conditions)
 }
 
-// A new field of MachineState must be in fullState, or nobody would see that it is not read.
+// A new field of MachineState must be in fullState, or the test misses that it is not read.
 func TestMachine_TheFullStateSetsEveryField(t *testing.T) {
 	state := reflect.ValueOf(fullState())
 	for i := range state.NumField() {

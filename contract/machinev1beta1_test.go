@@ -160,7 +160,7 @@ func TestMachineV1Beta1_ConditionsAreWrittenInBothShapes(t *testing.T) {
 			condition("False", ""), `{}`,
 			both(`{"type":"A","status":"False","severity":"Info","reason":"R",`+at+`}`,
 				`{"type":"A","status":"False","reason":"R","message":"","observedGeneration":3,`+at+`}`)},
-		"a severity that somebody chose stays": {
+		"a chosen severity stays": {
 			condition("False", "m"), both(`{"type":"A","status":"False","severity":"Error"}`, ``),
 			both(`{"type":"A","status":"False","severity":"Error","reason":"R","message":"m",`+at+`}`,
 				`{"type":"A","status":"False","reason":"R","message":"m","observedGeneration":3,`+at+`}`)},

@@ -29,7 +29,7 @@ type malformedCase struct {
 	read func(obj *unstructured.Unstructured) (err, spared error)
 	// spared are the leaves that hold nothing up.
 	spared []string
-	// writeOnly are leaves that follow from others, so that nobody reads them.
+	// writeOnly are leaves that follow from others and are never read.
 	writeOnly []string
 	// nullIsAbsent are leaves that null is tolerated for although their type does not.
 	nullIsAbsent []string

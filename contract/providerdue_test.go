@@ -42,7 +42,7 @@ func TestInfraMachine_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// Whoever remembers that the machine was provisioned reads on while the object says otherwise.
+// A reader that remembers that the machine was provisioned reads on while the object denies it.
 func TestInfraMachine_WhatIsNotDueIsReadAllTheSame(t *testing.T) {
 	var state contract.InfraMachineState
 	require.NoError(t, contract.InfraMachine(contract.V1Beta2).Read(parseObject(t, `{"spec":{"providerID":null,"failureDomain":"a"},

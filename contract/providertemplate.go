@@ -103,7 +103,7 @@ func InfraMachineTemplate(v Version) *InfraMachineTemplateLayout {
 
 // Read fills every field of into from the object, keeping its maps where they say the same; it neither changes nor keeps
 // obj. It allocates nothing while the maps stay. The error names the object and matches ErrWrongType or ErrUnknownVersion;
-// into is then to be thrown away.
+// discard into after an error.
 func (l *BootstrapConfigTemplateLayout) Read(obj *unstructured.Unstructured, into *BootstrapConfigTemplateState) error {
 	if l == nil {
 		return unknownVersion(obj)
@@ -115,7 +115,7 @@ func (l *BootstrapConfigTemplateLayout) Read(obj *unstructured.Unstructured, int
 
 // Read fills every field of into from the object, keeping its maps where they say the same; it neither changes nor keeps
 // obj. It allocates nothing while the maps stay. The error names the object and matches ErrWrongType or ErrUnknownVersion;
-// into is then to be thrown away. What only cluster-autoscaler needs is absent when it cannot be read, and Unreadable says
+// discard into after an error. What only cluster-autoscaler needs is absent when it cannot be read, and Unreadable says
 // why.
 func (l *InfraMachineTemplateLayout) Read(obj *unstructured.Unstructured, into *InfraMachineTemplateState) error {
 	if l == nil {

@@ -286,7 +286,7 @@ func setMalformedCases() map[string]malformedCase {
 	return cases
 }
 
-// malformed takes the namespaces of references, which v1beta1 has and nobody reads.
+// malformed takes the namespaces of references, which v1beta1 has and no reader takes.
 func (c setCase[S, U]) malformed(namespaces []string, nullIsAbsent ...string) malformedCase {
 	if c.version != "v1beta1" {
 		namespaces = nil

@@ -67,7 +67,7 @@ func TestKubermatic_FollowsTheStatesOfItsPage(t *testing.T) {
 			phases.Decision{Phase: "Joining", Reason: "WaitingForNodeToBeReady", Waiting: phases.GateHealth}},
 		"a Node that was ready": {facts{Valid: true, HasInstance: true, HasAddresses: true, HasNode: true, NodeWasReady: true},
 			phases.Decision{Phase: "Running", Reason: "NodeReady"}},
-		"an adopted instance that nobody validated": {facts{HasInstance: true, HasAddresses: true},
+		"an adopted instance that was not validated": {facts{HasInstance: true, HasAddresses: true},
 			phases.Decision{Phase: "Joining", Reason: "WaitingForNode", Waiting: phases.GateNode}},
 		"paused while it runs": {facts{Held: true, HasNode: true, NodeWasReady: true},
 			phases.Decision{Phase: "Running", Reason: "NodeReady"}},
@@ -76,7 +76,7 @@ func TestKubermatic_FollowsTheStatesOfItsPage(t *testing.T) {
 		"deleted": {facts{Deleting: true, Failed: true, HasNode: true},
 			phases.Decision{Phase: "Deleting", Reason: "DeletionRequested", Waiting: phases.GateDeletion}},
 		"cleaned up": {facts{Deleting: true, Gone: true}, phases.Decision{Phase: "Deleted", Reason: "CleanedUp"}},
-		"gone, but nobody asked for it": {facts{Gone: true, Valid: true},
+		"gone without a request": {facts{Gone: true, Valid: true},
 			phases.Decision{Phase: "Provisioning", Reason: "CreatingInstance", Waiting: phases.GateInfrastructure}},
 	} {
 		require.Equal(t, c.want, phases.Kubermatic().Compute(c.facts), name)

@@ -20,7 +20,7 @@ func TestThePhaseOfAPoolFollowsFromFacts(t *testing.T) {
 		"nothing yet":                         {phases.PoolFacts{Sized: true, TooFew: true}, phases.Pending},
 		"bootstrap data":                      {phases.PoolFacts{Sized: true, TooFew: true, BootstrapReady: true}, phases.Provisioning},
 		"a Node before its group is reported": {phases.PoolFacts{BootstrapReady: true, HasNode: true, Sized: true}, phases.Provisioned},
-		"nobody has said how many":            {with(func(f *phases.PoolFacts) { f.Sized = false }), phases.Provisioned},
+		"the number is not set":               {with(func(f *phases.PoolFacts) { f.Sized = false }), phases.Provisioned},
 		"as many as wanted":                   {ready, phases.Running},
 		"scaled to zero":                      {with(func(f *phases.PoolFacts) { f.HasNode = false }), phases.Running},
 		"too few":                             {with(func(f *phases.PoolFacts) { f.TooFew = true }), phases.ScalingUp},

@@ -163,7 +163,7 @@ func TestCheck_NodesOfAPool(t *testing.T) {
 	require.Equal(t, []string{`MUST spec.providerIDList[0]: found "example://eu/1", want "example:///1", byte by byte as in the Node`},
 		short(autoscaler.Check(autoscaler.DefaultKeys(), pool, around)))
 	around.Nodes = append(around.Nodes, node("d", "example://us/1", nil))
-	require.Empty(t, autoscaler.Check(autoscaler.DefaultKeys(), pool, around), "two Nodes share the key, and nobody knows which is meant")
+	require.Empty(t, autoscaler.Check(autoscaler.DefaultKeys(), pool, around), "two Nodes share the key, and it is unknown which is meant")
 }
 
 func TestCheckProviderIDs_FindsMachinesThatShareALastSegment(t *testing.T) {

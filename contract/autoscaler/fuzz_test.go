@@ -74,7 +74,7 @@ func FuzzAnyObject(f *testing.F) {
 func requireTyped(t *testing.T, err error) {
 	t.Helper()
 	if err != nil && !errors.Is(err, autoscaler.ErrAnnotation) && !errors.Is(err, contract.ErrWrongType) {
-		t.Fatalf("an error that nobody can match: %v", err)
+		t.Fatalf("an error that callers cannot match: %v", err)
 	}
 }
 

@@ -93,12 +93,12 @@ func TestReplicasManagedElsewhere_CountsEveryValueButFalse(t *testing.T) {
 		by          string
 		managed     bool
 	}{
-		"no annotation":    {},
-		"a name":           {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "karpenter"}, by: "karpenter", managed: true},
-		"the empty value":  {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: ""}, managed: true},
-		"true is a name":   {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "true"}, by: "true", managed: true},
-		"false is nobody":  {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "false"}},
-		"False is a value": {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "False"}, by: "False", managed: true},
+		"no annotation":       {},
+		"a name":              {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "karpenter"}, by: "karpenter", managed: true},
+		"the empty value":     {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: ""}, managed: true},
+		"true is a name":      {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "true"}, by: "true", managed: true},
+		"false is no manager": {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "false"}},
+		"False is a value":    {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "False"}, by: "False", managed: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

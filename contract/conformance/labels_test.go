@@ -58,7 +58,7 @@ func TestCheckCRD_Labels(t *testing.T) {
 			edits: []edit{inVersion("v1beta2", "false", "served")},
 			want:  []conformance.Finding{must(at2, "v1beta2, which is not served", "one of v1beta1")},
 		},
-		"one that still names an old version, which nobody reads": {
+		"one that still names an old version, which is not read": {
 			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1alpha3_v1beta2`)},
 			want:  []conformance.Finding{should(at2, "v1alpha3, which spec.versions does not have", "one of v1beta1, v1beta2")},
 		},
@@ -85,12 +85,12 @@ func TestCheckCRD_Labels(t *testing.T) {
 			edits: []edit{labelled(`cluster.x-k8s.io/v1beta1: "v1beta1,v1beta2"`)},
 			want:  []conformance.Finding{must(at1, `"v1beta1,v1beta2"`, versionsOf1)},
 		},
-		"old contracts beside new ones are nobody's business": {
+		"old contracts beside new ones are not judged": {
 			edits: []edit{set("v1alpha9", "metadata", "labels", "cluster.x-k8s.io/v1alpha3"),
 				set("", "metadata", "labels", "cluster.x-k8s.io/v1alpha4"),
 				set("kubevirt", "metadata", "labels", "cluster.x-k8s.io/provider")},
 		},
-		"only contracts that nobody honours any more": {
+		"only contracts that are no longer honoured": {
 			edits: []edit{labelled(`cluster.x-k8s.io/v1alpha4: v1beta1`)},
 			want:  []conformance.Finding{must(at2, "nothing", versionsOf1)}, rule: "fulfils only contract v1alpha4",
 		},
@@ -123,7 +123,7 @@ func TestInspectCRD_JudgesWhatTheLabelsName(t *testing.T) {
 			edits: []edit{labelled("cluster.x-k8s.io/v1beta2: v1beta2_v1beta2__")},
 			want:  judged{{APIVersion: "v1beta2", Contract: contract.V1Beta2}},
 		},
-		"by a contract that nobody honours any more, when no newer label is there": {
+		"by a contract that is no longer honoured, when no newer label is there": {
 			edits: []edit{labelled("cluster.x-k8s.io/v1alpha4: v1beta1, cluster.x-k8s.io/v1alpha3: v1alpha3")},
 			want:  judged{{APIVersion: "v1beta1", Contract: contract.V1Alpha4}},
 		},

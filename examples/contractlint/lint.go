@@ -126,7 +126,7 @@ func (r *roles) tell(gk schema.GroupKind, crd *document) (role conformance.Role,
 	return role, ok && crd != nil && !conformance.Resembles(crd.Unstructured, role)
 }
 
-// object judges an object of a provider. Objects that no Machine reads are no news: only those of providers' groups are listed.
+// object judges an object of a provider. Of objects that no Machine reads, only those of providers' groups are listed.
 func (r *result) object(d document, crds kinds, o options) {
 	gvk := d.GroupVersionKind()
 	crd := crds[gvk.GroupKind()]
@@ -173,7 +173,7 @@ func nameOf(d document) string {
 }
 
 // bestFit judges an object by the contract whose flag it sets, and without one by the contract that it breaks least, of
-// several the newest, when nobody says which it is.
+// several the newest, when -contract does not say which it is.
 func bestFit(obj *unstructured.Unstructured, role conformance.Role, wanted contract.Version) (conformance.Report, string) {
 	if wanted != "" {
 		return conformance.InspectObject(obj, role, wanted), ""

@@ -175,7 +175,7 @@ Not judged:
 }
 
 func TestRun_JSONIsForPrograms(t *testing.T) {
-	require.NotContains(t, lintWith(crd("FooMachine", v1beta1), "-o", "json", "-").out, "null", "whoever iterates wants lists")
+	require.NotContains(t, lintWith(crd("FooMachine", v1beta1), "-o", "json", "-").out, "null", "programs iterate over lists")
 	got := lintWith(crd("FooMachine", "")+"---"+crd("FooCluster", v1beta1), "-o", "json", "-")
 	var result result
 	require.NoError(t, json.Unmarshal([]byte(got.out), &result))

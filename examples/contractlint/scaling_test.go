@@ -104,8 +104,10 @@ spec: {clusterName: blue, providerID: "example://one"}
 func TestScaling_ShowsWhatTheAutoscalerMakesOfAGroup(t *testing.T) {
 	standing := func(stdin string) string {
 		got := lintWith(stdin, "-autoscaler", "cluster.x-k8s.io", "-")
-		line, _, _ := strings.Cut(got.out[strings.Index(got.out, "ok"):], "\n")
-		return strings.Join(strings.Fields(line), " ")
+		_, after, found := strings.Cut(got.out, "ok ")
+		require.True(t, found, got.out)
+		line, _, _ := strings.Cut(after, "\n")
+		return "ok " + strings.Join(strings.Fields(line), " ")
 	}
 	require.Equal(t, "ok standing (group), a new Node (cpu 4, memory 16Gi, pods 110)", standing(deployment(sizes+", "+capacity)))
 	require.Equal(t, "ok standing (hidden)", standing(deployment(sizes)))
