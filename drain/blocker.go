@@ -10,21 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Blocker is a group of pods of one Node that cannot go for the same reason.
+// Blocker is a group of Pods of one Node that cannot leave for the same reason.
 type Blocker struct {
 	Node    string
 	Reason  Reason
 	Budgets []types.NamespacedName // the budgets in the way, sorted; empty when no budget is
 	Pods    []PodRef               // the first pods, sorted, as many as were asked for
 	Count   int                    // all pods
-	// Since is when pods of the Node were first seen blocked so, by Key. A plan knows no past and leaves it zero; drain/runner
-	// fills it.
+	// Since is when Pods of the Node were first blocked by this Key. A plan leaves it zero; drain/runner sets it.
 	Since   time.Time
 	Message string
 }
 
-// Key names what a blocker is about, without its pods: equal keys in two plans are the same trouble. The message counts where a rule has
-// given it, and not where an error has, whose text may differ each time.
+// Key identifies the cause of a blocker: equal keys in two plans are the same cause. It contains the message of a rule, but not that of an
+// error, whose text may differ each time.
 func (b Blocker) Key() string {
 	var s strings.Builder
 	s.WriteString(b.Node + "|" + string(b.Reason))
@@ -37,7 +36,7 @@ func (b Blocker) Key() string {
 	return s.String()
 }
 
-// fromError says that the message of a reason is the text of an error.
+// fromError reports that the message of a reason is the text of an error.
 func fromError(r Reason) bool {
 	switch r {
 	case ReasonRuleFailed, ReasonForbidden, ReasonAdmissionDenied, ReasonThrottled, ReasonServerError, ReasonUnknownOutcome,
@@ -48,9 +47,8 @@ func fromError(r Reason) bool {
 	}
 }
 
-// Blockers groups what blocks the plan's Nodes by Node, reason and budgets (where no budget is involved: by message),
-// sorted. Each names at most maxPods pods; 0 or less means 3. Pods that only take their time, because they are
-// terminating, being asked to go, or wait for others, are not blockers.
+// Blockers groups the blocked Pods by Node, reason and budgets (without a budget: by message), sorted. Each group names at most maxPods Pods;
+// 0 or less means 3. Pods that are terminating, requested, or wait for others are not blockers.
 func (p Plan) Blockers(maxPods int) []Blocker {
 	if maxPods <= 0 {
 		maxPods = defaultNames
@@ -65,7 +63,7 @@ func (p Plan) Blockers(maxPods int) []Blocker {
 	return groups.sorted(maxPods)
 }
 
-// blockerOf returns the blocker of a pod that is blocked for its own reason, without the pod.
+// blockerOf returns the blocker of a Pod, without the Pod.
 func blockerOf(d *Decision) Blocker {
 	b := Blocker{Node: d.Node, Reason: d.Reason, Message: d.Message}
 	if aboutBudgets(d.Reason) {
@@ -74,7 +72,7 @@ func blockerOf(d *Decision) Blocker {
 	return b
 }
 
-// blockerGroups collects pods by the key of their blocker and, where no budget is involved, its message.
+// blockerGroups collects Pods by the key of their blocker and, without a budget, its message.
 type blockerGroups map[string]*Blocker
 
 func (g blockerGroups) add(b Blocker, d *Decision) {

@@ -9,25 +9,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Bound is what no drain of the plan's Nodes can stay below.
+// Bound is a lower bound of a drain of the Nodes of a plan.
 type Bound struct {
-	// Waves is how many times evictions have to be sent, with a wait for pods to go or to be replaced in between. 0 means
-	// that nothing has to be evicted.
+	// Waves is how many times evictions have to be sent, with waits for Pods to leave or to be replaced. 0 means that no Pod has to be
+	// evicted.
 	Waves int
-	// Time is how long pods take that use their whole grace period, one order after the other. A pod that ends sooner
-	// shortens it. How long budgets keep others waiting is not known and not in it.
+	// Time is the sum of the longest grace periods of each order. Pods that end sooner shorten it. It does not include the time that Pods wait
+	// for budgets, which is unknown.
 	Time time.Duration
-	// By is the budget that makes the waves so many, the first by name if there are several; empty when orders alone do.
+	// By is the budget that causes the number of waves, the first by name if there are several; empty if only orders cause it.
 	By types.NamespacedName
-	// Never says that some pods cannot be evicted as things are (see [Plan.Permanent]). Waves and Time count the others.
+	// Never says that some Pods cannot be evicted (see [Plan.Permanent]). Waves and Time do not include them.
 	Never bool
 }
 
-// LowerBound returns a lower bound for draining all Nodes of the plan at the same time. It follows from the orders, from the pods
-// that each budget covers on all of these Nodes, and from the most that the budget can allow at once while its pods stay as
-// many as they are: expectedPods, or currentHealthy where that is more, minus desiredHealthy. A budget whose status is stale,
-// empty or failed to sync bounds nothing, and neither do pods that need no budget: unready ones that may go, pending and
-// finished ones. A drain of one Node after the other takes at least as long.
+// LowerBound returns a lower bound for draining all Nodes of the plan at the same time. It is computed from the orders, the Pods that each budget
+// covers on these Nodes, and the maximum that the budget can allow at the same time while its number of Pods does not change: expectedPods, or
+// currentHealthy if that is more, minus desiredHealthy. A budget whose status is outdated, empty or failed to sync does not count. Pods that need
+// no budget do not count either: unready Pods that may be evicted, and pending and finished Pods. A drain of one Node after the other takes at
+// least as long.
 func (p Plan) LowerBound() Bound {
 	b := bounder{plan: &p, total: map[*budget]int32{}}
 	for start := 0; start < len(p.Decisions); {
@@ -50,7 +50,7 @@ type bounder struct {
 	total map[*budget]int32
 }
 
-// raise takes more waves. Of equal bounds, one that needs no budget beats those that do, and the first by name the others.
+// raise increases the number of waves. For equal numbers, no budget is preferred to a budget, and budgets are ordered by name.
 func (b *bounder) raise(waves int, by types.NamespacedName) {
 	if waves <= 1 {
 		by = types.NamespacedName{}
@@ -63,14 +63,14 @@ func (b *bounder) raise(waves int, by types.NamespacedName) {
 	}
 }
 
-// tier is what is known of the pods of one order on one Node.
+// tier is what is known about the Pods of one order on one Node.
 type tier struct {
 	evicts  bool
 	time    time.Duration
 	covered map[*budget]int32
 }
 
-// waves returns the rounds of the tier and the budget that makes them, if one does.
+// waves returns the rounds of the tier, and the budget that causes them if there is one.
 func (t *tier) waves() (int, types.NamespacedName) {
 	most, by := 0, types.NamespacedName{}
 	if t.evicts {
@@ -85,8 +85,7 @@ func (t *tier) waves() (int, types.NamespacedName) {
 	return most, by
 }
 
-// node adds up the tiers of a Node, which is sorted by order. Finished pods are outside orders and only make a wave where
-// nothing else does.
+// node adds the tiers of a Node, which are sorted by order. Orders do not apply to finished Pods, which cause a wave only if no other Pod does.
 func (b *bounder) node(ds []Decision) {
 	sum, top, by, finishedOnly := 0, 1, types.NamespacedName{}, false
 	total := time.Duration(0)
@@ -143,7 +142,7 @@ func (b *bounder) count(t *tier, d *Decision) {
 	t.time = max(t.time, graceFor(d))
 }
 
-// left is how long a terminating pod may still take; its deletionTimestamp is the end of its grace period.
+// left is how long a terminating Pod may still take; its deletionTimestamp is the end of its grace period.
 func (b *bounder) left(pod *corev1.Pod) time.Duration {
 	if b.plan.now.IsZero() {
 		return 0
@@ -151,7 +150,7 @@ func (b *bounder) left(pod *corev1.Pod) time.Duration {
 	return max(0, pod.DeletionTimestamp.Sub(b.plan.now))
 }
 
-// graceFor is how long the pod of a decision may take to end.
+// graceFor is how long the Pod of a decision may take to end.
 func graceFor(d *Decision) time.Duration {
 	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
 	switch {
@@ -163,8 +162,7 @@ func graceFor(d *Decision) time.Duration {
 	return time.Duration(min(max(0, seconds), int64(math.MaxInt64/time.Second))) * time.Second
 }
 
-// covering returns the one budget that counts the pod's eviction, nil when none does; never says that budgets refuse it for
-// good.
+// covering returns the only budget that counts the eviction of the Pod, or nil; never says that budgets refuse it permanently.
 func (l ledger) covering(pod *corev1.Pod) (of *budget, never bool) {
 	if _, _, never = l.obstacle(pod); never {
 		return nil, true
@@ -179,8 +177,7 @@ func (l ledger) covering(pod *corev1.Pod) (of *budget, never bool) {
 	return budgets[0], false
 }
 
-// mostAtOnce is how many pods a budget can ever allow to be disrupted at the same time; known is false when its status does
-// not tell.
+// mostAtOnce is how many Pods a budget can ever allow to be disrupted at the same time; known is false if its status does not contain it.
 func mostAtOnce(pdb *policyv1.PodDisruptionBudget) (most int32, known bool) {
 	st := &pdb.Status
 	if stale(pdb) || syncFailed(pdb) != "" || st.ExpectedPods == 0 {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// violation is how the API server begins its answer when a budget is in the way; Cluster API prints it in lower case.
+// violation begins the answer of the API server when a budget refuses an eviction; Cluster API prints it in lower case.
 const violation = "cannot evict pod as it would violate the pod's disruption budget."
 
 type budget struct {
@@ -23,7 +23,7 @@ type budget struct {
 	pods []*corev1.Pod
 }
 
-// ledger holds the budgets that select pods of a plan, sorted by name. It is not changed.
+// ledger contains the budgets that select Pods of a plan, sorted by name. It is immutable.
 type ledger struct {
 	budgets []*budget
 	of      map[*corev1.Pod][]*budget
@@ -51,7 +51,7 @@ func newLedger(ds []Decision, budgets []*policyv1.PodDisruptionBudget, known Sel
 	for at, b := range l.budgets {
 		b.at = at
 		for _, pod := range b.pods {
-			if of := l.of[pod]; !slices.Contains(of, b) { // the pod may have been passed twice
+			if of := l.of[pod]; !slices.Contains(of, b) { // the Pod may have been passed twice
 				l.of[pod] = append(of, b)
 			}
 		}
@@ -77,9 +77,8 @@ func (l ledger) counter(spent map[types.NamespacedName]int32) counter {
 	return c
 }
 
-// gate applies the budgets to a pod that is about to be evicted, the way the eviction endpoint does
-// (drain-noderef 3.1): some phases ignore budgets, two budgets are an error, unready pods follow
-// unhealthyPodEvictionPolicy (KEP-3017), everything else takes a token.
+// gate applies the budgets to a Pod that leaves, like the eviction endpoint (drain-noderef 3.1): some phases ignore budgets, two budgets are an
+// error, unready Pods follow unhealthyPodEvictionPolicy (KEP-3017), and all other Pods count.
 func (c counter) gate(d *Decision) {
 	budgets := c.matching(d.Pod)
 	d.Budgets = appendNames(d.Budgets, budgets)
@@ -115,7 +114,7 @@ func appendNames(names []types.NamespacedName, budgets []*budget) []types.Namesp
 	return names
 }
 
-// outsideBudgets mirrors the API server: these pods are deleted without a look at budgets.
+// outsideBudgets reports whether the API server ignores budgets for a Pod.
 func outsideBudgets(pod *corev1.Pod) bool {
 	return finished(pod) || pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil
 }
@@ -140,8 +139,8 @@ func stale(pdb *policyv1.PodDisruptionBudget) bool {
 	return pdb.Status.ObservedGeneration < pdb.Generation
 }
 
-// neverAllows says that no state of the pods that exist now can open the budget. It needs a trustworthy status: a budget
-// whose sync failed has counts that mean nothing.
+// neverAllows reports that the budget cannot allow an eviction with its current number of Pods. The counts of a budget whose sync failed are not
+// used.
 func neverAllows(pdb *policyv1.PodDisruptionBudget) bool {
 	st := &pdb.Status
 	if st.DisruptionsAllowed > 0 || st.ExpectedPods == 0 || st.ExpectedPods > st.DesiredHealthy || syncFailed(pdb) != "" {
@@ -191,7 +190,7 @@ func neverAllowsMessage(b *budget) string {
 		violation, b.name.Name, limit, value.String(), b.obj.Status.ExpectedPods, openBudget(b.obj))
 }
 
-// openBudget says what opens a budget that can never allow an eviction.
+// openBudget returns how a person can open a budget that never allows an eviction.
 func openBudget(pdb *policyv1.PodDisruptionBudget) string {
 	switch least := pdb.Spec.MinAvailable; {
 	case pdb.Spec.MaxUnavailable != nil || least == nil:

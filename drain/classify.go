@@ -15,46 +15,46 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Class is what an answer to an eviction means.
+// Class is the meaning of an answer to an eviction.
 type Class uint8
 
-// The zero value is UnknownOutcome: nobody knows whether the eviction happened. Asking again is safe, because the
-// request names the pod's UID.
+// The zero value is UnknownOutcome: it is not known whether the Pod was evicted. Asking again is safe, because the request contains the
+// Pod's UID.
 const (
 	UnknownOutcome Class = iota
-	// Accepted: the pod is terminating or gone.
+	// Accepted: the Pod is terminating or gone.
 	Accepted
-	// Gone: the pod, its namespace, or this incarnation of the pod is gone. When the caller's cache still shows the
-	// pod, the cache has to confirm; the pod still counts until then.
+	// Gone: the Pod or its Namespace does not exist, or another Pod has its name. The Pod still counts while the cache of the caller shows
+	// it.
 	Gone
-	// BudgetExhausted: a budget allows no eviction now. Rest until the budget changes, or RetryAfter.
+	// BudgetExhausted: a budget allows no eviction now. Wait until the budget changes, or for RetryAfter.
 	BudgetExhausted
-	// BudgetStale: the server has not looked at the budget's newest spec, or the pod changed meanwhile.
+	// BudgetStale: the controller has not processed the newest spec of the budget, or the Pod changed.
 	BudgetStale
-	// BudgetOverloaded: too many evictions of the budget are unconfirmed. Rest all its pods.
+	// BudgetOverloaded: too many evictions of the budget are unconfirmed. All its Pods rest.
 	BudgetOverloaded
-	// BudgetContention: parallel evictions, most likely our own, fought over the budget's status. Send fewer at once.
+	// BudgetContention: parallel evictions, most likely those of the caller, conflicted in the status of the budget. Send fewer at a time.
 	BudgetContention
-	// MultipleBudgets: more than one budget selects the pod; stays so until somebody changes that.
+	// MultipleBudgets: more than one budget selects the Pod, until a person changes that.
 	MultipleBudgets
-	// NamespaceTerminating: nothing may be created there, evictions included; the namespace controller deletes the pod.
+	// NamespaceTerminating: no object can be created in the Namespace, evictions included. The Namespace controller deletes the Pod.
 	NamespaceTerminating
-	// Forbidden: RBAC or an admission plugin of the server refused.
+	// Forbidden: RBAC or an admission plugin of the API server refused the request.
 	Forbidden
-	// Throttled: the server sheds load. Everybody slows down; the pod has nothing to do with it.
+	// Throttled: the API server is overloaded. Delay all requests; the answer does not concern the Pod.
 	Throttled
-	// Conflict: the pod changed while it was evicted.
+	// Conflict: the Pod changed during its eviction.
 	Conflict
-	// ServerError: a webhook or the server failed.
+	// ServerError: a webhook or the API server failed.
 	ServerError
-	// EndpointMissing: the server has no pods/eviction. Not to be taken for Gone.
+	// EndpointMissing: the API server has no pods/eviction. It does not mean that the Pod is gone.
 	EndpointMissing
-	// Unauthorized: the credentials were refused. Stop everything.
+	// Unauthorized: the credentials were refused. Stop all requests.
 	Unauthorized
-	// Invalid: the request is wrong; asking again cannot help.
+	// Invalid: the request is wrong; asking again does not help.
 	Invalid
-	// AdmissionDenied: a webhook or an admission policy denied the request for this one pod, whatever status code it chose. It may
-	// act on the request all the same: KubeVirt migrates the virtual machine, Strimzi's drain cleaner lets the pod be rolled.
+	// AdmissionDenied: a webhook or an admission policy denied the request for this Pod, with any status code. It may still act on the
+	// request: KubeVirt migrates the virtual machine, Strimzi's drain cleaner restarts the Pod.
 	AdmissionDenied
 )
 
@@ -113,11 +113,11 @@ const (
 	restTimeout = 10 * time.Second
 )
 
-// multipleBudgetsText is the one answer that only its text tells apart: status 500 without a reason (k/k #75957).
+// multipleBudgetsText identifies the only answer that is recognized by its text: status 500 without a reason (k/k #75957).
 const multipleBudgetsText = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
-// contentionText begins the message of the 504 that conflicting budget updates were meant to end in. API servers answer with
-// the last conflict instead, see classifyConflict.
+// contentionText begins the message of the 504 that the API server intends for conflicting budget updates. API servers answer with the last
+// conflict instead; see classOfConflict.
 const contentionText = "couldn't update PodDisruptionBudget"
 
 // Classify recognizes every answer of the eviction endpoint (drain-noderef 3.2); nil means accepted. stillThere says whether the cache of the
@@ -186,8 +186,8 @@ func classOf(st *metav1.Status, stillThere bool) Class {
 	return UnknownOutcome
 }
 
-// deniedByAdmission recognises the refusal of a webhook or of a ValidatingAdmissionPolicy. They choose the status code: KubeVirt 429,
-// Strimzi 500, a policy perhaps 401. Only the words that the API server puts before theirs tell such an answer from its own.
+// deniedByAdmission recognizes the refusal of a webhook or a ValidatingAdmissionPolicy. They choose the status code: KubeVirt 429, Strimzi
+// 500, a policy perhaps 401. Only the words that the API server puts before theirs distinguish such an answer from its own.
 func deniedByAdmission(message string) bool {
 	return strings.Contains(message, "admission webhook \"") && strings.Contains(message, "\" denied the request") ||
 		strings.Contains(message, "ValidatingAdmissionPolicy '") && strings.Contains(message, "' denied request: ")
@@ -214,7 +214,7 @@ func classOfConflict(st *metav1.Status, stillThere bool) Class {
 	}
 }
 
-// ofBudget says whether an answer is about a PodDisruptionBudget and not about the pod.
+// ofBudget reports whether an answer is about a PodDisruptionBudget and not about the Pod.
 func ofBudget(st *metav1.Status) bool {
 	return st.Details != nil && st.Details.Group == policyv1.GroupName && strings.HasPrefix(st.Details.Kind, "poddisruptionbudget")
 }

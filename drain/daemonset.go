@@ -7,23 +7,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DaemonSetDrain says which pods of DaemonSets are drained as well. The zero value drains none.
+// DaemonSetDrain selects the DaemonSet Pods that are drained too. The zero value drains none.
 type DaemonSetDrain struct {
-	// Taints are taints on the Node with effect NoSchedule or NoExecute that were put there for the drain. A DaemonSet pod
-	// that tolerates all of them would come back as soon as it is gone, cordon or not, and is ignored; one that does not is
-	// drained. This is how Karpenter decides. No taints means that all of them come back.
+	// Taints are taints with effect NoSchedule or NoExecute that were set on the Node for the drain. A DaemonSet Pod that tolerates all of
+	// them would be created again immediately, even on a cordoned Node, and is ignored; other DaemonSet Pods are drained. Karpenter decides
+	// in the same way. Without taints, all of them are ignored.
 	Taints []corev1.Taint
-	// All drains every unfinished DaemonSet pod whatever it tolerates. Only for callers who know that the pods do not come
-	// back: a drain that waits for pods which return never ends.
+	// All drains every unfinished DaemonSet Pod, whatever it tolerates. Use it only if the Pods are not created again: otherwise the drain
+	// does not end.
 	All bool
-	// Offset is added to the order of the rules before: positive to drain DaemonSet pods after the pods that had the same
-	// order, negative to drain them before.
+	// Offset is added to the order of earlier rules: positive to drain DaemonSet Pods after other Pods with the same order, negative to
+	// drain them before.
 	Offset int32
 }
 
-// Rule returns a [Rule] that takes the place of [IgnoreDaemonSetPods]: it ignores DaemonSet pods that would come back, and
-// finished ones, which the DaemonSet would create again without end (Cluster API #12640), and leaves the others to the rules
-// after it. It keeps o.Taints.
+// Rule returns a [Rule] that replaces [IgnoreDaemonSetPods]: it ignores DaemonSet Pods that would be created again, and finished ones, which
+// the DaemonSet would create again without end (Cluster API #12640). Later rules decide about the others. It keeps o.Taints.
 func (o DaemonSetDrain) Rule() Rule {
 	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 		if prev.Action != Undecided || !ofDaemonSet(pod) {
@@ -46,7 +45,7 @@ func ofDaemonSet(pod *corev1.Pod) bool {
 	return versioned && group == "apps"
 }
 
-// comesBack says that no taint keeps a new pod of the same DaemonSet away from the Node.
+// comesBack reports that no taint prevents a new Pod of the same DaemonSet from being scheduled to the Node.
 func comesBack(pod *corev1.Pod, taints []corev1.Taint) bool {
 	for i := range taints {
 		if taints[i].Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, &taints[i]) {
@@ -56,8 +55,7 @@ func comesBack(pod *corev1.Pod, taints []corev1.Taint) bool {
 	return true
 }
 
-// tolerates follows the scheduler. An operator that is not known here is taken to tolerate: a DaemonSet pod is then ignored,
-// which is the safe side.
+// tolerates follows the scheduler. An unknown operator is regarded as tolerating, so that a DaemonSet Pod is ignored.
 func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
 	for i := range pod.Spec.Tolerations {
 		t := &pod.Spec.Tolerations[i]

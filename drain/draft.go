@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Draft is a plan without what changes from one moment to the next: what is under way, and what of the budgets is spent. To make it
-// is most of the work, and needs no lock that guards those. It is not changed, and is safe for concurrent use.
+// Draft is a plan without what changes all the time: requests in flight, and how much of the budgets is spent. Making it is most of the work
+// and requires no lock that guards those. It is immutable and safe for concurrent use.
 type Draft struct {
 	decisions []Decision
 	nodes     []draftedNode
@@ -25,8 +25,8 @@ type draftedNode struct {
 	start, end int // of its decisions
 }
 
-// Draft lets the rules decide about all pods of all given Nodes, and finds the budgets that select them. known comes from an earlier
-// Draft, see [Draft.Selectors], or is the zero value. Inputs are kept by reference and not changed. Nil pods are skipped.
+// Draft applies the rules to all Pods of all given Nodes, and finds the budgets that select them. known comes from an earlier Draft, see
+// [Draft.Selectors], or is the zero value. Inputs are kept by reference and not changed. Nil Pods are skipped.
 func (p Planner) Draft(nodes []NodePods, budgets []*policyv1.PodDisruptionBudget, known Selectors) Draft {
 	var draft Draft
 	pods := 0
@@ -46,7 +46,7 @@ func (p Planner) Draft(nodes []NodePods, budgets []*policyv1.PodDisruptionBudget
 	return draft
 }
 
-// Plan applies what is under way, and what budgets still allow. It looks at the budgets that the Draft knows, and not at Facts.Budgets.
+// Plan applies holds, turns and what budgets still allow. It uses the budgets of the Draft, not Facts.Budgets.
 func (d Draft) Plan(facts Facts) Plan {
 	plan := Plan{Decisions: slices.Clone(d.decisions), budgets: d.budgets, now: facts.Now}
 	budgets := d.budgets.counter(facts.Spent)
@@ -64,7 +64,7 @@ func (d Draft) Plan(facts Facts) Plan {
 	return plan
 }
 
-// Budgets returns the budgets that select pods which are to go, sorted by namespace and name.
+// Budgets returns the budgets that select Pods which the rules evict or delete, sorted by namespace and name.
 func (d Draft) Budgets() []*policyv1.PodDisruptionBudget {
 	budgets := make([]*policyv1.PodDisruptionBudget, 0, len(d.budgets.budgets))
 	for _, b := range d.budgets.budgets {
@@ -73,11 +73,11 @@ func (d Draft) Budgets() []*policyv1.PodDisruptionBudget {
 	return budgets
 }
 
-// Selectors returns what was parsed for the Draft, for the next one of the same Nodes.
+// Selectors returns the parsed selectors of the Draft, for the next Draft of the same Nodes.
 func (d Draft) Selectors() Selectors { return d.selectors }
 
-// Selectors are the parsed selectors of PodDisruptionBudgets that may select pods of a [Draft], and of no others. They spare the next
-// Draft to parse what has not changed. The zero value has none. They are not changed, and are safe for concurrent use.
+// Selectors are the parsed selectors of the PodDisruptionBudgets that may select Pods of a [Draft]. With them, the next Draft does not parse
+// unchanged selectors again. The zero value is empty. They are immutable and safe for concurrent use.
 type Selectors struct {
 	of map[types.NamespacedName]parsedSelector
 }
@@ -87,8 +87,8 @@ type parsedSelector struct {
 	selector labels.Selector // nil when from is invalid
 }
 
-// parse returns the selector of a budget, parsed anew only when it is another one. A cache shares it between reads, which makes
-// the comparison cheap.
+// parse returns the selector of a budget and parses it only if it has changed. A cache shares the selector between reads, which makes the
+// comparison cheap.
 func (s Selectors) parse(name types.NamespacedName, from *metav1.LabelSelector) parsedSelector {
 	if known, found := s.of[name]; found && (known.from == from || reflect.DeepEqual(known.from, from)) {
 		return known
@@ -110,8 +110,8 @@ func (p parsedSelector) among(pods []*corev1.Pod) []*corev1.Pod {
 	return found
 }
 
-// podIndex finds the pods that a selector may mean without parsing it. In a namespace with thousands of budgets nearly none of them
-// concerns the pods of one Node.
+// podIndex finds the Pods that a selector may select without parsing the selector. In a Namespace with thousands of budgets, few of them
+// select Pods of one Node.
 type podIndex struct {
 	in      map[string][]*corev1.Pod // by namespace
 	labeled map[podLabel][]*corev1.Pod
@@ -119,7 +119,7 @@ type podIndex struct {
 
 type podLabel struct{ namespace, key, value string }
 
-// indexPods knows the pods that are to go, by those of their labels that budgets ask for.
+// indexPods indexes the Pods that the rules evict or delete, by the labels that budgets ask for.
 func indexPods(ds []Decision, budgets []*policyv1.PodDisruptionBudget) podIndex {
 	keys := map[string]bool{}
 	for _, pdb := range budgets {
@@ -147,8 +147,8 @@ func indexPods(ds []Decision, budgets []*policyv1.PodDisruptionBudget) podIndex 
 	return index
 }
 
-// fitting returns the pods of the budget's namespace with one of the labels that it asks for: the one that the fewest pods have. A
-// budget without a selector selects none.
+// fitting returns the Pods in the Namespace of the budget with one of the labels that it asks for: the label that the fewest Pods have. A
+// budget without a selector selects no Pods.
 func (x podIndex) fitting(pdb *policyv1.PodDisruptionBudget) []*corev1.Pod {
 	if pdb.Spec.Selector == nil {
 		return nil

@@ -8,23 +8,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// DrainLabel is a label by which a pod itself says how it wants to be drained.
+// DrainLabel is a label of a Pod that decides how the Pod is drained.
 type DrainLabel struct {
 	Key string
-	// Skip are the values that leave the pod alone, in any case.
+	// Skip are the values that exclude the Pod from the drain, case-insensitive.
 	Skip []string
-	// WaitCompleted are the values that wait for the pod's completion, in any case and with or without their first dash.
+	// WaitCompleted are the values that let the drain wait for completion of the Pod, case-insensitive and with or without their first dash.
 	WaitCompleted []string
 }
 
-// ClusterAPIDrainLabel returns Cluster API's label (capi-machine 3.2): cluster.x-k8s.io/drain with the values skip,
-// wait-completed and waitcompleted, in any case.
+// ClusterAPIDrainLabel returns the label of Cluster API (capi-machine 3.2): cluster.x-k8s.io/drain with the case-insensitive values skip,
+// wait-completed and waitcompleted.
 func ClusterAPIDrainLabel() DrainLabel {
 	return DrainLabel{Key: "cluster.x-k8s.io/drain", Skip: []string{"skip"}, WaitCompleted: []string{"wait-completed"}}
 }
 
-// Rule returns the [Rule] of the label. Pods that wait for completion have order 0, as in Cluster API. Another value decides
-// nothing, as in Cluster API, and shows as a warning of the pod.
+// Rule returns the [Rule] of the label. Pods whose completion is waited for have order 0, as in Cluster API. Other values do not decide, as in
+// Cluster API, and cause a warning about the Pod.
 func (l DrainLabel) Rule() Rule {
 	skip, wait := slices.Clone(l.Skip), make([]string, 0, len(l.WaitCompleted))
 	for _, value := range l.WaitCompleted {

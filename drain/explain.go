@@ -9,24 +9,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Obstacle is a blocker that waiting does not remove: the drain is not done before somebody changes something.
+// Obstacle is a blocker that waiting does not remove: a person has to change something.
 type Obstacle struct {
 	Blocker
-	// Remedy says what a person can do.
+	// Remedy is what a person can do.
 	Remedy string
 }
 
-// Permanent returns what stands in the way of the drain for good, as far as the plan can know before one eviction is sent: pods
-// of later orders count as well. Grouped, sorted and bounded like [Plan.Blockers]; 0 or less means 3 pods.
+// Permanent returns what prevents the drain permanently, as far as the plan can know before the first eviction. Pods of later orders count
+// too. Groups are sorted and limited like [Plan.Blockers]; 0 or less means 3 Pods.
 //
-//   - Budgets that can never allow an eviction of the pods they cover (an unready pod that may go all the same does not
-//     count), and pods that two budgets select: the API server refuses to evict these (k/k #75957). A webhook that acts on the
-//     request may make such pods go, as KubeVirt's does; no plan can know.
-//   - Pods that are or will be terminating and have finalizers. Their object stays until somebody removes them; it is up to
-//     the reader to know whether that somebody lives. Finalizers of Kubernetes' own controllers are left out.
-//   - Pods that a rule denies, and pods whose completion is waited for although their restartPolicy is Always.
+//   - Budgets that can never allow an eviction of the Pods they cover, except unready Pods that may be evicted, and Pods that two budgets
+//     select: the API server refuses to evict these (k/k #75957). A webhook may remove such Pods when they are requested, as KubeVirt's does;
+//     a plan cannot know.
+//   - Pods that are or will be terminating and have finalizers, except those of Kubernetes' own controllers. Their object stays until the
+//     finalizers are removed; a plan cannot know whether their controller still runs.
+//   - Pods that a rule denies, and Pods whose completion is waited for although their restartPolicy is Always.
 //
-// Budgets that only allow nothing at the moment are not here but in Blockers.
+// Budgets that allow no eviction only at the moment are in Blockers.
 func (p Plan) Permanent(maxPods int) []Obstacle {
 	if maxPods <= 0 {
 		maxPods = defaultNames
@@ -72,7 +72,7 @@ func (p Plan) obstacles(d *Decision, add func(*Decision, Blocker, string)) {
 
 func onItsWay(d *Decision) bool { return d.Action == Wait && group(d) == groupTerminating }
 
-// obstacle says whether budgets refuse the pod whatever time passes.
+// obstacle reports whether budgets refuse the Pod permanently.
 func (l ledger) obstacle(pod *corev1.Pod) (b Blocker, remedy string, found bool) {
 	budgets := l.matching(pod)
 	switch {
@@ -90,7 +90,7 @@ func (l ledger) obstacle(pod *corev1.Pod) (b Blocker, remedy string, found bool)
 		openBudget(only.obj), true
 }
 
-// strangeFinalizers returns the finalizers that no controller of Kubernetes itself removes, sorted.
+// strangeFinalizers returns the finalizers that are not those of Kubernetes' own controllers, sorted.
 func strangeFinalizers(pod *corev1.Pod) []string {
 	var strange []string
 	for _, name := range pod.Finalizers {

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PodRef names one incarnation of a pod: a pod re-created under the same name has another UID.
+// PodRef identifies one Pod: a Pod that is created again under the same name has another UID.
 type PodRef struct {
 	Namespace string
 	Name      string
 	UID       types.UID
 }
 
-// RefOf returns the reference of a pod.
+// RefOf returns the reference of a Pod.
 func RefOf(pod *corev1.Pod) PodRef {
 	return PodRef{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }
@@ -23,35 +23,34 @@ func RefOf(pod *corev1.Pod) PodRef {
 // String returns "namespace/name".
 func (r PodRef) String() string { return r.Namespace + "/" + r.Name }
 
-// NodePods are the pods of one draining Node. They are shared and never changed.
+// NodePods are the Pods of one draining Node. They are shared and must not be changed.
 type NodePods struct {
 	Node string
 	Pods []*corev1.Pod
-	// Rules replaces the planner's rules for this Node when it is not nil.
+	// Rules replaces the rules of the planner for this Node when it is not nil.
 	Rules []Rule
 }
 
-// Hold says that something is under way for a pod, or that it was refused and has to rest. A held pod that would be
-// evicted waits instead, with the hold's reason and message, and takes no token of its budget.
+// Hold says that a request for a Pod is in flight, or that it was refused and the Pod rests. A held Pod waits instead of being evicted, with
+// the reason and the message of the hold, and does not count against its budget.
 type Hold struct {
 	Reason  Reason
 	Message string
-	// Only is the action that is held; a verdict with another one goes through. Undecided holds them all.
+	// Only is the action that is held; other actions are not affected. Undecided holds all actions.
 	Only Action
 }
 
-// Facts is what a plan may know besides the pods. The zero value is valid and means no budgets and nothing under way.
+// Facts is what a plan knows besides the Pods. The zero value is valid: no budgets, and no requests in flight.
 type Facts struct {
-	// Now is the moment of the snapshot. The planner reads no clock.
+	// Now is the time of the snapshot. The planner does not read a clock.
 	Now time.Time
-	// Budgets are the PodDisruptionBudgets of at least all namespaces that have pods on the Nodes. They are shared and
-	// never changed.
+	// Budgets are the PodDisruptionBudgets of at least all Namespaces that have Pods on the Nodes. They are shared and not changed.
 	Budgets []*policyv1.PodDisruptionBudget
-	// Spent counts evictions per budget that were asked for and do not show in the budget's status yet.
+	// Spent counts, per budget, requested evictions that the status of the budget does not show yet.
 	Spent map[types.NamespacedName]int32
-	// Held is keyed by pod UID.
+	// Held is keyed by Pod UID.
 	Held map[types.UID]Hold
-	// Turns, by Node, make pods with volumes leave one after the other; see [SerialVolumes]. Nodes without an entry drain as
-	// if there were no volumes.
+	// Turns, by Node, let Pods with volumes leave one after the other; see [SerialVolumes]. On Nodes without an entry, Pods with volumes
+	// leave like other Pods.
 	Turns map[string]*VolumeTurns
 }

@@ -18,8 +18,8 @@ const (
 	ReasonOrphaned    Reason = "Orphaned"    // the DaemonSet that the pod names does not exist
 )
 
-// What kubectl drain says, word for word: people search for these sentences. Errors begin as kubectl prints them; kubectl
-// adds the names of the pods, which a verdict does not carry.
+// The texts of kubectl drain, word for word, because people search for them. Errors begin as kubectl prints them; kubectl adds the names of
+// the Pods, which a verdict does not contain.
 const (
 	kubectlError        = "cannot delete "
 	daemonSetFatal      = kubectlError + "DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"
@@ -30,46 +30,46 @@ const (
 	unmanagedWarning    = "deleting Pods that declare no controller"
 )
 
-// errNoClock says that options ask for an age and bring no clock.
+// errNoClock says that the options ask for an age and contain no clock.
 var errNoClock = errors.New("KubectlOptions.SkipWaitForDeleteTimeout needs Now, the clock to tell ages by: set it, or leave the timeout 0")
 
 // KubectlOptions are the flags of kubectl drain that decide about pods. The zero value is kubectl drain without flags.
 type KubectlOptions struct {
-	// Force lets pods go that nothing would create again, and pods of a DaemonSet that does not exist (--force).
+	// Force evicts Pods that no controller creates again, and Pods of a DaemonSet that does not exist (--force).
 	Force bool
-	// IgnoreAllDaemonSets leaves the pods of DaemonSets where they are instead of denying them (--ignore-daemonsets).
+	// IgnoreAllDaemonSets ignores the Pods of DaemonSets instead of denying them (--ignore-daemonsets).
 	IgnoreAllDaemonSets bool
-	// DeleteEmptyDirData lets pods go that lose the data of an emptyDir, in memory or on disk (--delete-emptydir-data).
+	// DeleteEmptyDirData evicts Pods that lose the data of an emptyDir, in memory or on disk (--delete-emptydir-data).
 	DeleteEmptyDirData bool
-	// PodSelector leaves out pods whose labels do not match (--pod-selector); nil selects all.
+	// PodSelector ignores Pods whose labels do not match (--pod-selector); nil selects all.
 	PodSelector labels.Selector
-	// SkipWaitForDeleteTimeout leaves out pods whose deletionTimestamp (the time of the request plus the grace period) is
-	// older than this (--skip-wait-for-delete-timeout). Only whole seconds count, as for kubectl; 0 means none are left out.
+	// SkipWaitForDeleteTimeout ignores Pods whose deletionTimestamp (the time of the request plus the grace period) is older than this
+	// (--skip-wait-for-delete-timeout). Only whole seconds count, as for kubectl; 0 ignores none.
 	SkipWaitForDeleteTimeout time.Duration
-	// Now tells the time for SkipWaitForDeleteTimeout, which denies terminating pods without it; nothing else asks for it.
+	// Now returns the time for SkipWaitForDeleteTimeout, which denies terminating Pods without it.
 	Now func() time.Time
-	// DaemonSets finds the DaemonSet that a pod names as its controller. It is asked for every unfinished pod of a DaemonSet
-	// in every plan, so it must answer from memory, for example from a lister. A nil error means that it exists, an error
-	// that is a NotFound that it does not; any other error denies the pod. With nil the owner reference is trusted.
+	// DaemonSets returns the DaemonSet that controls a Pod. It is called for every unfinished Pod of a DaemonSet in every plan, so it must
+	// answer from memory, for example from a lister. A nil error means that the DaemonSet exists, a NotFound error that it does not; any
+	// other error denies the Pod. If DaemonSets is nil, the owner reference is trusted.
 	DaemonSets func(namespace, name string) (*appsv1.DaemonSet, error)
-	// JudgeFinishedDaemonSetPods treats Succeeded and Failed pods of DaemonSets like running ones. kubectl evicts them, the
-	// DaemonSet creates them again on the same Node, and with a pod that keeps failing this goes on for ever (Cluster API
-	// #12640). [DefaultRules] has it switched on.
+	// JudgeFinishedDaemonSetPods treats Succeeded and Failed Pods of DaemonSets like running ones. kubectl evicts them, and the DaemonSet
+	// creates them again on the same Node; with a Pod that always fails this does not end (Cluster API #12640). [DefaultRules] behave as if
+	// it was set.
 	JudgeFinishedDaemonSetPods bool
-	// Additional rules are asked after kubectl's own filters and before the rest is evicted; like kubectl's additional
-	// filters they see only what those let pass. Package drain/kubectl turns a PodFilter into such a rule.
+	// Additional rules are applied after kubectl's own filters and before the remaining Pods are evicted. Like kubectl's additional filters,
+	// they are not applied to ignored Pods. Package drain/kubectl turns a PodFilter into such a rule.
 	Additional []Rule
 }
 
-// KubectlRules returns rules with the verdicts and texts of kubectl drain v0.36, in kubectl's order: pods that kubectl
-// would leave alone are ignored, those that make it stop are denied with its error, all others are evicted. No rule calls
-// an API. A differential test in package drain/kubectl holds them against k8s.io/kubectl/pkg/drain.
+// KubectlRules returns rules with the verdicts and texts of kubectl drain v0.36, in kubectl's order: Pods that kubectl does not evict are
+// ignored, those that stop kubectl are denied with its error, and all others are evicted. No rule calls an API. A differential test in
+// package drain/kubectl compares them with k8s.io/kubectl/pkg/drain.
 //
-// They differ in three points. A terminating pod is waited for instead of being evicted a second time. Warnings add up,
-// where kubectl keeps only what its last filter says and so never mentions lost emptyDir data. And a denied pod stops
-// nobody else, where kubectl evicts none at all; look at [Plan.Blockers] before carrying out a plan to stop as well.
+// They differ in three points. A terminating Pod is waited for, and not evicted a second time. Warnings are collected, while kubectl keeps
+// only those of its last filter and so omits lost emptyDir data. A denied Pod does not prevent the eviction of others, while kubectl then
+// evicts no Pod; to do the same, check [Plan.Blockers] before carrying out a plan.
 //
-// o is copied; its functions must be safe for concurrent use if the rules are used so.
+// o is copied. If the rules are used concurrently, its functions must be safe for that.
 func KubectlRules(o KubectlOptions) []Rule {
 	rules := []Rule{o.selected, o.stuck, o.daemonSet, IgnoreMirrorPods, o.localStorage, o.unmanaged}
 	for _, rule := range o.Additional {
@@ -144,14 +144,14 @@ func (o KubectlOptions) unmanaged(pod *corev1.Pod, prev Verdict) (Verdict, error
 	return prev.warn(unmanagedWarning), nil
 }
 
-// waitAndWarn is [WaitForTerminating] for pods whose end is worth a warning: kubectl says it of those as well.
+// waitAndWarn is [WaitForTerminating] with the warnings of earlier rules: kubectl warns about terminating Pods too.
 func waitAndWarn(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	v, err := WaitForTerminating(pod, prev)
 	v.Warnings = prev.Warnings
 	return v, err
 }
 
-// unlessIgnored spares a rule the pods that are out already. A nil rule stays nil, which Decide refuses.
+// unlessIgnored does not apply a rule to ignored Pods. A nil rule stays nil, which Decide refuses.
 func unlessIgnored(rule Rule) Rule {
 	if rule == nil {
 		return nil

@@ -12,38 +12,38 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Behavior is what a [MachineDrainRule] wants for its pods, in Cluster API's words.
+// Behavior is what a [MachineDrainRule] does with its Pods, in the words of Cluster API.
 type Behavior string
 
-// The behaviors that Cluster API knows. Any other value makes a rule invalid.
+// The behaviors of Cluster API. Any other value makes a rule invalid.
 const (
 	BehaviorDrain         Behavior = "Drain"         // evict, in the rule's order
-	BehaviorSkip          Behavior = "Skip"          // leave alone, do not wait
-	BehaviorWaitCompleted Behavior = "WaitCompleted" // leave alone, wait for completion; always order 0
+	BehaviorSkip          Behavior = "Skip"          // do not evict, do not wait
+	BehaviorWaitCompleted Behavior = "WaitCompleted" // do not evict, wait for completion; always order 0
 )
 
-// MachineDrainRule is Cluster API's MachineDrainRule as a plain value; its versions v1beta1 and v1beta2 say the same.
+// MachineDrainRule is Cluster API's MachineDrainRule as a plain value. The versions v1beta1 and v1beta2 are equal.
 type MachineDrainRule struct {
 	Namespace, Name string
 	Behavior        Behavior
-	// Order counts with BehaviorDrain only; nil means 0.
+	// Order applies only to BehaviorDrain; nil means 0.
 	Order *int32
-	// Machines are alternatives; none means all Machines of the rule's namespace.
+	// Machines are alternatives; none means all Machines in the Namespace of the rule.
 	Machines []MachineSelector
-	// Pods are alternatives; none means all pods of all namespaces.
+	// Pods are alternatives; none means all Pods of all Namespaces.
 	Pods []PodSelector
-	// Unread is what [ReadMachineDrainRule] could not read. Selectors that were not read stand in the value as selectors that
-	// are invalid, so that the rule does not seem to mean everything or nothing.
+	// Unread are the fields that [ReadMachineDrainRule] could not read. It replaces selectors that it could not read by invalid selectors, so
+	// that the rule does not select everything or nothing.
 	Unread []*DrainRuleError
 }
 
-// MachineSelector means the Machines that both selectors match; nil and empty selectors match everything.
+// MachineSelector selects the Machines that both selectors match. Nil and empty selectors match everything.
 type MachineSelector struct {
 	Selector        *metav1.LabelSelector
 	ClusterSelector *metav1.LabelSelector
 }
 
-// PodSelector means the pods that both selectors match; nil and empty selectors match everything.
+// PodSelector selects the Pods that both selectors match. Nil and empty selectors match everything.
 type PodSelector struct {
 	Selector          *metav1.LabelSelector
 	NamespaceSelector *metav1.LabelSelector
@@ -56,16 +56,16 @@ var ErrInvalidDrainRule = errors.New("invalid MachineDrainRule")
 // such as contract.ErrWrongType.
 type DrainRuleError struct {
 	Rule types.NamespacedName
-	// Field is the place in the object, as in "spec.pods[0].selector".
+	// Field is the path in the object, for example "spec.pods[0].selector".
 	Field string
 	Err   error
 }
 
-// Error names the rule, the field, what is wrong with it, and what to do.
+// Error names the rule, the field, its problem, and what a person can do.
 func (e *DrainRuleError) Error() string {
 	text := e.Err.Error()
 	if wrong, ok := errors.AsType[*contract.FieldError](e.Err); ok {
-		text = fmt.Sprintf("want %s, found %s", wrong.Want, wrong.Got) // its path is the end of Field
+		text = fmt.Sprintf("want %s, found %s", wrong.Want, wrong.Got) // Field already contains its path
 	}
 	return fmt.Sprintf("MachineDrainRule %s: %s: %s; correct or delete the rule", e.Rule, e.Field, text)
 }
@@ -84,16 +84,16 @@ func compareKeys(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// drainRule is a rule made ready for many pods.
+// drainRule is a rule with parsed selectors.
 type drainRule struct {
 	key      types.NamespacedName
 	behavior Behavior
 	order    int32
 	machines []pair
 	pods     []pair
-	// machine is whether the rule applies to the Machine; unclear until somebody says which Machine.
+	// machine says whether the rule applies to the Machine; it is unclear until the Machine is known.
 	machine answer
-	// problems are all; holding is the text of the first that makes it unclear what the rule wants or whom it means.
+	// problems are all problems; holding is the text of the first one that makes the behavior or the selection of the rule unclear.
 	problems []*DrainRuleError
 	holding  string
 }
@@ -114,7 +114,7 @@ func newDrainRule(r *MachineDrainRule) *drainRule {
 			c.order = *r.Order
 		}
 	case BehaviorSkip, BehaviorWaitCompleted:
-		if r.Order != nil { // nothing is unclear: Cluster API's webhook refuses it, its drain ignores the order
+		if r.Order != nil { // the webhook of Cluster API refuses it, and its drain ignores the order
 			c.problems = append(c.problems, &DrainRuleError{c.key, orderField, fmt.Errorf("not allowed with behavior %s", r.Behavior)})
 		}
 	default:
@@ -144,7 +144,7 @@ func (c *drainRule) selector(field string, from *metav1.LabelSelector) selector 
 
 func (c *drainRule) problem(field string, err error) {
 	if slices.ContainsFunc(c.problems, func(e *DrainRuleError) bool { return e.Field == field }) {
-		return // it was not read, and that is said already
+		return // it was not read, which is a problem already
 	}
 	problem := &DrainRuleError{Rule: c.key, Field: field, Err: err}
 	c.problems = append(c.problems, problem)

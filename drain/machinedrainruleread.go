@@ -12,9 +12,9 @@ import (
 )
 
 // ReadMachineDrainRule reads a MachineDrainRule of v1beta1 or v1beta2, or of a kind with the same fields. The error joins one
-// [DrainRuleError] per field that cannot be read; the rule is returned all the same and should be used, because dropping it
-// would evict the pods it protects: see [MachineDrainRules]. Null is absent, as for Cluster API. obj may be nil and is
-// neither changed nor kept; strings are shared with it.
+// [DrainRuleError] per field that cannot be read. Use the returned rule also with an error, because without it the Pods that it protects are
+// evicted: see [MachineDrainRules]. Null means absent, as for Cluster API. obj may be nil. It is not changed or kept; the rule shares its
+// strings.
 func ReadMachineDrainRule(obj *unstructured.Unstructured) (MachineDrainRule, error) {
 	if obj == nil {
 		obj = &unstructured.Unstructured{}
@@ -47,12 +47,12 @@ func ReadMachineDrainRule(obj *unstructured.Unstructured) (MachineDrainRule, err
 	return r.rule, errors.Join(errs...)
 }
 
-// mostEntries is far above the 32 that the schema allows; it bounds what somebody else's kind can make us do.
+// mostEntries limits the work for a kind with another schema; that of Cluster API allows 32 entries.
 const mostEntries = 1024
 
 type ruleReader struct{ rule MachineDrainRule }
 
-// failed keeps an error about a value that was read from the object at the given keys.
+// failed records an error about a value that was read from the object at the given keys.
 func (r *ruleReader) failed(err error, at ...string) {
 	if err == nil {
 		return
@@ -65,7 +65,7 @@ func (r *ruleReader) failed(err error, at ...string) {
 	r.rule.Unread = append(r.rule.Unread, &DrainRuleError{Rule: r.rule.key(), Field: path.String(), Err: err})
 }
 
-// object returns the member with the last key; in is the object at the keys before it. Absent is nil.
+// object returns the member with the last key of the object at the keys before it; nil if it is absent.
 func (r *ruleReader) object(in map[string]any, at ...string) map[string]any {
 	raw := in[at[len(at)-1]]
 	if raw == nil {
@@ -81,7 +81,7 @@ func (r *ruleReader) object(in map[string]any, at ...string) map[string]any {
 // selectors is one entry of spec.machines or spec.pods.
 type selectors struct{ own, outer *metav1.LabelSelector }
 
-// entries returns one entry that is unread in place of a list that is none.
+// entries returns the entries of a list. If the value is not a list, it returns one unread entry.
 func (r *ruleReader) entries(spec map[string]any, key, outerKey string) []selectors {
 	raw := spec[key]
 	if raw == nil {
@@ -120,12 +120,12 @@ func (r *ruleReader) entry(item any, outerKey string, at ...string) selectors {
 	return selectors{own: read("selector"), outer: read(outerKey)}
 }
 
-// wrongType is completed with its path by failed.
+// wrongType returns an error without its path, which failed adds.
 func wrongType(want string, raw any) error {
 	return &contract.FieldError{Want: want, Got: contract.TypeName(raw)}
 }
 
-// unread is the operator of the selector that stands for one that could not be read.
+// unread is the operator of a selector that replaces one that could not be read.
 const unread metav1.LabelSelectorOperator = "Unread"
 
 func unreadSelector() *metav1.LabelSelector {

@@ -8,20 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MachineDrainRules are MachineDrainRules made ready for use. They are immutable and safe for concurrent use; nil means no
-// rules.
+// MachineDrainRules are MachineDrainRules with parsed selectors. They are immutable and safe for concurrent use; nil means no rules.
 //
-// The first rule by name that means a pod decides about it, as in Cluster API. An invalid rule hurts only what it may
-// mean: a pod that its valid parts exclude, and a pod that a rule with an earlier name decides about, are drained as if it did
-// not exist. A pod that it may mean is held with [ReasonDrainRuleUnclear] until somebody corrects or deletes the rule, because
-// evicting what was to be left alone cannot be undone. (Cluster API stops every drain of the namespace instead.) Who prefers
-// the other risk uses [MachineDrainRules.WithoutInvalid].
+// The first rule by name that selects a Pod decides about it, as in Cluster API. An invalid rule affects only the Pods that it may select: a
+// Pod that its valid parts exclude, and a Pod that a rule with an earlier name selects, are drained as if it did not exist. A Pod that it may
+// select is held with [ReasonDrainRuleUnclear] until a person corrects or deletes the rule, because an eviction cannot be undone. (Cluster API
+// stops every drain in the Namespace instead.) [MachineDrainRules.WithoutInvalid] drops such rules.
 type MachineDrainRules struct {
 	rules    []*drainRule
 	problems []*DrainRuleError
 }
 
-// NewMachineDrainRules makes rules ready. Their order does not matter; they are neither changed nor kept.
+// NewMachineDrainRules parses rules, in any order. They are not changed or kept.
 func NewMachineDrainRules(rules []MachineDrainRule) *MachineDrainRules {
 	s := &MachineDrainRules{rules: make([]*drainRule, 0, len(rules))}
 	for i := range rules {
@@ -34,8 +32,7 @@ func NewMachineDrainRules(rules []MachineDrainRule) *MachineDrainRules {
 	return s
 }
 
-// Problems returns what is wrong with the rules, by rule. An order beside a behavior that takes none is a problem that holds
-// no pod.
+// Problems returns the problems of the rules, by rule. An order with a behavior that has none is a problem that holds no Pod.
 func (s *MachineDrainRules) Problems() []*DrainRuleError {
 	if s == nil {
 		return nil
@@ -43,7 +40,7 @@ func (s *MachineDrainRules) Problems() []*DrainRuleError {
 	return slices.Clone(s.problems)
 }
 
-// WithoutInvalid returns the rules without those that may hold pods for being invalid. Problems still names them.
+// WithoutInvalid returns the rules without invalid ones that may hold Pods. Problems still returns their problems.
 func (s *MachineDrainRules) WithoutInvalid() *MachineDrainRules {
 	if s == nil {
 		return nil
@@ -57,16 +54,15 @@ func (s *MachineDrainRules) WithoutInvalid() *MachineDrainRules {
 	return valid
 }
 
-// DrainedMachine is what rules ask about the Machine that is drained.
+// DrainedMachine is what rules need to know about the Machine that is drained.
 type DrainedMachine struct {
-	// Namespace is the Machine's; rules of other namespaces do not apply.
+	// Namespace is that of the Machine; rules of other Namespaces do not apply.
 	Namespace string
-	// Labels are the Machine's.
+	// Labels are those of the Machine.
 	Labels map[string]string
-	// ClusterLabels are its Cluster's; none for a Machine without a Cluster.
+	// ClusterLabels are those of its Cluster; nil for a Machine without a Cluster.
 	ClusterLabels map[string]string
-	// ClusterUnread says that there is a Cluster whose labels are not known. Rules that ask for them then hold the pods they
-	// mean.
+	// ClusterUnread says that the labels of the Cluster are unknown. Rules that ask for them hold the Pods that they select.
 	ClusterUnread bool
 }
 
@@ -105,14 +101,13 @@ func (s *MachineDrainRules) Names() []types.NamespacedName {
 	return names
 }
 
-// NamespaceLabels returns the labels of a namespace of the workload cluster; known is false when they were not read. It must
-// not block and is called once per pod at most.
+// NamespaceLabels returns the labels of a Namespace of the workload cluster; known is false if they were not read. It must not block, and is
+// called at most once per Pod.
 type NamespaceLabels func(namespace string) (labels map[string]string, known bool)
 
-// Rule returns the [Rule] of the rules; call For before, or every rule that has machine selectors is unclear. A rule with
-// behavior Drain gives its order and leaves the decision to the rules after it; a pod that no rule means keeps its
-// order. Only a rule that asks for namespace labels needs them: where they are not known, what it may mean is held, because
-// unread is not absent. nil means that no namespace was read. A pod that is terminating already is never held.
+// Rule returns the [Rule] of the rules. Call For before; otherwise every rule with machine selectors is unclear. A rule with behavior Drain sets
+// its order, and later rules decide. A Pod that no rule selects keeps its order. If the labels of a Namespace are unknown, a rule that asks for
+// them holds the Pods that it may select. A nil function means that no Namespace was read. Terminating Pods are not held.
 func (s *MachineDrainRules) Rule(namespaces NamespaceLabels) Rule {
 	if s == nil || len(s.rules) == 0 {
 		return func(_ *corev1.Pod, prev Verdict) (Verdict, error) { return prev, nil }
@@ -168,9 +163,9 @@ func (c *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
 	return prev.decide(Deny, ReasonDrainRuleUnclear, "it is not clear whether the Pod may go: "+text)
 }
 
-// ClusterAPIRules returns rules that decide as Cluster API's drain does (capi-machine 3.2), in its order: mirror and DaemonSet
-// pods are ignored, then the drain label decides, then the MachineDrainRules of the Machine, and the rest is evicted. They
-// differ where Cluster API has defects: see [WaitCompleted], [MachineDrainRules] and [IgnoreDaemonSetPods].
+// ClusterAPIRules returns rules that decide like the drain of Cluster API (capi-machine 3.2), in its order: mirror and DaemonSet Pods are
+// ignored, then the drain label decides, then the MachineDrainRules of the Machine, and all other Pods are evicted. They differ where Cluster
+// API has defects: see [WaitCompleted], [MachineDrainRules] and [IgnoreDaemonSetPods].
 func ClusterAPIRules(ofMachine *MachineDrainRules, namespaces NamespaceLabels) []Rule {
 	return []Rule{
 		IgnoreMirrorPods, IgnoreDaemonSetPods, ClusterAPIDrainLabel().Rule(), ofMachine.Rule(namespaces),

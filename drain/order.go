@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// When returns a [Rule] that applies rule to the pods that match and has no opinion about the others. match must not change
-// the pod.
+// When returns a [Rule] that applies rule only to the Pods that match. match must not change the Pod.
 func When(match func(*corev1.Pod) bool, rule Rule) Rule {
 	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 		if !match(pod) {
@@ -22,13 +21,13 @@ func When(match func(*corev1.Pod) bool, rule Rule) Rule {
 	}
 }
 
-// Selecting returns a match for [When]: pods whose labels the selector matches, in all namespaces.
+// Selecting returns a match for [When]: Pods whose labels the selector matches, in all Namespaces.
 func Selecting(selector labels.Selector) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool { return selector.Matches(labels.Set(pod.Labels)) }
 }
 
-// SetOrder returns a [Rule] that gives pods an order and decides nothing else. It replaces the order of the rules before
-// it. Rules about orders go before the rules that decide, as in append([]Rule{...}, DefaultRules()...).
+// SetOrder returns a [Rule] that sets only the order. It replaces the order of earlier rules. Put rules about orders before the rules that
+// decide, as in append([]Rule{...}, DefaultRules()...).
 func SetOrder(order int32) Rule {
 	return func(_ *corev1.Pod, prev Verdict) (Verdict, error) {
 		prev.Order = order
@@ -36,9 +35,9 @@ func SetOrder(order int32) Rule {
 	}
 }
 
-// OrderByLabel returns a [Rule] that takes the order from the value of a label: a decimal number that an int32 can hold.
-// Pods without the label keep the order of the rules before. A value that is no such number is an error, which holds the
-// pod: evicting it out of its order may be what the label is there to prevent.
+// OrderByLabel returns a [Rule] that reads the order from the value of a label, a decimal number in the range of int32. Pods without the label
+// keep the order of earlier rules. Any other value is an error, which denies the Pod: the label may be there to prevent its eviction in
+// another order.
 func OrderByLabel(key string) Rule {
 	return orderByText("label", key, func(pod *corev1.Pod) map[string]string { return pod.Labels })
 }
@@ -64,15 +63,13 @@ func orderByText(kind, key string, of func(*corev1.Pod) map[string]string) Rule 
 	}
 }
 
-// OrderByPriority returns a [Rule] by which pods of a lower priority go first: what is most important lives longest. A pod
-// without spec.priority has priority 0, as in the scheduler.
+// OrderByPriority returns a [Rule] that drains Pods of a lower priority first. A Pod without spec.priority has priority 0, as in the scheduler.
 //
-// Without bounds every priority is an order of its own, and each waits until the pods of the one below are gone. Bounds make
-// fewer tiers: a pod's tier is the number of bounds that its priority reaches, so that OrderByPriority(0, 1000) makes tier 0
-// below 0, tier 1 below 1000 and tier 2 above. Bounds may come in any order.
+// Without bounds, every priority is an order of its own. Bounds make fewer orders: the order of a Pod is the number of bounds that its priority
+// reaches, so that OrderByPriority(0, 1000) gives order 0 below 0, order 1 below 1000 and order 2 above. Bounds may be passed in any order.
 //
-// The result is added to the order of the rules before it and stops at the ends of int32, so that it never overflows and never
-// turns an order round. A SetOrder after it replaces it.
+// The result is added to the order of earlier rules and limited to the range of int32, so that it does not overflow. A later SetOrder replaces
+// it.
 func OrderByPriority(bounds ...int32) Rule {
 	tiers := slices.Compact(slices.Sorted(slices.Values(bounds)))
 	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
@@ -86,16 +83,15 @@ func OrderByPriority(bounds ...int32) Rule {
 	}
 }
 
-// Orders of system-critical pods lie in the upper quarter of int32, with room on both sides of 0 for orders given before.
+// Orders of system-critical Pods are in the upper quarter of int32, with room for positive and negative orders of earlier rules.
 const (
 	criticalOrders = 1 << 30
 	criticalRoom   = 1 << 29
 )
 
-// SystemCriticalLast is a [Rule]: whatever orders the rules before gave, every system-critical pod (see [IsSystemCritical])
-// comes after every other pod, because the others may need DNS, the network and storage to end in peace. Orders from -2^29 to
-// 2^29-1 keep their distance among the critical pods, and up to 2^30-1 among the others; what is beyond shares the last
-// tier. Use it once, as the last rule about orders.
+// SystemCriticalLast is a [Rule]: every system-critical Pod (see [IsSystemCritical]) leaves after all other Pods, whatever their orders,
+// because the others may need DNS, the network and storage to shut down. Orders from -2^29 to 2^29-1 keep their distance among the critical
+// Pods, and orders up to 2^30-1 among the others; orders beyond are limited to these values. Use it once, as the last rule about orders.
 func SystemCriticalLast(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if IsSystemCritical(pod) {
 		prev.Order = criticalOrders + criticalRoom + min(max(prev.Order, -criticalRoom), criticalRoom-1)
@@ -105,11 +101,11 @@ func SystemCriticalLast(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	return prev, nil
 }
 
-// systemCriticalPriority is where the priorities begin that Kubernetes keeps for itself (scheduling.k8s.io/v1).
+// systemCriticalPriority is the lowest priority that is reserved for Kubernetes (scheduling.k8s.io/v1).
 const systemCriticalPriority = 2_000_000_000
 
-// IsSystemCritical says that a pod has the priority class system-cluster-critical or system-node-critical, or a priority that
-// only such classes may have.
+// IsSystemCritical reports that a Pod has the priority class system-cluster-critical or system-node-critical, or a priority that only these
+// classes may have.
 func IsSystemCritical(pod *corev1.Pod) bool {
 	switch pod.Spec.PriorityClassName {
 	case "system-cluster-critical", "system-node-critical":
@@ -119,7 +115,7 @@ func IsSystemCritical(pod *corev1.Pod) bool {
 	}
 }
 
-// priority of a pod without one is 0, as in the scheduler.
+// priority of a Pod without one is 0, as in the scheduler.
 func priority(pod *corev1.Pod) int32 {
 	if pod.Spec.Priority == nil {
 		return 0
@@ -127,7 +123,7 @@ func priority(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// addOrder adds without wrapping around.
+// addOrder adds within the range of int32.
 func addOrder(a, b int32) int32 {
 	return int32(min(max(int64(a)+int64(b), math.MinInt32), math.MaxInt32))
 }

@@ -9,23 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Planner makes plans. The zero value is ready to use; a Planner is safe for concurrent use.
+// Planner makes plans. The zero value is valid. A Planner is safe for concurrent use.
 type Planner struct {
-	// Rules decide about pods, one after the other; nil means [DefaultRules].
+	// Rules decide about Pods, in their order; nil means [DefaultRules].
 	Rules []Rule
 }
 
-// Decision is the verdict about one pod within a plan.
+// Decision is the verdict about one Pod within a plan.
 type Decision struct {
 	Node string
-	// Pod is the pod that was passed in: shared, read only.
+	// Pod is the Pod that was passed. It is shared and must not be changed.
 	Pod *corev1.Pod
 	Verdict
-	// Intended is what the rules decided; Action is what orders, holds and budgets leave of it for now.
+	// Intended is what the rules decided. Action also considers orders, holds and budgets.
 	Intended Action
-	// Budgets are the budgets that select the pod, by name.
+	// Budgets are the budgets that select the Pod, by name.
 	Budgets []types.NamespacedName
-	// TakesToken says that the eviction lowers what its one budget allows.
+	// TakesToken says that the eviction counts against its budget.
 	TakesToken bool
 }
 
@@ -33,17 +33,17 @@ func (d *Decision) hold(a Action, r Reason, message string) {
 	d.Action, d.Reason, d.Message = a, r, message
 }
 
-// Plan holds a decision for every pod. It is a value of its moment: make a new one when anything changed.
+// Plan contains a decision for every Pod. It describes one point in time: make a new one after a change.
 type Plan struct {
-	// Decisions are grouped by Node in the order the Nodes were passed; within a Node by order, namespace, name and UID.
+	// Decisions are grouped by Node in the order of the passed Nodes, and sorted by order, Namespace, name and UID within a Node.
 	Decisions []Decision
 
 	budgets ledger
 	now     time.Time
 }
 
-// Plan decides about all pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are
-// kept by reference and not changed. Nil pods are skipped.
+// Plan decides about all Pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are kept by reference and
+// not changed. Nil Pods are skipped.
 func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
 	return p.Draft(nodes, facts.Budgets, Selectors{}).Plan(facts)
 }
@@ -83,7 +83,7 @@ func sortDecisions(ds []Decision) {
 	})
 }
 
-// applyOrder lets pods of a higher order wait. Finished pods hold nobody back: they do no work that others depend on.
+// applyOrder lets Pods of a higher order wait. Other Pods do not wait for finished Pods.
 func applyOrder(ds []Decision) {
 	first, found := int32(0), false
 	for i := range ds {
@@ -120,17 +120,17 @@ func settle(d *Decision, budgets counter, facts *Facts) {
 	}
 }
 
-// Evictable returns the decisions to carry out now: those with action Evict or Delete.
+// Evictable returns the decisions to carry out now: those with the action Evict or Delete.
 func (p Plan) Evictable() []Decision {
 	return p.filter(func(d *Decision) bool { return d.Action == Evict || d.Action == Delete })
 }
 
-// Blocking returns the decisions about all pods that have to be gone before the drain is done, evictable ones included.
+// Blocking returns the decisions about all Pods that have to leave before the drain is done, including evictable ones.
 func (p Plan) Blocking() []Decision {
 	return p.filter(func(d *Decision) bool { return d.Action != Ignore })
 }
 
-// Done says that no pod blocks. Whether the pods were completely known is the caller's to know: an empty plan is Done.
+// Done reports that no Pod blocks. An empty plan is Done: the caller has to know whether the Pods were completely known.
 func (p Plan) Done() bool {
 	return !slices.ContainsFunc(p.Decisions, func(d Decision) bool { return d.Action != Ignore })
 }
@@ -145,18 +145,18 @@ func (p Plan) filter(keep func(*Decision) bool) []Decision {
 	return out
 }
 
-// Counts sums a plan up. Every pod is in exactly one of the fields after Total.
+// Counts are the numbers of Pods of a plan. Every Pod is in exactly one of Evictable, Terminating, Waiting, Blocked and Ignored.
 type Counts struct {
 	Total       int
-	Evictable   int // can go now, or the request is on its way
+	Evictable   int // can leave now, or the request is in flight
 	Terminating int // accepted by the API server or being deleted, not gone yet
-	Waiting     int // for a lower order, the volumes of other pods, or completion
-	Completing  int // of those that are Waiting, how many for nothing but their own completion
+	Waiting     int // for a lower order, the volumes of other Pods, or completion
+	Completing  int // those of Waiting that only wait for their own completion
 	Blocked     int // refused, or held by a budget; see [Plan.Blockers]
 	Ignored     int
 }
 
-// Counts returns how many pods are in which state.
+// Counts returns the numbers of Pods by state.
 func (p Plan) Counts() Counts {
 	c := Counts{Total: len(p.Decisions)}
 	for i := range p.Decisions {

@@ -8,67 +8,67 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Reasons that a [Policy] gives, and those of the runner about the course of a drain.
+// Reasons of a [Policy], and of the runner about the progress of a drain.
 const (
-	ReasonEscalated        Reason = "Escalated"        // a stage deletes what did not go
+	ReasonEscalated        Reason = "Escalated"        // a stage deletes Pods that were not evicted
 	ReasonDeadline         Reason = "Deadline"         // deleted so that its grace period ends at the deadline
-	ReasonUnreachable      Reason = "Unreachable"      // nothing was heard of the Node for long
-	ReasonPoweredOff       Reason = "PoweredOff"       // the provider says that the instance is off
-	ReasonInstanceGone     Reason = "InstanceGone"     // the provider says that there is no instance
-	ReasonStuckTerminating Reason = "StuckTerminating" // terminating for longer than is to be waited for
-	ReasonAbandoned        Reason = "Abandoned"        // the drain was given up before the pod was asked to go
-	ReasonRespawned        Reason = "Respawned"        // its controller creates pods on the cordoned Node again and again
+	ReasonUnreachable      Reason = "Unreachable"      // the Node does not answer
+	ReasonPoweredOff       Reason = "PoweredOff"       // the provider confirms that the instance is off
+	ReasonInstanceGone     Reason = "InstanceGone"     // the provider confirms that the instance does not exist
+	ReasonStuckTerminating Reason = "StuckTerminating" // terminating for longer than the drain waits
+	ReasonAbandoned        Reason = "Abandoned"        // the drain was given up before the Pod was requested
+	ReasonRespawned        Reason = "Respawned"        // its controller creates Pods on the cordoned Node again
 )
 
-// Policy says how long a drain stays polite, and what it does then. The zero value evicts for ever, with every pod's own
-// grace period, and forces nothing. A Policy is plain data: safe for concurrent use, never changed.
+// Policy decides how long a drain only evicts, and how it escalates. The zero value evicts without a time limit, with every Pod's own grace
+// period. A Policy is plain data, safe for concurrent use, and must not be changed.
 //
-// A policy only speaks about pods that the rules let go: what a rule ignores or denies stays so in every stage.
+// A policy applies to Pods that the rules let go: Pods that a rule ignores or denies stay so in every stage.
 type Policy struct {
-	// GracePeriod replaces the grace period of every pod, in seconds; nil means the pod's own. 0 ends containers without
-	// waiting and removes the object at once: it needs AllowImmediateKill.
+	// GracePeriod replaces the grace period of every Pod, in seconds; nil means the Pod's own. 0 kills containers and removes the object
+	// immediately; it requires AllowImmediateKill.
 	GracePeriod *int64
-	// AllowImmediateKill allows grace periods of 0. Even then a pod gets one second while nobody knows whether its Node
-	// still runs, because a StatefulSet would start a second pod beside one that lives (Karpenter #3032).
+	// AllowImmediateKill allows grace periods of 0. A Pod still gets one second while it is unknown whether its Node runs, because a
+	// StatefulSet could start a second Pod beside a running one (Karpenter #3032).
 	AllowImmediateKill bool
-	// Stages escalate; the latest one that has begun counts. Before the first one pods are evicted.
+	// Stages escalate; the latest stage that has begun applies. Before the first stage, Pods are evicted.
 	Stages []Stage
-	// Unreachable says what changes when the Node does not answer. Nil: nothing does.
+	// Unreachable decides what changes when the Node does not answer; nil changes nothing.
 	Unreachable *UnreachablePolicy
-	// MultipleBudgets says what happens to pods that more than one budget selects: the eviction API cannot serve them.
+	// MultipleBudgets decides about Pods that more than one budget selects: the eviction API does not support them.
 	MultipleBudgets MultipleBudgetsPolicy
-	// SerialVolumes lets pods with volumes leave the Node one after the other; nil lets them leave like other pods. Package drain/runner
-	// needs Config.Volumes for it.
+	// SerialVolumes lets Pods with volumes leave the Node one after the other; nil lets them leave like other Pods. Package drain/runner
+	// requires Config.Volumes for it.
 	SerialVolumes *SerialVolumes
-	// DeleteInTerminatingNamespaces deletes pods whose namespace is being deleted, after their eviction was refused for that
-	// reason and has rested. The namespace controller would delete them too, with no more regard for budgets.
+	// DeleteInTerminatingNamespaces deletes Pods whose Namespace is being deleted, after their eviction was refused for that reason and they
+	// have rested. The Namespace controller deletes them too, and also ignores budgets.
 	DeleteInTerminatingNamespaces bool
 }
 
-// DefaultPolicy returns what the reconcilers of this module drain by unless they are told otherwise: it evicts for ever, but does not
-// wait for pods that cannot end because their kubelet has not answered for minutes. It is a fresh value.
+// DefaultPolicy returns a new copy of the default policy of the reconcilers of this module: it evicts without a time limit, and does not wait
+// for Pods that cannot end because their kubelet has not answered for minutes.
 func DefaultPolicy() *Policy { return &Policy{Unreachable: &UnreachablePolicy{}} }
 
-// MultipleBudgetsPolicy is a policy for pods that more than one budget selects (k/k #75957).
+// MultipleBudgetsPolicy is a policy for Pods that more than one budget selects (k/k #75957).
 type MultipleBudgetsPolicy struct {
-	// DeleteAfter is how long after the start of the drain such pods are deleted; 0 means never: they block.
+	// DeleteAfter is how long after the start of the drain such Pods are deleted; 0 means never: they block.
 	DeleteAfter time.Duration
 }
 
-// Situation is what a [Policy] may know about the drain of one Node. The zero value is a Node that answers, in a drain that
-// has just begun and has no deadline.
+// Situation is what a [Policy] knows about the drain of one Node. The zero value is a Node that answers, in a drain that begins now and has no
+// deadline.
 type Situation struct {
 	Now time.Time
-	// StartedAt is when the drain began, as its owner has persisted it. Zero means now.
+	// StartedAt is when the drain began, as persisted by its owner. Zero means now.
 	StartedAt time.Time
-	// Deadline is when the Node goes away whatever is left on it; zero means never.
+	// Deadline is when the Node is removed even if Pods are left; zero means never.
 	Deadline time.Time
-	// Node is looked at for its Ready condition and its taints; nil answers. It is shared and not changed.
+	// Node provides the Ready condition; nil counts as a Node that answers. It is shared and not changed.
 	Node *corev1.Node
-	// PoweredOff and InstanceGone are the provider's word about the instance, never a guess from the Node's conditions.
+	// PoweredOff and InstanceGone are confirmed by the provider, and not derived from conditions of the Node.
 	PoweredOff   bool
 	InstanceGone bool
-	// EvictsOnly: pods cannot be deleted. Those of a Node whose instance is off are evicted then.
+	// EvictsOnly: Pods cannot be deleted. Pods of a Node whose instance is off are evicted instead.
 	EvictsOnly bool
 }
 
@@ -79,7 +79,7 @@ func (s *Situation) elapsed() time.Duration {
 	return max(0, s.Now.Sub(s.StartedAt))
 }
 
-// Validate names everything that is wrong with a policy.
+// Validate returns all problems of a policy.
 func (p Policy) Validate() error {
 	var errs []error
 	grace := func(field string, g *int64) {
@@ -118,18 +118,18 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// Rule returns the policy as the last [Rule] of a fold: it turns the verdict of the rules before it into the one that the
-// situation asks for. The zero policy returns a rule without opinions.
+// Rule returns the policy as the last [Rule]: it changes the verdict of earlier rules according to the situation. The rule of the zero policy
+// changes no verdict.
 func (p Policy) Rule(s Situation) Rule {
 	m := moment{policy: &p, Situation: s, state: p.NodeState(s), stage: p.stage(&s)}
 	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) { return m.judge(pod, prev), nil }
 }
 
-// Abandoned says that a stage has given the drain up.
+// Abandoned reports that a stage gave the drain up.
 func (p Policy) Abandoned(s Situation) bool { return p.stage(&s).Mode == ModeAbandon }
 
-// AbandonsAfter is how long after its start a drain is given up, 0 for never. Who records that start can treat it as a limit, which
-// then is reached also while the pods of the Node cannot be read.
+// AbandonsAfter is how long after its start a drain is given up; 0 means never. A caller that records the start can use it as a limit that
+// applies even while the Pods of the Node cannot be read.
 func (p Policy) AbandonsAfter() time.Duration {
 	for _, stage := range p.Stages {
 		if stage.Mode == ModeAbandon {
@@ -139,8 +139,8 @@ func (p Policy) AbandonsAfter() time.Duration {
 	return 0
 }
 
-// DeletesAfter says whether a pod whose eviction was refused is to be deleted instead. Only [ReasonMultipleBudgets] and
-// [ReasonNamespaceTerminating] are refusals that evicting again cannot overcome.
+// DeletesAfter reports whether a Pod whose eviction was refused is deleted instead. Only [ReasonMultipleBudgets] and
+// [ReasonNamespaceTerminating] are refusals that further evictions cannot overcome.
 func (p Policy) DeletesAfter(refusal Reason, s Situation) bool {
 	if p.Abandoned(s) {
 		return false
@@ -187,7 +187,7 @@ func (m *moment) judge(pod *corev1.Pod, v Verdict) Verdict {
 	return m.leave(pod, v)
 }
 
-// leave decides about a pod that is to go and has time left.
+// leave decides about a Pod that leaves and has time left.
 func (m *moment) leave(pod *corev1.Pod, v Verdict) Verdict {
 	v.GracePeriodSeconds = m.asked(v)
 	if m.state == NodeUnreachable {
@@ -208,7 +208,7 @@ func (m *moment) let(v Verdict, a Action, r Reason, message string) Verdict {
 	return decided
 }
 
-// asked returns the grace period to name in the request; nil is the pod's own.
+// asked returns the grace period of the request; nil is the Pod's own.
 func (m *moment) asked(v Verdict) *int64 {
 	for _, g := range []*int64{v.GracePeriodSeconds, m.stage.Grace, m.policy.GracePeriod} {
 		if g != nil {
@@ -218,7 +218,7 @@ func (m *moment) asked(v Verdict) *int64 {
 	return nil
 }
 
-// atLeast raises a grace period to the least that is allowed now.
+// atLeast raises a grace period to the minimum that is allowed now.
 func (m *moment) atLeast(g int64) *int64 {
 	least := int64(1)
 	if m.policy.AllowImmediateKill && m.powerKnown() {
@@ -233,7 +233,7 @@ func (m *moment) powerKnown() bool {
 	return m.PoweredOff || !silent
 }
 
-// graceOf is the grace period in seconds that a request with this verdict would give the pod.
+// graceOf is the grace period in seconds that a request with this verdict gives the Pod.
 func (m *moment) graceOf(pod *corev1.Pod, v Verdict) int64 {
 	if g := m.asked(v); g != nil {
 		return *g
@@ -244,7 +244,7 @@ func (m *moment) graceOf(pod *corev1.Pod, v Verdict) int64 {
 	return corev1.DefaultTerminationGracePeriodSeconds
 }
 
-// outsideOrders are deletions that help nobody when they are late.
+// outsideOrders reports that a deletion does not wait for Pods of a lower order.
 func outsideOrders(d *Decision) bool {
 	return d.Action == Delete && (d.Pod.DeletionTimestamp != nil || d.Reason == ReasonDeadline || d.Reason == ReasonPoweredOff)
 }

@@ -6,19 +6,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Rule looks at a pod and at the verdict of the rules before it, and returns the verdict so far: prev when it has no
-// opinion. It must not change the pod. An error denies the pod.
+// Rule gets a Pod and the verdict of earlier rules, and returns the new verdict: prev if it does not decide. It must not change the Pod. An
+// error denies the Pod.
 type Rule func(pod *corev1.Pod, prev Verdict) (Verdict, error)
 
-// DefaultRules returns the rules that a [Planner] without rules uses, in their order. They equal kubectl drain with
-// --force, --ignore-daemonsets and --delete-emptydir-data, except that finished pods of a DaemonSet are ignored as well,
-// because evicting them makes the DaemonSet create them again without end (Cluster API #12640).
+// DefaultRules returns the rules of a [Planner] without rules, in their order. They decide like kubectl drain with --force,
+// --ignore-daemonsets and --delete-emptydir-data, except that finished Pods of a DaemonSet are ignored too, because the DaemonSet creates
+// evicted ones again without end (Cluster API #12640).
 func DefaultRules() []Rule {
 	return []Rule{IgnoreMirrorPods, IgnoreDaemonSetPods, WaitForTerminating, EvictFinished, EvictRest}
 }
 
-// Decide folds rules over one pod. The first error or Deny is final: a later rule never overwrites it. A pod without an
-// opinion at the end is denied with [ReasonNoVerdict]; a verdict without a reason gets [ReasonUnexplained].
+// Decide applies rules to one Pod. The first error or Deny is final. If no rule decides, the Pod is denied with [ReasonNoVerdict]. A verdict
+// without a reason gets [ReasonUnexplained].
 func Decide(pod *corev1.Pod, rules []Rule) Verdict {
 	var v Verdict
 	for i, rule := range rules {
@@ -47,7 +47,7 @@ func explained(v Verdict) Verdict {
 	return v
 }
 
-// IgnoreMirrorPods is a [Rule]: static pods belong to the kubelet and cannot be evicted.
+// IgnoreMirrorPods is a [Rule]: static Pods belong to the kubelet and cannot be evicted.
 func IgnoreMirrorPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror || prev.Action != Undecided {
 		return prev, nil
@@ -55,8 +55,8 @@ func IgnoreMirrorPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	return prev.decide(Ignore, ReasonMirrorPod, "mirror pod of a static pod"), nil
 }
 
-// IgnoreDaemonSetPods is a [Rule]: pods controlled by an apps DaemonSet are ignored in any phase, finished and
-// terminating included. It trusts the owner reference and does not look for the DaemonSet.
+// IgnoreDaemonSetPods is a [Rule]: Pods controlled by an apps DaemonSet are ignored in any phase, also when finished or terminating. It trusts
+// the owner reference and does not read the DaemonSet.
 func IgnoreDaemonSetPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if prev.Action != Undecided || !ofDaemonSet(pod) {
 		return prev, nil
@@ -64,7 +64,7 @@ func IgnoreDaemonSetPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	return prev.decide(Ignore, ReasonDaemonSetPod, "ignoring DaemonSet-managed Pod"), nil
 }
 
-// WaitForTerminating is a [Rule]: a pod with a deletionTimestamp is never evicted a second time, it is waited for.
+// WaitForTerminating is a [Rule]: a Pod with a deletionTimestamp is waited for, and not evicted a second time.
 func WaitForTerminating(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if pod.DeletionTimestamp == nil || prev.Action == Ignore {
 		return prev, nil
@@ -72,7 +72,7 @@ func WaitForTerminating(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	return prev.decide(Wait, ReasonTerminating, "deletionTimestamp set, but still not removed from the Node"), nil
 }
 
-// EvictFinished is a [Rule]: Succeeded and Failed pods are evicted.
+// EvictFinished is a [Rule]: Succeeded and Failed Pods are evicted.
 func EvictFinished(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if prev.Action != Undecided || !finished(pod) {
 		return prev, nil
@@ -82,7 +82,7 @@ func EvictFinished(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	return v, nil
 }
 
-// EvictRest is a [Rule]: whatever no rule before it decided is evicted.
+// EvictRest is a [Rule]: Pods that no earlier rule decided about are evicted.
 func EvictRest(_ *corev1.Pod, prev Verdict) (Verdict, error) {
 	if prev.Action != Undecided {
 		return prev, nil

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// answer is whether a selector means an object. Unclear is not no: the selector is invalid or the labels were not read.
+// answer is whether a selector selects an object. Unclear means that the selector is invalid or the labels were not read.
 type answer uint8
 
 const (
@@ -17,14 +17,14 @@ const (
 func (a answer) and(b answer) answer { return min(a, b) }
 func (a answer) or(b answer) answer  { return max(a, b) }
 
-// selector is a label selector whose invalid requirements are set aside: what the valid ones exclude is not meant for sure.
+// selector is a label selector without its invalid requirements: it does not select what the valid ones exclude.
 type selector struct {
 	valid  labels.Selector // nil: no requirements
 	broken bool
 }
 
-// newSelector compiles a selector; nil and empty ones match everything. The error says what the first invalid requirement
-// is, and the selector is usable all the same.
+// newSelector parses a selector; nil and empty ones match everything. The error describes the first invalid requirement. The selector can be
+// used also with an error.
 func newSelector(from *metav1.LabelSelector) (selector, error) {
 	if from == nil {
 		return selector{}, nil
@@ -54,7 +54,7 @@ func newSelector(from *metav1.LabelSelector) (selector, error) {
 	return s, first
 }
 
-// matches answers for an object; known is false when its labels were not read.
+// matches answers for an object; known is false if its labels were not read.
 func (s selector) matches(of map[string]string, known bool) answer {
 	switch {
 	case s.valid != nil && !known:
@@ -68,10 +68,10 @@ func (s selector) matches(of map[string]string, known bool) answer {
 	}
 }
 
-// pair is one entry of a rule: both selectors have to match.
+// pair is one entry of a rule; both selectors have to match.
 type pair struct{ own, outer selector }
 
-// anyOf answers for entries that are alternatives; no entries mean everything.
+// anyOf answers for alternative entries; no entries select everything.
 func anyOf(pairs []pair, each func(pair) answer) answer {
 	if len(pairs) == 0 {
 		return yes

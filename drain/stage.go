@@ -7,22 +7,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Mode is how a [Stage] makes pods go.
+// Mode is how a [Stage] removes Pods.
 type Mode uint8
 
-// The zero value is the polite one.
+// The zero value is ModeEvict.
 const (
-	// ModeEvict asks the API server for evictions, which honour budgets.
+	// ModeEvict evicts Pods, which respects budgets.
 	ModeEvict Mode = iota
-	// ModeDelete deletes what would be evicted, which ignores budgets. Orders still count, and so do waits that a rule
-	// asked for. Pods that terminate with a longer grace period than Stage.Grace are deleted again with that one.
+	// ModeDelete deletes Pods instead of evicting them, which ignores budgets. Orders still apply, and so do the waits of rules. Pods that
+	// terminate with a longer grace period than Stage.Grace are deleted again with Stage.Grace.
 	ModeDelete
-	// ModeClamp evicts until a pod's grace period would reach beyond Situation.Deadline, and then deletes it with the time
-	// that is left, at least one second, whatever its order and also when a rule lets it wait. Pods that terminate longer
-	// than that are deleted again. Each pod has its own moment: the deadline less its grace period, as in Karpenter.
-	// Without a deadline it is ModeEvict.
+	// ModeClamp evicts a Pod until its grace period would end after Situation.Deadline, and then deletes it with the remaining time, at least
+	// one second, regardless of its order and of a rule that lets it wait. Pods that would terminate later than that are deleted again. The
+	// time differs for each Pod: the deadline minus its grace period, as in Karpenter. Without a deadline it is ModeEvict.
 	ModeClamp
-	// ModeAbandon sends nothing more and says that the drain was given up.
+	// ModeAbandon sends no more requests and gives the drain up.
 	ModeAbandon
 )
 
@@ -31,12 +30,12 @@ func (m Mode) String() string {
 	return nameOf(m, "Mode", "ModeEvict", "ModeDelete", "ModeClamp", "ModeAbandon")
 }
 
-// Stage is a step of escalation.
+// Stage is one step of the escalation.
 type Stage struct {
-	// After is when it begins, counted from the start of the drain.
+	// After is when the stage begins, counted from the start of the drain.
 	After time.Duration
 	Mode  Mode
-	// Grace replaces Policy.GracePeriod in this stage, in seconds, for ModeEvict and ModeDelete; nil leaves it.
+	// Grace replaces Policy.GracePeriod in this stage, in seconds, for ModeEvict and ModeDelete; nil does not replace it.
 	Grace *int64
 }
 
@@ -65,7 +64,7 @@ func (p Policy) stage(s *Situation) Stage {
 	return current
 }
 
-// expiring says that the pod has to be deleted now for its grace period to end by the deadline.
+// expiring reports that the Pod has to be deleted now for its grace period to end by the deadline.
 func (m *moment) expiring(pod *corev1.Pod, v Verdict) bool {
 	if m.stage.Mode != ModeClamp || m.Deadline.IsZero() {
 		return false
@@ -79,8 +78,8 @@ func (m *moment) remaining() *int64 {
 	return &left
 }
 
-// Next returns when the policy may decide otherwise than now about one of the pods, even if nothing else happens; zero
-// means never. Pods are those of the Node, read only.
+// Next returns when the decision of the policy about one of the Pods of the Node may change even if nothing else happens; zero means never.
+// The Pods are not changed.
 func (p Policy) Next(pods []*corev1.Pod, s Situation) time.Time {
 	m := moment{policy: &p, Situation: s, state: p.NodeState(s), stage: p.stage(&s)}
 	var next time.Time
@@ -111,7 +110,7 @@ func (p Policy) Next(pods []*corev1.Pod, s Situation) time.Time {
 	return next
 }
 
-// nextOf returns when the policy may decide otherwise about one pod; zero is never.
+// nextOf returns when the decision of the policy about one Pod may change; zero is never.
 func (m *moment) nextOf(pod *corev1.Pod) time.Time {
 	switch {
 	case pod.DeletionTimestamp != nil:

@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	defaultNames = 3 // pods named per line, as Cluster API does
-	maxTroubles  = 5 // lines about blocked pods, as Cluster API does
+	defaultNames = 3 // Pods per line, as in Cluster API
+	maxTroubles  = 5 // lines about blocked Pods, as in Cluster API
 	maxText      = 512
 )
 
-// Summary returns what is left to do in the shape of Cluster API's condition message, without its first line (which
-// carries a start time): one line per group, sorted, without a trailing newline. Each line names at most maxPods pods
-// (0 or less means 3), and at most five kinds of trouble are listed. Of a pod whose eviction was requested it says so only if
-// the facts did ([ReasonEvictionRequested]): what the plan asks for is "to be evicted". It is empty when the plan is Done, holds no
-// times, and is equal for equal plans, so that it can go into a status without causing writes.
+// Summary returns what is left to do in the form of Cluster API's condition message, without its first line, which contains a start time: one
+// line per group, sorted, without a newline at the end. Each line names at most maxPods Pods (0 or less means 3), and at most five lines are
+// about blocked Pods. A Pod is "eviction requested" only according to the facts ([ReasonEvictionRequested]); what the plan requests is "to be
+// evicted". The summary is empty when the plan is Done, contains no times, and is equal for equal plans, so that it causes no unnecessary
+// writes of a status.
 func (p Plan) Summary(maxPods int) string {
 	if maxPods <= 0 {
 		maxPods = defaultNames
 	}
-	var evict, remove []PodRef // what the plan asks for
+	var evict, remove []PodRef // what the plan requests
 	groups := map[podGroup][]PodRef{}
 	troubles := map[string][]PodRef{}
 	for i := range p.Decisions {

@@ -11,27 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ReasonVolumeTurn is the reason of a pod that waits because pods with volumes leave its Node one after the other.
+// ReasonVolumeTurn is the reason of a Pod that waits because Pods with volumes leave its Node one after the other.
 const ReasonVolumeTurn Reason = "VolumeTurn"
 
-// SerialVolumes lets pods with volumes leave a Node one after the other, those of a higher priority first: a driver that
-// attaches slowly then keeps few applications waiting at once. Gardener's machine-controller-manager drains so; here it is
-// opt-in. A pod's turn lasts until it is gone and its volumes are detached from the Node, and, if asked for, attached to
-// another. A volume that several pods of the Node use is waited for when the last of them has gone. A limit that passes
-// ends the turn and nothing else: the pod still blocks the drain, and the volume the wait for volumes.
+// SerialVolumes lets Pods with volumes leave a Node one after the other, those of a higher priority first: if a driver attaches volumes
+// slowly, few applications wait at a time. Gardener's machine-controller-manager drains in this way; here it is optional. The turn of a Pod
+// lasts until the Pod is gone and its volumes are detached from the Node and, with ReattachTimeout, attached to another Node. A volume that
+// several Pods of the Node use is waited for after the last of them. A limit ends only the turn: the Pod still blocks the drain, and the
+// volume still blocks the wait for volumes.
 //
-// Pods that a budget or an error keeps back lose their turn to the next. Orders come first: turns are taken among pods of
-// the lowest order that is left.
+// A Pod that a budget or an error holds loses its turn to the next one. Orders come first: Pods of the lowest order take turns.
 type SerialVolumes struct {
-	// MaxParallel is how many pods of a Node may have the turn; 0 or less means 1.
+	// MaxParallel is how many Pods of a Node may have a turn at the same time; 0 or less means 1.
 	MaxParallel int
-	// TerminateTimeout ends the turn of a pod that is still there so long after its deletionTimestamp, which includes its
-	// grace period; 0 means 30 s.
+	// TerminateTimeout ends the turn of a Pod that still exists this long after its deletionTimestamp, which includes its grace period; 0
+	// means 30 s.
 	TerminateTimeout time.Duration
-	// DetachTimeout ends the wait for a volume that is still attached so long after its last pod has gone; 0 means 2 min.
+	// DetachTimeout ends the wait for a volume that is still attached this long after its last Pod is gone; 0 means 2 min.
 	DetachTimeout time.Duration
-	// ReattachTimeout ends the wait for a detached volume to be attached to another Node. 0 means not to wait: a volume
-	// whose pod is not replaced costs the whole limit. Gardener waits 90 s.
+	// ReattachTimeout ends the wait until a detached volume is attached to another Node. 0 means not to wait. A volume whose Pod is not
+	// replaced takes the whole limit. Gardener waits 90 s.
 	ReattachTimeout time.Duration
 }
 
@@ -40,7 +39,7 @@ type VolumeStage uint8
 
 // The zero value is not used.
 const (
-	// WaitDetach: the pods that used the volume are gone, and it is still attached to the Node.
+	// WaitDetach: the Pods that used the volume are gone, and it is still attached to the Node.
 	WaitDetach VolumeStage = iota + 1
 	// WaitReattach: the volume is detached from the Node and not attached to another one yet.
 	WaitReattach
@@ -58,28 +57,27 @@ func (s VolumeStage) String() string {
 	}
 }
 
-// VolumeWait is a volume that takes up a turn after its pod.
+// VolumeWait is a volume that takes a turn after its Pod.
 type VolumeWait struct {
 	VolumeRef
-	// Pod used the volume last; empty when nobody saw it.
+	// Pod used the volume last; empty if it is unknown.
 	Pod   PodRef
 	Stage VolumeStage
 	// Deadline is when the wait ends without success.
 	Deadline time.Time
-	// Overdue says that it has. The volume takes up no turn any more and stays listed until it got where it should.
+	// Overdue says that Deadline has passed. The volume no longer takes a turn. It is listed until it is detached and attached again.
 	Overdue bool
 }
 
-// VolumeTurns says whose turn it is on one Node. It is made by [SerialVolumes.Next] and not changed afterwards. A nil one
-// means that pods with volumes go like any others.
+// VolumeTurns are the turns on one Node. [SerialVolumes.Next] makes them. They are immutable. If nil, Pods with volumes leave like other Pods.
 type VolumeTurns struct {
 	// Waits are sorted by PersistentVolume.
 	Waits []VolumeWait
 
 	policy  SerialVolumes
-	unknown string                        // why nobody's turn is known
-	claims  map[types.NamespacedName]bool // claims whose volumes are worth waiting for
-	users   map[string]volumeUse          // by PersistentVolume: who uses it, or did until lately
+	unknown string                        // why the turns are unknown
+	claims  map[types.NamespacedName]bool // claims whose volumes are waited for
+	users   map[string]volumeUse          // by PersistentVolume: the Pod that uses it or used it last
 	now     time.Time
 }
 
@@ -91,15 +89,15 @@ type volumeUse struct {
 // TurnFacts is what [SerialVolumes.Next] knows about one Node.
 type TurnFacts struct {
 	Now time.Time
-	// Volumes is a plan of the Node's volumes. It need not know decisions: a pod that stays keeps its volumes in use.
+	// Volumes is a plan of the volumes of the Node. It can be made without decisions: a Pod that stays still uses its volumes.
 	Volumes VolumePlan
-	// Pods are those of the Node. They are shared and not changed.
+	// Pods are the Pods of the Node. They are shared and not changed.
 	Pods []*corev1.Pod
-	// Elsewhere says whether a PersistentVolume is attached to another Node; nil means no.
+	// Elsewhere reports whether a PersistentVolume is attached to another Node; nil means that none is.
 	Elsewhere func(pv string) bool
 }
 
-// UnknownVolumes returns turns that nobody gets: every pod with a claim waits, with a message that says why.
+// UnknownVolumes lets every Pod with a claim wait, with the given message.
 func (s SerialVolumes) UnknownVolumes(prev *VolumeTurns, message string) *VolumeTurns {
 	t := &VolumeTurns{policy: s.complete(), unknown: message}
 	if prev != nil {
@@ -108,9 +106,8 @@ func (s SerialVolumes) UnknownVolumes(prev *VolumeTurns, message string) *Volume
 	return t
 }
 
-// Next looks at the Node and returns whose turn it is. prev is what it returned before, or nil at first and after a
-// restart: waits for detachment are then found again and their limits begin anew, waits for attachment elsewhere are
-// forgotten. It depends on nothing else.
+// Next returns the turns on the Node. prev is the previous result, or nil at first and after a restart: waits for detachment are then found
+// again with new limits, and waits for attachment to other Nodes are lost. The result depends only on the arguments.
 func (s SerialVolumes) Next(prev *VolumeTurns, facts TurnFacts) *VolumeTurns {
 	t := &VolumeTurns{policy: s.complete(), claims: map[types.NamespacedName]bool{}, users: map[string]volumeUse{}, now: facts.Now}
 	if prev == nil {
@@ -124,7 +121,7 @@ func (s SerialVolumes) Next(prev *VolumeTurns, facts TurnFacts) *VolumeTurns {
 	here := map[string]bool{}
 	for _, d := range facts.Volumes.Blocking() {
 		if d.PV == "" || d.Claim.Name == "" {
-			continue // nobody can tell whose it is
+			continue // the Pod that uses it is unknown
 		}
 		here[d.PV], t.claims[d.Claim] = true, true
 		if pod, used := users[d.Claim]; used {
@@ -136,7 +133,7 @@ func (s SerialVolumes) Next(prev *VolumeTurns, facts TurnFacts) *VolumeTurns {
 	for pv, use := range prev.users {
 		switch {
 		case here[pv]:
-		case alive[use.pod.UID]: // detached before its pod is gone
+		case alive[use.pod.UID]: // detached before its Pod is gone
 			t.users[pv], t.claims[use.ref.Claim] = use, true
 		default:
 			t.reattach(waits[pv], use, facts.Elsewhere)
@@ -164,11 +161,11 @@ func (s SerialVolumes) complete() SerialVolumes {
 	return s
 }
 
-// usersOf returns the first pod by name that uses a claim, and all pods.
+// usersOf returns the first Pod by name that uses each claim, and the UIDs of all Pods.
 func usersOf(pods []*corev1.Pod) (users map[types.NamespacedName]PodRef, alive map[types.UID]bool) {
 	users, alive = map[types.NamespacedName]PodRef{}, map[types.UID]bool{}
 	for _, pod := range pods {
-		if pod == nil || finished(pod) { // containers that have ended use nothing
+		if pod == nil || finished(pod) { // ended containers use no volumes
 			continue
 		}
 		alive[pod.UID] = true
@@ -182,7 +179,7 @@ func usersOf(pods []*corev1.Pod) (users map[types.NamespacedName]PodRef, alive m
 	return users, alive
 }
 
-// wait adds a wait, with the deadline it has had since it began.
+// wait adds a wait, with the deadline from its beginning.
 func (t *VolumeTurns) wait(before, w VolumeWait) {
 	limit := t.policy.DetachTimeout
 	if w.Stage == WaitReattach {
@@ -205,7 +202,7 @@ func (t *VolumeTurns) reattach(before VolumeWait, use volumeUse, elsewhere func(
 	t.wait(before, VolumeWait{VolumeRef: ref, Pod: use.pod, Stage: WaitReattach})
 }
 
-// Deadline returns when the next limit of a volume passes; zero when none does.
+// Deadline returns when the next limit of a volume passes; zero if there is none.
 func (t *VolumeTurns) Deadline() time.Time {
 	var next time.Time
 	if t == nil {
@@ -219,8 +216,8 @@ func (t *VolumeTurns) Deadline() time.Time {
 	return next
 }
 
-// Summary returns a line per stage about the volumes that turns wait for, in the shape of [Plan.Summary]. Each line names
-// at most maxNames claims; 0 or less means 5. It is empty when there are none.
+// Summary returns a line per stage about the volumes that are waited for, in the form of [Plan.Summary]. Each line names at most maxNames
+// claims; 0 or less means 5. It is empty if there are none.
 func (t *VolumeTurns) Summary(maxNames int) string {
 	if t == nil {
 		return ""

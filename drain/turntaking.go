@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// settleInTurn settles all decisions of a Node. Pods outside turns are settled in the plan's order; then pods with volumes
-// by priority, and only while a turn is free.
+// settleInTurn settles all decisions of a Node: first Pods that take no turn, in the order of the plan; then Pods with volumes by priority, as
+// long as a turn is free.
 func (t *VolumeTurns) settleInTurn(ds []Decision, held map[types.UID]Hold, settle func(*Decision)) {
 	taken := t.busy()
 	var queue []*Decision
@@ -21,7 +21,7 @@ func (t *VolumeTurns) settleInTurn(ds []Decision, held map[types.UID]Hold, settl
 		case d.Action != Evict && d.Action != Delete, outsideOrders(d): // a deadline does not wait for volumes
 			settle(d)
 			taken += t.turns(d)
-		case underWay(held[d.Pod.UID].Reason): // was asked already: keeps the turn, whatever its priority
+		case underWay(held[d.Pod.UID].Reason): // it was requested, and keeps its turn whatever its priority
 			settle(d)
 			taken++
 		default:
@@ -42,7 +42,7 @@ func (t *VolumeTurns) settleInTurn(ds []Decision, held map[types.UID]Hold, settl
 	}
 }
 
-// underWay says that the eviction may happen, or may have happened, without another request being planned.
+// underWay reports that the Pod may be evicted, or have been evicted, without another planned request.
 func underWay(r Reason) bool {
 	switch r {
 	case ReasonEvictionRequested, ReasonEvictionAccepted, ReasonThrottled, ReasonUnauthorized, ReasonUnknownOutcome:
@@ -52,7 +52,7 @@ func underWay(r Reason) bool {
 	}
 }
 
-// turns returns how many turns a decision takes up: 1 or 0.
+// turns returns how many turns a decision takes: 1 or 0.
 func (t *VolumeTurns) turns(d *Decision) int {
 	switch {
 	case d.Action == Ignore:
@@ -69,7 +69,7 @@ func (t *VolumeTurns) turns(d *Decision) int {
 	}
 }
 
-// busy counts the turns that volumes take up after their pods. The volumes of one pod take up one.
+// busy counts the turns that volumes take after their Pods. The volumes of one Pod take one turn.
 func (t *VolumeTurns) busy() int {
 	pods, unseen := map[types.UID]bool{}, 0
 	for i := range t.Waits {
@@ -84,8 +84,8 @@ func (t *VolumeTurns) busy() int {
 	return len(pods) + unseen
 }
 
-// Concerns says whether a pod goes in turn: it has a claim whose volume is attached to the Node and worth waiting for.
-// Finished pods use no volumes.
+// Concerns reports whether a Pod takes a turn: it has a claim whose volume is attached to the Node and is waited for. Finished Pods use no
+// volumes.
 func (t *VolumeTurns) Concerns(pod *corev1.Pod) bool {
 	if t == nil || finished(pod) {
 		return false
@@ -98,7 +98,7 @@ func (t *VolumeTurns) Concerns(pod *corev1.Pod) bool {
 	return false
 }
 
-// Full says that no further pod may have a turn beside those that have one in a plan of the Node.
+// Full reports that no Pod may have a turn in addition to those of a plan of the Node.
 func (t *VolumeTurns) Full(p Plan) bool {
 	if t == nil {
 		return false

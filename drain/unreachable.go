@@ -7,28 +7,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// UnreachablePolicy says what a drain does with a Node that does not answer. The zero value is the table of
-// drain-noderef 4.5: five minutes after the Node fell silent its pods are evicted with a grace period of one second, longer
-// ones are shortened, and pods that still terminate a minute after their time are no longer waited for; budgets are
-// honoured until the provider confirms that the instance is off.
+// UnreachablePolicy decides what a drain does with a Node that does not answer. The zero value is the table of drain-noderef 4.5: five minutes
+// after the last answer, Pods are evicted with a grace period of one second, longer grace periods are shortened, and the drain does not wait
+// for Pods that still terminate a minute after their time; budgets are respected until the provider confirms that the instance is off.
 type UnreachablePolicy struct {
-	// After is how long the Node's Ready condition must have been Unknown; 0 means 5 minutes, negative means at once.
+	// After is how long the Ready condition of the Node must have been Unknown; 0 means 5 minutes, negative means immediately.
 	After time.Duration
-	// Grace is the longest grace period, in seconds, that a pod of such a Node gets; nil means 1. Pods that terminate with a
-	// longer one are deleted again, because the API server lets a grace period be shortened and never lengthened.
+	// Grace is the maximum grace period, in seconds, of the Pods of such a Node; nil means 1. Pods that terminate with a longer grace period
+	// are deleted again: the API server allows a shorter grace period, but not a longer one.
 	Grace *int64
-	// SkipTerminatingAfter is how long after its time a terminating pod is no longer waited for; 0 means 1 minute, negative means that
-	// it is always waited for. Its time is the end of its grace period, or sooner that of Grace, which counts from when its deletion
-	// was asked for, the drain began and After had passed: so also where the grace period could not be shortened.
+	// SkipTerminatingAfter is how long after its time the drain waits for a terminating Pod; 0 means 1 minute, negative means without a limit.
+	// Its time is the end of its grace period or, if that is sooner, the end of Grace counted from the latest of the deletion request, the
+	// start of the drain and the end of After, even if the grace period could not be shortened.
 	SkipTerminatingAfter time.Duration
-	// BypassBudgetsAfter deletes instead of evicting when the Node has been silent for so long; 0 means never. A silent Node
-	// may run its pods on behind a broken network.
+	// BypassBudgetsAfter deletes instead of evicting when the Node has not answered for this time; 0 means never. A Node that does not answer
+	// may still run its Pods behind a broken network.
 	BypassBudgetsAfter time.Duration
-	// OutOfServiceTaint puts [OutOfServiceTaint] on the Node once the provider confirms that the instance is off, and leaves
-	// its pods to the cluster's controllers, which also detach volumes then (KEP-2268). Pods that tolerate it are deleted.
+	// OutOfServiceTaint sets [OutOfServiceTaint] on the Node when the provider confirms that the instance is off. The controllers of the
+	// cluster then delete its Pods and detach its volumes (KEP-2268). Pods that tolerate the taint are deleted.
 	OutOfServiceTaint bool
-	// FinishWhenPoweredOff waits for no pod once the provider confirms that the instance is off: who deletes the Node next
-	// leaves its pods to the garbage collector.
+	// FinishWhenPoweredOff ends the drain when the provider confirms that the instance is off: after the deletion of the Node, the garbage
+	// collector deletes its Pods.
 	FinishWhenPoweredOff bool
 }
 
@@ -37,17 +36,17 @@ const (
 	defaultSkipTerminating  = time.Minute
 )
 
-// NodeState is what a policy makes of a Node's silence.
+// NodeState is how a policy regards a Node.
 type NodeState uint8
 
 const (
-	// NodeReachable says that the Node answers, is silent for a short time only, or the policy has no opinion.
+	// NodeReachable: the Node answers, has not answered only for a short time, or there is no UnreachablePolicy.
 	NodeReachable NodeState = iota
-	// NodeUnreachable says that the Node has been silent for UnreachablePolicy.After; its pods may be alive.
+	// NodeUnreachable: the Node has not answered for UnreachablePolicy.After; its Pods may still run.
 	NodeUnreachable
-	// NodePoweredOff says that the provider confirmed that the instance is off; nothing runs there.
+	// NodePoweredOff: the provider confirmed that the instance is off.
 	NodePoweredOff
-	// NodeGone says that the provider confirmed that there is no instance.
+	// NodeGone: the provider confirmed that the instance does not exist.
 	NodeGone
 )
 
@@ -56,7 +55,7 @@ func (n NodeState) String() string {
 	return nameOf(n, "NodeState", "NodeReachable", "NodeUnreachable", "NodePoweredOff", "NodeGone")
 }
 
-// NodeState judges the Node. Without an UnreachablePolicy only NodeGone differs from NodeReachable. Nobody has to wait for
+// NodeState returns how the policy regards the Node. Without an UnreachablePolicy it is NodeReachable or NodeGone. There is no need to wait for
 // volumes of a Node that is not NodeReachable.
 func (p Policy) NodeState(s Situation) NodeState {
 	since, silent := UnreachableSince(s.Node)
@@ -74,7 +73,7 @@ func (p Policy) NodeState(s Situation) NodeState {
 	}
 }
 
-// UnreachableSince says whether and since when the Node's Ready condition is Unknown. False and a missing condition are
+// UnreachableSince reports whether, and since when, the Ready condition of the Node is Unknown. A Node whose condition is False or missing
 // answers.
 func UnreachableSince(node *corev1.Node) (since time.Time, silent bool) {
 	if node == nil {
@@ -88,14 +87,14 @@ func UnreachableSince(node *corev1.Node) (since time.Time, silent bool) {
 	return time.Time{}, false
 }
 
-// OutOfServiceTaint is the taint that tells the cluster that a Node is off for good.
+// OutOfServiceTaint returns the taint that declares a Node out of service.
 func OutOfServiceTaint() corev1.Taint {
 	return corev1.Taint{
 		Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute,
 	}
 }
 
-// OutOfService says whether the Node is to carry [OutOfServiceTaint].
+// OutOfService reports whether the policy sets [OutOfServiceTaint] on the Node.
 func (p Policy) OutOfService(s Situation) bool {
 	return p.NodeState(s) == NodePoweredOff && p.Unreachable.OutOfServiceTaint
 }
@@ -126,7 +125,7 @@ func (u *UnreachablePolicy) bypasses(s *Situation) bool {
 	return silent && u.BypassBudgetsAfter > 0 && s.Now.Sub(since) >= u.BypassBudgetsAfter
 }
 
-// shortened is the grace period of a pod whose Node does not answer.
+// shortened is the grace period of a Pod whose Node does not answer.
 func (m *moment) shortened(pod *corev1.Pod, v Verdict) *int64 {
 	return m.atLeast(min(m.graceOf(pod, v), m.policy.Unreachable.grace()))
 }
@@ -143,8 +142,7 @@ func (m *moment) poweredOff(pod *corev1.Pod, v Verdict) Verdict {
 	return m.let(v, Delete, ReasonPoweredOff, "deleting the Pod because the instance of its Node is off")
 }
 
-// goneBy is when a terminating pod of a Node that does not answer should be gone. Whoever drains has the time to shorten its grace period
-// before that.
+// goneBy is when a terminating Pod of a Node that does not answer should be gone. It leaves time to shorten the grace period before.
 func (m *moment) goneBy(pod *corev1.Pod) time.Time {
 	end := pod.DeletionTimestamp.Time
 	if m.StartedAt.IsZero() || pod.DeletionGracePeriodSeconds == nil {
@@ -163,7 +161,7 @@ func (m *moment) goneBy(pod *corev1.Pod) time.Time {
 	return end
 }
 
-// terminating decides about a pod that is going already.
+// terminating decides about a Pod that is terminating.
 func (m *moment) terminating(pod *corev1.Pod, v Verdict) Verdict {
 	silent := m.state == NodeUnreachable || m.state == NodePoweredOff
 	if silent {

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// Action is what happens to a pod of a draining Node.
+// Action is what happens to a Pod of a draining Node.
 type Action uint8
 
-// The zero value means that no rule had an opinion; [Planner.Plan] turns it into Deny.
+// The zero value means that no rule decided; [Planner.Plan] turns it into Deny.
 const (
 	Undecided Action = iota
-	// Evict asks the API server to evict the pod, which honours budgets.
+	// Evict evicts the Pod, which respects budgets.
 	Evict
-	// Delete deletes the pod with its grace period, which ignores budgets.
+	// Delete deletes the Pod with its grace period, which ignores budgets.
 	Delete
-	// Wait leaves the pod alone for now; it blocks the drain until it is gone.
+	// Wait does nothing for now; the Pod blocks the drain until it is gone.
 	Wait
-	// Ignore leaves the pod alone for good; it does not block the drain.
+	// Ignore leaves the Pod on the Node; it does not block the drain.
 	Ignore
-	// Deny leaves the pod alone and blocks the drain until something changes. Where only budgets deny it, drain/runner
-	// asks for the pod now and then all the same.
+	// Deny does nothing; the Pod blocks the drain until something changes. If only budgets deny a Pod, drain/runner still requests its
+	// eviction from time to time.
 	Deny
 )
 
@@ -37,73 +37,73 @@ func nameOf[T ~uint8](value T, kind string, names ...string) string {
 	return fmt.Sprintf("%s(%d)", kind, uint8(value))
 }
 
-// Reason says in one CamelCase word why a pod has its action. Rules may use reasons of their own.
+// Reason is a CamelCase word that says why a Pod has its action. Rules may use their own reasons.
 type Reason string
 
 // Reasons of the default rules and of the planner.
 const (
-	ReasonEvictable    Reason = "Evictable"    // nothing holds the pod
-	ReasonFinished     Reason = "Finished"     // Succeeded or Failed: evicted, outside budgets and orders
+	ReasonEvictable    Reason = "Evictable"    // nothing holds the Pod
+	ReasonFinished     Reason = "Finished"     // Succeeded or Failed: evicted, regardless of budgets and orders
 	ReasonTerminating  Reason = "Terminating"  // has a deletionTimestamp, is not gone yet
-	ReasonMirrorPod    Reason = "MirrorPod"    // a static pod's image; only the kubelet can end it
-	ReasonDaemonSetPod Reason = "DaemonSetPod" // would come back at once on the cordoned Node
-	ReasonOtherNode    Reason = "OtherNode"    // bound to another Node than the one it was listed under
+	ReasonMirrorPod    Reason = "MirrorPod"    // mirror Pod of a static Pod; only the kubelet can end it
+	ReasonDaemonSetPod Reason = "DaemonSetPod" // would be created again immediately on the cordoned Node
+	ReasonOtherNode    Reason = "OtherNode"    // bound to another Node than the one that was passed
 	ReasonRuleFailed   Reason = "RuleFailed"   // a rule returned an error
-	ReasonNoVerdict    Reason = "NoVerdict"    // no rule had an opinion
+	ReasonNoVerdict    Reason = "NoVerdict"    // no rule decided
 	ReasonLowerOrder   Reason = "LowerOrder"   // pods with a lower order are still there
-	ReasonUnexplained  Reason = "Unexplained"  // a rule decided without giving a reason
+	ReasonUnexplained  Reason = "Unexplained"  // a rule decided without a reason
 
-	ReasonSkipped            Reason = "Skipped"            // a rule or a label leaves the pod alone
-	ReasonWaitCompleted      Reason = "WaitCompleted"      // left alone until it has completed
+	ReasonSkipped            Reason = "Skipped"            // a rule or a label excludes the Pod from the drain
+	ReasonWaitCompleted      Reason = "WaitCompleted"      // the drain waits for its completion
 	ReasonWaitCompletedLater Reason = "WaitCompletedLater" // the same, and pods with a lower order are still there
-	ReasonCompleted          Reason = "Completed"          // was to be left alone until completed, and has
-	ReasonDrainRuleUnclear   Reason = "DrainRuleUnclear"   // an invalid MachineDrainRule, or one whose facts are unread, may mean the pod
+	ReasonCompleted          Reason = "Completed"          // the drain waited for its completion, and it has completed
+	ReasonDrainRuleUnclear   Reason = "DrainRuleUnclear"   // an invalid MachineDrainRule, or one whose labels were not read, may select the Pod
 
 	ReasonBudgetExhausted   Reason = "BudgetExhausted"   // the budget allows no further eviction now
-	ReasonBudgetStale       Reason = "BudgetStale"       // the budget's status is older than its spec
-	ReasonBudgetNeverAllows Reason = "BudgetNeverAllows" // by its spec and pods, the budget cannot allow any eviction
-	ReasonMultipleBudgets   Reason = "MultipleBudgets"   // more than one budget selects the pod (k/k #75957)
+	ReasonBudgetStale       Reason = "BudgetStale"       // the status of the budget is older than its spec
+	ReasonBudgetNeverAllows Reason = "BudgetNeverAllows" // by its spec and Pods, the budget cannot allow any eviction
+	ReasonMultipleBudgets   Reason = "MultipleBudgets"   // more than one budget selects the Pod (k/k #75957)
 )
 
-// Reasons that whoever carries out a plan gives to a pod through [Facts.Held].
+// Reasons that package drain/runner gives to Pods through [Facts.Held].
 const (
 	ReasonEvictionRequested    Reason = "EvictionRequested"    // queued or on its way to the API server
-	ReasonEvictionAccepted     Reason = "EvictionAccepted"     // accepted; the pod was not seen terminating yet
-	ReasonForbidden            Reason = "Forbidden"            // RBAC or an admission plugin of the server refused the eviction
+	ReasonEvictionAccepted     Reason = "EvictionAccepted"     // accepted; the Pod was not seen terminating yet
+	ReasonForbidden            Reason = "Forbidden"            // RBAC or an admission plugin of the API server refused the eviction
 	ReasonAdmissionDenied      Reason = "AdmissionDenied"      // a webhook or an admission policy denied it, and may act on it
-	ReasonNamespaceTerminating Reason = "NamespaceTerminating" // the namespace controller will delete the pod
-	ReasonThrottled            Reason = "Throttled"            // the API server asked everybody to slow down
-	ReasonServerError          Reason = "ServerError"          // a webhook or the server failed
-	ReasonUnknownOutcome       Reason = "UnknownOutcome"       // no usable answer; asked again, safe by UID precondition
-	ReasonUnauthorized         Reason = "Unauthorized"         // the client's credentials were refused
-	ReasonInvalid              Reason = "Invalid"              // the request is wrong; asking again cannot help
-	ReasonEndpointMissing      Reason = "EndpointMissing"      // the server has no pods/eviction
-	ReasonConflict             Reason = "Conflict"             // the pod changed meanwhile
+	ReasonNamespaceTerminating Reason = "NamespaceTerminating" // the Namespace controller will delete the Pod
+	ReasonThrottled            Reason = "Throttled"            // the API server is overloaded
+	ReasonServerError          Reason = "ServerError"          // a webhook or the API server failed
+	ReasonUnknownOutcome       Reason = "UnknownOutcome"       // no usable answer; requested again, which is safe because of the UID
+	ReasonUnauthorized         Reason = "Unauthorized"         // the credentials of the client were refused
+	ReasonInvalid              Reason = "Invalid"              // the request is wrong; asking again does not help
+	ReasonEndpointMissing      Reason = "EndpointMissing"      // the API server has no pods/eviction
+	ReasonConflict             Reason = "Conflict"             // the Pod changed during its eviction
 	ReasonUnsupported          Reason = "Unsupported"          // the runner cannot carry out this action
 )
 
 // Reasons that only [Plan.Permanent] and [Plan.Warnings] give.
 const (
-	ReasonFinalizer      Reason = "Finalizer"      // finalizers keep the object when the containers have ended
-	ReasonNeverCompletes Reason = "NeverCompletes" // waits for the completion of a pod that restarts for ever
+	ReasonFinalizer      Reason = "Finalizer"      // finalizers keep the object after the containers have ended
+	ReasonNeverCompletes Reason = "NeverCompletes" // waits for the completion of a Pod that always restarts
 	ReasonLocalData      Reason = "LocalData"      // data in emptyDir volumes is lost
-	ReasonUnmanaged      Reason = "Unmanaged"      // no controller creates the pod again
+	ReasonUnmanaged      Reason = "Unmanaged"      // no controller creates the Pod again
 	ReasonRuleWarning    Reason = "RuleWarning"    // a rule warns
 )
 
-// Verdict is the decision about one pod.
+// Verdict is the decision about one Pod.
 type Verdict struct {
 	Action Action
-	// Order says who goes first: pods of a higher order wait until those of a lower one are gone from their Node.
+	// Order is the order of the drain: Pods of a higher order wait until those of a lower order have left their Node.
 	Order int32
 	// Reason is for programs.
 	Reason Reason
-	// Message is for people; it does not name the pod.
+	// Message is for people; it does not name the Pod.
 	Message string
-	// Warnings are what rules want people to know although it changes nothing; see [Plan.Warnings]. Rules append to a
-	// clipped slice and never change it in place.
+	// Warnings are for people and do not change the decision; see [Plan.Warnings]. Rules append to a clipped slice and do not change it in
+	// place.
 	Warnings []string
-	// GracePeriodSeconds replaces the pod's own grace period when it is not nil. Only Evict and Delete look at it.
+	// GracePeriodSeconds replaces the Pod's own grace period when it is not nil. It applies to Evict and Delete.
 	GracePeriodSeconds *int64
 }
 

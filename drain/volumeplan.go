@@ -13,24 +13,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// csiPrefix begins the name of a CSI volume in a Node's status: prefix, driver, "^", handle.
+// csiPrefix begins the name of a CSI volume in the status of a Node: prefix, driver, "^", handle.
 const csiPrefix = "kubernetes.io/csi/"
 
-// orphanedAfter is how old a VolumeAttachment must be before its PersistentVolume counts as gone. The two come from two
-// caches, and the one with the volumes may lag behind.
+// orphanedAfter is the minimum age of a VolumeAttachment whose PersistentVolume counts as gone. They are read from two caches, and that of the
+// volumes may be behind.
 const orphanedAfter = time.Minute
 
-// volumeView is what is known while one plan is made.
+// volumeView is the state of making one plan.
 type volumeView struct {
 	planner *VolumePlanner
 	facts   *VolumeFacts
 	mounted map[corev1.UniqueVolumeName]bool
-	ignored map[string]bool // PersistentVolumes of ignored pods
-	plugins map[string]bool // in-tree plugins that ignored pods use
+	ignored map[string]bool // PersistentVolumes of ignored Pods
+	plugins map[string]bool // in-tree plugins that ignored Pods use
 }
 
-// Plan decides about all volumes of a Node. VolumeAttachments are the truth; the Node's status counts only for volumes that
-// never have one. It returns an error when a PersistentVolume could not be read.
+// Plan decides about all volumes of a Node, by their VolumeAttachments. The status of the Node counts only for volumes that never have one. Plan
+// returns an error when a PersistentVolume could not be read.
 func (p VolumePlanner) Plan(facts VolumeFacts) (VolumePlan, error) {
 	if facts.Node == nil {
 		return VolumePlan{}, errors.New("plan volumes: the Node is nil; pass it as read from the API server")
@@ -89,7 +89,7 @@ func (f *VolumeFacts) stopped() VolumeStop {
 	}
 }
 
-// look finds what ignored pods of this Node hold on to. A pod that moved to another Node holds nothing here.
+// look finds the volumes that ignored Pods of this Node use. Pods of other Nodes do not count.
 func (v *volumeView) look() error {
 	for _, name := range v.facts.Node.Status.VolumesInUse {
 		v.mounted[name] = true
@@ -114,7 +114,7 @@ func (v *volumeView) look() error {
 	return nil
 }
 
-// keep notes that an ignored pod uses a claim.
+// keep records that an ignored Pod uses a claim.
 func (v *volumeView) keep(claim types.NamespacedName) error {
 	volumes, err := v.facts.Lookup.VolumesOf(claim)
 	if err != nil {
@@ -122,7 +122,7 @@ func (v *volumeView) keep(claim types.NamespacedName) error {
 	}
 	for _, pv := range volumes {
 		if pv.Status.Phase == corev1.VolumeReleased {
-			continue // its claim was deleted; another one has the name now
+			continue // its claim was deleted, and another claim has the name
 		}
 		v.ignored[pv.Name] = true
 		if plugin := inTreePluginOfVolume(&pv.Spec.PersistentVolumeSource); plugin != "" {
@@ -132,7 +132,7 @@ func (v *volumeView) keep(claim types.NamespacedName) error {
 	return nil
 }
 
-// attachment decides about a VolumeAttachment. name is what the Node's status calls the volume, if that is known.
+// attachment decides about a VolumeAttachment. name is the name of the volume in the status of the Node, if known.
 func (v *volumeView) attachment(a *storagev1.VolumeAttachment) (d VolumeDecision, name corev1.UniqueVolumeName, err error) {
 	d.VolumeRef = VolumeRef{Name: a.Name, Driver: a.Spec.Attacher, Since: v.since(a)}
 	if a.Spec.Source.PersistentVolumeName == nil || *a.Spec.Source.PersistentVolumeName == "" {
@@ -201,7 +201,7 @@ func (v *volumeView) since(a *storagev1.VolumeAttachment) time.Time {
 	return v.facts.StartedAt
 }
 
-// status decides about a volume that only the Node's status names.
+// status decides about a volume that only the status of the Node names.
 func (v *volumeView) status(name corev1.UniqueVolumeName) VolumeDecision {
 	d := VolumeDecision{
 		VolumeRef: VolumeRef{Name: string(name), Driver: pluginOf(string(name)), Since: v.facts.StartedAt},
@@ -213,7 +213,7 @@ func (v *volumeView) status(name corev1.UniqueVolumeName) VolumeDecision {
 	case v.foreign(d.Driver):
 		d.Reason, d.Message = VolumeForeign, "its plugin is not one that is waited for"
 	case v.plugins[d.Driver]:
-		// Which in-tree volume a pod uses can be told only by its plugin: rather too short a wait than one without end.
+		// In-tree volumes are matched to Pods only by their plugin: a wait that is too short is better than one without end.
 		d.Reason, d.Message = VolumeOfIgnoredPod, "a Pod that stays on the Node uses a volume of this plugin"
 	default:
 		d.Blocks, d.Reason, d.Message = true, VolumeAttached, "attached to the Node"
@@ -225,15 +225,14 @@ func (v *volumeView) foreign(driver string) bool {
 	return len(v.planner.Drivers) > 0 && !slices.Contains(v.planner.Drivers, driver)
 }
 
-// shared mirrors kube-controller-manager's rule for multi-attach, except that a volume without any mode is taken for
-// exclusive.
+// shared follows the rule of kube-controller-manager for multi-attach, except that a volume without an access mode is exclusive.
 func shared(pv *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(pv.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
 		return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany
 	})
 }
 
-// claimsOf returns the claims that a pod uses, those of its generic ephemeral volumes included.
+// claimsOf returns the claims that a Pod uses, including those of its generic ephemeral volumes.
 func claimsOf(pod *corev1.Pod) []types.NamespacedName {
 	var claims []types.NamespacedName
 	for i := range pod.Spec.Volumes {

@@ -9,7 +9,7 @@ import (
 
 const pluginFlex = "flexvolume"
 
-// pluginOf returns the driver of a CSI volume or the plugin of another one from its name in a Node's status.
+// pluginOf returns the driver of a CSI volume, or the plugin of another volume, from its name in the status of a Node.
 func pluginOf(name string) string {
 	if rest, csi := strings.CutPrefix(name, csiPrefix); csi {
 		driver, _, _ := strings.Cut(rest, "^")

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-const maxVolumeNames = 5 // per line, as Cluster API does
+const maxVolumeNames = 5 // per line, as in Cluster API
 
-// Summary returns what is waited for in the lines of Cluster API's message, without its first line (which carries a start
-// time). Each line names at most maxNames volumes (0 or less means 5), and up to three failures of drivers follow. It is
-// empty when the plan is Done, holds no times of its own, and is equal for equal plans.
+// Summary returns the volumes that are waited for in the lines of Cluster API's message, without its first line, which contains a start time.
+// Each line names at most maxNames volumes (0 or less means 5), and at most three failures of drivers follow. It is empty when the plan is Done,
+// contains no times, and is equal for equal plans.
 func (p VolumePlan) Summary(maxNames int) string {
 	if p.Done() {
 		return ""
@@ -44,7 +44,7 @@ func (p VolumePlan) Summary(maxNames int) string {
 	return strings.Join(append(lines, failures...), "\n")
 }
 
-// failure leaves the driver's own words out: many hold a request's ID, and would be another message with every attempt.
+// failure omits the text of the driver: many contain the ID of a request, and would change the message with every attempt.
 func failure(d *VolumeDecision) string {
 	if d.Reason == VolumeDetaching {
 		return fmt.Sprintf("* VolumeAttachment %s: detach failed and is tried again, see its .status.detachError", d.Name)

@@ -2,9 +2,9 @@ package drain
 
 import corev1 "k8s.io/api/core/v1"
 
-// WaitCompleted is a [Rule] for [When]: the pod is left alone until it has completed, and holds back pods of a higher order
-// as if it were being evicted. A Succeeded or Failed pod is done and is ignored even though its object is still there; Cluster
-// API waits for the object (#12920). A pod that somebody else deletes is waited for like any terminating pod.
+// WaitCompleted is a [Rule] for [When]: the drain waits until the Pod has completed, and Pods of a higher order wait too. A Succeeded or Failed
+// Pod is ignored even while its object exists; Cluster API waits for the object (#12920). A Pod that is deleted is waited for like other
+// terminating Pods.
 func WaitCompleted(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	switch {
 	case prev.Action != Undecided:
@@ -16,7 +16,7 @@ func WaitCompleted(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	}
 }
 
-// Skip is a [Rule] for [When]: the pod is left on the Node and does not block the drain.
+// Skip is a [Rule] for [When]: the Pod stays on the Node and does not block the drain.
 func Skip(_ *corev1.Pod, prev Verdict) (Verdict, error) {
 	if prev.Action != Undecided {
 		return prev, nil
@@ -24,7 +24,7 @@ func Skip(_ *corev1.Pod, prev Verdict) (Verdict, error) {
 	return prev.decide(Ignore, ReasonSkipped, "a rule leaves the Pod alone"), nil
 }
 
-// neverCompletes says that only its deletion ends a pod.
+// neverCompletes reports that a Pod ends only when it is deleted.
 func neverCompletes(pod *corev1.Pod) bool {
 	always := pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == ""
 	return always && pod.Spec.ActiveDeadlineSeconds == nil

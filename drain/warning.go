@@ -7,19 +7,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Warning is something that people may want to know about pods before they go. It never changes a plan.
+// Warning is about Pods that leave. It does not change a plan.
 type Warning struct {
 	Node    string
 	Reason  Reason
 	Message string
-	Pods    []PodRef // the first pods, sorted, as many as were asked for
-	Count   int      // all pods
+	Pods    []PodRef // the first Pods, sorted, at most as many as requested
+	Count   int      // all Pods
 }
 
-// Warnings returns what is lost by carrying the plan out now or later: data in emptyDir volumes, and unfinished pods that no
-// controller creates again; and what rules warn about (see Verdict). Pods that are terminating already or stay on the Node
-// have no warnings. Grouped by Node, reason and message, sorted; each names at most maxPods pods (0 or less means
-// 3). The messages are Cluster API's.
+// Warnings returns what is lost when the plan is carried out: data in emptyDir volumes, and unfinished Pods that no controller creates again; and
+// the warnings of rules (see Verdict). Pods that are terminating or stay on the Node have no warnings. Warnings are grouped by Node, reason and
+// message, and sorted; each names at most maxPods Pods (0 or less means 3). The messages are those of Cluster API.
 func (p Plan) Warnings(maxPods int) []Warning {
 	if maxPods <= 0 {
 		maxPods = defaultNames
@@ -53,7 +52,7 @@ func (p Plan) Warnings(maxPods int) []Warning {
 	return out
 }
 
-// reasonOfWarning knows what the rules of kubectl say.
+// reasonOfWarning recognizes the texts of the rules of kubectl.
 func reasonOfWarning(text string) Reason {
 	switch text {
 	case localStorageWarning:
