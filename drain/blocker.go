@@ -47,8 +47,8 @@ func fromError(r Reason) bool {
 	}
 }
 
-// Blockers groups the blocked Pods by Node, reason and budgets (without a budget: by message), sorted. Each group names at most maxPods Pods;
-// 0 or less means 3. Pods that are terminating, requested, or wait for others are not blockers.
+// Blockers groups the blocked Pods by Node, reason and budgets (without a budget: by message), sorted. Each group names at most maxPods
+// Pods; 0 or less means 3. Pods that are terminating, requested, or wait for others are not blockers.
 func (p Plan) Blockers(maxPods int) []Blocker {
 	if maxPods <= 0 {
 		maxPods = defaultNames

@@ -23,11 +23,11 @@ type Bound struct {
 	Never bool
 }
 
-// LowerBound returns a lower bound for draining all Nodes of the plan at the same time. It is computed from the orders, the Pods that each budget
-// covers on these Nodes, and the maximum that the budget can allow at the same time while its number of Pods does not change: expectedPods, or
-// currentHealthy if that is more, minus desiredHealthy. A budget whose status is outdated, empty or failed to sync does not count. Pods that need
-// no budget do not count either: unready Pods that may be evicted, and pending and finished Pods. A drain of one Node after the other takes at
-// least as long.
+// LowerBound returns a lower bound for draining all Nodes of the plan at the same time. It is computed from the orders, the Pods that each
+// budget covers on these Nodes, and the maximum that the budget can allow at the same time while its number of Pods does not change:
+// expectedPods, or currentHealthy if that is more, minus desiredHealthy. A budget whose status is outdated, empty or failed to sync does
+// not count. Pods that need no budget do not count either: unready Pods that may be evicted, and pending and finished Pods. A drain of one
+// Node after the other takes at least as long.
 func (p Plan) LowerBound() Bound {
 	b := bounder{plan: &p, total: map[*budget]int32{}}
 	for start := 0; start < len(p.Decisions); {
@@ -85,7 +85,8 @@ func (t *tier) waves() (int, types.NamespacedName) {
 	return most, by
 }
 
-// node adds the tiers of a Node, which are sorted by order. Orders do not apply to finished Pods, which cause a wave only if no other Pod does.
+// node adds the tiers of a Node, which are sorted by order. Orders do not apply to finished Pods, which cause a wave only if no other Pod
+// does.
 func (b *bounder) node(ds []Decision) {
 	sum, top, by, finishedOnly := 0, 1, types.NamespacedName{}, false
 	total := time.Duration(0)

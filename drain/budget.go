@@ -77,8 +77,8 @@ func (l ledger) counter(spent map[types.NamespacedName]int32) counter {
 	return c
 }
 
-// gate applies the budgets to a Pod that leaves, like the eviction endpoint (drain-noderef 3.1): some phases ignore budgets, two budgets are an
-// error, unready Pods follow unhealthyPodEvictionPolicy (KEP-3017), and all other Pods count.
+// gate applies the budgets to a Pod that leaves, like the eviction endpoint (drain-noderef 3.1): some phases ignore budgets, two budgets
+// are an error, unready Pods follow unhealthyPodEvictionPolicy (KEP-3017), and all other Pods count.
 func (c counter) gate(d *Decision) {
 	budgets := c.matching(d.Pod)
 	d.Budgets = appendNames(d.Budgets, budgets)
@@ -139,8 +139,8 @@ func stale(pdb *policyv1.PodDisruptionBudget) bool {
 	return pdb.Status.ObservedGeneration < pdb.Generation
 }
 
-// neverAllows reports that the budget cannot allow an eviction with its current number of Pods. The counts of a budget whose sync failed are not
-// used.
+// neverAllows reports that the budget cannot allow an eviction with its current number of Pods. The counts of a budget whose sync failed
+// are not used.
 func neverAllows(pdb *policyv1.PodDisruptionBudget) bool {
 	st := &pdb.Status
 	if st.DisruptionsAllowed > 0 || st.ExpectedPods == 0 || st.ExpectedPods > st.DesiredHealthy || syncFailed(pdb) != "" {

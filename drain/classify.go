@@ -58,8 +58,8 @@ const (
 	AdmissionDenied
 )
 
-// classes says for each Class its name, the reason of the hold on the Pod, and how long the Pod rests. Hinted classes rest as long as the API
-// server asks for, if it does.
+// classes says for each Class its name, the reason of the hold on the Pod, and how long the Pod rests. Hinted classes rest as long as the
+// API server asks for, if it does.
 var classes = [...]struct {
 	name   string
 	hold   Reason
@@ -120,9 +120,9 @@ const multipleBudgetsText = "This pod has more than one PodDisruptionBudget, whi
 // conflict instead; see classOfConflict.
 const contentionText = "couldn't update PodDisruptionBudget"
 
-// Classify recognizes every answer of the eviction endpoint (drain-noderef 3.2); nil means accepted. stillThere says whether the cache of the
-// caller shows the Pod under the UID of the request. Errors may be wrapped. Errors without an API status, such as a broken connection or a
-// deadline, are UnknownOutcome.
+// Classify recognizes every answer of the eviction endpoint (drain-noderef 3.2); nil means accepted. stillThere says whether the cache of
+// the caller shows the Pod under the UID of the request. Errors may be wrapped. Errors without an API status, such as a broken connection
+// or a deadline, are UnknownOutcome.
 func Classify(err error, stillThere bool) Outcome {
 	if err == nil {
 		return Outcome{Class: Accepted}
@@ -201,8 +201,8 @@ func classOfNotFound(st *metav1.Status) Class {
 	return Gone
 }
 
-// classOfConflict distinguishes a conflict about the Pod from one about its budget. The API server answers with the latter after it has tried
-// for ten seconds to count the eviction in the status of the budget.
+// classOfConflict distinguishes a conflict about the Pod from one about its budget. The API server answers with the latter after it has
+// tried for ten seconds to count the eviction in the status of the budget.
 func classOfConflict(st *metav1.Status, stillThere bool) Class {
 	switch {
 	case ofBudget(st):

@@ -21,8 +21,8 @@ type DaemonSetDrain struct {
 	Offset int32
 }
 
-// Rule returns a [Rule] that replaces [IgnoreDaemonSetPods]: it ignores DaemonSet Pods that would be created again, and finished ones, which
-// the DaemonSet would create again without end (Cluster API #12640). Later rules decide about the others. It keeps o.Taints.
+// Rule returns a [Rule] that replaces [IgnoreDaemonSetPods]: it ignores DaemonSet Pods that would be created again, and finished ones,
+// which the DaemonSet would create again without end (Cluster API #12640). Later rules decide about the others. It keeps o.Taints.
 func (o DaemonSetDrain) Rule() Rule {
 	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 		if prev.Action != Undecided || !ofDaemonSet(pod) {

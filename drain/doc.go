@@ -2,17 +2,17 @@
 // drain/runner carries plans out.
 //
 // A [Planner] applies its rules to every Pod, counts the disruption budgets over all given Nodes and returns a [Plan]. [Classify] turns an
-// answer of the eviction endpoint into an [Outcome]. A [VolumePlanner] decides which volumes the deletion of the machine waits for after the
-// drain. [SerialVolumes] lets Pods with volumes leave one after the other. A [Policy] is data: it decides how long a drain only evicts, how
-// it escalates, and what it does about a Node that does not answer. [Policy.Rule] is the last rule of a drain.
+// answer of the eviction endpoint into an [Outcome]. A [VolumePlanner] decides which volumes the deletion of the machine waits for after
+// the drain. [SerialVolumes] lets Pods with volumes leave one after the other. A [Policy] is data: it decides how long a drain only evicts,
+// how it escalates, and what it does about a Node that does not answer. [Policy.Rule] is the last rule of a drain.
 //
 // # Usage
 //
 // Rules are a slice and are applied in its order: rules about orders first ([SetOrder], [OrderByPriority], [SystemCriticalLast], ...), then
 // rules that decide. [DefaultRules] follow kubectl drain with --ignore-daemonsets, --force and --delete-emptydir-data; without these flags,
-// kubectl refuses Pods that no controller creates again and Pods with local data ([KubectlRules]). [ClusterAPIRules] follow Cluster API with
-// its drain label and its MachineDrainRules ([ReadMachineDrainRule], [NewMachineDrainRules]). [DaemonSetDrain] drains DaemonSet Pods too.
-// [When] limits a rule to some Pods.
+// kubectl refuses Pods that no controller creates again and Pods with local data ([KubectlRules]). [ClusterAPIRules] follow Cluster API
+// with its drain label and its MachineDrainRules ([ReadMachineDrainRule], [NewMachineDrainRules]). [DaemonSetDrain] drains DaemonSet Pods
+// too. [When] limits a rule to some Pods.
 //
 //	rules := append([]drain.Rule{drain.OrderByPriority(), drain.SystemCriticalLast}, drain.DefaultRules()...)
 //	plan := drain.Planner{Rules: rules}.Plan(nodes, facts)
@@ -41,7 +41,7 @@
 // The budget count is an estimate from a snapshot. The API server decides, and package drain/runner also requests evictions that a plan
 // regards as permanently denied. [Plan.Permanent] applies while Pods, budgets and replicas stay as they are; it cannot know whether the
 // controller of a finalizer still runs. [Plan.LowerBound] considers grace periods and budgets. It does not consider how long Pods take to
-// become ready elsewhere, and a runner may shorten grace periods. A drain does not recognize Nodes whose Pods wait for each other's budgets.
-// Owner references are trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are recognized.
-// An in-tree volume is matched to the Pods that use it only by its plugin.
+// become ready elsewhere, and a runner may shorten grace periods. A drain does not recognize Nodes whose Pods wait for each other's
+// budgets. Owner references are trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are
+// recognized. An in-tree volume is matched to the Pods that use it only by its plugin.
 package drain

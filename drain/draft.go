@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Draft is a plan without what changes all the time: requests in flight, and how much of the budgets is spent. Making it is most of the work
-// and requires no lock that guards those. It is immutable and safe for concurrent use.
+// Draft is a plan without what changes all the time: requests in flight, and how much of the budgets is spent. Making it is most of the
+// work and requires no lock that guards those. It is immutable and safe for concurrent use.
 type Draft struct {
 	decisions []Decision
 	nodes     []draftedNode
@@ -76,8 +76,8 @@ func (d Draft) Budgets() []*policyv1.PodDisruptionBudget {
 // Selectors returns the parsed selectors of the Draft, for the next Draft of the same Nodes.
 func (d Draft) Selectors() Selectors { return d.selectors }
 
-// Selectors are the parsed selectors of the PodDisruptionBudgets that may select Pods of a [Draft]. With them, the next Draft does not parse
-// unchanged selectors again. The zero value is empty. They are immutable and safe for concurrent use.
+// Selectors are the parsed selectors of the PodDisruptionBudgets that may select Pods of a [Draft]. With them, the next Draft does not
+// parse unchanged selectors again. The zero value is empty. They are immutable and safe for concurrent use.
 type Selectors struct {
 	of map[types.NamespacedName]parsedSelector
 }

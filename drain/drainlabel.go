@@ -23,8 +23,8 @@ func ClusterAPIDrainLabel() DrainLabel {
 	return DrainLabel{Key: "cluster.x-k8s.io/drain", Skip: []string{"skip"}, WaitCompleted: []string{"wait-completed"}}
 }
 
-// Rule returns the [Rule] of the label. Pods whose completion is waited for have order 0, as in Cluster API. Other values do not decide, as in
-// Cluster API, and cause a warning about the Pod.
+// Rule returns the [Rule] of the label. Pods whose completion is waited for have order 0, as in Cluster API. Other values do not decide, as
+// in Cluster API, and cause a warning about the Pod.
 func (l DrainLabel) Rule() Rule {
 	skip, wait := slices.Clone(l.Skip), make([]string, 0, len(l.WaitCompleted))
 	for _, value := range l.WaitCompleted {

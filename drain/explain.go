@@ -20,8 +20,8 @@ type Obstacle struct {
 // too. Groups are sorted and limited like [Plan.Blockers]; 0 or less means 3 Pods.
 //
 //   - Budgets that can never allow an eviction of the Pods they cover, except unready Pods that may be evicted, and Pods that two budgets
-//     select: the API server refuses to evict these (k/k #75957). A webhook may remove such Pods when they are requested, as KubeVirt's does;
-//     a plan cannot know.
+//     select: the API server refuses to evict these (k/k #75957). A webhook may remove such Pods when they are requested, as KubeVirt's
+//     does; a plan cannot know.
 //   - Pods that are or will be terminating and have finalizers, except those of Kubernetes' own controllers. Their object stays until the
 //     finalizers are removed; a plan cannot know whether their controller still runs.
 //   - Pods that a rule denies, and Pods whose completion is waited for although their restartPolicy is Always.

@@ -31,8 +31,8 @@ type NodePods struct {
 	Rules []Rule
 }
 
-// Hold says that a request for a Pod is in flight, or that it was refused and the Pod rests. A held Pod waits instead of being evicted, with
-// the reason and the message of the hold, and does not count against its budget.
+// Hold says that a request for a Pod is in flight, or that it was refused and the Pod rests. A held Pod waits instead of being evicted,
+// with the reason and the message of the hold, and does not count against its budget.
 type Hold struct {
 	Reason  Reason
 	Message string

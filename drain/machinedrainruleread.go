@@ -12,9 +12,9 @@ import (
 )
 
 // ReadMachineDrainRule reads a MachineDrainRule of v1beta1 or v1beta2, or of a kind with the same fields. The error joins one
-// [DrainRuleError] per field that cannot be read. Use the returned rule also with an error, because without it the Pods that it protects are
-// evicted: see [MachineDrainRules]. Null means absent, as for Cluster API. obj may be nil. It is not changed or kept; the rule shares its
-// strings.
+// [DrainRuleError] per field that cannot be read. Use the returned rule also with an error, because without it the Pods that it protects
+// are evicted: see [MachineDrainRules]. Null means absent, as for Cluster API. obj may be nil. It is not changed or kept; the rule shares
+// its strings.
 func ReadMachineDrainRule(obj *unstructured.Unstructured) (MachineDrainRule, error) {
 	if obj == nil {
 		obj = &unstructured.Unstructured{}

@@ -10,10 +10,10 @@ import (
 
 // MachineDrainRules are MachineDrainRules with parsed selectors. They are immutable and safe for concurrent use; nil means no rules.
 //
-// The first rule by name that selects a Pod decides about it, as in Cluster API. An invalid rule affects only the Pods that it may select: a
-// Pod that its valid parts exclude, and a Pod that a rule with an earlier name selects, are drained as if it did not exist. A Pod that it may
-// select is held with [ReasonDrainRuleUnclear] until a person corrects or deletes the rule, because an eviction cannot be undone. (Cluster API
-// stops every drain in the Namespace instead.) [MachineDrainRules.WithoutInvalid] drops such rules.
+// The first rule by name that selects a Pod decides about it, as in Cluster API. An invalid rule affects only the Pods that it may select:
+// a Pod that its valid parts exclude, and a Pod that a rule with an earlier name selects, are drained as if it did not exist. A Pod that it
+// may select is held with [ReasonDrainRuleUnclear] until a person corrects or deletes the rule, because an eviction cannot be undone.
+// (Cluster API stops every drain in the Namespace instead.) [MachineDrainRules.WithoutInvalid] drops such rules.
 type MachineDrainRules struct {
 	rules    []*drainRule
 	problems []*DrainRuleError
@@ -101,13 +101,13 @@ func (s *MachineDrainRules) Names() []types.NamespacedName {
 	return names
 }
 
-// NamespaceLabels returns the labels of a Namespace of the workload cluster; known is false if they were not read. It must not block, and is
-// called at most once per Pod.
+// NamespaceLabels returns the labels of a Namespace of the workload cluster; known is false if they were not read. It must not block, and
+// is called at most once per Pod.
 type NamespaceLabels func(namespace string) (labels map[string]string, known bool)
 
-// Rule returns the [Rule] of the rules. Call For before; otherwise every rule with machine selectors is unclear. A rule with behavior Drain sets
-// its order, and later rules decide. A Pod that no rule selects keeps its order. If the labels of a Namespace are unknown, a rule that asks for
-// them holds the Pods that it may select. A nil function means that no Namespace was read. Terminating Pods are not held.
+// Rule returns the [Rule] of the rules. Call For before; otherwise every rule with machine selectors is unclear. A rule with behavior Drain
+// sets its order, and later rules decide. A Pod that no rule selects keeps its order. If the labels of a Namespace are unknown, a rule that
+// asks for them holds the Pods that it may select. A nil function means that no Namespace was read. Terminating Pods are not held.
 func (s *MachineDrainRules) Rule(namespaces NamespaceLabels) Rule {
 	if s == nil || len(s.rules) == 0 {
 		return func(_ *corev1.Pod, prev Verdict) (Verdict, error) { return prev, nil }
@@ -164,8 +164,8 @@ func (c *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
 }
 
 // ClusterAPIRules returns rules that decide like the drain of Cluster API (capi-machine 3.2), in its order: mirror and DaemonSet Pods are
-// ignored, then the drain label decides, then the MachineDrainRules of the Machine, and all other Pods are evicted. They differ where Cluster
-// API has defects: see [WaitCompleted], [MachineDrainRules] and [IgnoreDaemonSetPods].
+// ignored, then the drain label decides, then the MachineDrainRules of the Machine, and all other Pods are evicted. They differ where
+// Cluster API has defects: see [WaitCompleted], [MachineDrainRules] and [IgnoreDaemonSetPods].
 func ClusterAPIRules(ofMachine *MachineDrainRules, namespaces NamespaceLabels) []Rule {
 	return []Rule{
 		IgnoreMirrorPods, IgnoreDaemonSetPods, ClusterAPIDrainLabel().Rule(), ofMachine.Rule(namespaces),

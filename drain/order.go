@@ -35,9 +35,9 @@ func SetOrder(order int32) Rule {
 	}
 }
 
-// OrderByLabel returns a [Rule] that reads the order from the value of a label, a decimal number in the range of int32. Pods without the label
-// keep the order of earlier rules. Any other value is an error, which denies the Pod: the label may be there to prevent its eviction in
-// another order.
+// OrderByLabel returns a [Rule] that reads the order from the value of a label, a decimal number in the range of int32. Pods without the
+// label keep the order of earlier rules. Any other value is an error, which denies the Pod: the label may be there to prevent its eviction
+// in another order.
 func OrderByLabel(key string) Rule {
 	return orderByText("label", key, func(pod *corev1.Pod) map[string]string { return pod.Labels })
 }
@@ -63,13 +63,15 @@ func orderByText(kind, key string, of func(*corev1.Pod) map[string]string) Rule 
 	}
 }
 
-// OrderByPriority returns a [Rule] that drains Pods of a lower priority first. A Pod without spec.priority has priority 0, as in the scheduler.
+// OrderByPriority returns a [Rule] that drains Pods of a lower priority first. A Pod without spec.priority has priority 0, as in the
+// scheduler.
 //
-// Without bounds, every priority is an order of its own. Bounds make fewer orders: the order of a Pod is the number of bounds that its priority
-// reaches, so that OrderByPriority(0, 1000) gives order 0 below 0, order 1 below 1000 and order 2 above. Bounds may be passed in any order.
+// Without bounds, every priority is an order of its own. Bounds make fewer orders: the order of a Pod is the number of bounds that its
+// priority reaches, so that OrderByPriority(0, 1000) gives order 0 below 0, order 1 below 1000 and order 2 above. Bounds may be passed in
+// any order.
 //
-// The result is added to the order of earlier rules and limited to the range of int32, so that it does not overflow. A later SetOrder replaces
-// it.
+// The result is added to the order of earlier rules and limited to the range of int32, so that it does not overflow. A later SetOrder
+// replaces it.
 func OrderByPriority(bounds ...int32) Rule {
 	tiers := slices.Compact(slices.Sorted(slices.Values(bounds)))
 	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {

@@ -42,8 +42,8 @@ type Plan struct {
 	now     time.Time
 }
 
-// Plan decides about all Pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are kept by reference and
-// not changed. Nil Pods are skipped.
+// Plan decides about all Pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are kept by reference
+// and not changed. Nil Pods are skipped.
 func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
 	return p.Draft(nodes, facts.Budgets, Selectors{}).Plan(facts)
 }

@@ -45,8 +45,8 @@ type Policy struct {
 	DeleteInTerminatingNamespaces bool
 }
 
-// DefaultPolicy returns a new copy of the default policy of the reconcilers of this module: it evicts without a time limit, and does not wait
-// for Pods that cannot end because their kubelet has not answered for minutes.
+// DefaultPolicy returns a new copy of the default policy of the reconcilers of this module: it evicts without a time limit, and does not
+// wait for Pods that cannot end because their kubelet has not answered for minutes.
 func DefaultPolicy() *Policy { return &Policy{Unreachable: &UnreachablePolicy{}} }
 
 // MultipleBudgetsPolicy is a policy for Pods that more than one budget selects (k/k #75957).
@@ -55,8 +55,8 @@ type MultipleBudgetsPolicy struct {
 	DeleteAfter time.Duration
 }
 
-// Situation is what a [Policy] knows about the drain of one Node. The zero value is a Node that answers, in a drain that begins now and has no
-// deadline.
+// Situation is what a [Policy] knows about the drain of one Node. The zero value is a Node that answers, in a drain that begins now and has
+// no deadline.
 type Situation struct {
 	Now time.Time
 	// StartedAt is when the drain began, as persisted by its owner. Zero means now.
@@ -118,8 +118,8 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// Rule returns the policy as the last [Rule]: it changes the verdict of earlier rules according to the situation. The rule of the zero policy
-// changes no verdict.
+// Rule returns the policy as the last [Rule]: it changes the verdict of earlier rules according to the situation. The rule of the zero
+// policy changes no verdict.
 func (p Policy) Rule(s Situation) Rule {
 	m := moment{policy: &p, Situation: s, state: p.NodeState(s), stage: p.stage(&s)}
 	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) { return m.judge(pod, prev), nil }

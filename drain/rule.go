@@ -17,8 +17,8 @@ func DefaultRules() []Rule {
 	return []Rule{IgnoreMirrorPods, IgnoreDaemonSetPods, WaitForTerminating, EvictFinished, EvictRest}
 }
 
-// Decide applies rules to one Pod. The first error or Deny is final. If no rule decides, the Pod is denied with [ReasonNoVerdict]. A verdict
-// without a reason gets [ReasonUnexplained].
+// Decide applies rules to one Pod. The first error or Deny is final. If no rule decides, the Pod is denied with [ReasonNoVerdict]. A
+// verdict without a reason gets [ReasonUnexplained].
 func Decide(pod *corev1.Pod, rules []Rule) Verdict {
 	var v Verdict
 	for i, rule := range rules {
@@ -55,8 +55,8 @@ func IgnoreMirrorPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	return prev.decide(Ignore, ReasonMirrorPod, "mirror pod of a static pod"), nil
 }
 
-// IgnoreDaemonSetPods is a [Rule]: Pods controlled by an apps DaemonSet are ignored in any phase, also when finished or terminating. It trusts
-// the owner reference and does not read the DaemonSet.
+// IgnoreDaemonSetPods is a [Rule]: Pods controlled by an apps DaemonSet are ignored in any phase, also when finished or terminating. It
+// trusts the owner reference and does not read the DaemonSet.
 func IgnoreDaemonSetPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if prev.Action != Undecided || !ofDaemonSet(pod) {
 		return prev, nil

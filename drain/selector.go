@@ -23,8 +23,8 @@ type selector struct {
 	broken bool
 }
 
-// newSelector parses a selector; nil and empty ones match everything. The error describes the first invalid requirement. The selector can be
-// used also with an error.
+// newSelector parses a selector; nil and empty ones match everything. The error describes the first invalid requirement. The selector can
+// be used also with an error.
 func newSelector(from *metav1.LabelSelector) (selector, error) {
 	if from == nil {
 		return selector{}, nil

@@ -13,11 +13,11 @@ const (
 	maxText      = 512
 )
 
-// Summary returns what is left to do in the form of Cluster API's condition message, without its first line, which contains a start time: one
-// line per group, sorted, without a newline at the end. Each line names at most maxPods Pods (0 or less means 3), and at most five lines are
-// about blocked Pods. A Pod is "eviction requested" only according to the facts ([ReasonEvictionRequested]); what the plan requests is "to be
-// evicted". The summary is empty when the plan is Done, contains no times, and is equal for equal plans, so that it causes no unnecessary
-// writes of a status.
+// Summary returns what is left to do in the form of Cluster API's condition message, without its first line, which contains a start time:
+// one line per group, sorted, without a newline at the end. Each line names at most maxPods Pods (0 or less means 3), and at most five
+// lines are about blocked Pods. A Pod is "eviction requested" only according to the facts ([ReasonEvictionRequested]); what the plan
+// requests is "to be evicted". The summary is empty when the plan is Done, contains no times, and is equal for equal plans, so that it
+// causes no unnecessary writes of a status.
 func (p Plan) Summary(maxPods int) string {
 	if maxPods <= 0 {
 		maxPods = defaultNames

@@ -69,7 +69,8 @@ type VolumeWait struct {
 	Overdue bool
 }
 
-// VolumeTurns are the turns on one Node. [SerialVolumes.Next] makes them. They are immutable. If nil, Pods with volumes leave like other Pods.
+// VolumeTurns are the turns on one Node. [SerialVolumes.Next] makes them. They are immutable. If nil, Pods with volumes leave like other
+// Pods.
 type VolumeTurns struct {
 	// Waits are sorted by PersistentVolume.
 	Waits []VolumeWait

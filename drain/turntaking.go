@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// settleInTurn settles all decisions of a Node: first Pods that take no turn, in the order of the plan; then Pods with volumes by priority, as
-// long as a turn is free.
+// settleInTurn settles all decisions of a Node: first Pods that take no turn, in the order of the plan; then Pods with volumes by priority,
+// as long as a turn is free.
 func (t *VolumeTurns) settleInTurn(ds []Decision, held map[types.UID]Hold, settle func(*Decision)) {
 	taken := t.busy()
 	var queue []*Decision

@@ -7,9 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// UnreachablePolicy decides what a drain does with a Node that does not answer. The zero value is the table of drain-noderef 4.5: five minutes
-// after the last answer, Pods are evicted with a grace period of one second, longer grace periods are shortened, and the drain does not wait
-// for Pods that still terminate a minute after their time; budgets are respected until the provider confirms that the instance is off.
+// UnreachablePolicy decides what a drain does with a Node that does not answer. The zero value is the table of drain-noderef 4.5: five
+// minutes after the last answer, Pods are evicted with a grace period of one second, longer grace periods are shortened, and the drain does
+// not wait for Pods that still terminate a minute after their time; budgets are respected until the provider confirms that the instance is
+// off.
 type UnreachablePolicy struct {
 	// After is how long the Ready condition of the Node must have been Unknown; 0 means 5 minutes, negative means immediately.
 	After time.Duration
@@ -55,8 +56,8 @@ func (n NodeState) String() string {
 	return nameOf(n, "NodeState", "NodeReachable", "NodeUnreachable", "NodePoweredOff", "NodeGone")
 }
 
-// NodeState returns how the policy regards the Node. Without an UnreachablePolicy it is NodeReachable or NodeGone. There is no need to wait for
-// volumes of a Node that is not NodeReachable.
+// NodeState returns how the policy regards the Node. Without an UnreachablePolicy it is NodeReachable or NodeGone. There is no need to wait
+// for volumes of a Node that is not NodeReachable.
 func (p Policy) NodeState(s Situation) NodeState {
 	since, silent := UnreachableSince(s.Node)
 	switch {

@@ -57,7 +57,7 @@ const (
 	ReasonWaitCompleted      Reason = "WaitCompleted"      // the drain waits for its completion
 	ReasonWaitCompletedLater Reason = "WaitCompletedLater" // the same, and pods with a lower order are still there
 	ReasonCompleted          Reason = "Completed"          // the drain waited for its completion, and it has completed
-	ReasonDrainRuleUnclear   Reason = "DrainRuleUnclear"   // an invalid MachineDrainRule, or one whose labels were not read, may select the Pod
+	ReasonDrainRuleUnclear   Reason = "DrainRuleUnclear"   // a MachineDrainRule that is invalid or unread may select the Pod
 
 	ReasonBudgetExhausted   Reason = "BudgetExhausted"   // the budget allows no further eviction now
 	ReasonBudgetStale       Reason = "BudgetStale"       // the status of the budget is older than its spec

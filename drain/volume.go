@@ -103,8 +103,8 @@ func (p VolumePlan) Blocking() []VolumeDecision {
 	return out
 }
 
-// VolumeLookup finds PersistentVolumes. An error means that the volume is unknown, and not that it does not exist. Returned objects are shared
-// and must not be changed. VolumeLookup is called while a plan is made and must answer from memory.
+// VolumeLookup finds PersistentVolumes. An error means that the volume is unknown, and not that it does not exist. Returned objects are
+// shared and must not be changed. VolumeLookup is called while a plan is made and must answer from memory.
 type VolumeLookup interface {
 	// Volume returns a PersistentVolume by name; nil when it does not exist.
 	Volume(name string) (*corev1.PersistentVolume, error)
@@ -135,8 +135,8 @@ type VolumeFacts struct {
 	PoweredOff bool
 }
 
-// VolumePlanner decides which volumes the deletion of a machine waits for. The zero value is valid. A VolumePlanner is safe for concurrent use
-// while it is not changed.
+// VolumePlanner decides which volumes the deletion of a machine waits for. The zero value is valid. A VolumePlanner is safe for concurrent
+// use while it is not changed.
 type VolumePlanner struct {
 	// Drivers limits the wait to volumes of these CSI drivers or in-tree plugins; empty means all.
 	Drivers []string

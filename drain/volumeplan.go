@@ -16,8 +16,8 @@ import (
 // csiPrefix begins the name of a CSI volume in the status of a Node: prefix, driver, "^", handle.
 const csiPrefix = "kubernetes.io/csi/"
 
-// orphanedAfter is the minimum age of a VolumeAttachment whose PersistentVolume counts as gone. They are read from two caches, and that of the
-// volumes may be behind.
+// orphanedAfter is the minimum age of a VolumeAttachment whose PersistentVolume counts as gone. They are read from two caches, and that of
+// the volumes may be behind.
 const orphanedAfter = time.Minute
 
 // volumeView is the state of making one plan.
@@ -29,8 +29,8 @@ type volumeView struct {
 	plugins map[string]bool // in-tree plugins that ignored Pods use
 }
 
-// Plan decides about all volumes of a Node, by their VolumeAttachments. The status of the Node counts only for volumes that never have one. Plan
-// returns an error when a PersistentVolume could not be read.
+// Plan decides about all volumes of a Node, by their VolumeAttachments. The status of the Node counts only for volumes that never have one.
+// Plan returns an error when a PersistentVolume could not be read.
 func (p VolumePlanner) Plan(facts VolumeFacts) (VolumePlan, error) {
 	if facts.Node == nil {
 		return VolumePlan{}, errors.New("plan volumes: the Node is nil; pass it as read from the API server")

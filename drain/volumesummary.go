@@ -8,9 +8,9 @@ import (
 
 const maxVolumeNames = 5 // per line, as in Cluster API
 
-// Summary returns the volumes that are waited for in the lines of Cluster API's message, without its first line, which contains a start time.
-// Each line names at most maxNames volumes (0 or less means 5), and at most three failures of drivers follow. It is empty when the plan is Done,
-// contains no times, and is equal for equal plans.
+// Summary returns the volumes that are waited for in the lines of Cluster API's message, without its first line, which contains a start
+// time. Each line names at most maxNames volumes (0 or less means 5), and at most three failures of drivers follow. It is empty when the
+// plan is Done, contains no times, and is equal for equal plans.
 func (p VolumePlan) Summary(maxNames int) string {
 	if p.Done() {
 		return ""

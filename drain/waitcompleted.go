@@ -2,9 +2,9 @@ package drain
 
 import corev1 "k8s.io/api/core/v1"
 
-// WaitCompleted is a [Rule] for [When]: the drain waits until the Pod has completed, and Pods of a higher order wait too. A Succeeded or Failed
-// Pod is ignored even while its object exists; Cluster API waits for the object (#12920). A Pod that is deleted is waited for like other
-// terminating Pods.
+// WaitCompleted is a [Rule] for [When]: the drain waits until the Pod has completed, and Pods of a higher order wait too. A Succeeded or
+// Failed Pod is ignored even while its object exists; Cluster API waits for the object (#12920). A Pod that is deleted is waited for like
+// other terminating Pods.
 func WaitCompleted(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	switch {
 	case prev.Action != Undecided:

@@ -16,9 +16,9 @@ type Warning struct {
 	Count   int      // all Pods
 }
 
-// Warnings returns what is lost when the plan is carried out: data in emptyDir volumes, and unfinished Pods that no controller creates again; and
-// the warnings of rules (see Verdict). Pods that are terminating or stay on the Node have no warnings. Warnings are grouped by Node, reason and
-// message, and sorted; each names at most maxPods Pods (0 or less means 3). The messages are those of Cluster API.
+// Warnings returns what is lost when the plan is carried out: data in emptyDir volumes, and unfinished Pods that no controller creates
+// again; and the warnings of rules (see Verdict). Pods that are terminating or stay on the Node have no warnings. Warnings are grouped by
+// Node, reason and message, and sorted; each names at most maxPods Pods (0 or less means 3). The messages are those of Cluster API.
 func (p Plan) Warnings(maxPods int) []Warning {
 	if maxPods <= 0 {
 		maxPods = defaultNames

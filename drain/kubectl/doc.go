@@ -3,33 +3,32 @@
 //
 // # Usage
 //
-// kubectl's own filters need no kubectl: [drain.KubectlRules] has them as plain rules. Who uses only those should not import
-// this package: it adds 150 packages and 2 to 4 MB to a program that links client-go already, 26 MB to one that does not.
-// [Rules] is for those who have additional filters of type PodFilter, and [FromFilter] puts a single one among other rules:
+// [drain.KubectlRules] has kubectl's own filters as rules, without kubectl. A program that needs only those should not import this package:
+// it adds 150 packages and 2 to 4 MB to a program that links client-go, 26 MB to one that does not. [Rules] adds filters of type PodFilter,
+// and [FromFilter] turns a single filter into a rule:
 //
 //	planner := drain.Planner{Rules: kubectl.Rules(kubectl.Options{
 //		KubectlOptions:    drain.KubectlOptions{IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, Force: true},
 //		AdditionalFilters: []kubectldrain.PodFilter{skipMyOwnPods},
 //	})}
 //
-// [NewHelper] is for those who need kubectl's blocking loop itself. Its methods GetPodsForDeletion and
-// DeleteOrEvictPods can be called without importing k8s.io/kubectl.
+// [NewHelper] returns kubectl's own blocking loop. Its methods GetPodsForDeletion and DeleteOrEvictPods can be called without importing
+// k8s.io/kubectl.
 //
 // # Guarantees
 //
-//   - Random pods under random options get the same verdict, with the same words and in the same order, from [Rules] and
-//     from kubectl v0.36 (and v0.37): the tests of this package compare them. The exceptions are listed at [drain.KubectlRules]: a
-//     terminating pod is waited for, and warnings add up. A finished pod of a DaemonSet is evicted as kubectl does it,
-//     unless JudgeFinishedDaemonSetPods is set.
-//   - A filter's error is never overwritten by a later filter, and an unknown status never evicts.
+//   - [Rules] and kubectl v0.36 (and v0.37) give random Pods with random options the same verdict, with the same words and in the same
+//     order: the tests of this package compare them. [drain.KubectlRules] lists the exceptions: a terminating Pod is waited for, and
+//     warnings are collected. A finished Pod of a DaemonSet is evicted like by kubectl, unless JudgeFinishedDaemonSetPods is set.
+//   - A later filter does not overwrite the error of a filter, and a Pod with an unknown status is not evicted.
 //   - No rule calls an API.
-//   - [NewHelper] sets every field of Helper whose zero value does harm, or says what it cannot accept; a test fails when a
-//     new version of kubectl has a field that the constructor does not know.
+//   - [NewHelper] sets every field of Helper whose zero value is dangerous, or returns an error; a test fails when a new version of kubectl
+//     has a field that the constructor does not know.
 //
 // # Limits
 //
-// Filters take pods by value, so every pod is copied (not deeply) per filter and plan. A Helper blocks its caller until all
-// pods are gone, polls each of them every second, evicts by name without the pod's UID (so a StatefulSet's pod that was
-// created again on another Node may be evicted there, k/k #141607), and tells errors apart by their text only; no
-// constructor can change that. Package drain/runner is the way out.
+// Filters take Pods by value, so every Pod is copied (not deeply) per filter and plan. A Helper blocks its caller until all Pods are gone,
+// polls each of them every second, evicts by name without the UID (so a Pod of a StatefulSet that was created again on another Node may be
+// evicted there, k/k #141607), and distinguishes errors only by their text; a constructor cannot change that. Package drain/runner does not
+// have these limits.
 package kubectl

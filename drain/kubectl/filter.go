@@ -10,13 +10,13 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// ReasonPodFilter is the reason of pods that a PodFilter leaves out or refuses.
+// ReasonPodFilter is the reason of Pods that a PodFilter skips or refuses.
 const ReasonPodFilter drain.Reason = "PodFilter"
 
-// Options are those fields of kubectl's Helper that decide about pods. The zero value is kubectl drain without flags.
+// Options are the fields of kubectl's Helper that decide about Pods. The zero value is kubectl drain without flags.
 type Options struct {
 	drain.KubectlOptions
-	// AdditionalFilters are asked after kubectl's own filters, as Helper does, and before KubectlOptions.Additional.
+	// AdditionalFilters are applied after kubectl's own filters, as by Helper, and before KubectlOptions.Additional.
 	AdditionalFilters []kubectldrain.PodFilter
 }
 
@@ -31,14 +31,13 @@ func Rules(o Options) []drain.Rule {
 	return drain.KubectlRules(o.KubectlOptions)
 }
 
-// FromFilter returns f as a rule with the meaning that it has among kubectl's additional filters. It is not asked about
-// pods that an earlier rule ignores. Okay leaves the verdict as it is; Skip, and whatever else does not delete, ignores the
-// pod; a warning is added to the verdict's, which are dropped when the
-// pod stays; an error denies the pod with the words that kubectl prints, also when
-// the status says delete, and no later filter overwrites it. A nil filter denies every pod.
+// FromFilter returns f as a rule that decides like an additional filter of kubectl. It is not applied to Pods that an earlier rule ignores.
+// Okay does not change the verdict. Skip, and any other status that does not delete, ignores the Pod. A warning is added to those of the
+// verdict, which are dropped when the Pod stays. An error denies the Pod with the words that kubectl prints, even if the status deletes,
+// and later filters do not overwrite it. A nil filter denies every Pod.
 //
-// f gets a copy of the pod whose maps and slices are shared with the cache: it must not write to them, and must not call
-// an API, since it runs for every pod in every plan.
+// f gets a copy of the Pod whose maps and slices are shared with the cache: it must not write to them. It must not call an API, because it
+// runs for every Pod in every plan.
 func FromFilter(f kubectldrain.PodFilter) drain.Rule {
 	return func(pod *corev1.Pod, prev drain.Verdict) (drain.Verdict, error) {
 		if prev.Action == drain.Ignore {
@@ -56,7 +55,7 @@ func translate(status kubectldrain.PodDeleteStatus, prev drain.Verdict) drain.Ve
 	switch {
 	case status.Reason == kubectldrain.PodDeleteStatusTypeError:
 		return drain.Verdict{Action: drain.Deny, Order: prev.Order, Reason: ReasonPodFilter, Message: errorText(status.Message)}
-	case !status.Delete: // what was said about the pod's going does not matter any more
+	case !status.Delete: // earlier warnings about its eviction do not apply
 		v = drain.Verdict{Action: drain.Ignore, Order: prev.Order, Reason: ReasonPodFilter, Message: status.Message}
 	}
 	if status.Reason == kubectldrain.PodDeleteStatusTypeWarning {

@@ -34,9 +34,9 @@ type HelperOptions struct {
 	AdditionalFilters []kubectldrain.PodFilter
 
 	// Timeout ends a drain that is not done; the pods stay as they are. It is required unless NoTimeout is set, because
-	// Helper takes 0 for "for ever".
+	// Helper regards 0 as no limit.
 	Timeout time.Duration
-	// NoTimeout lets a drain take for ever; only the context ends it.
+	// NoTimeout removes the limit; only the context ends the drain.
 	NoTimeout bool
 	// GracePeriodSeconds overrides the grace period of every pod; nil means each pod's own. 0 kills at once without
 	// waiting for the kubelet, and is refused unless AllowImmediateKill is set.
@@ -64,10 +64,9 @@ type HelperOptions struct {
 	OnFinished func(pod *corev1.Pod, usingEviction bool, err error)
 }
 
-// NewHelper returns a Helper without traps, or an error that names everything that is wrong with o at once. A Helper built
-// as a literal retries refused evictions without a pause since v0.35, kills pods with a grace period of 0, panics when it
-// has something to print, and never ends. ctx ends every call of the Helper; client and all of o's functions and
-// writers are kept. The Helper may be changed afterwards, by those who know why.
+// NewHelper returns a Helper with safe values, or an error with all problems of o. A Helper that is built as a literal retries refused
+// evictions without a pause since v0.35, kills Pods with a grace period of 0, panics when it prints, and does not end. ctx ends every call
+// of the Helper; it keeps client and the functions and writers of o. The Helper may be changed afterwards.
 //
 // Set QPS and Burst of the client's rest.Config: client-go's 5 requests per second are soon used up by a poll per pod and
 // second.

@@ -64,7 +64,7 @@ func (o *HelperOptions) problemsOfDryRun() error {
 		return nil
 	case cmdutil.DryRunServer:
 		if o.DisableEviction {
-			return errors.New("DryRunStrategy server with DisableEviction waits for ever for pods that nobody deleted (before kubectl v0.37): " +
+			return errors.New("DryRunStrategy server with DisableEviction waits for ever for pods that are not deleted (before kubectl v0.37): " +
 				"leave one of them out")
 		}
 		return nil

@@ -106,15 +106,15 @@ func (ns *nodeState) keepRefused(plan drain.Plan) {
 }
 
 // hopeless reports that the rules let a Pod be evicted and that, as far as the plan can know, its budgets never do. The Pod is requested
-// nevertheless, because the API server decides and webhooks act on the request: KubeVirt migrates the virtual machine, which has a budget of
-// its own, and Strimzi's drain cleaner lets the operator of Kafka restart the Pod.
+// nevertheless, because the API server decides and webhooks act on the request: KubeVirt migrates the virtual machine, which has a budget
+// of its own, and Strimzi's drain cleaner lets the operator of Kafka restart the Pod.
 func hopeless(d *drain.Decision) bool {
 	return d.Intended == drain.Evict && d.Action == drain.Deny &&
 		(d.Reason == drain.ReasonBudgetNeverAllows || d.Reason == drain.ReasonMultipleBudgets)
 }
 
-// probeLocked requests Pods although the plan holds them: each hopeless Pod that does not rest, and after a while one Pod per closed budget,
-// so that an outdated cache cannot stop a drain forever.
+// probeLocked requests Pods although the plan holds them: each hopeless Pod that does not rest, and after a while one Pod per closed
+// budget, so that an outdated cache cannot stop a drain forever.
 func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
 	clear(ns.waits)
 	for i := range plan.Decisions {

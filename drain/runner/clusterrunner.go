@@ -168,7 +168,8 @@ func (d *ClusterRunner) Step(ctx context.Context, req Request) (Result, error) {
 // until the Namespaces are listed, which begins with the first call, the error matches ErrNotListed.
 func (d *ClusterRunner) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
 	if known, _ := d.namespaces.ask(); !known {
-		return nil, fmt.Errorf("the Namespaces, whose labels drain rules ask for, are %w; if this lasts, look for missing list and watch permissions%s",
+		return nil, fmt.Errorf(
+			"the Namespaces, whose labels drain rules ask for, are %w; if this lasts, look for missing list and watch permissions%s",
 			ErrNotListed, d.failures.why(d.namespaces))
 	}
 	return func(namespace string) (map[string]string, bool) {

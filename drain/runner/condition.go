@@ -11,19 +11,19 @@ import (
 // Reasons of the conditions that [Result.Condition] and [VolumesResult.Condition] return.
 const (
 	ConditionDrained         = "Drained"         // True
-	ConditionDraining        = "Draining"        // False: pods are on their way or wait for their turn
+	ConditionDraining        = "Draining"        // False: Pods are leaving or wait for their turn
 	ConditionDrainBlocked    = "DrainBlocked"    // False: see Result.Blockers
 	ConditionVolumesDetached = "VolumesDetached" // True
 	ConditionVolumesLeft     = "VolumesLeft"     // True: the wait was stopped, volumes are still attached
 	ConditionVolumesAttached = "VolumesAttached" // False
 )
 
-// maxConditionMessage is how long a condition's message gets; the API allows 32768.
+// maxConditionMessage limits the message of a condition; the API allows 32768.
 const maxConditionMessage = 4096
 
-// Condition returns the result as a condition of the given type: True when Done, else False. Equal results give equal
-// conditions: the message is Result.Message, cut after a line at 4096 bytes, and there are no times in it.
-// LastTransitionTime and ObservedGeneration are left to the caller (meta.SetStatusCondition).
+// Condition returns the result as a condition of the given type: True when Done, otherwise False. Equal results give equal conditions: the
+// message is Result.Message, cut after a line at 4096 bytes, without times. The caller sets LastTransitionTime and ObservedGeneration
+// (meta.SetStatusCondition).
 func (r Result) Condition(conditionType string) metav1.Condition {
 	c := metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Reason: ConditionDraining, Message: cut(r.Message)}
 	switch {
@@ -35,8 +35,8 @@ func (r Result) Condition(conditionType string) metav1.Condition {
 	return c
 }
 
-// Condition returns the result as a condition of the given type: True when Done, also when the wait was stopped with
-// volumes left, else False. See [Result.Condition].
+// Condition returns the result as a condition of the given type: True when Done, also when the wait was stopped with volumes left,
+// otherwise False. See [Result.Condition].
 func (r VolumesResult) Condition(conditionType string) metav1.Condition {
 	c := metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Reason: ConditionVolumesAttached, Message: cut(r.Message)}
 	switch {
@@ -48,7 +48,7 @@ func (r VolumesResult) Condition(conditionType string) metav1.Condition {
 	return c
 }
 
-// cut bounds a message at the end of a line where it can.
+// cut limits a message, at the end of a line if possible.
 func cut(message string) string {
 	const more = "\n..."
 	if len(message) <= maxConditionMessage {

@@ -12,69 +12,68 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// Config is what a [Runner] works with. Zero durations and counts mean the default that the field names.
+// Config configures a [Runner]. Zero durations and counts mean the default in the comment of the field.
 type Config struct {
-	// Nodes writes the cordon. Required.
+	// Nodes patches Nodes. Required.
 	Nodes client.Writer
-	// Pods knows the pods of draining Nodes; the Runner runs it. Required.
+	// Pods is the source of the Pods of draining Nodes; the Runner runs it. Required.
 	Pods PodSource
-	// Evictor asks for evictions. Required.
+	// Evictor requests evictions. Required.
 	Evictor Evictor
-	// Deleter deletes pods where a rule or a policy says so. With nil such pods block with [drain.ReasonUnsupported].
+	// Deleter deletes Pods if a rule or a policy asks for it. If it is nil, such Pods block with [drain.ReasonUnsupported].
 	Deleter Deleter
-	// Budgets reads PodDisruptionBudgets, from a cache: every Step lists those of the namespaces on its Node. With nil
-	// only the API server's answers count: each refused pod is asked for again after ProbeInterval.
+	// Budgets reads PodDisruptionBudgets from a cache: every Step lists those in the Namespaces of the Pods of its Node. If it is nil, only
+	// the answers of the API server count: each refused Pod is requested again after ProbeInterval.
 	Budgets client.Reader
-	// Informers is the cache behind Budgets. With it a Step never waits for an unsynced cache, and an opening budget
-	// wakes the owners of waiting Nodes; without it they look again after ProbeInterval.
+	// Informers is the cache behind Budgets. With it, a Step does not block while the cache is not synced, and a budget that changes wakes the
+	// owners of waiting Nodes; without it, they look again after ProbeInterval.
 	Informers Informers
-	// Planner makes the plans; its zero value has the default rules.
+	// Planner makes the plans. Its zero value has the default rules.
 	Planner drain.Planner
-	// Volumes knows what is attached where; the Runner runs it. [Runner.StepVolumes] and drain.Policy.SerialVolumes need it.
+	// Volumes is the source of attached volumes; the Runner runs it. [Runner.StepVolumes] and drain.Policy.SerialVolumes require it.
 	Volumes VolumeSource
-	// VolumePlanner says which volumes are waited for; its zero value waits for all that are worth it.
+	// VolumePlanner decides which volumes are waited for.
 	VolumePlanner drain.VolumePlanner
-	// Events records on Nodes when a drain starts, when it is blocked for a new reason (each at most once in 10 min), and
-	// when it is done; nil records nothing. After a restart what still holds is told once more.
+	// Events records on Nodes when a drain starts, when it is blocked for a new reason (each at most once in 10 min), and when it is done;
+	// nil records nothing. After a restart, current reasons are recorded again.
 	Events Events
-	// Metrics count what happens; nil counts nothing. The caller registers them.
+	// Metrics are optional. The caller registers them.
 	Metrics *Metrics
 
-	// Workers is how many requests may be under way at once; 64, about a quarter of what the API server's priority and
-	// fairness gives one client. A throttled Runner halves it, and wins one back with every success.
+	// Workers is how many requests may be in flight; 64, about a quarter of what priority and fairness of the API server allows one client. A
+	// throttled Runner halves it, and increases it by one with every success.
 	Workers int
 	// MaxInFlightPerNode is how many of them may belong to one Node; 32.
 	MaxInFlightPerNode int
-	// MaxInFlightPerBudget is how many of them may belong to one budget; 4. More only conflict in the API server.
+	// MaxInFlightPerBudget is how many of them may belong to one budget; 4. More of them conflict in the API server.
 	MaxInFlightPerBudget int
-	// QPS is how many requests may be sent per second, and Burst how many of them at once; 0 means no limit, and a Burst of
-	// one second. There is none by default: what is under way is bounded, and the server says when it has enough.
+	// QPS is how many requests may be sent per second, and Burst how many of them at the same time; 0 means no limit, and the Burst of one
+	// second. There is no limit by default, because the requests in flight are limited and the API server throttles.
 	QPS   float64
 	Burst int
 	// CallTimeout ends a single API call; 10 s.
 	CallTimeout time.Duration
-	// ProbeInterval is how long a closed budget is left alone when no event comes; 15 s.
+	// ProbeInterval is how long no request is sent for a closed budget that does not change; 15 s.
 	ProbeInterval time.Duration
-	// Debounce collects events before an owner is woken; 100 ms.
+	// Debounce is how long events are collected before an owner is woken; 100 ms.
 	Debounce time.Duration
-	// Settle is how long a Node must have been seen cordoned before its drain can be Done, because the scheduler may
-	// bind one more pod right after the cordon; 2 s. Negative means none. It counts from the first Step that was shown the
-	// cordon, whoever cordoned the Node and when, and so once per process; it runs while pods go.
+	// Settle is how long a Node must have been seen cordoned before its drain can be Done, because the scheduler may bind one more Pod right
+	// after the cordon; 2 s. Negative means none. It counts from the first Step of the process that was shown the cordon, while Pods leave.
 	Settle time.Duration
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 }
 
-// ErrNodeReplaced says that the Node at the API server is not the one that was passed: its UID differs.
+// ErrNodeReplaced says that the Node in the API server has another UID than the Node that was passed.
 var ErrNodeReplaced = errors.New("the node was replaced by another one of the same name")
 
-// ErrStopped says that the Runner's context has ended, for example because leadership was lost.
+// ErrStopped says that the context of the Runner has ended, for example because leadership was lost.
 var ErrStopped = errors.New("the drain runner has stopped")
 
-// errReleased says that a Node was released while something looked at it. No caller sees it.
+// errReleased says that a Node was released while it was read. It is not returned to callers.
 var errReleased = errors.New("the node was released")
 
-// errInvalidRequest marks what Step refuses to begin.
+// errInvalidRequest marks errors about the arguments of Step.
 var errInvalidRequest = errors.New("invalid request")
 
 func (c *Config) complete() error {
@@ -107,7 +106,7 @@ func (c *Config) complete() error {
 		c.Clock = clock.RealClock{}
 	}
 	if c.Informers != nil && c.Budgets == nil {
-		errs = append(errs, errors.New("Informers is of no use without Budgets"))
+		errs = append(errs, errors.New("Informers has no effect without Budgets"))
 	}
 	return errors.Join(errs...)
 }

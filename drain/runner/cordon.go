@@ -119,8 +119,8 @@ const OutOfServiceAnnotation = "machinist.dev/out-of-service"
 const outOfServicePath = "/metadata/annotations/machinist.dev~1out-of-service"
 
 // taint sets the out-of-service taint on a Node if the policy asks for it, and removes its own taint from a Node that is Ready again. It
-// sends at most one patch, and none before the cordon was observed. A patch that no longer fits is not an error: the next observation of the
-// Node decides again.
+// sends at most one patch, and none before the cordon was observed. A patch that no longer fits is not an error: the next observation of
+// the Node decides again.
 func (r *Runner) taint(ctx context.Context, req *Request) error {
 	node := req.Node
 	if !node.Spec.Unschedulable {

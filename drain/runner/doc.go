@@ -1,9 +1,9 @@
 // Package runner carries drain plans out against an API server without blocking a reconcile worker.
 //
-// A reconciler calls [Runner.Step] in every pass. Step cordons the Node, reads its Pods from a [PodSource], makes a plan with package drain,
-// queues what may go now, and reports. [Runner.Start] sends what is queued; a manager runs it only while it is the leader. [Runner.Source]
-// wakes the reconciler when the state changes. After the drain, [Runner.StepVolumes] reports in the same way whether volumes are still
-// attached. [Result.Condition], Config.Events and [Metrics] inform people.
+// A reconciler calls [Runner.Step] in every pass. Step cordons the Node, reads its Pods from a [PodSource], makes a plan with package
+// drain, queues what may go now, and reports. [Runner.Start] sends what is queued; a manager runs it only while it is the leader.
+// [Runner.Source] wakes the reconciler when the state changes. After the drain, [Runner.StepVolumes] reports in the same way whether
+// volumes are still attached. [Result.Condition], Config.Events and [Metrics] inform people.
 //
 // # Guarantees
 //
@@ -24,8 +24,8 @@
 //   - A denial by a webhook or an admission policy concerns one Pod, whatever its status code. That Pod rests for 15 s, then longer, up to
 //     5 min; other Pods do not wait for it.
 //   - There is one goroutine per request in flight, not per Pod. Goroutines end with the context.
-//   - If budgets or volumes cannot be watched, the Runner tries again at intervals of up to 30 s, and Step or StepVolumes returns the error.
-//     [Drain] returns it immediately.
+//   - If budgets or volumes cannot be watched, the Runner tries again at intervals of up to 30 s, and Step or StepVolumes returns the
+//     error. [Drain] returns it immediately.
 //   - StepVolumes sends no request. It is Done only when the VolumeAttachments are completely known.
 //   - Events are recorded on the Node, and only about changes; a new process starts again. No label of a metric names an object.
 //   - The attempts are a cache: if the process ends, at most one more request per Pod is sent.
@@ -36,16 +36,16 @@
 // One Runner serves one cluster and one set of owners. After the drain of a Node, call [Runner.Release]; otherwise its watch stays open.
 //
 // The number of requests per second is limited only by Config.QPS: the requests in flight are limited, and a fixed rate would slow large
-// drains down that the API server can serve. Deletions take no token of a budget, because they ignore budgets; the status of the budget shows
-// them soon after.
+// drains down that the API server can serve. Deletions take no token of a budget, because they ignore budgets; the status of the budget
+// shows them soon after.
 //
 // The stages of a Request without StartedAt count from the first Step of the process, so they start again after a restart.
 //
 // Pods that their controller creates again on the cordoned Node rest from 5 s to 5 min before each further request, and are reported with
 // [drain.ReasonRespawned]. A new process does not know which Pods were evicted before.
 //
-// The out-of-service taint is removed, if this package set it, by a Step that is shown a Ready Node and by [Runner.Cancel] with uncordon. The
-// annotation [OutOfServiceAnnotation] on the Node marks it. A Node that becomes Ready while no Step is called for it keeps the taint.
+// The out-of-service taint is removed, if this package set it, by a Step that is shown a Ready Node and by [Runner.Cancel] with uncordon.
+// The annotation [OutOfServiceAnnotation] on the Node marks it. A Node that becomes Ready while no Step is called for it keeps the taint.
 //
 // # Without a manager
 //

@@ -15,52 +15,50 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// DrainOptions say how [Drain] drains.
+// DrainOptions configure [Drain].
 type DrainOptions struct {
 	// Nodes reads Nodes from the API server, not from a cache. Required.
 	Nodes client.Reader
-	// Timeout is how long the whole call may take, calls to the API server that do not end included; 0 means until ctx ends.
+	// Timeout is how long the whole call may take, including requests without an answer; 0 means until ctx ends.
 	Timeout time.Duration
-	// Parallel is how many Nodes are drained at once, in the order of their names in the call; 0 means all of them.
+	// Parallel is how many Nodes are drained at the same time, in the order of the call; 0 means all.
 	Parallel int
 	// Rules and Policy are those of every Node's [Request]; nil means the defaults.
 	Rules  []drain.Rule
 	Policy *drain.Policy
-	// StartedAt and Deadline are what the policy's stages and its clamp count from and to. A zero StartedAt is when a Node's
-	// turn came.
+	// StartedAt and Deadline are those of every Node's [Request]. A zero StartedAt is when the drain of a Node begins.
 	StartedAt time.Time
 	Deadline  time.Time
-	// Prepare may change a Node's Request before its drain, for example to say that its instance is off. It is called once per
-	// Node, when the Node was read; the time that it takes counts against Timeout. May be nil.
+	// Prepare may change the Request of a Node before its drain, for example to say that its instance is off. It is called once per Node, when
+	// the Node was read. Its time counts against Timeout. May be nil.
 	Prepare func(*Request)
-	// Progress is told whenever there is something new about a Node, its end included. Calls never overlap. May be nil.
+	// Progress is called when the state of a Node changes, and when its drain ends. Calls do not overlap. May be nil.
 	Progress func(NodeResult)
-	// Beside runs beside the drains until they have ended, such as the cache that Config.Budgets reads from; an error of it
-	// ends them all. May be nil.
+	// Beside runs until the drains have ended, for example the cache of Config.Budgets. If it returns an error, all drains end. May be nil.
 	Beside func(ctx context.Context) error
 }
 
-// NodeResult is where the drain of one Node of [Drain] stands.
+// NodeResult is the state of the drain of one Node of [Drain].
 type NodeResult struct {
 	Node string
-	// Ended: this is the Node's last result. It is Done, Abandoned, or ended by Err.
+	// Ended: this is the last result of the Node. It is Done, Abandoned, or ended by Err.
 	Ended bool
 	Result
-	// Err is why the Node was not drained, or, while Ended is false, what is going to be tried again.
+	// Err is why the Node was not drained or, while Ended is false, an error that is retried.
 	Err error
 }
 
-// Drain drains Nodes for a program without a manager and returns when each of them is done, abandoned or failed, with one
-// result per name in the order of the names. The error joins those of the Nodes that failed. All Nodes share one [Runner]
-// with cfg, so limits and budgets count over all of them.
+// Drain drains Nodes for a program without a manager. It returns when each of them is done, abandoned or failed, with one result per name
+// in the order of the names. The error joins the errors of the Nodes. All Nodes share one [Runner] with cfg, so limits and budgets apply to
+// all of them together.
 //
-// When ctx ends or the time is used up ([ErrOutOfTime]), Drain returns soon: requests under way are ended, Nodes stay
-// cordoned, and the next Drain, by whatever process, takes up where this one stopped. No goroutine outlives the call.
+// When ctx ends or the time is used up ([ErrOutOfTime]), Drain returns soon: requests in flight are ended, Nodes stay cordoned, and the
+// next Drain, also by another process, resumes. All goroutines end before Drain returns.
 func Drain(ctx context.Context, cfg Config, opts DrainOptions, nodes ...string) ([]NodeResult, error) {
 	if opts.Nodes == nil {
 		return nil, errors.New("drain nodes: DrainOptions.Nodes is required")
 	}
-	if opts.Policy != nil { // said once, before anything is cordoned
+	if opts.Policy != nil { // before any Node is cordoned
 		if err := opts.Policy.Validate(); err != nil {
 			return nil, fmt.Errorf("drain nodes: %w", err)
 		}
@@ -79,7 +77,7 @@ func Drain(ctx context.Context, cfg Config, opts DrainOptions, nodes ...string) 
 	if opts.Timeout > 0 {
 		d.until = r.cfg.Clock.Now().Add(opts.Timeout)
 		var end func()
-		ctx, end = limited(ctx, r.cfg.Clock, opts.Timeout) // what runs beside the drains ends too, or they may never
+		ctx, end = limited(ctx, r.cfg.Clock, opts.Timeout) // Beside ends too; otherwise the drains may not end
 		defer end()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -159,7 +157,7 @@ func (d *drains) one(ctx context.Context, name string) NodeResult {
 	}
 	result, err := w.wait(ctx)
 	if errors.Is(err, ErrStopped) {
-		<-ctx.Done() // the cause is on its way
+		<-ctx.Done() // the cause follows
 		err = w.failed(context.Cause(ctx))
 	}
 	return end(result, err)

@@ -21,8 +21,8 @@ type EvictOptions struct {
 	GracePeriodSeconds *int64
 }
 
-// Evictor requests the eviction of one Pod, once. It must return when ctx ends, must not retry, must refuse a Pod with another UID, and must
-// return the API server's answer unchanged, so that [drain.Classify] recognizes it. Implementations are safe for concurrent use.
+// Evictor requests the eviction of one Pod, once. It must return when ctx ends, must not retry, must refuse a Pod with another UID, and
+// must return the API server's answer unchanged, so that [drain.Classify] recognizes it. Implementations are safe for concurrent use.
 type Evictor interface {
 	Evict(ctx context.Context, pod PodRef, opts EvictOptions) error
 }
@@ -55,8 +55,8 @@ func (f DeleterFunc) Delete(ctx context.Context, pod PodRef, opts DeleteOptions)
 	return f(ctx, pod, opts)
 }
 
-// NewRESTEvictor returns an Evictor that creates policy/v1 Evictions through a clientset. It turns the retries of the client off: they would
-// occupy a place for up to ten answers that carry Retry-After. Fake clientsets have no REST client; their typed method is called.
+// NewRESTEvictor returns an Evictor that creates policy/v1 Evictions through a clientset. It turns the retries of the client off: they
+// would occupy a place for up to ten answers that carry Retry-After. Fake clientsets have no REST client; their typed method is called.
 func NewRESTEvictor(c kubernetes.Interface) (Evictor, error) {
 	if c == nil {
 		return nil, errors.New("new REST evictor: the clientset is nil")

@@ -13,14 +13,14 @@ import (
 const (
 	resultDrained  = "drained"
 	resultReleased = "released" // the Node was released, cancelled or replaced before it was drained
-	otherReason    = "Other"    // of rules' own reasons, which nobody can bound
+	otherReason    = "Other"    // the own reasons of rules, whose number is not limited
 )
 
 // Metrics are the Prometheus metrics of Runners: machinist_drain_evictions_total{class}, machinist_drain_inflight,
-// machinist_drain_queue_depth, machinist_drain_duration_seconds{result} and machinist_drain_blocked_pods{reason}. No label
-// names an object, and every label has a bounded set of values. It implements prometheus.Collector; the caller registers it
-// where it likes. Several Runners, one per cluster, may share one; their figures are added. Gauges are computed when they
-// are scraped, and cover Runners between Start and its end. A nil Metrics counts nothing. It is safe for concurrent use.
+// machinist_drain_queue_depth, machinist_drain_duration_seconds{result} and machinist_drain_blocked_pods{reason}. No label names an object,
+// and every label has a limited set of values. Metrics implements prometheus.Collector; the caller registers it. Several Runners may share
+// one; their values are added. Gauges are computed when they are scraped, for Runners between Start and its end. A nil Metrics counts
+// nothing. It is safe for concurrent use.
 type Metrics struct {
 	evictions *prometheus.CounterVec
 	durations *prometheus.HistogramVec
@@ -81,7 +81,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// now adds up the state of all Runners.
+// now adds the state of all Runners.
 func (m *Metrics) now() (inFlight, queued int, blocked map[string]int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +100,7 @@ func (m *Metrics) now() (inFlight, queued int, blocked map[string]int) {
 	return inFlight, queued, blocked
 }
 
-// reasonLabel lets only reasons of package drain through.
+// reasonLabel returns the label of a reason. Only reasons of package drain have their own label.
 func reasonLabel(reason drain.Reason) string {
 	if slices.Contains(knownReasons(), reason) {
 		return string(reason)
@@ -108,11 +108,12 @@ func reasonLabel(reason drain.Reason) string {
 	return otherReason
 }
 
-// knownReasons are those that a blocked pod can have.
+// knownReasons are the reasons of blocked Pods.
 func knownReasons() []drain.Reason {
 	return []drain.Reason{
 		drain.ReasonRuleFailed, drain.ReasonNoVerdict, drain.ReasonBudgetExhausted, drain.ReasonBudgetStale,
-		drain.ReasonBudgetNeverAllows, drain.ReasonMultipleBudgets, drain.ReasonForbidden, drain.ReasonAdmissionDenied, drain.ReasonNamespaceTerminating,
+		drain.ReasonBudgetNeverAllows, drain.ReasonMultipleBudgets, drain.ReasonForbidden, drain.ReasonAdmissionDenied,
+		drain.ReasonNamespaceTerminating,
 		drain.ReasonThrottled, drain.ReasonServerError, drain.ReasonUnknownOutcome, drain.ReasonUnauthorized, drain.ReasonInvalid,
 		drain.ReasonEndpointMissing, drain.ReasonConflict, drain.ReasonUnsupported, drain.ReasonAbandoned, drain.ReasonRespawned,
 	}

@@ -128,9 +128,9 @@ func asPod(obj any) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// newNodeListWatch lists and watches the Pods of one Node through a client. An API server that streams lists sends the existing Pods through
-// the watch, in one request; otherwise the reflector of client-go falls back to a list. Both are consistent reads: resource version 0, the
-// reflector's first choice, may be answered from a cache that lacks the newest Pods.
+// newNodeListWatch lists and watches the Pods of one Node through a client. An API server that streams lists sends the existing Pods
+// through the watch, in one request; otherwise the reflector of client-go falls back to a list. Both are consistent reads: resource version
+// 0, the reflector's first choice, may be answered from a cache that lacks the newest Pods.
 func newNodeListWatch(c client.WithWatch, w *nodeWatch) *cache.ListWatch {
 	options := func(raw *metav1.ListOptions) *client.ListOptions {
 		return &client.ListOptions{

@@ -14,30 +14,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// PodSource knows the pods of draining Nodes. Implementations are safe for concurrent use.
+// PodSource provides the Pods of draining Nodes. Implementations are safe for concurrent use.
 type PodSource interface {
-	// Pods returns the pods bound to a Node, as shared objects that must not be changed. Without blocking: the first
-	// call for a Node makes the source look at it. synced is false until the pods are completely known and whenever the
-	// source has lost touch; pods are then not to be relied on, and an empty result does not mean that there are none.
-	// err says why the source cannot see the pods.
+	// Pods returns the Pods bound to a Node, as shared objects that must not be changed. It does not block; the first call for a Node starts
+	// its watch. synced is false until the Pods are completely known and while the watch fails; an empty result then does not mean that there
+	// are none. err says why the source cannot read the Pods.
 	Pods(node string) (pods []*corev1.Pod, synced bool, err error)
-	// Release lets the source forget a Node.
+	// Release ends the watch of a Node.
 	Release(node string)
-	// Run serves until ctx ends and calls changed, which must be quick, whenever what Pods returns for a Node may have
-	// changed. All goroutines of the source end before it returns.
+	// Run serves until ctx ends. It calls changed, which must not block, when the result of Pods for a Node may have changed. All goroutines
+	// of the source end before it returns.
 	Run(ctx context.Context, changed func(node string)) error
 }
 
-// ScopedOptions tune a [ScopedPodSource]. The zero value is ready to use.
+// ScopedOptions change a [ScopedPodSource]. The zero value is valid.
 type ScopedOptions struct {
-	// MinBackoff and MaxBackoff bound the pause after a failed list or watch; 0 means 800 ms and 10 s.
+	// MinBackoff and MaxBackoff limit the pause after a failed list or watch; 0 means 800 ms and 10 s.
 	MinBackoff time.Duration
 	MaxBackoff time.Duration
 }
 
-// ScopedPodSource is a [PodSource] with one watch per Node, by the field selector spec.nodeName, from the first look at the
-// Node until Release. The watch brings the pods that are there; where the server does not stream lists, a list comes before
-// it. Both are consistent reads, never served from an old cache.
+// ScopedPodSource is a [PodSource] with one watch per Node, by the field selector spec.nodeName, from the first call of Pods for the Node
+// until Release. The watch also returns the existing Pods; if the API server does not stream lists, a list precedes it. Both are consistent
+// reads.
 type ScopedPodSource struct {
 	client client.WithWatch
 	opts   ScopedOptions
@@ -50,7 +49,7 @@ type ScopedPodSource struct {
 
 var _ PodSource = (*ScopedPodSource)(nil)
 
-// NewScopedPodSource returns a source that reads through c, which must be live, not a cache.
+// NewScopedPodSource returns a source that reads through c, which must not be a cache.
 func NewScopedPodSource(c client.WithWatch, opts ScopedOptions) (*ScopedPodSource, error) {
 	if c == nil {
 		return nil, errors.New("new pod source: the client is nil")
@@ -126,7 +125,7 @@ func (s *ScopedPodSource) Run(ctx context.Context, changed func(node string)) er
 	s.mu.Unlock()
 	<-ctx.Done()
 	s.mu.Lock()
-	s.start = nil // no watch starts behind the wait's back
+	s.start = nil // no watch starts after this
 	s.mu.Unlock()
 	running.Wait()
 	return nil

@@ -6,22 +6,21 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Wiring says what a [Runner] is made with, as far as that needs rights. The zero value is a Runner that evicts, and has nothing of
-// what [Config] leaves to choice.
+// Wiring says which optional parts of a [Config] need rights. The zero value is a Runner that only evicts.
 type Wiring struct {
 	// Budgets: Config.Budgets reads through a cache.
 	Budgets bool
-	// Deleter: there is a Config.Deleter.
+	// Deleter: Config.Deleter is set.
 	Deleter bool
 	// Volumes: Config.Volumes are [CachedVolumes].
 	Volumes bool
-	// Events: Config.Events records through the API of events.k8s.io, as a recorder of a manager does.
+	// Events: Config.Events records through the API of events.k8s.io, like the recorder of a manager.
 	Events bool
-	// ReadsNodes: [Drain] reads Nodes by itself.
+	// ReadsNodes: [Drain] reads Nodes.
 	ReadsNodes bool
 }
 
-// StandaloneWiring is what [Standalone] makes.
+// StandaloneWiring is the Wiring of [Standalone].
 func StandaloneWiring() Wiring { return Wiring{Budgets: true, Deleter: true, ReadsNodes: true} }
 
 // PolicyRules are the rights that a [Runner] needs in the cluster whose Nodes it drains:

@@ -153,8 +153,8 @@ func (r *Runner) Start(ctx context.Context) error {
 	return r.dispatch(ctx, ended)
 }
 
-// Release forgets a Node: its queue, its attempts and its watch. The answers to requests in flight are not followed up. Releasing an unknown
-// Node does nothing.
+// Release forgets a Node: its queue, its attempts and its watch. The answers to requests in flight are not followed up. Releasing an
+// unknown Node does nothing.
 func (r *Runner) Release(node string) {
 	r.looks.Lock()
 	defer r.looks.Unlock()

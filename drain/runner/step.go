@@ -29,8 +29,8 @@ const (
 )
 
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
-// waits for neither. It can be called at any rate, again after Done, and by another process after a crash. If the policy asks for it, a Step
-// that is shown the cordon sends the patch of the out-of-service taint.
+// waits for neither. It can be called at any rate, again after Done, and by another process after a crash. If the policy asks for it, a
+// Step that is shown the cordon sends the patch of the out-of-service taint.
 //
 // Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example [ErrNodeReplaced], or NotFound when the
 // Node does not exist), the credentials are refused, or with [ErrStopped]. Done is false then.

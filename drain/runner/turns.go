@@ -58,7 +58,7 @@ func attachedElsewhere(attachments []*storagev1.VolumeAttachment, node string) b
 	return false
 }
 
-// reportTurns adds to a report what turns wait for.
+// reportTurns adds the volumes that are waited for to a result.
 func (ns *nodeState) reportTurns(result *Result, now time.Time) {
 	if ns.turns == nil {
 		return

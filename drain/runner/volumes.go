@@ -17,10 +17,10 @@ import (
 const volumesUnlisted = "* waiting for the lists of VolumeAttachments and PersistentVolumes; if this lasts, look for missing list " +
 	"and watch permissions"
 
-// VolumeRef names one volume that is still attached to a Node.
+// VolumeRef identifies one volume that is attached to a Node.
 type VolumeRef = drain.VolumeRef
 
-// VolumeRequest says of which Node to wait for the volumes.
+// VolumeRequest says for the volumes of which Node to wait, and how long.
 type VolumeRequest struct {
 	// Node as the caller last observed it. It is shared and not changed.
 	Node *corev1.Node
@@ -28,37 +28,39 @@ type VolumeRequest struct {
 	Owner types.NamespacedName
 	// Rules replaces the planner's rules for this Node when it is not nil. They say whose volumes stay: those of ignored pods.
 	Rules []drain.Rule
-	// StartedAt is when the wait began. The caller records it, so that Timeout counts over restarts.
+	// StartedAt is when the wait began, as recorded by the caller.
 	StartedAt time.Time
-	// Timeout ends the wait so long after StartedAt; 0 means never. An unsynced cache is not taken for the end: who wants a
-	// limit to hold even then looks at the clock itself.
+	// Timeout ends the wait this long after StartedAt; 0 means never. It does not end the wait while a cache is not synced: a caller that
+	// needs that has to check the time itself.
 	Timeout time.Duration
-	// UnreachableAfter ends the wait when the Node's Ready condition has been Unknown for so long; 0 means 5 min, negative
-	// never. Nothing is unmounted on a Node that does not answer.
+	// UnreachableAfter ends the wait when the Ready condition of the Node has been Unknown for this time; 0 means 5 min, negative never. A
+	// Node that does not answer does not unmount volumes.
 	UnreachableAfter time.Duration
-	// PoweredOff ends the wait: the provider has confirmed that the machine is off.
+	// PoweredOff ends the wait: the provider confirmed that the machine is off.
 	PoweredOff bool
 }
 
-// VolumesResult is where the wait for the volumes of a Node stands.
+// VolumesResult is the state of the wait for the volumes of a Node.
 type VolumesResult struct {
-	// Done: nothing is waited for any more. Stopped says whether volumes were left.
+	// Done: the wait is over. Stopped says whether volumes were left.
 	Done    bool
 	Stopped drain.VolumeStop
-	// Attached are the volumes in the way, sorted; those that were left when the wait was stopped.
+	// Attached are the volumes that block, sorted; or those that were left when the wait was stopped.
 	Attached []VolumeRef
-	// Message says what is waited for, in Cluster API's lines without their first one; empty when Done and nothing was left.
-	// Equal states give equal messages.
+	// Message says what is waited for, in the lines of Cluster API without the first one; empty when Done and no volume was left. Equal
+	// states give equal messages.
 	Message string
-	// RequeueAfter is when to call again even if nothing wakes the owner; 0 when Done.
+	// RequeueAfter is when to call again even if the owner is not woken; 0 when Done.
 	RequeueAfter time.Duration
 }
 
 // StepVolumes reports whether the volumes of a Node are detached, as far as the deletion of its machine waits for that (see
-// [drain.VolumePlanner]). Call it after the drain is Done, at any rate, also from another process after a crash. It sends no request and does
-// not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. Config.Volumes is required.
+// [drain.VolumePlanner]). Call it after the drain is Done, at any rate, also from another process after a crash. It sends no request and
+// does not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. Config.Volumes is
+// required.
 //
-// It returns an error when the volumes or the Pods cannot be read, or with [ErrStopped]. Done is false then, and while a cache is not synced.
+// It returns an error when the volumes or the Pods cannot be read, or with [ErrStopped]. Done is false then, and while a cache is not
+// synced.
 func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
 	if r.cfg.Volumes == nil {
 		return VolumesResult{}, errors.New("wait for volumes: set Config.Volumes")
@@ -145,7 +147,7 @@ func (req *VolumeRequest) unreachableIn(now time.Time) (left time.Duration, sile
 	return after - now.Sub(since), silent && after > 0
 }
 
-// runVolumes runs the source. A source of this package uses the clock and the patience of the Runner.
+// runVolumes runs the source. A source of this package uses the clock of the Runner.
 func (r *Runner) runVolumes(ctx context.Context) error {
 	if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok {
 		cached.configure(func(l *listing) { l.clock, l.impatient, l.changed = r.cfg.Clock, r.impatient, r.wakeAll })

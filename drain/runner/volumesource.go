@@ -228,9 +228,9 @@ func claimOf(pv *corev1.PersistentVolume) types.NamespacedName {
 }
 
 // TrimVolumes is a transform for the VolumeAttachments and PersistentVolumes of a cache (cache.ByObject.Transform). It removes what
-// [CachedVolumes] does not read: managed fields, annotations and labels, attributes and metadata of the driver, Node affinity, mount options
-// and inline volumes. Other objects are unchanged. It changes the object in place, as transforms may, and returns no error. Objects from
-// such a cache must not be written back.
+// [CachedVolumes] does not read: managed fields, annotations and labels, attributes and metadata of the driver, Node affinity, mount
+// options and inline volumes. Other objects are unchanged. It changes the object in place, as transforms may, and returns no error. Objects
+// from such a cache must not be written back.
 func TrimVolumes(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *storagev1.VolumeAttachment:

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ErrOutOfTime says that the time for a drain was used up before its end. The drain can be resumed.
+// ErrOutOfTime says that the time for a drain was used up. The drain can be resumed.
 var ErrOutOfTime = errors.New("the time for the drain is used up")
 
 const (
@@ -22,25 +22,25 @@ const (
 	maxWaitBackoff = 15 * time.Second
 )
 
-// WaitOptions say how [Runner.Wait] looks at a Node.
+// WaitOptions configure [Runner.Wait].
 type WaitOptions struct {
-	// Node reads the Node from the API server, not from a cache that may be behind. Required.
+	// Node reads the Node from the API server, not from a cache. Required.
 	Node func(ctx context.Context) (*corev1.Node, error)
 	// Timeout is how long to wait; 0 means until ctx ends.
 	Timeout time.Duration
-	// Progress is told what Step says whenever that changes, and an error that is going to be tried again; the result is the
-	// last one then. It is called from the goroutine of Wait and must not block. May be nil.
+	// Progress is called with the result of Step when it changes, and with an error that is retried; the result is then the last one. It is
+	// called from the goroutine of Wait and must not block. May be nil.
 	Progress func(Result, error)
 }
 
-// Wait drains a Node for a caller that has no reconciler: it calls [Runner.Step] whenever there is something new, and returns
-// when the drain is Done or Abandoned, when the time is used up ([ErrOutOfTime]), when ctx ends, or at an error that no
-// patience mends: the Node is gone or replaced, access is refused, the request is invalid, or [ErrStopped]. The result is the
-// last one in any case. [Runner.Start] has to run beside it. Request.Node may be nil: the Node is read until its cordon
-// shows, before Done is believed, and once per Config.ProbeInterval.
+// Wait drains a Node for a caller without a reconciler: it calls [Runner.Step] when the state changes. It returns when the drain is Done or
+// Abandoned, when the time is used up ([ErrOutOfTime]), when ctx ends, or with an error that retries do not remove: the Node does not exist
+// or was replaced, access is refused, the request is invalid, or [ErrStopped]. It always returns the last result. [Runner.Start] has to run
+// at the same time. Request.Node may be nil: Wait reads the Node until it shows the cordon, before it returns Done, and once per
+// Config.ProbeInterval.
 //
-// Wait releases the Node at its end and leaves it cordoned, so that the next Wait, or another process, resumes the drain;
-// [Runner.Cancel] gives the Node back. Waits for different Nodes may run at the same time and share limits and budgets.
+// At its end, Wait releases the Node and leaves it cordoned, so that the next Wait, or another process, resumes the drain; [Runner.Cancel]
+// makes it schedulable again. Waits for different Nodes may run at the same time and share limits and budgets.
 func (r *Runner) Wait(ctx context.Context, req Request, opts WaitOptions) (Result, error) {
 	if opts.Node == nil {
 		return Result{}, errors.New("wait for the drain of a node: WaitOptions.Node is required")
@@ -57,7 +57,7 @@ type waiter struct {
 	runner  *Runner
 	req     Request
 	opts    WaitOptions
-	prepare func(*Request) // once, when the Node was read; may be nil
+	prepare func(*Request) // is called once, when the Node was read; may be nil
 
 	name       string    // for errors; empty while it is not known
 	until      time.Time // zero without a limit
@@ -69,7 +69,7 @@ type waiter struct {
 	failures   int
 }
 
-// wait bounds everything that run does, the calls to the API server included.
+// wait limits the time of run, including its requests.
 func (w *waiter) wait(ctx context.Context) (Result, error) {
 	w.woken = make(chan struct{}, 1)
 	if w.opts.Timeout > 0 {
@@ -87,7 +87,7 @@ func (w *waiter) wait(ctx context.Context) (Result, error) {
 	return w.run(ctx)
 }
 
-// limited returns a context that ends with ErrOutOfTime after the timeout, by the Runner's clock.
+// limited returns a context that ends with ErrOutOfTime after the timeout, by the clock of the Runner.
 func limited(ctx context.Context, clock clock.Clock, timeout time.Duration) (limited context.Context, end func()) {
 	limited, cancel := context.WithCancelCause(ctx)
 	timer := clock.NewTimer(timeout)
@@ -130,14 +130,14 @@ func (w *waiter) run(ctx context.Context) (Result, error) {
 	}
 }
 
-// look reads the Node if need be and steps. Done is only believed of a Node that was read for it.
+// look reads the Node if necessary and calls Step. It returns Done only for a Node that was read for it.
 func (w *waiter) look(ctx context.Context) (Result, error) {
 	fresh := w.stale()
 	if fresh {
 		if err := w.read(ctx); err != nil {
 			return Result{}, err
 		}
-		if err := w.over(ctx); err != nil { // Prepare took its time
+		if err := w.over(ctx); err != nil { // Prepare may have used the time up
 			return Result{}, err
 		}
 	}
@@ -151,7 +151,7 @@ func (w *waiter) look(ctx context.Context) (Result, error) {
 	return w.runner.Step(ctx, w.req)
 }
 
-// stale says whether the Node has to be read again: until its cordon is seen, after errors, and once per probe interval.
+// stale reports whether the Node has to be read again: until it shows the cordon, after errors, and once per probe interval.
 func (w *waiter) stale() bool {
 	node := w.req.Node
 	return node == nil || !node.Spec.Unschedulable || w.failures > 0 ||
@@ -189,20 +189,20 @@ func (w *waiter) wake(node string, _ types.NamespacedName) {
 	}
 }
 
-// pause waits until there is a reason to look again.
+// pause waits until the next look.
 func (w *waiter) pause(ctx context.Context) error {
 	rest := w.last.RequeueAfter
 	switch {
 	case w.failures > 0:
 		rest = min(maxWaitBackoff, minWaitBackoff<<min(w.failures-1, 10))
 	case !w.req.Node.Spec.Unschedulable:
-		rest = min(rest, w.runner.cfg.Debounce) // the cordon was sent: look whether it is there
+		rest = min(rest, w.runner.cfg.Debounce) // the cordon was sent: read whether the Node shows it
 	}
 	timer := w.runner.cfg.Clock.NewTimer(max(rest, time.Millisecond))
 	defer timer.Stop()
 	woken := w.woken
 	if w.failures > 0 {
-		woken = nil // errors are not tried faster because pods change
+		woken = nil // changes of Pods do not shorten the pause after an error
 	}
 	select {
 	case <-timer.C():
@@ -222,7 +222,7 @@ func (w *waiter) pause(ctx context.Context) error {
 	return nil
 }
 
-// over says why no more can be done: the context has ended, or the time is used up.
+// over returns why the wait has to end: the context has ended, or the time is used up.
 func (w *waiter) over(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -252,7 +252,7 @@ func (w *waiter) tell(result Result, err error) {
 	w.opts.Progress(result, err)
 }
 
-// isFinal says that an error stays until something else changes than the cluster's state.
+// isFinal reports that retries do not remove an error.
 func isFinal(err error) bool {
 	return errors.Is(err, ErrNodeReplaced) || errors.Is(err, ErrStopped) || errors.Is(err, errInvalidRequest) ||
 		apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) ||

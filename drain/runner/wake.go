@@ -15,8 +15,8 @@ type sink struct {
 	wake func(node string, owner types.NamespacedName)
 }
 
-// Source returns an event source for a controller. It enqueues the Owner of a Node, after Config.Debounce, when the Pods of the Node change,
-// a budget that holds one of them changes, or a request is answered. Every source gets all owners.
+// Source returns an event source for a controller. It enqueues the Owner of a Node, after Config.Debounce, when the Pods of the Node
+// change, a budget that holds one of them changes, or a request is answered. Every source gets all owners.
 func (r *Runner) Source() source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		remove := r.addSink(&sink{wake: func(_ string, owner types.NamespacedName) {
