@@ -66,7 +66,7 @@ func (p Plan) obstacles(d *Decision, add func(*Decision, Blocker, string)) {
 	}
 	if names := strangeFinalizers(d.Pod); len(names) > 0 && (leaving || d.Pod.DeletionTimestamp != nil) {
 		add(d, Blocker{Reason: ReasonFinalizer, Message: "finalizers keep the Pod when its containers have ended: " +
-			strings.Join(names, ", ")}, "whoever set them has to remove them; remove them by hand when that controller is gone")
+			strings.Join(names, ", ")}, "their controller has to remove them; remove them by hand if it no longer runs")
 	}
 }
 

@@ -70,7 +70,7 @@ func TestPermanent_NamesWhatWaitingDoesNotRemove(t *testing.T) {
 		},
 		"finalizers before and during termination": {
 			pods: []*corev1.Pod{newPod("a", other, finalized("x.io/b", "x.io/a")), newPod("b", terminating, finalized("x.io/a", "x.io/b"))},
-			want: []string{"Finalizer [] 2: whoever set them has to remove them; remove them by hand when that controller is gone"},
+			want: []string{"Finalizer [] 2: their controller has to remove them; remove them by hand if it no longer runs"},
 		},
 		"finalizers of Kubernetes' own controllers, and of pods that stay": {
 			pods: []*corev1.Pod{

@@ -84,8 +84,8 @@ func TestReadMachineDrainRule_WhatCannotBeReadIsNamedAndHeld(t *testing.T) {
 		"a label of another type":        {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a":1}}}]}`, problem: "spec.pods[0].selector.matchLabels.a: want string, found integer", typed: true, web: Deny},
 		"an expression without operator": {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a"}]}}]}`, problem: "spec.pods[0].selector.matchExpressions.0.operator: want string, found nothing", typed: true, web: Deny},
 		"a namespace selector":           {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"app":"db"}},"namespaceSelector":1}]}`, problem: "spec.pods[0].namespaceSelector: want object, found integer", typed: true, web: Evict},
-		"an operator that nobody knows":  {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a","operator":"in"}]}}]}`, problem: `spec.pods[0].selector: "in" is not a valid label selector operator`, web: Deny},
-		"a key that nobody can have":     {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a b":"c"}}}]}`, problem: `spec.pods[0].selector: key: Invalid value: "a b"`, web: Deny},
+		"an unknown operator":            {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a","operator":"in"}]}}]}`, problem: `spec.pods[0].selector: "in" is not a valid label selector operator`, web: Deny},
+		"an invalid key":                 {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a b":"c"}}}]}`, problem: `spec.pods[0].selector: key: Invalid value: "a b"`, web: Deny},
 		"too many entries":               {spec: `{"drain":{"behavior":"Skip"},"pods":[` + strings.Repeat(`{},`, 1024) + `{}]}`, problem: "spec.pods: want at most 1024 entries, found 1025", web: Deny},
 	}
 	for name, tc := range cases {

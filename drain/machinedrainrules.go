@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // MachineDrainRules are MachineDrainRules with parsed selectors. They are immutable and safe for concurrent use; nil means no rules.
@@ -87,18 +86,6 @@ func (s *MachineDrainRules) For(m DrainedMachine) *MachineDrainRules {
 		of.problems = append(of.problems, r.problems...)
 	}
 	return of
-}
-
-// Names returns the names of the rules in the order in which they are tried.
-func (s *MachineDrainRules) Names() []types.NamespacedName {
-	if s == nil {
-		return nil
-	}
-	names := make([]types.NamespacedName, 0, len(s.rules))
-	for _, r := range s.rules {
-		names = append(names, r.key)
-	}
-	return names
 }
 
 // NamespaceLabels returns the labels of a Namespace of the workload cluster; known is false if they were not read. It must not block, and

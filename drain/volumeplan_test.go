@@ -94,7 +94,7 @@ func TestVolumePlan_OneVolume(t *testing.T) {
 			attachments: va(inline, detaching), want: []string{"leaves va-pv InlineVolume"},
 		},
 		"an attachment whose PersistentVolume is gone is left": {
-			reason:      "nobody detaches it any more",
+			reason:      "it is not detached any more",
 			attachments: va(detaching), want: []string{"leaves va-pv Orphaned"},
 		},
 		"an attachment that is newer than what is known about PersistentVolumes is waited for": {
@@ -116,7 +116,7 @@ func TestVolumePlan_OneVolume(t *testing.T) {
 		"a volume without access modes is exclusive": {
 			attachments: va(), volumes: volumes{volume("pv", modes())}, want: []string{"waits for va-pv Attached"},
 		},
-		"a driver of somebody else is left": {
+		"a driver that is not waited for is left": {
 			planner: VolumePlanner{Drivers: []string{testDriver}}, attachments: va(by("nfs.example.org"), detaching),
 			volumes: volumes{volume("pv")}, want: []string{"leaves va-pv ForeignDriver"},
 		},

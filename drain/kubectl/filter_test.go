@@ -58,7 +58,7 @@ func TestFromFilter(t *testing.T) {
 				v.Action, v.Reason, v.Message, v.Warnings = drain.Deny, ReasonPodFilter, "cannot delete Pods of mine", nil
 			}),
 		},
-		"a status that nobody filled in ignores": {
+		"an empty status ignores": {
 			reason: "kubectl leaves such pods out without a word",
 			want: with(func(v *drain.Verdict) {
 				v.Action, v.Reason, v.Message, v.Warnings = drain.Ignore, ReasonPodFilter, "", nil

@@ -34,7 +34,7 @@ func harmless() map[string]string {
 		"PodSelector": "all pods", "Selector": "read by the kubectl command only: it selects Nodes",
 		"SkipWaitForDeleteTimeoutSeconds": "off", "AdditionalFilters": "none", "DryRunStrategy": "none",
 		"OnPodDeletedOrEvicted":           "deprecated; OnFinished takes its place",
-		"OnPodDeletionOrEvictionFinished": "nobody listens", "OnPodDeletionOrEvictionStarted": "nobody listens",
+		"OnPodDeletionOrEvictionFinished": "there is no listener", "OnPodDeletionOrEvictionStarted": "there is no listener",
 	}
 }
 

@@ -92,7 +92,7 @@ func drawFilter(b *bits) kubectldrain.PodFilter {
 		kubectldrain.MakePodDeleteStatusWithError("Pods that my filter refuses"),
 		kubectldrain.MakePodDeleteStatusWithError(""),
 		kubectldrain.PodDeleteStatus{},
-		kubectldrain.PodDeleteStatus{Delete: true, Reason: "Whatever", Message: "nobody reads this"},
+		kubectldrain.PodDeleteStatus{Delete: true, Reason: "Whatever", Message: "this is not read"},
 	)
 	about := oneOf(b, corev1.PodRunning, corev1.PodRunning, corev1.PodFailed)
 	return func(pod corev1.Pod) kubectldrain.PodDeleteStatus {

@@ -119,7 +119,7 @@ func TestAnswers_EveryOneIsHandledAsItsMeaningAsks(t *testing.T) {
 	}
 }
 
-// tick moves the clock when somebody may wait for it.
+// tick moves the clock if there may be waiters.
 func (g *rig) tick(d time.Duration) {
 	g.clock.Step(d)
 	g.runner.kickDispatcher()
@@ -205,7 +205,7 @@ func TestAnswers_AThrottleHalvesOncePerBurstAndSuccessRecovers(t *testing.T) {
 	for i := range 3 {
 		got := g.step(fmt.Sprintf("n%d", i))
 		require.Len(t, got.Blockers, 1)
-		require.Equal(t, drain.ReasonThrottled, got.Blockers[0].Reason, "everybody waits, whoever was told")
+		require.Equal(t, drain.ReasonThrottled, got.Blockers[0].Reason, "all requests wait")
 	}
 	g.tick(time.Millisecond)
 	g.settled(12)

@@ -63,8 +63,8 @@ func (s budgets) forget(now time.Time, after time.Duration) {
 	maps.DeleteFunc(s, func(_ types.NamespacedName, b *budgetState) bool { return b.forgotten(now, after) })
 }
 
-// forgotten reports whether no Step has read the budget for so long that it is dropped: the budget, or its Namespace, no longer exists, or
-// it selects no Pod of a draining Node.
+// forgotten reports whether no Step has read the budget for a while, so that it is dropped: the budget, or its Namespace, no longer exists,
+// or it selects no Pod of a draining Node.
 func (b *budgetState) forgotten(now time.Time, after time.Duration) bool {
 	for _, a := range b.tokens {
 		if a.state != accepted || now.Before(a.retryAt) {

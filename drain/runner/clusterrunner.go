@@ -158,7 +158,7 @@ func (d *ClusterRunner) StepVolumes(ctx context.Context, req VolumeRequest) (Vol
 func (d *ClusterRunner) Step(ctx context.Context, req Request) (Result, error) {
 	d.list()
 	result, err := d.Runner.Step(ctx, req)
-	if err == nil && result.Message == WaitsForBudgets {
+	if err == nil && result.Message == waitsForBudgets {
 		result.Message += d.failures.why(d.budgetList)
 	}
 	return result, err

@@ -282,7 +282,7 @@ func TestWait_NeedsTheNode(t *testing.T) {
 }
 
 func TestDeleters_SpareAPodOfAnotherUIDAndShortenGrace(t *testing.T) {
-	b := &bench{store: fake.NewStore(fake.Options{})} // without loops: nobody ends a terminating pod
+	b := &bench{store: fake.NewStore(fake.Options{})} // without loops: terminating Pods do not end
 	b.client = b.store.Client()
 	cfg, _ := b.standalone(t)
 	_, err := runner.NewRESTDeleter(nil)

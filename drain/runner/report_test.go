@@ -135,7 +135,7 @@ func TestEvents_OnlyWhenSomethingIsNew(t *testing.T) {
 	g.pods.remove("n", "uid-a")
 	step(cordoned("n"), drained)
 	step(cordoned("n"))
-	step(schedulable("n", "300")) // somebody uncordoned it for a moment
+	step(schedulable("n", "300")) // it was uncordoned for a moment
 	step(cordoned("n"))
 	stuck = false
 	g.pods.put(pod("n", "late"))

@@ -49,7 +49,7 @@ func TestStep_APodThatComesBackRestsLongerEachTime(t *testing.T) {
 		sent++
 		g.settled(sent)
 	}
-	g.pods.put(stranger) // bound late, but nobody of its controller went
+	g.pods.put(stranger) // bound late, but no Pod of its controller was evicted
 	g.step("n")
 	g.settled(sent + 1)
 }

@@ -50,7 +50,7 @@ func TestResume_ACrashCostsAtMostOneMoreRequestPerPod(t *testing.T) {
 				answered++
 				late := answered > kill
 				g.evictor.mu.Unlock()
-				if late { // under way when the process dies: nobody knows what became of it
+				if late { // in flight when the process ends: its result is unknown
 					<-ctx.Done()
 					return ctx.Err()
 				}
@@ -195,7 +195,7 @@ func TestSettle_CountsFromTheFirstLookThatShowsTheCordon(t *testing.T) {
 		require.False(t, got.Done)
 		require.Equal(t, 5*time.Second, got.RequeueAfter)
 	})
-	t.Run("cordoned long before by somebody else", func(t *testing.T) {
+	t.Run("cordoned long before by another writer", func(t *testing.T) {
 		g := newRig(t, settle)
 		require.Equal(t, 5*time.Second, g.step("n").RequeueAfter)
 		g.clock.Step(5 * time.Second)

@@ -22,7 +22,7 @@ type simBook struct {
 	pause   time.Time // nothing may be sent before
 	unfair  map[string]map[string]int
 
-	cordoned map[string]bool // Nodes that it has cordoned, and nobody has uncordoned since
+	cordoned map[string]bool // Nodes that it has cordoned, and that were not uncordoned since
 	probe    time.Duration
 }
 

@@ -163,7 +163,7 @@ func (s *sim) checkEviction(q *simRequest, p *simPod) {
 		mine = true // a leftover of a Node that is gone
 	}
 	if !mine && time.Since(p.bound) > nodeLag+podLag+3*s.setup.latency {
-		s.fail("%s of Node %s %s was evicted, which nobody drains", q.pod, p.obj.Spec.NodeName, p.nodeUID)
+		s.fail("%s of Node %s %s was evicted, which is not drained", q.pod, p.obj.Spec.NodeName, p.nodeUID)
 	}
 	budgets := s.budgetsOf(p.obj)
 	if len(budgets) != 1 || budgets[0].dirty || outside(p.obj) || !readyPod(p.obj) {

@@ -72,7 +72,7 @@ const (
 	appStatefulSet                   // re-created under the same name once the pod is gone
 	appDaemonSet
 	appStatic
-	appBare // nobody re-creates it
+	appBare // it is not created again
 )
 
 type simApp struct {

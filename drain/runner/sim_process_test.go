@@ -28,7 +28,7 @@ import (
 	"github.com/machinist-dev/machinist/drain/runner"
 )
 
-// simDrain is somebody's wish to have a Node drained. It outlives processes.
+// simDrain is the request to drain a Node. It outlives processes.
 type simDrain struct {
 	node   string
 	uid    types.UID

@@ -140,7 +140,7 @@ func (s *sim) hurtPods() {
 	}
 	switch s.rng.IntN(6) {
 	case 0:
-		s.note("%s deleted by somebody", p.key())
+		s.note("%s deleted", p.key())
 		s.deletePod(p, false)
 	case 1:
 		s.writePod(p, func(obj *corev1.Pod) { obj.Status = corev1.PodStatus{Phase: corev1.PodFailed} })

@@ -143,7 +143,7 @@ func (s *sim) addApp(i int) {
 	}
 	for _, key := range inOrder(s.pods) {
 		if p := s.pods[key]; p.app == app && !s.chance(5) {
-			p.obj.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: readiness(true)} // nobody has seen it yet
+			p.obj.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: readiness(true)} // it was not observed yet
 		}
 	}
 	if app.kind != appDaemonSet && app.kind != appStatic && (app.guarded || !s.chance(4)) {

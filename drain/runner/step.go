@@ -23,8 +23,8 @@ const (
 )
 
 const (
-	// WaitsForBudgets is the Message of a Result until Config.Informers has listed PodDisruptionBudgets.
-	WaitsForBudgets = "* waiting for the list of PodDisruptionBudgets"
+	// waitsForBudgets is the Message of a Result until Config.Informers has listed PodDisruptionBudgets.
+	waitsForBudgets = "* waiting for the list of PodDisruptionBudgets"
 	waitsForPods    = "* waiting for the list of Pods of the Node"
 )
 
@@ -64,7 +64,7 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 		return Result{}, fmt.Errorf("drain node %s: %w", node.Name, err)
 	}
 	if !synced {
-		return Result{Message: WaitsForBudgets, RequeueAfter: soon}, nil
+		return Result{Message: waitsForBudgets, RequeueAfter: soon}, nil
 	}
 	r.takeTurns(&req, pods)
 	return r.advance(&req, pods, budgets, cordonedSince)

@@ -81,7 +81,7 @@ func TestStep_CordonsOnceUntilTheCordonIsObserved(t *testing.T) {
 		t.Fatalf("want done, got %+v", got)
 	}
 	if got := step(schedulable("n", "300")); got.Done || len(g.nodes.patches) != 2 {
-		t.Fatalf("want a second cordon after somebody has undone the first, got %+v and %v", got, g.nodes.patches)
+		t.Fatalf("want a second cordon after the first was undone, got %+v and %v", got, g.nodes.patches)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestStep_ANodeReplacedUnderTheSameNameIsToldFromOneThatIsRefused(t *testing
 		"the Node is invalid": {apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n", field.ErrorList{
 			field.Forbidden(field.NewPath("spec", "podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"),
 		}), false},
-		"somebody else answers": {apierrors.NewGenericServerResponse(422, "PATCH", nodes, "n", "<html>", 0, true), false},
+		"a proxy answers": {apierrors.NewGenericServerResponse(422, "PATCH", nodes, "n", "<html>", 0, true), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newRig(t, nil)

@@ -57,7 +57,7 @@ func TestStep_TaintsAConfirmedDeadNodeOnceAndOnlyWhenAsked(t *testing.T) {
 		"not asked for":                    {Request{Node: dead(), Policy: &drain.Policy{Unreachable: &drain.UnreachablePolicy{}}, PoweredOff: off}, nil},
 		"no policy":                        {Request{Node: dead(), PoweredOff: off}, nil},
 		"a Node that says it is ready":     {Request{Node: withReady(cordoned("n"), corev1.ConditionTrue), Policy: asked, PoweredOff: off}, nil},
-		"somebody else's taint":            {Request{Node: tainted(dead()), Policy: asked, PoweredOff: off}, nil},
+		"the taint of another writer":      {Request{Node: tainted(dead()), Policy: asked, PoweredOff: off}, nil},
 		"ours, and the Node is back":       {Request{Node: withReady(tainted(cordoned("n")), corev1.ConditionTrue)}, []string{untaintPatch}},
 		"ours, and the Node is still dead": {Request{Node: tainted(dead())}, nil},
 	}

@@ -129,7 +129,7 @@ func TestAnEndWhileVolumesCannotBeWatchedIsNoFailure(t *testing.T) {
 	g.stop()
 }
 
-func TestADrainThatSomebodyWaitsForFailsAtOnceWithoutWhatItWatches(t *testing.T) {
+func TestADrainFailsImmediatelyIfItCannotWatch(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"budgets": func(c *Config) { c.Informers = refusingTwice() },
 		"volumes": func(c *Config) {

@@ -125,7 +125,7 @@ func (g *rig) stepVolumes(change func(*VolumeRequest)) VolumesResult {
 
 func TestStepVolumes_WaitsUntilNothingIsAttached(t *testing.T) {
 	g, volumes := newVolumeRig(t, nil)
-	g.pods.lost = true // nobody asks for pods while nothing is attached
+	g.pods.lost = true // Pods are not read while nothing is attached
 	if diff := cmp.Diff(VolumesResult{Done: true}, g.stepVolumes(nil)); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
@@ -297,7 +297,7 @@ func TestStep_PodsWithVolumesLeaveOneAfterTheOther(t *testing.T) {
 	defer g.stop()
 	got := g.step("n")
 	g.settled(1)
-	g.wantRequests("plain") // nobody knows whose turn it is
+	g.wantRequests("plain") // the turns are unknown
 	require.Contains(t, got.Message, "After above Pods have been removed from the Node, the following Pods will be evicted: default/a, default/b")
 
 	volumes.lost = false
@@ -362,7 +362,7 @@ func TestStep_AClosedBudgetIsNotProbedOutOfTurn(t *testing.T) {
 	g.wantRequests("b")
 	g.pods.remove("n", "uid-b")
 	volumes.attach(attachment("n", "a"))
-	g.step("n") // the budget is closed, as far as anybody knows
+	g.step("n") // the budget is closed, according to the cache
 	g.clock.Step(15 * time.Second)
 	g.step("n")
 	g.settled(2)

@@ -144,7 +144,7 @@ func TestStore_ADetachedVolumeWakesTheOwnerOfItsNode(t *testing.T) {
 	})
 	result, _ := c.volumes("n1")
 	require.Equal(t, "* PersistentVolumeClaims: default/a", result.Message)
-	require.Equal(t, 15*time.Second, result.RequeueAfter, "nobody looks again by itself within this test's limit")
+	require.Equal(t, 15*time.Second, result.RequeueAfter, "there is no other look within the limit of this test")
 	require.NoError(t, c.client.Delete(t.Context(), attached("n1", "a")))
 	c.eventually("the volume is detached", func() bool { result, err := c.volumes("n1"); return err == nil && result.Done })
 }

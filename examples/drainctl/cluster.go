@@ -34,7 +34,7 @@ const (
 	wholeCluster = 10
 )
 
-// connect finds the cluster by kubectl's rules, and after those as the pod that this process may run in.
+// connect finds the cluster by the rules of kubectl, and otherwise by the Pod in which this process runs.
 func connect(o options) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
@@ -52,7 +52,7 @@ func connect(o options) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// unusable says in place of clientcmd, which speaks of a variable of its own, which kubeconfig files are missing or empty.
+// unusable names the kubeconfig files that are missing or empty. The error of clientcmd names an internal variable.
 func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
 	var files []string
 	for _, path := range rules.GetLoadingPrecedence() {
@@ -159,7 +159,7 @@ func (s *session) readPods(ctx context.Context, nodes []*corev1.Node) (map[strin
 	return of, nil
 }
 
-// readOrphans looks for the DaemonSets that unfinished pods name. Who may not see DaemonSets trusts the pods.
+// readOrphans reads the DaemonSets that control unfinished Pods. Without the right to read them, it trusts the owner references.
 func (s *session) readOrphans(ctx context.Context, of map[string][]*corev1.Pod) (map[types.NamespacedName]bool, error) {
 	orphans := map[types.NamespacedName]bool{}
 	for _, pods := range of {
@@ -206,7 +206,7 @@ func listAll[T runtime.Object](
 	return all, err
 }
 
-// explain says what a person can do about a failed request.
+// explain adds what a person can do about a failed request.
 func (s *session) explain(verb, resource string, err error) error {
 	var answer apierrors.APIStatus
 	switch {

@@ -57,7 +57,7 @@ func (s *session) detach(ctx context.Context, rules []drain.Rule, nodes []*corev
 	return nil
 }
 
-// watchVolumes fails at once where volumes cannot be watched: a Runner would ask again and again, and somebody waits here.
+// watchVolumes fails immediately if volumes cannot be watched: a Runner would retry, and a person waits here.
 func watchVolumes(ctx context.Context, informers runner.Informers) error {
 	for _, kind := range []client.Object{&storagev1.VolumeAttachment{}, &corev1.PersistentVolume{}} {
 		if _, err := informers.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
@@ -76,7 +76,7 @@ func attached(ctx context.Context, r *runner.Runner, f *follower, nodes []*corev
 		if ctx.Err() != nil {
 			return nodes
 		}
-		if err != nil || !result.Done { // an error is passing: what is not all listed yet is unread
+		if err != nil || !result.Done { // an error is retried: volumes that are not listed yet are unknown
 			still = append(still, node)
 		}
 		f.volumes(node.Name, result, err)

@@ -113,7 +113,7 @@ func (s *summary) setLeft() {
 	}
 }
 
-// lookBack reads once more what the drain leaves, because the last that was heard may be old by now.
+// lookBack reads the state after the drain again, because the last result may be outdated.
 func (s *session) lookBack(ctx context.Context, end *summary) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookAfterTimeout)
 	defer cancel()
@@ -181,7 +181,7 @@ func (s *session) finish(f *follower, end summary) int {
 	return end.ExitCode
 }
 
-// ends has a view show what the last look has found, which the summary says too, in place of what was heard before.
+// ends lets a view show the result of the last look, which the summary contains too.
 func (n *progressOf) ends(e *ending) {
 	if e.Left == nil || n.state != stateStopped && n.state != stateFailed {
 		return
@@ -193,7 +193,7 @@ func (n *progressOf) ends(e *ending) {
 	n.blockers = e.Blockers
 }
 
-// fail tells about an error from before anything was changed.
+// fail reports an error from before the first change.
 func (s *session) fail(ctx context.Context, err error) int {
 	if err != nil && ctx.Err() != nil {
 		s.say(errors.New("interrupted; nothing was changed"))
@@ -227,7 +227,7 @@ func (s *summary) lines() []string {
 	return lines
 }
 
-// who names the Nodes, or counts them when they are many.
+// who names the Nodes, or counts them if there are many.
 func (s *summary) who() string {
 	if len(s.Nodes) > pageNames {
 		return count(len(s.Nodes), "Node", "Nodes")
@@ -243,7 +243,7 @@ func (s *summary) refusedLines() []string {
 	var b strings.Builder
 	b.WriteString("Refused: " + s.Message + ".\n\n")
 	s.Plan.obstacleText(&b)
-	fmt.Fprintf(&b, "To see all pods: %s\nTo start all the same, and wait until somebody has made way: %s --wait", s.See, s.Resume)
+	fmt.Fprintf(&b, "To see all pods: %s\nTo start nevertheless, and wait until the obstacles are removed: %s --wait", s.See, s.Resume)
 	return strings.Split(b.String(), "\n")
 }
 
@@ -331,7 +331,7 @@ func (g given) words() string {
 
 var plain = regexp.MustCompile(`^[\w./:=,@%+-]+$`)
 
-// quote makes a word fit for a shell.
+// quote quotes a word for a shell.
 func quote(word string) string {
 	if plain.MatchString(word) {
 		return word

@@ -95,7 +95,7 @@ func TestErrors_AServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	require.NoError(t, listener.Close()) // nobody answers there now
+	require.NoError(t, listener.Close()) // no process listens there now
 	var stdout, stderr screen
 	p := (&stage{}).program(&stdout, &stderr)
 	p.connect = func(options) (*rest.Config, error) {

@@ -75,10 +75,10 @@ type progressOf struct {
 	volumes      []string
 	began, ended time.Time
 	err          error
-	trouble      string // the last one that was told about volumes
+	trouble      string // the last one that was reported about volumes
 }
 
-// follower keeps the picture of all Nodes and tells a view what is new, one thing at a time. Safe for concurrent use.
+// follower records the state of all Nodes and passes changes to a view, one at a time. It is safe for concurrent use.
 type follower struct {
 	now   func() time.Time
 	start time.Time
@@ -119,7 +119,7 @@ func (f *follower) tellLocked(c change) {
 	f.view.tell(c)
 }
 
-// keepTicking lets the view move with the time until the returned function is called.
+// keepTicking updates the view periodically until the returned function is called.
 func (f *follower) keepTicking() (stop func()) {
 	if f.view.every() == 0 {
 		return func() {}
@@ -143,7 +143,7 @@ func (f *follower) keepTicking() (stop func()) {
 	return func() { close(end); <-ended }
 }
 
-// progress takes what the runner says about a Node.
+// progress records the result of the runner for a Node.
 func (f *follower) progress(r runner.NodeResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -194,7 +194,7 @@ func (n *progressOf) countsOf(c drain.Counts) countsReport {
 	}
 }
 
-// volumes takes what the runner says about the volumes of a drained Node.
+// volumes records the result of the runner for the volumes of a drained Node.
 func (f *follower) volumes(name string, r runner.VolumesResult, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -218,7 +218,7 @@ func (f *follower) volumes(name string, r runner.VolumesResult, err error) {
 	}
 }
 
-// troubleLocked tells about trouble with volumes when it is new.
+// troubleLocked reports new problems with volumes.
 func (f *follower) troubleLocked(n *progressOf, err error) {
 	if n.state = stateDetaching; n.trouble == err.Error() {
 		return
@@ -244,7 +244,7 @@ func (f *follower) drained(nodes []*corev1.Node) []*corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return f.node(node.Name).state != stateDrained })
 }
 
-// evictor tells which evictions were accepted.
+// evictor reports accepted evictions.
 func (f *follower) evictor(inner runner.Evictor) runner.Evictor {
 	return runner.EvictorFunc(func(ctx context.Context, pod runner.PodRef, opts runner.EvictOptions) error {
 		err := inner.Evict(ctx, pod, opts)
@@ -255,7 +255,7 @@ func (f *follower) evictor(inner runner.Evictor) runner.Evictor {
 	})
 }
 
-// deleter tells which deletions were accepted.
+// deleter reports accepted deletions.
 func (f *follower) deleter(inner runner.Deleter) runner.Deleter {
 	return runner.DeleterFunc(func(ctx context.Context, pod runner.PodRef, opts runner.DeleteOptions) error {
 		err := inner.Delete(ctx, pod, opts)

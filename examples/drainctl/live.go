@@ -113,7 +113,7 @@ func (n *progressOf) took(now time.Time) string {
 	}
 }
 
-// details say who is in the way and since when.
+// details name the blocked Pods and since when they are blocked.
 func (n *progressOf) details(now time.Time) []string {
 	var lines []string
 	for i := range n.blockers {

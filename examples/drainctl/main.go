@@ -32,7 +32,7 @@ const (
 )
 
 func main() {
-	// What client-go has to say would spoil the picture; what matters of it comes back as errors.
+	// Log lines of client-go would disturb the display; its errors are returned.
 	ctrllog.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
@@ -49,7 +49,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// program is what commands have in common. Tests put another cluster behind it.
+// program is what all commands share. Tests replace the cluster.
 type program struct {
 	stdout, stderr io.Writer
 	connect        func(options) (*rest.Config, error)
@@ -105,14 +105,14 @@ func (p *program) open(o options) (*session, error) {
 	return &session{program: p, options: o, config: cfg, client: client}, nil
 }
 
-// say tells about an error. Several that were joined get a line each.
+// say prints an error. Joined errors get a line each.
 func (p *program) say(err error) {
 	for line := range strings.Lines(printable(err.Error())) {
 		fmt.Fprintf(p.stderr, "drainctl: %s\n", strings.TrimRight(line, "\n"))
 	}
 }
 
-// code tells a person about an error and returns the exit code.
+// code prints an error and returns the exit code.
 func (p *program) code(err error) int {
 	if err == nil {
 		return exitDone

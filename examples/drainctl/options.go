@@ -44,7 +44,7 @@ const (
 type options struct {
 	command string
 	nodes   []string
-	given   []given // to be told again
+	given   []given // to be repeated
 
 	selector            string
 	kubeconfig, context string
@@ -112,7 +112,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, o.validate()
 }
 
-// take takes a word that is no flag: the command, and then the names of Nodes.
+// take records a word that is not a flag: the command, and then the names of Nodes.
 func (o *options) take(word string) {
 	switch {
 	case o.command == "":
@@ -172,7 +172,7 @@ func (o *options) runFlags(flags *flag.FlagSet) {
 		"run: after this `time` on a Node, delete what could not be evicted, which ignores disruption budgets; 0 is never")
 	flags.DurationVar(&o.timeout, "timeout", 0, "run: give up after this `time`; 0 is never")
 	flags.IntVar(&o.concurrency, "concurrency", 1, "run: `Nodes` that are drained at the same time; 0: all. All are cordoned at the start")
-	flags.BoolVar(&o.wait, "wait", false, "run: start although something stands in the way for good, and wait until somebody removes it")
+	flags.BoolVar(&o.wait, "wait", false, "run: start although an obstacle does not disappear by waiting, and wait until a person removes it")
 	flags.BoolVar(&o.waitVolumes, "wait-volumes", false, "run: wait at the end until the volumes of the pods are detached")
 	o.dryRun = dryRunNone
 	flags.Var((*dryRun)(&o.dryRun), "dry-run", "none, or client: the same as plan")
@@ -195,7 +195,7 @@ func (d *dryRun) Set(text string) error {
 	return nil
 }
 
-// validate reports everything that is wrong at once.
+// validate reports all problems.
 func (o *options) validate() error {
 	errs := []error{o.validateCommand()}
 	add := func(wrong bool, format string, args ...any) {

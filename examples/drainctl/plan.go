@@ -20,7 +20,7 @@ const (
 	whenNow   = "now"
 	whenLater = "later" // when something has changed that will change by itself
 	whenGoing = "going" // it is terminating already
-	whenNever = "never" // somebody has to change something before
+	whenNever = "never" // a person has to change something before
 	whenStays = "-"     // it does not go, and the drain does not wait for it
 	pageNames = 3       // pods that a group names
 	allNames  = math.MaxInt
@@ -29,7 +29,7 @@ const (
 // report is a plan as -o json prints it.
 type report struct {
 	Nodes []nodeReport `json:"nodes"`
-	// Obstacles do not go away by waiting. Those that stand keep the drain from ever ending.
+	// Obstacles are not removed by waiting. While one exists, the drain does not end.
 	Obstacles []obstacleReport `json:"obstacles"`
 	// Held are the pods that cannot go at the moment.
 	Held     []blockerReport `json:"held"`
@@ -68,7 +68,7 @@ type podReport struct {
 	// Action is what is to happen to the pod in the end: Evict, Delete, Wait, Ignore or Deny.
 	Action string `json:"action"`
 	When   string `json:"when"`
-	// Order says who goes first: pods of a higher one wait for those of a lower one.
+	// Order: Pods of a higher order wait for those of a lower order.
 	Order   int32        `json:"order"`
 	Reason  drain.Reason `json:"reason"`
 	Message string       `json:"message,omitempty"`
@@ -224,7 +224,7 @@ func (r *report) addNodes(nodes []*corev1.Node, m marks, decisions []drain.Decis
 	}
 }
 
-// stays sorts pods that nobody waits for to the end.
+// stays sorts Pods that are not waited for to the end.
 func stays(p *podReport) int {
 	if p.When == whenStays {
 		return 1

@@ -92,7 +92,7 @@ func remedyOf(ob *drain.Obstacle) string {
 	case drain.ReasonLocalData:
 		return "add --delete-emptydir-data if their data may be lost"
 	case drain.ReasonUnmanaged:
-		return "add --force if nobody needs the Pods to be created again"
+		return "add --force if the Pods do not have to be created again"
 	case drain.ReasonOrphaned:
 		return "add --force: the DaemonSet is gone, and nothing creates the Pod again"
 	case drain.ReasonDaemonSetPod:

@@ -104,7 +104,7 @@ func newStage(t *testing.T, nodes ...string) *stage {
 	s.live = s.store.Client()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	loops := fake.AllLoops()
-	loops.GarbageCollector, loops.Workloads = false, false // pods here name owners that nobody has created
+	loops.GarbageCollector, loops.Workloads = false, false // the owners of the Pods do not exist
 	loops.StopPod = 20 * time.Millisecond
 	ended := s.store.Start(ctx, loops)
 	t.Cleanup(func() { cancel(); ended() })
