@@ -139,8 +139,17 @@ func TestANodeOfAPoolThatCannotBeAskedForIsWaitedForWithinTheLimit(t *testing.T)
 
 func TestANodeOfAPoolThatCannotBeAskedForIsWaitedForNoLongerThanNodesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	w, _, pool := missedWorld(t, machinepool.Policy{UnreadLimit: time.Second})
+	w, nodes, pool := missedWorld(t, machinepool.Policy{UnreadLimit: time.Second})
 	w.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewServiceUnavailable("not now"), Match: asksForNodes})
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.goes(fake.InfraMachinePool(contract.V1Beta2, "pool"))
+	missed := "The recorded Nodes are not known to be gone: pool-0: make sure that Node pool-0 is gone: not now"
+	w.told(machinepool.EventDrainFailed, "Warning "+missed+": the deletion goes on without their drain")
+	w.eventually("the Node that is not known to be gone is named", func() string {
+		c := conditionOf(w.get(pool), contract.ConditionDeleting)
+		return map[bool]string{false: c.Message}[c.Reason == contract.ReasonDeletingNode && c.Message == missed]
+	})
+	nodes.misses.Store(nil)
+	w.goes(pool)
+	require.Empty(t, w.nodes())
 }
