@@ -12,7 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-// aggregation says how one condition of many Machines becomes one of their set.
+// aggregation describes how one condition of many Machines becomes one of their set.
 type aggregation struct {
 	source, target string
 	// bad, unknown and good are the reasons.
@@ -39,30 +39,30 @@ func (r rank) status() metav1.ConditionStatus {
 	return metav1.ConditionUnknown
 }
 
-// voice is what one or several Machines say.
-type voice struct {
+// group is one or several Machines with the same message.
+type group struct {
 	message string
 	rank    rank
 	names   []string
-	// first: a Machine of a control plane says it.
+	// first: a Machine of a control plane is among them.
 	first bool
 }
 
-// maxVoices is how many messages are told, and maxNames how many Machines are named for each.
+// maxGroups is how many messages a condition has, and maxNames how many Machines are named for each.
 const (
-	maxVoices = 3
+	maxGroups = 3
 	maxNames  = 3
 )
 
 // of aggregates; there must be a Machine. Rule: Cluster API's conditions.NewAggregateCondition with its default merge strategy:
 // issues first, then what is unknown, and only without both what else is said; of Machines that say the same three are named.
 func (a aggregation) of(machines []*contract.MachineState) metav1.Condition {
-	worst, said := rankInfo, map[string]*voice{}
+	worst, said := rankInfo, map[string]*group{}
 	members := map[string]bool{}
 	ranks := make([]rank, len(machines))
 	messages := make([]string, len(machines))
 	for i, m := range machines {
-		ranks[i], messages[i] = a.hear(m)
+		ranks[i], messages[i] = a.read(m)
 		worst = min(worst, ranks[i])
 	}
 	for i, m := range machines {
@@ -71,7 +71,7 @@ func (a aggregation) of(machines []*contract.MachineState) metav1.Condition {
 		}
 		v := said[messages[i]]
 		if v == nil {
-			v = &voice{message: messages[i], rank: ranks[i]}
+			v = &group{message: messages[i], rank: ranks[i]}
 			said[messages[i]] = v
 		}
 		_, member := m.Labels[contract.ControlPlaneLabel]
@@ -79,17 +79,17 @@ func (a aggregation) of(machines []*contract.MachineState) metav1.Condition {
 		v.rank, v.first = min(v.rank, ranks[i]), v.first || member
 		v.names = append(v.names, m.Key.Name)
 	}
-	voices := make([]*voice, 0, len(said))
+	groups := make([]*group, 0, len(said))
 	for _, v := range said {
 		slices.SortFunc(v.names, func(x, y string) int { return cmp.Or(trueFirst(members[x], members[y]), cmp.Compare(x, y)) })
-		voices = append(voices, v)
+		groups = append(groups, v)
 	}
 	reason := map[rank]string{rankIssue: a.bad, rankUnknown: a.unknown, rankInfo: a.good}[worst]
-	return pass.Condition(a.target, worst.status(), reason, tell(voices))
+	return pass.Condition(a.target, worst.status(), reason, messageOf(groups))
 }
 
-// hear returns what a Machine says.
-func (a aggregation) hear(m *contract.MachineState) (rank, string) {
+// read returns the rank and the message of a Machine.
+func (a aggregation) read(m *contract.MachineState) (rank, string) {
 	c, found := pass.Find(m.Conditions, a.source)
 	switch {
 	case !found:
@@ -102,16 +102,16 @@ func (a aggregation) hear(m *contract.MachineState) (rank, string) {
 	return rankUnknown, c.Message
 }
 
-// tell puts the loudest voices into words, and counts the others.
-func tell(voices []*voice) string {
-	slices.SortFunc(voices, func(x, y *voice) int {
+// messageOf joins the most important messages, and counts the other Machines.
+func messageOf(groups []*group) string {
+	slices.SortFunc(groups, func(x, y *group) int {
 		return cmp.Or(trueFirst(x.first, y.first), cmp.Compare(x.rank, y.rank), cmp.Compare(len(y.names), len(x.names)),
 			cmp.Compare(strings.Join(x.names, ","), strings.Join(y.names, ",")))
 	})
 	var lines []string
 	var others [rankInfo + 1]int
-	for i, v := range voices {
-		if i < maxVoices {
+	for i, v := range groups {
+		if i < maxGroups {
 			lines = append(lines, bullet(v))
 			continue
 		}
@@ -129,13 +129,10 @@ func tell(voices []*voice) string {
 	return strings.Join(lines, "\n")
 }
 
-func bullet(v *voice) string {
+func bullet(v *group) string {
 	head := "* Machine " + v.names[0] + ":"
-	switch {
-	case len(v.names) > maxNames:
-		head = fmt.Sprintf("* Machines %s, ... (%d more):", strings.Join(v.names[:maxNames], ", "), len(v.names)-maxNames)
-	case len(v.names) > 1:
-		head = "* Machines " + strings.Join(v.names, ", ") + ":"
+	if len(v.names) > 1 {
+		head = "* Machines " + listed(v.names) + ":"
 	}
 	return head + indented(v.message)
 }
@@ -161,7 +158,7 @@ func indented(message string) string {
 	return "\n" + strings.Join(lines, "\n")
 }
 
-// hasBullet reports whether there is an asterisk with white space behind it, which is what Cluster API takes for a bullet.
+// hasBullet reports whether a text has an asterisk followed by white space: Cluster API treats that as a bullet.
 func hasBullet(line string) bool {
 	for at, c := range line {
 		if c == '*' && at+1 < len(line) && strings.ContainsRune(" \t\n\f\r", rune(line[at+1])) {
@@ -180,4 +177,21 @@ func trueFirst(a, b bool) int {
 	default:
 		return 1
 	}
+}
+
+// listed joins names for a message: the first ones, and how many more there are.
+func listed(names []string) string {
+	all := strings.Join(names[:min(len(names), maxNames)], ", ")
+	if more := len(names) - maxNames; more > 0 {
+		return fmt.Sprintf("%s, ... (%d more)", all, more)
+	}
+	return all
+}
+
+// named names Machines in an event: one as Cluster API does, of many the first ones.
+func named(names []string) string {
+	if len(names) == 1 {
+		return fmt.Sprintf("Machine %q", names[0])
+	}
+	return fmt.Sprintf("%d Machines: %s", len(names), listed(names))
 }

@@ -1,16 +1,20 @@
 package machineset
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // claim is what a set does about a Machine of its namespace.
@@ -135,4 +139,96 @@ func machineLabels(set *contract.MachineSetState) map[string]string {
 		all[contract.ClusterNameLabel] = set.ClusterName
 	}
 	return all
+}
+
+// claim adopts and releases, and returns the Machines that the set controls then. One that could not be adopted or released does not
+// delay the others; nothing is created meanwhile, because it may count later.
+func (s *Scope) claim(ctx context.Context) ([]*member, error) {
+	var own []*member
+	mem := s.mem
+	for _, m := range failedLast(s.candidates, func(m *member) bool { return mem.refused[m.state.UID] }) {
+		c := decideClaim(claimFacts{Set: &s.State, GVK: s.env.kinds.Set.GVK, Selector: s.selector, Machine: m.state})
+		if c == claimOwn {
+			own = append(own, m)
+		}
+		if c == claimNone || c == claimOwn {
+			continue
+		}
+		if s.env.frame.Writer.Behind(m.obj) {
+			s.Requeue(pass.BehindRetry)
+			return nil, fmt.Errorf("%w: %s %s was changed a moment ago", pass.ErrStale, s.env.kinds.Machine.GVK.Kind, m.state.Key)
+		}
+		taken, err := m, error(nil)
+		if len(s.trouble.claim) < maxFailed {
+			taken, err = s.take(ctx, m, c)
+			mem.attempted(m.state.UID, err)
+		} else if c != claimRelease {
+			taken = nil
+		}
+		switch {
+		case err != nil && pass.IsStale(err):
+			return nil, err
+		case err != nil:
+			s.trouble.claim = append(s.trouble.claim, err)
+			s.Hold(ReasonClaimFailed, err.Error())
+			if c == claimRelease {
+				own = append(own, m)
+			}
+		case taken != nil:
+			own = append(own, taken)
+		}
+	}
+	slices.SortFunc(s.trouble.claim, byText)
+	return own, nil
+}
+
+// take makes the set the controller of a Machine, or releases it. It returns the Machine when the set controls it afterwards.
+func (s *Scope) take(ctx context.Context, m *member, c claim) (*member, error) {
+	owners := released(m.state.OwnerReferences, s.OwnerReference())
+	if c != claimRelease {
+		live, err := s.liveSet(ctx) // a set that was deleted and created again must not adopt what its caches show
+		if err != nil {
+			return nil, err
+		}
+		if live.GetDeletionTimestamp() != nil {
+			return nil, fmt.Errorf("%w: %s %s is being deleted", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.State.Key)
+		}
+		owners = owned(m.state.OwnerReferences, s.OwnerReference())
+	}
+	var u contract.MachineUpdate
+	u.OwnerReferences = contract.SetTo(owners)
+	written, err := s.writeMachine(ctx, m.obj, u)
+	switch {
+	case external.SaysGone(err):
+		return nil, nil
+	case err != nil && c == claimRelease:
+		return nil, fmt.Errorf("release: %w", err)
+	case err != nil:
+		if !patch.Retryable(err) {
+			s.Eventf(corev1.EventTypeWarning, eventFailedAdopt, actionAdopt, "Failed to adopt Machine %q: %v", m.state.Key.Name, err)
+		}
+		return nil, fmt.Errorf("adopt: %w", err)
+	case c == claimRelease:
+		s.Eventf(corev1.EventTypeNormal, eventRelease, actionRelease, "Released Machine %q, whose labels were changed", m.state.Key.Name)
+		return nil, nil
+	}
+	s.Eventf(corev1.EventTypeNormal, eventAdopt, actionAdopt, "Adopted Machine %q", m.state.Key.Name)
+	return s.read(written)
+}
+
+// writeMachine writes an update to a Machine, and returns the answer. It writes nothing that is stored already.
+func (s *Scope) writeMachine(ctx context.Context, obj contract.Object, u contract.MachineUpdate) (contract.Object, error) {
+	contents, err := patch.Apply(s.env.kinds.Machine, obj, u)
+	if err != nil {
+		return nil, err
+	}
+	document := contents.Main()
+	if document.Empty() {
+		return obj, nil
+	}
+	written := pass.NewObject(s.env.kinds.Machine)
+	if err := s.env.frame.Writer.Send(ctx, obj, written, document, false, false); err != nil {
+		return nil, fmt.Errorf("write %s %s/%s: %w", s.env.kinds.Machine.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
+	}
+	return written, nil
 }

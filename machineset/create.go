@@ -35,7 +35,7 @@ type creation struct {
 	parts []schema.GroupVersionKind
 }
 
-// create makes the Machines of the slots that are taken: one, and after each success twice as many at a time. What goes wrong is
+// create creates the Machines of the reserved slots: one, and after each success twice as many at a time. What fails is
 // resumed by a later pass, under the same names.
 func (s *Scope) create(ctx context.Context, ledger scale.Ledger) error {
 	ctx, cancel := context.WithTimeout(ctx, s.env.options.PassLimit)
@@ -101,7 +101,8 @@ func (s *Scope) createOne(ctx context.Context, e scale.Entry) creation {
 		ref      *contract.Ref
 		version  *string
 	}{
-		{s.templates.bootstrap, &seed.Bootstrap, &seed.BootstrapVersion}, {s.templates.infrastructure, &seed.Infrastructure, &seed.InfrastructureVersion},
+		{s.templates.bootstrap, &seed.Bootstrap, &seed.BootstrapVersion},
+		{s.templates.infrastructure, &seed.Infrastructure, &seed.InfrastructureVersion},
 	} {
 		var own bool
 		*part.ref, *part.version, own, c.err = s.createPart(ctx, part.template, e, seed)
@@ -167,7 +168,8 @@ func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
 	}
 	annotations := maps.Clone(made.GetAnnotations())
 	if annotations[scale.SlotAnnotation] == "" {
-		return nil, fmt.Errorf("Kinds.Maker made a %s without the annotations of its seed, by which it would be known again", s.env.kinds.Machine.GVK.Kind)
+		return nil, fmt.Errorf("Kinds.Maker made a %s without the annotations of its seed, by which it would be known again",
+			s.env.kinds.Machine.GVK.Kind)
 	}
 	annotations[GivenAnnotation] = giving(&s.State, fields).text()
 	made.SetAnnotations(annotations)
@@ -184,9 +186,10 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if template.Presence == external.NotReferenced {
 		return contract.Ref{}, "", true, nil
 	}
-	owner := s.env.frame.OwnerReference(&s.State.Metadata, false) // the Machine takes it over
+	owner := s.env.frame.OwnerReference(&s.State.Metadata, false) // the Machine becomes the controller
 	part, err := contract.FromTemplate(template.Object, contract.Clone{
-		Name: e.Name, Namespace: s.State.Key.Namespace, ClusterName: s.State.ClusterName, Labels: seed.Labels, Annotations: seed.Annotations, Owner: &owner,
+		Name: e.Name, Namespace: s.State.Key.Namespace, ClusterName: s.State.ClusterName,
+		Labels: seed.Labels, Annotations: seed.Annotations, Owner: &owner,
 	})
 	if err != nil {
 		return contract.Ref{}, "", true, err

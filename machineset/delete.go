@@ -18,10 +18,10 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// maxFailed is how many failures end what a pass tries with one Machine after the other: more of them would say the same.
+// maxFailed is the number of failures after which a pass tries no more Machines: more failures would have the same cause.
 const maxFailed = 8
 
-// failedLast puts what failed the last time behind the others, so that it does not hold them up.
+// failedLast puts what failed the last time behind the others, so that it does not delay them.
 func failedLast[T any](all []T, failed func(T) bool) []T {
 	last := slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !failed(one) })
 	return append(slices.DeleteFunc(slices.Clone(all), failed), last...)
@@ -29,10 +29,9 @@ func failedLast[T any](all []T, failed func(T) bool) []T {
 
 func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
 
-// delete asks for the deletion of Machines, in order: one, and after each success twice as many at a time. A refused one does not hold
-// up the others, and no other one goes in its place. Caches may be old, so
-// the API server itself is asked once whether the set still wants that, whether as many are there as was thought, and whether they are
-// marked as was thought.
+// delete requests the deletion of Machines, in order: one, and after each success twice as many at a time. A rejected one does not delay
+// the others, and no other one is deleted in its place. Caches may be stale, so the API server is asked once whether the set still has this
+// number of replicas, whether as many Machines exist, and whether the same ones are marked.
 func (s *Scope) delete(ctx context.Context, victims []scale.Victim) error {
 	victims, err := s.confirm(ctx, victims)
 	if err != nil {

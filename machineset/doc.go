@@ -1,4 +1,4 @@
-// Package machineset keeps as many Machines of each set as the set asks for, and never makes two machines for one of them.
+// Package machineset keeps as many Machines of each set as the set asks for, and never creates two machines for one of them.
 //
 // # Usage
 //
@@ -36,32 +36,38 @@
 // Before Machines are deleted, the API server is asked once whether the set still has this number of replicas, whether as many Machines
 // exist as in the cache, and whether the same ones are marked to be deleted first.
 //
-// # What the promise rests on
+// # Steps
+//
+// A pass is a list of steps ([Steps]), as that of a Machine: Options.Steps takes a list with steps of your own, which pass.InsertBefore and
+// its siblings make. A step reads and changes the [Scope], which embeds that of package contract/pass; [Scope.Hold] keeps the set from
+// creating. New rejects a list that is not safe.
+//
+// # How a second instance is prevented
 //
 // A set creates no second instance for a Machine, however late its caches are and in every process, as long as the API server returns the
 // objects that exist. Others can remove entries from the ledger and from the cache, so neither is enough:
 //
-//   - New slots are taken only in a ledger that has not changed since it was read, and what exists under the name of a slot is judged
-//     by its stamp. So two processes never make a Machine twice for one slot.
-//   - Before a process takes slots of a set for the first time, the API server itself is asked once for the metadata of all Machines in
-//     the namespace. It is asked again when the set has no ledger of its own, or an earlier one; when a Machine that was created or seen
-//     has vanished without a deletion that was seen or asked for; and, once for a ledger, when a cache that cannot say what it has seen, as
+//   - New slots are reserved only in a ledger that has not changed since it was read, and an object that exists under the name of a slot is
+//     judged by its annotations. So two processes never create a Machine twice for one slot.
+//   - Before a process reserves slots of a set for the first time, the API server is asked once for the metadata of all Machines in the
+//     namespace. It is asked again when the set has no ledger of its own, or an earlier one; when a Machine that was created or seen has
+//     vanished without a deletion that was seen or requested; and, once for a ledger, when a cache that cannot say what it has seen, such as
 //     one with Cache.DefaultNamespaces, shows nothing that is as young as what was created last.
-//   - A Machine that the API server names and the cache does not show keeps the set from creating. A cache that has yet to see what was
-//     created is waited for, for 30 s without a word. One that has seen it and does not show it leaves it out, and the condition ScalingUp
-//     says so with the reason [ReasonMachinesNotShown] and the name: the cache selects by labels, fields or namespaces that the Machine
-//     does not have, or a webhook takes its labels away.
+//   - A Machine that the API server has and the cache does not show keeps the set from creating. For 30 s the set waits for the cache, and
+//     changes no condition. When the cache has seen the Machine and does not show it, the condition ScalingUp has the reason
+//     [ReasonMachinesNotShown] and its name: the cache selects by labels, fields or namespaces that the Machine does not have, or a webhook
+//     removes its labels.
 //
-// What was lost is written again: a set that has Machines and no ledger goes on behind all slots that can have been taken. Without any
-// Machine, and with a status that tells of none, a ledger that is lost leaves no trace: the set begins with the first slot again, and
-// names of Machines that are gone come back.
+// A lost ledger is written again: a set that has Machines and no ledger continues behind all slots that can have been reserved. Without any
+// Machine, and with a status that counts none, a lost ledger leaves no trace: the set begins with the first slot again, and reuses names of
+// Machines that are gone.
 //
 // # Restored and moved sets
 //
-// A backup may bring a set before its Machines. Such a set creates nothing until as many Machines as it wants are there, adopted or its
-// own, or until a person sets [RestoredAnnotation] to the set's UID; the condition ScalingUp has the reason
-// [ReasonMachinesNotRestored] and says what to set. That holds for a copy, too, whose annotations were copied. What tells it from a set
-// whose Machines were all deleted is the ledger:
+// A restore from a backup may create a set before its Machines. Such a set creates nothing until it controls or has adopted as many
+// Machines as it wants, or until a person sets [RestoredAnnotation] to the set's UID; the condition ScalingUp has the reason
+// [ReasonMachinesNotRestored] and says what to set. The same applies to a copy of a set with its annotations. The ledger distinguishes it
+// from a set whose Machines were all deleted:
 //
 //	ledger                     Machines   status.replicas   the set
 //	its own                    any        whatever          creates what is missing
@@ -70,9 +76,8 @@
 //	missing                    no         more than 0       waits for its Machines
 //	missing                    no         0, or missing     creates: it is new
 //
-// Another set's is a ledger with another UID that has taken slots, and Machines are those that the set controls by its present UID. A set
-// of another program, which keeps no ledger, is not known for a restored one when its status is not restored: restore such sets
-// paused.
+// "Another set's" is a ledger with another UID and reserved slots, and "Machines" are those that the set controls by its present UID. A set
+// of another program, which has no ledger, is not recognized as a restored one when its status is not restored: restore such sets paused.
 //
 // # In place
 //
@@ -88,19 +93,19 @@
 //
 // # Conditions
 //
-// Types are those of Cluster API's v1beta2 MachineSet: MachinesReady, MachinesUpToDate, ScalingUp, ScalingDown, Remediating, Deleting, and
-// Paused. So are reasons and messages of what Cluster API says too, preflight checks aside: their reasons are the names of the checks, and
-// their messages name versions in words of their own. Where something holds a set that Cluster API does not know, or only logs, ScalingUp
-// and ScalingDown have its reason, such as MaxUnavailable.
-// ScalingUp says what keeps a set from creating: a template that does not exist, a preflight
-// check, a selector that would not match. Preflight checks look at what the Cluster names as its control plane, where sets have
-// Clusters; those about topologies are made with Ports.PreflightOf only. Remediating only tells what health checks have said:
-// nothing is remediated here. MachinesUpToDate and upToDateReplicas sum up the condition UpToDate of the Machines, which package
-// machine sets with its Ports.RolloutOf, for sets of a MachineDeployment: without one, the number stays 0.
+// The conditions are those of Cluster API's v1beta2 MachineSet: MachinesReady, MachinesUpToDate, ScalingUp, ScalingDown, Remediating,
+// Deleting, and Paused, with its reasons and messages, except for preflight checks: their reasons are the names of the checks. Where
+// something that Cluster API does not have, or only logs, holds a set, ScalingUp and ScalingDown have its reason, such as MaxUnavailable.
+//
+// ScalingUp says what keeps a set from creating: a template that does not exist, a preflight check, a selector that would not match.
+// Preflight checks read the control plane of the Cluster, where sets have Clusters; checks about topologies need Ports.PreflightOf.
+// Remediating only reports failed health checks: a set remediates nothing. MachinesUpToDate and upToDateReplicas summarize the condition
+// UpToDate of the Machines, which package machine sets with its Ports.RolloutOf, for sets of a MachineDeployment: without that port, the
+// number stays 0.
 //
 // # What differs from Cluster API
 //
-// A Machine whose labels were changed is released, and not only no longer counted. A set does not write its own spec: it treats a missing
+// A Machine whose labels were changed is released; Cluster API only stops to count it. A set does not write its own spec: it treats a missing
 // selector and the label of the cluster as if they were set. Creation and deletion begin with one and double. One event reports many
 // Machines that are created at once. In-place updates, which move Machines between sets, are not supported.
 //

@@ -31,7 +31,7 @@ const (
 	ReasonLedgerUnreadable = "LedgerUnreadable"
 	// ReasonMachinesNotShown: the API server has Machines of the set that the cache does not show.
 	ReasonMachinesNotShown = "MachinesNotShown"
-	// ReasonMachinesNotRestored: the set was led before, and its Machines are not there.
+	// ReasonMachinesNotRestored: the set had Machines before it was restored, and they do not exist.
 	ReasonMachinesNotRestored = "MachinesNotRestored"
 )
 
@@ -65,9 +65,9 @@ func (s *Scope) readLedger(ctx context.Context) (scale.Ledger, error) {
 	return ledger, nil
 }
 
-// covers has the pass wait for a cache that has yet to see what was created. One that cannot say what it has seen has seen at least its
-// youngest Machine; where that does not tell, and when the wait lasts, the API server is asked before anything is created, once for a
-// ledger.
+// covers makes the pass wait for a cache that does not show yet what was created. A cache that cannot say what it has seen has seen at
+// least its youngest Machine. Where that is not enough, and when the wait lasts, the API server is asked before anything is created, once
+// for a ledger.
 func (s *Scope) covers(ledger scale.Ledger) {
 	exact := s.seen != ""
 	if !exact {
@@ -96,8 +96,8 @@ func (s *Scope) youngest() string {
 	return latest
 }
 
-// recoverLedger is the ledger of a set without a usable one of its own. What was lost is written again before anything is decided: that
-// fails when the read of the set is old. Another client may have taken the annotation away, or put an earlier one back, say with a manifest.
+// recoverLedger returns the ledger of a set without a usable one of its own. A lost ledger is written again before anything is decided:
+// that fails when the read of the set is stale. Another client may have removed the annotation, or restored an earlier one with a manifest.
 func (s *Scope) recoverLedger(ctx context.Context, facts scale.RecoveryFacts, highest int64) (scale.Ledger, error) {
 	recovery, ledger := scale.Recover(facts), scale.Rebuilt(s.State.UID, highest)
 	if recovery == scale.Begin || !s.State.Deleting.IsZero() {
@@ -124,8 +124,8 @@ func (s *Scope) recoverLedger(ctx context.Context, facts scale.RecoveryFacts, hi
 	return ledger, s.writeLedger(ctx, scale.Ledger{}, ledger)
 }
 
-// beginLedger writes the ledger of a set that has come by Machines without creating any, before its status tells of them: a set whose
-// status tells of Machines and that has neither these nor a ledger is taken for a restored one.
+// beginLedger writes the ledger of a set that has adopted Machines without creating any, before its status counts them: a set whose status
+// counts Machines, and that has neither Machines nor a ledger, is treated as a restored one.
 func (s *Scope) beginLedger(ctx context.Context, ledger scale.Ledger) (scale.Ledger, error) {
 	_, found := s.State.Annotations[scale.LedgerAnnotation]
 	if len(s.observed) == 0 || (found && ledger.Set != "") || !s.State.Deleting.IsZero() || s.held(ReasonMachinesNotShown) {
@@ -182,8 +182,8 @@ func (s *Scope) cacheShowsAll(ctx context.Context, through string) (bool, error)
 // leftOut holds a set of which the cache leaves a Machine out.
 func (s *Scope) leftOut(name string) {
 	kind := s.env.kinds.Machine.GVK.Kind
-	s.Hold(ReasonMachinesNotShown, fmt.Sprintf("%s %s exists, and the cache does not show it: have the cache of %s objects select it (labels, fields, "+
-		"namespaces), or look for a webhook that takes its labels away", kind, name, kind))
+	s.Hold(ReasonMachinesNotShown, fmt.Sprintf("%s %s exists, and the cache does not show it: have the cache of %s objects select it "+
+		"(labels, fields, namespaces), or look for a webhook that takes its labels away", kind, name, kind))
 	s.Requeue(askAgain)
 }
 
@@ -197,15 +197,16 @@ func (s *Scope) concerns(m *metav1.PartialObjectMetadata) bool {
 	return (owner == nil || named) && s.selector.Matches(labels.Set(m.Labels))
 }
 
-// listLimit is how many Machines the API server is asked for at a time.
+// listLimit is the number of Machines in one answer of the API server.
 const listLimit = 500
 
-// liveMachines hands over the metadata of all Machines in the namespace of the set as the API server itself knows them.
+// liveMachines passes the metadata of all Machines in the namespace of the set to a function, as the API server has them.
 func (s *Scope) liveMachines(ctx context.Context, each func(*metav1.PartialObjectMetadata)) error {
 	list, gvk := &metav1.PartialObjectMetadataList{}, s.env.kinds.Machine.GVK
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	for {
-		err := s.env.frame.Ports.APIReader.List(ctx, list, client.InNamespace(s.State.Key.Namespace), client.Limit(listLimit), client.Continue(list.Continue))
+		err := s.env.frame.Ports.APIReader.List(ctx, list, client.InNamespace(s.State.Key.Namespace), client.Limit(listLimit),
+			client.Continue(list.Continue))
 		if err != nil {
 			return fmt.Errorf("list %s objects: %w", gvk.Kind, err)
 		}
@@ -232,7 +233,7 @@ func (s *Scope) ownLive(ctx context.Context) (map[string]metav1.PartialObjectMet
 	return own, err
 }
 
-// restoring holds a set that waits for its Machines since it was restored, and returns the ledger to go on with.
+// restoring holds a restored set that waits for its Machines, and returns the ledger to continue with.
 func (s *Scope) restoring(ledger scale.Ledger) scale.Ledger {
 	desired, known := s.State.Replicas.Get()
 	if !ledger.Restoring || !known || !s.State.Deleting.IsZero() {

@@ -14,7 +14,7 @@ import (
 
 // recollection is what a process remembers of one set between passes. Losing it costs time and reads, never correctness.
 type recollection struct {
-	// asked are the Machines whose deletion was asked for and whose deletion the cache has yet to show.
+	// asked are the Machines whose deletion was requested and is not shown by the cache yet.
 	asked map[types.UID]bool
 	// shown are the Machines that the cache has to show until it shows their deletion. trusted: it shows all Machines of the set, the API
 	// server has said so, and since then none has been missing. through: the Through of the ledger for which it was asked last.
@@ -34,7 +34,7 @@ type recollection struct {
 	members map[types.UID]*known
 	// statusAt is when the status was written last.
 	statusAt time.Time
-	// swept: what Machines that never came about have left behind was looked for.
+	// swept: the objects that were created for Machines which do not exist have been deleted.
 	swept bool
 	// failed is how many attempts to create have failed one after the other and made nothing, but for the first; the last one ended at
 	// failedAt, for this generation of the set.
@@ -91,7 +91,7 @@ func (r *recollection) remember(c creation) {
 // maxPatience bounds how long a set waits before it tries again to create.
 const maxPatience = time.Minute
 
-// patience is for how long a set waits after so many attempts to create that have failed one after the other.
+// patience is how long a set waits after a number of attempts to create that have failed one after the other.
 func patience(failed int) time.Duration {
 	if failed <= 0 {
 		return 0
@@ -99,7 +99,7 @@ func patience(failed int) time.Duration {
 	return min(pass.ConflictRetry<<min(failed-1, 10), maxPatience)
 }
 
-// tried remembers what came of an attempt to create that has ended now: whether anything was made, and whether anything has failed.
+// tried remembers the result of an attempt to create that has ended now: whether anything was created, and whether anything failed.
 func (r *recollection) tried(made, failed bool, generation int64, now time.Time) {
 	if made || !failed || generation != r.failedGeneration {
 		r.failed = 0
@@ -158,7 +158,7 @@ func (r *recollection) keep(observed []*member) {
 	r.shown = there
 }
 
-// attempted remembers whether what was asked for of a Machine has failed.
+// attempted remembers whether a request for a Machine has failed.
 func (r *recollection) attempted(uid types.UID, err error) {
 	if delete(r.refused, uid); err != nil {
 		r.refused[uid] = true

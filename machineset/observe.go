@@ -3,7 +3,6 @@ package machineset
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
@@ -117,45 +116,4 @@ func (s *Scope) liveSet(ctx context.Context) (contract.Object, error) {
 		return nil, fmt.Errorf("%w: %s %s is another one now", pass.ErrStale, s.env.kinds.Set.GVK.Kind, s.State.Key)
 	}
 	return live, nil
-}
-
-// claim adopts and releases, and returns the Machines that the set controls then. One that could not be adopted or released does not
-// hold up the others; nothing is created meanwhile, because it may come to count.
-func (s *Scope) claim(ctx context.Context) ([]*member, error) {
-	var own []*member
-	mem := s.mem
-	for _, m := range failedLast(s.candidates, func(m *member) bool { return mem.refused[m.state.UID] }) {
-		c := decideClaim(claimFacts{Set: &s.State, GVK: s.env.kinds.Set.GVK, Selector: s.selector, Machine: m.state})
-		if c == claimOwn {
-			own = append(own, m)
-		}
-		if c == claimNone || c == claimOwn {
-			continue
-		}
-		if s.env.frame.Writer.Behind(m.obj) {
-			s.Requeue(pass.BehindRetry)
-			return nil, fmt.Errorf("%w: %s %s was changed a moment ago", pass.ErrStale, s.env.kinds.Machine.GVK.Kind, m.state.Key)
-		}
-		taken, err := m, error(nil)
-		if len(s.trouble.claim) < maxFailed {
-			taken, err = s.take(ctx, m, c)
-			mem.attempted(m.state.UID, err)
-		} else if c != claimRelease {
-			taken = nil
-		}
-		switch {
-		case err != nil && pass.IsStale(err):
-			return nil, err
-		case err != nil:
-			s.trouble.claim = append(s.trouble.claim, err)
-			s.Hold(ReasonClaimFailed, err.Error())
-			if c == claimRelease {
-				own = append(own, m)
-			}
-		case taken != nil:
-			own = append(own, taken)
-		}
-	}
-	slices.SortFunc(s.trouble.claim, byText)
-	return own, nil
 }

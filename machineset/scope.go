@@ -90,3 +90,18 @@ func (s *Scope) plannable() []scale.Machine {
 func (s *Scope) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.State.Key.Namespace, Name: name}
 }
+
+// Reasons and actions of the events that the reconciler records on a set. The reasons are Cluster API's.
+const (
+	eventCreate       = "SuccessfulCreate"
+	eventFailedCreate = "FailedCreate"
+	eventDelete       = "SuccessfulDelete"
+	eventFailedDelete = "FailedDelete"
+	eventAdopt        = "SuccessfulAdopt"
+	eventFailedAdopt  = "FailedAdopt"
+	eventRelease      = "SuccessfulRelease"
+	actionCreate      = "CreateMachine"
+	actionDelete      = "DeleteMachine"
+	actionAdopt       = "AdoptMachine"
+	actionRelease     = "ReleaseMachine"
+)

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,8 +42,8 @@ func PortsFromManager(mgr ctrl.Manager) Ports {
 // AddToManager registers the Reconciler as a controller, with its indexes and its watches. Call it once, before the manager is
 // started.
 //
-// A set is woken by its Machines when they come or go, when their deletion is asked for, when their labels, annotations, owners or
-// Nodes change, and when one of their conditions does. What happens to many Machines at once wakes it once.
+// A set is reconciled when its Machines are created, deleted or being deleted, when their labels, annotations, owners or
+// Nodes change, and when one of their conditions does. Events of many Machines at once cause one pass.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.IndexMachines(ctx); err != nil {
 		return err
@@ -59,7 +60,7 @@ const gather = 100 * time.Millisecond
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// machineEvents wakes the sets that a Machine concerns.
+// machineEvents enqueues the sets of a Machine.
 func (r *Reconciler) machineEvents() handler.EventHandler {
 	wake := func(ctx context.Context, q queue, objects ...client.Object) {
 		woken := map[reconcile.Request]bool{}
@@ -76,15 +77,15 @@ func (r *Reconciler) machineEvents() handler.EventHandler {
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, q, e.Object) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if r.tells(e.ObjectOld, e.ObjectNew) {
+			if r.isRelevant(e.ObjectOld, e.ObjectNew) {
 				wake(ctx, q, e.ObjectOld, e.ObjectNew)
 			}
 		},
 	}
 }
 
-// tells reports whether a change of a Machine is news for a set.
-func (r *Reconciler) tells(before, now client.Object) bool {
+// isRelevant reports whether a change of a Machine matters to a set.
+func (r *Reconciler) isRelevant(before, now client.Object) bool {
 	if before.GetResourceVersion() == now.GetResourceVersion() {
 		return false // a resync
 	}
@@ -118,4 +119,34 @@ func (r *Reconciler) setsOfMachine(ctx context.Context, machine client.Object) [
 		}
 	})
 	return requests
+}
+
+// freeKey is the key of Machines without a controller.
+const freeKey = "free"
+
+func ownerKey(uid types.UID) string { return "owner:" + string(uid) }
+
+// setKey is the key of Machines that a set of this name controls, whatever its UID.
+func setKey(name string) string { return "set:" + name }
+
+// IndexMachines registers the indexes of Machines and sets with the cache. AddToManager calls it. If you call ReconcileObject from your
+// own loop, call it once, before the cache starts.
+func (r *Reconciler) IndexMachines(ctx context.Context) error {
+	err := r.frame.IndexOther(ctx, pass.NewObject(r.kinds.Machine), r.kinds.Machine.GVK.Kind, func(obj client.Object) []string {
+		owner := metav1.GetControllerOfNoCopy(obj)
+		switch {
+		case owner == nil:
+			return []string{freeKey}
+		case len(r.frame.ControllerOf(obj)) > 0:
+			return []string{ownerKey(owner.UID), setKey(owner.Name)}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.frame.Index(ctx, func(set *contract.MachineSetState) []string {
+		cluster := types.NamespacedName{Namespace: set.Key.Namespace, Name: set.ClusterName}
+		return pass.ReferenceKeys(cluster, set.Template.Bootstrap, set.Template.Infrastructure)
+	})
 }

@@ -1,7 +1,6 @@
 package machineset
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +18,7 @@ const (
 	drainSlowAfter = 5 * time.Minute
 )
 
-// delays are what the messages of drains mean, in the order in which they are told.
+// delays are the causes that messages of drains name, in the order in which a condition lists them.
 func delays() []struct{ said, means string } {
 	return []struct{ said, means string }{
 		{"cannot evict pod as it would violate the pod's disruption budget.", "PodDisruptionBudgets"},
@@ -63,7 +62,7 @@ func (f statusFacts) stale() (string, time.Duration) {
 	return message, again
 }
 
-// causesOf adds what a drain that lasts long waits for, and says when one that does not yet will.
+// causesOf adds the causes of a drain that lasts long, and returns when a shorter one becomes one.
 func (f statusFacts) causesOf(m *contract.MachineState, into map[string]bool) (again time.Duration) {
 	c, found := pass.Find(m.Conditions, contract.ConditionDeleting)
 	if !found || c.Status != metav1.ConditionTrue || c.Reason != contract.ReasonDrainingNode || m.DrainStarted.IsZero() {
@@ -87,9 +86,5 @@ func machinesAre(names []string) string {
 	if len(names) == 1 {
 		subject, verb = "Machine ", " is "
 	}
-	listed := strings.Join(names[:min(len(names), maxNames)], ", ")
-	if more := len(names) - maxNames; more > 0 {
-		listed += fmt.Sprintf(", ... (%d more)", more)
-	}
-	return subject + listed + verb
+	return subject + listed(names) + verb
 }

@@ -2,6 +2,7 @@ package machineset
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ type statusFacts struct {
 	Missing, Blocked []string
 	// Cause is the reason of a hold that Cluster API does not know, empty without one.
 	Cause string
-	// Unclaimed is why Machines are neither adopted nor let go, and Kept why Machines that are to go stay, for a reason that Cluster API
+	// Unclaimed is why Machines are neither adopted nor released, and Kept why surplus Machines stay, for a reason that Cluster API
 	// does not know.
 	Unclaimed, Kept []string
 	KeptCause       string
@@ -53,8 +54,8 @@ const (
 // condition does not flicker. Rule: Cluster API's setMachinesUpToDateCondition.
 const upToDateGrace = 10 * time.Second
 
-// count counts, and says when time alone adds to it, zero when it does not: a Node is as old as another machine's clock says, which
-// may be ahead. A Machine that is changed in place is neither ready nor available nor up to date, whatever it says of itself.
+// count counts, and returns when time alone changes a number, zero when it does not: a Node is as old as the clock of another machine
+// says, which may be ahead. A Machine that is changed in place is neither ready nor available nor up to date, whatever it says of itself.
 func (f statusFacts) count() (c counters, again time.Duration) {
 	c = counters{Replicas: int32(len(f.Machines))}
 	for _, m := range f.Machines {
@@ -92,7 +93,7 @@ func contains(have, want map[string]string) bool {
 	return true
 }
 
-// conditions are those of the set, the condition Paused aside, and when time alone changes what they say, zero when it does not.
+// conditions are those of the set, the condition Paused aside, and when time alone changes them, zero when it does not.
 // Types, reasons and messages are Cluster API's.
 func (f statusFacts) conditions() ([]metav1.Condition, time.Duration) {
 	if f.Unobserved {
@@ -120,10 +121,14 @@ func (f statusFacts) desired() (int32, bool) {
 	return desired, known
 }
 
+func waitingForReplicas(kind string) metav1.Condition {
+	return pass.Condition(kind, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+}
+
 func (f statusFacts) scalingUp() metav1.Condition {
 	desired, known := f.desired()
 	if !known {
-		return pass.Condition(contract.ConditionScalingUp, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+		return waitingForReplicas(contract.ConditionScalingUp)
 	}
 	missing := ""
 	switch len(f.Missing) {
@@ -157,7 +162,7 @@ func (f statusFacts) scalingUp() metav1.Condition {
 func (f statusFacts) scalingDown(stale string) metav1.Condition {
 	desired, known := f.desired()
 	if !known {
-		return pass.Condition(contract.ConditionScalingDown, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+		return waitingForReplicas(contract.ConditionScalingDown)
 	}
 	current := int32(len(f.Machines))
 	if current <= desired {
@@ -174,7 +179,10 @@ func (f statusFacts) ready() metav1.Condition {
 	if len(f.Machines) == 0 {
 		return pass.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
 	}
-	return aggregation{contract.ConditionReady, contract.ConditionMachinesReady, contract.ReasonNotReady, contract.ReasonReadyUnknown, contract.ReasonReady}.of(f.Machines)
+	return aggregation{
+		contract.ConditionReady, contract.ConditionMachinesReady,
+		contract.ReasonNotReady, contract.ReasonReadyUnknown, contract.ReasonReady,
+	}.of(f.Machines)
 }
 
 func (f statusFacts) upToDate() (metav1.Condition, time.Duration) {
@@ -191,7 +199,10 @@ func (f statusFacts) upToDate() (metav1.Condition, time.Duration) {
 	if len(counted) == 0 {
 		return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonNoReplicas, ""), again
 	}
-	return aggregation{contract.ConditionUpToDate, contract.ConditionMachinesUpToDate, contract.ReasonNotUpToDate, ReasonUpToDateUnknown, contract.ReasonUpToDate}.of(counted), again
+	return aggregation{
+		contract.ConditionUpToDate, contract.ConditionMachinesUpToDate,
+		contract.ReasonNotUpToDate, ReasonUpToDateUnknown, contract.ReasonUpToDate,
+	}.of(counted), again
 }
 
 // remediating reports the Machines that failed a health check. Only health checks request a remediation.
@@ -232,7 +243,7 @@ func (f statusFacts) deleting(stale string) metav1.Condition {
 	return pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, message)
 }
 
-// blockedBy turns holds into what the condition ScalingUp says of them.
+// blockedBy are the messages of holds for the condition ScalingUp.
 func blockedBy(holds []scale.Hold) []string {
 	all := make([]string, 0, len(holds))
 	for _, h := range holds {
@@ -242,14 +253,69 @@ func blockedBy(holds []scale.Hold) []string {
 	return slices.Compact(all)
 }
 
-// bullets puts lines below a head: three of them, and how many there are besides.
+// bullets lists lines below a head: the first three, and how many more there are.
 func bullets(lines []string) string {
 	var text strings.Builder
-	for _, line := range lines[:min(len(lines), maxVoices)] {
+	for _, line := range lines[:min(len(lines), maxGroups)] {
 		text.WriteString("\n* " + line)
 	}
-	if more := len(lines) - maxVoices; more > 0 {
+	if more := len(lines) - maxGroups; more > 0 {
 		fmt.Fprintf(&text, "\n* And %d more", more)
 	}
 	return text.String()
+}
+
+// statusStep sets the status. It leaves alone what this pass has not read.
+func statusStep(_ context.Context, s *Scope) (pass.Result, error) {
+	if s.Paused() || s.waiting || !s.counted {
+		return pass.Result{}, nil
+	}
+	facts := s.statusFacts()
+	conditions, changes := facts.conditions()
+	s.Assert(conditions...)
+	c, counts := facts.count()
+	u := &s.Update
+	if s.trouble.selector == nil {
+		u.SelectorText = contract.SetTo(facts.Selector)
+	}
+	u.ObservedReplicas, u.ReadyReplicas = contract.SetTo(c.Replicas), contract.SetTo(c.Ready)
+	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(c.Available), contract.SetTo(c.UpToDate)
+	u.NodeReadyReplicas, u.NodeAvailableReplicas = contract.SetTo(c.NodeReady), contract.SetTo(c.NodeAvailable)
+	u.FullyLabeledReplicas = contract.SetTo(c.FullyLabeled)
+	return pass.Result{RequeueAfter: pass.Soonest(changes, counts)}, nil
+}
+
+// statusFacts are what this pass has found out.
+func (s *Scope) statusFacts() statusFacts {
+	machines, _ := s.Machines()
+	facts := statusFacts{Set: &s.State, Machines: machines, TemplateLabels: machineLabels(&s.State), Now: s.Now}
+	if s.selector != nil && s.trouble.selector == nil {
+		facts.Selector = s.selector.String()
+	}
+	facts.Missing, facts.Blocked = s.missing()
+	facts.Unclaimed = texts(s.trouble.claim)
+	if s.trouble.selector != nil {
+		facts.Unclaimed = append(facts.Unclaimed, s.trouble.selector.Error())
+	}
+	if facts.Kept = texts(s.trouble.deletion); len(facts.Kept) > 0 {
+		facts.KeptCause = ReasonMachineDeletionFailed
+	}
+	if s.decision.Surplus > 0 && len(s.decision.Held) > 0 {
+		facts.Kept, facts.KeptCause = append(blockedBy(s.decision.Held), facts.Kept...), s.decision.Held[0].Reason
+	}
+	for _, reason := range []string{ReasonMachinesNotShown, ReasonMachinesNotRestored} {
+		if s.held(reason) {
+			facts.Cause = reason
+		}
+	}
+	return facts
+}
+
+// texts are the texts of errors, each of them short enough to leave room for others.
+func texts(errs []error) []string {
+	all := make([]string, 0, len(errs))
+	for _, err := range errs {
+		all = append(all, pass.Bounded(err.Error(), pass.MaxNoteLength))
+	}
+	return all
 }

@@ -24,18 +24,18 @@ import (
 // sweepLimit is how long the deletion of a set that leaves its Machines waits for the kinds of their parts to be watched.
 const sweepLimit = 30 * time.Second
 
-// sweep deletes what was made for Machines that never came about: their slots were given up, or burnt. It looks once in the life of
-// a process, and whenever slots were given up. What belongs to a slot that is still taken, or to a Machine, stays, and everything
-// while the ledger, which says what is taken, cannot be read.
+// sweep deletes the objects that were created for Machines which do not exist: their slots were abandoned, or burnt. It runs once in the
+// life of a process, and whenever slots were abandoned. Objects of a reserved slot and of a Machine stay, and all objects stay while the
+// ledger cannot be read.
 func (s *Scope) sweep(ctx context.Context, ledger scale.Ledger) error {
 	mem := s.mem
 	if _, known := s.State.Annotations[scale.LedgerAnnotation]; !known && s.State.Deleting.IsZero() {
-		return nil // what is taken may be in a ledger that was not read
+		return nil // slots may be reserved in a ledger that was not read
 	}
 	if (mem.swept && s.decision.Abandon == 0) || (s.held(ReasonLedgerUnreadable) && s.State.Deleting.IsZero()) {
 		return nil
 	}
-	mem.swept = false // until all was looked at: what is given up leaves the ledger before
+	mem.swept = false // until all kinds are done: abandoned slots leave the ledger before
 	complete := true
 	var errs []error
 	for _, template := range []contract.Ref{s.State.Template.Bootstrap, s.State.Template.Infrastructure} {
@@ -51,7 +51,7 @@ func (s *Scope) sweep(ctx context.Context, ledger scale.Ledger) error {
 	return errors.Join(errs...)
 }
 
-// sweepKind returns false when the kind could not be looked at yet.
+// sweepKind returns false when the objects of the kind could not be read yet.
 func (s *Scope) sweepKind(ctx context.Context, gk schema.GroupKind, ledger scale.Ledger) (bool, error) {
 	if synced, err := s.env.frame.Tracker.Ensure(ctx, external.CRDMetadata(), s.State.Key); err != nil || !synced {
 		s.Requeue(external.UnsyncedRetry)
@@ -88,7 +88,7 @@ func (s *Scope) sweepKind(ctx context.Context, gk schema.GroupKind, ledger scale
 	return true, errors.Join(append(errs, s.sweepLeft(ctx, gvk, ledger))...)
 }
 
-// sweepLeft looks, at the API server itself, for the parts that this process has made a moment ago: the list may be older.
+// sweepLeft reads the parts that this process created recently from the API server: the list may be older.
 func (s *Scope) sweepLeft(ctx context.Context, gvk schema.GroupVersionKind, ledger scale.Ledger) error {
 	left := s.mem.left
 	for _, slot := range slices.Sorted(maps.Keys(left)) {
@@ -137,8 +137,7 @@ func (s *Scope) isMachine(ref metav1.OwnerReference) bool {
 	return ref.Kind == gvk.Kind && pass.Group(ref.APIVersion) == gvk.Group
 }
 
-// removePart deletes an object unless there is a Machine of its name after all, as the API server itself says, or the object has
-// changed.
+// removePart deletes an object unless the API server has a Machine of its name, or the object has changed.
 func (s *Scope) removePart(ctx context.Context, part *unstructured.Unstructured) error {
 	gone, err := external.ConfirmAbsent(ctx, s.env.frame.Ports.APIReader, s.env.kinds.Machine.GVK, s.key(part.GetName()))
 	if err != nil || !gone {

@@ -2,9 +2,11 @@ package machineset
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -65,7 +67,7 @@ func (s *Scope) syncMachine(ctx context.Context, m *member) error {
 	return nil
 }
 
-// syncing writes an update and what the template says, and records what the set gave.
+// syncing writes an update and the values of the template, and records what the set gave.
 type syncing struct {
 	contract.MachineAdapter
 
@@ -131,7 +133,7 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before given) er
 	return nil
 }
 
-// merged is what a merge patch says of changes.
+// merged returns changes as a merge patch.
 func merged(changes map[string]contract.Change[string]) map[string]any {
 	texts := make(map[string]any, len(changes))
 	for key, change := range changes {
@@ -141,4 +143,81 @@ func merged(changes map[string]contract.Change[string]) map[string]any {
 		}
 	}
 	return texts
+}
+
+// GivenAnnotation of a Machine records what its set gave it, so that a value that the set's template no longer has is removed, and values
+// of other writers stay. It holds JSON with the labels, the keys of the annotations, and the names of other fields.
+const GivenAnnotation = "machinist.dev/from-set"
+
+// given is what a set gave a Machine.
+type given struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations []string          `json:"annotations,omitempty"`
+	Fields      []string          `json:"fields,omitempty"`
+}
+
+// readGiven reads a record; without a readable one nothing is known, and nothing is removed.
+func readGiven(m *contract.MachineState) (given, bool) {
+	text, found := m.Annotations[GivenAnnotation]
+	if !found {
+		return given{}, false
+	}
+	var g given
+	if err := json.Unmarshal([]byte(text), &g); err != nil {
+		return given{}, false
+	}
+	return g, true
+}
+
+func givenLabels(m *contract.MachineState) (map[string]string, bool) {
+	g, known := readGiven(m)
+	return g.Labels, known && g.Labels != nil
+}
+
+// text returns the record. Equal records give equal texts.
+func (g given) text() string {
+	text, err := json.Marshal(g)
+	if err != nil {
+		return "" // texts always have a text
+	}
+	return string(text)
+}
+
+// giving returns the record of what a set gives to its Machines, with its lists sorted.
+func giving(set *contract.MachineSetState, fields []string) given {
+	return given{
+		Labels: machineLabels(set), Annotations: slices.Sorted(maps.Keys(set.Template.Annotations)), Fields: slices.Sorted(slices.Values(fields)),
+	}
+}
+
+// metadataOf returns the changes of the labels and annotations of a Machine, or of an object that it refers to: the values of the set are
+// added, and values that the set gave before and no longer has are removed.
+func metadataOf(have contract.Metadata, before given, set *contract.MachineSetState) contract.MetadataUpdate {
+	var u contract.MetadataUpdate
+	change := func(into *map[string]contract.Change[string], key string, to contract.Change[string]) {
+		if *into == nil {
+			*into = map[string]contract.Change[string]{}
+		}
+		(*into)[key] = to
+	}
+	sync := func(into *map[string]contract.Change[string], have, want map[string]string, gave []string) {
+		for key, value := range want {
+			if got, found := have[key]; !found || got != value {
+				change(into, key, contract.SetTo(value))
+			}
+		}
+		for _, key := range gave {
+			_, wanted := want[key]
+			if _, found := have[key]; found && !wanted {
+				change(into, key, contract.Cleared[string]())
+			}
+		}
+	}
+	sync(&u.Labels, have.Labels, machineLabels(set), slices.Collect(maps.Keys(before.Labels)))
+	sync(&u.Annotations, have.Annotations, set.Template.Annotations, before.Annotations)
+	return u
+}
+
+func changesNothing(u contract.MetadataUpdate) bool {
+	return u.Finalizers.Keeps() && u.OwnerReferences.Keeps() && len(u.Labels) == 0 && len(u.Annotations) == 0
 }

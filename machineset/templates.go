@@ -1,41 +1,21 @@
 package machineset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
-
-// Reasons of holds: why a set creates nothing for now.
-const (
-	ReasonCreationDisabled = "CreationDisabled"
-	ReasonTemplateMissing  = "TemplateMissing"
-	ReasonTemplateUnread   = "TemplateUnread"
-	ReasonSelectorMismatch = "SelectorDoesNotMatchTemplate"
-	ReasonNaming           = "MachineNamingInvalid"
-	ReasonPreflightFailed  = "PreflightFailed"
-	// ReasonSelectorUnreadable: spec.selector cannot be read, so that no Machine is adopted or let go either.
-	ReasonSelectorUnreadable = "SelectorUnreadable"
-	// ReasonClaimFailed: a Machine could not be adopted, or could not be let go.
-	ReasonClaimFailed = "ClaimFailed"
-	// ReasonDeletionOrderUnreadable: spec.deletion.order cannot be read. It keeps a set from deleting only.
-	ReasonDeletionOrderUnreadable = "DeletionOrderUnreadable"
-)
-
-// preflightRetry is when checks before a creation are made again. Rule: Cluster API's preflightFailedRequeueAfter.
-const preflightRetry = 15 * time.Second
 
 // templatesStep reads the templates that new Machines need. One that does not exist, or was not read, keeps the set from creating, and
 // from nothing else. A set in deletion needs none.
@@ -64,16 +44,12 @@ func (s *Scope) template(ctx context.Context, ref contract.Ref) (external.Object
 	case external.Absent:
 		s.Hold(ReasonTemplateMissing, ref.Kind+" does not exist")
 	case external.Unread, external.KindMissing:
-		message := found.Problem.Message
-		if message == "" {
-			message = fmt.Sprintf("%s %s could not be read yet", ref.Kind, ref.Name)
-		}
-		s.Hold(ReasonTemplateUnread, message)
+		s.Hold(ReasonTemplateUnread, cmp.Or(found.Problem.Message, fmt.Sprintf("%s %s could not be read yet", ref.Kind, ref.Name)))
 	}
 	return found, nil
 }
 
-// ownTemplate has the Cluster own a template, so that it goes, and moves, with the Cluster. Rule: Cluster API's
+// ownTemplate makes the Cluster an owner of a template, so that it is deleted and moved with the Cluster. Rule: Cluster API's
 // reconcileExternalTemplateReference.
 func (s *Scope) ownTemplate(ctx context.Context, found external.Object) error {
 	ref, owns := pass.ClusterReference(s.Cluster).Get()
@@ -92,33 +68,13 @@ func (s *Scope) ownTemplate(ctx context.Context, found external.Object) error {
 	written.SetNamespace(found.Object.GetNamespace())
 	written.SetName(found.Object.GetName())
 	body := map[string]any{"metadata": map[string]any{
-		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(), "ownerReferences": contract.WithOwner(owners, ref),
+		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(),
+		"ownerReferences": contract.WithOwner(owners, ref),
 	}}
 	if err := s.env.frame.Writer.Patch(ctx, written, body, false); err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("have Cluster own %s %s: %w", found.Ref.Kind, s.key(found.Ref.Name), err)
 	}
 	return nil
-}
-
-// holdsStep finds out what else keeps the set from creating. A check that cannot be made does so too.
-func holdsStep(ctx context.Context, s *Scope) (pass.Result, error) {
-	if s.State.Annotations[DisableCreateAnnotation] == "true" {
-		s.Hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
-	}
-	if want := machineLabels(&s.State); s.trouble.selector == nil && !s.selector.Matches(labels.Set(want)) {
-		s.Hold(ReasonSelectorMismatch, fmt.Sprintf("spec.selector %s does not match the labels of spec.template: new Machines would not be the set's own",
-			s.selector))
-	}
-	failed, err := s.preflight(ctx)
-	if err != nil {
-		s.Hold(ReasonPreflightFailed, "preflight checks could not be made: "+pass.SeeLogs)
-		return pass.Result{}, fmt.Errorf("preflight checks: %w", err)
-	}
-	if len(failed) == 0 {
-		return pass.Result{}, nil
-	}
-	s.holds = append(s.holds, failed...)
-	return pass.Result{RequeueAfter: preflightRetry}, nil
 }
 
 // missing are the kinds of the templates that do not exist, and blocked is what else keeps the set from creating.

@@ -20,11 +20,10 @@
 // deletes. It creates nothing while its Machines, those in deletion and those reserved included, are as many as desired; it requests no
 // deletion when those in progress are enough; and it deletes no unmarked Machine while a marked one remains. These bounds apply to what
 // the set does: a user's scaling and failing Nodes can break any of them.
-// stays. These bounds bind what the set does: a user's scaling and Nodes that die can break any of them by themselves.
 //
 // # Limits
 //
-// A creation names no condition on another object. A process that is stopped between the write of the ledger and the creation, and
-// goes on when another one has created that Machine and it was deleted to the end, creates it again: bound the time of a pass, and
-// elect a leader. Priorities of Gardener are read, its preservation of Machines is not.
+// The creation of an object cannot depend on another object. A process that is stopped between the write of the ledger and the creation,
+// and that continues after another process has created the Machine and the Machine is gone again, creates it a second time: limit the time
+// of a pass, and use leader election. Priorities of Gardener are read, its preservation of Machines is not.
 package scale

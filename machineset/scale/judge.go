@@ -48,12 +48,16 @@ func JudgeMachine(obj metav1.Object, set types.UID, slot int64) Verdict {
 	return JudgePart(obj, set, slot)
 }
 
-// JudgePart says the same of what a Machine refers to. The Machine may have taken the ownership over from the set already, so the
-// stamp alone tells.
+// JudgePart judges an object that a Machine refers to by its stamp alone: the Machine may have become its controller already.
 func JudgePart(obj metav1.Object, set types.UID, slot int64) Verdict {
-	stamp, found := obj.GetAnnotations(), Stamp(set, slot)
-	if obj.GetDeletionTimestamp() != nil || stamp[SetUIDAnnotation] != found[SetUIDAnnotation] || stamp[SlotAnnotation] != found[SlotAnnotation] {
+	if obj.GetDeletionTimestamp() != nil {
 		return Foreign
+	}
+	have := obj.GetAnnotations()
+	for key, want := range Stamp(set, slot) {
+		if have[key] != want {
+			return Foreign
+		}
 	}
 	return Own
 }

@@ -50,8 +50,9 @@ type Machine struct {
 func Of(state *contract.MachineState, set types.UID) Machine {
 	m := Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Priority: DefaultPriority,
-		Updating:  state.UpdatingInPlace(),
-		Unhealthy: state.Node.Name == "" || says(state, "NodeHealthy", metav1.ConditionFalse) || says(state, "HealthCheckSucceeded", metav1.ConditionFalse),
+		Updating: state.UpdatingInPlace(),
+		Unhealthy: state.Node.Name == "" || says(state, "NodeHealthy", metav1.ConditionFalse) ||
+			says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),
 		Ready:     says(state, contract.ConditionReady, metav1.ConditionTrue),
 		Available: says(state, contract.ConditionAvailable, metav1.ConditionTrue),
 	}

@@ -97,7 +97,8 @@ func Preflight(f PreflightFacts) ([]Hold, error) {
 			check(KubeadmVersionSkew, fmt.Sprintf("kubeadm of version %s cannot join a control plane of version %s", f.Version, f.DesiredVersion))
 		}
 		if f.TopologyVersion != "" && f.Version != f.DesiredVersion {
-			check(ControlPlaneVersionSkew, fmt.Sprintf("the Machines have version %s and the control plane has %s: waiting for the topology to bring them together",
+			check(ControlPlaneVersionSkew, fmt.Sprintf(
+				"the Machines have version %s and the control plane has %s: waiting for the topology to bring them together",
 				f.Version, f.DesiredVersion))
 		}
 	}

@@ -4,16 +4,39 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
+
+// Reasons of holds: why a set creates nothing for now.
+const (
+	ReasonCreationDisabled = "CreationDisabled"
+	ReasonTemplateMissing  = "TemplateMissing"
+	ReasonTemplateUnread   = "TemplateUnread"
+	ReasonSelectorMismatch = "SelectorDoesNotMatchTemplate"
+	ReasonNaming           = "MachineNamingInvalid"
+	ReasonPreflightFailed  = "PreflightFailed"
+	// ReasonSelectorUnreadable: spec.selector cannot be read, so that no Machine is adopted or released either.
+	ReasonSelectorUnreadable = "SelectorUnreadable"
+	// ReasonClaimFailed: a Machine could not be adopted or released.
+	ReasonClaimFailed = "ClaimFailed"
+	// ReasonDeletionOrderUnreadable: spec.deletion.order cannot be read. It keeps a set from deleting only.
+	ReasonDeletionOrderUnreadable = "DeletionOrderUnreadable"
+)
+
+// preflightRetry is when checks before a creation are made again. Rule: Cluster API's preflightFailedRequeueAfter.
+const preflightRetry = 15 * time.Second
 
 // ReasonControlPlaneUnread is the reason of the hold on a set whose Cluster's control plane could not be read.
 const ReasonControlPlaneUnread = "ControlPlaneUnread"
 
-// preflight returns the checks before a creation that failed, none where there is nothing to check.
+// preflight returns the failed checks before a creation.
 func (s *Scope) preflight(ctx context.Context) ([]scale.Hold, error) {
 	if s.env.preflightOf != nil {
 		facts, err := s.env.preflightOf(ctx, &s.State)
@@ -72,4 +95,25 @@ func (s *Scope) preflightFacts(plane contract.ControlPlaneState) scale.Preflight
 		HasControlPlane: plane.DesiredVersion != "", DesiredVersion: plane.DesiredVersion, CurrentVersion: plane.CurrentVersion,
 		Version: s.State.Template.Version, Kubeadm: bootstrap.Group == kubeadmGroup && bootstrap.Kind == kubeadmTemplate, Skip: skip,
 	}
+}
+
+// holdsStep finds out what else keeps the set from creating. A check that cannot be made does so too.
+func holdsStep(ctx context.Context, s *Scope) (pass.Result, error) {
+	if s.State.Annotations[DisableCreateAnnotation] == "true" {
+		s.Hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
+	}
+	if want := machineLabels(&s.State); s.trouble.selector == nil && !s.selector.Matches(labels.Set(want)) {
+		s.Hold(ReasonSelectorMismatch, fmt.Sprintf(
+			"spec.selector %s does not match the labels of spec.template: new Machines would not be the set's own", s.selector))
+	}
+	failed, err := s.preflight(ctx)
+	if err != nil {
+		s.Hold(ReasonPreflightFailed, "preflight checks could not be made: "+pass.SeeLogs)
+		return pass.Result{}, fmt.Errorf("preflight checks: %w", err)
+	}
+	if len(failed) == 0 {
+		return pass.Result{}, nil
+	}
+	s.holds = append(s.holds, failed...)
+	return pass.Result{RequeueAfter: preflightRetry}, nil
 }

@@ -27,7 +27,7 @@ func (s *Scope) scale(ctx context.Context) error {
 	}
 	facts, orderErr := s.facts(machines, settled)
 	if s.orphans() {
-		return s.letGo(ctx, ledger, settled)
+		return s.abandon(ctx, ledger, settled)
 	}
 	s.plan(facts, orderErr)
 	next := settled.Abandon(s.decision.Abandon)
@@ -64,7 +64,7 @@ func (s *Scope) plan(facts scale.Facts, orderErr error) {
 	}
 }
 
-// reserve takes names for the Machines that are to be created, and reports false, with a hold, when there are none.
+// reserve reserves names for the Machines to create, and reports false, with a hold, when no name is free.
 func (s *Scope) reserve(ctx context.Context, ledger scale.Ledger) (scale.Ledger, bool) {
 	naming, err := scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, s.State.MachineNaming)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Scope) carryOut(ctx context.Context, ledger, next scale.Ledger, templat
 	return s.continueDeletion(err)
 }
 
-// facts are what the plan depends on. The error says that the order of deletions cannot be read; a set in deletion needs none.
+// facts are the inputs of the plan. The error means that the order of deletions cannot be read; a set in deletion needs none.
 func (s *Scope) facts(machines []scale.Machine, ledger scale.Ledger) (scale.Facts, error) {
 	policy := s.env.options.Policy
 	order, err := scale.ParseOrder(s.State.DeletionOrder)
@@ -114,18 +114,18 @@ func (s *Scope) facts(machines []scale.Machine, ledger scale.Ledger) (scale.Fact
 	return facts, err
 }
 
-// taken reports whether a name is that of a Machine. One that the cache does not have is found when it is asked for.
+// taken reports whether a Machine in the cache has a name. One that the cache does not show is found by its creation.
 func (s *Scope) taken(ctx context.Context, name string) bool {
 	return s.env.frame.Ports.Cache.Get(ctx, s.key(name), pass.NewObject(s.env.kinds.Machine), client.UnsafeDisableDeepCopy) == nil
 }
 
-// orphans reports whether the set goes and its Machines are to stay. The garbage collector takes the owner references away.
+// orphans reports whether the set is being deleted without its Machines. The garbage collector removes the owner references.
 func (s *Scope) orphans() bool {
 	return !s.State.Deleting.IsZero() && slices.Contains(s.State.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// letGo ends what a set whose Machines stay was about to create.
-func (s *Scope) letGo(ctx context.Context, ledger, settled scale.Ledger) error {
+// abandon gives up what a set was about to create that is deleted without its Machines.
+func (s *Scope) abandon(ctx context.Context, ledger, settled scale.Ledger) error {
 	next := settled.Abandon(len(settled.Pending))
 	if err := s.writeLedger(ctx, ledger, next); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *Scope) letGo(ctx context.Context, ledger, settled scale.Ledger) error {
 	return s.sweep(ctx, next)
 }
 
-// removeFinalizerStep removes the finalizer of a set in deletion that has no Machine any more, as the API server itself says, or whose
+// removeFinalizerStep removes the finalizer of a set in deletion that has no Machine any more, as the API server confirms, or whose
 // Machines stay.
 func removeFinalizerStep(ctx context.Context, s *Scope) (pass.Result, error) {
 	switch {
