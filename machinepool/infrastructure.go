@@ -164,3 +164,20 @@ func setIf[T comparable](change *contract.Change[T], have contract.Opt[T], want 
 		*change = contract.SetTo(want)
 	}
 }
+
+// observeReferenced reads a referenced object, and makes the pool its controller. What breaks the contract is a Problem.
+func (p *Scope) observeReferenced(ctx context.Context, ref contract.Ref, read func(external.Object) error) (external.Object, error) {
+	found, err := p.env.frame.Tracker.Get(ctx, p.State.Key, ref)
+	p.Requeue(found.RetryAfter)
+	if err != nil || found.Presence != external.Present {
+		return found, err
+	}
+	if err := p.TakeOwnership(ctx, &found, nil); err != nil {
+		found.Presence = external.Unread // it is not known whose it is
+		return found, err
+	}
+	if err := read(found); err != nil && !found.Foreign {
+		found.Problem = external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
+	}
+	return found, nil
+}

@@ -304,3 +304,15 @@ func lacks(have, want map[string]string) bool {
 	}
 	return false
 }
+
+// owns reports whether the pool controls an object, also by a UID from before a restore from a backup.
+func (p *Scope) owns(ctx context.Context, obj client.Object) (bool, error) {
+	owner := metav1.GetControllerOfNoCopy(obj)
+	if owner == nil || !contract.IsOwner(*owner, p.OwnerReference()) {
+		return false, nil
+	}
+	if owner.UID == p.State.UID {
+		return true, nil
+	}
+	return p.IsSame(ctx)
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -187,4 +188,60 @@ func (f *statusFacts) remediating() metav1.Condition {
 		return pass.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, "")
 	}
 	return pass.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating, "* To be replaced: "+pass.Named(f.Unhealthy))
+}
+
+// failure is trouble that does not go away by itself, as Cluster API's deprecated failureReason and failureMessage say it.
+type failure struct{ Reason, Message string }
+
+// reasonInvalidConfiguration is Cluster API's word for an object that cannot work as it is.
+const reasonInvalidConfiguration = "InvalidConfiguration"
+
+const maxFailureReasonLength = 250 // the schema allows 256
+
+// failureOf is the failure that a referenced object reports, in the words that Cluster API gives it.
+func failureOf(e external.Object, reason, message string) failure {
+	if message != "" {
+		message = fmt.Sprintf("Failure detected from referenced resource %v with name %q: %s", e.GVK, e.Ref.Name, message)
+	}
+	return failure{pass.Bounded(reason, maxFailureReasonLength), pass.Bounded(message, pass.MaxMessageLength)}
+}
+
+// finding is what a pass knows of the failure of one referenced object: nothing while that was not read.
+type finding = contract.Opt[failure]
+
+// decideFailure returns the failure that the pool reports: the first one that is found. It ends when no object reports one any more; while
+// an object was not read, an earlier failure stays.
+func decideFailure(before failure, findings ...finding) failure {
+	unread := false
+	for _, one := range findings {
+		f, known := one.Get()
+		if known && f != (failure{}) {
+			return f
+		}
+		unread = unread || !known
+	}
+	if unread {
+		return before
+	}
+	return failure{}
+}
+
+// selector returns the selector of a pool's Machines, as text. The scale subresource returns it: the HorizontalPodAutoscaler does not
+// scale a Scale without a selector. It is the same whether the provider creates Machines or not.
+func selector(pool *contract.MachinePoolState) string {
+	set := labels.Set{contract.PoolNameLabel: contract.LabelValue(pool.Key.Name)}
+	if pool.ClusterName != "" {
+		set[contract.ClusterNameLabel] = pool.ClusterName
+	}
+	return set.String() // sorted
+}
+
+// keepsSelector reports whether pools of a kind have a place for it. Cluster API's have none.
+func keepsSelector(kind contract.MachinePoolKind) bool {
+	const some = "a=b"
+	pool := kind.New()
+	var u contract.MachinePoolUpdate
+	u.SelectorText = contract.SetTo(some)
+	var state contract.MachinePoolState
+	return kind.Adapter.Write(pool, u) == nil && kind.Adapter.Read(pool, &state) == nil && state.SelectorText == some
 }
