@@ -71,3 +71,31 @@ func TestAClusterOwnsASetThatNoOtherOwnerLeads(t *testing.T) {
 		})
 	}
 }
+
+// Of a set that was led before, the Cluster may just have let go: the cache may show it for a while.
+func TestASetThatIsLedIsOwnedOnlyByAClusterThatStays(t *testing.T) {
+	t.Parallel()
+	for name, stays := range map[string]bool{"it stays": true, "it is gone": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldWith(t, fake0(), fake.Loops{})
+			cluster := fake.Cluster("demo")
+			w.create(cluster)
+			view := external.ClusterView{Presence: external.Present, GVK: fake.ClusterGVK()}
+			view.State.Key, view.State.UID = client.ObjectKeyFromObject(cluster), cluster.GetUID()
+			if !stays {
+				require.NoError(t, w.client.Delete(t.Context(), cluster))
+			}
+			set := w.set("workers", 0)
+			set.SetFinalizers([]string{machineset.Finalizer})
+			w.create(set)
+			r := w.reconciler(clusterPort(func(context.Context, types.NamespacedName) (external.ClusterView, error) { return view, nil }))
+			for range 3 {
+				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+				require.NoError(t, err)
+			}
+			owned := len(w.get(set).GetOwnerReferences()) > 0
+			require.Equal(t, stays, owned)
+		})
+	}
+}

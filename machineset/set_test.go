@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -159,4 +160,33 @@ func TestASetAdoptsBeforeItCreatesAndReleasesWhatSomebodyRelabels(t *testing.T) 
 		}
 		return ""
 	})
+}
+
+// No set owns such a Machine yet, so that its event has to find the sets whose labels it has.
+func TestASetAdoptsAMachineThatAppearsWhileItIsAtRest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.has(set, 1)
+	before, calm := -1, 0
+	w.eventually("be at rest", func() string {
+		made := w.store.CountRequests(func(r fake.Request) bool { return r.UserAgent == userAgent && r.Verb != "watch" })
+		if calm++; made != before {
+			before, calm = made, 0
+		}
+		return map[bool]string{true: "it makes requests"}[calm < 25]
+	})
+	stray := object(w.kinds.Machine.GVK, "stray")
+	stray.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
+	stray.Object["spec"] = map[string]any{"clusterName": "demo"}
+	w.create(stray)
+	w.eventually("adopt it", func() string {
+		if m := w.get(stray); m != nil && m.GetDeletionTimestamp() == nil && metav1.GetControllerOf(m) == nil {
+			return w.describe(set)
+		}
+		return ""
+	})
+	w.eventually("have one", func() string { return map[bool]string{false: w.describe(set)}[len(w.machines()) == 1] })
 }
