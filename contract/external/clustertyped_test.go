@@ -78,8 +78,9 @@ func goClusters(t *testing.T) (*fake.Store, ctrl.Manager) {
 
 func TestClustersOfAGoTypeShareTheInformerOfTheManager(t *testing.T) {
 	store, mgr := goClusters(t)
-	_, err := mgr.GetCache().GetInformer(t.Context(), &GoCluster{}) // like another controller that watches Clusters
+	informer, err := mgr.GetCache().GetInformer(t.Context(), &GoCluster{}) // like another controller that watches Clusters
 	require.NoError(t, err)
+	require.Eventually(t, informer.HasSynced, bound, time.Millisecond) // otherwise the end of the first list wakes the Machines, too
 	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{Object: &GoCluster{}})
 	require.NoError(t, err)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -103,6 +104,7 @@ func TestClustersOfAGoTypeShareTheInformerOfTheManager(t *testing.T) {
 		t.Errorf("an unchanged Cluster is converted again: %v allocations per read", n)
 	}
 
+	require.Zero(t, queue.Len())
 	paused := fake.Cluster("demo")
 	require.NoError(t, store.Client().Patch(t.Context(), paused, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":true}}`))))
 	require.Eventually(t, func() bool { return queue.Len() > 0 }, bound, time.Millisecond, "the Machines of the Cluster are woken")
