@@ -60,11 +60,11 @@ func ExampleNew() {
 // Put a step of your own into a set, in the same way as into a Machine: here, one that keeps a set from creating.
 func ExampleSteps() {
 	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepScale, machineset.Step{
-		Name: "quota", On: pass.InRunning, Run: func(_ context.Context, s *machineset.Scope) (pass.Result, error) {
+		Name: "quota", On: pass.InRunning, Run: func(_ context.Context, s *machineset.Scope) (machineset.Result, error) {
 			if machines, _ := s.Machines(); s.State.Annotations["example.com/quota"] == fmt.Sprint(len(machines)) {
 				s.Hold("QuotaExceeded", "the quota of the team is used up") // the condition ScalingUp says so
 			}
-			return pass.Result{}, nil
+			return machineset.Result{}, nil
 		},
 	})
 	if err != nil {

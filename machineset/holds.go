@@ -98,7 +98,7 @@ func (s *Scope) preflightFacts(plane contract.ControlPlaneState) scale.Preflight
 }
 
 // holdsStep finds out what else keeps the set from creating. A check that cannot be made does so too.
-func holdsStep(ctx context.Context, s *Scope) (pass.Result, error) {
+func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.State.Annotations[DisableCreateAnnotation] == "true" {
 		s.Hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
 	}
@@ -109,11 +109,11 @@ func holdsStep(ctx context.Context, s *Scope) (pass.Result, error) {
 	failed, err := s.preflight(ctx)
 	if err != nil {
 		s.Hold(ReasonPreflightFailed, "preflight checks could not be made: "+pass.SeeLogs)
-		return pass.Result{}, fmt.Errorf("preflight checks: %w", err)
+		return Result{}, fmt.Errorf("preflight checks: %w", err)
 	}
 	if len(failed) == 0 {
-		return pass.Result{}, nil
+		return Result{}, nil
 	}
 	s.holds = append(s.holds, failed...)
-	return pass.Result{RequeueAfter: preflightRetry}, nil
+	return Result{RequeueAfter: preflightRetry}, nil
 }

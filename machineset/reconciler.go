@@ -32,7 +32,7 @@ type Reconciler struct {
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults()
 	frame, err := pass.NewFrame(kinds.Set, ports.Ports, options.frame(kinds.Set), nil)
-	err = errors.Join(err, kinds.validate(), ports.CheckEvents(kinds.Set.GVK.Kind), checkSteps(options.Steps))
+	err = errors.Join(err, kinds.validate(), ports.CheckEvents(kinds.Set.GVK.Kind), CheckSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)
 	}

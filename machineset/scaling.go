@@ -95,7 +95,7 @@ func (s *Scope) carryOut(ctx context.Context, ledger, next scale.Ledger, templat
 	case len(s.decision.Delete) > 0:
 		return errors.Join(err, s.delete(ctx, s.decision.Delete))
 	}
-	return s.continueDeletion(err)
+	return s.deferError(err)
 }
 
 // facts are the inputs of the plan. The error means that the order of deletions cannot be read; a set in deletion needs none.
@@ -136,29 +136,29 @@ func (s *Scope) abandon(ctx context.Context, ledger, settled scale.Ledger) error
 
 // removeFinalizerStep removes the finalizer of a set in deletion that has no Machine any more, as the API server confirms, or whose
 // Machines stay.
-func removeFinalizerStep(ctx context.Context, s *Scope) (pass.Result, error) {
+func removeFinalizerStep(ctx context.Context, s *Scope) (Result, error) {
 	switch {
 	case s.orphans():
 		// Without the set, objects that were created for a missing Machine can no longer be found. But objects that cannot be watched must
 		// not delay a deletion for ever.
 		if !s.mem.swept && s.Now.Before(s.State.Deleting.Add(sweepLimit)) {
-			return pass.Result{RequeueAfter: external.UnsyncedRetry}, nil
+			return Result{RequeueAfter: external.UnsyncedRetry}, nil
 		}
 	case len(s.observed) > 0 || (len(s.ledger.Pending) > 0 && !s.held(ReasonLedgerUnreadable)):
-		return pass.Result{}, nil
+		return Result{}, nil
 	default:
 		live, err := s.ownLive(ctx)
 		if err != nil {
-			return pass.Result{}, err
+			return Result{}, err
 		}
 		if len(live) > 0 { // their events are on the way
-			return pass.Result{RequeueAfter: pass.BehindRetry}, nil
+			return Result{RequeueAfter: pass.BehindRetry}, nil
 		}
 	}
 	s.RemoveFinalizer()
 	if err := s.Commit(ctx); err != nil && !external.SaysGone(err) {
-		return pass.Result{}, err
+		return Result{}, err
 	}
 	s.finished = true
-	return pass.Result{}, nil
+	return Result{}, nil
 }

@@ -266,9 +266,9 @@ func bullets(lines []string) string {
 }
 
 // statusStep sets the status. It leaves alone what this pass has not read.
-func statusStep(_ context.Context, s *Scope) (pass.Result, error) {
+func statusStep(_ context.Context, s *Scope) (Result, error) {
 	if s.Paused() || s.waiting || !s.counted {
-		return pass.Result{}, nil
+		return Result{}, nil
 	}
 	facts := s.statusFacts()
 	conditions, changes := facts.conditions()
@@ -282,7 +282,7 @@ func statusStep(_ context.Context, s *Scope) (pass.Result, error) {
 	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(c.Available), contract.SetTo(c.UpToDate)
 	u.NodeReadyReplicas, u.NodeAvailableReplicas = contract.SetTo(c.NodeReady), contract.SetTo(c.NodeAvailable)
 	u.FullyLabeledReplicas = contract.SetTo(c.FullyLabeled)
-	return pass.Result{RequeueAfter: pass.Soonest(changes, counts)}, nil
+	return Result{RequeueAfter: pass.Soonest(changes, counts)}, nil
 }
 
 // statusFacts are what this pass has found out.

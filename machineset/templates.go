@@ -19,14 +19,14 @@ import (
 
 // templatesStep reads the templates that new Machines need. One that does not exist, or was not read, keeps the set from creating, and
 // from nothing else. A set in deletion needs none.
-func templatesStep(ctx context.Context, s *Scope) (pass.Result, error) {
+func templatesStep(ctx context.Context, s *Scope) (Result, error) {
 	if !s.State.Deleting.IsZero() {
-		return pass.Result{}, nil
+		return Result{}, nil
 	}
 	var bootstrap, infrastructure error
 	s.templates.bootstrap, bootstrap = s.template(ctx, s.State.Template.Bootstrap)
 	s.templates.infrastructure, infrastructure = s.template(ctx, s.State.Template.Infrastructure)
-	return pass.Result{}, errors.Join(bootstrap, infrastructure)
+	return Result{}, errors.Join(bootstrap, infrastructure)
 }
 
 func (s *Scope) template(ctx context.Context, ref contract.Ref) (external.Object, error) {

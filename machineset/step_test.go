@@ -18,7 +18,7 @@ import (
 
 func TestAListOfStepsThatIsNotSafeForASetIsRefused(t *testing.T) {
 	t.Parallel()
-	run := func(context.Context, *machineset.Scope) (pass.Result, error) { return pass.Result{}, nil }
+	run := func(context.Context, *machineset.Scope) (machineset.Result, error) { return machineset.Result{}, nil }
 	without := func(name string) []machineset.Step {
 		steps, err := pass.Remove(machineset.Steps(), name)
 		require.NoError(t, err)
@@ -78,16 +78,16 @@ func noPorts(ctrl.Manager, *machineset.Ports) {}
 func TestAStepOfAnEmbedderSeesTheMachinesOfASetAndWritesWithIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
-	w.run(ownStep(t, func(_ context.Context, s *machineset.Scope) (pass.Result, error) {
+	w.run(ownStep(t, func(_ context.Context, s *machineset.Scope) (machineset.Result, error) {
 		machines, known := s.Machines()
 		if !known {
-			return pass.Result{}, errors.New("the Machines have not been read")
+			return machineset.Result{}, errors.New("the Machines have not been read")
 		}
 		if len(machines) == 2 {
 			s.ChangeAnnotation("example.com/complete", contract.SetTo("yes"))
 			s.Assert(pass.Condition("Complete", metav1.ConditionTrue, "Complete", "two Machines"))
 		}
-		return pass.Result{}, nil
+		return machineset.Result{}, nil
 	}))
 	set := w.set("workers", 2)
 	w.create(set)
@@ -104,9 +104,9 @@ func TestAStepOfAnEmbedderSeesTheMachinesOfASetAndWritesWithIt(t *testing.T) {
 func TestAStepOfAnEmbedderKeepsASetFromCreatingAndSaysWhy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
-	w.run(ownStep(t, func(_ context.Context, s *machineset.Scope) (pass.Result, error) {
+	w.run(ownStep(t, func(_ context.Context, s *machineset.Scope) (machineset.Result, error) {
 		s.Hold("QuotaExceeded", "the quota of the team is used up")
-		return pass.Result{}, nil
+		return machineset.Result{}, nil
 	}))
 	set := w.set("workers", 2)
 	w.create(set)
@@ -117,8 +117,8 @@ func TestAStepOfAnEmbedderKeepsASetFromCreatingAndSaysWhy(t *testing.T) {
 func TestAStepOfAnEmbedderThatStopsThePassKeepsASetFromScaling(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
-	r := w.reconcilerWith(ownStep(t, func(context.Context, *machineset.Scope) (pass.Result, error) {
-		return pass.Result{Stop: true}, nil
+	r := w.reconcilerWith(ownStep(t, func(context.Context, *machineset.Scope) (machineset.Result, error) {
+		return machineset.Result{Stop: true}, nil
 	}), noPorts)
 	set := w.set("workers", 2)
 	w.create(set)
@@ -153,8 +153,8 @@ func (w *world) passesUntil(r *machineset.Reconciler, set *unstructured.Unstruct
 func TestAStepOfAnEmbedderThatFailsHoldsUpADeletionAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
-	r := w.reconcilerWith(ownStep(t, func(context.Context, *machineset.Scope) (pass.Result, error) {
-		return pass.Result{}, errors.New("no inventory")
+	r := w.reconcilerWith(ownStep(t, func(context.Context, *machineset.Scope) (machineset.Result, error) {
+		return machineset.Result{}, errors.New("no inventory")
 	}), noPorts)
 	set := w.set("workers", 1)
 	w.create(set)

@@ -9,9 +9,11 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-// Step is one part of a pass over a set, with a name. Use pass.InsertBefore, pass.InsertAfter, pass.Replace and pass.Remove to change the
-// list that Steps returns.
+// Step is one part of the reconciler of MachineSets, with a name. pass.Step documents its fields.
 type Step = pass.Step[*Scope]
+
+// Result says how a pass continues after a step.
+type Result = pass.Result
 
 // Names of the steps of Steps.
 const (
@@ -26,7 +28,8 @@ const (
 	StepStatus          = "status"
 )
 
-// Steps returns the steps of a pass, in order:
+// Steps returns a new list of the steps of a MachineSet, in order. Change it with pass.InsertBefore, pass.InsertAfter, pass.Replace and
+// pass.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
 //
 //   - StepPaused ends the pass of a set that is paused, or whose Cluster was not read or does not exist;
 //   - StepFinalizer adds the finalizer, the label and the owner reference of the Cluster, and writes them before anything else is changed;
@@ -54,8 +57,10 @@ func Steps() []Step {
 	})
 }
 
-// checkSteps reports the errors of a list of steps, among them that a step is missing without which a pass is not safe.
-func checkSteps(steps []Step) error {
+// CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without which Machines
+// would be created twice or without their objects, or a deletion would never end. A step of the same name may replace each of them, except
+// StepMachines and StepTemplates, which set what only StepScale of this package uses. New calls it.
+func CheckSteps(steps []Step) error {
 	err := pass.CheckSafety(steps, Steps(), "MachineSet", pass.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepTemplates, StepHolds, StepStatus},
 		Needs: []pass.Need{
@@ -78,10 +83,10 @@ func checkSteps(steps []Step) error {
 	return errors.Join(errs...)
 }
 
-func pauseStep(_ context.Context, s *Scope) (pass.Result, error) {
+func pauseStep(_ context.Context, s *Scope) (Result, error) {
 	said, ends := s.DecidePause()
 	if !ends {
-		return pass.Result{}, nil
+		return Result{}, nil
 	}
 	result := s.Pause(said.Status, said.Reason, said.Message)
 	if s.ClusterErr != nil {
@@ -91,34 +96,34 @@ func pauseStep(_ context.Context, s *Scope) (pass.Result, error) {
 }
 
 // finalizerStep gives the set its finalizer and its place in its cluster before anything is created for it.
-func finalizerStep(ctx context.Context, s *Scope) (pass.Result, error) {
+func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
 	s.AddFinalizer()
 	err := s.JoinCluster(ctx, contract.DeploymentNameLabel)
 	if err == nil {
 		err = s.Commit(ctx)
 	}
-	return pass.Result{Stop: err != nil}, err
+	return Result{Stop: err != nil}, err
 }
 
 // machinesStep ends the pass where the Machines could not be read: nothing is decided after that. Machines that could not be adopted or
 // released do not end it.
-func machinesStep(ctx context.Context, s *Scope) (pass.Result, error) {
+func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.observeMachines(ctx); err != nil || s.waiting {
-		return pass.Result{Stop: true}, err
+		return Result{Stop: true}, err
 	}
-	return pass.Result{}, errors.Join(s.trouble.claim...)
+	return Result{}, errors.Join(s.trouble.claim...)
 }
 
-func syncStep(ctx context.Context, s *Scope) (pass.Result, error) {
-	return pass.Result{}, s.continueDeletion(s.syncMachines(ctx))
+func syncStep(ctx context.Context, s *Scope) (Result, error) {
+	return Result{}, s.deferError(s.syncMachines(ctx))
 }
 
-func scaleStep(ctx context.Context, s *Scope) (pass.Result, error) {
-	return pass.Result{}, s.scale(ctx)
+func scaleStep(ctx context.Context, s *Scope) (Result, error) {
+	return Result{}, s.scale(ctx)
 }
 
-// continueDeletion returns an error, except for a set in deletion: the pass returns it at its end, and the deletion continues.
-func (s *Scope) continueDeletion(err error) error {
+// deferError returns an error, except for a set in deletion: the pass returns it at its end, and the deletion continues.
+func (s *Scope) deferError(err error) error {
 	if err != nil && !s.State.Deleting.IsZero() {
 		s.trouble.late = append(s.trouble.late, err)
 		return nil
