@@ -11,7 +11,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-// bootstrapFacts are what a pass knows of the bootstrap data.
+// bootstrapFacts are the inputs of decideBootstrap.
 type bootstrapFacts struct {
 	External external.Object
 	Config   contract.BootstrapConfigState // read when External is Present
@@ -22,7 +22,7 @@ type bootstrapFacts struct {
 	Policy         DataSecret
 }
 
-// bootstrapDecision is what follows.
+// bootstrapDecision is the result of decideBootstrap.
 type bootstrapDecision struct {
 	// DataSecretName is the name to record, absent when it stays as it is.
 	DataSecretName contract.Opt[string]
@@ -32,8 +32,8 @@ type bootstrapDecision struct {
 	Failure   finding
 }
 
-// decideBootstrap reads the contract. A template that names a Secret has its data, whether it refers to a config or not: a user may
-// name one. A template that names none takes the name over when the provider says that the data was created; one that does, only if the
+// decideBootstrap applies the contract. A template that names a Secret has its data, whether or not it refers to a config: a user may name
+// one. When the provider reports the data as created, its name is copied to a template that names none, and to another one only if the
 // policy says so. Rule: contract page "BootstrapConfig"; Cluster API's page on the MachinePool controller, "Bootstrap provider".
 func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	if f.External.Presence == external.NotReferenced {
@@ -68,12 +68,12 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	return d
 }
 
-// isRead reports whether what an object says is known.
+// isRead reports whether an object was read and has no Problem.
 func isRead(e external.Object) bool {
 	return e.Presence == external.Present && e.Problem == (external.Problem{})
 }
 
-// observeBootstrap reads the BootstrapConfig, owns it and takes its data over.
+// observeBootstrap reads the BootstrapConfig, becomes its controller and copies the name of its data.
 func (p *Scope) observeBootstrap(ctx context.Context) error {
 	facts := bootstrapFacts{
 		DataSecretName: p.State.Template.DataSecretName, Created: p.State.BootstrapReady.Or(false),

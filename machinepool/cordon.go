@@ -14,11 +14,11 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// CordonedAnnotation of a Node is the time when a pool cordoned it, because its instance leaves. The patch that cordons a Node sets it,
-// and only applies to a Node that is not cordoned: a Node without it stays as it is when its instance stays after all.
+// CordonedAnnotation of a Node is the time when a pool cordoned it, because its instance was about to leave. The patch that cordons a Node
+// sets it, and only applies to a Node that is not cordoned. A Node without it is not uncordoned when its instance stays.
 const CordonedAnnotation = "machinist.dev/cordoned-by-pool-since"
 
-// operation is one operation of RFC 6902. A nil value is expected as null, which is what is absent too.
+// operation is one operation of RFC 6902. A nil value means null, and for a test also an absent value.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -31,12 +31,13 @@ func annotationPath(key string) string {
 	return "/metadata/annotations/" + strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
-// marks are what a Node says of its leaving. contract.DrainStartedAnnotation says since when it is drained: others may go first.
+// marks are the annotations of a Node that leaves. contract.DrainStartedAnnotation is when its drain began, which may be after it was
+// cordoned.
 func marks() []string {
 	return []string{CordonedAnnotation, contract.DrainStartedAnnotation, contract.DrainedAnnotation}
 }
 
-// cordonPatch cordons a Node and says so on it, and that its drain begins if that is so.
+// cordonPatch cordons a Node and records that in an annotation, and also the begin of its drain if begins is true.
 func cordonPatch(node *corev1.Node, now time.Time, begins bool) []operation {
 	keys := marks()[:1]
 	if begins {
@@ -46,7 +47,7 @@ func cordonPatch(node *corev1.Node, now time.Time, begins bool) []operation {
 	return slices.Concat(cordons, sayPatch(node, now, keys...))
 }
 
-// sayPatch has annotations of a Node say when something was.
+// sayPatch sets annotations of a Node to a time.
 func sayPatch(node *corev1.Node, at time.Time, keys ...string) []operation {
 	var ops []operation
 	if len(node.Annotations) == 0 {
@@ -58,7 +59,7 @@ func sayPatch(node *corev1.Node, at time.Time, keys ...string) []operation {
 	return ops
 }
 
-// takeBackPatch removes what a Node says of its leaving, and the cordon if that is the pool's own.
+// takeBackPatch removes the marks of a Node, and uncordons it if the pool cordoned it.
 func takeBackPatch(node *corev1.Node) []operation {
 	ops := []operation{{"test", "/metadata/uid", node.UID}}
 	for _, key := range marks() {
@@ -72,7 +73,7 @@ func takeBackPatch(node *corev1.Node) []operation {
 	return ops
 }
 
-// hasMark reports whether a Node says that it was to leave.
+// hasMark reports whether a Node has a mark.
 func hasMark(node *corev1.Node) bool {
 	return slices.ContainsFunc(marks(), func(key string) bool {
 		_, found := node.Annotations[key]
@@ -80,8 +81,8 @@ func hasMark(node *corev1.Node) bool {
 	})
 }
 
-// begun is when the drain of a Node began: when its turn came, which may be long after it was cordoned. Where there is a limit the Node
-// says so itself, so that every process counts from there.
+// begun returns when the drain of a Node began: its first turn, which may be long after it was cordoned. Where the drain has a limit, an
+// annotation of the Node records the time, so that every process counts from it.
 func (p *Scope) begun(ctx context.Context, node *corev1.Node, since time.Time, limit time.Duration) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, node.Annotations[contract.DrainStartedAnnotation]); err == nil {
 		return at, nil
@@ -93,7 +94,7 @@ func (p *Scope) begun(ctx context.Context, node *corev1.Node, since time.Time, l
 	return since, p.operate(ctx, node, ops)
 }
 
-// cordon has no more pods come to Nodes, in one patch for each that needs it. The drains of the first ones begin now.
+// cordon cordons Nodes, in one patch for each that needs it. The drains of the first ones begin now.
 func (p *Scope) cordon(ctx context.Context, nodes []*corev1.Node, begin int) error {
 	var open []*corev1.Node
 	first := map[types.UID]bool{}
@@ -108,8 +109,8 @@ func (p *Scope) cordon(ctx context.Context, nodes []*corev1.Node, begin int) err
 	})
 }
 
-// takeBack has Nodes that were to leave serve again. Who is to leave must be known for that, from the API server itself: a provider may
-// have read already that a Node was drained.
+// takeBack removes the marks of Nodes whose instances stay, and uncordons them. The API server confirms which instances leave: a provider
+// may already have read that a Node was drained.
 func (p *Scope) takeBack(ctx context.Context, nodes []*corev1.Node) error {
 	var marked []*corev1.Node
 	known := p.infraRead || p.infrastructure.Presence == external.NotReferenced
@@ -148,7 +149,7 @@ func (p *Scope) operate(ctx context.Context, node *corev1.Node, ops []operation)
 	return p.patchNode(ctx, node, types.JSONPatchType, body)
 }
 
-// sayDrained tells the provider, on the Node, that the instance may go.
+// sayDrained records on a Node that it was drained, for the provider, which may then delete the instance.
 func (p *Scope) sayDrained(ctx context.Context, node *corev1.Node) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": node.UID, "annotations": map[string]string{contract.DrainedAnnotation: string(node.UID)},

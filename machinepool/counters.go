@@ -13,7 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// counts are how many instances are how far.
+// counts are numbers of instances.
 type counts struct {
 	Ready, Available, UpToDate int32
 	// NotReady are the names of Nodes, or Machines, that are not ready, and Outdated those that are not up to date, in their order.

@@ -45,7 +45,7 @@ const (
 	drainBegin
 	drainGo
 	drainUnread
-	// drainGiveUp: go on without, and say so.
+	// drainGiveUp: continue without the drain, with an event.
 	drainGiveUp
 )
 
@@ -77,7 +77,7 @@ func decideDrainAll(f drainAllFacts) drainAllAction {
 	return drainGo
 }
 
-// reached reports whether something that began has had its time; zero and below are for ever.
+// reached reports whether a limit that counts from began is reached; a limit of zero and below is never reached.
 func reached(began time.Time, limit time.Duration, now time.Time) bool {
 	return limit > 0 && !began.IsZero() && !now.Before(began.Add(limit))
 }
@@ -130,7 +130,8 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// drainProgress says how many Nodes are left, and which of them have volumes attached. What is said of volumes is that of the first Node.
+// drainProgress returns the message for a drain: how many Nodes are left, and which of them have volumes attached, with the volumes of the
+// first Node.
 func drainProgress(started time.Time, left int, attached map[string]string) string {
 	message := fmt.Sprintf("Drain not completed yet (started at %s): %d Nodes are left", started.UTC().Format(time.RFC3339), left)
 	names := slices.Sorted(maps.Keys(attached))
@@ -140,8 +141,8 @@ func drainProgress(started time.Time, left int, attached map[string]string) stri
 	return message + "; waiting for volumes of " + pass.Named(names) + ":\n" + attached[names[0]]
 }
 
-// wantsDrain says whether the Nodes are to be drained before the instances go: not where Machines did it, not when the instances are
-// gone or going already or stay with another controller, and not when the cluster goes too.
+// wantsDrain reports whether the Nodes are drained before the instances are deleted: not where the Machine controller drains them, not when
+// the instances are gone, are being deleted or belong to another controller, and not when the cluster is being deleted too.
 func (p *Scope) wantsDrain() bool {
 	if p.isExcluded() || p.env.options.Policy.NoDrain || p.ledByMachines() || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
 		return false
@@ -152,7 +153,7 @@ func (p *Scope) wantsDrain() bool {
 	return !p.isGoing(p.infrastructure)
 }
 
-// nodesMatter says that the Nodes outlive the pool: not when their cluster is gone, or goes too.
+// nodesMatter reports whether the Nodes outlive the pool: not when their cluster is gone or is being deleted.
 func (p *Scope) nodesMatter() bool {
 	return p.Cluster.Presence != external.Absent && p.Cluster.State.Deleting.IsZero()
 }
@@ -169,7 +170,7 @@ func (p *Scope) deleteBootstrap(ctx context.Context) (bool, error) {
 	return p.deleteReferenced(ctx, p.bootstrap, "", contract.ReasonWaitingForBootstrapDeletion)
 }
 
-// isGoing reports whether a referenced object is on its way out, as the cache or this process knows.
+// isGoing reports whether a referenced object is being deleted, or this process has requested its deletion.
 func (p *Scope) isGoing(e external.Object) bool {
 	if e.Object == nil {
 		return false
@@ -218,8 +219,8 @@ func (p *Scope) deleteExternal(ctx context.Context, e external.Object) error {
 	return nil
 }
 
-// deleteAllNodes deletes the Nodes that were recorded as the pool's, when the instances are gone. Its limit counts from then on, and not
-// from when deletion was asked for: instances take minutes to go. A Node that joined late is recorded first.
+// deleteAllNodes deletes the recorded Nodes when the instances are gone. Its limit counts from then on, not from the deletion of the pool:
+// instances take minutes to go. A Node that joined late is recorded first.
 func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 	if !p.nodesMatter() || p.hasNoNodes() || p.infrastructure.Foreign { // another controller's instances stay, and their Nodes with them
 		return true, nil
@@ -268,7 +269,7 @@ func (p *Scope) givesNodesUp(over bool, limit time.Duration) bool {
 	return over
 }
 
-// hasNoNodes reports that no Node is the pool's. One that cannot be read may be, if it was recorded or there were instances.
+// hasNoNodes reports whether the pool has no Nodes. While Nodes cannot be read, a pool with recorded Nodes or instances may have some.
 func (p *Scope) hasNoNodes() bool {
 	if p.nodesKnown {
 		return len(p.match.Nodes)+len(p.match.Retired) == 0 && p.missed == ""
@@ -288,7 +289,7 @@ func (p *Scope) recordedNodes() []*corev1.Node {
 	})
 }
 
-// started is when a stage began, zero before.
+// started returns when a stage began, zero before.
 func (p *Scope) started(annotation string) time.Time {
 	at, err := time.Parse(time.RFC3339, p.State.Annotations[annotation])
 	if err != nil {
@@ -302,8 +303,8 @@ func (p *Scope) begin(annotation string) {
 	p.ChangeAnnotation(annotation, contract.SetTo(p.Now.UTC().Format(time.RFC3339)))
 }
 
-// forgetDeletion drops what a pool that lives says of a deletion: it comes from a backup that was made in the midst of one, and the limits
-// of a later one would be reached before it began.
+// forgetDeletion removes the records of a deletion from a pool that is not being deleted. They come from a backup that was made during a
+// deletion; with them, a later deletion would reach its limits before it began.
 func (p *Scope) forgetDeletion() {
 	for _, key := range []string{contract.DrainStartedAnnotation, NodeDeletionStartedAnnotation} {
 		if _, found := p.State.Annotations[key]; found {
@@ -312,7 +313,7 @@ func (p *Scope) forgetDeletion() {
 	}
 }
 
-// requeueAt asks for a pass when a limit is reached.
+// requeueAt requests a pass for when a limit is reached.
 func (p *Scope) requeueAt(started time.Time, limit time.Duration) {
 	if limit <= 0 {
 		return

@@ -19,13 +19,13 @@ import (
 // Node is held again.
 const ConfirmedInstancesAnnotation = "machinist.dev/confirmed-instances"
 
-// believeFacts are what decides whether a complete list of instances is believed.
+// believeFacts are the inputs of unbelievable.
 type believeFacts struct {
 	IDs []string
 	// Matched are the Nodes of the listed instances, and Retired those of the instances that are not listed any more.
 	Matched, Retired []*corev1.Node
 	Recorded         []contract.NodeRef
-	// Leaves says of a Node that it was on its way out before: drained, being drained, or named by the provider.
+	// Leaves reports whether a Node was about to leave before: drained, being drained, or named by the provider.
 	Leaves func(*corev1.Node) bool
 	// Wanted is how many instances are desired.
 	Wanted contract.Opt[int32]
@@ -35,11 +35,11 @@ type believeFacts struct {
 	Now       time.Time
 }
 
-// silentFor is for how long a Node is not Ready until its instance is taken for gone, where nothing but that says so: an outage makes
-// all Nodes of a cluster silent for a while.
+// silentFor is how long a Node is not Ready before its instance counts as gone without other evidence: in an outage, no Node of a cluster
+// is Ready for a while.
 const silentFor = 5 * time.Minute
 
-// silentIn is how long it takes until the kubelet of a Node has been silent for so long; absent while it answers.
+// silentIn returns how long it takes until a Node has not been Ready for silentFor; absent while it is Ready.
 func silentIn(node *corev1.Node, now time.Time) contract.Opt[time.Duration] {
 	for i := range node.Status.Conditions {
 		c := &node.Status.Conditions[i]
@@ -54,11 +54,11 @@ func silentIn(node *corev1.Node, now time.Time) contract.Opt[time.Duration] {
 	return contract.Some(time.Duration(0)) // it has never answered
 }
 
-// unbelievable returns the Nodes that a list of instances retires, or will when it is complete, although it is more likely wrong than
-// right: their kubelets answer, or did a moment ago, it was not said that they leave, and the list names not one of the recorded Nodes. A
-// provider that writes its IDs in another form says just that. It is no such case when nothing is listed and nothing is wanted, and none
-// any more when a person has confirmed the list, or when the Nodes stay silent because their instances really are gone. again is when
-// the first of them has been silent for long enough; zero for never.
+// unbelievable returns the Nodes that a list of instances retires, or will retire when it is complete, although the list is probably wrong:
+// their kubelets answer or did a moment ago, nothing requests that they leave, and the list names none of the recorded Nodes. A provider
+// that changes the form of its IDs writes such a list. It returns none for an empty list of a pool with zero desired replicas, for a list
+// that a person has confirmed, and for Nodes that have not been Ready for silentFor. again is when the first Node will have been silent for
+// that long; zero for never.
 func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration) {
 	if len(f.IDs) == 0 && f.Wanted == contract.Some(int32(0)) {
 		return nil, 0
@@ -81,7 +81,7 @@ func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration)
 	return standing, again
 }
 
-// confirmation is what a person says to confirm a list of instances, whatever its order.
+// confirmation returns the value of ConfirmedInstancesAnnotation for a list of instances, whatever its order.
 func confirmation(ids []string, rules noderef.Rules) string {
 	sum := fnv.New64a()
 	for _, id := range instanceIDs(ids, rules) {
@@ -90,13 +90,12 @@ func confirmation(ids []string, rules noderef.Rules) string {
 	return fmt.Sprintf("%016x", sum.Sum64())
 }
 
-// mayHold says whether a list of instances may be held: Nodes would be drained and deleted because of it.
+// mayHold reports whether a list of instances can be held: otherwise no Node would be drained or deleted because of it.
 func (p *Scope) mayHold() bool {
 	return p.infraRead && !p.Deleting() && len(p.State.Nodes) > 0 && !p.ledByMachines() && !p.env.options.Policy.KeepRetired
 }
 
-// holdsUnread keeps the instances that were recorded while Nodes cannot be read that would tell whether a list is to be believed which
-// names none of them.
+// holdsUnread keeps the recorded instances while the Nodes cannot be read that decide about a list which names none of these instances.
 func (p *Scope) holdsUnread() {
 	rules := p.env.options.Matching
 	known := make(map[string]struct{}, len(p.State.ProviderIDs))
@@ -109,8 +108,8 @@ func (p *Scope) holdsUnread() {
 	}
 }
 
-// holdsList has a list that is not believed change nothing: the instances stay those of the recorded Nodes, and a condition says why and
-// what a person can do.
+// holdsList holds a list that is unbelievable: the instances stay those of the recorded Nodes, and a condition says why and what a person
+// can do.
 func (p *Scope) holdsList(facts matchFacts) {
 	if !p.mayHold() {
 		return
@@ -145,7 +144,7 @@ func (p *Scope) holdsList(facts matchFacts) {
 	p.match = matchNodes(facts)
 }
 
-// keepInstances goes by other instances than the provider lists.
+// keepInstances replaces the instances that the provider lists, and does not record that list.
 func (p *Scope) keepInstances(ids []string) {
 	p.ids, p.complete = ids, false
 	p.Update.ProviderIDs = contract.Change[[]string]{}

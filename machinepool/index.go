@@ -14,7 +14,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// indexKeys are the keys under which a pool is found from the events of others.
+// indexKeys returns the keys under which events of other objects find a pool.
 func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	keys := make([]string, 0, len(state.ProviderIDs)+len(state.Nodes)+8)
 	keys = append(keys, labelKey(contract.LabelValue(state.Key.Name)), workloadKey(cluster))
@@ -152,7 +152,7 @@ func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 	return all
 }
 
-// claimOf is what a pool says about one Node.
+// claimOf returns the claim of a pool on one Node.
 func claimOf(state *contract.MachinePoolState, node *corev1.Node, rules noderef.Rules) noderef.Identity {
 	identity := noderef.Identity{Machine: state.Key}
 	for _, id := range state.ProviderIDs {

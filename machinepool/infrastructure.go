@@ -13,7 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// infrastructureFacts are what a pass knows of the infrastructure.
+// infrastructureFacts are the inputs of decideInfrastructure.
 type infrastructureFacts struct {
 	External    external.Object
 	Pool        contract.InfraMachinePoolState // read when External is Present
@@ -25,7 +25,7 @@ type infrastructureFacts struct {
 	Rules    noderef.Rules
 }
 
-// infrastructureDecision is what follows.
+// infrastructureDecision is the result of decideInfrastructure.
 type infrastructureDecision struct {
 	// IDs are the provider IDs to record, sorted and each instance once; absent when those of the pool stay.
 	IDs contract.Opt[[]string]
@@ -41,11 +41,11 @@ type infrastructureDecision struct {
 	Failure     finding
 }
 
-// decideInfrastructure reads the contract: nothing is taken over before the provider says that the group is provisioned; afterwards
-// it is in every pass, also from a provider that takes its flag back while it scales (cluster-api-provider-azure#4982). A list that
-// is missing says nothing unless the provider says that there are none, and an empty one beside instances that there are says that
-// their IDs are not known yet (contract.InfraMachinePoolState.Listing). A provider that does not say any more how many there are has not
-// said that there are none. Rule: contract page "InfraMachinePool".
+// decideInfrastructure applies the contract: no value is copied before the provider reports the group as provisioned; afterwards values are
+// copied in every pass, also from a provider that reports it as not provisioned while it scales (cluster-api-provider-azure#4982). A
+// missing list has no meaning unless the provider reports that there are no instances, and an empty list beside existing instances means
+// that their IDs are not known yet (contract.InfraMachinePoolState.Listing). A provider that stops reporting a number has not reported
+// zero. Rule: contract page "InfraMachinePool".
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d := infrastructureDecision{Provisioned: f.Provisioned}
 	if f.External.Presence == external.NotReferenced {
@@ -120,7 +120,7 @@ func unacceptable(ids []string, replicas contract.Opt[int32]) string {
 	return ""
 }
 
-// observeInfrastructure reads the InfraMachinePool, owns it and takes over what it says.
+// observeInfrastructure reads the InfraMachinePool, becomes its controller and copies its values.
 func (p *Scope) observeInfrastructure(ctx context.Context) error {
 	facts := infrastructureFacts{
 		Provisioned: p.State.InfrastructureReady.Or(false), Deleting: p.Deleting(), Known: p.State.ProviderIDs,
@@ -158,7 +158,7 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 	return nil
 }
 
-// setIf sets a value that is not there yet.
+// setIf sets a value that is not stored yet.
 func setIf[T comparable](change *contract.Change[T], have contract.Opt[T], want T) {
 	if have != contract.Some(want) {
 		*change = contract.SetTo(want)

@@ -21,11 +21,11 @@ import (
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
-// leavingFacts are what is known of Nodes that leave a pool.
+// leavingFacts are the inputs of planLeaving.
 type leavingFacts struct {
 	// Nodes are those of instances, and Retired those whose instance has left.
 	Nodes, Retired []*corev1.Node
-	// Leaving says of a Node of an instance that it is about to leave, and Drained of any Node that it was drained.
+	// Leaving reports whether a Node of an instance is about to leave, and Drained whether a Node was drained.
 	Leaving, Drained func(*corev1.Node) bool
 	// CanDrain is false without a Drainer; Excluded: by annotation of the pool.
 	CanDrain, Excluded bool
@@ -35,9 +35,9 @@ type leavingFacts struct {
 // leave, and do not. Release are Nodes that are not drained, and whose instances wait for that.
 type leavingPlan struct{ Drain, Delete, Stay, Release []*corev1.Node }
 
-// planLeaving: an instance that is about to leave has its Node drained. A Node whose instance has left is deleted, and while its
-// kubelet still answers it is drained before that: the instance may be about to go, and its pods with it. One that stays after all must
-// not go on saying that it was drained: pods come to it again.
+// planLeaving: the Node of an instance that is about to leave is drained. A Node whose instance has left is deleted, and drained before
+// that while its kubelet still answers: the instance may still run, with its pods. A Node whose instance stays loses its marks: pods are
+// scheduled to it again.
 func planLeaving(f leavingFacts) leavingPlan {
 	var plan leavingPlan
 	for _, node := range f.Retired {
@@ -65,7 +65,7 @@ func planLeaving(f leavingFacts) leavingPlan {
 	return plan
 }
 
-// leavingIDs are the instances that the provider itself says are about to leave, by the keys of their IDs.
+// leavingIDs returns the instances that the provider reports as about to leave, by the keys of their IDs.
 func leavingIDs(annotations map[string]string, rules noderef.Rules) map[string]struct{} {
 	keys := map[string]struct{}{}
 	for id := range strings.SplitSeq(annotations[contract.LeavingInstancesAnnotation], ",") {
@@ -76,25 +76,24 @@ func leavingIDs(annotations map[string]string, rules noderef.Rules) map[string]s
 	return keys
 }
 
-// canDrain says whether Nodes of this pool are drained at all.
+// canDrain reports whether Nodes of this pool are drained at all.
 func (p *Scope) canDrain() bool {
 	return p.workload.Drainer != nil && !p.env.options.Policy.NoDrain && !p.isExcluded()
 }
 
-// isExcluded says that the pool itself asks for its Nodes not to be drained.
+// isExcluded reports whether an annotation of the pool excludes its Nodes from drains.
 func (p *Scope) isExcluded() bool {
 	_, excluded := p.State.Annotations[contract.ExcludeDrain]
 	return excluded
 }
 
-// wasDrained reports whether a Node was drained, as it says itself or as this process knows.
+// wasDrained reports whether a Node was drained, as its annotation says or this process knows.
 func (p *Scope) wasDrained(node *corev1.Node) bool {
 	_, known := p.mem().drained[node.UID]
 	return known || node.Annotations[contract.DrainedAnnotation] == string(node.UID)
 }
 
-// removeNodes drains the Nodes of instances that leave, deletes those whose instance has left, and takes back what was done to those
-// that stay after all.
+// removeNodes drains the Nodes of instances that leave, deletes those whose instance has left, and removes the marks of those that stay.
 func (p *Scope) removeNodes(ctx context.Context) error {
 	if !p.actsOnNodes() {
 		return nil
@@ -122,7 +121,7 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 	return errors.Join(err, p.release(ctx, plan.Release), deleted, p.takeBack(ctx, plan.Stay))
 }
 
-// release has Nodes that are not to be drained say that they were: a provider that has named their instances waits for that.
+// release marks Nodes that are excluded from drains as drained: a provider that has named their instances waits for that.
 func (p *Scope) release(ctx context.Context, nodes []*corev1.Node) error {
 	return p.each(len(nodes), func(i int) error {
 		if p.env.frame.Writer.Behind(nodes[i]) {
@@ -132,8 +131,8 @@ func (p *Scope) release(ctx context.Context, nodes []*corev1.Node) error {
 	})
 }
 
-// confirmRetired returns the Nodes whose instance has left the pool, so the API server itself says: the first list of a process may be
-// older than what the one before it has seen.
+// confirmRetired returns the Nodes whose instance has left the pool as the API server confirms: the first list of a process may be older
+// than what the process before it has read.
 func (p *Scope) confirmRetired(ctx context.Context) ([]*corev1.Node, error) {
 	confirmed := p.mem().confirmed
 	isNew := func(node *corev1.Node) bool {
@@ -173,7 +172,7 @@ func (p *Scope) infrastructureIsCurrent(ctx context.Context) (bool, error) {
 	return current, nil
 }
 
-// isLeaving says which Nodes are marked as about to leave, by the provider's list or by their own mark.
+// isLeaving returns a function that reports whether a Node is about to leave, by the provider's list or by its own mark.
 func (p *Scope) isLeaving() func(*corev1.Node) bool {
 	rules, marked := p.env.options.Matching, p.env.options.Policy.Leaving
 	var listed map[string]struct{}
@@ -212,9 +211,9 @@ func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused 
 	return len(names) < len(nodes), err
 }
 
-// drain moves drains on. All Nodes are cordoned first, so that no pod goes from one that leaves to another one that does; then a few
-// are drained at a time, and one that is stuck gives its turn to another one that waits. A zero start means that each Node has a limit of
-// its own, which counts from when its turn came first. It calls done for those that are drained, or whose time is up.
+// drain continues drains. All Nodes are cordoned first, so that no pod moves from one leaving Node to another; then a few are drained at a
+// time, and a Node that is stuck gives its turn to another one that waits. With a zero start each Node has a limit of its own, which counts
+// from its first turn. It calls done for Nodes that are drained, or whose limit is reached.
 func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node, start time.Time, done func(*corev1.Node) error) error {
 	mem, patience := p.mem(), p.env.options.Policy.StuckAfter
 	keep := make(map[string]struct{}, p.env.options.Policy.MaxDraining)
@@ -250,7 +249,7 @@ func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node, start time.Time
 	return err
 }
 
-// isExpired says of a Node that the limit of its drain is reached, whether it has a turn now or not.
+// isExpired returns a function that reports whether the limit of a Node's drain is reached, whether or not it has a turn now.
 func (p *Scope) isExpired(start time.Time) func(*corev1.Node) bool {
 	limit := p.drainLimit()
 	return func(node *corev1.Node) bool {
@@ -265,7 +264,7 @@ func (p *Scope) isExpired(start time.Time) func(*corev1.Node) bool {
 	}
 }
 
-// drainLimit is how long the drain of a Node may take, zero for ever. A drain policy that gives up sets a limit too.
+// drainLimit returns how long the drain of a Node may take, zero for no limit. A drain policy that gives up sets a limit too.
 func (p *Scope) drainLimit() time.Duration {
 	limit, gives := p.State.Template.NodeDrainTimeout.Or(0), p.env.options.Policy.DrainPolicy.AbandonsAfter()
 	if limit <= 0 || (gives > 0 && gives < limit) {
@@ -274,7 +273,7 @@ func (p *Scope) drainLimit() time.Duration {
 	return limit
 }
 
-// step moves the drain of one Node on, and reports whether it is over.
+// step continues the drain of one Node, and reports whether it is over.
 func (p *Scope) step(ctx context.Context, node *corev1.Node, start time.Time) (bool, error) {
 	drainer, policy := p.workload.Drainer, p.env.options.Policy
 	since := p.mem().takes(node.UID, p.Now)
@@ -317,8 +316,8 @@ func (p *Scope) step(ctx context.Context, node *corev1.Node, start time.Time) (b
 	return false, nil
 }
 
-// volumesGone reports whether no volume is waited for any more on a Node without pods: an instance that goes with a volume attached
-// leaves its pods' successors without it for minutes. Rule: Cluster API's Machine controller.
+// volumesGone reports whether a Node without pods has no volume to wait for: when an instance is deleted with a volume attached, the pods'
+// replacements wait for that volume for minutes. Rule: Cluster API's Machine controller.
 func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error) {
 	_, excluded := p.State.Annotations[contract.ExcludeVolumeDetach]
 	if excluded || p.workload.Volumes == nil {
@@ -347,7 +346,7 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 	return result.Done, nil
 }
 
-// detaches remembers the interest in the volumes of a Node, and returns since when there is one.
+// detaches records that volumes of a Node are waited for, and returns since when.
 func (r *recollection) detaches(v workload.Volumes, node string, now time.Time) time.Time {
 	r.volumes = v
 	if _, known := r.detaching[node]; !known {

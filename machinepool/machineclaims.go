@@ -35,7 +35,7 @@ func (r *Reconciler) machineKeys(obj client.Object) []string {
 	return keys
 }
 
-// claimsNode says whether a Machine claims a Node: its instance is the Machine's, or the very Node is recorded as its own.
+// claimsNode reports whether a Machine claims a Node: it has the Machine's provider ID, or the Machine has recorded it.
 func claimsNode(m *contract.MachineState, node *corev1.Node, rules noderef.Rules) bool {
 	recorded := m.Node.Name == node.Name && (m.Node.UID == "" || m.Node.UID == node.UID)
 	return recorded || rules.Same(m.ProviderID, node.Spec.ProviderID)
@@ -86,7 +86,7 @@ func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (bool, 
 	return taken, nil
 }
 
-// losesTo says whether a Machine claims a Node that is to leave the pool. The pool's own Machines do not count.
+// losesTo reports whether a Machine claims a Node that leaves the pool. The pool's own Machines do not count.
 func (p *Scope) losesTo(ctx context.Context, obj client.Object, node *corev1.Node) (bool, error) {
 	var m contract.MachineState
 	if err := p.env.kinds.Machine.Adapter.Read(obj, &m); err != nil {
@@ -99,7 +99,7 @@ func (p *Scope) losesTo(ctx context.Context, obj client.Object, node *corev1.Nod
 	return err == nil && !owned, err
 }
 
-// spareClaimed has the pool let go of Nodes that Machines claim: of those whose instance has left it and, in a deletion, of all.
+// spareClaimed excludes Nodes that Machines claim: those whose instance has left the pool and, in a deletion, all.
 func (p *Scope) spareClaimed(ctx context.Context) error {
 	retired, _, err := p.unclaimed(ctx, p.match.Retired)
 	if err != nil {

@@ -20,11 +20,11 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-// madeGrace is how long the pool does not create a Machine again that no cache shows. It may have been deleted meanwhile.
+// madeGrace is how long the pool does not create a Machine again that the cache does not show. It may have been deleted meanwhile.
 const madeGrace = 30 * time.Second
 
-// decideMade parts the Machines that are missing into those to make and those that were made a moment ago, by when that was, and says
-// when the first of these is missed; zero without any. It changes nothing.
+// decideMade divides missing Machines into those to create and those that were created a moment ago, with the time of the creation. again
+// is when the first of the latter counts as missing; zero without any.
 func decideMade(missing []string, made map[string]time.Time, now time.Time) (names []string, waiting map[string]time.Time, again time.Duration) {
 	waiting = map[string]time.Time{}
 	for _, name := range missing {

@@ -18,7 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-// deleteAllMachines has the Machines of single instances go first, so that their Nodes are drained and their hooks are waited for.
+// deleteAllMachines deletes the Machines of single instances, whose controller drains their Nodes and waits for their hooks.
 func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
 	if p.machines == nil {
 		return true, nil
@@ -64,8 +64,8 @@ func (p *Scope) confirmNoMachines(ctx context.Context) (bool, error) {
 	return false, p.deleteMachines(ctx, left, false)
 }
 
-// deleteOrphaned deletes Machines whose InfraMachine is gone, so the API server itself says. One that only lacks the labels by which a pool
-// lists them is there.
+// deleteOrphaned deletes Machines whose InfraMachine is gone, as the API server confirms. An InfraMachine that only lacks the labels by
+// which a pool lists it is not gone.
 func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineState) error {
 	var gone []*contract.MachineState
 	var failed error

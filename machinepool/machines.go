@@ -33,7 +33,7 @@ type machines struct {
 	known   bool
 }
 
-// unhealthy are the names of the Machines that a health check has handed over to be replaced.
+// unhealthy returns the names of the Machines that a health check has marked for replacement.
 func (m *machines) unhealthy() []string {
 	var names []string
 	for _, state := range m.states {
@@ -59,16 +59,16 @@ func (p *Scope) ledByMachines() bool {
 	return p.machines == nil || len(p.machines.states) > 0
 }
 
-// machineFacts are what is known of instances that have InfraMachines.
+// machineFacts are the inputs of planMachines.
 type machineFacts struct {
 	// Infra are the InfraMachines by name, true for those that are being deleted.
 	Infra map[string]bool
 	// Kind is that of the InfraMachines.
 	Kind     schema.GroupKind
 	Machines []*contract.MachineState
-	// Asked are those whose deletion was asked for, whether or not the cache shows it.
+	// Asked are those whose deletion was requested, whether or not the cache shows it.
 	Asked map[types.UID]struct{}
-	// MaxRemediating bounds how many unhealthy Machines are on their way out; negative for no bound.
+	// MaxRemediating limits how many unhealthy Machines are being deleted; negative for no limit.
 	MaxRemediating int
 }
 
@@ -80,7 +80,7 @@ type machinePlan struct {
 	Orphaned, Replace []*contract.MachineState
 }
 
-// goes reports whether a Machine is on its way out.
+// goes reports whether a Machine is being deleted, or its deletion was requested.
 func (f *machineFacts) goes(m *contract.MachineState) bool {
 	_, asked := f.Asked[m.UID]
 	return asked || !m.Deleting.IsZero()
@@ -120,8 +120,8 @@ func planMachines(f machineFacts) machinePlan {
 	return plan
 }
 
-// observeMachines reads the Machines of the pool, and the InfraMachines if the provider makes some. Where they cannot be read nothing is
-// done about them.
+// observeMachines reads the Machines of the pool, and the InfraMachines if the provider creates any. Machines that cannot be read are not
+// changed.
 func (p *Scope) observeMachines(ctx context.Context) error {
 	if !p.env.kinds.makesMachines() {
 		return nil
@@ -165,8 +165,8 @@ func metadataOf(obj client.Object) contract.Metadata {
 	return m
 }
 
-// observeInfraMachines reads the objects that the provider has made for its instances. They have the group and version of the pool's
-// own infrastructure object.
+// observeInfraMachines reads the objects that the provider has created for its instances. They have the group and version of the pool's
+// infrastructure object.
 func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 	if p.machineKind == "" || p.infrastructure.Presence != external.Present {
 		return nil
@@ -202,8 +202,7 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 	return nil
 }
 
-// syncMachines creates the Machines that are missing, brings labels and annotations to those that are there, and deletes those that
-// are to go.
+// syncMachines creates missing Machines, labels and annotates the existing ones, and deletes those without an instance.
 func (p *Scope) syncMachines(ctx context.Context) error {
 	m := p.machines
 	if m == nil || !m.known {
@@ -261,8 +260,8 @@ func (p *Scope) alreadyThere(ctx context.Context, name string) (there bool, err 
 	return true, nil
 }
 
-// labelMachines brings labels and annotations of the template to Machines that lack them, and takes back those that name the pool by a UID
-// from before a restore: the garbage collector would take them. It removes none.
+// labelMachines adds missing labels and annotations of the template to Machines, and corrects owner references with the UID that the pool
+// had before a restore: the garbage collector would delete these Machines. It removes nothing.
 func (p *Scope) labelMachines(ctx context.Context) error {
 	labels, annotations := p.machineMetadata()
 	me := p.OwnerReference()

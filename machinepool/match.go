@@ -33,7 +33,7 @@ func sameInstances(a, b []string, rules noderef.Rules) bool {
 	return slices.Equal(instanceIDs(a, rules), instanceIDs(b, rules))
 }
 
-// matchFacts are what is known of a pool's instances and of the Nodes of its cluster.
+// matchFacts are the inputs of matchNodes.
 type matchFacts struct {
 	Pool types.NamespacedName
 	// IDs are the provider IDs of the instances.
@@ -48,7 +48,7 @@ type matchFacts struct {
 	Rules  noderef.Rules
 }
 
-// matching is which Nodes are a pool's.
+// matching is the result of matchNodes.
 type matching struct {
 	// Nodes are those of the instances, sorted by name.
 	Nodes []*corev1.Node
@@ -79,8 +79,8 @@ func (m *matching) refs() []contract.NodeRef {
 	return slices.CompactFunc(refs, func(a, b contract.NodeRef) bool { return a.Name == b.Name })
 }
 
-// matchNodes finds the Nodes of a pool. Every pass looks at all of them: a Node that is not Ready any more, or was replaced under its
-// name, is news whatever was counted before.
+// matchNodes finds the Nodes of a pool. Every pass does it for all of them: a Node may no longer be Ready, or may have been replaced under
+// its name.
 func matchNodes(f matchFacts) matching {
 	recorded := make(map[string]contract.NodeRef, len(f.Recorded))
 	for _, ref := range f.Recorded {

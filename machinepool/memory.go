@@ -13,21 +13,21 @@ import (
 // recollection is what a process remembers about one pool between passes. Losing it costs time and requests, never correctness. It belongs
 // to the worker that reconciles the pool.
 type recollection struct {
-	// asked are objects whose deletion was asked for and whose deletion a cache has yet to show, and drained the Nodes that were.
+	// asked are objects whose deletion was requested, and drained are Nodes that were drained.
 	asked, drained map[types.UID]struct{}
-	// draining are the names of the Nodes that the Drainer has an interest in.
+	// draining are the names of the Nodes that the Drainer drains.
 	draining map[string]struct{}
 	drainer  workload.Drainer
 	// turns are those of the Nodes that are to be drained, some of which have lost theirs.
 	turns map[types.UID]turn
-	// refused is when a write of a Node was refused that this process sent.
+	// refused is when the last refused write of a Node was sent.
 	refused map[types.UID]time.Time
-	// detaching are the names of those without pods whose volumes are waited for, and since when.
+	// detaching are the names of the Nodes whose volumes are waited for, and since when.
 	detaching map[string]time.Time
 	volumes   workload.Volumes
-	// confirmed are the Nodes of which the API server itself said that their instance has left.
+	// confirmed are the Nodes whose instance has left, as the API server confirmed.
 	confirmed map[types.UID]struct{}
-	// gone are recorded Nodes of which the API server itself said that they are gone, and missedSince is since when others are missed.
+	// gone are recorded Nodes that the API server confirmed as gone, and missedSince is since when others are missed.
 	gone        map[contract.NodeRef]struct{}
 	missedSince time.Time
 	// made are the Machines that were made and that the cache has yet to show, by name, and when that was.
@@ -45,13 +45,13 @@ func newRecollection() *recollection {
 	}
 }
 
-// drains remembers the interest in a Node.
+// drains records that a Drainer drains a Node.
 func (r *recollection) drains(d workload.Drainer, node string) {
 	r.drainer = d
 	r.draining[node] = struct{}{}
 }
 
-// sees remembers since when Nodes cannot be read.
+// sees records since when Nodes cannot be read.
 func (r *recollection) sees(nodes bool, now time.Time) {
 	switch {
 	case nodes:
@@ -61,7 +61,7 @@ func (r *recollection) sees(nodes bool, now time.Time) {
 	}
 }
 
-// misses remembers since when recorded Nodes are neither known nor gone.
+// misses records since when recorded Nodes are neither known nor gone.
 func (r *recollection) misses(some bool, now time.Time) {
 	switch {
 	case !some:
@@ -71,7 +71,7 @@ func (r *recollection) misses(some bool, now time.Time) {
 	}
 }
 
-// keep forgets what was remembered of objects that nothing is said of any more.
+// keep removes what is remembered about objects that no longer exist.
 func (r *recollection) keep(objects, retired map[types.UID]struct{}) {
 	maps.DeleteFunc(r.refused, func(uid types.UID, _ time.Time) bool {
 		_, seen := objects[uid]
@@ -87,7 +87,7 @@ func (r *recollection) keep(objects, retired map[types.UID]struct{}) {
 	}
 }
 
-// release ends the interest in all Nodes but those to keep.
+// release stops the drains of all Nodes, and the waits for their volumes, except those to keep.
 func (r *recollection) release(keep map[string]struct{}) {
 	for node := range r.detaching {
 		if _, wanted := keep[node]; !wanted {

@@ -43,8 +43,8 @@ func planMissed(missed []contract.NodeRef, gone map[contract.NodeRef]struct{}, a
 	return now, later
 }
 
-// confirmMissed makes sure by one request each that recorded Nodes which the index does not have are gone: it may be a registration
-// behind. Until then they stay recorded, and what would destroy their instances waits for them.
+// confirmMissed confirms with one request each that recorded Nodes which the index does not have are gone: the index may be behind. Until
+// then they stay recorded, and the deletion of their instances waits.
 func (p *Scope) confirmMissed(ctx context.Context) {
 	mem := p.mem()
 	now, later := planMissed(p.match.missed, mem.gone, mem.asked)

@@ -31,7 +31,7 @@ const (
 	atOnce = time.Millisecond
 )
 
-// observeNodes finds the pool's Nodes, and remembers since when it does not.
+// observeNodes finds the pool's Nodes, and records since when they cannot be read.
 func (p *Scope) observeNodes(ctx context.Context) error {
 	err := p.lookForNodes(ctx)
 	p.mem().sees(p.nodesKnown, p.Now)
@@ -111,7 +111,7 @@ func (p *Scope) lookForNodes(ctx context.Context) error {
 	return nil
 }
 
-// unreadProblem is what conditions say about the Nodes of a cluster that cannot be read.
+// unreadProblem returns the reason and message of conditions about Nodes that cannot be read.
 func unreadProblem(key types.NamespacedName, err error) external.Problem {
 	problem := external.Problem{Reason: contract.ReasonInspectionFailed, Message: workload.Unread(key, err)}
 	switch {
@@ -183,7 +183,7 @@ func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) erro
 	return err
 }
 
-// desired is what the pool hands down to its Nodes: what its template says.
+// desired returns what the pool propagates to its Nodes: the values of its template.
 func (p *Scope) desired() propagate.Desired {
 	template := &p.State.Template
 	d := propagate.Desired{
@@ -202,7 +202,7 @@ func (p *Scope) desired() propagate.Desired {
 	return d
 }
 
-// patchNode writes a Node. One that is no longer as it was read is looked at again when its event comes.
+// patchNode writes a Node. A Node that changed since it was read is reconciled again on its event.
 func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.PatchType, body []byte) error {
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	err := p.workload.Client.Patch(ctx, target, client.RawPatch(kind, body))
@@ -218,10 +218,10 @@ func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.Pat
 	return fmt.Errorf("write Node %s: %w", node.Name, err)
 }
 
-// errAgain says that a Node has to be looked at again soon. It never leaves a pass.
+// errAgain means that a Node must be read again soon. No pass returns it.
 var errAgain = errors.New("the Node is not as it was read")
 
-// deleteNode asks for the deletion of the very Node that was read, once.
+// deleteNode requests the deletion of the Node that was read, by its UID.
 func (p *Scope) deleteNode(ctx context.Context, node *corev1.Node) error {
 	uid := node.UID
 	err := p.workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
@@ -234,7 +234,7 @@ func (p *Scope) deleteNode(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// each does something to several objects, a few of them at the same time, and joins the errors in the order of the objects.
+// each calls a function for several objects, for a few of them at the same time, and joins the errors in the order of the objects.
 func (p *Scope) each(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	next := make(chan int)

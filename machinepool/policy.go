@@ -25,11 +25,10 @@ const (
 type Policy struct {
 	// DataSecret says whether a rotated Secret is followed. Default KeepDataSecret.
 	DataSecret DataSecret
-	// Leaving says of a Node of the pool whether its instance is about to leave, so that the Node is drained. It must not wait.
-	// Default MarkedLeaving. The provider's own list (contract.LeavingInstancesAnnotation) counts beside it.
+	// Leaving reports whether the instance of a Node is about to leave, so that the Node is drained. It must not block. Default
+	// MarkedLeaving. The instances that the provider names (contract.LeavingInstancesAnnotation) leave in any case.
 	Leaving func(*corev1.Node) bool
-	// KeepRetired leaves Nodes alone whose instances have left the pool. Default: they are deleted, those that are still Ready after a
-	// drain.
+	// KeepRetired keeps Nodes whose instances have left the pool. Default: they are deleted, after a drain when they are still Ready.
 	KeepRetired bool
 	// NoDrain keeps a pool from draining Nodes. The Machine controller drains the Nodes of Machines that represent instances. An instance
 	// that the provider reports as leaving then waits until another controller writes contract.DrainedAnnotation on its Node, unless the
@@ -48,8 +47,7 @@ type Policy struct {
 	// UnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read, because the workload cluster does
 	// not answer or its kubeconfig is gone; then the pool is deleted without. Default DefaultUnreadLimit; negative: for ever.
 	UnreadLimit time.Duration
-	// MaxRemediating is how many Machines of a pool may be on their way out because a health check found them unhealthy. Default 1;
-	// negative: no limit.
+	// MaxRemediating is how many unhealthy Machines of a pool may be deleted at the same time. Default 1; negative: no limit.
 	MaxRemediating int
 }
 
@@ -78,7 +76,7 @@ func (p Policy) withDefaults() Policy {
 // DeleteMachineAnnotation of a Machine, and here of a Node too, marks what is deleted first. It is Cluster API's.
 const DeleteMachineAnnotation = "cluster.x-k8s.io/delete-machine"
 
-// MarkedLeaving says that a Node has DeleteMachineAnnotation, with any value.
+// MarkedLeaving reports whether a Node has DeleteMachineAnnotation, with any value.
 func MarkedLeaving(node *corev1.Node) bool {
 	_, marked := node.Annotations[DeleteMachineAnnotation]
 	return marked

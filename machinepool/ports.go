@@ -19,7 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
-// Finalizer keeps a pool until everything of it is gone. It is Cluster API's.
+// Finalizer keeps a pool until everything that belongs to it is gone. It is Cluster API's.
 const Finalizer = "machinepool.cluster.x-k8s.io"
 
 // Kinds are the kinds of objects that a Reconciler works on. Pool is needed.
@@ -48,7 +48,7 @@ func (k Kinds) validate() error {
 	return k.keeps()
 }
 
-// keeps reports what the kinds forget of what a Reconciler cannot do without. A kind that refuses an object without content cannot be asked.
+// keeps reports values that the kinds do not store and a Reconciler requires. A kind that rejects an empty object cannot be checked.
 func (k Kinds) keeps() error {
 	var errs []error
 	if forgotten, err := contract.CheckMachinePoolKind(k.Pool); err == nil {
@@ -129,20 +129,19 @@ type Options struct {
 	Steps []Step
 	// Finalizer keeps a pool until everything that belongs to it is gone. Default Finalizer.
 	Finalizer string
-	// Policy says how decisions are made about which people disagree.
+	// Policy holds the decisions that an embedder can replace.
 	Policy Policy
-	// WatchFilter, when it is not empty, has the Reconciler leave every pool alone whose label contract.WatchFilterLabel has another
-	// value or is missing.
+	// WatchFilter, when it is not empty, limits the Reconciler to pools whose label contract.WatchFilterLabel has this value.
 	WatchFilter string
 	// Matching says what makes a Node a pool's. Fallbacks of the rules are not used: a pool knows neither names nor addresses.
 	// Workload.Nodes must be an index for the same rules. Default: an equal provider ID.
 	Matching noderef.Rules
-	// Propagation says what a pool hands down to its Nodes. Default Propagation(). It must not be changed later.
+	// Propagation says what a pool propagates to its Nodes. Default Propagation(). It must not be changed later.
 	Propagation *propagate.Policy
 	// ContractVersions are the versions of the provider contract that count in the labels of CRDs, in any order. Default
 	// contract.Versions(), as Cluster API has it; contract.AllVersions() also reads providers of v1alpha3 and v1alpha4.
 	ContractVersions []contract.Version
-	// Controller is handed to controller-runtime; what is not set there stays the manager's default.
+	// Controller is passed to controller-runtime.
 	Controller controller.Options
 }
 

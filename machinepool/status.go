@@ -29,7 +29,7 @@ const (
 // problems are the reasons of conditions that a person has to act on: a condition that changes to one of them is a Warning event.
 func problems() []string { return append(pass.Problems(), ReasonMachineNameTaken, ReasonInstancesHeld) }
 
-// statusFacts are what the status of a pool depends on.
+// statusFacts are the inputs of the phase and the conditions.
 type statusFacts struct {
 	// Desired is the desired number of instances, absent when the pool has none.
 	Desired contract.Opt[int32]
@@ -104,7 +104,7 @@ func (f *statusFacts) unread(kind string) metav1.Condition {
 	return pass.Condition(kind, metav1.ConditionUnknown, f.Unread.Reason, f.Unread.Message)
 }
 
-// machinesReady tells what is wrong with instances, by name.
+// machinesReady names the instances that have a problem.
 func (f *statusFacts) machinesReady() metav1.Condition {
 	if !f.Known {
 		return f.unread(contract.ConditionMachinesReady)
@@ -190,7 +190,7 @@ func (f *statusFacts) remediating() metav1.Condition {
 	return pass.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating, "* To be replaced: "+pass.Named(f.Unhealthy))
 }
 
-// failure is trouble that does not go away by itself, as Cluster API's deprecated failureReason and failureMessage say it.
+// failure is a problem that does not go away by itself, for Cluster API's deprecated failureReason and failureMessage.
 type failure struct{ Reason, Message string }
 
 // reasonInvalidConfiguration is Cluster API's word for an object that cannot work as it is.
@@ -206,7 +206,7 @@ func failureOf(e external.Object, reason, message string) failure {
 	return failure{pass.Bounded(reason, maxFailureReasonLength), pass.Bounded(message, pass.MaxMessageLength)}
 }
 
-// finding is what a pass knows of the failure of one referenced object: nothing while that was not read.
+// finding is the failure of one referenced object, absent while the object was not read.
 type finding = contract.Opt[failure]
 
 // decideFailure returns the failure that the pool reports: the first one that is found. It ends when no object reports one any more; while

@@ -45,7 +45,7 @@ func (p *Scope) wrote(u contract.MachinePoolUpdate, _, status bool) {
 	}
 }
 
-// sum puts together what the status says.
+// sum sets counters, phase and conditions.
 func (p *Scope) sum() {
 	if text := selector(&p.State); p.env.tellsSelector && text != p.State.SelectorText {
 		p.Update.SelectorText = contract.SetTo(text)
@@ -73,13 +73,13 @@ func (p *Scope) sparesUnread() {
 	p.Requeue(left)
 }
 
-// isOnlyUnread reports whether a condition says nothing but that something cannot be read now.
+// isOnlyUnread reports whether a condition only says that something cannot be read now.
 func isOnlyUnread(c metav1.Condition) bool {
 	reasons := []string{contract.ReasonConnectionDown, contract.ReasonInspectionFailed, contract.ReasonInternalError, external.ReasonCacheNotSynced}
 	return c.Status == metav1.ConditionUnknown && slices.Contains(reasons, c.Reason)
 }
 
-// sumFailure records the failure that is reported now, and says whether there is one.
+// sumFailure sets the failure that is reported now, and reports whether there is one.
 func (p *Scope) sumFailure() bool {
 	f := decideFailure(failure{p.State.FailureReason, p.State.FailureMessage}, p.failures...)
 	if f.Reason != p.State.FailureReason {

@@ -14,7 +14,7 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// turn is what is remembered of the drain of one Node.
+// turn is what a process remembers about the drain of one Node.
 type turn struct {
 	// Began is when its drain began, and Moved when it got its turn or its pods came further. Lost is when it lost its turn; zero while it
 	// has one.
@@ -24,8 +24,8 @@ type turn struct {
 	Blocked bool
 }
 
-// stuck says that nothing has moved on a Node for a while because its pods may not go. Pods that end, however long that takes, are under
-// way; others would only come on top of them. Zero and below are no such while.
+// stuck reports whether no pod of a Node could be evicted for a while. Pods that terminate, however long that takes, count as progress. A
+// patience of zero and below disables this.
 func (t turn) stuck(patience time.Duration, now time.Time) bool {
 	return t.Blocked && reached(t.Moved, patience, now)
 }
@@ -79,7 +79,7 @@ func inTurn(
 	})
 }
 
-// takes gives a Node its turn, and returns since when it is drained.
+// takes gives a Node its turn, and returns when its drain began.
 func (r *recollection) takes(node types.UID, now time.Time) time.Time {
 	t, known := r.turns[node]
 	if !known {
@@ -92,8 +92,8 @@ func (r *recollection) takes(node types.UID, now time.Time) time.Time {
 	return t.Began
 }
 
-// passOn has the Nodes that got no turn lose theirs, and forgets those that are not drained any more. It returns when the next one is
-// stuck that has to give its turn to another Node; zero for never.
+// passOn ends the turns of Nodes that got none now, and forgets Nodes that are not drained any more. It returns when the next Node is stuck
+// while another one waits for its turn; zero for never.
 func (r *recollection) passOn(nodes []*corev1.Node, keep map[string]struct{}, patience time.Duration, now time.Time) (again time.Duration) {
 	wanted := make(map[types.UID]struct{}, len(nodes))
 	for _, node := range nodes {
