@@ -60,8 +60,10 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 		return d
 	}
 	if f.Config.DataSecretName.Or("") == "" {
-		d.Condition = pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDataSecretNameMissing, fmt.Sprintf(
-			"%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName", kind, f.External.Ref.Name))
+		message := fmt.Sprintf("%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName",
+			kind, f.External.Ref.Name)
+		d.Condition = pass.Condition(
+			contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDataSecretNameMissing, message)
 		return d
 	}
 	d.Created, d.DataSecretName = true, f.Config.DataSecretName

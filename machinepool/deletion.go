@@ -92,7 +92,8 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 		p.mem().release(nil)
 		return true, nil
 	case drainGiveUp:
-		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile, "The Nodes were not drained in time: the deletion goes on without")
+		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile,
+			"The Nodes were not drained in time: the deletion goes on without")
 		p.mem().release(nil)
 		return true, nil
 	case drainBegin:
@@ -198,7 +199,9 @@ func (p *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, r
 	return false, nil
 }
 
-func (p *Scope) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, reason, message string) (bool, error) {
+func (p *Scope) confirmGone(
+	ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, reason, message string,
+) (bool, error) {
 	gone, err := external.ConfirmAbsent(ctx, p.env.frame.Ports.APIReader, gvk, key)
 	if err == nil && !gone {
 		p.Wait(reason, message)
@@ -264,7 +267,8 @@ func (p *Scope) isUnasked(node *corev1.Node) bool {
 
 func (p *Scope) givesNodesUp(over bool, limit time.Duration) bool {
 	if over {
-		p.Eventf(corev1.EventTypeWarning, EventNodeDeletionFailed, pass.ActionReconcile, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
+		p.Eventf(corev1.EventTypeWarning, EventNodeDeletionFailed, pass.ActionReconcile,
+			"Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
 	}
 	return over
 }

@@ -90,7 +90,7 @@ func confirmation(ids []string, rules noderef.Rules) string {
 	return fmt.Sprintf("%016x", sum.Sum64())
 }
 
-// mayHold reports whether a list of instances can be held: otherwise no Node would be drained or deleted because of it.
+// mayHold reports whether a list of instances can be held: one because of which Nodes would be drained or deleted.
 func (p *Scope) mayHold() bool {
 	return p.infraRead && !p.Deleting() && len(p.State.Nodes) > 0 && !p.ledByMachines() && !p.env.options.Policy.KeepRetired
 }

@@ -115,7 +115,8 @@ func unacceptable(ids []string, replicas contract.Opt[int32]) string {
 	}
 	at := slices.IndexFunc(ids, func(id string) bool { return len(id) > maxProviderIDLength })
 	if at >= 0 {
-		return fmt.Sprintf("spec.providerIDList has an ID of %d characters, at most %d are allowed: %s ...", len(ids[at]), maxProviderIDLength, ids[at][:40])
+		return fmt.Sprintf("spec.providerIDList has an ID of %d characters, at most %d are allowed: %s ...",
+			len(ids[at]), maxProviderIDLength, ids[at][:40])
 	}
 	return ""
 }

@@ -286,7 +286,8 @@ func (p *Scope) step(ctx context.Context, node *corev1.Node, start time.Time) (b
 		}
 	}
 	if limit > 0 && !p.Now.Before(start.Add(limit)) {
-		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile, "Node %s was not drained within %s: going on without", node.Name, limit)
+		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile,
+			"Node %s was not drained within %s: going on without", node.Name, limit)
 		return true, nil
 	}
 	result, err := drainer.Step(ctx, runner.Request{
@@ -298,7 +299,8 @@ func (p *Scope) step(ctx context.Context, node *corev1.Node, start time.Time) (b
 	p.mem().turns[node.UID] = p.mem().turns[node.UID].steps(result.Counts, p.Now)
 	gone := result.Abandoned
 	if gone {
-		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile, "Node %s was not drained: given up by the drain policy: going on without", node.Name)
+		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile,
+			"Node %s was not drained: given up by the drain policy: going on without", node.Name)
 	}
 	if result.Done {
 		gone, err = p.volumesGone(ctx, node)
@@ -326,7 +328,8 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 	limit := p.State.Template.NodeVolumeDetachTimeout.Or(0)
 	began := p.mem().detaches(p.workload.Volumes, node.Name, p.Now)
 	if reached(began, limit, p.Now) { // whether volumes can be read or not
-		p.Eventf(corev1.EventTypeWarning, EventVolumesLeft, pass.ActionReconcile, "Volumes of Node %s were not detached within %s: going on without", node.Name, limit)
+		p.Eventf(corev1.EventTypeWarning, EventVolumesLeft, pass.ActionReconcile,
+			"Volumes of Node %s were not detached within %s: going on without", node.Name, limit)
 		return true, nil
 	}
 	result, err := p.workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{

@@ -25,7 +25,9 @@ const madeGrace = 30 * time.Second
 
 // decideMade divides missing Machines into those to create and those that were created a moment ago, with the time of the creation. again
 // is when the first of the latter counts as missing; zero without any.
-func decideMade(missing []string, made map[string]time.Time, now time.Time) (names []string, waiting map[string]time.Time, again time.Duration) {
+func decideMade(
+	missing []string, made map[string]time.Time, now time.Time,
+) (names []string, waiting map[string]time.Time, again time.Duration) {
 	waiting = map[string]time.Time{}
 	for _, name := range missing {
 		if left := made[name].Add(madeGrace).Sub(now); left > 0 {

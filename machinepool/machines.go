@@ -129,11 +129,12 @@ func (p *Scope) observeMachines(ctx context.Context) error {
 	m := &machines{objects: map[types.UID]client.Object{}, infra: map[string]*unstructured.Unstructured{}}
 	list := pass.NewList(p.env.kinds.Machine)
 	labels := client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.State.Key.Name)}
-	if err := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(p.State.Key.Namespace), labels, client.UnsafeDisableDeepCopy); err != nil {
+	err := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(p.State.Key.Namespace), labels, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return fmt.Errorf("list Machines of %s: %w", p.State.Key, err)
 	}
 	var unknown error
-	err := pass.EachObject(list, func(obj client.Object) {
+	err = pass.EachObject(list, func(obj client.Object) {
 		if owned, err := p.owns(ctx, obj); err != nil || !owned {
 			unknown = cmp.Or(unknown, err)
 			return
@@ -192,7 +193,8 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 	if p.State.ClusterName != "" {
 		labels[contract.ClusterNameLabel] = p.State.ClusterName
 	}
-	if err := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(p.State.Key.Namespace), labels, client.UnsafeDisableDeepCopy); err != nil {
+	err = p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(p.State.Key.Namespace), labels, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return fmt.Errorf("list %s of %s: %w", p.machineKind, p.State.Key, err)
 	}
 	for i := range list.Items {

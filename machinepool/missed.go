@@ -28,7 +28,9 @@ func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules nodere
 
 // planMissed parts recorded Nodes that the index does not have into those to ask the API server for in this pass and those for the next
 // one. It leaves out those that are known to be gone.
-func planMissed(missed []contract.NodeRef, gone map[contract.NodeRef]struct{}, asked map[types.UID]struct{}) (now, later []contract.NodeRef) {
+func planMissed(
+	missed []contract.NodeRef, gone map[contract.NodeRef]struct{}, asked map[types.UID]struct{},
+) (now, later []contract.NodeRef) {
 	for _, ref := range missed {
 		_, known := gone[ref]
 		_, deleted := asked[ref.UID]

@@ -81,7 +81,8 @@ func (p *Scope) lookForNodes(ctx context.Context) error {
 		return fmt.Errorf("Nodes of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.State.Key, err)
 	}
 	facts := matchFacts{
-		Pool: p.State.Key, IDs: p.ids, Complete: p.complete || p.Deleting(), Recorded: p.State.Nodes, Nodes: p.workload.Nodes, Rules: p.env.options.Matching,
+		Pool: p.State.Key, IDs: p.ids, Complete: p.complete || p.Deleting(), Recorded: p.State.Nodes, Nodes: p.workload.Nodes,
+		Rules: p.env.options.Matching,
 	}
 	others, err := p.env.claimsIn(ctx, key, p.State.Key)
 	if err != nil {

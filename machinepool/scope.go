@@ -115,7 +115,7 @@ func runStep(ctx context.Context, step *Step, p *Scope) (Result, error) {
 	return result, err
 }
 
-// deferError keeps an error of a deletion: the pass is retried with back-off, and only the steps that need what could not be read wait for it.
+// deferError keeps an error of a deletion: the pass is retried with back-off, and only the steps that need what could not be read wait.
 func (p *Scope) deferError(err error) error {
 	if !p.Deleting() {
 		return err

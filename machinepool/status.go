@@ -119,11 +119,13 @@ func (f *statusFacts) machinesReady() metav1.Condition {
 		}
 		if len(m.Claimed) > 0 {
 			reason = contract.ReasonNodeClaimed
-			lines = append(lines, "* Named by another pool too, so that no pool uses their Nodes: "+pass.Named(m.Claimed)+"; let each instance be in one pool")
+			lines = append(lines, "* Named by another pool too, so that no pool uses their Nodes: "+
+				pass.Named(m.Claimed)+"; let each instance be in one pool")
 		}
 		if len(m.OfMachines) > 0 {
 			reason = contract.ReasonNodeClaimed
-			lines = append(lines, "* With a Node that is to leave and that a Machine claims: "+pass.Named(m.OfMachines)+"; let each instance be in the pool or have a Machine")
+			lines = append(lines, "* With a Node that is to leave and that a Machine claims: "+
+				pass.Named(m.OfMachines)+"; let each instance be in the pool or have a Machine")
 		}
 		if len(m.Ambiguous) > 0 {
 			reason = contract.ReasonAmbiguousNode
@@ -152,7 +154,8 @@ func (f *statusFacts) machinesUpToDate() metav1.Condition {
 	case !f.Known:
 		return f.unread(contract.ConditionMachinesUpToDate)
 	case len(f.Counts.Outdated) > 0:
-		return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionFalse, contract.ReasonNotUpToDate, "* Not up to date: "+pass.Named(f.Counts.Outdated))
+		return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionFalse, contract.ReasonNotUpToDate,
+			"* Not up to date: "+pass.Named(f.Counts.Outdated))
 	case f.actual() == 0:
 		return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
 	}
@@ -187,7 +190,8 @@ func (f *statusFacts) remediating() metav1.Condition {
 	if len(f.Unhealthy) == 0 {
 		return pass.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, "")
 	}
-	return pass.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating, "* To be replaced: "+pass.Named(f.Unhealthy))
+	return pass.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating,
+		"* To be replaced: "+pass.Named(f.Unhealthy))
 }
 
 // failure is a problem that does not go away by itself, for Cluster API's deprecated failureReason and failureMessage.

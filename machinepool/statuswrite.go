@@ -75,7 +75,9 @@ func (p *Scope) sparesUnread() {
 
 // isOnlyUnread reports whether a condition only says that something cannot be read now.
 func isOnlyUnread(c metav1.Condition) bool {
-	reasons := []string{contract.ReasonConnectionDown, contract.ReasonInspectionFailed, contract.ReasonInternalError, external.ReasonCacheNotSynced}
+	reasons := []string{
+		contract.ReasonConnectionDown, contract.ReasonInspectionFailed, contract.ReasonInternalError, external.ReasonCacheNotSynced,
+	}
 	return c.Status == metav1.ConditionUnknown && slices.Contains(reasons, c.Reason)
 }
 
@@ -94,9 +96,11 @@ func (p *Scope) sumFailure() bool {
 // statusFacts counts, and sets the counters.
 func (p *Scope) statusFacts() statusFacts {
 	f := statusFacts{
-		Desired: p.State.Replicas, Observed: p.replicas, Listed: int32(len(instanceIDs(p.ids, p.env.options.Matching))), //nolint:gosec // at most 10,000
+		Desired: p.State.Replicas, Observed: p.replicas,
+		Listed:    int32(len(instanceIDs(p.ids, p.env.options.Matching))), //nolint:gosec // at most 10,000
 		NodeReady: p.State.NodeReadyReplicas.Or(0), Unread: p.unread, Known: p.nodesKnown, Match: &p.match, Deleting: p.Deleting(),
-		BootstrapReady: p.bootstrapReady, InfrastructureReady: p.infraReady, HasNodes: len(p.State.Nodes) > 0, ManagedElsewhere: p.managedElsewhere(),
+		BootstrapReady: p.bootstrapReady, InfrastructureReady: p.infraReady, HasNodes: len(p.State.Nodes) > 0,
+		ManagedElsewhere: p.managedElsewhere(),
 	}
 	if p.nodesKnown {
 		p.countNodes(&f)
