@@ -9,6 +9,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // bootstrapFacts are what a pass knows of the bootstrap data.
@@ -36,59 +37,31 @@ type bootstrapDecision struct {
 func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	if f.External.Presence == external.NotReferenced {
 		if f.DataSecretName.Found() {
-			return bootstrapDecision{Created: true, Condition: condition(ConditionBootstrapConfigReady, metav1.ConditionTrue,
-				ReasonDataSecretProvided, "")}
+			return bootstrapDecision{Created: true, Condition: pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionTrue,
+				contract.ReasonDataSecretProvided, "")}
 		}
-		return bootstrapDecision{Condition: condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, ReasonDoesNotExist,
+		return bootstrapDecision{Condition: pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDoesNotExist,
 			"the Machine has neither a bootstrap configuration nor the name of a data secret: set one of them")}
 	}
 	d := bootstrapDecision{Created: f.Created || f.DataSecretName.Found()}
 	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
-		d.Condition = unavailable(ConditionBootstrapConfigReady, f.External, f.Created, f.Deleting)
+		d.Condition = pass.Unavailable(contract.ConditionBootstrapConfigReady, "Machine", f.External, f.Created, f.Deleting)
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
 	d.Failure = failureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage)
-	d.Condition = mirror(ConditionBootstrapConfigReady, f.Config.Ready,
-		initialized(ConditionBootstrapConfigReady, ready || d.Created, kind+" status.initialization.dataSecretCreated is false"))
+	d.Condition = pass.Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
+		pass.Initialized(contract.ConditionBootstrapConfigReady, ready || d.Created, kind+" status.initialization.dataSecretCreated is false"))
 	if !ready || f.DataSecretName.Found() || f.Deleting || f.External.Deleting() {
 		return d
 	}
 	if f.Config.DataSecretName.Or("") == "" {
-		d.Condition = condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, ReasonDataSecretNameMissing, fmt.Sprintf(
+		d.Condition = pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDataSecretNameMissing, fmt.Sprintf(
 			"%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName", kind, f.External.Ref.Name))
 		return d
 	}
 	d.DataSecretName, d.Created = f.Config.DataSecretName, true
 	return d
-}
-
-// initialized is the condition of a provider object that has no Ready condition of its own.
-func initialized(kind string, ready bool, message string) metav1.Condition {
-	if ready {
-		return condition(kind, metav1.ConditionTrue, ReasonReady, "")
-	}
-	return condition(kind, metav1.ConditionFalse, ReasonNotReady, message)
-}
-
-// unavailable is the condition for a referenced object that could not be used.
-func unavailable(kind string, e external.Object, reachedBefore, deleting bool) metav1.Condition {
-	switch {
-	case e.Problem != (external.Problem{}):
-		status := metav1.ConditionFalse
-		if e.Presence == external.Unread {
-			status = metav1.ConditionUnknown
-		}
-		return condition(kind, status, e.Problem.Reason, e.Problem.Message)
-	case e.Presence == external.Unread:
-		return condition(kind, metav1.ConditionUnknown, ReasonInspectionFailed, e.Ref.Kind+" could not be read yet")
-	case deleting && reachedBefore:
-		return condition(kind, metav1.ConditionFalse, ReasonDeleted, e.Ref.Kind+" has been deleted")
-	case reachedBefore && kind == ConditionInfrastructureReady:
-		return condition(kind, metav1.ConditionFalse, ReasonDeleted, e.Ref.Kind+" has been deleted while the Machine still exists")
-	default:
-		return condition(kind, metav1.ConditionFalse, ReasonDoesNotExist, e.Ref.Kind+" does not exist")
-	}
 }
 
 func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
@@ -97,7 +70,7 @@ func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	read := func(found external.Object) error {
 		return contract.BootstrapConfig(found.Contract).Read(found.Object, &facts.Config)
 	}
-	used, err := s.readReferenced(ctx, s.State.Bootstrap, &s.Bootstrap, ConditionBootstrapConfigReady, read)
+	used, err := s.readReferenced(ctx, s.State.Bootstrap, &s.Bootstrap, contract.ConditionBootstrapConfigReady, read)
 	if !used {
 		return Result{}, err
 	}
@@ -157,7 +130,7 @@ func decideCertificates(f certificateFacts) certificateDecision {
 	if err != nil {
 		return certificateDecision{Expire: f.Stored, Problem: fmt.Sprintf(
 			"the annotation %s of the %s is %q: want an RFC 3339 time such as 2027-01-31T12:00:00Z", contract.CertificatesExpiryAnnotation, of,
-			bounded(said.Or(""), maxQuotedLength))}
+			pass.Bounded(said.Or(""), maxQuotedLength))}
 	}
 	return certificateDecision{Expire: at.UTC().Truncate(time.Second)}
 }
@@ -179,11 +152,11 @@ func certificatesStep(_ context.Context, s *Scope) (Result, error) {
 	}
 	d := decideCertificates(facts)
 	s.SetCertificatesExpire(d.Expire)
-	switch _, said := findCondition(s.stored, ConditionCertificatesExpiryKnown); {
+	switch _, said := pass.Find(s.Stored, ConditionCertificatesExpiryKnown); {
 	case d.Problem != "":
-		s.Assert(condition(ConditionCertificatesExpiryKnown, metav1.ConditionFalse, ReasonInvalidAnnotation, d.Problem))
+		s.Assert(pass.Condition(ConditionCertificatesExpiryKnown, metav1.ConditionFalse, ReasonInvalidAnnotation, d.Problem))
 	case said:
-		s.update.RemoveConditions = append(s.update.RemoveConditions, ConditionCertificatesExpiryKnown)
+		s.Update.RemoveConditions = append(s.Update.RemoveConditions, ConditionCertificatesExpiryKnown)
 	}
 	return Result{}, nil
 }

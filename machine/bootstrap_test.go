@@ -32,7 +32,7 @@ func TestAnUnreadableEndOfCertificatesIsAConditionAndNoLoop(t *testing.T) {
 	}
 	m := w.machineWith("m1", fake.WithLabels(map[string]string{contract.ControlPlaneLabel: ""}))
 	worker := w.machineWith("m2", fake.WithAnnotations(map[string]string{contract.CertificatesExpiryAnnotation: "never"}))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	config := fake.BootstrapConfig(contract.V1Beta2, "m1")
 	annotate(config, "2027-01-31T12:00:00Z")
 	w.expires(m, "2027-01-31T12:00:00Z")
@@ -47,7 +47,7 @@ func TestAnUnreadableEndOfCertificatesIsAConditionAndNoLoop(t *testing.T) {
 	w.isQuiet()
 	w.expires(m, "2028-01-31T12:00:00Z")
 	w.recorded(machine.ReasonInvalidAnnotation, 1)
-	if got := conditionOf(w.get(m), machine.ConditionReady).Reason; got != machine.ReasonReady {
+	if got := conditionOf(w.get(m), contract.ConditionReady).Reason; got != contract.ReasonReady {
 		t.Errorf("nothing waits for it, and the Machine is %s", got)
 	}
 
@@ -63,7 +63,7 @@ func TestAnUnreadableEndOfCertificatesIsAConditionAndNoLoop(t *testing.T) {
 	})
 	w.change(config, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{}) })
 	w.expires(m, "")
-	w.conditionIs(worker, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(worker, contract.ConditionReady, contract.ReasonReady)
 	if c := conditionOf(w.get(worker), machine.ConditionCertificatesExpiryKnown); c.Type != "" {
 		t.Errorf("a worker has no such certificates, and says %s", c.Message)
 	}

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machine"
 )
 
 func TestBudgetsThatMayNotBeListedHoldADrainAndNothingElse(t *testing.T) {
@@ -24,14 +24,14 @@ func TestBudgetsThatMayNotBeListedHoldADrainAndNothingElse(t *testing.T) {
 			schema.GroupResource{Group: kind.Group, Resource: "poddisruptionbudgets"}, "", errors.New("no such right"))})
 	}})
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.Zero(t, w.store.CountRequests(fake.Match("list", kind, "")), "nothing is drained")
 	require.NoError(t, w.client.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default"},
 		Spec:       corev1.PodSpec{NodeName: "m1", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}))
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "waiting for the list of PodDisruptionBudgets", "no such right")
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "waiting for the list of PodDisruptionBudgets", "no such right")
 	allow()
 	w.goes(m)
 }

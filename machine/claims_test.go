@@ -35,23 +35,23 @@ func TestTwoMachinesWithOneProviderIDNeverShareANode(t *testing.T) {
 	w := byHandWorld(t, machine.Options{})
 	first := w.provisioned("first", "fake://x/1")
 	w.create(fake.Node("n", "fake://x/1"))
-	w.conditionIs(first, machine.ConditionNodeReady, machine.ReasonNodeReady)
+	w.conditionIs(first, contract.ConditionNodeReady, machine.ReasonNodeReady)
 
 	t.Log("the second to come does not get it")
 	second := w.provisioned("second", "fake://x/1")
-	for _, kind := range []string{machine.ConditionNodeReady, machine.ConditionNodeHealthy} {
-		message := w.conditionIs(second, kind, machine.ReasonNodeClaimed)
+	for _, kind := range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
+		message := w.conditionIs(second, kind, contract.ReasonNodeClaimed)
 		for _, name := range []string{"default/first", "default/second", "Node n", "fake://x/1"} {
 			require.Contains(t, message, name)
 		}
 	}
 	require.Equal(t, "first", w.node("n").Annotations[propagate.MachineAnnotation])
-	require.Equal(t, machine.ReasonNodeReady, conditionOf(w.get(first), machine.ConditionNodeReady).Reason)
+	require.Equal(t, machine.ReasonNodeReady, conditionOf(w.get(first), contract.ConditionNodeReady).Reason)
 	w.isQuiet()
 
 	t.Log("it does not drain it either, nor delete its infrastructure under the first")
 	require.NoError(t, w.client.Delete(t.Context(), second))
-	message := w.conditionIs(second, machine.ConditionDeleting, machine.ReasonDrainingNode)
+	message := w.conditionIs(second, contract.ConditionDeleting, contract.ReasonDrainingNode)
 	require.Contains(t, message, contract.ExcludeDrain)
 	require.False(t, w.node("n").Spec.Unschedulable)
 	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "second")).GetDeletionTimestamp())
@@ -68,7 +68,7 @@ func TestANodeThatTwoMachinesNameFromTheStartIsLeftAloneUntilOneIsCorrected(t *t
 	a, b := w.provisioned("a", "fake://x/1", named), w.provisioned("b", "fake://x/1", named)
 	for _, m := range []*unstructured.Unstructured{a, b} { // what says that it waits for the Node has been read, with its ID
 		w.eventually("a pass", func() string {
-			if c := conditionOf(w.get(m), machine.ConditionNodeReady); c.Type == "" {
+			if c := conditionOf(w.get(m), contract.ConditionNodeReady); c.Type == "" {
 				return "not yet"
 			}
 			return ""
@@ -76,13 +76,13 @@ func TestANodeThatTwoMachinesNameFromTheStartIsLeftAloneUntilOneIsCorrected(t *t
 	}
 	w.create(fake.Node("n", "fake://x/1"))
 	for _, m := range []*unstructured.Unstructured{a, b} {
-		w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeClaimed)
+		w.conditionIs(m, contract.ConditionNodeReady, contract.ReasonNodeClaimed)
 	}
 	require.Empty(t, w.node("n").Annotations[propagate.MachineAnnotation])
 
 	w.setInfra("b", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/2")
-	w.conditionIs(a, machine.ConditionNodeReady, machine.ReasonNodeReady)
-	w.conditionIs(b, machine.ConditionNodeReady, machine.ReasonInspectionFailed)
+	w.conditionIs(a, contract.ConditionNodeReady, machine.ReasonNodeReady)
+	w.conditionIs(b, contract.ConditionNodeReady, contract.ReasonInspectionFailed)
 	w.eventually("the Node to be a's", func() string {
 		if w.node("n").Annotations[propagate.MachineAnnotation] != "a" {
 			return "it is not"
@@ -105,7 +105,7 @@ func TestOptionsSayWhatMatchesAndWhatIsHandedDown(t *testing.T) {
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "m"), fake.InfraMachine(contract.V1Beta2, "m"), m)
 	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}, "interruptible": true}, "vsphere://"+uuid)
 	w.create(fake.Node("n", "vsphere://"+strings.ToUpper(uuid)))
-	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeReady)
+	w.conditionIs(m, contract.ConditionNodeReady, machine.ReasonNodeReady)
 	w.eventually("labels and taints", func() string {
 		n := w.node("n")
 		_, spot := n.Labels[propagate.InterruptibleLabel]
@@ -137,7 +137,7 @@ func TestOptionsSayWhatMatchesAndWhatIsHandedDown(t *testing.T) {
 	})
 	time.Sleep(time.Second) // creation times have no fractions: the Node must not look older
 	w.create(fake.Node("byname", ""))
-	w.conditionIs(byName, machine.ConditionNodeReady, machine.ReasonNodeReady)
+	w.conditionIs(byName, contract.ConditionNodeReady, machine.ReasonNodeReady)
 	require.NoError(t, w.client.Delete(t.Context(), byName))
 	w.goes(byName)
 	require.Nil(t, w.node("byname"))

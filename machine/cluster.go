@@ -14,6 +14,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // clusterView returns the Cluster of a Machine, and for a Machine in deletion also the Cluster's control plane.
@@ -26,7 +27,7 @@ func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineSta
 	if err != nil || state.Deleting.IsZero() {
 		return view, err
 	}
-	r.dependents.add(state.Key, clusterKey(cluster))
+	r.dependents.add(state.Key, pass.ClusterKey(cluster))
 	if !view.ActiveControlPlaneMachines.Found() && !view.ControlPlaneUncounted {
 		if err := r.countControlPlane(ctx, state, cluster, &view); err != nil {
 			return view, err
@@ -43,9 +44,9 @@ func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineSta
 func (r *Reconciler) controlPlane(ctx context.Context, machine types.NamespacedName, view *external.ClusterView) error {
 	ref := view.State.ControlPlane
 	crd := contract.CRDName(ref.GroupKind())
-	r.dependents.add(machine, crdKey(crd), controlPlaneObjectKey(crd, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}))
+	r.dependents.add(machine, pass.CRDKey(crd), controlPlaneObjectKey(crd, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}))
 	var err error
-	if view.ControlPlane, err = r.tracker.Get(ctx, machine, ref); err != nil || view.ControlPlane.Presence != external.Present {
+	if view.ControlPlane, err = r.frame.Tracker.Get(ctx, machine, ref); err != nil || view.ControlPlane.Presence != external.Present {
 		return err
 	}
 	if err := contract.ControlPlane(view.ControlPlane.Contract).Read(view.ControlPlane.Object, &view.ControlPlaneState); err != nil {
@@ -138,7 +139,7 @@ func isActiveControlPlane(obj client.Object) bool {
 
 // ofCluster returns the Machines of a Cluster.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
-	return r.machinesByKey(ctx, cluster.Namespace, clusterKey(cluster))
+	return r.machinesByKey(ctx, cluster.Namespace, pass.ClusterKey(cluster))
 }
 
 // dependents are the Machines in deletion whose decisions depend on the control plane of their Cluster: on its object, and on how many of
@@ -201,7 +202,7 @@ func (r *Reconciler) controlPlaneEvents() handler.EventHandler {
 		if before == after || r.kind.Adapter.Read(obj, &state) != nil {
 			return
 		}
-		for _, request := range r.dependents.requests(clusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName})) {
+		for _, request := range r.dependents.requests(pass.ClusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName})) {
 			q.Add(request)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -34,8 +35,8 @@ type passes struct {
 func watching(t *testing.T, p *passes) []machine.Step {
 	t.Helper()
 	p.last = map[string]external.ClusterView{}
-	steps, err := machine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
-		Name: "watch", On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err := pass.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
+		Name: "watch", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.count++
@@ -68,7 +69,7 @@ func TestAMachineOfAPausedClusterIsLeftAloneUntilTheClusterGoesOn(t *testing.T) 
 	w := newWorld(t, worldOptions{clusters: true})
 	cluster := w.cluster("demo", fake.WithField(true, "spec", "paused"))
 	m := w.machineWith("m1")
-	if got := w.conditionIs(m, machine.ConditionPaused, machine.ReasonPaused); got != "Cluster spec.paused is set to true" {
+	if got := w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused); got != "Cluster spec.paused is set to true" {
 		t.Errorf("message: %q", got)
 	}
 	if diff := cmp.Diff([]string{contract.MachineFinalizer}, w.get(m).GetFinalizers()); diff != "" {
@@ -79,8 +80,8 @@ func TestAMachineOfAPausedClusterIsLeftAloneUntilTheClusterGoesOn(t *testing.T) 
 	}
 	w.isQuiet()
 	w.change(cluster, setPaused(false))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
-	w.conditionIs(m, machine.ConditionPaused, machine.ReasonNotPaused)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+	w.conditionIs(m, contract.ConditionPaused, contract.ReasonNotPaused)
 }
 
 // Edge-case matrix: "Cluster paused during deletion".
@@ -89,18 +90,18 @@ func TestADeletionIsFrozenWhileTheClusterIsPaused(t *testing.T) {
 	w := newWorld(t, worldOptions{clusters: true})
 	cluster := w.cluster("demo")
 	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{"pre-terminate.delete.hook.machine.cluster.x-k8s.io/keep": "me"}))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	w.change(cluster, setPaused(true))
-	w.conditionIs(m, machine.ConditionPaused, machine.ReasonPaused)
+	w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused)
 	w.change(m, func(u *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(u.Object, "metadata", "annotations", "pre-terminate.delete.hook.machine.cluster.x-k8s.io/keep")
 	})
 	w.isQuiet()
 	fresh := w.get(m)
 	require.NotNil(t, fresh, "its Cluster is paused")
-	if got := conditionOf(fresh, machine.ConditionDeleting).Reason; got != machine.ReasonWaitingForPreTerminateHook {
+	if got := conditionOf(fresh, contract.ConditionDeleting).Reason; got != machine.ReasonWaitingForPreTerminateHook {
 		t.Errorf("a frozen deletion went on to %s", got)
 	}
 	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); infra == nil || infra.GetDeletionTimestamp() != nil {
@@ -115,14 +116,14 @@ func TestAMachineWithoutItsClusterSaysSoDoesNothingAndCanBeDeleted(t *testing.T)
 	t.Parallel()
 	w := newWorld(t, worldOptions{clusters: true})
 	m := w.machineWith("m1")
-	if got := w.conditionIs(m, machine.ConditionPaused, machine.ReasonClusterDoesNotExist); got != "Cluster default/demo does not exist: create it, or delete the Machine" {
+	if got := w.conditionIs(m, contract.ConditionPaused, contract.ReasonClusterDoesNotExist); got != "Cluster default/demo does not exist: create it, or delete the Machine" {
 		t.Errorf("message: %q", got)
 	}
-	if got := conditionOf(w.get(m), machine.ConditionPaused).Status; got != metav1.ConditionUnknown {
+	if got := conditionOf(w.get(m), contract.ConditionPaused).Status; got != metav1.ConditionUnknown {
 		t.Errorf("whether it is paused is not known, and it says %s", got)
 	}
 	w.eventually("an event", func() string {
-		if n := len(w.events(machine.ReasonClusterDoesNotExist)); n != 1 {
+		if n := len(w.events(contract.ReasonClusterDoesNotExist)); n != 1 {
 			return "there is none"
 		}
 		return ""
@@ -132,10 +133,10 @@ func TestAMachineWithoutItsClusterSaysSoDoesNothingAndCanBeDeleted(t *testing.T)
 		t.Error("a Machine without its Cluster took its infrastructure on")
 	}
 	w.cluster("demo")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 
 	lost := w.machineWith("m2", fake.WithField("nowhere", "spec", "clusterName"))
-	w.conditionIs(lost, machine.ConditionPaused, machine.ReasonClusterDoesNotExist)
+	w.conditionIs(lost, contract.ConditionPaused, contract.ReasonClusterDoesNotExist)
 	require.NoError(t, w.client.Delete(t.Context(), lost))
 	w.goes(lost)
 }
@@ -163,7 +164,7 @@ func TestAClusterThatNobodyCanAskForIsNotCalledAbsent(t *testing.T) {
 		}
 		return ""
 	})
-	if c := conditionOf(w.get(m), machine.ConditionPaused); c.Type != "" {
+	if c := conditionOf(w.get(m), contract.ConditionPaused); c.Type != "" {
 		t.Errorf("nothing is known, and the Machine says %s", c.Message)
 	}
 	require.NoError(t, w.client.Delete(t.Context(), m))
@@ -187,7 +188,7 @@ func TestTheAbsenceOfAClusterIsAskedForOnceForAllItsMachines(t *testing.T) {
 	})
 	for _, name := range []string{"m1", "m2", "m3", "m4"} {
 		m := w.machineWith(name)
-		w.conditionIs(m, machine.ConditionPaused, machine.ReasonClusterDoesNotExist)
+		w.conditionIs(m, contract.ConditionPaused, contract.ReasonClusterDoesNotExist)
 	}
 	asked := 0
 	for _, r := range w.store.Requests() {
@@ -221,7 +222,7 @@ func TestUntilClustersAreListedAMachineTouchesNothingAndChangesNoCondition(t *te
 		t.Errorf("it says %s", got)
 	}
 	mend()
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 }
 
 func TestMachinesSleepThroughWhatDoesNotConcernThemInTheirCluster(t *testing.T) {
@@ -230,7 +231,7 @@ func TestMachinesSleepThroughWhatDoesNotConcernThemInTheirCluster(t *testing.T) 
 	w := newWorld(t, worldOptions{clusters: true, machine: machine.Options{Steps: watching(t, &seen)}})
 	cluster := w.cluster("demo")
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	before := 0
 	w.eventually("no pass that was asked for when something was not listed yet", func() string {
 		before = seen.total()
@@ -289,7 +290,7 @@ func TestAMachineInDeletionSeesTheControlPlaneOfItsClusterAndWakesWithIt(t *test
 	member := fake.WithLabels(map[string]string{contract.ControlPlaneLabel: ""})
 	m, first, second := w.machineWith("m1", hook), w.machineWith("cp1", member), w.machineWith("cp2", member)
 	for _, each := range []*unstructured.Unstructured{m, first, second} {
-		w.conditionIs(each, machine.ConditionReady, machine.ReasonReady)
+		w.conditionIs(each, contract.ConditionReady, contract.ReasonReady)
 	}
 	if got := seen.of(m); got.ActiveControlPlaneMachines.Found() || got.ControlPlane.Presence != external.NotReferenced {
 		t.Errorf("a Machine that is not being deleted looked at the control plane: %+v", got)
@@ -306,7 +307,7 @@ func TestAMachineInDeletionSeesTheControlPlaneOfItsClusterAndWakesWithIt(t *test
 	sees("that the control plane object is missing, and two Machines", func(v external.ClusterView) bool {
 		return v.ControlPlane.Presence == external.Absent && v.ActiveControlPlaneMachines == contract.Some(2)
 	})
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	w.isQuiet() // from here on nothing else wakes it
 	plane := controlPlane("cp")
 	w.create(plane)
@@ -329,12 +330,12 @@ func TestAClusterThatBreaksItsContractIsAConditionAndNoLoop(t *testing.T) {
 	w := newWorld(t, worldOptions{clusters: true})
 	cluster := w.cluster("demo", fake.WithField("yes", "spec", "paused"))
 	m := w.machineWith("m1")
-	if got := w.conditionIs(m, machine.ConditionPaused, external.ReasonContractViolation); got != "Cluster default/demo breaks contract v1beta2: spec.paused: want bool, found string" {
+	if got := w.conditionIs(m, contract.ConditionPaused, external.ReasonContractViolation); got != "Cluster default/demo breaks contract v1beta2: spec.paused: want bool, found string" {
 		t.Errorf("message: %q", got)
 	}
 	w.isQuiet()
 	w.change(cluster, setPaused(false))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 }
 
 func TestClustersThatAreNotServedOrNotListedAreTroubleThatAPersonSees(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func TestMachinesThatLookAtAControlPlaneAreForgottenWhenTheyAreGone(t *testing.T) {
@@ -41,7 +42,7 @@ func TestMachinesThatLookAtAControlPlaneAreForgottenWhenTheyAreGone(t *testing.T
 func TestAMachineInDeletionIsWokenByWhatItsDeletionDependsOn(t *testing.T) {
 	t.Parallel()
 	plane := contract.Ref{Group: "g", Kind: "Plane", Name: "p"}
-	r := &Reconciler{kind: testKind(), dependents: newDependents(), tracker: external.NewTracker(broken{}, nil, "test")}
+	r := testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: broken{}}}, Options{})
 	r.ports.ClusterOf = func(context.Context, types.NamespacedName) (external.ClusterView, error) {
 		view := external.ClusterView{Presence: external.Present, ActiveControlPlaneMachines: contract.Some(3)}
 		view.State.ControlPlane = plane
@@ -58,7 +59,7 @@ func TestAMachineInDeletionIsWokenByWhatItsDeletionDependsOn(t *testing.T) {
 	require.ErrorIs(t, err, errBroken, "the control plane is unread, and not absent")
 	crd := contract.CRDName(plane.GroupKind())
 	for _, key := range []string{
-		clusterKey(types.NamespacedName{Namespace: "ns", Name: "c"}), crdKey(crd), controlPlaneObjectKey(crd, types.NamespacedName{Namespace: "ns", Name: "p"}),
+		pass.ClusterKey(types.NamespacedName{Namespace: "ns", Name: "c"}), pass.CRDKey(crd), controlPlaneObjectKey(crd, types.NamespacedName{Namespace: "ns", Name: "p"}),
 	} {
 		require.Equal(t, []reconcile.Request{{NamespacedName: state.Key}}, r.dependents.requests(key), key)
 	}

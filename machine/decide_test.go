@@ -34,28 +34,28 @@ func TestBootstrapDataIsTakenOverOnceAndOnlyWhenItIsNamed(t *testing.T) {
 		reason  string
 	}{
 		"the user gave the data": {
-			facts: bootstrapFacts{DataSecretName: contract.Some("mine")}, created: true, reason: ReasonDataSecretProvided},
-		"neither data nor a provider": {reason: ReasonDoesNotExist},
-		"not created yet":             {facts: bootstrapFacts{External: config}, reason: ReasonNotReady},
+			facts: bootstrapFacts{DataSecretName: contract.Some("mine")}, created: true, reason: contract.ReasonDataSecretProvided},
+		"neither data nor a provider": {reason: contract.ReasonDoesNotExist},
+		"not created yet":             {facts: bootstrapFacts{External: config}, reason: contract.ReasonNotReady},
 		"created and named": {
 			facts: bootstrapFacts{External: config, Config: contract.BootstrapConfigState{
 				DataSecretCreated: true, DataSecretName: contract.Some("s")}},
-			secret: "s", created: true, reason: ReasonReady},
+			secret: "s", created: true, reason: contract.ReasonReady},
 		"created but not named": {
 			facts:  bootstrapFacts{External: config, Config: contract.BootstrapConfigState{DataSecretCreated: true}},
-			reason: ReasonDataSecretNameMissing},
+			reason: contract.ReasonDataSecretNameMissing},
 		"a name that is there is never replaced": {
 			facts: bootstrapFacts{External: config, DataSecretName: contract.Some("old"), Config: contract.BootstrapConfigState{
 				DataSecretCreated: true, DataSecretName: contract.Some("new")}},
-			created: true, reason: ReasonReady},
+			created: true, reason: contract.ReasonReady},
 		"a config that goes away gives nothing": {
 			facts: bootstrapFacts{External: leaving(config), Config: contract.BootstrapConfigState{
 				DataSecretCreated: true, DataSecretName: contract.Some("s")}},
-			reason: ReasonReady},
-		"the config is gone":              {facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}}, reason: ReasonDoesNotExist},
-		"the config could not be read":    {facts: bootstrapFacts{External: external.Object{Presence: external.Unread, Ref: config.Ref}}, reason: ReasonInspectionFailed},
+			reason: contract.ReasonReady},
+		"the config is gone":              {facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}}, reason: contract.ReasonDoesNotExist},
+		"the config could not be read":    {facts: bootstrapFacts{External: external.Object{Presence: external.Unread, Ref: config.Ref}}, reason: contract.ReasonInspectionFailed},
 		"the kind of the config is gone":  {facts: bootstrapFacts{External: external.Object{Presence: external.KindMissing, Ref: config.Ref, Problem: external.Problem{Reason: external.ReasonCRDNotFound}}}, reason: external.ReasonCRDNotFound},
-		"data that exists stays existing": {facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}, Created: true}, created: true, reason: ReasonDoesNotExist},
+		"data that exists stays existing": {facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}, Created: true}, created: true, reason: contract.ReasonDoesNotExist},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := decideBootstrap(tc.facts)
@@ -74,13 +74,13 @@ func TestInfrastructureIsTakenOverWhenItIsProvisionedAndHasAnID(t *testing.T) {
 		status             metav1.ConditionStatus
 		reason             string
 	}{
-		"not provisioned": {facts: infrastructureFacts{External: infra}, status: metav1.ConditionFalse, reason: ReasonNotReady},
+		"not provisioned": {facts: infrastructureFacts{External: infra}, status: metav1.ConditionFalse, reason: contract.ReasonNotReady},
 		"an ID alone counts for nothing": {
 			facts:  infrastructureFacts{External: infra, Machine: contract.InfraMachineState{ProviderID: "a://b"}},
-			status: metav1.ConditionFalse, reason: ReasonNotReady},
+			status: metav1.ConditionFalse, reason: contract.ReasonNotReady},
 		"provisioned": {
 			facts: infrastructureFacts{External: infra, Machine: contract.InfraMachineState{Provisioned: true, ProviderID: "a://b"}},
-			adopt: true, provisioned: true, status: metav1.ConditionTrue, reason: ReasonReady},
+			adopt: true, provisioned: true, status: metav1.ConditionTrue, reason: contract.ReasonReady},
 		"provisioned without an ID": {
 			facts:  infrastructureFacts{External: infra, Machine: contract.InfraMachineState{Provisioned: true}},
 			status: metav1.ConditionFalse, reason: ReasonProviderIDMissing},
@@ -101,19 +101,19 @@ func TestInfrastructureIsTakenOverWhenItIsProvisionedAndHasAnID(t *testing.T) {
 			status: metav1.ConditionFalse, reason: external.ReasonContractViolation},
 		"provisioned is sticky": {
 			facts: infrastructureFacts{External: infra, Provisioned: true, Machine: contract.InfraMachineState{ProviderID: "a://b"}},
-			adopt: true, provisioned: true, status: metav1.ConditionTrue, reason: ReasonReady},
+			adopt: true, provisioned: true, status: metav1.ConditionTrue, reason: contract.ReasonReady},
 		"what goes away is not taken over": {
 			facts:       infrastructureFacts{External: leaving(infra), Provisioned: true, Machine: contract.InfraMachineState{Provisioned: true, ProviderID: "a://b"}},
-			provisioned: true, status: metav1.ConditionTrue, reason: ReasonReady},
+			provisioned: true, status: metav1.ConditionTrue, reason: contract.ReasonReady},
 		"gone after it was provisioned": {
 			facts:       infrastructureFacts{External: external.Object{Presence: external.Absent, Ref: infra.Ref}, Provisioned: true},
-			provisioned: true, status: metav1.ConditionFalse, reason: ReasonDeleted},
+			provisioned: true, status: metav1.ConditionFalse, reason: contract.ReasonDeleted},
 		"a contract that is broken": {
 			facts:  infrastructureFacts{External: external.Object{Presence: external.Present, Ref: infra.Ref, Problem: external.Problem{Reason: external.ReasonContractViolation}}},
 			status: metav1.ConditionFalse, reason: external.ReasonContractViolation},
 		"unread is unknown": {
 			facts:       infrastructureFacts{External: external.Object{Presence: external.Unread, Ref: infra.Ref}, Provisioned: true},
-			provisioned: true, status: metav1.ConditionUnknown, reason: ReasonInspectionFailed},
+			provisioned: true, status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := decideInfrastructure(tc.facts)
@@ -129,7 +129,7 @@ func TestTheProviderIDOfAMachineThatWasNeverProvisionedIsTakenOverInADeletion(t 
 		return infrastructureFacts{External: e, Deleting: true, Machine: contract.InfraMachineState{ProviderID: id}}
 	}
 	infra, foreign, unusable := present("Infra"), present("Infra"), known(present("Infra"), "a://b")
-	foreign.Foreign, foreign.Problem = true, external.Problem{Reason: ReasonOwnedByAnother}
+	foreign.Foreign, foreign.Problem = true, external.Problem{Reason: contract.ReasonOwnedByAnother}
 	unusable.Machine.Addresses = []contract.Address{{Type: "IPv7", Address: "x"}}
 	running, has := known(infra, "a://b"), known(infra, "a://b")
 	running.Deleting, has.ProviderID = false, "a://b"

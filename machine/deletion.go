@@ -2,8 +2,6 @@ package machine
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,14 +10,15 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // observeStep begins a deletion: a provider ID that an earlier step has found is stored before anything is deleted, and the decision about
 // the Node must be known.
 func observeStep(_ context.Context, s *Scope) (Result, error) {
-	s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, "Deletion started"))
-	if !s.update.ProviderID.Keeps() {
+	s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
+	if !s.Update.ProviderID.Keeps() {
 		return Result{Checkpoint: true}, s.checkStored()
 	}
 	if s.care() == CareUnknown {
@@ -32,49 +31,6 @@ func observeStep(_ context.Context, s *Scope) (Result, error) {
 // Cluster API's.
 const DefaultNodeDeletionTimeout = 10 * time.Second
 
-// removal is the decision about a referenced object of a Machine that is being deleted.
-type removal uint8
-
-const (
-	// removalDone: there is no object to delete, or it belongs to another controller.
-	removalDone removal = iota
-	// removalDelete: request its deletion, and wait until it is gone.
-	removalDelete
-	// removalConfirm: continue when the API server confirms that the object is gone.
-	removalConfirm
-	// removalConfirmKind: continue when the API server confirms that the kind is gone.
-	removalConfirmKind
-	// removalWait: a person has to fix a problem first, or a read has to succeed.
-	removalWait
-)
-
-// decideRemoval decides about one object, and returns the message for the time of the wait. mayHaveInstance is true when a real instance
-// may exist for the object, which could not be found again if its kind is missing.
-func decideRemoval(e external.Object, mayHaveInstance bool) (removal, string) {
-	name := e.Ref.Kind + " " + e.Ref.Name
-	switch e.Presence {
-	case external.NotReferenced:
-		return removalDone, ""
-	case external.Present:
-		if e.Foreign {
-			return removalDone, ""
-		}
-		return removalDelete, fmt.Sprintf("Waiting for %s to be deleted", name)
-	case external.Absent:
-		return removalConfirm, name + " exists, but has not been seen yet"
-	case external.KindMissing:
-		if mayHaveInstance {
-			return removalWait, e.Problem.Message + "; a machine was made for this Machine and cannot be found without it"
-		}
-		return removalConfirmKind, e.Problem.Message
-	case external.Unread:
-	}
-	if e.Problem.Message != "" {
-		return removalWait, e.Problem.Message
-	}
-	return removalWait, name + " could not be read yet"
-}
-
 // referenced is a referenced object as an object that may be gone.
 func (s *Scope) referenced(e external.Object) goneObject {
 	return goneObject{gvk: e.GVK, name: types.NamespacedName{Namespace: s.State.Key.Namespace, Name: e.Ref.Name}}
@@ -82,11 +38,14 @@ func (s *Scope) referenced(e external.Object) goneObject {
 
 func deleteInfrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.lookUnless(ctx, &s.Infrastructure, s.State.Infrastructure); err != nil {
-		return s.Wait(ReasonWaitingForInfrastructureDeletion, err.Error()), err
+		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, err.Error()), err
 	}
-	mayHaveInstance := s.State.InfrastructureReady.Or(false) || s.State.ProviderID != ""
+	lost := ""
+	if s.State.InfrastructureReady.Or(false) || s.State.ProviderID != "" {
+		lost = "a machine was made for this Machine and cannot be found without it"
+	}
 	going := s.isGoing(s.Infrastructure)
-	result, err := s.deleteReferenced(ctx, s.Infrastructure, mayHaveInstance, ReasonWaitingForInfrastructureDeletion)
+	result, err := s.deleteReferenced(ctx, s.Infrastructure, lost, contract.ReasonWaitingForInfrastructureDeletion)
 	if !going && s.isGoing(s.Infrastructure) {
 		s.deferDrained()
 	}
@@ -96,15 +55,15 @@ func deleteInfrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 // deferDrained defers the record of a drain and a wait for volumes that this pass has completed to the next write: the deletion of the
 // infrastructure already implies that neither is repeated. The events are recorded in this pass.
 func (s *Scope) deferDrained() {
-	done := contract.MachineUpdate{DrainedNode: s.update.DrainedNode, VolumesDetachedNode: s.update.VolumesDetachedNode}
+	done := contract.MachineUpdate{DrainedNode: s.Update.DrainedNode, VolumesDetachedNode: s.Update.VolumesDetachedNode}
 	drained, _ := done.DrainedNode.Value()
 	detached, _ := done.VolumesDetachedNode.Value()
 	if drained == "" && detached == "" {
 		return
 	}
 	s.env.memory.setDeferred(&s.State, drained, detached)
-	s.update.DrainedNode, s.update.VolumesDetachedNode = contract.Change[types.UID]{}, contract.Change[types.UID]{}
-	s.record(drainEvents(done, s.State.Node.Name))
+	s.Update.DrainedNode, s.Update.VolumesDetachedNode = contract.Change[types.UID]{}, contract.Change[types.UID]{}
+	s.Record(drainEvents(done, s.State.Node.Name)...)
 }
 
 // recordDeferred writes the deferred record together with the removal of the finalizer, for controllers whose finalizers remain.
@@ -121,29 +80,29 @@ func (s *Scope) recordDeferred() {
 
 func deleteBootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.lookUnless(ctx, &s.Bootstrap, s.State.Bootstrap); err != nil {
-		return s.Wait(ReasonWaitingForBootstrapDeletion, err.Error()), err
+		return s.Wait(contract.ReasonWaitingForBootstrapDeletion, err.Error()), err
 	}
-	return s.deleteReferenced(ctx, s.Bootstrap, false, ReasonWaitingForBootstrapDeletion)
+	return s.deleteReferenced(ctx, s.Bootstrap, "", contract.ReasonWaitingForBootstrapDeletion)
 }
 
-func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, mayHaveInstance bool, reason string) (Result, error) {
-	action, message := decideRemoval(e, mayHaveInstance)
+func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (Result, error) {
+	action, message := pass.DecideRemoval(e, lost)
 	switch action {
-	case removalDone:
+	case pass.RemovalDone:
 		return Result{}, nil
-	case removalDelete:
+	case pass.RemovalDelete:
 		if err := s.deleteExternal(ctx, e); err != nil {
 			if !patch.Retryable(err) {
 				message = err.Error()
 			}
 			return s.Wait(reason, message), err
 		}
-	case removalConfirm:
+	case pass.RemovalConfirm:
 		return s.continueWhenGone(ctx, s.referenced(e), reason, message)
-	case removalConfirmKind:
+	case pass.RemovalConfirmKind:
 		crd := types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}
 		return s.continueWhenGone(ctx, goneObject{gvk: external.CRDGVK(), name: crd}, reason, message)
-	case removalWait:
+	case pass.RemovalWait:
 	}
 	wait := s.Wait(reason, message)
 	wait.RequeueAfter = e.RetryAfter
@@ -177,22 +136,22 @@ func (s *Scope) confirmGone(ctx context.Context, object goneObject) (bool, error
 // forgetDeletion removes what a Machine that is not being deleted records about a deletion. Such records come from a backup that was made
 // during a deletion. With them, a later deletion would skip its drain, or reach its limits before it began.
 func (s *Scope) forgetDeletion() {
-	if !s.State.Deleting.IsZero() || s.paused {
+	if !s.State.Deleting.IsZero() || s.Paused() {
 		return
 	}
 	for _, began := range []struct {
 		at   *time.Time
 		into *contract.Change[time.Time]
 	}{
-		{&s.State.PreDrainStarted, &s.update.PreDrainStarted}, {&s.State.DrainStarted, &s.update.DrainStarted},
-		{&s.State.VolumeDetachStarted, &s.update.VolumeDetachStarted}, {&s.State.PreTerminateStarted, &s.update.PreTerminateStarted},
+		{&s.State.PreDrainStarted, &s.Update.PreDrainStarted}, {&s.State.DrainStarted, &s.Update.DrainStarted},
+		{&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted}, {&s.State.PreTerminateStarted, &s.Update.PreTerminateStarted},
 	} {
 		change(began.at, time.Time{}, began.into)
 	}
 	s.SetDrained("")
 	s.SetVolumesDetached("")
 	if _, found := s.State.Annotations[NodeDeletionStartedAnnotation]; found {
-		s.changeAnnotation(NodeDeletionStartedAnnotation, contract.Cleared[string]())
+		s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.Cleared[string]())
 	}
 }
 
@@ -210,10 +169,8 @@ func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
 func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
 	s.releaseNode()
 	s.recordDeferred()
-	s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeletionCompleted, "Deletion completed"))
-	s.SetFinalizers(slices.DeleteFunc(slices.Clone(s.State.Finalizers), func(name string) bool {
-		return name == s.env.options.Finalizer
-	}))
+	s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, "Deletion completed"))
+	s.RemoveFinalizer()
 	s.urgent = s.urgent || len(s.State.Finalizers) > 0 // others hold it, and no later pass would say that we are done
 	return Result{}, nil
 }

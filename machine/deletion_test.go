@@ -20,14 +20,14 @@ import (
 func TestADeletionWaitsForWhatItCannotRead(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	crd := w.get(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2)))
 	labels := crd.GetLabels()
 	crd.SetLabels(nil)
 	require.NoError(t, w.client.Update(t.Context(), crd))
-	w.conditionIs(m, machine.ConditionInfrastructureReady, external.ReasonContractLabelMissing)
+	w.conditionIs(m, contract.ConditionInfrastructureReady, external.ReasonContractLabelMissing)
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForInfrastructureDeletion)
+	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
 	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); infra == nil || infra.GetDeletionTimestamp() != nil {
 		t.Error("the infrastructure went although it could not be read")
 	}
@@ -43,13 +43,13 @@ func TestADeletionWaitsForWhatItCannotRead(t *testing.T) {
 func TestANodeThatRegistersAgainIsAdoptedAndCleanedUp(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	old := w.node("m1")
 	require.NoError(t, w.client.Delete(t.Context(), old))
-	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeDeleted)
+	w.conditionIs(m, contract.ConditionNodeReady, machine.ReasonNodeDeleted)
 	again := fake.Node("m1", old.Spec.ProviderID)
 	w.create(again)
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	w.eventually("the new UID", func() string {
 		if got := w.get(m).GetAnnotations()[contract.NodeUIDAnnotation]; got != string(again.UID) {
 			return got
@@ -66,9 +66,9 @@ func TestANodeThatRegistersAgainIsAdoptedAndCleanedUp(t *testing.T) {
 func TestANodeWhoseNameWasTakenOverIsLeftAlone(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.NoError(t, w.client.Delete(t.Context(), w.node("m1")))
-	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeDeleted)
+	w.conditionIs(m, contract.ConditionNodeReady, machine.ReasonNodeDeleted)
 	w.create(fake.Node("m1", "fake://default/another"))
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
@@ -80,12 +80,12 @@ func TestANodeWhoseNameWasTakenOverIsLeftAlone(t *testing.T) {
 func TestTwoNodesOfOneMachineStopItsDrainUntilOneIsGone(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	double := fake.Node("double", w.node("m1").Spec.ProviderID)
 	w.create(double)
-	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonAmbiguousNode)
+	w.conditionIs(m, contract.ConditionNodeReady, contract.ReasonAmbiguousNode)
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonDrainingNode)
+	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode)
 	w.eventually("record when the drain began: its limit counts from there", func() string {
 		if startOf(w.get(m), "nodeDrainStartTime") == "" {
 			return "it does not"
@@ -107,7 +107,7 @@ func TestADeletionThatNobodyUnderstoodIsAskedForAgain(t *testing.T) {
 	w := byHandWorld(t, machine.Options{})
 	m := w.provisioned("m", "fake://x/1")
 	w.create(fake.Node("n", "fake://x/1"))
-	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeReady)
+	w.conditionIs(m, contract.ConditionNodeReady, machine.ReasonNodeReady)
 	kind := fake.InfraMachineGVK(contract.V1Beta2).Kind
 	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "delete" && r.GVK.Kind == kind },
 		apierrors.NewGenericServerResponse(404, "delete", schema.GroupResource{Resource: kind}, "m", "404 page not found", 0, true))
@@ -127,9 +127,9 @@ func TestAKindThatCannotKeepAProviderIDIsToldWhenAMachineGoes(t *testing.T) {
 	}}
 	w := newWorld(t, worldOptions{kind: kind})
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonInternalError, "Machine default/m1 does not keep its provider ID", "MachineState.ProviderID")
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonInternalError, "Machine default/m1 does not keep its provider ID", "MachineState.ProviderID")
 	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "m1")).GetDeletionTimestamp(), "nobody would know its ID any more")
 }
 
@@ -162,15 +162,15 @@ func TestALostInfrastructureIsAskedForOnceAlsoWhereNoFailureIsKept(t *testing.T)
 	for times := range 2 {
 		w.store.ResetRequests()
 		require.NoError(t, w.client.Delete(t.Context(), fake.InfraMachine(contract.V1Beta2, "m")))
-		w.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonDeleted)
+		w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonDeleted)
 		for i := range 5 {
 			w.annotate(m, map[string]any{"example.com/edit": fmt.Sprint(times, i)})
-			w.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonDeleted)
+			w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonDeleted)
 		}
 		require.Equal(t, 1, asked())
 		w.create(fake.InfraMachine(contract.V1Beta2, "m"))
 		w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/1")
-		w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+		w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	}
 }
 

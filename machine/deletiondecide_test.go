@@ -10,47 +10,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
-
-func TestOnlyWhatIsOursAndWasReadIsRemoved(t *testing.T) {
-	ref := contract.Ref{Group: "g", Kind: "Infra", Name: "m"}
-	foreign := present("Infra")
-	foreign.Foreign = true
-	problem := external.Problem{Message: "no CRD"}
-	for name, tc := range map[string]struct {
-		found    external.Object
-		mattered bool
-		want     removal
-		says     string
-	}{
-		"not referenced":             {found: external.Object{Presence: external.NotReferenced}, want: removalDone},
-		"ours":                       {found: present("Infra"), want: removalDelete, says: "Waiting for Infra m to be deleted"},
-		"another controller's":       {found: foreign, want: removalDone},
-		"not in the cache":           {found: external.Object{Ref: ref, Presence: external.Absent}, want: removalConfirm, says: "Infra m exists, but has not been seen yet"},
-		"unread":                     {found: external.Object{Ref: ref, Presence: external.Unread}, want: removalWait, says: "Infra m could not be read yet"},
-		"unread, and a person knows": {found: external.Object{Ref: ref, Presence: external.Unread, Problem: problem}, want: removalWait, says: "no CRD"},
-		"its kind is gone and nothing was made": {
-			found: external.Object{Ref: ref, Presence: external.KindMissing, Problem: problem}, want: removalConfirmKind, says: "no CRD"},
-		"its kind is gone and a machine may run": {
-			found: external.Object{Ref: ref, Presence: external.KindMissing, Problem: problem}, mattered: true, want: removalWait,
-			says: "no CRD; a machine was made for this Machine and cannot be found without it"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, says := decideRemoval(tc.found, tc.mattered)
-			if got != tc.want || says != tc.says {
-				t.Errorf("want %d %q, got %d %q", tc.want, tc.says, got, says)
-			}
-		})
-	}
-}
 
 func TestAnObjectThatMayJustHaveGotItsMachineIsNotDeletedAsItWasReadBefore(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -61,9 +28,9 @@ func TestAnObjectThatMayJustHaveGotItsMachineIsNotDeletedAsItWasReadBefore(t *te
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			s := &Scope{
-				State: contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: tc.providerID}},
-				env: &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(time.Unix(1, 0))), writer: patch.NewWriter(nil, clocktesting.NewFakePassiveClock(time.Unix(1, 0))), ports: Ports{
+			s := attached(&Scope{
+				Scope: base{State: contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: tc.providerID}}},
+				env: testReconciler(testKind(), Ports{Ports: pass.Ports{
 					Client: interceptor.NewClient(nil, interceptor.Funcs{
 						Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
 							var options client.DeleteOptions
@@ -75,8 +42,8 @@ func TestAnObjectThatMayJustHaveGotItsMachineIsNotDeletedAsItWasReadBefore(t *te
 							return nil
 						},
 					}),
-				}},
-			}
+				}}, Options{}),
+			})
 			e := present("Infra")
 			e.Object.SetUID("u")
 			e.Object.SetResourceVersion("7")
@@ -114,13 +81,13 @@ func TestADeletionSaysWhatItWaitsForAndGoesOnWhenThatIsGone(t *testing.T) {
 				},
 				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return tc.takes },
 			})
-			s.env.ports.APIReader, s.env.ports.Client = server, server
-			got, err := s.deleteReferenced(t.Context(), tc.found, false, ReasonWaitingForInfrastructureDeletion)
+			s.env.ports.APIReader, s.env.frame.Ports.Client = server, server
+			got, err := s.deleteReferenced(t.Context(), tc.found, "", contract.ReasonWaitingForInfrastructureDeletion)
 			require.Equal(t, tc.fails, err != nil, err)
 			require.Equal(t, tc.want, got)
-			said, _ := findCondition(s.asserted, ConditionDeleting)
+			said, _ := pass.Find(s.Asserted, contract.ConditionDeleting)
 			require.Equal(t, tc.says, said.Message)
-			require.Equal(t, tc.says != "", said.Reason == ReasonWaitingForInfrastructureDeletion)
+			require.Equal(t, tc.says != "", said.Reason == contract.ReasonWaitingForInfrastructureDeletion)
 		})
 	}
 }

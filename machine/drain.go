@@ -12,6 +12,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
@@ -227,18 +228,18 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	switch action {
 	case drainWait:
 		s.beginDrain()
-		wait := s.Wait(ReasonDrainingNode, message)
+		wait := s.Wait(contract.ReasonDrainingNode, message)
 		wait.RequeueAfter = s.until(0, s.State.DrainStarted, facts.Limit)
 		return wait, nil
 	case drainUnread:
 		s.beginDrain()
-		return s.waitUnread(ReasonDrainingNode, message, s.State.DrainStarted, facts.Limit)
+		return s.waitUnread(contract.ReasonDrainingNode, message, s.State.DrainStarted, facts.Limit)
 	case drainRecord:
 		s.urgent = true
-		return s.recordFirst(ReasonDrainingNode, message)
+		return s.recordFirst(contract.ReasonDrainingNode, message)
 	case drainStart:
 		s.beginDrain()
-		return s.recordFirst(ReasonDrainingNode, fmt.Sprintf("%s (started at %s)", message, s.State.DrainStarted.UTC().Format(time.RFC3339)))
+		return s.recordFirst(contract.ReasonDrainingNode, fmt.Sprintf("%s (started at %s)", message, s.State.DrainStarted.UTC().Format(time.RFC3339)))
 	case drainContinue:
 		return s.drain(ctx)
 	case drainOverdue:
@@ -255,7 +256,7 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 
 // skipDrain records that the deletion continues without a completed drain.
 func (s *Scope) skipDrain(why string) {
-	s.reportSkipped(ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
+	s.reportSkipped(contract.ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
 		"error draining Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, why))
 	s.reportLeft(&s.notDrained, isNotDrained, why, false)
 }
@@ -337,7 +338,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 		return Result{}, nil
 	case !result.Done:
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", s.State.DrainStarted.UTC().Format(time.RFC3339), result.Message)
-		s.Wait(ReasonDrainingNode, strings.TrimSpace(message))
+		s.Wait(contract.ReasonDrainingNode, strings.TrimSpace(message))
 		return Result{Stop: true, RequeueAfter: s.until(result.RequeueAfter, s.State.DrainStarted, s.limits().Drain)}, nil
 	}
 	s.SetDrained(s.Node.Node.UID)
@@ -345,9 +346,9 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 }
 
 func (s *Scope) drainFailed(err error) (Result, error) {
-	s.Wait(ReasonDrainingNode, err.Error())
+	s.Wait(contract.ReasonDrainingNode, err.Error())
 	if workload.IsUnread(err) {
-		return Result{Stop: true, RequeueAfter: s.until(conflictRetry, s.State.DrainStarted, s.limits().Drain)}, nil
+		return Result{Stop: true, RequeueAfter: s.until(pass.ConflictRetry, s.State.DrainStarted, s.limits().Drain)}, nil
 	}
 	return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
 }

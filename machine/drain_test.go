@@ -52,7 +52,7 @@ func (w *world) running(names []string, replicas int32, minAvailable int) []*uns
 		machines = append(machines, w.machineWith(name))
 	}
 	for _, m := range machines {
-		w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+		w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	}
 	w.create(deployment("web", replicas), budget("web", minAvailable))
 	w.eventually("pods to be ready", func() string {
@@ -120,8 +120,8 @@ func TestABudgetThatNeverOpensIsNamedAndTheDrainGoesOnWhenItIsMended(t *testing.
 	machines := w.running([]string{"m1", "m2"}, 4, 4)
 	require.NoError(t, w.client.Delete(t.Context(), machines[0]))
 	w.eventually("the budget to be named", func() string {
-		c := conditionOf(w.get(machines[0]), machine.ConditionDeleting)
-		if c.Reason != machine.ReasonDrainingNode || !strings.Contains(c.Message, "web") || !strings.Contains(c.Message, "budget") {
+		c := conditionOf(w.get(machines[0]), contract.ConditionDeleting)
+		if c.Reason != contract.ReasonDrainingNode || !strings.Contains(c.Message, "web") || !strings.Contains(c.Message, "budget") {
 			return c.Reason + ": " + c.Message
 		}
 		return ""
@@ -143,7 +143,7 @@ func TestADrainThatIsExcludedOrOutOfTimeIsLeftOut(t *testing.T) {
 			w := newWorld(t, worldOptions{})
 			w.running([]string{"m2"}, 2, 2)
 			m := w.machineWith("m1", option)
-			w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+			w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 			w.create(deployment("late", 4), budget("late", 4))
 			w.eventually("pods", func() string {
 				if len(w.readyPods("late")) != 4 {
@@ -161,12 +161,12 @@ func TestHooksHoldADeletionUntilTheyAreRemoved(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	before, after := contract.PreDrainHook+"/backup", contract.PreTerminateHook+"/etcd"
 	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{before: "", after: ""}))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	for _, hook := range []struct{ reason, key string }{
 		{machine.ReasonWaitingForPreDrainHook, before}, {machine.ReasonWaitingForPreTerminateHook, after},
 	} {
-		if message := w.conditionIs(m, machine.ConditionDeleting, hook.reason); !strings.Contains(message, hook.key) {
+		if message := w.conditionIs(m, contract.ConditionDeleting, hook.reason); !strings.Contains(message, hook.key) {
 			t.Errorf("the hook %s is not named: %s", hook.key, message)
 		}
 		if w.get(fake.InfraMachine(contract.V1Beta2, "m1")).GetDeletionTimestamp() != nil {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
@@ -38,7 +39,7 @@ func TestANodeThatDoesNotAnswerDoesNotHoldADeletion(t *testing.T) {
 	policy := machine.Policy{DrainPolicy: &drain.Policy{Unreachable: &drain.UnreachablePolicy{SkipTerminatingAfter: time.Second}}}
 	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: -1, Policy: policy}})
 	m := w.machineWith("m")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default"},
 		Spec: corev1.PodSpec{
@@ -82,8 +83,8 @@ func (a *asked) Release(string) {}
 // deletedBy has a Machine deleted by way of a, with a step that says something before the drain.
 func deletedBy(t *testing.T, a *asked, says func(*machine.Scope)) *world {
 	t.Helper()
-	steps, err := machine.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
-		Name: "ask-the-provider", On: machine.InDeletion,
+	steps, err := pass.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
+		Name: "ask-the-provider", On: pass.InDeletion,
 		Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			says(s)
 			return machine.Result{}, nil
@@ -95,7 +96,7 @@ func deletedBy(t *testing.T, a *asked, says func(*machine.Scope)) *world {
 	}}
 	w := newWorld(t, o)
 	m := w.machineWith("m")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
 	return w

@@ -14,6 +14,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -97,7 +98,7 @@ func (s *Scope) readDrainRules(ctx context.Context) ([]drain.MachineDrainRule, e
 
 // watchDrainRules makes sure that rules are watched, and reports whether their CRD exists.
 func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersionKind, machine types.NamespacedName) (bool, error) {
-	synced, err := r.tracker.Ensure(ctx, external.CRDMetadata(), machine)
+	synced, err := r.frame.Tracker.Ensure(ctx, external.CRDMetadata(), machine)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
@@ -110,7 +111,7 @@ func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersio
 	}
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(gvk)
-	synced, err = r.tracker.Ensure(ctx, kind, machine)
+	synced, err = r.frame.Tracker.Ensure(ctx, kind, machine)
 	switch {
 	case meta.IsNoMatchError(err):
 		return false, fmt.Errorf("%w: they exist and are not served in version %s: serve it", err, gvk.Version)
@@ -142,7 +143,7 @@ func (r *Reconciler) drainedIn(ctx context.Context, namespace string) []reconcil
 		return nil // it fails only when the cache is stopping
 	}
 	var requests []reconcile.Request
-	_ = eachObject(list, func(obj client.Object) { // it returns no error of its own
+	_ = pass.EachObject(list, func(obj client.Object) { // it returns no error of its own
 		if obj.GetDeletionTimestamp() != nil {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}

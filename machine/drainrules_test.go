@@ -80,7 +80,7 @@ func ruledWorld(t *testing.T, o worldOptions) *world {
 func (w *world) occupied(name string, apps ...string) *unstructured.Unstructured {
 	w.t.Helper()
 	m := w.machineWith(name, fake.WithLabels(map[string]string{"pool": "blue"}))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	for _, app := range apps {
 		w.create(&corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: app, Labels: map[string]string{"app": app}},
@@ -117,9 +117,9 @@ func (w *world) drainSays(m *unstructured.Unstructured, parts ...string) {
 		if fresh == nil {
 			return "the Machine is gone"
 		}
-		c := conditionOf(fresh, machine.ConditionDeleting)
+		c := conditionOf(fresh, contract.ConditionDeleting)
 		for _, part := range parts {
-			if c.Reason != machine.ReasonDrainingNode || !strings.Contains(c.Message, part) {
+			if c.Reason != contract.ReasonDrainingNode || !strings.Contains(c.Message, part) {
 				return c.Reason + ": " + c.Message
 			}
 		}

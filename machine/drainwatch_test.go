@@ -18,6 +18,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/noderef"
@@ -46,9 +47,9 @@ func draining(t *testing.T, released *[]string) *Scope {
 	s.State.Key = types.NamespacedName{Namespace: "default", Name: "m1"}
 	s.State.Deleting, s.State.DrainStarted = now, now
 	s.Workload = Workload{Drainer: drainsForEver{released}}
-	s.env.kind = contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	s.env.memory, s.env.dependents = newMemory(clocktesting.NewFakePassiveClock(now)), newDependents()
-	s.env.ports.Cache, s.env.options.Clock = holdsNothing{}, clocktesting.NewFakePassiveClock(now)
+	s.env = testReconciler(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), Ports{Ports: pass.Ports{Cache: holdsNothing{}}},
+		Options{Clock: clocktesting.NewFakePassiveClock(now), Finalizer: contract.MachineFinalizer, Steps: s.env.options.Steps, Policy: s.env.options.Policy})
+	attached(s)
 	_, err := s.drain(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, *released)
@@ -70,7 +71,7 @@ func TestAMachineThatVanishesInItsDrainLetsGoOfItsNode(t *testing.T) {
 func TestAMachineWhoseFinalizerIsTakenAwayInItsDrainLetsGoOfItsNode(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
-	s.env.options.Finalizer = contract.MachineFinalizer
+	s.env.options.Finalizer, s.env.frame.Options.Finalizer = contract.MachineFinalizer, contract.MachineFinalizer
 	m := fake.Machine("m1")
 	m.SetFinalizers([]string{"example.com/others"})
 	m.SetDeletionTimestamp(new(metav1.NewTime(s.Now)))
@@ -97,12 +98,13 @@ func TestAMachineThatIsPausedInItsDrainLetsGoOfItsNode(t *testing.T) {
 func TestAMachineThatIsHandedToAnotherControllerIsForgotten(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
-	s.env.options.WatchFilter = "mine"
-	s.env.memory.setSettling(types.NamespacedName{Namespace: "default", Name: "m1"}, settling{Fingerprint: 1})
+	s.env.frame.Options.WatchFilter = "mine"
+	s.env.memory.setSettling(types.NamespacedName{Namespace: "default", Name: "m1"}, pass.Settling{Fingerprint: 1})
 	own, others := fake.Machine("m1"), fake.Machine("m1")
 	own.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
-	require.True(t, s.env.watchFilterPredicate().Update(ctrlevent.UpdateEvent{ObjectOld: own, ObjectNew: others}), "otherwise no pass would follow")
-	require.False(t, s.env.watchFilterPredicate().Update(ctrlevent.UpdateEvent{ObjectOld: others, ObjectNew: others}))
+	filter := s.env.frame.WatchFilterPredicate()
+	require.True(t, filter.Update(ctrlevent.UpdateEvent{ObjectOld: own, ObjectNew: others}), "otherwise no pass would follow")
+	require.False(t, filter.Update(ctrlevent.UpdateEvent{ObjectOld: others, ObjectNew: others}))
 	_, err := s.env.ReconcileObject(t.Context(), others)
 	require.NoError(t, err)
 	require.Zero(t, s.env.memory.waiting())
@@ -144,8 +146,8 @@ func TestTheEndOfADeletionLetsGoOfTheNodeAndSaysWhatWasDone(t *testing.T) {
 	_, err := removeFinalizerStep(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, []string{"n"}, released)
-	require.Equal(t, contract.SetTo[types.UID]("drained"), s.update.DrainedNode)
-	require.Equal(t, contract.SetTo[types.UID]("detached"), s.update.VolumesDetachedNode)
-	require.Equal(t, contract.SetTo([]string{"example.com/others"}), s.update.Finalizers)
+	require.Equal(t, contract.SetTo[types.UID]("drained"), s.Update.DrainedNode)
+	require.Equal(t, contract.SetTo[types.UID]("detached"), s.Update.VolumesDetachedNode)
+	require.Equal(t, contract.SetTo([]string{"example.com/others"}), s.Update.Finalizers)
 	require.True(t, s.urgent, "others hold it, and no later pass says that we are done")
 }

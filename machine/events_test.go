@@ -3,19 +3,19 @@ package machine
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-func reasonsOf(all []event) []string {
+func reasonsOf(all []pass.Event) []string {
 	var reasons []string
 	for _, e := range all {
-		reasons = append(reasons, e.reason)
+		reasons = append(reasons, e.Reason)
 	}
 	return reasons
 }
@@ -34,12 +34,12 @@ func TestAnEventIsToldOncePerTransition(t *testing.T) {
 		"nothing bad":                           {written: bothOfNode(metav1.ConditionTrue, ReasonNodeReady, "")},
 		"two that say different things": {
 			written: []metav1.Condition{
-				condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install A"),
-				condition(ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install B")},
+				pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install A"),
+				pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install B")},
 			want: []string{external.ReasonCRDNotFound, external.ReasonCRDNotFound}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, reasonsOf(conditionEvents(tc.stored, tc.written, tc.deleting))); diff != "" {
+			if diff := cmp.Diff(tc.want, reasonsOf(pass.ConditionEvents(tc.stored, tc.written, problems(tc.deleting)))); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -47,20 +47,20 @@ func TestAnEventIsToldOncePerTransition(t *testing.T) {
 }
 
 func TestReasonsOfEventsAreWords(t *testing.T) {
-	for _, reason := range append(troubles(false), EventNodeMatched, EventNodeDrained, EventInterruptible) {
-		if !isReason(reason) || strings.ContainsAny(reason, " _:,") {
+	for _, reason := range append(problems(false), EventNodeMatched, EventNodeDrained, EventInterruptible) {
+		if reason == "" || strings.ContainsAny(reason, " _:,.-") {
 			t.Errorf("%q is no word", reason)
 		}
 	}
 }
 
 func TestWhatAPassTellsIsRecordedOnceWhenItIsTime(t *testing.T) {
-	type pass struct {
+	type told struct {
 		tells      []string
 		recordable bool
 		want       []string
 	}
-	for name, passes := range map[string][]pass{
+	for name, passes := range map[string][]told{
 		"at once":                                {{tells: []string{"A"}, recordable: true, want: []string{"A"}}},
 		"when the status is due":                 {{tells: []string{"A"}}, {}, {recordable: true, want: []string{"A"}}, {recordable: true}},
 		"not again by a pass that is repeated":   {{tells: []string{"A"}}, {tells: []string{"A"}}, {tells: []string{"A"}, recordable: true, want: []string{"A"}}, {tells: []string{"A"}, recordable: true}},
@@ -77,7 +77,7 @@ func TestWhatAPassTellsIsRecordedOnceWhenItIsTime(t *testing.T) {
 					s.tell("Normal", reason, "Act", "note")
 					s.tell("Normal", reason, "Act", "note") // a step that is called twice
 				}
-				var now []event
+				var now []pass.Event
 				state, now = state.tells(s.told, p.recordable)
 				if diff := cmp.Diff(p.want, reasonsOf(now)); diff != "" {
 					t.Errorf("pass %d (-want +got):\n%s", i, diff)
@@ -101,26 +101,10 @@ func TestAFailureIsSaidInClusterAPIsWordsAndNeverTakenBack(t *testing.T) {
 		"a long one":      {says: failure{Reason: strings.Repeat("x", 300)}, want: failure{Reason: strings.Repeat("x", maxFailureReasonLength) + " ..."}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Scope{State: contract.MachineState{FailureReason: tc.have.Reason, FailureMessage: tc.have.Message}}
+			s := &Scope{Scope: base{State: contract.MachineState{FailureReason: tc.have.Reason, FailureMessage: tc.have.Message}}}
 			s.recordFailure(failureOf(found, tc.says.Reason, tc.says.Message))
 			if got := (failure{s.State.FailureReason, s.State.FailureMessage}); got != tc.want {
 				t.Errorf("want %+v, got %+v", tc.want, got)
-			}
-		})
-	}
-}
-
-func TestAStatusWaitsLongerWhileMoreOfThemWaitThanCanBeWritten(t *testing.T) {
-	for name, tc := range map[string]struct{ delay, backlog, want time.Duration }{
-		"an idle server":    {time.Second, time.Millisecond, time.Second},
-		"a busy one":        {time.Second, 10 * time.Second, 20 * time.Second},
-		"a very busy one":   {time.Second, time.Hour, maxPatience},
-		"a delay beyond it": {time.Hour, time.Hour, time.Hour},
-		"without any delay": {-1, time.Hour, -1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := patience(tc.delay, tc.backlog); got != tc.want {
-				t.Errorf("want %s, got %s", tc.want, got)
 			}
 		})
 	}

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef"
@@ -143,8 +144,8 @@ type farWorld struct {
 func newFarWorld(t *testing.T, o machine.Options, clusters map[string]*far) *farWorld {
 	t.Helper()
 	f := &farWorld{far: clusters, passes: map[string]int{}}
-	steps, err := machine.InsertBefore(machine.Steps(), machine.StepPaused, machine.Step{
-		Name: "count", On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err := pass.InsertBefore(machine.Steps(), machine.StepPaused, machine.Step{
+		Name: "count", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.passes[s.State.Key.Name]++

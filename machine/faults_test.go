@@ -20,7 +20,7 @@ import (
 func TestAStaleCacheCausesNoRejectedAndNoRepeatedWrite(t *testing.T) {
 	w := newWorld(t, worldOptions{store: fake.Options{CacheLag: 60 * time.Millisecond}})
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	for _, r := range w.store.Requests() {
 		if r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 && r.GVK.Kind != "Event" { // two of a kind at once, the recorder tries again
 			t.Errorf("a write was rejected: %+v", r)
@@ -45,7 +45,7 @@ func TestALostResponseChangesNothingInTheEnd(t *testing.T) {
 				})
 			}})
 			m := w.machineWith("m1")
-			w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+			w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 			w.store.LoseNext(func(r fake.Request) bool {
 				return r.UserAgent == userAgent && r.Verb == "delete" && r.GVK.Kind == kind
 			})
@@ -62,7 +62,7 @@ func TestAWatcherSeesEveryPhaseInOrderWhenStagesTakeTime(t *testing.T) {
 	w := byHandWorld(t, machine.Options{})
 	// How long it takes until a kind is listed for the first time may be worth a status, too.
 	before := w.provisioned("before", "fake://x/0")
-	w.conditionIs(before, machine.ConditionInfrastructureReady, machine.ReasonReady)
+	w.conditionIs(before, contract.ConditionInfrastructureReady, contract.ReasonReady)
 	w.isQuiet()
 	w.store.ResetRequests()
 	list := &unstructured.UnstructuredList{}
@@ -79,7 +79,7 @@ func TestAWatcherSeesEveryPhaseInOrderWhenStagesTakeTime(t *testing.T) {
 	node := fake.Node("m1", "fake://x/1")
 	node.Status.Conditions = conditionsOf(corev1.ConditionTrue) // or how long its kubelet takes may be worth a write
 	w.create(node)
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	if diff := cmp.Diff([]string{"", "Pending", "Provisioning", "Provisioned", "Running"}, phasesSeen(t, events, "m1")); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
 	}
@@ -157,7 +157,7 @@ func (w *world) goesIfOwned(obj *unstructured.Unstructured) {
 func TestAPausedMachineIsLeftAlone(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
-	w.conditionIs(m, machine.ConditionPaused, machine.ReasonPaused)
+	w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused)
 	if diff := cmp.Diff([]string{contract.MachineFinalizer}, w.get(m).GetFinalizers()); diff != "" {
 		t.Errorf("without a finalizer it could vanish while it is paused (-want +got):\n%s", diff)
 	}
@@ -172,13 +172,13 @@ func TestAPausedMachineIsLeftAlone(t *testing.T) {
 	fresh.SetAnnotations(nil)
 	require.NoError(t, w.client.Patch(t.Context(), fresh, client.MergeFrom(base)))
 	w.reaches(m, "Running")
-	w.conditionIs(m, machine.ConditionPaused, machine.ReasonNotPaused)
+	w.conditionIs(m, contract.ConditionPaused, contract.ReasonNotPaused)
 }
 
 func TestAMachineThatWasPausedFromBirthDoesNotVanish(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
-	w.conditionIs(m, machine.ConditionPaused, machine.ReasonPaused)
+	w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.isQuiet()
 	fresh := w.get(m)
@@ -192,11 +192,11 @@ func TestAMachineThatWasPausedFromBirthDoesNotVanish(t *testing.T) {
 func TestAnObjectOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	owner := w.machineWith("m1")
-	w.conditionIs(owner, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(owner, contract.ConditionReady, contract.ReasonReady)
 	id := w.node("m1").Spec.ProviderID
 	thief := fake.Machine("m2", fake.WithField("m1", "spec", "infrastructureRef", "name"), fake.WithField(id, "spec", "providerID"))
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "m2"), thief)
-	w.conditionIs(thief, machine.ConditionInfrastructureReady, machine.ReasonOwnedByAnother)
+	w.conditionIs(thief, contract.ConditionInfrastructureReady, contract.ReasonOwnedByAnother)
 	require.NoError(t, w.client.Delete(t.Context(), thief))
 	w.goes(thief)
 	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); infra == nil || infra.GetDeletionTimestamp() != nil {
@@ -214,8 +214,8 @@ func TestAMachineWaitsForObjectsThatAreCreatedLater(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	m := fake.Machine("m1")
 	w.create(m)
-	w.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonDoesNotExist)
+	w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonDoesNotExist)
 	w.isQuiet()
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 }

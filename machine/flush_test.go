@@ -13,6 +13,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/contract/patch"
 )
 
@@ -40,6 +41,8 @@ func TestNoMemberOfAnUpdateIsForgottenByTheFlush(t *testing.T) {
 	// These follow from others: a phase brings its time, and the flush itself fills in generation and conditions.
 	derived := map[string]bool{"LastUpdated": true, "ObservedGeneration": true, "Conditions": true}
 	all := reflect.ValueOf(everything())
+	members, err := pass.NewMembers[contract.MachineUpdate]()
+	require.NoError(t, err)
 	for i := range all.NumField() {
 		name := all.Type().Field(i).Name
 		t.Run(name, func(t *testing.T) {
@@ -48,9 +51,8 @@ func TestNoMemberOfAnUpdateIsForgottenByTheFlush(t *testing.T) {
 			}
 			var one contract.MachineUpdate
 			reflect.ValueOf(&one).Elem().Field(i).Set(all.Field(i))
-			main, status := split(one)
-			s := &Scope{}
-			if !urgent(main) && !s.statusDirty(status) && !derived[name] {
+			main, status := members.Main(one), members.Status(one)
+			if !members.Urgent(&main) && !members.Dirty(&status) && !derived[name] {
 				t.Errorf("%s alone would never be written", name)
 			}
 		})
@@ -72,7 +74,7 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kind := contract.Unstructured(gvk, layout)
 			clock := clocktesting.NewFakePassiveClock(now)
-			r := &Reconciler{kind: kind, options: Options{StatusDelay: time.Minute}, memory: newMemory(clock), writer: patch.NewWriter(nil, clock)}
+			r := testReconciler(kind, Ports{}, Options{StatusDelay: time.Minute, Clock: clock})
 			obj := kind.New()
 			obj.SetGeneration(7)
 			addresses := []contract.Address{{Type: "Hostname", Address: "h"}}
@@ -80,17 +82,18 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 				Conditions: contract.ChangedConditions(nil, asserted, 7, now), ObservedGeneration: contract.SetTo[int64](7), Addresses: contract.SetTo(addresses),
 			}
 			dirty := func() bool {
-				s := &Scope{Object: obj, Now: now.Add(time.Hour), generation: r.generationOf(obj), env: r, asserted: asserted}
+				s := attached(&Scope{Scope: base{Object: obj, Now: now.Add(time.Hour), Asserted: asserted}, env: r})
 				if err := kind.Adapter.Read(obj, &s.State); err != nil {
 					t.Fatal(err)
 				}
-				s.stored = s.State.Conditions
+				s.Stored = s.State.Conditions
 				s.SetAddresses(addresses)
-				write, again, err := s.settleStatus(s.update, contract.MachineUpdate{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return write || again > 0
+				var write bool
+				err := s.Flush(t.Context(), pass.Writing[contract.MachineUpdate]{
+					Observes: true, Settle: func(changed bool, _, _ contract.MachineUpdate) (bool, error) { write = changed; return false, nil },
+				})
+				require.NoError(t, err)
+				return write
 			}
 			if !dirty() {
 				t.Error("what is not written yet is not noticed")
@@ -107,24 +110,32 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 
 func TestOnlyAWholePassSaysThatAGenerationWasObserved(t *testing.T) {
 	for name, tc := range map[string]struct {
-		scope Scope
-		want  bool
+		failed, paused bool
+		observed       int64
+		want           bool
 	}{
-		"a whole pass":    {want: true},
-		"a step failed":   {scope: Scope{failed: true}},
-		"it is paused":    {scope: Scope{paused: true}},
-		"nothing is new":  {scope: Scope{State: contract.MachineState{ObservedGeneration: 7}}},
-		"failed and old ": {scope: Scope{failed: true, State: contract.MachineState{ObservedGeneration: 6}}},
+		"a whole pass":   {want: true},
+		"a step failed":  {failed: true},
+		"it is paused":   {paused: true},
+		"nothing is new": {observed: 7},
+		"failed and old": {failed: true, observed: 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.scope.generation = 7
-			if got := tc.scope.statusDirty(contract.MachineUpdate{}); got != tc.want {
-				t.Errorf("dirty: want %v, got %v", tc.want, got)
+			obj := testKind().New()
+			obj.SetGeneration(7)
+			s := attached(&Scope{Scope: base{Object: obj}})
+			s.State.ObservedGeneration, s.failed = tc.observed, tc.failed
+			if tc.paused {
+				s.Pause("", "", "")
 			}
-			_, set := tc.scope.observed().Value()
-			if whole := !tc.scope.failed && !tc.scope.paused; set != whole {
-				t.Errorf("observed: want %v, got %v", whole, set)
-			}
+			var dirty, whole bool
+			err := s.Flush(t.Context(), pass.Writing[contract.MachineUpdate]{
+				Observes: s.observes(), Settle: func(changed bool, _, _ contract.MachineUpdate) (bool, error) { dirty = changed; return false, nil },
+			})
+			require.NoError(t, err)
+			require.Equal(t, tc.want, dirty)
+			whole = !tc.failed && !tc.paused
+			require.Equal(t, whole, s.observes())
 		})
 	}
 }
@@ -133,9 +144,9 @@ func TestAnEventIsRecordedWithTheStatusThatItWaitedForAndNotAgain(t *testing.T) 
 	now, recorder := time.Unix(1000, 0), events.NewFakeRecorder(10)
 	first := scopeWithVolumes(nil, now, 0)
 	env := first.env
-	env.options.Recorder, env.options.StatusDelay = recorder, time.Second
-	env.writer = patch.NewWriter(nil, clocktesting.NewFakePassiveClock(now))
-	pass := func(phase string, tells bool) time.Duration {
+	env.frame.Options.Recorder, env.options.StatusDelay = recorder, time.Second
+	env.frame.Writer = patch.NewWriter(nil, clocktesting.NewFakePassiveClock(now))
+	passes := func(phase string, tells bool) time.Duration {
 		s := scopeWithVolumes(nil, now, 0)
 		s.env = env
 		if phase != "" {
@@ -144,16 +155,17 @@ func TestAnEventIsRecordedWithTheStatusThatItWaitedForAndNotAgain(t *testing.T) 
 		if tells {
 			s.tell("Normal", "Reason", "Act", "it happened")
 		}
-		again, err := s.flush(t.Context())
+		attached(s)
+		again, err := s.flushed(t.Context(), nil)
 		require.NoError(t, err)
 		return again
 	}
-	require.Equal(t, time.Second, pass("Pending", true), "its status settles")
+	require.Equal(t, time.Second, passes("Pending", true), "its status settles")
 	require.Empty(t, recorder.Events)
-	require.Equal(t, time.Second, pass("Pending", true))
+	require.Equal(t, time.Second, passes("Pending", true))
 	require.Empty(t, recorder.Events)
-	require.Zero(t, pass("", true), "what it says is stored")
+	require.Zero(t, passes("", true), "what it says is stored")
 	require.Len(t, recorder.Events, 1)
-	require.Zero(t, pass("", true))
+	require.Zero(t, passes("", true))
 	require.Len(t, recorder.Events, 1, "it happened once")
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // hookFacts are the inputs of decideHooks, for hooks of one kind.
@@ -153,7 +154,7 @@ func (s *Scope) limits() Limits {
 	}
 	limits := decide(&s.State)
 	if policy.DrainPolicy != nil {
-		limits.Drain = soonest(limits.Drain, policy.DrainPolicy.AbandonsAfter())
+		limits.Drain = pass.Soonest(limits.Drain, policy.DrainPolicy.AbandonsAfter())
 	}
 	return limits
 }
@@ -169,7 +170,7 @@ func (s *Scope) until(after time.Duration, started time.Time, limit time.Duratio
 	if limit <= 0 || started.IsZero() {
 		return after
 	}
-	return soonest(after, max(started.Add(limit).Sub(s.Now), time.Second))
+	return pass.Soonest(after, max(started.Add(limit).Sub(s.Now), time.Second))
 }
 
 func notWithin(limit time.Duration) string { return fmt.Sprintf("not completed within %s", limit) }
@@ -189,16 +190,16 @@ const (
 // stages are the reasons of the condition Deleting in the order in which a deletion goes through them.
 func stages() []string {
 	return []string{
-		ReasonNotDeleting, ReasonDeleting, ReasonWaitingForPreDrainHook, ReasonDrainingNode, ReasonWaitingForVolumeDetach,
-		ReasonWaitingForPreTerminateHook, ReasonWaitingForInfrastructureDeletion, ReasonWaitingForBootstrapDeletion, ReasonDeletingNode,
-		ReasonDeletionCompleted,
+		contract.ReasonNotDeleting, contract.ReasonDeleting, ReasonWaitingForPreDrainHook, contract.ReasonDrainingNode, ReasonWaitingForVolumeDetach,
+		ReasonWaitingForPreTerminateHook, contract.ReasonWaitingForInfrastructureDeletion, contract.ReasonWaitingForBootstrapDeletion, contract.ReasonDeletingNode,
+		contract.ReasonDeletionCompleted,
 	}
 }
 
 // reportSkipped records once that the deletion continues without a stage: in the pass that leaves it. The written condition names that
 // stage, so this status is written at once.
 func (s *Scope) reportSkipped(stage, reason, action, note string) {
-	stored, _ := findCondition(s.stored, ConditionDeleting)
+	stored, _ := pass.Find(s.Stored, contract.ConditionDeleting)
 	if slices.Index(stages(), stored.Reason) > slices.Index(stages(), stage) {
 		return
 	}

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -67,21 +67,21 @@ func TestAMessageNamesHooksInOrderAndNotTooMany(t *testing.T) {
 
 func TestAStageThatIsLeftIsToldOfOnceAndInThePassThatLeavesIt(t *testing.T) {
 	for stored, want := range map[string]bool{
-		"":                                     true, // the condition was never written
-		ReasonNotDeleting:                      true,
-		ReasonInternalError:                    true, // nothing says that the stage was left before
-		ReasonWaitingForPreDrainHook:           true,
-		ReasonDrainingNode:                     true,
-		ReasonWaitingForPreTerminateHook:       false,
-		ReasonWaitingForInfrastructureDeletion: false,
-		ReasonDeletionCompleted:                false,
+		"":                               true, // the condition was never written
+		contract.ReasonNotDeleting:       true,
+		contract.ReasonInternalError:     true, // nothing says that the stage was left before
+		ReasonWaitingForPreDrainHook:     true,
+		contract.ReasonDrainingNode:      true,
+		ReasonWaitingForPreTerminateHook: false,
+		contract.ReasonWaitingForInfrastructureDeletion: false,
+		contract.ReasonDeletionCompleted:                false,
 	} {
 		t.Run(stored, func(t *testing.T) {
 			s := &Scope{}
 			if stored != "" {
-				s.stored = []metav1.Condition{condition(ConditionDeleting, metav1.ConditionTrue, stored, "")}
+				s.Stored = []metav1.Condition{pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, stored, "")}
 			}
-			s.reportSkipped(ReasonDrainingNode, EventDrainFailed, actionDrainNode, "why")
+			s.reportSkipped(contract.ReasonDrainingNode, EventDrainFailed, actionDrainNode, "why")
 			if told := len(s.told) == 1; told != want || s.urgent != want {
 				t.Errorf("told: want %v, got %v, urgent %v", want, told, s.urgent)
 			}
@@ -92,15 +92,14 @@ func TestAStageThatIsLeftIsToldOfOnceAndInThePassThatLeavesIt(t *testing.T) {
 // deletingNode is a pass that has nothing left to do but to delete the Node.
 func deletingNode(now time.Time, limit time.Duration, answer error) *Scope {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}, Spec: corev1.NodeSpec{ProviderID: "a://b"}}
-	return &Scope{
-		Now: now,
-		State: contract.MachineState{
+	return attached(&Scope{
+		Scope: base{Now: now, State: contract.MachineState{
 			Metadata: contract.Metadata{UID: "m-uid", Deleting: now},
 			MachineSpec: contract.MachineSpec{
 				ProviderID: "a://b", NodeDeletionTimeout: contract.Some(limit),
 			},
 			Node: contract.NodeRef{Name: "n", UID: "n-uid"},
-		},
+		}},
 		Node: noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true,
 		Workload: Workload{Client: interceptor.NewClient(nil, interceptor.Funcs{
 			Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
@@ -112,8 +111,8 @@ func deletingNode(now time.Time, limit time.Duration, answer error) *Scope {
 				return answer
 			},
 		})},
-		env: &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(now)), writer: patch.NewWriter(nil, clocktesting.NewFakePassiveClock(now))},
-	}
+		env: testReconciler(testKind(), Ports{}, Options{Clock: clocktesting.NewFakePassiveClock(now)}),
+	})
 }
 
 func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testing.T) {
@@ -145,7 +144,7 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 		"it is lost at the limit":     {limit: 10 * time.Second, started: ago(10 * time.Second), answer: lost, want: outcome{Started: ago(10 * time.Second), Told: 1}},
 		"the first fails, no limit":   {answer: boom, want: outcome{Started: ago(0), Told: 1, Fails: true}},
 		"a later one fails, no limit": {started: ago(time.Hour), answer: boom, want: outcome{Started: ago(time.Hour), Fails: true}},
-		"the connection is lost":      {limit: 10 * time.Second, answer: lost, want: outcome{Again: conflictRetry, Started: ago(0)}},
+		"the connection is lost":      {limit: 10 * time.Second, answer: lost, want: outcome{Again: pass.ConflictRetry, Started: ago(0)}},
 		"the Node was replaced":       {limit: 10 * time.Second, answer: conflict, want: outcome{Again: time.Second, Started: ago(0)}},
 		"it still was a while later":  {limit: 10 * time.Second, started: ago(4 * time.Second), answer: conflict, want: outcome{Again: 4 * time.Second, Started: ago(4 * time.Second)}},
 		"it was for too long":         {limit: 10 * time.Second, started: ago(10 * time.Second), answer: conflict, want: outcome{Started: ago(10 * time.Second), Told: 1}},
@@ -183,7 +182,7 @@ func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	s.NodesSynced, s.NodesErr, s.Now = true, nil, now.Add(time.Minute)
 	result, err := deleteNodeStep(t.Context(), s)
 	require.NoError(t, err)
-	require.Equal(t, Result{Stop: true, RequeueAfter: conflictRetry}, result, "it was lost again")
+	require.Equal(t, Result{Stop: true, RequeueAfter: pass.ConflictRetry}, result, "it was lost again")
 	require.Empty(t, s.told)
 	s.Workload = deletingNode(now, 0, nil).Workload
 	_, err = deleteNodeStep(t.Context(), s)

@@ -8,14 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -23,7 +22,7 @@ import (
 func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	var keys []string
 	if state.ClusterName != "" {
-		keys = append(keys, clusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
+		keys = append(keys, pass.ClusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
 	}
 	if _, member := state.Labels[contract.ControlPlaneLabel]; member && state.ClusterName != "" {
 		keys = append(keys, controlPlaneKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
@@ -34,7 +33,7 @@ func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules
 	for _, ref := range []contract.Ref{state.Bootstrap, state.Infrastructure} {
 		if ref.Group != "" && ref.Kind != "" {
 			crd := contract.CRDName(ref.GroupKind())
-			keys = append(keys, crdKey(crd), refKey(crd, ref.Name))
+			keys = append(keys, pass.CRDKey(crd), pass.RefKey(crd, ref.Name))
 		}
 	}
 	return append(keys, claimKeys(cluster, identityOf(state), rules)...)
@@ -64,11 +63,6 @@ const (
 	nodePrefix = "node:"
 )
 
-func crdKey(crd string) string       { return "crd:" + crd }
-func refKey(crd, name string) string { return refPrefix + crd + "/" + name }
-
-func clusterKey(cluster types.NamespacedName) string { return "cluster:" + cluster.String() }
-
 func controlPlaneKey(cluster types.NamespacedName) string { return "controlplane:" + cluster.String() }
 
 // deploymentKey has no namespace: a MachineDeployment is in the namespace of its Machines, and they are listed there.
@@ -85,13 +79,11 @@ func addressKey(cluster types.NamespacedName, ip string) string {
 	return "ip:" + cluster.String() + "/" + ip
 }
 
-func (r *Reconciler) indexName() string { return "machinist." + r.options.Name }
-
 // IndexMachines registers the index of Machines with the cache. AddToManager calls it. If you call ReconcileObject from your own loop,
 // call it once, before the cache starts. Without it, Machines that claim the same Node do not detect each other.
 func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	r.indexed = true
-	return r.ports.Cache.IndexField(ctx, r.newObject(), r.indexName(), func(obj client.Object) []string {
+	return r.frame.IndexOther(ctx, pass.NewObject(r.kind), r.kind.GVK.Kind, func(obj client.Object) []string {
 		return withoutOwn(r.keysOf(obj), client.ObjectKeyFromObject(obj))
 	})
 }
@@ -109,7 +101,7 @@ func (r *Reconciler) keysOf(obj client.Object) []string {
 func (r *Reconciler) machinesByKey(ctx context.Context, namespace, key string) []reconcile.Request {
 	var requests []reconcile.Request
 	_ = r.eachMachine(ctx, namespace, key, func(obj client.Object) { // fails only when the cache is stopping
-		if r.matchesWatchFilter(obj) {
+		if r.frame.MatchesWatchFilter(obj) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
 	})
@@ -133,16 +125,7 @@ func (r *Reconciler) machinesByKeys(ctx context.Context, namespace string, keys 
 
 // eachMachine passes each Machine under a key to a function, as a view.
 func (r *Reconciler) eachMachine(ctx context.Context, namespace, key string, do func(client.Object)) error {
-	list, ok := r.kind.NewList().(client.ObjectList)
-	if !ok {
-		return fmt.Errorf("%s has no list of client.Objects", r.kind.GVK.Kind)
-	}
-	err := r.ports.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{r.indexName(): key},
-		client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("list %s objects by %s: %w", r.kind.GVK.Kind, key, err)
-	}
-	if err := eachObject(list, do); err != nil {
+	if err := r.frame.Each(ctx, namespace, key, do); err != nil {
 		return err
 	}
 	return r.namesake(ctx, namespace, key, do)
@@ -154,7 +137,7 @@ func (r *Reconciler) namesake(ctx context.Context, namespace, key string, do fun
 	if !has {
 		return nil
 	}
-	obj := r.newObject()
+	obj := pass.NewObject(r.kind)
 	err := r.ports.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -168,27 +151,17 @@ func (r *Reconciler) namesake(ctx context.Context, namespace, key string, do fun
 	return nil
 }
 
-// eachObject passes each object of a list to a function.
-func eachObject(list client.ObjectList, do func(client.Object)) error {
-	return meta.EachListItem(list, func(item runtime.Object) error {
-		if obj, ok := item.(client.Object); ok {
-			do(obj)
-		}
-		return nil
-	})
-}
-
 // machinesOf maps an event about a referenced object, or about the CRD of its kind, to Machines.
 func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	gvk := kind.GetObjectKind().GroupVersionKind()
 	if gvk == external.CRDGVK() {
-		return append(r.machinesByKey(ctx, "", crdKey(obj.GetName())), r.dependents.requests(crdKey(obj.GetName()))...)
+		return append(r.machinesByKey(ctx, "", pass.CRDKey(obj.GetName())), r.dependents.requests(pass.CRDKey(obj.GetName()))...)
 	}
 	if gvk.GroupKind() == drainRuleGVK.GroupKind() {
 		return r.drainedIn(ctx, obj.GetNamespace())
 	}
 	crd := contract.CRDName(gvk.GroupKind())
-	return append(r.machinesByKey(ctx, obj.GetNamespace(), refKey(crd, obj.GetName())),
+	return append(r.machinesByKey(ctx, obj.GetNamespace(), pass.RefKey(crd, obj.GetName())),
 		r.dependents.requests(controlPlaneObjectKey(crd, client.ObjectKeyFromObject(obj)))...)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -39,12 +40,12 @@ type infrastructureDecision struct {
 // it copied at any time.
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	if f.External.Presence == external.NotReferenced {
-		return infrastructureDecision{Provisioned: f.Provisioned, Condition: condition(ConditionInfrastructureReady,
-			metav1.ConditionFalse, ReasonDoesNotExist, "the Machine has no spec.infrastructureRef: set it")}
+		return infrastructureDecision{Provisioned: f.Provisioned, Condition: pass.Condition(contract.ConditionInfrastructureReady,
+			metav1.ConditionFalse, contract.ReasonDoesNotExist, "the Machine has no spec.infrastructureRef: set it")}
 	}
 	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
 		return infrastructureDecision{Provisioned: f.Provisioned,
-			Condition: unavailable(ConditionInfrastructureReady, f.External, f.Provisioned, f.Deleting)}
+			Condition: pass.Unavailable(contract.ConditionInfrastructureReady, "Machine", f.External, f.Provisioned, f.Deleting)}
 	}
 	kind := f.External.Ref.Kind
 	ready := f.Machine.Provisioned || f.Provisioned
@@ -52,19 +53,19 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d.AdoptID = (f.Deleting || f.Early) && f.ProviderID == "" &&
 		noderef.ValidProviderID(f.Machine.ProviderID) && unacceptable(&f.Machine) == ""
 	d.Failure = failureOf(f.External, f.Machine.FailureReason, f.Machine.FailureMessage)
-	d.Condition = mirror(ConditionInfrastructureReady, f.Machine.Ready,
-		initialized(ConditionInfrastructureReady, ready, kind+" status.initialization.provisioned is false"))
+	d.Condition = pass.Mirror(contract.ConditionInfrastructureReady, f.Machine.Ready,
+		pass.Initialized(contract.ConditionInfrastructureReady, ready, kind+" status.initialization.provisioned is false"))
 	if !ready || f.External.Deleting() {
 		return d
 	}
 	if !noderef.ValidProviderID(f.Machine.ProviderID) {
-		d.Condition = condition(ConditionInfrastructureReady, metav1.ConditionFalse, ReasonProviderIDMissing, fmt.Sprintf(
+		d.Condition = pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, ReasonProviderIDMissing, fmt.Sprintf(
 			"%s %s reports its machine as provisioned, but its spec.providerID is %q and names no instance: the provider must set it",
 			kind, f.External.Ref.Name, f.Machine.ProviderID))
 		return d
 	}
 	if wrong := unacceptable(&f.Machine); wrong != "" {
-		d.Condition = condition(ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
+		d.Condition = pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
 			"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
 		return d
 	}
@@ -112,7 +113,7 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	read := func(found external.Object) error {
 		return contract.InfraMachine(found.Contract).Read(found.Object, &facts.Machine)
 	}
-	used, err := s.readReferenced(ctx, s.State.Infrastructure, &s.Infrastructure, ConditionInfrastructureReady, read)
+	used, err := s.readReferenced(ctx, s.State.Infrastructure, &s.Infrastructure, contract.ConditionInfrastructureReady, read)
 	if !used {
 		return Result{}, err
 	}
@@ -134,7 +135,7 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.recordFailure(decision.Failure)
 	s.Assert(decision.Condition)
-	if facts.Deleting && !s.update.ProviderID.Keeps() {
+	if facts.Deleting && !s.Update.ProviderID.Keeps() {
 		return Result{Checkpoint: true}, s.checkStored()
 	}
 	return Result{RequeueAfter: s.Infrastructure.RetryAfter}, s.failWithoutInfrastructure(ctx)
@@ -151,7 +152,7 @@ func (s *Scope) readReferenced(
 	found, err := s.look(ctx, ref)
 	*into = found
 	if err != nil {
-		s.Assert(condition(kind, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
+		s.Assert(pass.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
 		return false, err
 	}
 	if found.Presence == external.Present {
@@ -189,7 +190,7 @@ func (s *Scope) recordFailure(f failure) {
 		return
 	}
 	reason, message := cmp.Or(f.Reason, s.State.FailureReason), cmp.Or(f.Message, s.State.FailureMessage)
-	s.SetFailure(bounded(reason, maxFailureReasonLength), bounded(message, maxMessageLength))
+	s.SetFailure(pass.Bounded(reason, maxFailureReasonLength), pass.Bounded(message, pass.MaxMessageLength))
 }
 
 // failWithoutInfrastructure records that the infrastructure object of a running Machine was deleted. The record is permanent, so the API

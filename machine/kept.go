@@ -16,6 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
@@ -74,15 +75,15 @@ func (f notKeptFacts) finalizer() []string {
 
 // notKept returns what the API server did not store of this pass. A failed pass reports it too.
 func (s *Scope) notKept() string {
-	if s.answer == nil || s.failed {
+	if s.Answer() == nil || s.failed {
 		return ""
 	}
 	var have contract.MachineState
-	if s.env.kind.Adapter.Read(s.answer, &have) != nil {
+	if s.env.kind.Adapter.Read(s.Answer(), &have) != nil {
 		return "" // the next pass reports it
 	}
 	what := decideNotKept(notKeptFacts{
-		Update: s.update, Wanted: &s.State, Have: &have, Finalizer: s.env.options.Finalizer, Whole: s.recordsFirst,
+		Update: s.Update, Wanted: &s.State, Have: &have, Finalizer: s.env.options.Finalizer, Whole: s.recordsFirst,
 	})
 	if what == "" {
 		return ""
@@ -99,7 +100,7 @@ func (s *Scope) checkKept() error {
 		return nil
 	}
 	if first {
-		s.record([]event{{corev1.EventTypeWarning, EventWriteNotKept, actionWrite, text}})
+		s.Record(pass.Event{Kind: corev1.EventTypeWarning, Reason: EventWriteNotKept, Action: actionWrite, Note: text})
 	}
 	return fmt.Errorf("write %s %s: %s", s.env.kind.GVK.Kind, s.State.Key, text)
 }
@@ -158,7 +159,7 @@ func (s *Scope) checkStored() error {
 	if !ok {
 		return fmt.Errorf("copy of %T is no object", s.Object)
 	}
-	if err := s.env.kind.Adapter.Write(stored, s.update); err != nil {
+	if err := s.env.kind.Adapter.Write(stored, s.Update); err != nil {
 		return err
 	}
 	var next contract.MachineState
@@ -188,7 +189,7 @@ func (s *Scope) checkStored() error {
 func (s *Scope) checkProviderIDStored(before string) error {
 	err := s.checkStored()
 	if err != nil {
-		s.State.ProviderID, s.update.ProviderID = before, contract.Change[string]{}
+		s.State.ProviderID, s.Update.ProviderID = before, contract.Change[string]{}
 	}
 	return err
 }
@@ -200,7 +201,7 @@ func validateKind(kind contract.Kind, o Options) error {
 	if err != nil {
 		return nil //nolint:nilerr // a real object may have the content that this one lacks
 	}
-	ofNode := at(o.Steps, StepDrain, InDeletion) >= 0 || at(o.Steps, StepDeleteNode, InDeletion) >= 0
+	ofNode := pass.Position(o.Steps, StepDrain, pass.InDeletion) >= 0 || pass.Position(o.Steps, StepDeleteNode, pass.InDeletion) >= 0
 	var errs []error
 	for _, f := range missing {
 		needed := f.Need == contract.NeedMust
@@ -208,9 +209,9 @@ func validateKind(kind contract.Kind, o Options) error {
 		case "Node.Name", "Node.UID", "DrainStarted":
 			needed = ofNode
 		case "ProviderID":
-			needed = isOurs(o.Steps, StepInfrastructure)
+			needed = pass.HasStandard(o.Steps, StepInfrastructure)
 		case "DataSecretName":
-			needed = isOurs(o.Steps, StepBootstrap)
+			needed = pass.HasStandard(o.Steps, StepBootstrap)
 		case "PreDrainStarted", "VolumeDetachStarted", "PreTerminateStarted":
 			needed = o.Policy.Limits != nil
 		}

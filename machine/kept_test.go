@@ -79,7 +79,7 @@ func TestAWriteThatAWebhookTakesAwayIsToldAndTriedAgain(t *testing.T) {
 			told := func() {
 				t.Helper()
 				w.eventually("Ready to tell of it", func() string { // one that is ready stays so
-					if message := conditionOf(w.get(m), machine.ConditionReady).Message; !strings.Contains(message, tc.says) {
+					if message := conditionOf(w.get(m), contract.ConditionReady).Message; !strings.Contains(message, tc.says) {
 						return message
 					}
 					return ""
@@ -94,12 +94,12 @@ func TestAWriteThatAWebhookTakesAwayIsToldAndTriedAgain(t *testing.T) {
 				on.Store(false)
 			}
 			if name != "the provider ID" {
-				w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+				w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 				on.Store(!tc.lives)
 			}
 			require.NoError(t, w.client.Delete(t.Context(), m))
 			if on.Load() {
-				w.conditionIs(m, machine.ConditionReady, machine.ReasonInternalError)
+				w.conditionIs(m, contract.ConditionReady, contract.ReasonInternalError)
 				told()
 				if name != "the end of the finalizer" {
 					require.Nil(t, w.get(infra).GetDeletionTimestamp(), "nothing is destroyed")
@@ -122,7 +122,7 @@ func runningOf(t *testing.T, forget func(*contract.MachineState)) (*world, contr
 		}
 	}}
 	w, m := serverWorld(t, kind, nil)
-	w.says(kind, m, machine.ConditionReady, machine.ReasonReady)
+	w.says(kind, m, contract.ConditionReady, contract.ReasonReady)
 	return w, kind, m
 }
 
@@ -144,9 +144,9 @@ func TestAKindThatForgetsWhatIsStoredBeforeANodeIsTouchedIsTold(t *testing.T) {
 			w, kind, m := runningOf(t, tc.forget)
 			w.change(m, func(m *unstructured.Unstructured) { m.SetAnnotations(tc.annotations) })
 			require.NoError(t, w.client.Delete(t.Context(), m))
-			state := w.says(kind, m, machine.ConditionDeleting, machine.ReasonInternalError)
+			state := w.says(kind, m, contract.ConditionDeleting, contract.ReasonInternalError)
 			for _, c := range state.Conditions {
-				if c.Type == machine.ConditionDeleting {
+				if c.Type == contract.ConditionDeleting {
 					require.Contains(t, c.Message, "Server default/m1 does not keep "+tc.says)
 				}
 			}
@@ -160,7 +160,7 @@ func TestAMachineThatHasLostItsProviderIDWaitsForItOrForSomebodyToExcludeTheDrai
 	t.Parallel()
 	w, _, m := runningOf(t, func(s *contract.MachineState) { s.ProviderID = "" })
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "Node m1 is recorded, and the Machine has no provider ID",
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "Node m1 is recorded, and the Machine has no provider ID",
 		contract.ExcludeDrain)
 	require.False(t, w.node("m1").Spec.Unschedulable)
 	w.annotate(m, map[string]any{contract.ExcludeDrain: ""})

@@ -19,7 +19,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machine"
 )
 
 const (
@@ -132,7 +131,7 @@ func (m *mortal) continues(p *process, end func() string, between func()) *proce
 func (m *mortal) settled() string {
 	m.t.Helper()
 	fresh := m.get(m.machine)
-	if conditionOf(fresh, machine.ConditionReady).Status != metav1.ConditionTrue {
+	if conditionOf(fresh, contract.ConditionReady).Status != metav1.ConditionTrue {
 		return "it is not Ready: " + describe(fresh)
 	}
 	return m.atRest()

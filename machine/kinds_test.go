@@ -16,6 +16,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -93,9 +94,9 @@ func TestAMachineWhoseKindForgetsTheProviderIDSaysSoAndIsNotReady(t *testing.T) 
 			return writeServer(s, u)
 		})
 	w, m := serverWorld(t, kind, nil)
-	state := w.says(kind, m, machine.ConditionReady, machine.ReasonInternalError)
+	state := w.says(kind, m, contract.ConditionReady, contract.ReasonInternalError)
 	for _, c := range state.Conditions {
-		if c.Type == machine.ConditionReady {
+		if c.Type == contract.ConditionReady {
 			require.Contains(t, c.Message, "Step infrastructure failed: Server default/m1 does not keep its provider ID")
 			require.NotEqual(t, metav1.ConditionTrue, c.Status)
 		}
@@ -111,7 +112,7 @@ func TestALimitIsReachedWhateverTheTypeHasPlacesFor(t *testing.T) {
 	w, m := serverWorld(t, kind, func(o *worldOptions) {
 		o.machine.Policy.Limits = func(*contract.MachineState) machine.Limits { return machine.Limits{PreTerminateHooks: 2 * time.Second} }
 	})
-	w.says(kind, m, machine.ConditionReady, machine.ReasonReady)
+	w.says(kind, m, contract.ConditionReady, contract.ReasonReady)
 	w.annotate(m, map[string]any{contract.PreTerminateHook + "/test": ""})
 	w.store.ResetRequests()
 	require.NoError(t, w.client.Delete(t.Context(), m))
@@ -127,8 +128,8 @@ func TestWhatAStepFailsWithIsSaidOnceAndTakesNoReadinessAway(t *testing.T) {
 	kind := serverKind(true)
 	w, m := serverWorld(t, kind, func(o *worldOptions) {
 		var err error
-		o.machine.Steps, err = machine.InsertAfter(o.machine.Steps, machine.StepNode, machine.Step{
-			Name: "quota", On: machine.InRunning, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
+		o.machine.Steps, err = pass.InsertAfter(o.machine.Steps, machine.StepNode, machine.Step{
+			Name: "quota", On: pass.InRunning, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
 				if !fails.Load() {
 					return machine.Result{}, nil
 				}
@@ -139,13 +140,13 @@ func TestWhatAStepFailsWithIsSaidOnceAndTakesNoReadinessAway(t *testing.T) {
 	})
 	said := func(s contract.MachineState) (c metav1.Condition) {
 		for _, have := range s.Conditions {
-			if have.Type == machine.ConditionReady {
+			if have.Type == contract.ConditionReady {
 				c = have
 			}
 		}
 		return c
 	}
-	first := said(w.says(kind, m, machine.ConditionReady, machine.ReasonInternalError))
+	first := said(w.says(kind, m, contract.ConditionReady, contract.ReasonInternalError))
 	require.Contains(t, first.Message, "* Step quota failed: quota exceeded request ")
 	require.NotEqual(t, metav1.ConditionTrue, first.Status)
 	at := asked.Load()
@@ -157,18 +158,18 @@ func TestWhatAStepFailsWithIsSaidOnceAndTakesNoReadinessAway(t *testing.T) {
 	})
 	var state contract.MachineState
 	w.eventually("the same words to stay", func() string {
-		state = w.says(kind, m, machine.ConditionReady, machine.ReasonInternalError)
+		state = w.says(kind, m, contract.ConditionReady, contract.ReasonInternalError)
 		return ""
 	})
 	require.Contains(t, said(state).Message, "quota exceeded request ")
 
 	fails.Store(false)
 	w.annotate(m, map[string]any{"example.com/wake": "1"})
-	w.says(kind, m, machine.ConditionReady, machine.ReasonReady)
+	w.says(kind, m, contract.ConditionReady, contract.ReasonReady)
 	fails.Store(true)
 	w.annotate(m, map[string]any{"example.com/wake": "2"})
 	w.eventually("the failure to be said of a ready Machine", func() string {
-		c := said(w.says(kind, m, machine.ConditionReady, machine.ReasonReady))
+		c := said(w.says(kind, m, contract.ConditionReady, contract.ReasonReady))
 		if c.Status != metav1.ConditionTrue || c.Message == "" {
 			return fmt.Sprintf("%s %q", c.Status, c.Message)
 		}
@@ -184,10 +185,10 @@ func TestAMachineWhoseInfrastructureNoStepReportsSaysWhatIsMissing(t *testing.T)
 	var w *world
 	w, m := serverWorld(t, kind, func(o *worldOptions) {
 		o.before = func(made *world) { w = made }
-		steps, err1 := machine.Remove(machine.Steps(), machine.StepBootstrap)
-		steps, err2 := machine.Remove(steps, machine.StepInfrastructure)
-		steps, err3 := machine.InsertBefore(steps, machine.StepNode, machine.Step{
-			Name: "own", On: machine.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+		steps, err1 := pass.Remove(machine.Steps(), machine.StepBootstrap)
+		steps, err2 := pass.Remove(steps, machine.StepInfrastructure)
+		steps, err3 := pass.InsertBefore(steps, machine.StepNode, machine.Step{
+			Name: "own", On: pass.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 				s.SetProviderID("fake://" + s.State.Key.Name)
 				if reports.Load() {
 					s.SetInfrastructureReady()
@@ -199,13 +200,13 @@ func TestAMachineWhoseInfrastructureNoStepReportsSaysWhatIsMissing(t *testing.T)
 		o.machine.Steps = steps
 	})
 	w.create(fake.Node("m1", "fake://m1"))
-	state := w.says(kind, m, machine.ConditionInfrastructureReady, machine.ReasonInfrastructureNotReported)
+	state := w.says(kind, m, contract.ConditionInfrastructureReady, machine.ReasonInfrastructureNotReported)
 	require.Equal(t, "Provisioned", state.Phase)
-	w.says(kind, m, machine.ConditionReady, machine.ReasonReadyUnknown)
+	w.says(kind, m, contract.ConditionReady, contract.ReasonReadyUnknown)
 	reports.Store(true)
 	w.annotate(m, map[string]any{"example.com/wake": "1"})
-	w.says(kind, m, machine.ConditionReady, machine.ReasonReady)
-	require.Equal(t, "Running", w.says(kind, m, machine.ConditionInfrastructureReady, machine.ReasonReady).Phase)
+	w.says(kind, m, contract.ConditionReady, contract.ReasonReady)
+	require.Equal(t, "Running", w.says(kind, m, contract.ConditionInfrastructureReady, contract.ReasonReady).Phase)
 }
 
 func TestAStepInPlaceOfStepPausedPausesAndAForgottenMachineIsNotDrained(t *testing.T) {
@@ -220,7 +221,7 @@ func TestAStepInPlaceOfStepPausedPausesAndAForgottenMachineIsNotDrained(t *testi
 		}
 		return step
 	})
-	steps, err := machine.InsertAfter(steps, machine.StepPaused, machine.Step{Name: "next", On: machine.InBoth,
+	steps, err := pass.InsertAfter(steps, machine.StepPaused, machine.Step{Name: "next", On: pass.InBoth,
 		Run: func(context.Context, *machine.Scope) (machine.Result, error) {
 			went++
 			return machine.Result{}, nil

@@ -11,7 +11,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
@@ -20,7 +19,7 @@ func TestAMachineReachesRunningAndIsCleanedUp(t *testing.T) {
 	m := w.machineWith("m1", fake.WithLabels(map[string]string{
 		"node-role.kubernetes.io/worker": "", "gpu.node.cluster.x-k8s.io/model": "a100", "team": "blue"}))
 	w.reaches(m, "Running")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 
 	fresh := w.get(m)
 	infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1"))
@@ -70,7 +69,7 @@ func TestAMachineReachesRunningAndIsCleanedUp(t *testing.T) {
 func TestSteadyMachinesCostNothing(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	t.Logf("writes to get there: %v", w.writes())
 	w.isQuiet()
 }

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // memory is what a process remembers between passes: which status is delayed, which events were recorded, and which objects are unread.
@@ -15,7 +17,7 @@ type memory struct {
 	clock clock.PassiveClock
 
 	mu        sync.Mutex
-	pending   map[types.NamespacedName]settling
+	pending   map[types.NamespacedName]pass.Settling
 	told      map[types.NamespacedName]telling
 	deletions map[types.NamespacedName]deletionMemory
 	held      map[types.NamespacedName]watchedNode
@@ -38,7 +40,7 @@ type watchedNode struct {
 
 func newMemory(c clock.PassiveClock) *memory {
 	return &memory{
-		clock: c, pending: map[types.NamespacedName]settling{},
+		clock: c, pending: map[types.NamespacedName]pass.Settling{},
 		deletions: map[types.NamespacedName]deletionMemory{},
 		held:      map[types.NamespacedName]watchedNode{},
 		told:      map[types.NamespacedName]telling{},
@@ -48,16 +50,16 @@ func newMemory(c clock.PassiveClock) *memory {
 	}
 }
 
-func (m *memory) settling(key types.NamespacedName) settling {
+func (m *memory) settling(key types.NamespacedName) pass.Settling {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.pending[key]
 }
 
-func (m *memory) setSettling(key types.NamespacedName, s settling) {
+func (m *memory) setSettling(key types.NamespacedName, s pass.Settling) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s == (settling{}) {
+	if s == (pass.Settling{}) {
 		delete(m.pending, key)
 		return
 	}
@@ -125,18 +127,21 @@ func (m *memory) setLost(key types.NamespacedName, o lostObject) {
 	m.lost[key] = o
 }
 
-// unreadSince remembers whether referenced objects of a Machine are unread, and returns since when.
-func (m *memory) unreadSince(key types.NamespacedName, unread bool, now time.Time) time.Time {
+// unreadSince returns since when referenced objects of a Machine are unread, zero while they are read.
+func (m *memory) unreadSince(key types.NamespacedName) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !unread {
-		delete(m.unread, key)
-		return time.Time{}
-	}
-	if m.unread[key].IsZero() {
-		m.unread[key] = now
-	}
 	return m.unread[key]
+}
+
+func (m *memory) setUnreadSince(key types.NamespacedName, since time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if since.IsZero() {
+		delete(m.unread, key)
+		return
+	}
+	m.unread[key] = since
 }
 
 func (m *memory) telling(key types.NamespacedName) telling {

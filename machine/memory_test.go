@@ -7,12 +7,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func TestWhatIsRememberedOfAMachineEndsWithIt(t *testing.T) {
 	m := newMemory(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
 	key := types.NamespacedName{Name: "m"}
-	m.pending[key], m.told[key], m.deletions[key] = settling{Fingerprint: 1}, telling{}, deletionMemory{}
+	m.pending[key], m.told[key], m.deletions[key] = pass.Settling{Fingerprint: 1}, telling{}, deletionMemory{}
 	m.held[key], m.unread[key], m.lost[key], m.notKept[key] = watchedNode{}, time.Unix(1000, 0), lostObject{}, notKeptWrite{}
 	remembers := func(want int) {
 		t.Helper()
@@ -29,10 +31,10 @@ func TestWhatIsRememberedOfAMachineEndsWithIt(t *testing.T) {
 }
 
 func TestAMachineThatALoopForgetsIsNotDrainedAnyMore(t *testing.T) {
-	r := &Reconciler{memory: newMemory(clocktesting.NewFakePassiveClock(time.Unix(1000, 0))), dependents: newDependents()}
+	r := testReconciler(testKind(), Ports{}, Options{})
 	key, released := types.NamespacedName{Namespace: "default", Name: "m1"}, 0
 	r.memory.watchNode(key, watchedNode{name: "n", release: func() { released++ }})
-	r.memory.setSettling(key, settling{Fingerprint: 1})
+	r.memory.setSettling(key, pass.Settling{Fingerprint: 1})
 	r.Forget(key)
 	r.Forget(key)
 	if released != 1 || r.memory.waiting() != 0 {

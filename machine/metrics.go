@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // Metrics are the Prometheus metrics of Reconcilers, a prometheus.Collector. The caller creates them, sets them in Options.Metrics and
@@ -303,13 +304,13 @@ func (l *labelValues) sum(counts map[string]int) map[string]int {
 
 // countMachines reads every Machine in the cache of a Reconciler, without copying it.
 func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byProvider map[string]int) error {
-	informer, err := r.ports.Cache.GetInformer(ctx, r.newObject(), cache.BlockUntilSynced(false))
+	informer, err := r.ports.Cache.GetInformer(ctx, pass.NewObject(r.kind), cache.BlockUntilSynced(false))
 	if err != nil || !informer.HasSynced() {
 		return errors.Join(err, errNotCounted)
 	}
 	var state contract.MachineState
 	return eachInCache(ctx, r.ports.Cache, informer, r.kind, func(obj client.Object) {
-		if !r.matchesWatchFilter(obj) {
+		if !r.frame.MatchesWatchFilter(obj) {
 			return
 		}
 		if r.kind.Adapter.Read(obj, &state) != nil {
@@ -368,5 +369,5 @@ func eachInCache[S, U any](
 	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
-	return eachObject(list, do)
+	return pass.EachObject(list, do)
 }

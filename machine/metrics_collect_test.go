@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // listed is a cache of a fixed list.
@@ -90,8 +91,8 @@ func machinesInCache(n int) *listed {
 func conditionsInCache() []any {
 	var all []any
 	for _, kind := range []string{
-		ConditionAvailable, ConditionReady, ConditionUpToDate, ConditionBootstrapConfigReady, ConditionInfrastructureReady,
-		ConditionNodeHealthy, ConditionNodeReady, ConditionUpdating, ConditionPaused, ConditionDeleting,
+		contract.ConditionAvailable, contract.ConditionReady, contract.ConditionUpToDate, contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady,
+		ConditionNodeHealthy, contract.ConditionNodeReady, ConditionUpdating, contract.ConditionPaused, contract.ConditionDeleting,
 	} {
 		all = append(all, map[string]any{"type": kind, "status": "True", "reason": "Because", "message": "", "observedGeneration": int64(2),
 			"lastTransitionTime": "2026-01-02T12:00:00Z"})
@@ -103,7 +104,7 @@ func conditionsInCache() []any {
 func counting(ctx context.Context, o MetricsOptions, filter string, caches ...*listed) *Metrics {
 	m := NewMetrics(o)
 	for _, c := range caches {
-		m.activate(ctx, &Reconciler{kind: testKind(), ports: Ports{Cache: c}, options: Options{WatchFilter: filter}})
+		m.activate(ctx, testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: c}}, Options{WatchFilter: filter}))
 	}
 	return m
 }
@@ -149,7 +150,9 @@ func TestWhatWasNotReadIsNotReported(t *testing.T) {
 
 func TestMachinesAreCountedWhileTheReconcilerActs(t *testing.T) {
 	const series = "machinist_machines{controller=machine}{phase=Running}"
-	reconciler := func() *Reconciler { return &Reconciler{kind: testKind(), ports: Ports{Cache: machinesInCache(2)}} }
+	reconciler := func() *Reconciler {
+		return testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: machinesInCache(2)}}, Options{})
+	}
 	controller := NewMetrics(MetricsOptions{})
 	ctx, end := context.WithCancel(t.Context())
 	observerOf(controller).activate(ctx, reconciler())
@@ -183,7 +186,7 @@ func TestReplicasOfDeploymentsAreAddedUp(t *testing.T) {
 	m := NewMetrics(MetricsOptions{})
 	require.NoError(t, m.WatchDeployments(t.Context(), deployments, kind))
 	require.Empty(t, Scrape(t, m), "a replica that waits for its turn reports nothing")
-	end := m.activate(t.Context(), &Reconciler{kind: testKind(), ports: Ports{Cache: machinesInCache(0)}})
+	end := m.activate(t.Context(), testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: machinesInCache(0)}}, Options{}))
 	series := func(state string) string {
 		return "machine_controller_machine_deployment_replicas{controller=machine}{state=" + state + "}"
 	}

@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -55,8 +56,8 @@ type steppedClock struct {
 // steps are the default ones, and one that writes down when a pass began.
 func (c *steppedClock) steps(t *testing.T) []machine.Step {
 	t.Helper()
-	steps, err := machine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
-		Name: "begun", On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err := pass.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
+		Name: "begun", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.begun = s.Now
@@ -117,7 +118,7 @@ func TestALifeYieldsTheTimesOfItsPhases(t *testing.T) {
 	clock.pass(obj, 3600)
 	require.NoError(t, w.client.Delete(t.Context(), obj))
 	w.reaches(obj, "Deleting")
-	w.conditionIs(obj, machine.ConditionDeleting, machine.ReasonWaitingForInfrastructureDeletion)
+	w.conditionIs(obj, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
 	w.scraped(m, "machinist_machines", map[string]float64{"machinist_machines{controller=machine}{phase=Deleting}": 1})
 	clock.pass(obj, 20)
 	going := w.get(infra)

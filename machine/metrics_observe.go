@@ -176,7 +176,6 @@ func (o *observer) passed(s *Scope, again time.Duration, err error) {
 	}
 	result := resultDone
 	switch {
-	case err != nil && gone(err, s): // the deletion is completed
 	case err != nil:
 		result = failureResult(err)
 	case again > 0:
@@ -190,7 +189,7 @@ func (o *observer) wrote(s *Scope, err error) {
 	if o == nil {
 		return
 	}
-	if err != nil && !gone(err, s) {
+	if err != nil && !s.EndsWith(err) {
 		o.write.count(err)
 	}
 	o.followPhase(s, err)
@@ -279,7 +278,7 @@ func (o *observer) followPhase(s *Scope, err error) {
 	before := o.phases[s.State.Key]
 	track := before.decided(s.State.UID, s.before, s.State.Phase, s.Now)
 	var left []phaseTime
-	over := err == nil && s.written && s.env.released(&s.State)
+	over := err == nil && s.Written() && s.env.released(&s.State)
 	switch {
 	case over:
 		left = track.left(s.Now)

@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func testKind() contract.Kind {
@@ -32,7 +33,7 @@ func TestStepsAreCountedByHowTheyEnd(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(noon)
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "m1", errors.New("it has changed"))
 	step := func(name string, result Result, err error) Step {
-		return Step{Name: name, On: InBoth, Closing: true, Run: func(context.Context, *Scope) (Result, error) {
+		return Step{Name: name, On: pass.InBoth, Closing: true, Run: func(context.Context, *Scope) (Result, error) {
 			now.SetTime(now.Now().Add(20 * time.Millisecond))
 			return result, err
 		}}
@@ -44,7 +45,7 @@ func TestStepsAreCountedByHowTheyEnd(t *testing.T) {
 	}
 	m := NewMetrics(MetricsOptions{})
 	o := newObserver(Options{Metrics: m, Steps: steps, Clock: now}.withDefaults(testKind()))
-	s := &Scope{Now: now.Now(), observer: o, Object: testKind().New(), env: &Reconciler{kind: testKind()}}
+	s := attached(&Scope{Scope: base{Now: now.Now(), Object: testKind().New()}, observer: o})
 	s.SetLabel("changed", "") // what there is a checkpoint for
 	_, err := run(t.Context(), steps, s)
 	require.Error(t, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
@@ -54,13 +55,13 @@ func (s *Scope) matchNode(ctx context.Context) error {
 // nodeStep finds the Machine's Node, and sets its conditions.
 func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.matchNode(ctx); err != nil {
-		s.assertAll(bothOfNode(metav1.ConditionUnknown, ReasonInternalError, seeLogs))
+		s.Assert(bothOfNode(metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs)...)
 		return Result{}, err
 	}
 	conditions := decideNode(nodeFacts{
 		Synced: s.NodesSynced, Match: s.Node, State: &s.State, Disowned: s.disowned(), Cluster: s.Cluster, Health: s.env.options.Policy.Health,
 	})
-	s.assertAll(conditions)
+	s.Assert(conditions...)
 	if !s.NodesSynced {
 		result, err := s.nodesUnread(len(conditions) > 0)
 		if !s.State.Deleting.IsZero() {
@@ -235,8 +236,8 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	if !s.NodesSynced || node == nil || node.DeletionTimestamp != nil {
 		return Result{}, nil
 	}
-	if s.env.writer.Behind(node) {
-		return Result{RequeueAfter: behindRetry}, nil
+	if s.env.frame.Writer.Behind(node) {
+		return Result{RequeueAfter: pass.BehindRetry}, nil
 	}
 	desired := s.desired()
 	s.markOutdated(ctx, &desired)
@@ -248,14 +249,14 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	err := s.Workload.Client.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch.JSON()))
 	switch {
 	case err == nil:
-		s.env.writer.Wrote(target)
+		s.env.frame.Writer.Wrote(target)
 		_, labelled := node.Labels[propagate.InterruptibleLabel]
 		if _, labels := desired.AddLabels[propagate.InterruptibleLabel]; labels && !labelled {
 			s.tell(corev1.EventTypeNormal, EventInterruptible, actionLabelNode, node.Name)
 		}
 		return Result{}, nil
 	case propagate.Rejected(err), apierrors.IsConflict(err), workload.IsUnread(err):
-		return Result{RequeueAfter: conflictRetry}, nil
+		return Result{RequeueAfter: pass.ConflictRetry}, nil
 	case apierrors.IsNotFound(err):
 		return Result{}, nil // its event will follow
 	}
@@ -280,7 +281,7 @@ func (s *Scope) desired() propagate.Desired {
 		})
 	}
 	for _, ref := range s.State.OwnerReferences {
-		if isTrue(ref.Controller) {
+		if ref.Controller != nil && *ref.Controller {
 			d.Owner.ControllerKind, d.Owner.ControllerName = ref.Kind, ref.Name
 		}
 	}

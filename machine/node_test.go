@@ -16,6 +16,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -41,30 +42,30 @@ func TestTheConditionsOfANodeBecomeThoseOfItsMachine(t *testing.T) {
 	}{
 		"ready": {
 			node:    with(says(corev1.NodeReady, corev1.ConditionTrue, "posting")),
-			ready:   condition(ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
-			healthy: condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, ""),
+			ready:   pass.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
+			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, ""),
 		},
 		"not ready": {
 			node:    with(says(corev1.NodeReady, corev1.ConditionFalse, "no CNI")),
-			ready:   condition(ConditionNodeReady, metav1.ConditionFalse, ReasonNodeNotReady, "* Node.Ready: no CNI"),
-			healthy: condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.Ready: no CNI"),
+			ready:   pass.Condition(contract.ConditionNodeReady, metav1.ConditionFalse, ReasonNodeNotReady, "* Node.Ready: no CNI"),
+			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.Ready: no CNI"),
 		},
 		"unknown": {
 			node:    with(says(corev1.NodeReady, corev1.ConditionUnknown, "silent")),
-			ready:   condition(ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: silent"),
-			healthy: condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, "* Node.Ready: silent"),
+			ready:   pass.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: silent"),
+			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, "* Node.Ready: silent"),
 		},
 		"joined a moment ago": {
 			node:  nodeWith(healthy...),
-			ready: condition(ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: Condition not yet reported"),
-			healthy: condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown,
+			ready: pass.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: Condition not yet reported"),
+			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown,
 				"* Node.Ready: Condition not yet reported"),
 		},
 		"under pressure": {
 			node: nodeWith(says(corev1.NodeReady, corev1.ConditionTrue, ""), says(corev1.NodeMemoryPressure, corev1.ConditionTrue, "full"),
 				healthy[1], healthy[2]),
-			ready:   condition(ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
-			healthy: condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.MemoryPressure: full"),
+			ready:   pass.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
+			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.MemoryPressure: full"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,14 +99,14 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 	}{
 		"no provider ID": {
 			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{MachineSpec: contract.MachineSpec{Infrastructure: infra}},
-			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed, says: "Waiting for FakeMachine to report spec.providerID"},
+			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed, says: "Waiting for FakeMachine to report spec.providerID"},
 		"no provider ID, and its Node is gone": {
 			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Node: joined},
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted while the Machine still exists"},
 		"no provider ID, and its Node is there": {
 			match: noderef.Match{Outcome: noderef.NoProviderID}, disowned: true,
 			state:  contract.MachineState{Node: joined, Metadata: contract.Metadata{Deleting: going}},
-			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed, says: "Waiting for the provider ID of the machine"},
+			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed, says: "Waiting for the provider ID of the machine"},
 		"no provider ID in a deletion": {
 			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Metadata: contract.Metadata{Deleting: going}},
 			status: metav1.ConditionUnknown, reason: ReasonNodeDoesNotExist, says: "Node does not exist"},
@@ -114,7 +115,7 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted"},
 		"not joined": {
 			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known},
-			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed, says: "Waiting for a Node with spec.providerID a://b to exist"},
+			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed, says: "Waiting for a Node with spec.providerID a://b to exist"},
 		"gone": {
 			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known, Node: joined},
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted while the Machine still exists"},
@@ -131,28 +132,28 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 				"correct FakeMachine m if that is wrong, or wait for a Node that has it"},
 		"claimed twice": {
 			match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: two}, state: contract.MachineState{MachineSpec: known},
-			status: metav1.ConditionUnknown, reason: ReasonAmbiguousNode,
+			status: metav1.ConditionUnknown, reason: contract.ReasonAmbiguousNode,
 			says: "several Nodes have spec.providerID a://b: a, b; delete those that are not this machine's"},
 		"two have its address": {
 			match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: addressed}, state: contract.MachineState{MachineSpec: known},
-			status: metav1.ConditionUnknown, reason: ReasonAmbiguousNode,
+			status: metav1.ConditionUnknown, reason: contract.ReasonAmbiguousNode,
 			says: "several Nodes have an address of this Machine: a, b; delete those that are not this machine's"},
 		"another Machine's": {
 			match: noderef.Match{Outcome: noderef.Claimed, Other: contested, Rivals: []noderef.Claim{{Machine: rival, Recorded: true}}},
-			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: ReasonNodeClaimed,
+			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: contract.ReasonNodeClaimed,
 			says: `Node n belongs to Machine ns/rival; that one and this Machine ns/me both have spec.providerID "a://b": correct or delete the one that is wrong`},
 		"nobody's": {
 			match: noderef.Match{Outcome: noderef.Claimed, Other: contested, Rivals: []noderef.Claim{{Machine: rival}}},
-			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: ReasonNodeClaimed,
+			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: contract.ReasonNodeClaimed,
 			says: `Node n is left alone until it is clear whose it is: Machine ns/rival and this Machine ns/me both have spec.providerID "a://b": correct or delete those that are wrong`},
 		"looks like it": {
 			match: noderef.Match{Outcome: noderef.NotFound, Other: other, Refused: noderef.RefusedOlder}, state: contract.MachineState{MachineSpec: known},
-			status: metav1.ConditionUnknown, reason: ReasonInspectionFailed,
+			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed,
 			says: "Waiting for a Node with spec.providerID a://b to exist; Node n looks like it, but it is older than the Machine's instance"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := []metav1.Condition{
-				condition(ConditionNodeReady, tc.status, tc.reason, tc.says), condition(ConditionNodeHealthy, tc.status, tc.reason, tc.says),
+				pass.Condition(contract.ConditionNodeReady, tc.status, tc.reason, tc.says), pass.Condition(ConditionNodeHealthy, tc.status, tc.reason, tc.says),
 			}
 			if diff := cmp.Diff(want, decideNode(nodeFacts{Synced: true, Match: tc.match, State: &tc.state, Disowned: tc.disowned})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -187,9 +188,9 @@ func TestWhatCouldNotBeReadIsUnknownInEachConditionAndNoNodeIsTaken(t *testing.T
 		step StepFunc
 		want []string
 	}{
-		"the Machines that may claim the Node": {nodeStep, []string{ConditionNodeReady, ConditionNodeHealthy}},
-		"the bootstrap config":                 {bootstrapStep, []string{ConditionBootstrapConfigReady}},
-		"the infrastructure":                   {infrastructureStep, []string{ConditionInfrastructureReady}},
+		"the Machines that may claim the Node": {nodeStep, []string{contract.ConditionNodeReady, ConditionNodeHealthy}},
+		"the bootstrap config":                 {bootstrapStep, []string{contract.ConditionBootstrapConfigReady}},
+		"the infrastructure":                   {infrastructureStep, []string{contract.ConditionInfrastructureReady}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scopeWithVolumes(nil, time.Unix(1000, 0), 0)
@@ -200,16 +201,16 @@ func TestWhatCouldNotBeReadIsUnknownInEachConditionAndNoNodeIsTaken(t *testing.T
 			s.State.Node, s.State.ProviderID, s.Node = contract.NodeRef{}, "a://b", noderef.Match{}
 			s.State.Bootstrap, s.State.Infrastructure = contract.Ref{Group: "g", Kind: "B", Name: "m"}, contract.Ref{Group: "g", Kind: "I", Name: "m"}
 			s.Workload.Nodes = known{nodes}
-			s.env.indexed, s.env.ports.Cache, s.env.tracker = true, broken{}, external.NewTracker(broken{}, nil, "test")
+			s.env.indexed, s.env.frame.Ports.Cache, s.env.frame.Tracker = true, broken{}, external.NewTracker(broken{}, nil, "test")
 			_, err := tc.step(t.Context(), s)
 			require.ErrorIs(t, err, errBroken)
 			var got []string
-			for _, c := range s.asserted {
-				require.Equal(t, condition(c.Type, metav1.ConditionUnknown, ReasonInternalError, seeLogs), c)
+			for _, c := range s.Asserted {
+				require.Equal(t, pass.Condition(c.Type, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs), c)
 				got = append(got, c.Type)
 			}
 			require.ElementsMatch(t, tc.want, got)
-			require.True(t, s.update.Node.Keeps(), "another Machine may have it")
+			require.True(t, s.Update.Node.Keeps(), "another Machine may have it")
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -29,7 +30,7 @@ type nodeFacts struct {
 // Cluster API's setNodeHealthyAndReadyConditions.
 func decideNode(f nodeFacts) []metav1.Condition {
 	if message := f.waitsForCluster(); message != "" {
-		return bothOfNode(metav1.ConditionUnknown, ReasonInspectionFailed, message)
+		return bothOfNode(metav1.ConditionUnknown, contract.ReasonInspectionFailed, message)
 	}
 	if !f.Synced {
 		return nil
@@ -65,7 +66,7 @@ func (f nodeFacts) waitsForCluster() string {
 // bothOfNode sets NodeReady and NodeHealthy to the same status, reason and message.
 func bothOfNode(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
 	return []metav1.Condition{
-		condition(ConditionNodeReady, status, reason, message), condition(ConditionNodeHealthy, status, reason, message),
+		pass.Condition(contract.ConditionNodeReady, status, reason, message), pass.Condition(ConditionNodeHealthy, status, reason, message),
 	}
 }
 
@@ -75,12 +76,12 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	id, node := f.State.ProviderID, f.State.Node.Name
 	switch {
 	case f.Match.Outcome == noderef.NoProviderID && (f.Disowned || (f.State.Deleting.IsZero() && node == "")):
-		return metav1.ConditionUnknown, ReasonInspectionFailed,
+		return metav1.ConditionUnknown, contract.ReasonInspectionFailed,
 			waitsForProviderID(f.State.Infrastructure) + refused(f.Match)
 	case f.Match.Outcome == noderef.Ambiguous:
-		return metav1.ConditionUnknown, ReasonAmbiguousNode, ambiguous(f.Match, id)
+		return metav1.ConditionUnknown, contract.ReasonAmbiguousNode, ambiguous(f.Match, id)
 	case f.Match.Outcome == noderef.Claimed:
-		return metav1.ConditionUnknown, ReasonNodeClaimed, claimed(f.Match, f.State)
+		return metav1.ConditionUnknown, contract.ReasonNodeClaimed, claimed(f.Match, f.State)
 	case f.Match.Outcome == noderef.Stale:
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf(
 			"Node %s is another machine's and is left alone: its spec.providerID is %q, this Machine's is %q: "+
@@ -93,7 +94,7 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	case node != "":
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted while the Machine still exists", node)
 	default:
-		return metav1.ConditionUnknown, ReasonInspectionFailed,
+		return metav1.ConditionUnknown, contract.ReasonInspectionFailed,
 			fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id) + refused(f.Match)
 	}
 }
@@ -170,7 +171,7 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 		if c.Type != corev1.NodeReady {
 			continue
 		}
-		ready := condition(ConditionNodeReady, metav1.ConditionStatus(c.Status), ReasonNodeReady, "")
+		ready := pass.Condition(contract.ConditionNodeReady, metav1.ConditionStatus(c.Status), ReasonNodeReady, "")
 		ready.LastTransitionTime = c.LastTransitionTime
 		if c.Message != "" && c.Status != corev1.ConditionTrue {
 			ready.Message = "* Node.Ready: " + c.Message
@@ -186,7 +187,7 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 		}
 		return ready
 	}
-	return condition(ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: "+notReported)
+	return pass.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: "+notReported)
 }
 
 // nodeHealthy summarizes the conditions of a Node that the rules name.
@@ -204,11 +205,11 @@ func nodeHealthy(node *corev1.Node, rules noderef.HealthRules) metav1.Condition 
 	message := strings.Join(lines, "\n")
 	switch {
 	case bad:
-		return condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, message)
+		return pass.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, message)
 	case len(lines) > 0:
-		return condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, message)
+		return pass.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, message)
 	}
-	return condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, "")
+	return pass.Condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, "")
 }
 
 // finding is a condition of a Node that does not have its expected status.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
@@ -116,16 +117,16 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	case nodeLeave:
 		s.reportLeft(&s.notDeleted, isNotDeleted, s.whyNodeStays(facts), true)
 	case nodeGiveUp:
-		if said, _ := findCondition(s.stored, ConditionDeleting); facts.Synced && said.Reason == ReasonDeletingNode {
+		if said, _ := pass.Find(s.Stored, contract.ConditionDeleting); facts.Synced && said.Reason == contract.ReasonDeletingNode {
 			why += ": " + withoutLeft(said.Message) // the last answer
 		}
 		s.leaveNode(why)
 	case nodeRecord:
 		s.urgent = true
-		return s.recordFirst(ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
+		return s.recordFirst(contract.ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
 	case nodeUnread:
 		s.beginNodeDeletion(started)
-		return s.waitUnread(ReasonDeletingNode, why, s.nodeDeletionStarted(), s.setNodeDeletionLimit())
+		return s.waitUnread(contract.ReasonDeletingNode, why, s.nodeDeletionStarted(), s.setNodeDeletionLimit())
 	case nodeWait:
 		since := facts.Asked
 		if gone := s.Node.Node.DeletionTimestamp; gone != nil {
@@ -164,7 +165,7 @@ func (s *Scope) whyNodeStays(f nodeDeletionFacts) string {
 
 // leaveNode records that the Machine is removed and its Node stays.
 func (s *Scope) leaveNode(why string) {
-	s.reportSkipped(ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
+	s.reportSkipped(contract.ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
 		"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
 	s.reportLeft(&s.notDeleted, isNotDeleted, why, false)
 }
@@ -186,9 +187,9 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 		return Result{}, nil
 	}
 	s.beginNodeDeletion(started)
-	wait := s.Wait(ReasonDeletingNode, err.Error())
+	wait := s.Wait(contract.ReasonDeletingNode, err.Error())
 	if workload.IsUnread(err) {
-		wait.RequeueAfter = conflictRetry
+		wait.RequeueAfter = pass.ConflictRetry
 		return wait, nil
 	}
 	if limit <= 0 && !apierrors.IsConflict(err) { // the Node has another UID by now, and its event will follow
@@ -208,7 +209,7 @@ func attemptRetry(elapsed time.Duration) time.Duration {
 }
 
 func (s *Scope) waitForNode(since time.Time, limit time.Duration) Result {
-	wait := s.Wait(ReasonDeletingNode, "Waiting for Node "+s.Node.Node.Name+" to be deleted")
+	wait := s.Wait(contract.ReasonDeletingNode, "Waiting for Node "+s.Node.Node.Name+" to be deleted")
 	wait.RequeueAfter = s.until(0, since, limit)
 	return wait
 }
@@ -236,7 +237,7 @@ func (s *Scope) beginNodeDeletion(started time.Time) {
 	if !started.IsZero() {
 		return
 	}
-	s.changeAnnotation(NodeDeletionStartedAnnotation, contract.SetTo(s.Now.UTC().Format(time.RFC3339)))
+	s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.SetTo(s.Now.UTC().Format(time.RFC3339)))
 	s.urgent = true
 }
 
@@ -252,10 +253,10 @@ func (s *Scope) changeAnnotation(key string, to contract.Change[string]) {
 		delete(annotations, key)
 	}
 	s.State.Annotations = annotations
-	if s.update.Annotations == nil {
-		s.update.Annotations = map[string]contract.Change[string]{}
+	if s.Update.Annotations == nil {
+		s.Update.Annotations = map[string]contract.Change[string]{}
 	}
-	s.update.Annotations[key] = to
+	s.Update.Annotations[key] = to
 }
 
 // Reasons of the events about a Node that a deletion leaves as it is without an attempt. They are warnings unless the Machine asks for it
@@ -330,7 +331,7 @@ func (s *Scope) reportLeft(stage *leftNode, what, why string, tells bool) {
 	}
 	note := fmt.Sprintf("Node %s %s: %s", name, what, strings.ReplaceAll(why, "\n", "; "))
 	*stage = leftNode{decided: true, line: "* " + note}
-	stored, _ := findCondition(s.stored, ConditionDeleting)
+	stored, _ := pass.Find(s.Stored, contract.ConditionDeleting)
 	if !tells || findLeft(stored.Message, []string{what}) == stage.line {
 		return
 	}
@@ -364,13 +365,13 @@ func (s *Scope) leftNode() string {
 
 // assertLeft appends the lines to the condition Deleting.
 func (s *Scope) assertLeft() {
-	stored, _ := findCondition(s.stored, ConditionDeleting)
+	stored, _ := pass.Find(s.Stored, contract.ConditionDeleting)
 	lines := leftLines(stored.Message, s.notDrained, s.notDeleted)
-	c, found := s.Condition(ConditionDeleting)
+	c, found := s.Condition(contract.ConditionDeleting)
 	if !found {
 		return
 	}
 	if message := strings.Join(append([]string{withoutLeft(c.Message)}, lines...), "\n"); message != c.Message {
-		s.Assert(condition(c.Type, c.Status, c.Reason, message))
+		s.Assert(pass.Condition(c.Type, c.Status, c.Reason, message))
 	}
 }

@@ -27,7 +27,7 @@ func TestAMachineDeletedBeforeItsNodeWasKnownTakesItAlong(t *testing.T) {
 	early := w.machineWith("early", fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""})) // that takes its time
 	late := w.machineWith("late")
 	for _, m := range []*unstructured.Unstructured{early, late} {
-		w.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonNotReady)
+		w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonNotReady)
 	}
 	hold := func(name string, finalizers ...string) {
 		w.merge(fake.InfraMachine(contract.V1Beta2, name), map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
@@ -83,7 +83,7 @@ func TestANodeThatDoesNotGoIsAskedOnceAndWaitedForAsLongAsItsLimit(t *testing.T)
 	}
 	stuck, limited, refused := w.machineWith("stuck", seconds(0)), w.machineWith("limited", seconds(1)), w.machineWith("refused", seconds(1))
 	for _, m := range []*unstructured.Unstructured{stuck, limited, refused} {
-		w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+		w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	}
 	node := schema.GroupKind{Kind: "Node"}
 	for _, name := range []string{"stuck", "limited"} {
@@ -100,7 +100,7 @@ func TestANodeThatDoesNotGoIsAskedOnceAndWaitedForAsLongAsItsLimit(t *testing.T)
 	w.goes(limited, refused)
 	require.NotNil(t, w.node("limited"))
 	require.NotNil(t, w.node("refused"))
-	w.conditionIs(stuck, machine.ConditionDeleting, machine.ReasonDeletingNode)
+	w.conditionIs(stuck, contract.ConditionDeleting, contract.ReasonDeletingNode)
 	for _, name := range []string{"stuck", "limited"} {
 		require.Equal(t, 1, w.store.CountRequests(func(r fake.Request) bool {
 			return fake.Match("delete", node, name)(r) && r.UserAgent == userAgent && r.Code == http.StatusOK
@@ -135,7 +135,7 @@ func TestADeletionMakesFewRequests(t *testing.T) {
 	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: time.Minute}})
 	w.oneWasDeleted()
 	m := w.machineWith("m")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	w.store.ResetRequests()
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
@@ -202,12 +202,12 @@ func TestANodeThatIsLeftAsItIsIsToldOfOnceAndSaidForAsLongAsTheDeletionLasts(t *
 			m := w.provisioned("m", "fake://x/m", append(tc.options, inCluster("c"))...)
 			w.setConfig("m", dataCreated("m"))
 			w.create(fake.Node("m", "fake://x/m"))
-			w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+			w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 			v.set("c", tc.view)
 			infra := fake.InfraMachine(contract.V1Beta2, "m")
 			w.merge(infra, map[string]any{"metadata": map[string]any{"finalizers": []string{"example.com/hold"}}})
 			require.NoError(t, w.client.Delete(t.Context(), m))
-			message := w.conditionSays(m, machine.ConditionDeleting, machine.ReasonWaitingForInfrastructureDeletion, tc.says)
+			message := w.conditionSays(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion, tc.says)
 			first, line, _ := strings.Cut(message, "\n")
 			require.Equal(t, "Waiting for FakeMachine m to be deleted", first)
 			require.Equal(t, "* "+tc.says, line)
@@ -230,7 +230,7 @@ func TestANodeThatIsDrainedAndDeletedIsNotTalkedAbout(t *testing.T) {
 	w.merge(infra, map[string]any{"metadata": map[string]any{"finalizers": []string{"example.com/hold"}}})
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	require.Equal(t, "Waiting for FakeMachine m to be deleted",
-		w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForInfrastructureDeletion))
+		w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion))
 	w.merge(infra, map[string]any{"metadata": map[string]any{"finalizers": []string{}}})
 	w.goes(m)
 	require.Nil(t, w.node("m"))
@@ -244,8 +244,8 @@ func TestANodeThatTheServerDoesNotKnowIsGoneAndOneItRefusesIsGivenUpInTime(t *te
 	seconds := fake.WithField(int64(2), "spec", "deletion", "nodeDeletionTimeoutSeconds")
 	unknown, replaced := w.machineWith("unknown", seconds), w.machineWith("replaced", seconds)
 	node, resource := schema.GroupKind{Kind: "Node"}, schema.GroupResource{Resource: "nodes"}
-	w.conditionIs(unknown, machine.ConditionReady, machine.ReasonReady)
-	w.conditionIs(replaced, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(unknown, contract.ConditionReady, contract.ReasonReady)
+	w.conditionIs(replaced, contract.ConditionReady, contract.ReasonReady)
 	w.store.Inject(fake.Fault{Match: fake.Match("delete", node, "unknown"), Err: apierrors.NewNotFound(resource, "unknown"), Times: -1})
 	conflict := apierrors.NewConflict(resource, "replaced", apierrors.NewBadRequest("another UID"))
 	w.store.Inject(fake.Fault{Match: fake.Match("delete", node, "replaced"), Err: conflict, Times: -1})
@@ -272,7 +272,7 @@ func TestANodeThatDoesNotGoInTimeIsSaidForAsLongAsOthersHoldTheMachine(t *testin
 	node.Finalizers = []string{"example.com/hold"}
 	require.NoError(t, w.client.Update(t.Context(), node))
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDeletionCompleted,
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDeletionCompleted,
 		"Deletion completed\n* Node m is not deleted: not completed within 1s")
 	require.Contains(t, w.recorded(machine.EventNodeDeletionFailed, 1)[0].Note, "the Machine goes without")
 	w.isQuiet()

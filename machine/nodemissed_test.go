@@ -46,7 +46,7 @@ func missedWorld(t *testing.T, options ...fake.Option) (*world, *behindIndex, *u
 		p.Nodes = nodes
 	}})
 	m := w.machineWith("m1", append(options, fake.WithAnnotations(map[string]string{contract.PreTerminateHook + "/look": ""}))...)
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	nodes.behind.Store(true)
 	return w, nodes, m
 }
@@ -65,9 +65,9 @@ func TestANodeThatTheIndexHasYetToHearOfIsDrainedAllTheSame(t *testing.T) {
 	t.Parallel()
 	w, nodes, m := missedWorld(t)
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "Node m1 exists, and its event has not come yet")
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "Node m1 exists, and its event has not come yet")
 	nodes.behind.Store(false)
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	require.True(t, w.node("m1").Spec.Unschedulable, "it was drained")
 	w.annotate(m, map[string]any{contract.PreTerminateHook + "/look": nil})
 	w.goes(m)
@@ -79,10 +79,10 @@ func TestANodeThatIsGoneIsAskedForOnce(t *testing.T) {
 	w, nodes, m := missedWorld(t)
 	nodes.behind.Store(false)
 	require.NoError(t, w.client.Delete(t.Context(), w.node("m1")))
-	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeDeleted)
+	w.conditionIs(m, contract.ConditionNodeReady, machine.ReasonNodeDeleted)
 	require.Zero(t, w.askedForNodes(), "while the Machine lives, nothing is destroyed")
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	w.annotate(m, map[string]any{contract.PreTerminateHook + "/look": nil})
 	w.goes(m)
 	require.Equal(t, 1, w.askedForNodes())
@@ -106,10 +106,10 @@ func TestANodeThatNobodyCanAskForIsWaitedForWithinTheLimits(t *testing.T) {
 		return r.UserAgent == userAgent && r.GVK.Kind == "Node" && r.Verb == "get"
 	}})
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "make sure that Node m1 is gone", "not now")
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "make sure that Node m1 is gone", "not now")
 	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "m1")).GetDeletionTimestamp())
 	w.change(m, fake.WithField(int64(1), "spec", "deletion", "nodeDrainTimeoutSeconds"))
 	w.change(m, fake.WithField(int64(1), "spec", "deletion", "nodeVolumeDetachTimeoutSeconds"))
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	require.False(t, w.node("m1").Spec.Unschedulable)
 }

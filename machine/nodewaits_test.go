@@ -49,7 +49,7 @@ func TestAMachineWaitsForItsClusterBeforeItLooksForItsNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.State = &tc.state
 			got := decideNode(tc.facts)
-			want := bothOfNode(metav1.ConditionUnknown, ReasonInspectionFailed, tc.want)
+			want := bothOfNode(metav1.ConditionUnknown, contract.ReasonInspectionFailed, tc.want)
 			if same := cmp.Equal(want, got); same != (tc.want != "") {
 				t.Errorf("want %q, got %+v", tc.want, got)
 			}
@@ -103,21 +103,22 @@ func TestWhatIsSaidOfAConnectionBeginsWithClusterAPIsWords(t *testing.T) {
 		return fmt.Errorf("nodes: %w", &cluster.NotConnectedError{Cluster: key, Reason: cluster.ReasonUnreachable, Err: errors.New("refused"), LastSeen: seen})
 	}
 	for name, tc := range map[string]struct {
-		scope Scope
+		scope *Scope
 		says  string
 		since time.Time
 	}{
-		"never seen": {scope: Scope{NodesErr: down(time.Time{})}, says: "Remote connection not established yet; " + down(time.Time{}).Error()},
-		"seen":       {scope: Scope{NodesErr: down(seen)}, says: "Last successful probe at 2023-11-14T22:13:20Z; " + down(seen).Error()},
+		"never seen": {scope: &Scope{NodesErr: down(time.Time{})}, says: "Remote connection not established yet; " + down(time.Time{}).Error()},
+		"seen":       {scope: &Scope{NodesErr: down(seen)}, says: "Last successful probe at 2023-11-14T22:13:20Z; " + down(seen).Error()},
 		"seen, by a connection of the embedder's own": {
-			scope: Scope{NodesErr: cluster.ErrNotConnected, Workload: Workload{LastSeen: seen, Since: seen}}, since: seen,
+			scope: &Scope{NodesErr: cluster.ErrNotConnected, Workload: Workload{LastSeen: seen, Since: seen}}, since: seen,
 			says: "Last successful probe at 2023-11-14T22:13:20Z; cluster is not connected"},
 		"grace counts from when the control plane came up": {
-			scope: Scope{NodesErr: down(seen), Workload: Workload{Since: seen}, Cluster: external.ClusterView{State: contract.ClusterState{ControlPlaneInitializedAt: now}}},
-			says:  "Last successful probe at 2023-11-14T22:13:20Z; " + down(seen).Error(), since: now},
-		"nobody knows why":      {scope: Scope{NodesErr: errors.New("attempt 17 failed")}, says: "Please check controller logs for errors"},
-		"the first list":        {scope: Scope{cluster: key}, says: "Waiting for the first list of Nodes of cluster ns/c"},
-		"the first list of all": {says: "Waiting for the first list of Nodes"},
+			scope: &Scope{NodesErr: down(seen), Workload: Workload{Since: seen}, Scope: base{
+				Cluster: external.ClusterView{State: contract.ClusterState{ControlPlaneInitializedAt: now}}}},
+			says: "Last successful probe at 2023-11-14T22:13:20Z; " + down(seen).Error(), since: now},
+		"nobody knows why":      {scope: &Scope{NodesErr: errors.New("attempt 17 failed")}, says: "Please check controller logs for errors"},
+		"the first list":        {scope: &Scope{cluster: key}, says: "Waiting for the first list of Nodes of cluster ns/c"},
+		"the first list of all": {scope: &Scope{}, says: "Waiting for the first list of Nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.scope.env = &Reconciler{}

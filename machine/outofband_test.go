@@ -39,7 +39,7 @@ func (w *world) runningByHand(name, providerID string) *unstructured.Unstructure
 	m := w.provisioned(name, providerID)
 	w.setConfig(name, dataCreated(name))
 	w.create(fake.Node(name, providerID))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	return m
 }
 
@@ -53,7 +53,7 @@ func TestInfrastructureThatIsProvisionedBeforeTheBootstrapDataSkipsAPhase(t *tes
 	w := byHandWorld(t, machine.Options{})
 	m := w.provisioned("m", "fake://x/1")
 	w.reaches(m, "Provisioned")
-	require.Equal(t, machine.ReasonNotReady, conditionOf(w.get(m), machine.ConditionBootstrapConfigReady).Reason)
+	require.Equal(t, contract.ReasonNotReady, conditionOf(w.get(m), contract.ConditionBootstrapConfigReady).Reason)
 }
 
 // Defect of Cluster API: a user's own data never sets the flag, and the phase stays Pending.
@@ -66,7 +66,7 @@ func TestDataThatTheUserGaveCountsAsCreated(t *testing.T) {
 	created, _, err := unstructured.NestedBool(w.get(m).Object, "status", "initialization", "bootstrapDataSecretCreated")
 	require.NoError(t, err)
 	require.True(t, created)
-	require.Equal(t, machine.ReasonDataSecretProvided, conditionOf(w.get(m), machine.ConditionBootstrapConfigReady).Reason)
+	require.Equal(t, contract.ReasonDataSecretProvided, conditionOf(w.get(m), contract.ConditionBootstrapConfigReady).Reason)
 }
 
 func TestInfrastructureThatTakesItsWordBackIsStillRead(t *testing.T) {
@@ -79,7 +79,7 @@ func TestInfrastructureThatTakesItsWordBackIsStillRead(t *testing.T) {
 		addresses, _, _ := unstructured.NestedSlice(w.get(m).Object, "status", "addresses")
 		return cmp.Diff([]any{map[string]any{"type": "InternalIP", "address": "10.0.0.7"}}, addresses)
 	})
-	require.Equal(t, machine.ReasonReady, conditionOf(w.get(m), machine.ConditionReady).Reason)
+	require.Equal(t, contract.ReasonReady, conditionOf(w.get(m), contract.ConditionReady).Reason)
 	require.Equal(t, "Running", textAt(w.get(m), "status", "phase"))
 }
 
@@ -96,7 +96,7 @@ func TestInfrastructureThatIsDeletedUnderARunningMachineIsToldOnceAndWaitedFor(t
 	})
 	require.NoError(t, w.client.Delete(t.Context(), fake.InfraMachine(contract.V1Beta2, "m")))
 	require.Equal(t, "FakeMachine has been deleted while the Machine still exists",
-		w.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonDeleted))
+		w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonDeleted))
 	w.isQuiet()
 	fresh := w.get(m)
 	require.Equal(t, "InvalidConfiguration", textAt(fresh, "status", "deprecated", "v1beta1", "failureReason"))
@@ -104,8 +104,8 @@ func TestInfrastructureThatIsDeletedUnderARunningMachineIsToldOnceAndWaitedFor(t
 		textAt(fresh, "status", "deprecated", "v1beta1", "failureMessage"))
 	require.Equal(t, "Running", textAt(fresh, "status", "phase"))
 	require.Equal(t, "* InfrastructureReady: FakeMachine has been deleted while the Machine still exists",
-		conditionOf(fresh, machine.ConditionReady).Message)
-	w.recorded(machine.ReasonDeleted, 1)
+		conditionOf(fresh, contract.ConditionReady).Message)
+	w.recorded(contract.ReasonDeleted, 1)
 	w.recorded(machine.EventInterruptible, 1)
 }
 
@@ -114,10 +114,10 @@ func TestABootstrapConfigThatIsDeletedLaterIsNoLoop(t *testing.T) {
 	w := byHandWorld(t, machine.Options{})
 	m := w.runningByHand("m", "fake://x/1")
 	require.NoError(t, w.client.Delete(t.Context(), fake.BootstrapConfig(contract.V1Beta2, "m")))
-	require.Equal(t, "FakeConfig does not exist", w.conditionIs(m, machine.ConditionBootstrapConfigReady, machine.ReasonDoesNotExist))
+	require.Equal(t, "FakeConfig does not exist", w.conditionIs(m, contract.ConditionBootstrapConfigReady, contract.ReasonDoesNotExist))
 	w.isQuiet()
 	fresh := w.get(m)
-	require.Equal(t, "* BootstrapConfigReady: FakeConfig does not exist", conditionOf(fresh, machine.ConditionReady).Message)
+	require.Equal(t, "* BootstrapConfigReady: FakeConfig does not exist", conditionOf(fresh, contract.ConditionReady).Message)
 	require.Equal(t, "m", textAt(fresh, "spec", "bootstrap", "dataSecretName"))
 }
 
@@ -126,7 +126,7 @@ func TestANodeThatIsDeletedUnderItsMachineIsOneEventAndNoLoop(t *testing.T) {
 	w := byHandWorld(t, machine.Options{})
 	m := w.runningByHand("m", "fake://x/1")
 	require.NoError(t, w.client.Delete(t.Context(), w.node("m")))
-	for _, kind := range []string{machine.ConditionNodeReady, machine.ConditionNodeHealthy} {
+	for _, kind := range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
 		require.Equal(t, "Node m has been deleted while the Machine still exists", w.conditionIs(m, kind, machine.ReasonNodeDeleted))
 		require.Equal(t, metav1.ConditionFalse, conditionOf(w.get(m), kind).Status)
 	}
@@ -140,9 +140,9 @@ func TestANodeThatComesBackUnderAnotherNameIsTheMachines(t *testing.T) {
 	w := byHandWorld(t, machine.Options{})
 	m := w.runningByHand("m", "fake://x/1")
 	require.NoError(t, w.client.Delete(t.Context(), w.node("m")))
-	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeDeleted)
+	w.conditionIs(m, contract.ConditionNodeReady, machine.ReasonNodeDeleted)
 	w.create(fake.Node("other", "fake://x/1"))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	w.eventually("the new name", func() string { return cmp.Diff("other", textAt(w.get(m), "status", "nodeRef", "name")) })
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
@@ -154,12 +154,12 @@ func TestAProviderIDThatChangesLaterTakesTheMachineToAnotherNode(t *testing.T) {
 	w := byHandWorld(t, machine.Options{})
 	m := w.runningByHand("m", "fake://x/1")
 	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/2")
-	message := w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeDeleted)
+	message := w.conditionIs(m, contract.ConditionNodeReady, machine.ReasonNodeDeleted)
 	require.Contains(t, message, `its spec.providerID is "fake://x/1", this Machine's is "fake://x/2"`)
 	w.isQuiet()
 	require.Equal(t, "fake://x/2", providerIDOf(w.get(m)))
 	w.create(fake.Node("second", "fake://x/2"))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.Equal(t, "second", textAt(w.get(m), "status", "nodeRef", "name"))
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
@@ -169,8 +169,8 @@ func TestAProviderIDThatChangesLaterTakesTheMachineToAnotherNode(t *testing.T) {
 // defaults are the conditions that each Machine has from its first status on.
 func defaults() []string {
 	return []string{
-		machine.ConditionAvailable, machine.ConditionReady, machine.ConditionBootstrapConfigReady, machine.ConditionInfrastructureReady,
-		machine.ConditionNodeHealthy, machine.ConditionNodeReady, machine.ConditionUpdating, machine.ConditionPaused, machine.ConditionDeleting,
+		contract.ConditionAvailable, contract.ConditionReady, contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady,
+		machine.ConditionNodeHealthy, contract.ConditionNodeReady, machine.ConditionUpdating, contract.ConditionPaused, contract.ConditionDeleting,
 	}
 }
 
@@ -183,7 +183,7 @@ func TestEveryStatusHasAllConditionsAndNoneIsUnknownWithoutAReason(t *testing.T)
 	events, err := w.client.Watch(t.Context(), list, client.InNamespace("default"))
 	require.NoError(t, err)
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionAvailable, machine.ReasonAvailable)
+	w.conditionIs(m, contract.ConditionAvailable, contract.ReasonAvailable)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
 	statuses := 0
@@ -223,9 +223,9 @@ func TestAMachineIsAvailableAfterItsTimeAndShowsAnUpdateInPlace(t *testing.T) {
 	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/1")
 	w.setConfig("m", dataCreated("m"))
 	w.create(fake.Node("m", "fake://x/1"))
-	w.conditionIs(m, machine.ConditionAvailable, machine.ReasonWaitingForMinReadySeconds)
+	w.conditionIs(m, contract.ConditionAvailable, machine.ReasonWaitingForMinReadySeconds)
 	clock.SetTime(clock.Now().Add(time.Second))
-	w.conditionIs(m, machine.ConditionAvailable, machine.ReasonAvailable)
+	w.conditionIs(m, contract.ConditionAvailable, contract.ReasonAvailable)
 
 	mark := func(value any) {
 		base := w.get(m)
@@ -240,7 +240,7 @@ func TestAMachineIsAvailableAfterItsTimeAndShowsAnUpdateInPlace(t *testing.T) {
 	}
 	mark("")
 	w.reaches(m, "Updating")
-	require.Equal(t, "* Updating: In-place update in progress", conditionOf(w.get(m), machine.ConditionReady).Message)
+	require.Equal(t, "* Updating: In-place update in progress", conditionOf(w.get(m), contract.ConditionReady).Message)
 	mark(nil)
 	w.reaches(m, "Running")
 }
@@ -261,7 +261,7 @@ func TestTheConditionsOfAMachineOfV1Beta1StandInBothLists(t *testing.T) {
 	m.SetNamespace("default")
 	m.SetName("m1")
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"), m)
-	w.says(contract.Unstructured(gvk, contract.MachineV1Beta1()), m, machine.ConditionAvailable, machine.ReasonAvailable)
+	w.says(contract.Unstructured(gvk, contract.MachineV1Beta1()), m, contract.ConditionAvailable, contract.ReasonAvailable)
 	fresh := w.get(m)
 	for name, list := range map[string]contract.ConditionsField{
 		"v1beta2": contract.ConditionsAt("status", "v1beta2", "conditions"),
@@ -280,7 +280,7 @@ func TestAMachineCostsFewWritesFromItsCreationToItsEnd(t *testing.T) {
 	// However slow this test is, no stage lasts for as long as it would have to, to be worth a status.
 	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: time.Minute}})
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
 	w.recorded(machine.EventNodeDrained, 1)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -59,7 +60,7 @@ func TestAStandaloneMachineIsAdoptedByItsClusterAndOthersAreNot(t *testing.T) {
 		"controlled": w.machineWith("controlled", withOwner(controller)),
 	}
 	for _, m := range machines {
-		w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+		w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	}
 	for name, want := range map[string][]string{
 		"alone": {"Cluster/demo", "ConfigMap/other"}, "of-a-set": {}, "controlled": {"ConfigMap/other"},
@@ -127,8 +128,8 @@ func TestAnOwnerThatSomebodyAddsMeanwhileIsKept(t *testing.T) {
 	var w *world
 	var meanwhile metav1.OwnerReference
 	late := &lateCache{held: map[schema.GroupVersionKind]*unstructured.Unstructured{}} // the pass that goes on does not know of the new owners
-	steps, err := machine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
-		Name: "meanwhile", On: machine.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err := pass.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
+		Name: "meanwhile", On: pass.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			if s.State.Key.Name != "m1" {
 				return machine.Result{}, nil
 			}
@@ -146,13 +147,13 @@ func TestAnOwnerThatSomebodyAddsMeanwhileIsKept(t *testing.T) {
 	w = newWorld(t, worldOptions{clusters: true, machine: machine.Options{Steps: steps}, before: func(made *world) { late.w = made },
 		ports: func(_ ctrl.Manager, p *machine.Ports) { late.Cache, p.Cache = p.Cache, late }})
 	w.cluster("demo")
-	w.conditionIs(w.machineWith("m0"), machine.ConditionReady, machine.ReasonReady) // by now the caches are there
+	w.conditionIs(w.machineWith("m0"), contract.ConditionReady, contract.ReasonReady) // by now the caches are there
 	keep := w.owner("already")
 	meanwhile = w.owner("meanwhile")
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1", withOwner(keep)), fake.InfraMachine(contract.V1Beta2, "m1", withOwner(keep)))
 	m := fake.Machine("m1", withOwner(keep))
 	w.create(m)
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	if diff := cmp.Diff([]string{"Cluster/demo", "ConfigMap/already", "ConfigMap/meanwhile"}, ownerNames(w.get(m))); diff != "" {
 		t.Errorf("owners of the Machine (-want +got):\n%s", diff)
 	}
@@ -198,10 +199,10 @@ func TestAMachineThatWasRestoredFromABackupTakesItsObjectsBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{noCollector: true, machine: atOnce}) // the garbage collector would have taken them already
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	w.ownedBefore("m1")
 	w.isOwnedNow(m)
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 }
 
 func TestAMachineThatWasRestoredFromABackupIsDrained(t *testing.T) {
@@ -209,13 +210,13 @@ func TestAMachineThatWasRestoredFromABackupIsDrained(t *testing.T) {
 	w := newWorld(t, worldOptions{noCollector: true, machine: atOnce})
 	hook := contract.PreTerminateHook + "/look"
 	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{hook: ""}))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	w.annotate(m, map[string]any{contract.PausedAnnotation: ""})
-	w.conditionIs(m, machine.ConditionPaused, machine.ReasonPaused)
+	w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused)
 	w.ownedBefore("m1")
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.annotate(m, map[string]any{contract.PausedAnnotation: nil})
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	require.True(t, w.node("m1").Spec.Unschedulable, "its Node was drained")
 	w.isOwnedNow(m)
 	w.annotate(m, map[string]any{hook: nil})

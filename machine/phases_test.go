@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/phases"
@@ -66,14 +67,14 @@ func (l *life) steps(t *testing.T, phase machine.Step) []machine.Step {
 	t.Helper()
 	steps := machine.Steps()
 	for _, change := range []func([]machine.Step) ([]machine.Step, error){
-		func(s []machine.Step) ([]machine.Step, error) { return machine.Remove(s, machine.StepBootstrap) },
-		func(s []machine.Step) ([]machine.Step, error) { return machine.Remove(s, machine.StepInfrastructure) },
+		func(s []machine.Step) ([]machine.Step, error) { return pass.Remove(s, machine.StepBootstrap) },
+		func(s []machine.Step) ([]machine.Step, error) { return pass.Remove(s, machine.StepInfrastructure) },
 		func(s []machine.Step) ([]machine.Step, error) {
-			return machine.InsertBefore(s, machine.StepNode, machine.Step{Name: "driver", On: machine.InRunning, Run: drive})
+			return pass.InsertBefore(s, machine.StepNode, machine.Step{Name: "driver", On: pass.InRunning, Run: drive})
 		},
-		func(s []machine.Step) ([]machine.Step, error) { return machine.Replace(s, machine.StepPhase, phase) },
+		func(s []machine.Step) ([]machine.Step, error) { return pass.Replace(s, machine.StepPhase, phase) },
 		func(s []machine.Step) ([]machine.Step, error) {
-			return machine.InsertAfter(s, machine.StepPhase, machine.Step{Name: "listen", On: machine.InBoth, Closing: true, Run: l.listen})
+			return pass.InsertAfter(s, machine.StepPhase, machine.Step{Name: "listen", On: pass.InBoth, Closing: true, Run: l.listen})
 		},
 	} {
 		var err error
@@ -276,7 +277,7 @@ func TestAMachineLivesInTheWordsOfKubermatic(t *testing.T) {
 		act{nodeIs(corev1.ConditionTrue), phases.Running, "NodeReady", phases.GateNone},
 		act{nodeIs(corev1.ConditionFalse), phases.Running, "NodeReady", phases.GateNone}, // a condition tells
 	)
-	require.Equal(t, string(phases.Running), l.says(kind, l.m, machine.ConditionNodeReady, machine.ReasonNodeNotReady).Phase)
+	require.Equal(t, string(phases.Running), l.says(kind, l.m, contract.ConditionNodeReady, machine.ReasonNodeNotReady).Phase)
 	l.plays(
 		act{nodeIs(corev1.ConditionTrue), phases.Running, "NodeReady", phases.GateNone},
 		act{deleted, phases.Deleting, "DeletionRequested", phases.GateDeletion},
@@ -357,7 +358,7 @@ func TestAPhaseStepWithoutATableIsRefused(t *testing.T) {
 	for _, step := range []machine.Step{
 		machine.PhaseStep(nil, machine.ClusterAPIFacts), machine.PhaseStep[phases.Facts](phases.ClusterAPI(), nil),
 	} {
-		steps, err := machine.Replace(machine.Steps(), machine.StepPhase, step)
+		steps, err := pass.Replace(machine.Steps(), machine.StepPhase, step)
 		require.NoError(t, err)
 		_, err = machine.New(serverKind(true), machine.Ports{}, machine.Options{Steps: steps})
 		require.ErrorContains(t, err, "a step needs a name and a function")

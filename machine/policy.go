@@ -9,6 +9,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/workload"
@@ -234,7 +235,7 @@ func (s *Scope) mayHaveNode() bool {
 
 // careUnknown waits until the decision about the Node is possible. An event of the Cluster ends the wait.
 func (s *Scope) careUnknown() (Result, error) {
-	wait := s.Wait(ReasonDeleting, "Waiting to know whether the Node is to be drained: "+s.CareReason)
+	wait := s.Wait(contract.ReasonDeleting, "Waiting to know whether the Node is to be drained: "+s.CareReason)
 	wait.RequeueAfter = s.Cluster.ControlPlane.RetryAfter
 	return wait, s.ClusterErr
 }
@@ -326,12 +327,12 @@ func (s *Scope) waitUnread(reason, why string, started time.Time, limit time.Dur
 	wait.RequeueAfter = s.until(0, started, limit)
 	switch {
 	case s.nodesBehind:
-		wait.RequeueAfter = soonest(wait.RequeueAfter, external.AbsenceRetry) // and an event will follow
+		wait.RequeueAfter = pass.Soonest(wait.RequeueAfter, external.AbsenceRetry) // and an event will follow
 	case s.NodesErr == nil && !s.isTold():
-		wait.RequeueAfter = soonest(wait.RequeueAfter, time.Second) // the first list of the Nodes in the management cluster
+		wait.RequeueAfter = pass.Soonest(wait.RequeueAfter, time.Second) // the first list of the Nodes in the management cluster
 	case s.NodesErr == nil || workload.IsUnread(s.NodesErr):
 	case limit > 0:
-		wait.RequeueAfter = soonest(wait.RequeueAfter, unreadRetry)
+		wait.RequeueAfter = pass.Soonest(wait.RequeueAfter, unreadRetry)
 	default:
 		return Result{Stop: true}, s.NodesErr
 	}

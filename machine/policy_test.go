@@ -145,13 +145,13 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 		machines[name] = w.machineWith(name, inCluster(name), fake.WithAnnotations(hooks))
 	}
 	for _, m := range machines {
-		w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+		w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	}
 	v.set("unknown", func(v *external.ClusterView) {
 		v.ControlPlane = external.Object{Ref: plane.Ref, Presence: external.Unread}
 	})
 	require.NoError(t, w.client.Delete(t.Context(), machines["unknown"]))
-	message := w.conditionIs(machines["unknown"], machine.ConditionDeleting, machine.ReasonDeleting)
+	message := w.conditionIs(machines["unknown"], contract.ConditionDeleting, contract.ReasonDeleting)
 	require.Contains(t, message, "the control plane Plane p could not be read")
 	require.False(t, w.node("unknown").Spec.Unschedulable)
 	for name, m := range machines {
@@ -159,7 +159,7 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 		require.NoError(t, client.IgnoreNotFound(w.client.Delete(t.Context(), m)))
 	}
 	for name, m := range machines {
-		w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+		w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 		if got := w.node(name).Spec.Unschedulable; got != cases[name].cared {
 			t.Errorf("%s: cordoned: want %v, got %v", name, cases[name].cared, got)
 		}
@@ -176,10 +176,10 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 // isDrainedBeforeItGoes deletes a Machine that a pre-terminate hook holds, and looks at its Node.
 func (w *world) isDrainedBeforeItGoes(m *unstructured.Unstructured) {
 	w.t.Helper()
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	w.annotate(m, map[string]any{contract.PreTerminateHook + "/look": ""})
 	require.NoError(w.t, w.client.Delete(w.t.Context(), m))
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	require.True(w.t, w.node(m.GetName()).Spec.Unschedulable, "its Node was drained")
 	w.annotate(m, map[string]any{contract.PreTerminateHook + "/look": nil})
 	w.goes(m)
@@ -202,7 +202,7 @@ func TestThatAClusterHasNoControlPlaneMachinesIsAskedOnceForEachMachine(t *testi
 	w := newWorld(t, worldOptions{clusters: true, machine: atOnce})
 	w.cluster("demo")
 	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PreTerminateHook + "/look": ""}))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	lists := func() (n int) {
 		for _, r := range w.store.Requests() {
 			if r.UserAgent == userAgent && r.Verb == "list" && r.GVK.Kind == "Machine" {
@@ -213,9 +213,9 @@ func TestThatAClusterHasNoControlPlaneMachinesIsAskedOnceForEachMachine(t *testi
 	}
 	before := lists()
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	w.annotate(m, map[string]any{contract.PreTerminateHook + "/look": nil, contract.PreTerminateHook + "/again": ""})
-	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook, "again")
+	w.conditionSays(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook, "again")
 	w.annotate(m, map[string]any{contract.PreTerminateHook + "/again": nil})
 	w.goes(m)
 	require.Equal(t, 1, lists()-before)
@@ -238,7 +238,7 @@ func TestAControlPlaneThatTheCacheLeavesOutIsNotNone(t *testing.T) {
 	w := newWorld(t, worldOptions{clusters: true, machine: atOnce, ports: func(_ ctrl.Manager, p *machine.Ports) { p.Cache = narrowed{p.Cache} }})
 	w.cluster("demo")
 	member := w.machineWith("cp1", fake.WithLabels(map[string]string{contract.ControlPlaneLabel: ""}))
-	w.conditionIs(member, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(member, contract.ConditionReady, contract.ReasonReady)
 	w.isDrainedBeforeItGoes(w.machineWith("m1"))
 }
 
@@ -250,24 +250,24 @@ func TestAMachineWhoseClusterCannotBeReachedWaitsOrGoesAsItsLimitsSay(t *testing
 	patient, hasty := f.provisionedIn("a", "patient", "fake://x/1"), f.provisionedIn("a", "hasty", "fake://x/2")
 	f.joins(server, "n1", "fake://x/1")
 	f.joins(server, "n2", "fake://x/2")
-	f.conditionIs(patient, machine.ConditionReady, machine.ReasonReady)
-	f.conditionIs(hasty, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(patient, contract.ConditionReady, contract.ReasonReady)
+	f.conditionIs(hasty, contract.ConditionReady, contract.ReasonReady)
 	server.down()
-	f.conditionIs(patient, machine.ConditionNodeReady, machine.ReasonConnectionDown)
-	f.conditionIs(hasty, machine.ConditionNodeReady, machine.ReasonConnectionDown)
+	f.conditionIs(patient, contract.ConditionNodeReady, contract.ReasonConnectionDown)
+	f.conditionIs(hasty, contract.ConditionNodeReady, contract.ReasonConnectionDown)
 	limits := map[string]any{"spec": map[string]any{"deletion": map[string]any{
 		"nodeDrainTimeoutSeconds": 1, "nodeVolumeDetachTimeoutSeconds": 1, "nodeDeletionTimeoutSeconds": 1}}}
 	f.merge(hasty, limits)
 	require.NoError(t, f.client.Delete(t.Context(), patient))
 	require.NoError(t, f.client.Delete(t.Context(), hasty))
-	f.conditionSays(patient, machine.ConditionDeleting, machine.ReasonDrainingNode, "cluster default/a is not connected")
+	f.conditionSays(patient, contract.ConditionDeleting, contract.ReasonDrainingNode, "cluster default/a is not connected")
 
 	t.Log("with limits it goes, and one after another: no stage is left out before its time")
 	f.goes(hasty, fake.InfraMachine(contract.V1Beta2, "hasty"))
 
 	t.Log("without, it waits; a limit that is set later counts from the recorded start")
 	fresh := f.get(patient)
-	require.Equal(t, machine.ReasonDrainingNode, conditionOf(fresh, machine.ConditionDeleting).Reason)
+	require.Equal(t, contract.ReasonDrainingNode, conditionOf(fresh, contract.ConditionDeleting).Reason)
 	require.NotEmpty(t, startOf(fresh, "nodeDrainStartTime"))
 	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "patient")).GetDeletionTimestamp())
 	f.mergeStatus(patient, map[string]any{"deletion": map[string]any{"nodeDrainStartTime": time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)}})
@@ -292,16 +292,16 @@ func TestAMachineWhoseNodeJoinedDuringAnOutageIsDrainedAllTheSame(t *testing.T) 
 	f := newFarWorld(t, machine.Options{ConnectionGrace: -1}, map[string]*far{"a": server})
 	m := f.provisionedIn("a", "m", "fake://x/1")
 	f.joins(server, "another", "fake://x/2")
-	f.conditionSays(m, machine.ConditionNodeReady, machine.ReasonInspectionFailed, "Waiting for a Node with spec.providerID fake://x/1")
+	f.conditionSays(m, contract.ConditionNodeReady, contract.ReasonInspectionFailed, "Waiting for a Node with spec.providerID fake://x/1")
 	server.down()
-	f.conditionIs(m, machine.ConditionNodeReady, machine.ReasonConnectionDown)
+	f.conditionIs(m, contract.ConditionNodeReady, contract.ReasonConnectionDown)
 	f.joins(server, "n", "fake://x/1")
 	require.NoError(t, f.client.Delete(t.Context(), m))
-	f.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "cluster default/a is not connected")
+	f.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "cluster default/a is not connected")
 
 	server.reads(false)
 	server.up()
-	f.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "what happened meanwhile is being read")
+	f.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "what happened meanwhile is being read")
 	f.isLeftAlone("m")
 	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "m")).GetDeletionTimestamp())
 
@@ -321,7 +321,7 @@ func TestAnUnreachablePolicyIsToldOfTheCluster(t *testing.T) {
 	}}
 	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: -1, Policy: policy}, ports: v.ports("far")})
 	m := w.machineWith("m", inCluster("far"))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	v.set("far", func(view *external.ClusterView) { view.State.Labels = map[string]string{"tier": "a"} })
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)

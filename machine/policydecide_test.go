@@ -109,21 +109,21 @@ func TestANodeThatNobodyCouldLookForMayExist(t *testing.T) {
 	foreign := present("Infra")
 	foreign.Foreign = true
 	for name, tc := range map[string]struct {
-		scope Scope
+		scope *Scope
 		rules noderef.Rules
 		want  bool
 	}{
-		"it was recorded":                         {scope: Scope{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}, want: true},
-		"it was recorded, and is gone":            {scope: Scope{NodesSynced: true, State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}, want: true},
-		"it is there":                             {scope: Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Matched, Node: &corev1.Node{}}}, want: true},
-		"it may be one of two":                    {scope: Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Ambiguous}}, want: true},
-		"it may be another Machine's":             {scope: Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Claimed}}, want: true},
-		"it is not there":                         {scope: Scope{NodesSynced: true, State: contract.MachineState{MachineSpec: known}}},
-		"unread":                                  {scope: Scope{State: contract.MachineState{MachineSpec: known}}, want: true},
-		"unread, and nothing to go by":            {scope: Scope{}},
-		"unread, and its name to go by":           {scope: Scope{}, rules: noderef.Rules{ByName: true}, want: true},
-		"unread, in a cluster that never came up": {scope: Scope{Cluster: waiting, State: contract.MachineState{MachineSpec: known}}},
-		"the infrastructure is another's":         {scope: Scope{Infrastructure: foreign, State: contract.MachineState{MachineSpec: known}}},
+		"it was recorded":                         {scope: &Scope{Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}}, want: true},
+		"it was recorded, and is gone":            {scope: &Scope{NodesSynced: true, Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}}, want: true},
+		"it is there":                             {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Matched, Node: &corev1.Node{}}}, want: true},
+		"it may be one of two":                    {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Ambiguous}}, want: true},
+		"it may be another Machine's":             {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Claimed}}, want: true},
+		"it is not there":                         {scope: &Scope{NodesSynced: true, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
+		"unread":                                  {scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: known}}}, want: true},
+		"unread, and nothing to go by":            {scope: &Scope{}},
+		"unread, and its name to go by":           {scope: &Scope{}, rules: noderef.Rules{ByName: true}, want: true},
+		"unread, in a cluster that never came up": {scope: &Scope{Scope: base{Cluster: waiting, State: contract.MachineState{MachineSpec: known}}}},
+		"the infrastructure is another's":         {scope: &Scope{Infrastructure: foreign, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.scope.env = &Reconciler{options: Options{Matching: tc.rules}}
@@ -141,8 +141,8 @@ func TestAPolicyAndAStepDecideInPlaceOfTheDefault(t *testing.T) {
 		return CareUnknown, "ask me later"
 	}}
 	s := &Scope{
-		State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}, ClusterErr: errors.New("no answer"),
-		env: &Reconciler{options: Options{Policy: policy}},
+		Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}, ClusterErr: errors.New("no answer")},
+		env:   &Reconciler{options: Options{Policy: policy}},
 	}
 	result, err := s.careUnknown()
 	require.ErrorIs(t, err, s.ClusterErr)
@@ -230,16 +230,16 @@ func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 		"nobody will tell before the limit": {err: unknown, limit: time.Minute, want: Result{Stop: true, RequeueAfter: unreadRetry}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Scope{Now: now, NodesErr: tc.err}
-			got, err := s.waitUnread(ReasonDrainingNode, s.unread(), now.Add(-30*time.Second), tc.limit)
+			s := &Scope{Scope: base{Now: now}, NodesErr: tc.err}
+			got, err := s.waitUnread(contract.ReasonDrainingNode, s.unread(), now.Add(-30*time.Second), tc.limit)
 			if (err != nil) != tc.fails {
 				t.Errorf("error: want %v, got %v", tc.fails, err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			said, _ := s.Condition(ConditionDeleting)
-			require.Equal(t, ReasonDrainingNode, said.Reason)
+			said, _ := s.Condition(contract.ConditionDeleting)
+			require.Equal(t, contract.ReasonDrainingNode, said.Reason)
 			require.Equal(t, s.unread(), said.Message)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
@@ -56,25 +57,25 @@ type Wiring struct {
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	own := w.resource()
 	lists := [][]rbacv1.PolicyRule{
-		{rule(own, "list", "watch")},
+		{pass.Rule(own, "list", "watch")},
 		patch.PolicyRules(own, w.Kind.StatusSubresource),
 		external.PolicyRules(slices.Concat(w.References, w.ControlPlanes)...),
 		w.ownerRules(),
 	}
 	for _, ref := range w.References {
-		lists = append(lists, []rbacv1.PolicyRule{rule(ref, "get", "delete"), rule(crds(), "get")}, patch.PolicyRules(ref, false))
+		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(ref, "get", "delete"), pass.Rule(crds(), "get")}, patch.PolicyRules(ref, false))
 	}
 	if w.Clusters {
 		lists = append(lists, external.ClusterPolicyRules())
 	}
 	for _, ref := range w.Rollouts {
-		lists = append(lists, []rbacv1.PolicyRule{rule(ref, "list", "watch")})
+		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(ref, "list", "watch")})
 	}
 	if w.DrainRules {
 		lists = append(lists, external.PolicyRules(schema.GroupResource{Group: drainRuleGVK.Group, Resource: "machinedrainrules"}))
 	}
 	if w.Events {
-		lists = append(lists, []rbacv1.PolicyRule{rule(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "create", "patch")})
+		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "create", "patch")})
 	}
 	return contract.MergePolicyRules(lists...)
 }
@@ -86,10 +87,10 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 	if w.OwnerReferencesEnforced && len(w.References) > 0 {
 		own := w.resource()
 		own.Resource += "/finalizers"
-		rules = append(rules, rule(own, "update"))
+		rules = append(rules, pass.Rule(own, "update"))
 	}
 	if w.OwnerReferencesEnforced && w.Clusters {
-		rules = append(rules, rule(w.resource(), "delete"))
+		rules = append(rules, pass.Rule(w.resource(), "delete"))
 	}
 	return rules
 }
@@ -100,7 +101,7 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
 	return contract.MergePolicyRules(
 		workload.PolicyRules(workload.Wiring{Drains: w.Drains, Namespaces: w.Drains && w.DrainRules}),
-		[]rbacv1.PolicyRule{rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")},
+		[]rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")},
 	)
 }
 
@@ -112,8 +113,4 @@ func (w Wiring) resource() schema.GroupResource {
 
 func crds() schema.GroupResource {
 	return schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}
-}
-
-func rule(resource schema.GroupResource, verbs ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: verbs}
 }

@@ -6,23 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -33,14 +28,11 @@ import (
 // Workload is the access to the Nodes of one cluster; see package workload.
 type Workload = workload.Workload
 
-// Ports are the interfaces that a Reconciler uses. Nodes or NodesOf is required, and so are Client, Cache and APIReader.
+// Ports are the interfaces that a Reconciler uses. Nodes or NodesOf is required, and so are Client, Cache and APIReader. Node writes go to
+// NodeClient when it is set.
 type Ports struct {
-	// Client writes. Node writes go to NodeClient when it is set.
-	Client client.Client
-	// Cache reads Machines and referenced objects, and is asked for informers.
-	Cache cache.Cache
-	// APIReader reads from the API server, to confirm that an object which the cache does not have is gone.
-	APIReader client.Reader
+	pass.Ports
+
 	// Nodes and NodeClient are those of one cluster for all Machines; where NodesOf is set, for those that name no cluster.
 	// NodeClient defaults to Client. Events of Nodes wake Machines if it has a Source as a nodeindex.Index does.
 	Nodes      workload.Nodes
@@ -70,24 +62,6 @@ type Ports struct {
 	// cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
 	WorkloadEvents func(cluster.Mapper) source.Source
 
-	// ClusterOf returns what is known about a Machine's Cluster, by the Machine's namespace and its state's ClusterName; nil means that
-	// there are no Clusters: none pauses a Machine, and all count as initialized. It is called in every pass of a Machine that names a
-	// cluster, from several goroutines, and must not block. For a Cluster that could not be read it returns a view whose Presence is
-	// Unread and no error; an error is retried with back-off. external.Clusters reads those of Cluster API:
-	//
-	//	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
-	//	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-	//
-	// A manager that watches Clusters of a Go type shares that informer when external.ClusterOptions.Object names the type.
-	//
-	// A Machine of a paused Cluster gets its finalizer and is not reconciled otherwise, also while it is being deleted. A Cluster that was
-	// not read may be paused: until it is read, a pass acts on nothing and changes no condition. A Machine in deletion does not wait for a
-	// Cluster that does not exist. A Machine without a controller that names no set, pool or control plane gets its Cluster as an owner.
-	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (external.ClusterView, error)
-	// ClusterEvents returns a source that enqueues what the mapper returns for a Cluster whenever the result of ClusterOf for it changes.
-	// AddToManager requires it with ClusterOf.
-	ClusterEvents func(external.ClusterMapper) source.Source
-
 	// RolloutOf returns the MachineSet and the MachineDeployment of a Machine, for the condition UpToDate; nil means that the condition is
 	// not set. It is called in every pass of a Machine that is not being deleted, from several goroutines, must not block, and must not
 	// keep or change the state. An error is retried with back-off.
@@ -104,43 +78,20 @@ func (p Ports) workload() Workload {
 }
 
 func (p Ports) validate() error {
-	var errs []error
-	if p.Client == nil {
-		errs = append(errs, errors.New("Ports.Client is not set"))
-	}
-	if p.Cache == nil {
-		errs = append(errs, errors.New("Ports.Cache is not set"))
-	}
-	if p.APIReader == nil {
-		errs = append(errs, errors.New("Ports.APIReader is not set"))
-	}
 	if p.Nodes == nil && p.NodesOf == nil {
-		errs = append(errs, errors.New("neither Ports.Nodes nor Ports.NodesOf is set"))
+		return errors.New("neither Ports.Nodes nor Ports.NodesOf is set")
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // validateEvents reports what AddToManager needs in addition to what New needs: without events no Machine would be reconciled again.
 func (p Ports) validateEvents() error {
-	var errs []error
-	if p.NodesOf != nil && p.WorkloadEvents == nil {
-		errs = append(errs, errors.New("Ports.WorkloadEvents is not set: nothing would wake Machines when their cluster is connected"))
-	}
-	if p.ClusterOf != nil && p.ClusterEvents == nil {
-		errs = append(errs, errors.New("Ports.ClusterEvents is not set: nothing would wake Machines when their Cluster is paused or initialised"))
-	}
-	if p.RolloutOf != nil && p.RolloutEvents == nil {
-		errs = append(errs, errors.New("Ports.RolloutEvents is not set: nothing would wake Machines when their MachineDeployment changes"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		pass.EventsMissing("WorkloadEvents", p.NodesOf != nil && p.WorkloadEvents == nil, "Machine", "cluster is connected"),
+		p.CheckEvents("Machine"),
+		pass.EventsMissing("RolloutEvents", p.RolloutOf != nil && p.RolloutEvents == nil, "Machine", "MachineDeployment changes"),
+	)
 }
-
-// DefaultStatusDelay is how long an intermediate status must last to be written, unless Options say otherwise.
-const DefaultStatusDelay = time.Second
-
-// DefaultConnectionGrace is how long the readiness of a Machine stays unchanged without a connection to its workload cluster, unless
-// Options say otherwise; the value is Cluster API's.
-const DefaultConnectionGrace = 5 * time.Minute
 
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
@@ -156,12 +107,12 @@ type Options struct {
 	Clock clock.PassiveClock
 	// StatusDelay is how long an intermediate status must stay unchanged before it is written; a status that a step needs, and one of a
 	// Machine that is ready, are written at once. A status that keeps changing, and one of a Machine whose Node has joined and is not
-	// Ready yet, wait for five delays at most. Default DefaultStatusDelay; negative: write at once.
+	// Ready yet, wait for five delays at most. Default pass.DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
 	// ConnectionGrace is how long NodeReady and NodeHealthy of a Machine with a Node stay unchanged when its workload cluster is not
 	// connected: a restart of the API server does not change the Nodes. Then they become Unknown. The same applies to BootstrapConfigReady
 	// and InfrastructureReady while their objects cannot be read, for example during the first list of a kind. Default
-	// DefaultConnectionGrace; negative: at once.
+	// pass.DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
 	// Finalizer keeps a Machine until all its objects are gone. Default contract.MachineFinalizer, which has no slash, so that the API
 	// server warns at the first write of every Machine: "prefer a domain-qualified finalizer name". controller-runtime logs that unless
@@ -189,40 +140,42 @@ type Options struct {
 }
 
 func (o Options) withDefaults(kind contract.Kind) Options {
-	if o.Name == "" {
-		o.Name = strings.ToLower(kind.GVK.Kind)
-	}
+	shared := o.shared().WithDefaults(kind.GVK.Kind, contract.MachineFinalizer)
+	o.Name, o.Clock, o.StatusDelay, o.Finalizer = shared.Name, shared.Clock, shared.StatusDelay, shared.Finalizer
 	if o.Steps == nil {
 		o.Steps = Steps()
 	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.StatusDelay == 0 {
-		o.StatusDelay = DefaultStatusDelay
-	}
-	if o.ConnectionGrace == 0 {
-		o.ConnectionGrace = DefaultConnectionGrace
-	}
+	o.ConnectionGrace = cmp.Or(o.ConnectionGrace, pass.DefaultConnectionGrace)
 	if o.Policy.DrainPolicy == nil {
 		o.Policy.DrainPolicy = drain.DefaultPolicy()
 	}
 	if o.Propagation == nil {
 		o.Propagation = propagate.ClusterAPI()
 	}
-	if o.Finalizer == "" {
-		o.Finalizer = contract.MachineFinalizer
-	}
 	return o
 }
 
-// Reconciler reconciles Machines of one kind. Safe for concurrent use.
+// shared are the options that all kinds have.
+func (o Options) shared() pass.Options {
+	return pass.Options{
+		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer,
+		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Controller: o.Controller,
+	}
+}
+
+type (
+	frame = pass.Frame[contract.MachineState, contract.MachineUpdate]
+	loop  = pass.Reconciler[contract.MachineState, contract.MachineUpdate, *Scope]
+)
+
+// Reconciler reconciles Machines of one kind. Safe for concurrent use for different Machines.
 type Reconciler struct {
+	*loop
+
+	frame   *frame
 	kind    contract.Kind
 	ports   Ports
 	options Options
-	tracker *external.Tracker
-	writer  *patch.Writer
 	memory  *memory
 	indexed bool // the cache has the index of Machines that claim a Node
 	// neverSet are the conditions that no step sets.
@@ -240,118 +193,55 @@ type Reconciler struct {
 // the policy add to these.
 func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kind)
-	errs := []error{
-		ports.validate(), validateSteps(options.Steps), contract.CheckVersions(options.ContractVersions...),
-		options.Policy.DrainPolicy.Validate(),
+	f, err := pass.NewFrame(kind, ports.Ports, options.shared(), nil)
+	err = errors.Join(err, ports.validate(), validateSteps(options.Steps), options.Policy.DrainPolicy.Validate())
+	if pass.CheckKind("", kind) == nil {
+		err = errors.Join(err, validateKind(kind, options))
 	}
-	if kind.New == nil || kind.NewList == nil || kind.Adapter == nil || kind.GVK.Empty() {
-		errs = append(errs, errors.New("the contract.Kind needs a GVK, New, NewList and an Adapter"))
-	} else if _, ok := kind.New().(client.Object); !ok {
-		errs = append(errs, fmt.Errorf("%s is no client.Object", kind.GVK))
-	} else {
-		errs = append(errs, validateKind(kind, options))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("machine reconciler for %s: %w", cmp.Or(kind.GVK.Kind, "a kind without a name"), err)
 	}
-	r := &Reconciler{kind: kind, ports: ports, options: options, memory: newMemory(options.Clock), dependents: newDependents(),
-		neverSet: neverSet(options.Steps)}
-	r.withoutInfrastructure = isOurs(options.Steps, StepPhase) && at(options.Steps, StepInfrastructure, InRunning) < 0
-	r.tracker = external.NewTracker(ports.Cache, r.machinesOf, "kinds that Machines refer to", options.ContractVersions...)
-	r.writer = patch.NewWriter(ports.Client, options.Clock)
-	r.observer = newObserver(options)
+	return newReconciler(f, ports, options), nil
+}
+
+// newReconciler connects the parts of a Reconciler, which New has checked.
+func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
+	r := &Reconciler{frame: f, kind: f.Kind, ports: ports, options: options, memory: newMemory(options.Clock), dependents: newDependents(),
+		neverSet: neverSet(options.Steps), observer: newObserver(options)}
+	r.withoutInfrastructure = pass.HasStandard(options.Steps, StepPhase) && pass.Position(options.Steps, StepInfrastructure, pass.InRunning) < 0
+	f.Track("kinds that Machines refer to", r.machinesOf)
 	r.workloads = workload.NewTracker(workload.Config{
 		Kind: "Machine", Own: ports.workload(), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
 		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns, InCluster: r.inCluster,
 	})
-	return r, nil
+	r.loop = pass.NewReconciler(pass.Kind[contract.MachineState, contract.MachineUpdate, *Scope]{
+		Frame: f, Steps: options.Steps, RunStep: runStep,
+		NewScope: func() (*Scope, *pass.Scope[contract.MachineState, contract.MachineUpdate]) {
+			s := &Scope{env: r, observer: r.observer}
+			return s, &s.Scope
+		},
+		Enter: func(ctx context.Context) { r.observer.begin(ctx, r) }, Leave: r.observer.end,
+		Begin: r.begin, Flush: flush, End: r.observer.passed, Unread: r.observer.unread,
+		Excluded: func(key types.NamespacedName) { r.memory.unwatchNode(key) }, // the other controller may continue its drain with the same Drainer
+		Forget: func(key types.NamespacedName) {
+			r.memory.forget(key)
+			r.dependents.forget(key)
+			r.observer.forget(key)
+		},
+	})
+	return r
 }
 
-// Reconcile implements controller-runtime's Reconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	obj := r.newObject()
-	err := r.ports.Cache.Get(ctx, request.NamespacedName, obj, client.UnsafeDisableDeepCopy) // a Scope does not change it
-	if apierrors.IsNotFound(err) {
-		r.Forget(request.NamespacedName)
-		return reconcile.Result{}, nil
+// begin reads what the steps need. The wait is for a Machine whose last write the API server did not keep.
+func (r *Reconciler) begin(ctx context.Context, s *Scope) (wait time.Duration) {
+	if s.lost, wait = r.memory.notKeptOf(s.State.Key, s.State.UID); wait > 0 {
+		return wait
 	}
-	if err != nil {
-		r.observer.unread()
-		return reconcile.Result{}, fmt.Errorf("read %s %s: %w", r.kind.GVK.Kind, request.NamespacedName, err)
-	}
-	return r.ReconcileObject(ctx, obj)
-}
-
-// ReconcileObject makes one pass over a Machine that the caller has read, and does not change that object. To use it in your own loop
-// instead of Reconcile, call Forget when a Machine is gone, and IndexMachines once before the cache starts.
-func (r *Reconciler) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
-	r.observer.begin(ctx, r)
-	defer r.observer.end()
-	s := &Scope{Object: obj, Now: r.options.Clock.Now(), generation: r.generationOf(obj), env: r, observer: r.observer}
-	if err := r.kind.Adapter.Read(obj, &s.State); err != nil {
-		r.observer.unread()
-		return reconcile.Result{}, reconcile.TerminalError(err)
-	}
-	if !r.matchesWatchFilter(obj) {
-		r.memory.unwatchNode(s.State.Key) // the other controller may continue its drain with the same Drainer
-		r.Forget(s.State.Key)
-		return reconcile.Result{}, nil
-	}
-	if r.released(&s.State) {
-		r.Forget(s.State.Key)
-		return reconcile.Result{}, nil // our finalizer is gone or was never set; others may remain
-	}
-	if r.writer.Behind(obj) {
-		return reconcile.Result{RequeueAfter: behindRetry}, nil
-	}
-	lost, wait := r.memory.notKeptOf(s.State.Key, s.State.UID)
-	if wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, nil
-	}
-	s.lost = lost
-	s.stored, s.before = s.State.Conditions, phaseAt{s.State.Phase, s.State.LastUpdated}
-	s.storedID = s.State.ProviderID
+	s.before, s.storedID = phaseAt{s.State.Phase, s.State.LastUpdated}, s.State.ProviderID
 	s.cluster = r.clusterOf(&s.State)
 	s.Workload, s.NodesErr = r.workloads.Of(s.cluster)
 	s.Cluster, s.ClusterErr = r.clusterView(ctx, &s.State)
-	result, err := run(ctx, r.options.Steps, s)
-	s.failed = err != nil
-	s.forgetDeletion()
-	again, flushErr := s.flush(ctx)
-	result.RequeueAfter = soonest(result.RequeueAfter, again)
-	err = errors.Join(err, flushErr)
-	r.observer.passed(s, result.RequeueAfter, err)
-	if err == nil {
-		return reconcile.Result{RequeueAfter: result.RequeueAfter}, nil
-	}
-	if gone(err, s) {
-		return reconcile.Result{}, nil
-	}
-	if patch.Retryable(err) {
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	}
-	return reconcile.Result{}, err
-}
-
-// Forget removes what this process remembers about a Machine that is gone, or that the watch filter excludes now, and ends its drain.
-// Reconcile calls it; in your own loop, call it for each Machine that you no longer pass to ReconcileObject, or memory grows with each.
-// Metrics no longer count the Machine.
-func (r *Reconciler) Forget(key types.NamespacedName) {
-	r.memory.forget(key)
-	r.dependents.forget(key)
-	r.observer.forget(key)
-}
-
-const (
-	// behindRetry is a safety net: usually the event of this process's own write wakes the Machine first.
-	behindRetry = 5 * time.Second
-	// conflictRetry is a safety net too: usually the event of the conflicting write wakes the Machine first.
-	conflictRetry = time.Second
-)
-
-// gone reports whether the only error is that a Machine in deletion no longer exists.
-func gone(err error, s *Scope) bool {
-	return !s.State.Deleting.IsZero() && len(s.State.Finalizers) == 0 && external.SaysGone(err)
+	return 0
 }
 
 // clusterOf is the cluster of a Machine's Node; the zero name is that of Ports.Nodes.
@@ -361,30 +251,10 @@ func (r *Reconciler) clusterOf(state *contract.MachineState) types.NamespacedNam
 
 // inCluster returns the Machines of a workload cluster.
 func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
-	return r.machinesByKey(ctx, cluster.Namespace, clusterKey(cluster))
+	return r.machinesByKey(ctx, cluster.Namespace, pass.ClusterKey(cluster))
 }
 
 // released reports whether a Machine in deletion no longer needs this Reconciler.
 func (r *Reconciler) released(state *contract.MachineState) bool {
 	return !state.Deleting.IsZero() && !slices.Contains(state.Finalizers, r.options.Finalizer)
-}
-
-// matchesWatchFilter reports whether this Reconciler reconciles a Machine.
-func (r *Reconciler) matchesWatchFilter(obj metav1.Object) bool {
-	return r.options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == r.options.WatchFilter
-}
-
-func (r *Reconciler) newObject() client.Object {
-	obj, _ := r.kind.New().(client.Object) // New has checked this
-	return obj
-}
-
-// ownerReference is the controller reference from an object to its Machine. The GVK is the Kind's, because typed objects from a cache have
-// none.
-func (r *Reconciler) ownerReference(state *contract.MachineState) metav1.OwnerReference {
-	version, kind := r.kind.GVK.ToAPIVersionAndKind()
-	return metav1.OwnerReference{
-		APIVersion: version, Kind: kind, Name: state.Key.Name, UID: state.UID,
-		Controller: new(true), BlockOwnerDeletion: new(true),
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef"
@@ -27,7 +28,7 @@ func replaced(t *testing.T, name string, with func(machine.Step) machine.Step) [
 	for _, step := range machine.Steps() {
 		if step.Name == name {
 			var err error
-			steps, err = machine.Replace(steps, name, with(step))
+			steps, err = pass.Replace(steps, name, with(step))
 			require.NoError(t, err)
 		}
 	}
@@ -67,7 +68,7 @@ func TestAWrappedInfrastructureStepIsWhatCountsInADeletion(t *testing.T) {
 		return fake.Node(obj.GetName(), edge(obj.GetName()))
 	}
 	options.machine.Steps = replaced(t, machine.StepInfrastructure, func(inner machine.Step) machine.Step {
-		return machine.Step{Name: inner.Name, On: machine.InBoth, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
+		return machine.Step{Name: inner.Name, On: pass.InBoth, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
 			result, err := inner.Run(ctx, s)
 			s.SetProviderID(edge(s.State.Key.Name))
 			result.Checkpoint = true
@@ -77,7 +78,7 @@ func TestAWrappedInfrastructureStepIsWhatCountsInADeletion(t *testing.T) {
 	w := newWorld(t, options)
 	m := w.machineWith("m1")
 	w.reaches(m, "Running")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	w.drainsAndGoes(m, "m1")
 }
 
@@ -94,7 +95,7 @@ func TestACheckpointInEveryPassCostsADeletionNoWrites(t *testing.T) {
 		}}
 	})}})
 	m := w.blocked("m1")["m1"]
-	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "disruption budget")
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "disruption budget")
 	w.isQuiet() // the drain has said all that it has to say
 	w.store.ResetRequests()
 	for i := range 5 {
@@ -108,7 +109,7 @@ func TestACheckpointInEveryPassCostsADeletionNoWrites(t *testing.T) {
 		})
 	}
 	require.LessOrEqual(t, w.writes()["Machine/status"], 2)
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonDrainingNode)
+	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode)
 }
 
 // The Node has no provider ID, and nobody but the step of the embedder knows whose it is.
@@ -122,7 +123,7 @@ func TestTheNodeOfAReplacedNodeStepIsDrainedAndDeleted(t *testing.T) {
 		}
 	}
 	options.machine.Steps = replaced(t, machine.StepNode, func(inner machine.Step) machine.Step {
-		return machine.Step{Name: inner.Name, On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+		return machine.Step{Name: inner.Name, On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			if s.NodesSynced = s.NodesErr == nil && s.Workload.Nodes.HasSynced(); !s.NodesSynced {
 				return machine.Result{RequeueAfter: time.Second}, nil
 			}
@@ -134,7 +135,7 @@ func TestTheNodeOfAReplacedNodeStepIsDrainedAndDeleted(t *testing.T) {
 			} else {
 				s.Node = noderef.Match{Outcome: noderef.NotFound}
 			}
-			for _, said.Type = range []string{machine.ConditionNodeReady, machine.ConditionNodeHealthy} {
+			for _, said.Type = range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
 				s.Assert(said)
 			}
 			return machine.Result{RequeueAfter: 100 * time.Millisecond}, nil
@@ -143,7 +144,7 @@ func TestTheNodeOfAReplacedNodeStepIsDrainedAndDeleted(t *testing.T) {
 	w := newWorld(t, options)
 	m := w.machineWith("m1")
 	w.reaches(m, "Running")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	w.drainsAndGoes(m, "host-of-m1")
 }
 
@@ -151,12 +152,12 @@ func TestTheNodeOfAReplacedNodeStepIsDrainedAndDeleted(t *testing.T) {
 func TestWhatNoStepOfADeletionHasLookedAtIsDeletedAllTheSame(t *testing.T) {
 	t.Parallel()
 	options := worldOptions{machine: machine.Options{Steps: replaced(t, machine.StepInfrastructure, func(step machine.Step) machine.Step {
-		step.On = machine.InRunning
+		step.On = pass.InRunning
 		return step
 	})}}
 	for i, step := range options.machine.Steps {
 		if step.Name == machine.StepBootstrap {
-			options.machine.Steps[i].On = machine.InRunning
+			options.machine.Steps[i].On = pass.InRunning
 		}
 	}
 	w := newWorld(t, options)
@@ -169,11 +170,11 @@ func TestACheckpointHasEverythingWrittenAtOnceAndIsNoneWithoutAChange(t *testing
 	t.Parallel()
 	checkpoint, went := false, 0
 	steps := []machine.Step{
-		{Name: "own", On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+		{Name: "own", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			s.Assert(metav1.Condition{Type: "Own", Status: metav1.ConditionTrue, Reason: "Done"})
 			return machine.Result{Checkpoint: checkpoint}, nil
 		}},
-		{Name: "next", On: machine.InBoth, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
+		{Name: "next", On: pass.InBoth, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
 			went++
 			return machine.Result{}, nil
 		}},
@@ -209,7 +210,7 @@ func TestTheStandardStepsReachProvisionedWhenTheNodeAppears(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			steps, err := machine.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
+			steps, err := pass.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
 			require.NoError(t, err)
 			w := newWorld(t, worldOptions{kind: kind, noCRDs: true, machine: machine.Options{
 				StatusDelay: -1, Steps: steps, Policy: machine.Policy{EarlyProviderID: tc.early},

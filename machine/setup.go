@@ -2,20 +2,17 @@ package machine
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
@@ -49,8 +46,7 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules
 		return Ports{}, err
 	}
 	return Ports{
-		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(), Nodes: w.Nodes, NodeReader: w.APIReader,
-		Drainer: w.Drainer, Volumes: w.Volumes,
+		Ports: pass.PortsFromManager(mgr), Nodes: w.Nodes, NodeReader: w.APIReader, Drainer: w.Drainer, Volumes: w.Volumes,
 	}, nil
 }
 
@@ -65,19 +61,15 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	if err := r.IndexMachines(ctx); err != nil {
-		return fmt.Errorf("index %s (its CRD or Go type must be known, and Options.Name %q unique): %w", r.kind.GVK.Kind,
-			r.options.Name, err)
+		return err
 	}
-	builder := ctrl.NewControllerManagedBy(mgr).Named(r.options.Name).WithOptions(r.options.Controller).
-		For(r.newObject(), ctrlbuilder.WithPredicates(r.watchFilterPredicate())).
-		Watches(r.newObject(), handler.EnqueueRequestsFromMapFunc(r.otherClaimants), ctrlbuilder.WithPredicates(r.claimChanges())).WatchesRawSource(r.tracker)
+	builder := r.frame.Controller(ctx, mgr).
+		Watches(pass.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.otherClaimants), ctrlbuilder.WithPredicates(r.claimChanges()))
 	for _, events := range r.workloads.Sources(ctx) {
 		builder = builder.WatchesRawSource(events)
 	}
 	if r.ports.ClusterOf != nil {
-		builder = builder.Watches(r.newObject(), r.controlPlaneEvents()).WatchesRawSource(r.ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
-			return r.ofCluster(ctx, key)
-		}))
+		builder = builder.Watches(pass.NewObject(r.kind), r.controlPlaneEvents())
 	}
 	if r.ports.RolloutOf != nil {
 		builder = builder.WatchesRawSource(r.ports.RolloutEvents(func(deployment types.NamespacedName) []reconcile.Request {
@@ -95,12 +87,3 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 
 // queue is the queue that a Source receives.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// watchFilterPredicate passes events of Machines that match the watch filter, or that have just stopped to match it.
-func (r *Reconciler) watchFilterPredicate() predicate.Predicate {
-	p := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.matchesWatchFilter(obj) })
-	p.UpdateFunc = func(e ctrlevent.UpdateEvent) bool {
-		return r.matchesWatchFilter(e.ObjectOld) || r.matchesWatchFilter(e.ObjectNew)
-	}
-	return p
-}

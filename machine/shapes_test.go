@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -109,7 +110,7 @@ func TestANodeIsToldOfWhereALayoutKeepsItInTheMetadata(t *testing.T) {
 	m.SetNamespace("default")
 	m.SetName("m1")
 	w.create(m)
-	w.says(options.kind, m, machine.ConditionReady, machine.ReasonReady)
+	w.says(options.kind, m, contract.ConditionReady, contract.ReasonReady)
 	w.recorded(machine.EventNodeMatched, 1)
 }
 
@@ -134,7 +135,7 @@ func (s shape) livesAndDies(t *testing.T) {
 	if s.providers {
 		w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
 	}
-	w.says(s.kind, m, machine.ConditionReady, machine.ReasonReady)
+	w.says(s.kind, m, contract.ConditionReady, contract.ReasonReady)
 	t.Logf("writes to get there: %v", w.writes())
 	w.noneRejected()
 	w.recorded(machine.EventNodeMatched, 1)
@@ -145,7 +146,7 @@ func (s shape) livesAndDies(t *testing.T) {
 	}
 
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	state := w.says(s.kind, m, machine.ConditionDeleting, machine.ReasonDeletionCompleted)
+	state := w.says(s.kind, m, contract.ConditionDeleting, contract.ReasonDeletionCompleted)
 	w.noneRejected()
 	if state.DrainStarted.IsZero() || state.DrainedNode != node.UID {
 		t.Errorf("the drain is not recorded: started %s, drained %q", state.DrainStarted, state.DrainedNode)
@@ -166,14 +167,14 @@ func driverSteps(t *testing.T, o *worldOptions) []machine.Step {
 	var w *world
 	o.before = func(made *world) { w = made }
 	ready := func(s *machine.Scope, kind string) {
-		s.Assert(metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: machine.ReasonReady})
+		s.Assert(metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: contract.ReasonReady})
 	}
 	steps := machine.Steps()
 	for name, run := range map[string]machine.StepFunc{
 		machine.StepBootstrap: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			s.SetDataSecretName(s.State.Key.Name + "-data")
 			s.SetBootstrapReady()
-			ready(s, machine.ConditionBootstrapConfigReady)
+			ready(s, contract.ConditionBootstrapConfigReady)
 			return machine.Result{}, nil
 		},
 		machine.StepInfrastructure: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
@@ -186,12 +187,12 @@ func driverSteps(t *testing.T, o *worldOptions) []machine.Step {
 			s.SetProviderID(id)
 			s.SetAddresses([]contract.Address{{Type: "Hostname", Address: s.State.Key.Name}})
 			s.SetInfrastructureReady()
-			ready(s, machine.ConditionInfrastructureReady)
+			ready(s, contract.ConditionInfrastructureReady)
 			return machine.Result{}, nil
 		},
 	} {
 		var err error
-		steps, err = machine.Replace(steps, name, machine.Step{Name: name, On: machine.InRunning, Run: run})
+		steps, err = pass.Replace(steps, name, machine.Step{Name: name, On: pass.InRunning, Run: run})
 		require.NoError(t, err)
 	}
 	return steps

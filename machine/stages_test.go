@@ -44,7 +44,7 @@ func (w *world) blocked(names ...string) map[string]*unstructured.Unstructured {
 		all[names[i]] = m
 	}
 	for _, m := range all {
-		w.conditionIs(m, machine.ConditionDeleting, machine.ReasonDrainingNode)
+		w.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode)
 	}
 	return all
 }
@@ -73,9 +73,9 @@ func TestReadySaysTheStageOfADeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{machine: atOnce})
 	m := w.blocked("m")["m"]
-	w.conditionSays(m, machine.ConditionDeleting, machine.ReasonDrainingNode, "disruption budget")
-	message := w.conditionSays(m, machine.ConditionReady, machine.ReasonNotReady, "stage: "+machine.ReasonDrainingNode)
-	require.Contains(t, message, "* Deleting: Machine deletion in progress, stage: "+machine.ReasonDrainingNode)
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "disruption budget")
+	message := w.conditionSays(m, contract.ConditionReady, contract.ReasonNotReady, "stage: "+contract.ReasonDrainingNode)
+	require.Contains(t, message, "* Deleting: Machine deletion in progress, stage: "+contract.ReasonDrainingNode)
 	require.NotContains(t, message, "disruption budget")
 }
 
@@ -103,7 +103,7 @@ func TestADrainIsLookedAtAnewInEveryPass(t *testing.T) {
 	hooked := all["hooked"]
 	w.annotate(hooked, map[string]any{hook: ""})
 	require.Equal(t, "Waiting for pre-drain hooks to succeed (hooks: "+hook+")",
-		w.conditionIs(hooked, machine.ConditionDeleting, machine.ReasonWaitingForPreDrainHook))
+		w.conditionIs(hooked, contract.ConditionDeleting, machine.ReasonWaitingForPreDrainHook))
 	before := w.get(hooked).GetAnnotations()[contract.PreDrainStartedAnnotation]
 	require.NotEmpty(t, before)
 	w.merge(hooked, map[string]any{"spec": map[string]any{"deletion": map[string]any{"nodeDrainTimeoutSeconds": 1}}})
@@ -128,13 +128,13 @@ func TestHooksThatTakeTooLongAreGoneOnWithoutAndAnEventSaysSo(t *testing.T) {
 	}
 	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: -1, Policy: machine.Policy{Limits: limits}}})
 	m := w.machineWith("m", fake.WithAnnotations(map[string]string{contract.PreDrainHook + "/a": "", contract.PreTerminateHook + "/b": ""}))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	hour := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreDrainHook)
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreDrainHook)
 	require.Contains(t, w.get(m).GetAnnotations(), contract.PreDrainStartedAnnotation)
 	w.annotate(m, map[string]any{contract.PreDrainStartedAnnotation: hour})
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	require.True(t, w.node("m").Spec.Unschedulable, "it was drained between the hooks")
 	require.Contains(t, w.get(m).GetAnnotations(), contract.PreTerminateStartedAnnotation)
 	w.annotate(m, map[string]any{contract.PreTerminateStartedAnnotation: hour})
@@ -177,14 +177,14 @@ func TestInfrastructureThatCouldNotBeReadIsNotGoneAndItsNodeIsDrained(t *testing
 	w := newWorld(t, worldOptions{machine: atOnce, ports: func(_ ctrl.Manager, p *machine.Ports) { reads.Cache, p.Cache = p.Cache, reads }})
 	hook := contract.PreTerminateHook + "/x"
 	m := w.machineWith("m", fake.WithAnnotations(map[string]string{hook: ""}))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	reads.failing.Store(true)
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	require.Contains(t, w.conditionIs(m, machine.ConditionDeleting, machine.ReasonInternalError), "injected")
+	require.Contains(t, w.conditionIs(m, contract.ConditionDeleting, contract.ReasonInternalError), "injected")
 	require.NotContains(t, w.get(m).GetAnnotations(), contract.PreTerminateStartedAnnotation)
 	require.Positive(t, reads.failed.Load())
 	reads.failing.Store(false)
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	fresh, node := w.get(m), w.node("m")
 	require.True(t, node.Spec.Unschedulable)
 	require.Equal(t, string(node.UID), fresh.GetAnnotations()[contract.DrainedAnnotation])
@@ -198,20 +198,20 @@ func TestInfrastructureThatGoesByItselfLeavesItsMachineAndIsNotDrained(t *testin
 	w := byHandWorld(t, atOnce)
 	m := w.provisioned("m", "fake://x/m")
 	w.create(fake.Node("m", "fake://x/m"))
-	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeReady)
+	w.conditionIs(m, contract.ConditionNodeReady, machine.ReasonNodeReady)
 	infra := w.get(fake.InfraMachine(contract.V1Beta2, "m"))
 	w.merge(infra, map[string]any{"metadata": map[string]any{"finalizers": []string{"example.com/hold"}}})
 	require.NoError(t, w.client.Delete(t.Context(), infra))
 	w.mergeStatus(infra, map[string]any{"conditions": []any{map[string]any{
 		"type": "Ready", "status": "False", "reason": "Deleting", "message": "by hand", "lastTransitionTime": "2026-01-01T00:00:00Z"}}})
-	require.Equal(t, "by hand", w.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonDeleting))
+	require.Equal(t, "by hand", w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonDeleting))
 	fresh := w.get(m)
 	require.Nil(t, fresh.GetDeletionTimestamp(), "infra has deletionTimestamp, Machine does not: the Machine stays")
-	require.Equal(t, machine.ReasonNotDeleting, conditionOf(fresh, machine.ConditionDeleting).Reason)
+	require.Equal(t, contract.ReasonNotDeleting, conditionOf(fresh, contract.ConditionDeleting).Reason)
 	require.Contains(t, fresh.GetFinalizers(), contract.MachineFinalizer)
 
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionIs(m, machine.ConditionDeleting, machine.ReasonWaitingForInfrastructureDeletion)
+	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
 	require.False(t, w.node("m").Spec.Unschedulable, "the machine is going: there is nothing left to drain")
 	infra = w.get(infra)
 	w.merge(infra, map[string]any{"metadata": map[string]any{"finalizers": []string{}}})

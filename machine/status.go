@@ -12,6 +12,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
@@ -19,7 +20,7 @@ import (
 
 // conditionsStep sets the conditions that summarize others. It does not change a paused Machine's conditions.
 func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
-	if s.paused {
+	if s.Paused() {
 		return Result{}, nil
 	}
 	unread := s.keepUnread()
@@ -30,18 +31,18 @@ func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
 	measured, err := s.assertUpToDate(ctx)
 	ready := s.assertReady()
 	available := s.assertAvailable()
-	return Result{RequeueAfter: soonest(soonest(unread, measured), soonest(ready, available))}, err
+	return Result{RequeueAfter: pass.Soonest(pass.Soonest(unread, measured), pass.Soonest(ready, available))}, err
 }
 
 // assertDeleting sets Deleting to False on a Machine that is not being deleted, or reports that the deletion has begun when no step has
 // set a stage.
 func (s *Scope) assertDeleting() {
 	if s.State.Deleting.IsZero() {
-		s.Assert(condition(ConditionDeleting, metav1.ConditionFalse, ReasonNotDeleting, ""))
+		s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
 		return
 	}
-	if c, found := s.Condition(ConditionDeleting); !found || c.Status != metav1.ConditionTrue {
-		s.Assert(condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeleting, "Deletion started"))
+	if c, found := s.Condition(contract.ConditionDeleting); !found || c.Status != metav1.ConditionTrue {
+		s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
 	}
 	s.assertLeft()
 }
@@ -50,25 +51,25 @@ func (s *Scope) assertDeleting() {
 // not matter. Conditions that no step in the list sets stay missing.
 func (s *Scope) assertMissing() {
 	for _, kind := range []string{
-		ConditionPaused, ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeReady, ConditionNodeHealthy,
+		contract.ConditionPaused, contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady, contract.ConditionNodeReady, ConditionNodeHealthy,
 	} {
 		if _, found := s.Condition(kind); !found && !slices.Contains(s.env.neverSet, kind) {
-			s.Assert(condition(kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported))
+			s.Assert(pass.Condition(kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported))
 		}
 	}
 }
 
 // assertProvisioned explains why the phase does not become Running when no object represents the infrastructure.
 func (s *Scope) assertProvisioned() {
-	c, found := s.Condition(ConditionInfrastructureReady)
+	c, found := s.Condition(contract.ConditionInfrastructureReady)
 	if !s.env.withoutInfrastructure || !s.State.Deleting.IsZero() || (found && c.Reason != ReasonInfrastructureNotReported) {
 		return
 	}
 	switch {
 	case s.State.InfrastructureReady.Or(false) && found:
-		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionTrue, ReasonReady, ""))
+		s.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, contract.ReasonReady, ""))
 	case !s.State.InfrastructureReady.Or(false) && s.State.Node.Name != "":
-		s.Assert(condition(ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInfrastructureNotReported,
+		s.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInfrastructureNotReported,
 			"The phase waits for a step that calls Scope.SetInfrastructureReady, in every pass once the machine is there, "+
 				"because there is no step "+StepInfrastructure))
 	}
@@ -76,8 +77,8 @@ func (s *Scope) assertProvisioned() {
 
 // all returns the conditions of the Machine as they will be; the first of a type counts.
 func (s *Scope) all() []metav1.Condition {
-	all := make([]metav1.Condition, 0, len(s.stored)+len(s.asserted))
-	return append(append(all, s.asserted...), s.stored...)
+	all := make([]metav1.Condition, 0, len(s.Stored)+len(s.Asserted))
+	return append(append(all, s.Asserted...), s.Stored...)
 }
 
 // stepFailure is the error of a step of the embedder.
@@ -96,7 +97,7 @@ func failureLines(failures []stepFailure, before string) []string {
 	lines := make([]string, 0, len(failures))
 	for _, f := range failures {
 		start := "* Step " + f.step + " failed: "
-		line := start + bounded(strings.Join(strings.Fields(f.err.Error()), " "), maxFailureLength)
+		line := start + pass.Bounded(strings.Join(strings.Fields(f.err.Error()), " "), maxFailureLength)
 		if at := slices.IndexFunc(said, func(text string) bool { return strings.HasPrefix(text, start) }); at >= 0 {
 			line = said[at]
 		}
@@ -108,14 +109,14 @@ func failureLines(failures []stepFailure, before string) []string {
 // assertReady returns when Ready changes with time.
 func (s *Scope) assertReady() time.Duration {
 	facts := readyFacts{Conditions: s.all(), Gates: s.State.ReadinessGates, Deleting: !s.State.Deleting.IsZero(), NeverSet: s.env.neverSet}
-	before, _ := findCondition(s.stored, ConditionReady)
+	before, _ := pass.Find(s.Stored, contract.ConditionReady)
 	facts.Before, facts.Failures = before.Status, failureLines(s.failures, before.Message)
 	if s.lost != "" {
 		facts.Failures = append(facts.Failures, "* "+s.lost)
 	}
 	var again time.Duration
 	if facts.Deleting {
-		stage, _ := s.Condition(ConditionDeleting)
+		stage, _ := s.Condition(contract.ConditionDeleting)
 		facts.Stage, again = decideStage(stageFacts{
 			Reason: stage.Reason, Deleting: s.State.Deleting, DrainStarted: s.State.DrainStarted,
 			Blockers: s.Blockers, Counts: ptr.Deref(s.waiting, drain.Counts{}), Now: s.Now,
@@ -128,12 +129,12 @@ func (s *Scope) assertReady() time.Duration {
 // assertAvailable returns when a Machine that is ready becomes available. An available Machine stays available while it is ready: a
 // process whose clock is behind that of the previous one would compute a shorter time.
 func (s *Scope) assertAvailable() time.Duration {
-	ready, _ := findCondition(s.asserted, ConditionReady)
+	ready, _ := pass.Find(s.Asserted, contract.ConditionReady)
 	since, now := s.Now, s.Now
-	if before, found := findCondition(s.stored, ConditionReady); found && before.Status == ready.Status {
+	if before, found := pass.Find(s.Stored, contract.ConditionReady); found && before.Status == ready.Status {
 		since = before.LastTransitionTime.Time
 	}
-	if before, found := findCondition(s.stored, ConditionAvailable); found && before.Status == metav1.ConditionTrue {
+	if before, found := pass.Find(s.Stored, contract.ConditionAvailable); found && before.Status == metav1.ConditionTrue {
 		now = later(now, before.LastTransitionTime.Time)
 	}
 	c, again := decideAvailable(ready.Status, since, s.State.MinReady.Or(0), now)
@@ -144,9 +145,9 @@ func (s *Scope) assertAvailable() time.Duration {
 // decideUpdating reads the annotations that the owner of the Machine sets.
 func decideUpdating(state *contract.MachineState) metav1.Condition {
 	if state.UpdatingInPlace() {
-		return condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
+		return pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
 	}
-	return condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
+	return pass.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
 }
 
 // updating returns the condition Updating of this pass. It sets the fields that a policy leaves empty, because the API server would reject
@@ -188,20 +189,13 @@ func keepsStored(e external.Object, stored metav1.Condition) bool {
 // keepUnread restores the conditions of referenced objects that this pass could not read, for Options.ConnectionGrace from the first such
 // pass on, and returns the rest of that duration.
 func (s *Scope) keepUnread() time.Duration {
-	var kept []string
-	for kind, referenced := range map[string]external.Object{
-		ConditionBootstrapConfigReady: s.Bootstrap, ConditionInfrastructureReady: s.Infrastructure,
-	} {
-		if stored, _ := findCondition(s.stored, kind); keepsStored(referenced, stored) {
-			kept = append(kept, kind)
-		}
-	}
-	since := s.env.memory.unreadSince(s.State.Key, len(kept) > 0, s.Now)
-	left := since.Add(s.env.options.ConnectionGrace).Sub(s.Now)
-	if len(kept) == 0 || left <= 0 {
-		return 0
-	}
-	s.asserted = slices.DeleteFunc(s.asserted, func(c metav1.Condition) bool { return slices.Contains(kept, c.Type) })
+	since := s.env.memory.unreadSince(s.State.Key)
+	kept, left := pass.SpareUnread(s.Stored, s.Asserted, func(c metav1.Condition) bool {
+		return (c.Type == contract.ConditionBootstrapConfigReady && isUnreadYet(s.Bootstrap)) ||
+			(c.Type == contract.ConditionInfrastructureReady && isUnreadYet(s.Infrastructure))
+	}, &since, s.Now, s.env.options.ConnectionGrace)
+	s.env.memory.setUnreadSince(s.State.Key, since)
+	s.Asserted = kept
 	return left
 }
 
@@ -216,12 +210,12 @@ func (s *Scope) keepUnread() time.Duration {
 // The decision, with its reason and what is waited for, is in Scope.Phase from then on, for a closing step behind this one; a change
 // is logged at level 1. The phase of a paused Machine stays as it is. A nil table or function makes a step that New refuses.
 func PhaseStep[F comparable](table *phases.Table[F], facts func(*Scope) F) Step {
-	step := Step{Name: StepPhase, On: InBoth, Closing: true}
+	step := Step{Name: StepPhase, On: pass.InBoth, Closing: true}
 	if table == nil || facts == nil {
 		return step
 	}
 	step.Run = func(ctx context.Context, s *Scope) (Result, error) {
-		if s.paused {
+		if s.Paused() {
 			return Result{}, nil
 		}
 		before := s.State.Phase
@@ -263,11 +257,11 @@ func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 	f := phases.KubermaticFacts{
 		Deleting:     !s.State.Deleting.IsZero(),
 		Failed:       s.failureReported(),
-		Held:         s.paused || s.State.Annotations[KubermaticInitializers] != "",
+		Held:         s.Paused() || s.State.Annotations[KubermaticInitializers] != "",
 		HasInstance:  s.hasInstance(),
 		HasAddresses: len(s.State.Addresses) > 0,
 		HasNode:      s.State.Node.Name != "",
-		NodeWasReady: s.IsTrue(ConditionNodeReady) || s.remembers(phases.Running),
+		NodeWasReady: s.IsTrue(contract.ConditionNodeReady) || s.remembers(phases.Running),
 	}
 	f.Valid = f.HasInstance || s.State.BootstrapReady.Or(false)
 	f.Gone = f.Deleting && !slices.Contains(s.State.Finalizers, s.env.options.Finalizer)
@@ -289,7 +283,7 @@ func GardenerFacts(s *Scope) phases.GardenerFacts {
 	f := phases.GardenerFacts{
 		Deleting:      !s.State.Deleting.IsZero(),
 		HasInstance:   s.hasInstance(),
-		Healthy:       s.IsTrue(ConditionNodeReady) && s.IsTrue(ConditionNodeHealthy),
+		Healthy:       s.IsTrue(contract.ConditionNodeReady) && s.IsTrue(ConditionNodeHealthy),
 		UpdateStarted: s.IsTrue(ConditionUpdating),
 	}
 	f.CreateFailed = s.failureReported() && !f.HasInstance
@@ -311,5 +305,5 @@ func (s *Scope) hasInstance() bool {
 // remembers reports whether the stored phase is one that a Machine only reaches with its Node. The earlier phase of a Machine is recorded
 // nowhere else; after a change of its Node in this pass it does not count.
 func (s *Scope) remembers(words ...phases.Phase) bool {
-	return s.State.Node.Name != "" && s.update.Node.Keeps() && slices.Contains(words, phases.Phase(s.State.Phase))
+	return s.State.Node.Name != "" && s.Update.Node.Keeps() && slices.Contains(words, phases.Phase(s.State.Phase))
 }

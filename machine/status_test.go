@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
@@ -45,7 +46,7 @@ func (m *mortal) nodeTurns() *unstructured.Unstructured {
 		}
 	}
 	require.NoError(m.t, m.client.Status().Patch(m.t.Context(), node, client.MergeFrom(base)))
-	m.conditionIs(m.machine, machine.ConditionNodeReady, machine.ReasonNodeNotReady)
+	m.conditionIs(m.machine, contract.ConditionNodeReady, machine.ReasonNodeNotReady)
 	return m.get(m.machine)
 }
 
@@ -53,7 +54,7 @@ func TestAListThatTakesItsTimeAfterARestartChangesNoReadiness(t *testing.T) {
 	t.Parallel()
 	m, listed := restarted(t, 0)
 	said := m.nodeTurns()
-	for _, kind := range []string{machine.ConditionBootstrapConfigReady, machine.ConditionInfrastructureReady} {
+	for _, kind := range []string{contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady} {
 		if c := conditionOf(said, kind); c.Status != metav1.ConditionTrue {
 			t.Errorf("%s: nothing is known that would change it, got %s", kind, describe(said))
 		}
@@ -65,10 +66,10 @@ func TestAListThatTakesItsTimeAfterARestartChangesNoReadiness(t *testing.T) {
 func TestAListThatDoesNotComeBackIsSaidWhenTheGraceIsOver(t *testing.T) {
 	t.Parallel()
 	m, listed := restarted(t, -1)
-	m.conditionSays(m.machine, machine.ConditionBootstrapConfigReady, external.ReasonCacheNotSynced, "FakeConfig", "permissions")
-	m.conditionIs(m.machine, machine.ConditionReady, machine.ReasonReadyUnknown)
+	m.conditionSays(m.machine, contract.ConditionBootstrapConfigReady, external.ReasonCacheNotSynced, "FakeConfig", "permissions")
+	m.conditionIs(m.machine, contract.ConditionReady, contract.ReasonReadyUnknown)
 	listed()
-	m.conditionIs(m.machine, machine.ConditionReady, machine.ReasonReady)
+	m.conditionIs(m.machine, contract.ConditionReady, contract.ReasonReady)
 }
 
 func TestAListThatDoesNotComeBackIsSaidAtOnceOfAMachineThatIsNew(t *testing.T) {
@@ -79,7 +80,7 @@ func TestAListThatDoesNotComeBackIsSaidAtOnceOfAMachineThatIsNew(t *testing.T) {
 	}})
 	m.start("first")
 	m.create()
-	m.conditionIs(m.machine, machine.ConditionBootstrapConfigReady, external.ReasonCacheNotSynced)
+	m.conditionIs(m.machine, contract.ConditionBootstrapConfigReady, external.ReasonCacheNotSynced)
 	listed()
-	m.conditionIs(m.machine, machine.ConditionReady, machine.ReasonReady)
+	m.conditionIs(m.machine, contract.ConditionReady, contract.ReasonReady)
 }

@@ -5,12 +5,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func TestWhatIsSaidOfAReferencedObjectOutlivesOnlyAReadThatHasYetToComeBack(t *testing.T) {
 	t.Parallel()
-	said := condition(ConditionInfrastructureReady, metav1.ConditionTrue, ReasonReady, "")
+	said := pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, contract.ReasonReady, "")
 	for name, tc := range map[string]struct {
 		object external.Object
 		stored metav1.Condition
@@ -18,8 +20,8 @@ func TestWhatIsSaidOfAReferencedObjectOutlivesOnlyAReadThatHasYetToComeBack(t *t
 	}{
 		"CRDs are not listed":        {external.Object{Presence: external.Unread}, said, true},
 		"its kind is not listed":     {external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonCacheNotSynced}}, said, true},
-		"it was not ready":           {external.Object{Presence: external.Unread}, condition(said.Type, metav1.ConditionFalse, ReasonNotReady, ""), true},
-		"it was unknown":             {external.Object{Presence: external.Unread}, condition(said.Type, metav1.ConditionUnknown, ReasonInspectionFailed, ""), false},
+		"it was not ready":           {external.Object{Presence: external.Unread}, pass.Condition(said.Type, metav1.ConditionFalse, contract.ReasonNotReady, ""), true},
+		"it was unknown":             {external.Object{Presence: external.Unread}, pass.Condition(said.Type, metav1.ConditionUnknown, contract.ReasonInspectionFailed, ""), false},
 		"nothing was said":           {external.Object{Presence: external.Unread}, metav1.Condition{}, false},
 		"a person has to mend it":    {external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonVersionNotServed}}, said, false},
 		"its kind is gone":           {external.Object{Presence: external.KindMissing}, said, false},

@@ -38,9 +38,9 @@ func TestOnlyAStatusThatHoldsWhatAStepNeedsIsWrittenAtOnce(t *testing.T) {
 				tc.layout = contract.MachineV1Beta2()
 			}
 			kind := contract.Unstructured(gvk, tc.layout)
-			s := &Scope{Object: kind.New(), env: &Reconciler{kind: kind}}
+			s := attached(&Scope{Scope: base{Object: kind.New()}, env: testReconciler(kind, Ports{}, Options{})})
 			tc.step(s)
-			_, status := split(s.update)
+			status := s.env.frame.Members.Status(s.Update)
 			got, err := s.forcesStatus(status)
 			require.NoError(t, err)
 			require.Equal(t, tc.want, got)

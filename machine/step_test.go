@@ -10,19 +10,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 	boom := errors.New("boom")
 	var ran []string
-	step := func(name string, on Life, result Result, err error) Step {
+	step := func(name string, on pass.Life, result Result, err error) Step {
 		return Step{Name: name, On: on, Run: func(context.Context, *Scope) (Result, error) {
 			ran = append(ran, name)
 			return result, err
 		}}
 	}
 	labels := func(name string, result Result, values ...string) Step {
-		s := step(name, InBoth, result, nil)
+		s := step(name, pass.InBoth, result, nil)
 		does := s.Run
 		s.Run = func(ctx context.Context, s *Scope) (Result, error) {
 			for _, value := range values {
@@ -32,14 +35,14 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 		}
 		return s
 	}
-	asserts := step("a", InBoth, Result{Checkpoint: true}, nil)
+	asserts := step("a", pass.InBoth, Result{Checkpoint: true}, nil)
 	asserts.Run = func(_ context.Context, s *Scope) (Result, error) {
-		s.Assert(condition("Asserted", metav1.ConditionTrue, "Reason", ""))
+		s.Assert(pass.Condition("Asserted", metav1.ConditionTrue, "Reason", ""))
 		return Result{Checkpoint: true}, nil
 	}
-	beside := step("beside", InBoth, Result{}, nil)
-	beside.MachineOnly = true
-	closing := step("closing", InBoth, Result{}, nil)
+	beside := step("beside", pass.InBoth, Result{}, nil)
+	beside.ObjectOnly = true
+	closing := step("closing", pass.InBoth, Result{}, nil)
 	closing.Closing = true
 	for name, tc := range map[string]struct {
 		reason   string
@@ -50,51 +53,51 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 		err      error
 	}{
 		"each in its part of the life": {
-			steps: []Step{step("a", InRunning, Result{}, nil), step("b", InDeletion, Result{}, nil), closing},
+			steps: []Step{step("a", pass.InRunning, Result{}, nil), step("b", pass.InDeletion, Result{}, nil), closing},
 			ran:   []string{"a", "closing"},
 		},
 		"the soonest requeue wins": {
 			steps: []Step{
-				step("a", InBoth, Result{RequeueAfter: time.Minute}, nil), step("b", InBoth, Result{RequeueAfter: time.Second}, nil),
-				step("c", InBoth, Result{}, nil),
+				step("a", pass.InBoth, Result{RequeueAfter: time.Minute}, nil), step("b", pass.InBoth, Result{RequeueAfter: time.Second}, nil),
+				step("c", pass.InBoth, Result{}, nil),
 			},
 			ran: []string{"a", "b", "c"}, result: Result{RequeueAfter: time.Second},
 		},
 		"a stop skips the rest": {
-			steps: []Step{step("a", InBoth, Result{Stop: true}, nil), step("b", InBoth, Result{}, nil), closing},
+			steps: []Step{step("a", pass.InBoth, Result{Stop: true}, nil), step("b", pass.InBoth, Result{}, nil), closing},
 			ran:   []string{"a", "closing"}, result: Result{Stop: true},
 		},
 		"a checkpoint skips the rest": {
-			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", InBoth, Result{}, nil), closing},
+			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", pass.InBoth, Result{}, nil), closing},
 			ran:   []string{"a", "closing"}, result: Result{Checkpoint: true},
 		},
 		"a checkpoint of conditions skips the rest": {
-			steps: []Step{asserts, step("b", InBoth, Result{}, nil), closing},
+			steps: []Step{asserts, step("b", pass.InBoth, Result{}, nil), closing},
 			ran:   []string{"closing"}, result: Result{Checkpoint: true},
 		},
 		"a checkpoint without a change is none": {
-			steps: []Step{step("a", InBoth, Result{Checkpoint: true}, nil), step("b", InBoth, Result{}, nil), closing},
+			steps: []Step{step("a", pass.InBoth, Result{Checkpoint: true}, nil), step("b", pass.InBoth, Result{}, nil), closing},
 			ran:   []string{"a", "b", "closing"},
 		},
 		"nor is one that sets what is there in the end": {
-			steps: []Step{labels("a", Result{Checkpoint: true}, "new", "old"), step("b", InBoth, Result{}, nil), closing},
+			steps: []Step{labels("a", Result{Checkpoint: true}, "new", "old"), step("b", pass.InBoth, Result{}, nil), closing},
 			ran:   []string{"a", "b", "closing"},
 		},
 		"what decides about the Machine alone is part of a checkpoint": {
-			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", InBoth, Result{}, nil), beside, closing},
+			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", pass.InBoth, Result{}, nil), beside, closing},
 			ran:   []string{"a", "beside", "closing"}, result: Result{Checkpoint: true},
 		},
 		"and not of a pass that was stopped": {
-			steps: []Step{step("a", InBoth, Result{Stop: true}, nil), beside, closing},
+			steps: []Step{step("a", pass.InBoth, Result{Stop: true}, nil), beside, closing},
 			ran:   []string{"a", "closing"}, result: Result{Stop: true},
 		},
 		"while it lives, one failure does not keep the others": {
-			steps: []Step{step("a", InRunning, Result{}, boom), step("b", InRunning, Result{}, nil), closing},
+			steps: []Step{step("a", pass.InRunning, Result{}, boom), step("b", pass.InRunning, Result{}, nil), closing},
 			ran:   []string{"a", "b", "closing"}, err: boom,
 		},
 		"in a deletion, order is safety": {
 			deleting: true,
-			steps:    []Step{step("a", InDeletion, Result{}, boom), step("b", InDeletion, Result{}, nil), closing},
+			steps:    []Step{step("a", pass.InDeletion, Result{}, boom), step("b", pass.InDeletion, Result{}, nil), closing},
 			ran:      []string{"a", "closing"}, err: boom,
 		},
 	} {
@@ -102,7 +105,7 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 			ran = nil
 			obj := testKind().New()
 			obj.SetLabels(map[string]string{"key": "old"})
-			s := &Scope{Object: obj, env: &Reconciler{kind: testKind()}}
+			s := attached(&Scope{Scope: base{Object: obj}})
 			s.State.Labels = obj.GetLabels()
 			if tc.deleting {
 				s.State.Deleting = time.Unix(1, 0)
@@ -123,7 +126,7 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 
 func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
 	do := func(context.Context, *Scope) (Result, error) { return Result{}, nil }
-	err := validateSteps([]Step{{}, {Name: "never", Run: do}, {Name: "twice", On: InBoth, Run: do}, {Name: "twice", On: InBoth, Run: do}})
+	err := validateSteps([]Step{{}, {Name: "never", Run: do}, {Name: "twice", On: pass.InBoth, Run: do}, {Name: "twice", On: pass.InBoth, Run: do}})
 	want := "step 0: a step needs a name and a function\nstep never never runs: set On\nduplicate step \"twice\""
 	if err == nil || err.Error() != want {
 		t.Errorf("want:\n%s\ngot:\n%v", want, err)
@@ -131,19 +134,19 @@ func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
 	if err := validateSteps(Steps()); err != nil {
 		t.Errorf("the default steps are refused: %v", err)
 	}
-	err = validateSteps([]Step{{Name: "idle", On: InBoth}})
+	err = validateSteps([]Step{{Name: "idle", On: pass.InBoth}})
 	if want := "step idle: a step needs a name and a function, and Run is nil"; err == nil || err.Error() != want {
 		t.Errorf("want %s, got %v", want, err)
 	}
-	_, err = InsertBefore([]Step{{Name: "one"}, {Name: "two"}}, "tow", Step{})
+	_, err = pass.InsertBefore([]Step{{Name: "one"}, {Name: "two"}}, "tow", Step{})
 	if want := `no such step: "tow"; there are one, two`; err == nil || err.Error() != want {
 		t.Errorf("want %s, got %v", want, err)
 	}
-	if _, err := Replace(Steps(), "nope", Step{}); !errors.Is(err, ErrNoStep) {
-		t.Errorf("want ErrNoStep, got %v", err)
+	if _, err := pass.Replace(Steps(), "nope", Step{}); !errors.Is(err, pass.ErrNoStep) {
+		t.Errorf("want pass.ErrNoStep, got %v", err)
 	}
-	if _, err := Remove(Steps(), "nope"); !errors.Is(err, ErrNoStep) {
-		t.Errorf("want ErrNoStep, got %v", err)
+	if _, err := pass.Remove(Steps(), "nope"); !errors.Is(err, pass.ErrNoStep) {
+		t.Errorf("want pass.ErrNoStep, got %v", err)
 	}
 }
 
@@ -155,14 +158,14 @@ func TestStepsThatAreRemovedSayNothing(t *testing.T) {
 	some := all
 	for _, name := range []string{StepBootstrap, StepNode} {
 		var err error
-		if some, err = Remove(some, name); err != nil {
+		if some, err = pass.Remove(some, name); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(some) != len(all)-2 || all[3].Name != StepBootstrap {
 		t.Errorf("want two steps fewer, and the list that was passed in as it was: %d of %d", len(some), len(all))
 	}
-	if diff := cmp.Diff([]string{ConditionBootstrapConfigReady, ConditionNodeReady, ConditionNodeHealthy}, neverSet(some)); diff != "" {
+	if diff := cmp.Diff([]string{contract.ConditionBootstrapConfigReady, contract.ConditionNodeReady, ConditionNodeHealthy}, neverSet(some)); diff != "" {
 		t.Errorf("left open (-want +got):\n%s", diff)
 	}
 }
@@ -172,23 +175,23 @@ func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
 	without := func(names ...string) []Step {
 		return slices.DeleteFunc(Steps(), func(s Step) bool { return slices.Contains(names, s.Name) })
 	}
-	own := func(on Life) Step { return Step{Name: "own", On: on, Run: do} }
+	own := func(on pass.Life) Step { return Step{Name: "own", On: on, Run: do} }
 	behind := func(name string, step Step) []Step {
-		steps, err := InsertAfter(Steps(), name, step)
+		steps, err := pass.InsertAfter(Steps(), name, step)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return steps
 	}
 	inRunning := func(name string) []Step {
-		steps, err := Replace(Steps(), name, Step{Name: name, On: InRunning, Run: do})
+		steps, err := pass.Replace(Steps(), name, Step{Name: name, On: pass.InRunning, Run: do})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return steps
 	}
 	moved := slices.Insert(without(StepDrain), slices.IndexFunc(without(StepDrain), func(s Step) bool { return s.Name == StepDeleteBootstrap }),
-		Step{Name: StepDrain, On: InDeletion, Run: do})
+		Step{Name: StepDrain, On: pass.InDeletion, Run: do})
 	for name, tc := range map[string]struct {
 		steps []Step
 		says  []string // none: it is accepted
@@ -196,10 +199,10 @@ func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
 		"no finalizer":                       {without(StepFinalizer), []string{"no step finalizer in InRunning", "keep the step"}},
 		"one that nothing takes away":        {without(StepRemoveFinalizer), []string{"no step remove-finalizer in InDeletion", "keep the step"}},
 		"neither":                            {without(StepFinalizer, StepRemoveFinalizer), []string{"no step finalizer", "no step remove-finalizer"}},
-		"steps of the embedder alone":        {[]Step{own(InBoth), {Name: StepPhase, On: InBoth, Run: do}}, nil},
+		"steps of the embedder alone":        {[]Step{own(pass.InBoth), {Name: StepPhase, On: pass.InBoth, Run: do}}, nil},
 		"none":                               {[]Step{}, nil},
-		"behind the end":                     {behind(StepRemoveFinalizer, own(InBoth)), []string{"step own stands behind remove-finalizer", "put it in front, or set Closing"}},
-		"behind the end, of a running one":   {behind(StepPhase, own(InRunning)), nil},
+		"behind the end":                     {behind(StepRemoveFinalizer, own(pass.InBoth)), []string{"step own stands behind remove-finalizer", "put it in front, or set Closing"}},
+		"behind the end, of a running one":   {behind(StepPhase, own(pass.InRunning)), nil},
 		"destroyed before the drain":         {moved, []string{"step drain stands behind delete-infrastructure", "keep the steps of Steps in their order"}},
 		"a drain without a Node":             {without(StepNode, StepVolumes, StepDeleteNode), []string{"step drain needs a step in front of it that looks the Node up in InDeletion, as node does"}},
 		"volumes without a drain":            {without(StepDrain), []string{"step volumes needs a step in front of it that frees the volumes"}},
@@ -207,7 +210,7 @@ func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
 		"nothing about Nodes":                {without(StepNode, StepDrain, StepVolumes, StepDeleteNode), nil},
 		"a node step for running ones alone": {inRunning(StepNode), []string{"step drain needs", "step volumes needs", "step delete-node needs"}},
 		"an infrastructure step for those":   {inRunning(StepInfrastructure), nil},
-		"one of the embedder in deletions":   {slices.Insert(without(StepNode), 3, own(InDeletion)), nil},
+		"one of the embedder in deletions":   {slices.Insert(without(StepNode), 3, own(pass.InDeletion)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := validateSteps(tc.steps)

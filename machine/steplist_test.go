@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -34,7 +35,7 @@ type stepList struct {
 
 // looks returns a step of the embedder, which does nothing.
 func (l *stepList) looks(closing bool) machine.Step {
-	return machine.Step{Name: "own", On: machine.InBoth, Closing: closing, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	return machine.Step{Name: "own", On: pass.InBoth, Closing: closing, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if len(s.Object.GetFinalizers()) == 0 && s.Object.GetDeletionTimestamp() == nil {
@@ -54,7 +55,7 @@ func stepLists(t *testing.T) []*stepList {
 		return all[len(all)-1]
 	}
 	for _, step := range machine.Steps() {
-		steps, err := machine.Remove(machine.Steps(), step.Name)
+		steps, err := pass.Remove(machine.Steps(), step.Name)
 		removed := add("without "+step.Name, steps, err)
 		removed.refused = map[string]string{
 			machine.StepFinalizer: "no step finalizer", machine.StepRemoveFinalizer: "no step remove-finalizer",
@@ -63,15 +64,15 @@ func stepLists(t *testing.T) []*stepList {
 		}[step.Name]
 		removed.idle = step.Name == machine.StepBootstrap || step.Name == machine.StepInfrastructure
 		removed.leaves = removed.idle || step.Name == machine.StepDeleteNode
-		steps, err = machine.Replace(machine.Steps(), step.Name, machine.Step{Name: step.Name, On: step.On, Closing: step.Closing,
-			MachineOnly: step.MachineOnly, Run: step.Run})
+		steps, err = pass.Replace(machine.Steps(), step.Name, machine.Step{Name: step.Name, On: step.On, Closing: step.Closing,
+			ObjectOnly: step.ObjectOnly, Run: step.Run})
 		add("copied "+step.Name, steps, err)
 
 		before, after := add("before "+step.Name, nil, nil), add("after "+step.Name, nil, nil)
 		before.any, after.any = step.Closing || step.Name == machine.StepFinalizer, step.Closing
-		before.steps, err = machine.InsertBefore(machine.Steps(), step.Name, before.looks(step.Closing))
+		before.steps, err = pass.InsertBefore(machine.Steps(), step.Name, before.looks(step.Closing))
 		require.NoError(t, err)
-		after.steps, err = machine.InsertAfter(machine.Steps(), step.Name, after.looks(step.Closing))
+		after.steps, err = pass.InsertAfter(machine.Steps(), step.Name, after.looks(step.Closing))
 		require.NoError(t, err)
 		if step.Name == machine.StepRemoveFinalizer {
 			after.refused = "step own stands behind remove-finalizer"
@@ -156,7 +157,7 @@ func (w *world) comesTo(l *stepList, m *unstructured.Unstructured) {
 	w.eventually(l.name+" to be ready", func() string {
 		fresh := w.get(m)
 		phase, _, _ := unstructured.NestedString(fresh.Object, "status", "phase")
-		ready := conditionOf(fresh, machine.ConditionReady)
+		ready := conditionOf(fresh, contract.ConditionReady)
 		switch {
 		case l.idle && len(fresh.GetFinalizers()) > 0,
 			(phase == "Running" || l.name == "without-phase") && (ready.Status == "True" || l.name == "without-conditions"):

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 )
 
@@ -37,9 +38,9 @@ type term struct {
 // terms returns the conditions that Ready summarizes, in the order of its message.
 func (f readyFacts) terms() []term {
 	terms := []term{
-		{kind: ConditionDeleting, negative: true}, {kind: ConditionUpdating, negative: true},
-		{kind: ConditionBootstrapConfigReady}, {kind: ConditionInfrastructureReady}, {kind: ConditionNodeHealthy},
-		{kind: ConditionHealthCheckSucceeded, optional: true},
+		{kind: contract.ConditionDeleting, negative: true}, {kind: ConditionUpdating, negative: true},
+		{kind: contract.ConditionBootstrapConfigReady}, {kind: contract.ConditionInfrastructureReady}, {kind: ConditionNodeHealthy},
+		{kind: contract.ConditionHealthCheckSucceeded, optional: true},
 	}
 	for i := range terms {
 		terms[i].optional = terms[i].optional || slices.Contains(f.NeverSet, terms[i].kind)
@@ -51,7 +52,7 @@ func (f readyFacts) terms() []term {
 			continue
 		}
 		terms[at].negative = terms[at].negative || gate.Negative
-		terms[at].optional = terms[at].optional && gate.ConditionType == ConditionHealthCheckSucceeded
+		terms[at].optional = terms[at].optional && gate.ConditionType == contract.ConditionHealthCheckSucceeded
 	}
 	return terms
 }
@@ -82,14 +83,14 @@ func decideReady(f readyFacts) metav1.Condition {
 		c.Status = metav1.ConditionUnknown
 	}
 	if c.Status != metav1.ConditionTrue {
-		c.Reason = ReasonInternalError
+		c.Reason = contract.ReasonInternalError
 	}
 	return c
 }
 
 func (f readyFacts) merged() metav1.Condition {
-	if slices.ContainsFunc(f.Gates, func(g contract.ReadinessGate) bool { return g.ConditionType == ConditionReady }) {
-		return condition(ConditionReady, metav1.ConditionUnknown, ReasonInternalError,
+	if slices.ContainsFunc(f.Gates, func(g contract.ReadinessGate) bool { return g.ConditionType == contract.ConditionReady }) {
+		return pass.Condition(contract.ConditionReady, metav1.ConditionUnknown, contract.ReasonInternalError,
 			"The readiness gate Ready is the condition itself: remove it from spec.readinessGates")
 	}
 	worst := priorityInfo
@@ -113,24 +114,24 @@ func (f readyFacts) merged() metav1.Condition {
 	message := strings.Join(joinComponents(lines), "\n")
 	switch worst {
 	case priorityIssue:
-		return condition(ConditionReady, metav1.ConditionFalse, ReasonNotReady, message)
+		return pass.Condition(contract.ConditionReady, metav1.ConditionFalse, contract.ReasonNotReady, message)
 	case priorityUnknown:
-		return condition(ConditionReady, metav1.ConditionUnknown, ReasonReadyUnknown, message)
+		return pass.Condition(contract.ConditionReady, metav1.ConditionUnknown, contract.ReasonReadyUnknown, message)
 	case priorityInfo:
 	}
-	return condition(ConditionReady, metav1.ConditionTrue, ReasonReady, message)
+	return pass.Condition(contract.ConditionReady, metav1.ConditionTrue, contract.ReasonReady, message)
 }
 
 // conditionOf returns the condition of a term as it counts, and false when it does not count because it is missing.
 func (f readyFacts) conditionOf(t term) (metav1.Condition, bool) {
-	c, found := findCondition(f.Conditions, t.kind)
+	c, found := pass.Find(f.Conditions, t.kind)
 	switch {
 	case !found && t.optional:
 		return c, false
-	case t.kind == ConditionDeleting && f.Deleting && f.Stage != "":
-		return condition(t.kind, metav1.ConditionTrue, ReasonDeleting, f.Stage), true
+	case t.kind == contract.ConditionDeleting && f.Deleting && f.Stage != "":
+		return pass.Condition(t.kind, metav1.ConditionTrue, contract.ReasonDeleting, f.Stage), true
 	case !found:
-		return condition(t.kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported), true
+		return pass.Condition(t.kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported), true
 	}
 	return c, true
 }
@@ -155,8 +156,8 @@ func (f readyFacts) priorityOf(c metav1.Condition, negative bool) priority {
 // missing reports whether a condition says that an object of the Machine is gone, or never existed.
 func missing(c metav1.Condition) bool {
 	switch c.Type {
-	case ConditionBootstrapConfigReady, ConditionInfrastructureReady:
-		return c.Reason == ReasonDeleted || c.Reason == ReasonDoesNotExist
+	case contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady:
+		return c.Reason == contract.ReasonDeleted || c.Reason == contract.ReasonDoesNotExist
 	case ConditionNodeHealthy:
 		return c.Reason == ReasonNodeDeleted || c.Reason == ReasonNodeDoesNotExist
 	}
@@ -229,12 +230,12 @@ func decideAvailable(
 	ready metav1.ConditionStatus, since time.Time, minReady time.Duration, now time.Time,
 ) (c metav1.Condition, again time.Duration) {
 	if ready != metav1.ConditionTrue {
-		return condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotReady, ""), 0
+		return pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, ""), 0
 	}
 	if left := since.Add(minReady).Sub(now); left > 0 && minReady > 0 {
-		return condition(ConditionAvailable, metav1.ConditionFalse, ReasonWaitingForMinReadySeconds, ""), left
+		return pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonWaitingForMinReadySeconds, ""), left
 	}
-	return condition(ConditionAvailable, metav1.ConditionTrue, ReasonAvailable, ""), 0
+	return pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, ""), 0
 }
 
 const (
@@ -263,7 +264,7 @@ func decideStage(f stageFacts) (text string, again time.Duration) {
 		return "Machine deletion in progress, stage: " + f.Reason, left
 	}
 	text = "Machine deletion in progress since more than 15m, stage: " + f.Reason
-	if f.Reason != ReasonDrainingNode || f.DrainStarted.IsZero() {
+	if f.Reason != contract.ReasonDrainingNode || f.DrainStarted.IsZero() {
 		return text, 0
 	}
 	if left := f.DrainStarted.Add(longDrain).Sub(f.Now); left > 0 {

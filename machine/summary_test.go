@@ -9,25 +9,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 )
 
 // with replaces conditions of a Machine that is well.
 func with(changed ...metav1.Condition) []metav1.Condition {
-	yes := func(kind string) metav1.Condition { return condition(kind, metav1.ConditionTrue, "Ready", "") }
+	yes := func(kind string) metav1.Condition { return pass.Condition(kind, metav1.ConditionTrue, "Ready", "") }
 	return append(changed,
-		condition(ConditionDeleting, metav1.ConditionFalse, ReasonNotDeleting, ""),
-		condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, ""),
-		yes(ConditionBootstrapConfigReady), yes(ConditionInfrastructureReady), yes(ConditionNodeHealthy),
+		pass.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""),
+		pass.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, ""),
+		yes(contract.ConditionBootstrapConfigReady), yes(contract.ConditionInfrastructureReady), yes(ConditionNodeHealthy),
 	)
 }
 
 func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 	no := func(kind, message string) metav1.Condition {
-		return condition(kind, metav1.ConditionFalse, "NotReady", message)
+		return pass.Condition(kind, metav1.ConditionFalse, "NotReady", message)
 	}
 	unknown := func(kind, message string) metav1.Condition {
-		return condition(kind, metav1.ConditionUnknown, "Dunno", message)
+		return pass.Condition(kind, metav1.ConditionUnknown, "Dunno", message)
 	}
 	for name, tc := range map[string]struct {
 		facts  readyFacts
@@ -36,34 +37,34 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 	}{
 		"all is well": {facts: readyFacts{Conditions: with()}, status: metav1.ConditionTrue},
 		"one is false": {
-			facts:  readyFacts{Conditions: with(no(ConditionInfrastructureReady, "no quota"))},
+			facts:  readyFacts{Conditions: with(no(contract.ConditionInfrastructureReady, "no quota"))},
 			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady: no quota"}},
 		"without a message its reason is told": {
-			facts:  readyFacts{Conditions: with(no(ConditionInfrastructureReady, ""))},
+			facts:  readyFacts{Conditions: with(no(contract.ConditionInfrastructureReady, ""))},
 			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady: NotReady"}},
 		"one is missing": {
 			facts:  readyFacts{Conditions: with()[:4]},
 			status: metav1.ConditionUnknown, says: []string{"* NodeHealthy: Condition not yet reported"}},
 		"bad news count more than unknown ones and keep their place": {
-			facts:  readyFacts{Conditions: with(unknown(ConditionBootstrapConfigReady, "unread"), no(ConditionNodeHealthy, "ill"))},
+			facts:  readyFacts{Conditions: with(unknown(contract.ConditionBootstrapConfigReady, "unread"), no(ConditionNodeHealthy, "ill"))},
 			status: metav1.ConditionFalse, says: []string{"* BootstrapConfigReady: unread", "* NodeHealthy: ill"}},
 		"what is well and says something is told when all is well": {
-			facts:  readyFacts{Conditions: with(condition(ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"))},
+			facts:  readyFacts{Conditions: with(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"))},
 			status: metav1.ConditionTrue, says: []string{"* InfrastructureReady: spot"}},
 		"and not when something is not": {
-			facts:  readyFacts{Conditions: with(condition(ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"), no(ConditionNodeHealthy, "ill"))},
+			facts:  readyFacts{Conditions: with(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"), no(ConditionNodeHealthy, "ill"))},
 			status: metav1.ConditionFalse, says: []string{"* NodeHealthy: ill"}},
 		"an update in place": {
-			facts:  readyFacts{Conditions: with(condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress"))},
+			facts:  readyFacts{Conditions: with(pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress"))},
 			status: metav1.ConditionFalse, says: []string{"* Updating: In-place update in progress"}},
 		"a health check that failed": {
-			facts:  readyFacts{Conditions: with(no(ConditionHealthCheckSucceeded, "unhealthy for 5m"))},
+			facts:  readyFacts{Conditions: with(no(contract.ConditionHealthCheckSucceeded, "unhealthy for 5m"))},
 			status: metav1.ConditionFalse, says: []string{"* HealthCheckSucceeded: unhealthy for 5m"}},
 		"a list is indented": {
 			facts:  readyFacts{Conditions: with(no(ConditionNodeHealthy, "* Node.Ready: no CNI\n* Node.DiskPressure: full"))},
 			status: metav1.ConditionFalse, says: []string{"* NodeHealthy:", "  * Node.Ready: no CNI", "  * Node.DiskPressure: full"}},
 		"lines become a list": {
-			facts:  readyFacts{Conditions: with(no(ConditionInfrastructureReady, "two things:\n* a\n* b"))},
+			facts:  readyFacts{Conditions: with(no(contract.ConditionInfrastructureReady, "two things:\n* a\n* b"))},
 			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady:", "  * two things:", "    * a", "    * b"}},
 		"a readiness gate that is missing": {
 			facts:  readyFacts{Conditions: with(), Gates: []contract.ReadinessGate{{ConditionType: "Licensed"}}},
@@ -75,43 +76,43 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			facts:  readyFacts{Conditions: with(no("Banned", "")), Gates: []contract.ReadinessGate{{ConditionType: "Banned", Negative: true}}},
 			status: metav1.ConditionTrue},
 		"a negative readiness gate that is closed": {
-			facts: readyFacts{Conditions: with(condition("Banned", metav1.ConditionTrue, "R", "by admin")),
+			facts: readyFacts{Conditions: with(pass.Condition("Banned", metav1.ConditionTrue, "R", "by admin")),
 				Gates: []contract.ReadinessGate{{ConditionType: "Banned", Negative: true}}},
 			status: metav1.ConditionFalse, says: []string{"* Banned: by admin"}},
 		"a condition that is asked for twice is told once": {
 			facts:  readyFacts{Conditions: with(no(ConditionNodeHealthy, "ill")), Gates: []contract.ReadinessGate{{ConditionType: ConditionNodeHealthy}}},
 			status: metav1.ConditionFalse, says: []string{"* NodeHealthy: ill"}},
 		"what no step is there to say is not missed": {
-			facts:  readyFacts{Conditions: with()[:2], NeverSet: []string{ConditionBootstrapConfigReady, ConditionInfrastructureReady, ConditionNodeHealthy}},
+			facts:  readyFacts{Conditions: with()[:2], NeverSet: []string{contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady, ConditionNodeHealthy}},
 			status: metav1.ConditionTrue},
 		"but counts when somebody says it": {
-			facts:  readyFacts{Conditions: with(no(ConditionInfrastructureReady, "no quota")), NeverSet: []string{ConditionInfrastructureReady}},
+			facts:  readyFacts{Conditions: with(no(contract.ConditionInfrastructureReady, "no quota")), NeverSet: []string{contract.ConditionInfrastructureReady}},
 			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady: no quota"}},
 		"and a readiness gate asks for it": {
 			facts: readyFacts{Conditions: with()[:4], NeverSet: []string{ConditionNodeHealthy},
 				Gates: []contract.ReadinessGate{{ConditionType: ConditionNodeHealthy}}},
 			status: metav1.ConditionUnknown, says: []string{"* NodeHealthy: Condition not yet reported"}},
 		"Ready cannot wait for itself": {
-			facts:  readyFacts{Conditions: with(), Gates: []contract.ReadinessGate{{ConditionType: ConditionReady}}},
+			facts:  readyFacts{Conditions: with(), Gates: []contract.ReadinessGate{{ConditionType: contract.ConditionReady}}},
 			status: metav1.ConditionUnknown, says: []string{"The readiness gate Ready is the condition itself: remove it from spec.readinessGates"}},
 		"in a deletion it is well that things are gone": {
 			facts: readyFacts{Deleting: true, Stage: "the stage", Conditions: with(
-				condition(ConditionDeleting, metav1.ConditionTrue, ReasonDeletingNode, "very long"),
-				condition(ConditionBootstrapConfigReady, metav1.ConditionFalse, ReasonDoesNotExist, ""), condition(ConditionInfrastructureReady, metav1.ConditionFalse, ReasonDeleted, ""),
-				condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeDeleted, ""))},
+				pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletingNode, "very long"),
+				pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDoesNotExist, ""), pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDeleted, ""),
+				pass.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeDeleted, ""))},
 			status: metav1.ConditionFalse, says: []string{"* Deleting: the stage"}},
 		"but not that they are ill": {
 			facts: readyFacts{Deleting: true, Stage: "the stage", Conditions: with(no(ConditionNodeHealthy, "ill"),
-				condition(ConditionDeleting, metav1.ConditionTrue, ReasonDrainingNode, ""))},
+				pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDrainingNode, ""))},
 			status: metav1.ConditionFalse, says: []string{"* Deleting: the stage", "* NodeHealthy: ill"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reasons := map[metav1.ConditionStatus]string{
-				metav1.ConditionTrue: ReasonReady, metav1.ConditionFalse: ReasonNotReady, metav1.ConditionUnknown: ReasonReadyUnknown,
+				metav1.ConditionTrue: contract.ReasonReady, metav1.ConditionFalse: contract.ReasonNotReady, metav1.ConditionUnknown: contract.ReasonReadyUnknown,
 			}
-			want := condition(ConditionReady, tc.status, reasons[tc.status], strings.Join(tc.says, "\n"))
+			want := pass.Condition(contract.ConditionReady, tc.status, reasons[tc.status], strings.Join(tc.says, "\n"))
 			if name == "Ready cannot wait for itself" {
-				want.Reason = ReasonInternalError
+				want.Reason = contract.ReasonInternalError
 			}
 			if diff := cmp.Diff(want, decideReady(tc.facts)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -156,22 +157,22 @@ func TestADeletionThatTakesLongSaysWhyInFewWords(t *testing.T) {
 		again time.Duration
 	}{
 		"young": {
-			facts: stageFacts{Reason: ReasonDrainingNode, Deleting: ago(5 * time.Minute), DrainStarted: ago(5 * time.Minute), Blockers: blocked(drain.ReasonBudgetExhausted)},
+			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(5 * time.Minute), DrainStarted: ago(5 * time.Minute), Blockers: blocked(drain.ReasonBudgetExhausted)},
 			want:  "Machine deletion in progress, stage: DrainingNode", again: 10 * time.Minute},
 		"old": {
 			facts: stageFacts{Reason: ReasonWaitingForPreDrainHook, Deleting: ago(15 * time.Minute)},
 			want:  "Machine deletion in progress since more than 15m, stage: WaitingForPreDrainHook"},
 		"old with a young drain": {
-			facts: stageFacts{Reason: ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Minute), Blockers: blocked(drain.ReasonBudgetExhausted)},
+			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Minute), Blockers: blocked(drain.ReasonBudgetExhausted)},
 			want:  "Machine deletion in progress since more than 15m, stage: DrainingNode", again: 4 * time.Minute},
 		"nothing is known to hold it up": {
-			facts: stageFacts{Reason: ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour)},
+			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour)},
 			want:  "Machine deletion in progress since more than 15m, stage: DrainingNode"},
 		"a budget": {
-			facts: stageFacts{Reason: ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour), Blockers: blocked(drain.ReasonBudgetNeverAllows)},
+			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour), Blockers: blocked(drain.ReasonBudgetNeverAllows)},
 			want:  "Machine deletion in progress since more than 15m, stage: DrainingNode, delay likely due to PodDisruptionBudgets"},
 		"everything": {
-			facts: stageFacts{Reason: ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour),
+			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour),
 				Blockers: blocked(drain.ReasonForbidden, drain.ReasonBudgetExhausted), Counts: drain.Counts{Terminating: 1, Completing: 1}},
 			want: "Machine deletion in progress since more than 15m, stage: DrainingNode, delay likely due to " +
 				"PodDisruptionBudgets, Pods not terminating, Pod eviction errors, Pods not completed yet"},
@@ -198,12 +199,12 @@ func TestAMachineIsAvailableWhenItHasBeenReadyForLongEnough(t *testing.T) {
 		want     metav1.Condition
 		again    time.Duration
 	}{
-		"not ready":       {ready: metav1.ConditionFalse, want: condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotReady, "")},
-		"nobody knows":    {ready: metav1.ConditionUnknown, want: condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotReady, "")},
-		"at once":         {ready: metav1.ConditionTrue, since: now, want: condition(ConditionAvailable, metav1.ConditionTrue, ReasonAvailable, "")},
-		"for long enough": {ready: metav1.ConditionTrue, since: now.Add(-time.Minute), minReady: time.Minute, want: condition(ConditionAvailable, metav1.ConditionTrue, ReasonAvailable, "")},
+		"not ready":       {ready: metav1.ConditionFalse, want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
+		"nobody knows":    {ready: metav1.ConditionUnknown, want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
+		"at once":         {ready: metav1.ConditionTrue, since: now, want: pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")},
+		"for long enough": {ready: metav1.ConditionTrue, since: now.Add(-time.Minute), minReady: time.Minute, want: pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")},
 		"not for long": {ready: metav1.ConditionTrue, since: now.Add(-20 * time.Second), minReady: time.Minute, again: 40 * time.Second,
-			want: condition(ConditionAvailable, metav1.ConditionFalse, ReasonWaitingForMinReadySeconds, "")},
+			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonWaitingForMinReadySeconds, "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, again := decideAvailable(tc.ready, tc.since, tc.minReady, now)
@@ -218,7 +219,7 @@ func TestAMachineIsAvailableWhenItHasBeenReadyForLongEnough(t *testing.T) {
 func TestTheClockOfTheProcessBeforeMayHaveBeenAhead(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	saying := func(kind string, at time.Time) metav1.Condition {
-		c := condition(kind, metav1.ConditionTrue, "R", "")
+		c := pass.Condition(kind, metav1.ConditionTrue, "R", "")
 		c.LastTransitionTime = metav1.NewTime(at)
 		return c
 	}
@@ -235,14 +236,14 @@ func TestTheClockOfTheProcessBeforeMayHaveBeenAhead(t *testing.T) {
 		"it was, and somebody asks for more time since": {ready: -time.Minute, available: -30 * time.Second, minReady: 90 * time.Second, want: metav1.ConditionFalse, again: 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Scope{Now: now, stored: []metav1.Condition{saying(ConditionReady, now.Add(tc.ready))}}
+			s := &Scope{Scope: base{Now: now, Stored: []metav1.Condition{saying(contract.ConditionReady, now.Add(tc.ready))}}}
 			s.State.MinReady = contract.Some(tc.minReady)
 			if tc.available != 0 {
-				s.stored = append(s.stored, saying(ConditionAvailable, now.Add(tc.available)))
+				s.Stored = append(s.Stored, saying(contract.ConditionAvailable, now.Add(tc.available)))
 			}
-			s.Assert(condition(ConditionReady, metav1.ConditionTrue, "R", ""))
+			s.Assert(pass.Condition(contract.ConditionReady, metav1.ConditionTrue, "R", ""))
 			again := s.assertAvailable()
-			got, _ := findCondition(s.asserted, ConditionAvailable)
+			got, _ := pass.Find(s.Asserted, contract.ConditionAvailable)
 			if got.Status != tc.want || again != tc.again {
 				t.Errorf("want %s again after %s, got %s after %s", tc.want, tc.again, got.Status, again)
 			}
@@ -251,8 +252,8 @@ func TestTheClockOfTheProcessBeforeMayHaveBeenAhead(t *testing.T) {
 }
 
 func TestAMachineIsUpdatingWhileItIsMarked(t *testing.T) {
-	no := condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
-	yes := condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
+	no := pass.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
+	yes := pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
 	for name, tc := range map[string]struct {
 		annotations map[string]string
 		want        metav1.Condition
@@ -275,11 +276,11 @@ func TestAMachineIsUpdatingWhileItIsMarked(t *testing.T) {
 
 func TestWhatAPolicyLeavesOpenInUpdatingIsFilledIn(t *testing.T) {
 	for name, tc := range map[string]struct{ says, want metav1.Condition }{
-		"nothing": {want: condition(ConditionUpdating, metav1.ConditionUnknown, ReasonNotYetReported, "")},
-		"yes":     {metav1.Condition{Status: metav1.ConditionTrue}, condition(ConditionUpdating, metav1.ConditionTrue, ReasonUpdating, "")},
-		"no":      {metav1.Condition{Status: metav1.ConditionFalse, Type: "X"}, condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")},
-		"all": {condition("", metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way"),
-			condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way")},
+		"nothing": {want: pass.Condition(ConditionUpdating, metav1.ConditionUnknown, ReasonNotYetReported, "")},
+		"yes":     {metav1.Condition{Status: metav1.ConditionTrue}, pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonUpdating, "")},
+		"no":      {metav1.Condition{Status: metav1.ConditionFalse, Type: "X"}, pass.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")},
+		"all": {pass.Condition("", metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way"),
+			pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := Policy{Updating: func(*contract.MachineState) metav1.Condition { return tc.says }}

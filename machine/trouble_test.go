@@ -33,7 +33,7 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 	late := fake.WithField(map[string]any{"apiGroup": other.Group, "kind": other.Kind, "name": "late"}, "spec", "infrastructureRef")
 	for name, tc := range map[string]trouble{
 		"an empty provider ID": {
-			condition: machine.ConditionInfrastructureReady, reason: machine.ReasonProviderIDMissing, says: []string{"FakeMachine bad", "providerID"},
+			condition: contract.ConditionInfrastructureReady, reason: machine.ReasonProviderIDMissing, says: []string{"FakeMachine bad", "providerID"},
 			options: byHand,
 			wrong: func(w *world, name string) *unstructured.Unstructured {
 				w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
@@ -46,7 +46,7 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 			},
 		},
 		"a wrong type at a contract path": {
-			condition: machine.ConditionInfrastructureReady, reason: external.ReasonContractViolation,
+			condition: contract.ConditionInfrastructureReady, reason: external.ReasonContractViolation,
 			says:    []string{"status.initialization.provisioned", "want bool", "found string"},
 			options: byHand,
 			wrong: func(w *world, name string) *unstructured.Unstructured {
@@ -60,7 +60,7 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 			},
 		},
 		"a kind whose CRD does not exist": {
-			condition: machine.ConditionInfrastructureReady, reason: external.ReasonCRDNotFound,
+			condition: contract.ConditionInfrastructureReady, reason: external.ReasonCRDNotFound,
 			says:    []string{"latemachines.infrastructure.cluster.x-k8s.io", "does not exist", "install"},
 			options: byHand,
 			wrong: func(w *world, name string) *unstructured.Unstructured {
@@ -74,7 +74,7 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 			},
 		},
 		"a CRD without a contract label": {
-			condition: machine.ConditionInfrastructureReady, reason: external.ReasonContractLabelMissing,
+			condition: contract.ConditionInfrastructureReady, reason: external.ReasonContractLabelMissing,
 			says:    []string{"latemachines.infrastructure.cluster.x-k8s.io", "cluster.x-k8s.io/v1beta2"},
 			options: byHand,
 			wrong: func(w *world, name string) *unstructured.Unstructured {
@@ -91,7 +91,7 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 			},
 		},
 		"a CRD with an empty contract label": {
-			condition: machine.ConditionInfrastructureReady, reason: external.ReasonContractLabelMissing,
+			condition: contract.ConditionInfrastructureReady, reason: external.ReasonContractLabelMissing,
 			says:    []string{"latemachines.infrastructure.cluster.x-k8s.io", "cluster.x-k8s.io/v1beta1", "names no API version", "must set it"},
 			options: byHand,
 			wrong: func(w *world, name string) *unstructured.Unstructured {
@@ -127,7 +127,7 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 			})
 			w.isQuiet()
 			tc.mend(w, m)
-			w.conditionIs(m, tc.condition, machine.ReasonReady)
+			w.conditionIs(m, tc.condition, contract.ReasonReady)
 			if n := len(w.events(tc.reason)); n != 1 {
 				t.Errorf("want one event, got %d", n)
 			}
@@ -142,7 +142,7 @@ func TestAMachineOfAMissingKindCanBeDeletedWhileNothingStandsBehindIt(t *testing
 	ref := map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "NoSuchMachine", "name": "x"}
 	m := fake.Machine("m", fake.WithField(ref, "spec", "infrastructureRef"))
 	w.create(m)
-	w.conditionIs(m, machine.ConditionInfrastructureReady, external.ReasonCRDNotFound)
+	w.conditionIs(m, contract.ConditionInfrastructureReady, external.ReasonCRDNotFound)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
 }

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
@@ -24,7 +26,7 @@ func (s *Scope) nodesUnread(said bool) (Result, error) {
 	if !said {
 		d = decideUnread(s.unreadFacts())
 	}
-	s.assertAll(d.Conditions)
+	s.Assert(d.Conditions...)
 	if s.NodesErr != nil && !workload.IsUnread(s.NodesErr) {
 		return Result{}, s.NodesErr
 	}
@@ -33,7 +35,7 @@ func (s *Scope) nodesUnread(said bool) (Result, error) {
 
 func (s *Scope) unreadFacts() unreadFacts {
 	var down *cluster.NotConnectedError
-	said, found := s.Condition(ConditionNodeReady)
+	said, found := s.Condition(contract.ConditionNodeReady)
 	f := unreadFacts{
 		Down: errors.Is(s.NodesErr, cluster.ErrNotConnected), Failed: s.NodesErr != nil && !workload.IsUnread(s.NodesErr), Message: s.unread(),
 		Early:   !s.isTold() || (errors.As(s.NodesErr, &down) && down.Reason == cluster.ReasonConnecting),
@@ -42,7 +44,7 @@ func (s *Scope) unreadFacts() unreadFacts {
 	}
 	switch {
 	case f.Failed:
-		f.Message = seeLogs
+		f.Message = pass.SeeLogs
 	case f.Down:
 		seen := s.Workload.LastSeen
 		if errors.As(s.NodesErr, &down) {
@@ -96,14 +98,14 @@ func decideUnread(f unreadFacts) unreadDecision {
 	if f.Early && f.Found {
 		return unreadDecision{}
 	}
-	reason := ReasonInspectionFailed
+	reason := contract.ReasonInspectionFailed
 	switch {
 	case f.Down:
-		reason = ReasonConnectionDown
+		reason = contract.ReasonConnectionDown
 	case f.Failed:
-		reason = ReasonInternalError
+		reason = contract.ReasonInternalError
 	}
-	keeps := f.HasNode && f.Found && f.Said != ReasonConnectionDown && f.Said != reason
+	keeps := f.HasNode && f.Found && f.Said != contract.ReasonConnectionDown && f.Said != reason
 	if left := f.Since.Add(f.Grace).Sub(f.Now); keeps && left > 0 {
 		return unreadDecision{Again: left}
 	}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -27,8 +27,8 @@ func TestWhatIsSaidOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
 	now := time.Unix(1000, 0)
 	unknown := func(reason string) unreadDecision {
 		return unreadDecision{Conditions: []metav1.Condition{
-			condition(ConditionNodeReady, metav1.ConditionUnknown, reason, "why"),
-			condition(ConditionNodeHealthy, metav1.ConditionUnknown, reason, "why"),
+			pass.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, reason, "why"),
+			pass.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, reason, "why"),
 		}}
 	}
 	ready := unreadFacts{Down: true, HasNode: true, Found: true, Said: ReasonNodeReady, Since: now.Add(-time.Minute), Grace: 5 * time.Minute}
@@ -42,14 +42,14 @@ func TestWhatIsSaidOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
 		want  unreadDecision
 	}{
 		"its Node was read a moment ago":    {ready, unreadDecision{Again: 4 * time.Minute}},
-		"its Node was read long ago":        {with(func(f *unreadFacts) { f.Since = now.Add(-5 * time.Minute) }), unknown(ReasonConnectionDown)},
-		"nobody knows since when":           {with(func(f *unreadFacts) { f.Since = time.Time{} }), unknown(ReasonConnectionDown)},
-		"it waits for its Node":             {with(func(f *unreadFacts) { f.HasNode, f.Said = false, ReasonInspectionFailed }), unknown(ReasonConnectionDown)},
-		"it said so before":                 {with(func(f *unreadFacts) { f.Said = ReasonConnectionDown }), unknown(ReasonConnectionDown)},
-		"the process has just begun":        {with(func(f *unreadFacts) { f.Early, f.Said = true, ReasonConnectionDown }), unreadDecision{}},
-		"and the Machine too":               {unreadFacts{Down: true, Early: true}, unknown(ReasonConnectionDown)},
-		"the first list is not there":       {unreadFacts{}, unknown(ReasonInspectionFailed)},
-		"not even the reason is understood": {unreadFacts{Failed: true}, unknown(ReasonInternalError)},
+		"its Node was read long ago":        {with(func(f *unreadFacts) { f.Since = now.Add(-5 * time.Minute) }), unknown(contract.ReasonConnectionDown)},
+		"nobody knows since when":           {with(func(f *unreadFacts) { f.Since = time.Time{} }), unknown(contract.ReasonConnectionDown)},
+		"it waits for its Node":             {with(func(f *unreadFacts) { f.HasNode, f.Said = false, contract.ReasonInspectionFailed }), unknown(contract.ReasonConnectionDown)},
+		"it said so before":                 {with(func(f *unreadFacts) { f.Said = contract.ReasonConnectionDown }), unknown(contract.ReasonConnectionDown)},
+		"the process has just begun":        {with(func(f *unreadFacts) { f.Early, f.Said = true, contract.ReasonConnectionDown }), unreadDecision{}},
+		"and the Machine too":               {unreadFacts{Down: true, Early: true}, unknown(contract.ReasonConnectionDown)},
+		"the first list is not there":       {unreadFacts{}, unknown(contract.ReasonInspectionFailed)},
+		"not even the reason is understood": {unreadFacts{Failed: true}, unknown(contract.ReasonInternalError)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.Message, tc.facts.Now = "why", now
@@ -76,9 +76,9 @@ func TestAConnectionThatIsLostDuringAPassIsNoErrorOfThePass(t *testing.T) {
 		"drain": func(ctx context.Context, s *Scope) (Result, error) { return s.drain(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Scope{
-				State: contract.MachineState{Metadata: contract.Metadata{Deleting: time.Unix(1, 0), Labels: map[string]string{"node-role.kubernetes.io/worker": ""}},
-					MachineSpec: contract.MachineSpec{ProviderID: "a://b"}, Node: contract.NodeRef{Name: "n", UID: "u"}},
+			s := attached(&Scope{
+				Scope: base{State: contract.MachineState{Metadata: contract.Metadata{Deleting: time.Unix(1, 0), Labels: map[string]string{"node-role.kubernetes.io/worker": ""}},
+					MachineSpec: contract.MachineSpec{ProviderID: "a://b"}, Node: contract.NodeRef{Name: "n", UID: "u"}}},
 				Node: noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true,
 				Workload: Workload{Drainer: failing{lost}, Client: interceptor.NewClient(nil, interceptor.Funcs{
 					Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
@@ -86,13 +86,11 @@ func TestAConnectionThatIsLostDuringAPassIsNoErrorOfThePass(t *testing.T) {
 					},
 					Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return lost },
 				})},
-				env: &Reconciler{
-					options: Options{Propagation: propagate.ClusterAPI()}, memory: newMemory(clocktesting.NewFakePassiveClock(time.Unix(1, 0))), writer: patch.NewWriter(nil, clocktesting.NewFakePassiveClock(time.Unix(1, 0))),
-				},
-			}
+				env: testReconciler(testKind(), Ports{}, Options{Propagation: propagate.ClusterAPI(), Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0))}),
+			})
 			result, err := step(t.Context(), s)
 			require.NoError(t, err)
-			require.Equal(t, conflictRetry, result.RequeueAfter)
+			require.Equal(t, pass.ConflictRetry, result.RequeueAfter)
 		})
 	}
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
@@ -71,17 +72,17 @@ func decideUpToDate(f upToDateFacts) (c metav1.Condition, again time.Duration) {
 		}
 	}
 	notUpToDate := func(reason, message string) (metav1.Condition, time.Duration) {
-		return condition(ConditionUpToDate, metav1.ConditionFalse, reason, "* "+message), again
+		return pass.Condition(contract.ConditionUpToDate, metav1.ConditionFalse, reason, "* "+message), again
 	}
 	switch {
 	case len(lines) > 0:
-		return notUpToDate(ReasonNotUpToDate, strings.Join(lines, "\n* "))
+		return notUpToDate(contract.ReasonNotUpToDate, strings.Join(lines, "\n* "))
 	case f.Updating.Status == metav1.ConditionTrue:
 		return notUpToDate(ReasonUpdating, cmp.Or(f.Updating.Message, "In-place update in progress"))
 	case f.Version != "" && f.KubeletVersion != "" && f.KubeletVersion != f.Version:
 		return notUpToDate(ReasonUpdating, fmt.Sprintf("Node.status.nodeInfo.kubeletVersion %s, %s required", f.KubeletVersion, f.Version))
 	}
-	return condition(ConditionUpToDate, metav1.ConditionTrue, ReasonUpToDate, ""), again
+	return pass.Condition(contract.ConditionUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, ""), again
 }
 
 // templateDiff names the fields that cannot be changed in place and differ between two templates.
@@ -129,8 +130,8 @@ func (s *Scope) assertUpToDate(ctx context.Context) (time.Duration, error) {
 	found, err := s.rollout(ctx)
 	switch {
 	case err != nil || (found.Unread && s.State.Deleting.IsZero() && s.env.ports.RolloutOf != nil):
-		if _, said := s.Condition(ConditionUpToDate); !said && s.State.Labels[contract.DeploymentNameLabel] != "" {
-			s.Assert(condition(ConditionUpToDate, metav1.ConditionUnknown, ReasonInternalError, seeLogs))
+		if _, said := s.Condition(contract.ConditionUpToDate); !said && s.State.Labels[contract.DeploymentNameLabel] != "" {
+			s.Assert(pass.Condition(contract.ConditionUpToDate, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
 		}
 		return 0, err
 	case found.Unread || !found.Found:
@@ -261,7 +262,7 @@ func (r *Rollouts) Of(ctx context.Context, state *contract.MachineState) (Rollou
 // ownerOf returns the reference to the MachineSet of a Machine, of whatever version.
 func (r *Rollouts) ownerOf(state *contract.MachineState) (metav1.OwnerReference, bool) {
 	at := slices.IndexFunc(state.OwnerReferences, func(ref metav1.OwnerReference) bool {
-		return ref.Kind == r.sets.GVK.Kind && group(ref.APIVersion) == r.sets.GVK.Group
+		return ref.Kind == r.sets.GVK.Kind && pass.Group(ref.APIVersion) == r.sets.GVK.Group
 	})
 	if at < 0 {
 		return metav1.OwnerReference{}, false
@@ -354,7 +355,7 @@ func (s *rolloutSource) listen(ctx context.Context, q queue) {
 	if !ok || s.rollouts.cache.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
 		return
 	}
-	_ = eachObject(list, func(obj client.Object) { s.wake(q, obj) }) // it returns no error of its own
+	_ = pass.EachObject(list, func(obj client.Object) { s.wake(q, obj) }) // it returns no error of its own
 }
 
 // handler wakes the Machines of a deployment when one of its objects changes.

@@ -80,8 +80,8 @@ func TestAMachineOfADeploymentSaysWhetherItIsUpToDate(t *testing.T) {
 					"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "name": "md-1", "uid": string(set.GetUID()), "controller": true}}
 			}
 			m := w.machineWith("m1", fake.WithLabels(map[string]string{contract.DeploymentNameLabel: "md"}), owned)
-			w.conditionIs(m, machine.ConditionUpToDate, machine.ReasonUpToDate)
-			w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+			w.conditionIs(m, contract.ConditionUpToDate, contract.ReasonUpToDate)
+			w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 			require.False(t, w.outdated("m1"))
 			w.isQuiet()
 
@@ -89,21 +89,21 @@ func TestAMachineOfADeploymentSaysWhetherItIsUpToDate(t *testing.T) {
 				u.SetAnnotations(map[string]string{contract.RevisionAnnotation: "2"})
 				require.NoError(t, unstructured.SetNestedField(u.Object, "v1.34.0", "spec", "template", "spec", "version"))
 			})
-			require.Equal(t, "* Version v1.33.0, v1.34.0 required", w.conditionIs(m, machine.ConditionUpToDate, machine.ReasonNotUpToDate))
+			require.Equal(t, "* Version v1.33.0, v1.34.0 required", w.conditionIs(m, contract.ConditionUpToDate, contract.ReasonNotUpToDate))
 			w.eventually("the taint", func() string {
 				if !w.outdated("m1") {
 					return "there is none"
 				}
 				return ""
 			})
-			require.Equal(t, machine.ReasonReady, conditionOf(w.get(m), machine.ConditionReady).Reason, "Ready does not depend on it")
+			require.Equal(t, contract.ReasonReady, conditionOf(w.get(m), contract.ConditionReady).Reason, "Ready does not depend on it")
 
 			t.Log("the set is brought up to date in place")
 			w.patched(set, func(u *unstructured.Unstructured) {
 				u.SetAnnotations(map[string]string{contract.RevisionAnnotation: "2"})
 				require.NoError(t, unstructured.SetNestedField(u.Object, "v1.34.0", "spec", "template", "spec", "version"))
 			})
-			w.conditionIs(m, machine.ConditionUpToDate, machine.ReasonUpToDate)
+			w.conditionIs(m, contract.ConditionUpToDate, contract.ReasonUpToDate)
 			w.eventually("the taint to go", func() string {
 				if w.outdated("m1") {
 					return "it is still there"
@@ -118,9 +118,9 @@ func TestUpToDateOfAMachineThatStandsAloneIsWhatOthersSay(t *testing.T) {
 	t.Parallel()
 	w := rolloutWorld(t, "v1beta2")
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	base := w.get(m)
-	require.Empty(t, conditionOf(base, machine.ConditionUpToDate).Type)
+	require.Empty(t, conditionOf(base, contract.ConditionUpToDate).Type)
 	said := base.DeepCopy()
 	list, _, err := unstructured.NestedSlice(said.Object, "status", "conditions")
 	require.NoError(t, err)
@@ -129,8 +129,8 @@ func TestUpToDateOfAMachineThatStandsAloneIsWhatOthersSay(t *testing.T) {
 	require.NoError(t, unstructured.SetNestedSlice(said.Object, list, "status", "conditions"))
 	require.NoError(t, w.client.Status().Patch(t.Context(), said, client.MergeFrom(base)))
 	require.NoError(t, w.client.Delete(t.Context(), w.node("m1")))
-	w.conditionIs(m, machine.ConditionNodeReady, machine.ReasonNodeDeleted)
-	require.Equal(t, "says KCP", conditionOf(w.get(m), machine.ConditionUpToDate).Message)
+	w.conditionIs(m, contract.ConditionNodeReady, machine.ReasonNodeDeleted)
+	require.Equal(t, "says KCP", conditionOf(w.get(m), contract.ConditionUpToDate).Message)
 }
 
 func TestRolloutsNeedKindsThatCanBeRead(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
@@ -30,12 +31,12 @@ func rolledOut(change func(set, deployment *contract.MachineSpec, r *Rollout)) *
 func TestAMachineIsUpToDateWhenItsSetIsWhatItsDeploymentAsksFor(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	not := func(message string) metav1.Condition {
-		return condition(ConditionUpToDate, metav1.ConditionFalse, ReasonNotUpToDate, message)
+		return pass.Condition(contract.ConditionUpToDate, metav1.ConditionFalse, contract.ReasonNotUpToDate, message)
 	}
 	updating := func(message string) metav1.Condition {
-		return condition(ConditionUpToDate, metav1.ConditionFalse, ReasonUpdating, message)
+		return pass.Condition(contract.ConditionUpToDate, metav1.ConditionFalse, ReasonUpdating, message)
 	}
-	yes := condition(ConditionUpToDate, metav1.ConditionTrue, ReasonUpToDate, "")
+	yes := pass.Condition(contract.ConditionUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, "")
 	after := func(due, created time.Duration) *Rollout {
 		return rolledOut(func(_, _ *contract.MachineSpec, r *Rollout) {
 			r.Deployment.RolloutAfter, r.Set.Created = now.Add(due), now.Add(created)
@@ -65,8 +66,8 @@ func TestAMachineIsUpToDateWhenItsSetIsWhatItsDeploymentAsksFor(t *testing.T) {
 		"a rollout is appointed":            {facts: upToDateFacts{Rollout: after(time.Hour, -time.Hour)}, want: yes, again: time.Hour + time.Second},
 		"it is due":                         {facts: upToDateFacts{Rollout: after(-time.Second, -time.Hour)}, want: not("* MachineDeployment spec.rolloutAfter expired")},
 		"the set is younger than that":      {facts: upToDateFacts{Rollout: after(-time.Hour, -time.Minute)}, want: yes},
-		"an update in place":                {facts: upToDateFacts{Rollout: rolledOut(nil), Updating: condition("", metav1.ConditionTrue, "R", "half way")}, want: updating("* half way")},
-		"an update that says nothing":       {facts: upToDateFacts{Rollout: rolledOut(nil), Updating: condition("", metav1.ConditionTrue, "R", "")}, want: updating("* In-place update in progress")},
+		"an update in place":                {facts: upToDateFacts{Rollout: rolledOut(nil), Updating: pass.Condition("", metav1.ConditionTrue, "R", "half way")}, want: updating("* half way")},
+		"an update that says nothing":       {facts: upToDateFacts{Rollout: rolledOut(nil), Updating: pass.Condition("", metav1.ConditionTrue, "R", "")}, want: updating("* In-place update in progress")},
 		"the kubelet is another":            {facts: upToDateFacts{Rollout: rolledOut(nil), Version: "v1.33.0", KubeletVersion: "v1.32.1"}, want: updating("* Node.status.nodeInfo.kubeletVersion v1.32.1, v1.33.0 required")},
 		"no version is asked for":           {facts: upToDateFacts{Rollout: rolledOut(nil), KubeletVersion: "v1.32.1"}, want: yes},
 		"the kubelet does not say anything": {facts: upToDateFacts{Rollout: rolledOut(nil), Version: "v1.33.0"}, want: yes},
@@ -132,22 +133,22 @@ func TestUpToDateIsLeftToOthersWhereNobodyIsAsked(t *testing.T) {
 	}{
 		"no deployment":                    {},
 		"no deployment, and the label":     {state: mine},
-		"unread at first":                  {state: mine, rollout: Rollout{Unread: true}, want: ReasonInternalError},
-		"unread later":                     {state: mine, rollout: Rollout{Unread: true}, stored: []metav1.Condition{{Type: ConditionUpToDate}}},
+		"unread at first":                  {state: mine, rollout: Rollout{Unread: true}, want: contract.ReasonInternalError},
+		"unread later":                     {state: mine, rollout: Rollout{Unread: true}, stored: []metav1.Condition{{Type: contract.ConditionUpToDate}}},
 		"unread, of no deployment":         {rollout: Rollout{Unread: true}},
-		"a look that failed":               {state: mine, err: context.Canceled, want: ReasonInternalError},
-		"measured":                         {state: mine, rollout: *rolledOut(nil), want: ReasonUpToDate},
-		"measured, without being labelled": {rollout: *rolledOut(nil), want: ReasonUpToDate},
+		"a look that failed":               {state: mine, err: context.Canceled, want: contract.ReasonInternalError},
+		"measured":                         {state: mine, rollout: *rolledOut(nil), want: contract.ReasonUpToDate},
+		"measured, without being labelled": {rollout: *rolledOut(nil), want: contract.ReasonUpToDate},
 		"in a deletion": {rollout: *rolledOut(nil),
 			state: contract.MachineState{Metadata: contract.Metadata{Deleting: time.Unix(1, 0), Labels: mine.Labels}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Scope{State: tc.state, stored: tc.stored, env: &Reconciler{
+			s := &Scope{Scope: base{State: tc.state, Stored: tc.stored}, env: &Reconciler{
 				ports: Ports{RolloutOf: func(context.Context, *contract.MachineState) (Rollout, error) { return tc.rollout, tc.err }},
 			}}
 			_, err := s.assertUpToDate(t.Context())
 			require.ErrorIs(t, err, tc.err)
-			got, _ := findCondition(s.asserted, ConditionUpToDate)
+			got, _ := pass.Find(s.Asserted, contract.ConditionUpToDate)
 			if got.Reason != tc.want {
 				t.Errorf("want reason %q, got %+v", tc.want, got)
 			}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
@@ -120,7 +121,7 @@ func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, 
 
 func (s *Scope) volumesFailed(err error, limit time.Duration) (Result, error) {
 	if workload.IsUnread(err) {
-		return s.volumesUnknown(err.Error(), limit, Result{Stop: true, RequeueAfter: conflictRetry}), nil
+		return s.volumesUnknown(err.Error(), limit, Result{Stop: true, RequeueAfter: pass.ConflictRetry}), nil
 	}
 	s.volumesUnknown(err.Error(), limit, Result{})
 	return Result{}, fmt.Errorf("wait for the volumes of Node %s: %w", s.Node.Node.Name, err)
@@ -166,7 +167,7 @@ func (s *Scope) volumesEnded(result runner.VolumesResult) {
 	}
 	ended := waited || result.Stopped != drain.VolumesNotStopped
 	s.urgent = s.urgent || ended // the event waits for the write
-	if ended || !s.update.DrainedNode.Keeps() {
+	if ended || !s.Update.DrainedNode.Keeps() {
 		s.SetVolumesDetached(s.Node.Node.UID)
 	}
 	s.releaseNode()

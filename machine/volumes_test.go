@@ -51,7 +51,7 @@ func (w *world) attachment(name, node string, source storagev1.VolumeAttachmentS
 // waitsForVolumes waits until the Machine says so and names all parts, and returns the message. Nothing may have been destroyed by then.
 func (w *world) waitsForVolumes(m *unstructured.Unstructured, parts ...string) string {
 	w.t.Helper()
-	message := w.conditionSays(m, machine.ConditionDeleting, machine.ReasonWaitingForVolumeDetach, parts...)
+	message := w.conditionSays(m, contract.ConditionDeleting, machine.ReasonWaitingForVolumeDetach, parts...)
 	if w.get(fake.InfraMachine(contract.V1Beta2, m.GetName())).GetDeletionTimestamp() != nil {
 		w.t.Error("the infrastructure was deleted while volumes were attached")
 	}
@@ -62,7 +62,7 @@ func (w *world) waitsForVolumes(m *unstructured.Unstructured, parts ...string) s
 func (w *world) undrained(name string) *unstructured.Unstructured {
 	w.t.Helper()
 	m := w.machineWith(name, fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""}))
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	return m
 }
 
@@ -91,7 +91,7 @@ func TestAMachineWaitsForAttachedVolumesAndGoesOnWhenTheyAreDetached(t *testing.
 	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	for _, r := range w.store.Requests() {
 		if r.UserAgent == userAgent && (r.GVK.Kind == "VolumeAttachment" || r.GVK.Kind == "PersistentVolume") {
 			t.Errorf("volumes were read before anything was drained: %+v", r)
@@ -151,7 +151,7 @@ func TestAWaitForVolumesEndsWhenAPersonExcludesItOrItsLimitIsReached(t *testing.
 func (w *world) oneWasDeleted() {
 	w.t.Helper()
 	m := w.machineWith("the-first")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.NoError(w.t, w.client.Delete(w.t.Context(), m))
 	w.goes(m)
 }
@@ -161,7 +161,7 @@ func TestAMachineWithoutVolumesIsDeletedWithoutAWriteForThem(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	w.oneWasDeleted()
 	m := w.machineWith("m1")
-	w.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	w.isQuiet()
 	w.store.ResetRequests()
 	require.NoError(t, w.client.Delete(t.Context(), m))
@@ -242,7 +242,7 @@ func TestVolumesThatMayNotBeListedHoldADeletionAndNothingElse(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.waitsForVolumes(m, "VolumeAttachments", "permissions", "volumeattachments.storage.k8s.io is forbidden")
 	other := w.machineWith("m2")
-	w.conditionIs(other, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(other, contract.ConditionReady, contract.ReasonReady)
 	if at := w.startedAt(m); at != "" {
 		t.Errorf("nothing is known to be attached, and a start was written: %s", at)
 	}
@@ -256,9 +256,9 @@ func TestVolumesAreThoseOfTheWorkloadCluster(t *testing.T) {
 	server.up()
 	f := newFarWorld(t, machine.Options{}, map[string]*far{"prod": server})
 	m := f.provisionedIn("prod", "m", "fake://x/1")
-	f.conditionIs(m, machine.ConditionNodeReady, machine.ReasonInspectionFailed)
+	f.conditionIs(m, contract.ConditionNodeReady, contract.ReasonInspectionFailed)
 	f.joins(server, "n", "fake://x/1")
-	f.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	f.change(m, func(m *unstructured.Unstructured) { m.SetAnnotations(map[string]string{contract.ExcludeDrain: ""}) })
 	f.attach("here", "n") // to a Node of the same name
 	there := &world{t: t, store: server.Store, client: server.Client()}

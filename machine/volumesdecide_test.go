@@ -13,6 +13,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
@@ -134,7 +135,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 				Message: waiting + " (started at 1970-01-01T02:46:40Z)\n* waiting for lists"}},
 		"the cluster is lost while it is asked": {
 			volumes: attachedTo{err: cluster.ErrNotConnected},
-			want:    outcome{Result: Result{Stop: true, RequeueAfter: conflictRetry}, Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
+			want:    outcome{Result: Result{Stop: true, RequeueAfter: pass.ConflictRetry}, Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
 		"the Nodes are unread": {
 			unread: true, want: outcome{Result: Result{Stop: true}, Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
 		"the Nodes are unread, and there is a limit": {
@@ -153,11 +154,11 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 			}
 			result, err := volumesStep(t.Context(), s)
 			require.NoError(t, err)
-			deleting, _ := findCondition(s.asserted, ConditionDeleting)
-			uid, detached := s.update.VolumesDetachedNode.Value()
-			got := outcome{Result: result, Began: s.update.VolumeDetachStarted, Detached: detached && uid == "n-uid", Message: deleting.Message, Released: tc.volumes.released}
+			deleting, _ := pass.Find(s.Asserted, contract.ConditionDeleting)
+			uid, detached := s.Update.VolumesDetachedNode.Value()
+			got := outcome{Result: result, Began: s.Update.VolumeDetachStarted, Detached: detached && uid == "n-uid", Message: deleting.Message, Released: tc.volumes.released}
 			for _, e := range s.told {
-				got.Told = append(got.Told, e.kind+" "+e.reason+" "+e.note)
+				got.Told = append(got.Told, e.Kind+" "+e.Reason+" "+e.Note)
 			}
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(contract.Change[time.Time]{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -171,15 +172,14 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 
 func scopeWithVolumes(volumes workload.Volumes, now time.Time, limit time.Duration) *Scope {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
-	return &Scope{
-		Object: testKind().New(),
-		State:  contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "n-uid"}},
-		Node:   noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true, Now: now,
+	return attached(&Scope{
+		Scope: base{Object: testKind().New(), State: contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "n-uid"}}, Now: now},
+		Node:  noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true,
 		Workload: Workload{Volumes: volumes},
-		env: &Reconciler{kind: testKind(), memory: newMemory(clocktesting.NewFakePassiveClock(now)), options: Options{Steps: Steps(), Policy: Policy{
+		env: testReconciler(testKind(), Ports{}, Options{Clock: clocktesting.NewFakePassiveClock(now), Steps: Steps(), Policy: Policy{
 			Limits: func(*contract.MachineState) Limits { return Limits{Volumes: limit} },
-		}}},
-	}
+		}}),
+	})
 }
 
 // drainsAtOnce is a Drainer whose Nodes are drained.
@@ -197,12 +197,12 @@ func TestTheEndOfADrainAndWhatItFindsOfVolumesAreOneCheckpoint(t *testing.T) {
 	s.State.Deleting = now
 	s.Workload.Drainer = drainsAtOnce{&released}
 	result, err := run(t.Context(), []Step{
-		{Name: StepDrain, On: InDeletion, Run: func(ctx context.Context, s *Scope) (Result, error) { return s.drain(ctx) }},
-		{Name: StepVolumes, On: InDeletion, Run: volumesStep},
+		{Name: StepDrain, On: pass.InDeletion, Run: func(ctx context.Context, s *Scope) (Result, error) { return s.drain(ctx) }},
+		{Name: StepVolumes, On: pass.InDeletion, Run: volumesStep},
 	}, s)
 	require.NoError(t, err)
-	if !result.Checkpoint || s.update.DrainedNode.Keeps() || s.update.VolumeDetachStarted.Keeps() || !s.urgent {
-		t.Errorf("want the drain and the start of the wait in one write, got %+v", s.update)
+	if !result.Checkpoint || s.Update.DrainedNode.Keeps() || s.Update.VolumeDetachStarted.Keeps() || !s.urgent {
+		t.Errorf("want the drain and the start of the wait in one write, got %+v", s.Update)
 	}
 	if released+attached.released != 0 {
 		t.Error("the Node was released although its pods say whose volumes stay")

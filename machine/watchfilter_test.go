@@ -22,7 +22,7 @@ func TestAMachineOfAnotherControllerIsLeftAloneCompletely(t *testing.T) {
 	}
 	ours := w.machineWith("ours", labelled("ours"))
 	theirs, nobodys := w.machineWith("theirs", labelled("theirs")), w.machineWith("nobodys")
-	w.conditionIs(ours, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(ours, contract.ConditionReady, contract.ReasonReady)
 	// None of these events is for them.
 	w.change(cluster, func(u *unstructured.Unstructured) { fake.WithField("x", "spec", "controlPlaneRef", "name")(u) })
 	w.change(fake.InfraMachine(contract.V1Beta2, "theirs"), labelled("anything"))
@@ -42,7 +42,7 @@ func TestAMachineOfAnotherControllerIsLeftAloneCompletely(t *testing.T) {
 	// Handing a Machine over is a matter of its label.
 	w.create(fake.InfraMachine(contract.V1Beta2, "nobodys"))
 	w.change(nobodys, labelled("ours"))
-	w.conditionIs(nobodys, machine.ConditionReady, machine.ReasonReady)
+	w.conditionIs(nobodys, contract.ConditionReady, contract.ReasonReady)
 }
 
 // Edge-case matrix: "Machine deleted before finalizer patch landed".

@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -24,10 +25,10 @@ func TestAMachineWaitsForItsClusterAndGoesOnWhenItIsConnected(t *testing.T) {
 	m := f.provisionedIn("prod", "m", "fake://x/1")
 
 	t.Log("what concerns no Node goes on")
-	for _, kind := range []string{machine.ConditionNodeReady, machine.ConditionNodeHealthy} {
-		f.conditionSays(m, kind, machine.ReasonConnectionDown, "cluster default/prod is not connected", "Secret default/prod-kubeconfig does not exist")
+	for _, kind := range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
+		f.conditionSays(m, kind, contract.ReasonConnectionDown, "cluster default/prod is not connected", "Secret default/prod-kubeconfig does not exist")
 	}
-	f.conditionIs(m, machine.ConditionInfrastructureReady, machine.ReasonReady)
+	f.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonReady)
 	require.Equal(t, "fake://x/1", providerIDOf(f.get(m)))
 	f.isLeftAlone("m")
 
@@ -35,9 +36,9 @@ func TestAMachineWaitsForItsClusterAndGoesOnWhenItIsConnected(t *testing.T) {
 	f.mu.Lock()
 	f.far["prod"] = server
 	f.mu.Unlock()
-	f.conditionSays(m, machine.ConditionNodeReady, machine.ReasonInspectionFailed, "Waiting for a Node with spec.providerID fake://x/1")
+	f.conditionSays(m, contract.ConditionNodeReady, contract.ReasonInspectionFailed, "Waiting for a Node with spec.providerID fake://x/1")
 	f.joins(server, "n", "fake://x/1")
-	f.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.Equal(t, "m", f.nodeIn(server, "n").Annotations[propagate.MachineAnnotation])
 	f.isLeftAlone("m")
 
@@ -48,9 +49,9 @@ func TestAMachineWaitsForItsClusterAndGoesOnWhenItIsConnected(t *testing.T) {
 	server.down()
 	server.up()
 	second := f.provisionedIn("prod", "second", "fake://x/2")
-	f.conditionIs(second, machine.ConditionNodeReady, machine.ReasonInspectionFailed)
+	f.conditionIs(second, contract.ConditionNodeReady, contract.ReasonInspectionFailed)
 	f.joins(server, "n2", "fake://x/2")
-	f.conditionIs(second, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(second, contract.ConditionReady, contract.ReasonReady)
 	require.Zero(t, f.writes()["Node"], "Nodes of the manager's own cluster are none of its business")
 
 	require.NoError(t, f.client.Delete(t.Context(), m))
@@ -68,22 +69,22 @@ func TestEqualNodesOfTwoClustersAreNeverMixedUp(t *testing.T) {
 	f := newFarWorld(t, machine.Options{}, map[string]*far{"a": a, "b": b})
 	ma, mb := f.provisionedIn("a", "ma", "fake://x/1"), f.provisionedIn("b", "mb", "fake://x/1")
 	own := f.provisionedIn("", "own", "fake://x/1")
-	f.conditionIs(ma, machine.ConditionNodeReady, machine.ReasonInspectionFailed)
-	f.conditionIs(mb, machine.ConditionNodeReady, machine.ReasonInspectionFailed)
+	f.conditionIs(ma, contract.ConditionNodeReady, contract.ReasonInspectionFailed)
+	f.conditionIs(mb, contract.ConditionNodeReady, contract.ReasonInspectionFailed)
 	f.isQuiet()
 
 	t.Log("a Node wakes the Machine of its own cluster")
 	before := f.passesOf("mb")
 	f.joins(a, "n", "fake://x/1")
-	f.conditionIs(ma, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(ma, contract.ConditionReady, contract.ReasonReady)
 	f.wakesAgainAndAgain(a, "n", "ma")
 	require.LessOrEqual(t, f.passesOf("mb")-before, late)
 	f.joins(b, "n", "fake://x/1")
-	f.conditionIs(mb, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(mb, contract.ConditionReady, contract.ReasonReady)
 	t.Log("a Machine that names no cluster has its Node where it is itself")
-	f.conditionIs(own, machine.ConditionNodeReady, machine.ReasonInspectionFailed)
+	f.conditionIs(own, contract.ConditionNodeReady, contract.ReasonInspectionFailed)
 	f.create(fake.Node("n", "fake://x/1"))
-	f.conditionIs(own, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(own, contract.ConditionReady, contract.ReasonReady)
 	require.Equal(t, "own", f.node("n").Annotations[propagate.MachineAnnotation])
 	require.Equal(t, "ma", f.nodeIn(a, "n").Annotations[propagate.MachineAnnotation])
 	require.Equal(t, "mb", f.nodeIn(b, "n").Annotations[propagate.MachineAnnotation])
@@ -109,11 +110,11 @@ func TestAClusterThatDiesHoldsItsOwnMachinesOnly(t *testing.T) {
 	f := newFarWorld(t, machine.Options{ConnectionGrace: -1}, map[string]*far{"a": a, "b": b})
 	ma := f.provisionedIn("a", "ma", "fake://x/1")
 	f.joins(a, "na", "fake://x/1")
-	f.conditionIs(ma, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(ma, contract.ConditionReady, contract.ReasonReady)
 	a.ResetRequests()
 
 	a.down()
-	message := f.conditionSays(ma, machine.ConditionNodeHealthy, machine.ReasonConnectionDown,
+	message := f.conditionSays(ma, machine.ConditionNodeHealthy, contract.ReasonConnectionDown,
 		"cluster default/a is not connected", "connection refused", "last seen", "check the API server")
 	f.isLeftAlone("ma")
 	require.Equal(t, message, conditionOf(f.get(ma), machine.ConditionNodeHealthy).Message, "it says the same while it is the same")
@@ -121,11 +122,11 @@ func TestAClusterThatDiesHoldsItsOwnMachinesOnly(t *testing.T) {
 	t.Log("Machines of other clusters do not notice")
 	mb := f.provisionedIn("b", "mb", "fake://x/2")
 	f.joins(b, "nb", "fake://x/2")
-	f.conditionIs(mb, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(mb, contract.ConditionReady, contract.ReasonReady)
 
 	t.Log("a deletion waits, and says for what")
 	require.NoError(t, f.client.Delete(t.Context(), ma))
-	f.conditionSays(ma, machine.ConditionDeleting, machine.ReasonDrainingNode, "cluster default/a is not connected")
+	f.conditionSays(ma, contract.ConditionDeleting, contract.ReasonDrainingNode, "cluster default/a is not connected")
 	f.isLeftAlone("ma")
 	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "ma")).GetDeletionTimestamp())
 	t.Logf("the dead server was asked %d times", a.attempts())
@@ -133,10 +134,10 @@ func TestAClusterThatDiesHoldsItsOwnMachinesOnly(t *testing.T) {
 
 	t.Log("also when the drain is excluded, and then the volumes are and the machine has gone")
 	f.change(ma, fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""}))
-	f.conditionSays(ma, machine.ConditionDeleting, machine.ReasonWaitingForVolumeDetach, "cluster default/a is not connected")
+	f.conditionSays(ma, contract.ConditionDeleting, machine.ReasonWaitingForVolumeDetach, "cluster default/a is not connected")
 	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "ma")).GetDeletionTimestamp())
 	f.change(ma, fake.WithAnnotations(map[string]string{contract.ExcludeVolumeDetach: ""}))
-	f.conditionSays(ma, machine.ConditionDeleting, machine.ReasonDeletingNode, "cluster default/a is not connected")
+	f.conditionSays(ma, contract.ConditionDeleting, contract.ReasonDeletingNode, "cluster default/a is not connected")
 	f.isLeftAlone("ma")
 
 	a.up()
@@ -151,7 +152,7 @@ func TestReadinessOutlivesAConnectionForAWhile(t *testing.T) {
 	f := newFarWorld(t, machine.Options{ConnectionGrace: 2 * time.Second}, map[string]*far{"a": a})
 	m := f.provisionedIn("a", "m", "fake://x/1")
 	f.joins(a, "n", "fake://x/1")
-	f.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	f.isQuiet()
 
 	a.down()
@@ -161,17 +162,17 @@ func TestReadinessOutlivesAConnectionForAWhile(t *testing.T) {
 		}
 		return ""
 	})
-	require.Equal(t, machine.ReasonReady, conditionOf(f.get(m), machine.ConditionReady).Reason)
-	f.conditionIs(m, machine.ConditionNodeReady, machine.ReasonConnectionDown)
-	f.conditionIs(m, machine.ConditionReady, machine.ReasonReadyUnknown)
+	require.Equal(t, contract.ReasonReady, conditionOf(f.get(m), contract.ConditionReady).Reason)
+	f.conditionIs(m, contract.ConditionNodeReady, contract.ReasonConnectionDown)
+	f.conditionIs(m, contract.ConditionReady, contract.ReasonReadyUnknown)
 	a.up()
-	f.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 }
 
 func TestNodesOfNeedsWhatWakesMachines(t *testing.T) {
 	mgr, err := fake.NewStore(fake.Options{}).NewManager(ctrl.Options{})
 	require.NoError(t, err)
-	ports := machine.Ports{Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader()}
+	ports := machine.Ports{Ports: pass.PortsFromManager(mgr)}
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	_, err = machine.New(kind, ports, machine.Options{})
 	require.ErrorContains(t, err, "neither Ports.Nodes nor Ports.NodesOf")
@@ -197,7 +198,7 @@ func TestAClusterWithoutJSONPatchHasItsNodesLabelled(t *testing.T) {
 	m := f.provisionedIn("prod", "m", "fake://x/1")
 	f.change(m, func(m *unstructured.Unstructured) { m.SetLabels(map[string]string{"node.cluster.x-k8s.io/pool": "a"}) })
 	f.joins(server, "n", "fake://x/1")
-	f.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	f.eventually("the label on the Node", func() string {
 		if f.nodeIn(server, "n").Labels["node.cluster.x-k8s.io/pool"] != "a" {
 			return "there is none"
@@ -231,7 +232,7 @@ func TestAClusterWithoutVolumesHasItsNodesFoundAndIsNotWaitedFor(t *testing.T) {
 			f := newFarWorld(t, machine.Options{}, map[string]*far{"prod": server})
 			m := f.provisionedIn("prod", "m", "fake://x/1")
 			f.joins(server, "n", "fake://x/1")
-			f.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+			f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 			require.NoError(t, f.client.Delete(t.Context(), m))
 			f.goes(m)
 		})
@@ -246,7 +247,7 @@ func TestTheVolumesOfANodeThatCannotBeReadAreNamed(t *testing.T) {
 	f := newFarWorld(t, machine.Options{}, map[string]*far{"prod": server})
 	m := f.provisionedIn("prod", "m", "fake://x/1")
 	f.joins(server, "n", "fake://x/1")
-	f.conditionIs(m, machine.ConditionReady, machine.ReasonReady)
+	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	f.change(m, func(m *unstructured.Unstructured) { m.SetAnnotations(map[string]string{contract.ExcludeDrain: ""}) })
 	there := &world{t: t, store: server.Store, client: server.Client()}
 	there.attach("data", "n")

@@ -160,7 +160,7 @@ func TestADeletionGoesOnWithoutAnObjectOnlyWhenTheAPIServerSaysThatItIsGone(t *t
 			done, err := p.deleteReferenced(t.Context(), tc.e, lost, contract.ReasonWaitingForInfrastructureDeletion)
 			require.Equal(t, tc.fails, err != nil, err)
 			require.Equal(t, tc.done, done)
-			said, _ := pass.Find(p.Asserted(), contract.ConditionDeleting)
+			said, _ := pass.Find(p.Asserted, contract.ConditionDeleting)
 			require.Equal(t, tc.says, said.Message)
 			require.Equal(t, tc.again, p.RequeueAfter())
 		})

@@ -85,7 +85,7 @@ func draining(t *testing.T, a *api, limit int) (*Scope, *steps, *events.FakeReco
 
 func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T) {
 	message := func(p *Scope) string {
-		c, _ := pass.Find(p.Asserted(), contract.ConditionDeleting)
+		c, _ := pass.Find(p.Asserted, contract.ConditionDeleting)
 		require.Equal(t, contract.ReasonDrainingNode, c.Reason)
 		return c.Message
 	}
@@ -203,7 +203,7 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 			}
 			done, err := p.deleteAllNodes(t.Context())
 			require.NoError(t, err)
-			c, _ := pass.Find(p.Asserted(), contract.ConditionDeleting)
+			c, _ := pass.Find(p.Asserted, contract.ConditionDeleting)
 			got := fmt.Sprint(done, len(a.deleted), c.Message, tellsOf(told), p.RequeueAfter())
 			if diff := cmp.Diff(fmt.Sprint(tc.done, tc.deleted, tc.says, tc.told, tc.again), got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)

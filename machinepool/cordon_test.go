@@ -104,7 +104,7 @@ func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	p.env.workloads = p.env.newTracker()
 	p.State.Finalizers = []string{"example.com/others", p.env.frame.Options.Finalizer}
 	require.NoError(t, deleteIn(t, p))
-	said, _ := pass.Find(p.Asserted(), contract.ConditionDeleting)
+	said, _ := pass.Find(p.Asserted, contract.ConditionDeleting)
 	require.Equal(t, pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, "Deletion completed"), said)
 	require.Equal(t, contract.SetTo([]string{"example.com/others"}), p.Update.Finalizers)
 	require.True(t, p.isDone() && p.urgent)
@@ -113,7 +113,7 @@ func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	p.env.kinds.NewMachine = func(Seed) (contract.Object, error) { return nil, errors.New("unused") }
 	p.env.frame.Ports.Cache = &byKey{fails: errors.New("no")}
 	require.Error(t, deleteIn(t, p))
-	said, _ = pass.Find(p.Asserted(), contract.ConditionDeleting)
+	said, _ = pass.Find(p.Asserted, contract.ConditionDeleting)
 	require.Equal(t, pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"), said)
 	require.True(t, p.Update.Finalizers.Keeps(), "Machines that are unread are not absent")
 	require.False(t, p.isDone())

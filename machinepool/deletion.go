@@ -32,8 +32,8 @@ func (p *Scope) assertDeleting() {
 
 // isNewStage reports whether the deletion is in another stage than the stored status says.
 func (p *Scope) isNewStage() bool {
-	now, staged := pass.Find(p.Asserted(), contract.ConditionDeleting)
-	before, _ := pass.Find(p.Stored(), contract.ConditionDeleting)
+	now, staged := pass.Find(p.Asserted, contract.ConditionDeleting)
+	before, _ := pass.Find(p.Stored, contract.ConditionDeleting)
 	return staged && p.Deleting() && before.Reason != now.Reason
 }
 

@@ -108,7 +108,7 @@ func runStep(ctx context.Context, step *Step, p *Scope) (Result, error) {
 	result, err := step.Run(ctx, p)
 	if result.Checkpoint {
 		u := p.Update
-		u.Conditions = contract.ChangedConditions(p.Stored(), p.Asserted(), p.State.ObservedGeneration, p.Now)
+		u.Conditions = contract.ChangedConditions(p.Stored, p.Asserted, p.State.ObservedGeneration, p.Now)
 		result.Checkpoint = p.WouldChange(u)
 		p.urgent = p.urgent || result.Checkpoint
 	}

@@ -39,7 +39,7 @@ func (p *Scope) wrote(u contract.MachinePoolUpdate, _, status bool) {
 		return
 	}
 	p.mem().statusAt = p.Now
-	p.Record(pass.ConditionEvents(p.Stored(), u.Conditions, problems())...)
+	p.Record(pass.ConditionEvents(p.Stored, u.Conditions, problems())...)
 	if refs, set := u.Nodes.Value(); set {
 		p.tellNodes(p.State.Nodes, refs)
 	}
@@ -68,8 +68,8 @@ func (p *Scope) sum() {
 func (p *Scope) sparesUnread() {
 	read := map[string]bool{contract.ConditionInfrastructureReady: p.infraRead, contract.ConditionBootstrapConfigReady: p.bootstrapRead}
 	isUnread := func(c metav1.Condition) bool { return isOnlyUnread(c) && !read[c.Type] }
-	kept, left := pass.SpareUnread(p.Stored(), p.Asserted(), isUnread, &p.mem().unread, p.Now, p.env.options.ConnectionGrace)
-	p.SetAsserted(kept)
+	kept, left := pass.SpareUnread(p.Stored, p.Asserted, isUnread, &p.mem().unread, p.Now, p.env.options.ConnectionGrace)
+	p.Asserted = kept
 	p.Requeue(left)
 }
 

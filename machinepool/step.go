@@ -119,7 +119,7 @@ func nodesStep(ctx context.Context, p *Scope) (Result, error) {
 
 // statusStep sets counters, phase and conditions.
 func statusStep(_ context.Context, p *Scope) (Result, error) {
-	if _, staged := pass.Find(p.Asserted(), contract.ConditionDeleting); !staged && !p.Paused() {
+	if _, staged := pass.Find(p.Asserted, contract.ConditionDeleting); !staged && !p.Paused() {
 		p.assertDeleting()
 	}
 	if p.observed {

@@ -201,7 +201,7 @@ func TestMessagesAreNoLongerThanTheSchemaAllows(t *testing.T) {
 	all, _ := f.conditions()
 	var s Scope
 	s.Assert(all...)
-	for _, c := range s.Asserted() {
+	for _, c := range s.Asserted {
 		require.Less(t, len(c.Message), 32768, c.Type)
 		require.True(t, utf8.ValidString(c.Message), c.Type)
 	}

@@ -129,8 +129,6 @@ type Frame[S, U any] struct {
 	Writer  *patch.Writer
 	Members Members[U]
 
-	common  func(*S) contract.Common
-	changes func(*U) contract.CommonUpdate
 	// normalize completes a state that was read; nil changes nothing.
 	normalize func(*S)
 }
@@ -157,8 +155,6 @@ func NewFrame[S, U any, PS state[S], PU update[U]](
 	}
 	return &Frame[S, U]{
 		Kind: kind, Ports: ports, Options: options, Members: members, Writer: patch.NewWriter(ports.Client, options.Clock),
-		common:    func(s *S) contract.Common { return PS(s).Common() },
-		changes:   func(u *U) contract.CommonUpdate { return PU(u).Common() },
 		normalize: normalize,
 	}, nil
 }

@@ -45,13 +45,16 @@ type Kind[S, U, P any] struct {
 	Steps []Step[P]
 	// NewScope returns an empty Scope of the kind, and the Scope that it embeds.
 	NewScope func() (P, *Scope[S, U])
+	// Enter is called at the start of each pass, and Leave at its end; nil does nothing.
+	Enter func(context.Context)
+	Leave func()
 	// Begin completes the Scope before the first step; nil does nothing. A wait delays the pass: no step runs.
 	Begin func(ctx context.Context, p P) (wait time.Duration)
 	// RunStep executes one step; nil calls it. A checkpoint of a step without anything to write has no effect.
 	RunStep RunFunc[P]
 	// Flush writes the object at the end of the pass. err is that of the steps, nil when none failed.
 	Flush func(ctx context.Context, p P, err error) error
-	// End sees the result of each pass; nil does nothing.
+	// End sees the result of each pass in which steps ran; nil does nothing. An object that no longer exists is no error.
 	End func(p P, requeue time.Duration, err error)
 	// Excluded is called with an object that the watch filter excludes, before Forget; nil does nothing.
 	Excluded func(types.NamespacedName)
@@ -66,6 +69,12 @@ type Reconciler[S, U, P any] struct{ kind Kind[S, U, P] }
 
 // NewReconciler returns a Reconciler of a kind.
 func NewReconciler[S, U, P any](kind Kind[S, U, P]) *Reconciler[S, U, P] {
+	if kind.Enter == nil {
+		kind.Enter = func(context.Context) {}
+	}
+	if kind.Leave == nil {
+		kind.Leave = func() {}
+	}
 	if kind.Begin == nil {
 		kind.Begin = func(context.Context, P) time.Duration { return 0 }
 	}
@@ -104,6 +113,8 @@ func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.R
 // instead of Reconcile, call Forget when an object is gone, and register the indexes once before the cache starts. Do not call it for one
 // object from two goroutines at a time.
 func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
+	r.kind.Enter(ctx)
+	defer r.kind.Leave()
 	p, s := r.kind.NewScope()
 	f := r.kind.Frame
 	if err := s.begin(f, obj); err != nil {
@@ -133,16 +144,22 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	})
 	s.Requeue(result.RequeueAfter)
 	err = join(err, r.kind.Flush(ctx, p, err))
+	if s.EndsWith(err) {
+		s.requeue, err = 0, nil
+	}
 	r.kind.End(p, s.requeue, err)
 	switch {
 	case err == nil:
 		return reconcile.Result{RequeueAfter: s.requeue}, nil
-	case s.Deleting() && len(s.common().Finalizers) == 0 && external.SaysGone(err):
-		return reconcile.Result{}, nil
 	case IsStale(err):
 		return reconcile.Result{RequeueAfter: ConflictRetry}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// EndsWith reports whether an error only says that an object in deletion, whose last finalizer was removed, no longer exists.
+func (s *Scope[S, U]) EndsWith(err error) bool {
+	return s.Deleting() && len(s.common().Finalizers) == 0 && external.SaysGone(err)
 }
 
 // join joins two errors, and keeps the tree as it is when there is only one.

@@ -30,10 +30,11 @@ type Scope[S, U any] struct {
 	ClusterErr error
 	// Now is the time of the pass.
 	Now time.Time
+	// Stored are the conditions as they were read, and Asserted those that this pass has set, in the order of their first assertion: use
+	// Assert. Neither slice may be changed in place.
+	Stored, Asserted []metav1.Condition
 
 	frame      *Frame[S, U]
-	stored     []metav1.Condition // as read
-	asserted   []metav1.Condition // of this pass, in order of first assertion
 	requeue    time.Duration
 	generation int64 // the observed generation of the status, zero when it has none
 	paused     bool  // the object is paused, or that is unknown
@@ -49,18 +50,38 @@ func Begin[S, U any](s *Scope[S, U], f *Frame[S, U], obj contract.Object) error 
 	return s.begin(f, obj)
 }
 
+// Attach has the Scope read and write through a Frame. ReconcileObject does this; call it in a test of a step, with a Scope of your own.
+func (s *Scope[S, U]) Attach(f *Frame[S, U]) {
+	s.frame = f
+	if s.Object != nil {
+		s.generation = f.Generation(s.Object)
+	}
+}
+
+// begin fills a Scope for one object that was read.
 func (s *Scope[S, U]) begin(f *Frame[S, U], obj contract.Object) error {
-	s.frame, s.Object, s.Now, s.generation = f, obj, f.Options.Clock.Now(), f.Generation(obj)
+	s.Object, s.Now = obj, f.Options.Clock.Now()
+	s.Attach(f)
 	if err := f.Read(obj, &s.State); err != nil {
 		return err
 	}
-	s.stored = s.common().Conditions
+	s.Stored = s.common().Conditions
 	return nil
 }
 
-func (s *Scope[S, U]) common() contract.Common { return s.frame.common(&s.State) }
+// common returns the members that all states have; NewFrame accepts no state without them.
+func (s *Scope[S, U]) common() contract.Common {
+	state, _ := any(&s.State).(interface{ Common() contract.Common })
+	return state.Common()
+}
 
-func (s *Scope[S, U]) changes() contract.CommonUpdate { return s.frame.changes(&s.Update) }
+func (s *Scope[S, U]) changes() contract.CommonUpdate { return commonOf(&s.Update) }
+
+// commonOf returns the members that all updates have; NewFrame accepts no update without them.
+func commonOf[U any](u *U) contract.CommonUpdate {
+	update, _ := any(u).(interface{ Common() contract.CommonUpdate })
+	return update.Common()
+}
 
 // Deleting reports whether the object is being deleted.
 func (s *Scope[S, U]) Deleting() bool { return !s.common().Deleting.IsZero() }
@@ -71,36 +92,27 @@ func (s *Scope[S, U]) Requeue(after time.Duration) { s.requeue = Soonest(s.reque
 // RequeueAfter returns when the next pass is requested, zero when none is.
 func (s *Scope[S, U]) RequeueAfter() time.Duration { return s.requeue }
 
-// Stored returns the conditions as they were read. The slice must not be changed.
-func (s *Scope[S, U]) Stored() []metav1.Condition { return s.stored }
-
-// Asserted returns the conditions that this pass has set, in the order of their first assertion. The slice must not be changed.
-func (s *Scope[S, U]) Asserted() []metav1.Condition { return s.asserted }
-
 // Assert sets a condition of the object, with its message cut to 8 KiB. Its observed generation is set when it is written, and its
 // transition time too unless it has one; that one counts only when the status differs from the stored one. An unchanged condition is not
 // written.
 func (s *Scope[S, U]) Assert(conditions ...metav1.Condition) {
 	for _, c := range conditions {
 		c.Message = Bounded(c.Message, MaxMessageLength)
-		at := slices.IndexFunc(s.asserted, func(have metav1.Condition) bool { return have.Type == c.Type })
+		at := slices.IndexFunc(s.Asserted, func(have metav1.Condition) bool { return have.Type == c.Type })
 		if at < 0 {
-			s.asserted = append(s.asserted, c)
+			s.Asserted = append(s.Asserted, c)
 			continue
 		}
-		s.asserted[at] = c
+		s.Asserted[at] = c
 	}
 }
 
-// SetAsserted replaces the conditions that this pass has set. The stored ones stay as they are unless they are among them.
-func (s *Scope[S, U]) SetAsserted(conditions []metav1.Condition) { s.asserted = conditions }
-
 // Condition returns a condition as this pass asserted it, or else as it was read.
 func (s *Scope[S, U]) Condition(kind string) (metav1.Condition, bool) {
-	if c, found := Find(s.asserted, kind); found {
+	if c, found := Find(s.Asserted, kind); found {
 		return c, true
 	}
-	return Find(s.stored, kind)
+	return Find(s.Stored, kind)
 }
 
 // IsTrue reports whether a condition is True, as this pass asserted it or else as it was read.

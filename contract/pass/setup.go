@@ -24,7 +24,7 @@ import (
 // refer to, and their Clusters.
 func (f *Frame[S, U]) Controller(ctx context.Context, mgr ctrl.Manager) *ctrlbuilder.Builder {
 	builder := ctrl.NewControllerManagedBy(mgr).Named(f.Options.Name).WithOptions(f.Options.Controller).
-		For(NewObject(f.Kind), ctrlbuilder.WithPredicates(f.watchFilterPredicate())).
+		For(NewObject(f.Kind), ctrlbuilder.WithPredicates(f.WatchFilterPredicate())).
 		WatchesRawSource(f.Tracker)
 	if f.Ports.ClusterOf != nil {
 		builder = builder.WatchesRawSource(f.Ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
@@ -34,8 +34,8 @@ func (f *Frame[S, U]) Controller(ctx context.Context, mgr ctrl.Manager) *ctrlbui
 	return builder
 }
 
-// watchFilterPredicate passes events of objects that match the watch filter, or that have just stopped to match it.
-func (f *Frame[S, U]) watchFilterPredicate() predicate.Predicate {
+// WatchFilterPredicate passes events of objects that match the watch filter, or that have just stopped to match it.
+func (f *Frame[S, U]) WatchFilterPredicate() predicate.Predicate {
 	p := predicate.NewPredicateFuncs(func(obj client.Object) bool { return f.MatchesWatchFilter(obj) })
 	p.UpdateFunc = func(e event.UpdateEvent) bool {
 		return f.MatchesWatchFilter(e.ObjectOld) || f.MatchesWatchFilter(e.ObjectNew)

@@ -83,7 +83,7 @@ type dueStatus[U any] struct {
 func (s *Scope[S, U]) statusDue(status U, observes bool) (*dueStatus[U], error) {
 	behind := observes && s.common().ObservedGeneration != s.generation
 	if !behind && !s.frame.Members.Dirty(&status) &&
-		len(contract.ChangedConditions(s.stored, s.asserted, s.generation, s.Now)) == 0 {
+		len(contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)) == 0 {
 		return nil, nil
 	}
 	due, err := s.statusOn(s.Object, status, observes)
@@ -101,8 +101,8 @@ func (s *Scope[S, U]) statusOn(obj contract.Object, u U, observes bool) (*dueSta
 
 // completeStatus adds the changed conditions and the observed generation to an update.
 func (s *Scope[S, U]) completeStatus(u *U, observes bool) {
-	common := s.frame.changes(u)
-	*common.Conditions = contract.ChangedConditions(s.stored, s.asserted, s.generation, s.Now)
+	common := commonOf(u)
+	*common.Conditions = contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)
 	*common.ObservedGeneration = s.observed(observes)
 }
 
@@ -163,7 +163,7 @@ func (w Writing[U]) wrote(u U, main, status bool) {
 // writeMain writes metadata and spec. A guarded patch only applies to the version that this pass has read: a status that follows was
 // decided on that version.
 func (s *Scope[S, U]) writeMain(ctx context.Context, u U, w Writing[U], guarded bool) (contract.Object, error) {
-	*s.frame.changes(&u).ObservedGeneration = s.observed(w.Observes) // for a layout that keeps it in an annotation
+	*commonOf(&u).ObservedGeneration = s.observed(w.Observes) // for a layout that keeps it in an annotation
 	contents, err := patch.ApplyOn(s.frame.Kind, &s.base, s.Object, u)
 	if err != nil {
 		return nil, err

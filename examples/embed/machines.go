@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/phases"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/phases"
 
 	v1 "example.com/edge/v1"
 )
@@ -50,7 +52,7 @@ func kindOf[T v1.Box](kind string, newObject func() T, list runtime.Object) cont
 }
 
 // power returns a step that switches a box on or off, unless its condition says that it is done.
-func power(name string, when machine.Life, to metav1.ConditionStatus, do func(context.Context, v1.Hardware) error) machine.Step {
+func power(name string, when pass.Life, to metav1.ConditionStatus, do func(context.Context, v1.Hardware) error) machine.Step {
 	return machine.Step{Name: name, On: when, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
 		b, ok := machine.ObjectAs[v1.Box](s)
 		if is, _ := s.Condition(poweredOn); !ok || is.Status == to {
@@ -106,12 +108,12 @@ func status(_ context.Context, s *machine.Scope) (machine.Result, error) {
 // boxSteps returns Machinist's steps without bootstrap and infrastructure objects, with power, and with our stages.
 func boxSteps(console Console) ([]machine.Step, error) {
 	table, err := stages()
-	steps, err1 := machine.Remove(machine.Steps(), machine.StepBootstrap)
-	steps, err2 := machine.Remove(steps, machine.StepInfrastructure)
-	steps, err3 := machine.InsertBefore(steps, machine.StepNode, power("power-on", machine.InRunning, "True", console.PowerOn))
-	steps, err4 := machine.Replace(steps, machine.StepDeleteInfrastructure, power("power-off", machine.InDeletion, "False", console.PowerOff))
-	steps, err5 := machine.Replace(steps, machine.StepPhase, machine.PhaseStep(table, factsOf))
-	steps, err6 := machine.InsertAfter(steps, machine.StepPhase, machine.Step{Name: "status", On: machine.InBoth, Closing: true, Run: status})
+	steps, err1 := pass.Remove(machine.Steps(), machine.StepBootstrap)
+	steps, err2 := pass.Remove(steps, machine.StepInfrastructure)
+	steps, err3 := pass.InsertBefore(steps, machine.StepNode, power("power-on", pass.InRunning, "True", console.PowerOn))
+	steps, err4 := pass.Replace(steps, machine.StepDeleteInfrastructure, power("power-off", pass.InDeletion, "False", console.PowerOff))
+	steps, err5 := pass.Replace(steps, machine.StepPhase, machine.PhaseStep(table, factsOf))
+	steps, err6 := pass.InsertAfter(steps, machine.StepPhase, machine.Step{Name: "status", On: pass.InBoth, Closing: true, Run: status})
 	return steps, errors.Join(err, err1, err2, err3, err4, err5, err6)
 }
 

@@ -14,11 +14,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"github.com/machinist-dev/machinist/contract"
 
 	v1 "example.com/edge/v1"
 )

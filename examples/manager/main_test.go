@@ -27,7 +27,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machine"
 )
 
 func TestMain(m *testing.M) {
@@ -250,7 +249,7 @@ func followsFlags(ctx context.Context, t *testing.T, store *fake.Store) {
 	paused := metav1.Condition{}
 	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := store.Client().Get(ctx, client.ObjectKeyFromObject(ours), ours)
-		paused, _, _ = contract.ConditionsAt("status", "conditions").Find(ours.Object, machine.ConditionPaused)
+		paused, _, _ = contract.ConditionsAt("status", "conditions").Find(ours.Object, contract.ConditionPaused)
 		return paused.Type != "", err
 	})
 	require.NoError(t, err)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
-	"github.com/machinist-dev/machinist/machine"
 )
 
 // Values of --log-format.
@@ -104,7 +104,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.IntVar(&o.concurrency, "concurrency", 10, "Machines that are reconciled at the same time")
 	flags.Float64Var(&o.qps, "kube-api-qps", -1,
 		"requests a second, with bursts of twice that; -1 leaves the limit to the API server's priority and fairness")
-	flags.DurationVar(&o.statusDelay, "status-delay", machine.DefaultStatusDelay,
+	flags.DurationVar(&o.statusDelay, "status-delay", pass.DefaultStatusDelay,
 		"delay before an intermediate status is written, at most five times this while it keeps changing; "+
 			"a new Machine has no status before; 0 writes every stage, which costs more requests")
 	flags.BoolVar(&o.workloadClusters, "workload-clusters", false,

@@ -23,6 +23,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -154,7 +155,7 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.
 		return machine.Ports{}, err
 	}
 	return machine.Ports{
-		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
+		Ports:   pass.PortsFromManager(mgr),
 		NodesOf: workload.NodesOf(workloads), WorkloadEvents: workloads.Source,
 	}, mgr.Add(workloads)
 }

@@ -192,7 +192,7 @@ func farApart(m *contract.MachineState, node *corev1.Node) string {
 		return fmt.Sprintf("labels %v, taints %v", node.Labels, node.Spec.Taints)
 	}
 	for _, c := range m.Conditions {
-		if c.Type == machine.ConditionReady && c.Status == "True" {
+		if c.Type == contract.ConditionReady && c.Status == "True" {
 			return ""
 		}
 	}

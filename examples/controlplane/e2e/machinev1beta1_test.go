@@ -189,8 +189,8 @@ func (w *world) endsV1Beta1(m *unstructured.Unstructured, node any) {
 		if len(last.GetFinalizers()) > 1 {
 			return describe(last)
 		}
-		c, _, err := contract.ConditionsAt("status", "v1beta2", "conditions").Find(last.Object, machine.ConditionDeleting)
-		if err != nil || c.Reason != machine.ReasonDeletionCompleted {
+		c, _, err := contract.ConditionsAt("status", "v1beta2", "conditions").Find(last.Object, contract.ConditionDeleting)
+		if err != nil || c.Reason != contract.ReasonDeletionCompleted {
 			return describe(last)
 		}
 		return ""

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/propagate"
@@ -21,8 +22,8 @@ import (
 func TestNodesAreMatchedAndNeverHarmedOnARealControlPlane(t *testing.T) {
 	w := newBareWorld(t, shared(t))
 	seen := &passes{all: map[types.NamespacedName]int{}}
-	steps, err := machine.InsertBefore(machine.Steps(), machine.StepPaused, machine.Step{
-		Name: "count", On: machine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err := pass.InsertBefore(machine.Steps(), machine.StepPaused, machine.Step{
+		Name: "count", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			seen.count(s.State.Key)
 			return machine.Result{}, nil
 		},
@@ -55,17 +56,17 @@ func keepsItsNode(s *scene) {
 	var second *unstructured.Unstructured
 	s.untouched(node, func() {
 		second = s.provisioned("second", id)
-		for _, kind := range []string{machine.ConditionNodeReady, machine.ConditionNodeHealthy} {
-			s.says(second, kind, machine.ReasonNodeClaimed, "Node "+node.Name+" belongs to Machine "+s.name+"/first",
+		for _, kind := range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
+			s.says(second, kind, contract.ReasonNodeClaimed, "Node "+node.Name+" belongs to Machine "+s.name+"/first",
 				"this Machine "+s.name+"/second", id, "correct or delete the one that is wrong")
 		}
-		s.says(first, machine.ConditionNodeReady, machine.ReasonNodeReady)
+		s.says(first, contract.ConditionNodeReady, machine.ReasonNodeReady)
 		require.Empty(s.t, s.state(second).Node)
 		s.sleeps(second)
 
 		s.t.Log("its deletion waits: the instance may be the first one's")
 		require.NoError(s.t, s.client.Delete(s.t.Context(), second))
-		s.says(second, machine.ConditionDeleting, machine.ReasonDrainingNode, s.name+"/first", contract.ExcludeDrain)
+		s.says(second, contract.ConditionDeleting, contract.ReasonDrainingNode, s.name+"/first", contract.ExcludeDrain)
 		infra := s.get(fake.InfraMachine(contract.V1Beta2, "second", fake.InNamespace(s.name)))
 		require.Nil(s.t, infra.GetDeletionTimestamp())
 
@@ -84,7 +85,7 @@ func correctedClaim(s *scene) {
 	node := s.contested(id, a, b)
 	s.reports("b", right)
 	s.has(a, node)
-	s.says(b, machine.ConditionNodeReady, machine.ReasonInspectionFailed, "Waiting for a Node with spec.providerID "+right)
+	s.says(b, contract.ConditionNodeReady, contract.ReasonInspectionFailed, "Waiting for a Node with spec.providerID "+right)
 	s.ends(b)
 	s.has(a, node)
 	s.ends(a)
@@ -97,8 +98,8 @@ func deletedClaim(s *scene) {
 	node := s.contested(id, a, b)
 	s.untouched(node, func() {
 		require.NoError(s.t, s.client.Delete(s.t.Context(), b))
-		s.says(b, machine.ConditionDeleting, machine.ReasonDrainingNode, s.name+"/a", s.name+"/b", contract.ExcludeDrain)
-		s.says(a, machine.ConditionNodeReady, machine.ReasonNodeClaimed, s.name+"/b")
+		s.says(b, contract.ConditionDeleting, contract.ReasonDrainingNode, s.name+"/a", s.name+"/b", contract.ExcludeDrain)
+		s.says(a, contract.ConditionNodeReady, contract.ReasonNodeClaimed, s.name+"/b")
 		s.sleeps(b)
 	})
 	s.annotate(b, contract.ExcludeDrain)
@@ -114,7 +115,7 @@ func (s *scene) contested(id string, a, b *unstructured.Unstructured) *corev1.No
 	node := s.join("n", id)
 	s.untouched(node, func() {
 		for _, m := range []*unstructured.Unstructured{a, b} {
-			s.says(m, machine.ConditionNodeReady, machine.ReasonNodeClaimed, "Node "+node.Name+" is left alone", s.name+"/a", s.name+"/b",
+			s.says(m, contract.ConditionNodeReady, contract.ReasonNodeClaimed, "Node "+node.Name+" is left alone", s.name+"/a", s.name+"/b",
 				id, "correct or delete those that are wrong")
 			require.Empty(s.t, s.state(m).Node)
 		}
@@ -137,7 +138,7 @@ func registersAgain(s *scene) {
 	before := s.join("n", id)
 	s.has(m, before)
 	require.NoError(s.t, s.client.Delete(s.t.Context(), before))
-	s.says(m, machine.ConditionNodeReady, machine.ReasonNodeDeleted, "Node "+before.Name+" has been deleted while the Machine still exists")
+	s.says(m, contract.ConditionNodeReady, machine.ReasonNodeDeleted, "Node "+before.Name+" has been deleted while the Machine still exists")
 	require.Equal(s.t, before.UID, s.state(m).Node.UID, "the reference stays until there is another Node")
 	s.sleeps(m)
 
@@ -156,7 +157,7 @@ func recordedFirst(s *scene) {
 	before := s.join("n", id)
 	s.has(m, before)
 	s.annotate(m, contract.PausedAnnotation)
-	s.says(m, machine.ConditionPaused, machine.ReasonPaused)
+	s.says(m, contract.ConditionPaused, contract.ReasonPaused)
 	require.NoError(s.t, s.client.Delete(s.t.Context(), before))
 	after := s.join("n", id)
 	seen := s.recordEnd(m)
@@ -175,10 +176,10 @@ func lateOnTheNode(s *scene) {
 	id := s.id("1")
 	node := s.join("n", "")
 	m := s.machine("m")
-	s.says(m, machine.ConditionNodeReady, machine.ReasonInspectionFailed, "Waiting for FakeMachine to report spec.providerID")
+	s.says(m, contract.ConditionNodeReady, contract.ReasonInspectionFailed, "Waiting for FakeMachine to report spec.providerID")
 	s.untouched(node, func() {
 		s.reports("m", id)
-		s.says(m, machine.ConditionNodeReady, machine.ReasonInspectionFailed, "Waiting for a Node with spec.providerID "+id+" to exist")
+		s.says(m, contract.ConditionNodeReady, contract.ReasonInspectionFailed, "Waiting for a Node with spec.providerID "+id+" to exist")
 		s.sleeps(m)
 	})
 	s.names(node, id)
@@ -192,10 +193,10 @@ func lateOnTheInfrastructure(s *scene) {
 	node := s.join("n", "")
 	m := s.machine("m")
 	s.untouched(node, func() {
-		s.says(m, machine.ConditionNodeReady, machine.ReasonInspectionFailed, "Waiting for FakeMachine to report spec.providerID")
+		s.says(m, contract.ConditionNodeReady, contract.ReasonInspectionFailed, "Waiting for FakeMachine to report spec.providerID")
 		s.names(node, id)
 		s.sleeps(m)
-		s.says(m, machine.ConditionNodeReady, machine.ReasonInspectionFailed, "Waiting for FakeMachine to report spec.providerID")
+		s.says(m, contract.ConditionNodeReady, contract.ReasonInspectionFailed, "Waiting for FakeMachine to report spec.providerID")
 	})
 	s.reports("m", id)
 	s.has(m, node)
@@ -217,7 +218,7 @@ func changedProviderID(s *scene) {
 	s.has(m, before)
 	s.untouched(before, func() {
 		s.reports("m", is)
-		for _, kind := range []string{machine.ConditionNodeReady, machine.ConditionNodeHealthy} {
+		for _, kind := range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
 			s.says(m, kind, machine.ReasonNodeDeleted, "Node "+before.Name, was, is, "correct FakeMachine m")
 		}
 		s.knows(m, is)

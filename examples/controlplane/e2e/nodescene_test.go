@@ -158,7 +158,7 @@ func (s *scene) has(m *unstructured.Unstructured, node *corev1.Node) {
 		}
 		return ""
 	})
-	s.says(m, machine.ConditionNodeReady, machine.ReasonNodeReady)
+	s.says(m, contract.ConditionNodeReady, machine.ReasonNodeReady)
 }
 
 func isUninitialized(node *corev1.Node) bool {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
@@ -115,7 +116,7 @@ func (f *fleet) startReconciler(o machine.Options) {
 	require.NoError(f.t, err)
 	require.NoError(f.t, mgr.Add(clusters))
 	r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), machine.Ports{
-		Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader(),
+		Ports:   pass.PortsFromManager(mgr),
 		NodesOf: farnodes.NodesOf(clusters), WorkloadEvents: clusters.Source,
 	}, o)
 	require.NoError(f.t, err)
@@ -210,16 +211,16 @@ func TestAWorkloadClusterThatDiesHoldsItsOwnMachinesOnlyOnRealControlPlanes(t *t
 	mark := f.mark()
 	require.NoError(t, f.workload.Kill(cluster.APIServer))
 	began := time.Now()
-	f.conditionSays(first, machine.ConditionNodeHealthy, machine.ReasonConnectionDown, "cluster default/far is not connected")
+	f.conditionSays(first, machine.ConditionNodeHealthy, contract.ReasonConnectionDown, "cluster default/far is not connected")
 	t.Logf("the Machine says so after %s", time.Since(began).Round(time.Millisecond))
 
 	home, homeID := f.machineIn("home", "home-first")
 	require.NoError(t, f.client.Create(t.Context(), fake.Node("home-first", homeID)))
 	f.ready(home)
 	second, id := f.machineIn("far", "far-second")
-	f.conditionSays(second, machine.ConditionNodeReady, machine.ReasonConnectionDown, "check the API server")
+	f.conditionSays(second, contract.ConditionNodeReady, contract.ReasonConnectionDown, "check the API server")
 	require.NoError(t, f.client.Delete(t.Context(), first))
-	f.conditionSays(first, machine.ConditionDeleting, machine.ReasonDrainingNode, "cluster default/far is not connected")
+	f.conditionSays(first, contract.ConditionDeleting, contract.ReasonDrainingNode, "cluster default/far is not connected")
 	require.NotNil(t, f.get(fake.InfraMachine(contract.V1Beta2, "far-first")))
 	time.Sleep(time.Until(began.Add(6 * time.Second))) // an outage that is worth counting in
 	down, sent := time.Since(began), f.takeSent()

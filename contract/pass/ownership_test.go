@@ -1,4 +1,4 @@
-package machine
+package pass
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 )
 
 func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
@@ -30,7 +31,7 @@ func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
 		changed bool
 		foreign string
 	}{
-		"nobody owns it":           {want: []metav1.OwnerReference{me}, changed: true},
+		"no one owns it":           {want: []metav1.OwnerReference{me}, changed: true},
 		"it is ours":               {have: []metav1.OwnerReference{me}, want: []metav1.OwnerReference{me}},
 		"ours at an older version": {have: []metav1.OwnerReference{older}, want: []metav1.OwnerReference{me}, changed: true},
 		"the set that created it gives it up": {
@@ -50,7 +51,9 @@ func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
 		"a set of another group is another's":      {have: []metav1.OwnerReference{foreignSet}, foreign: "s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, changed, foreign := own(tc.have, me, schema.GroupKind{})
+			got, changed, foreign := Own(tc.have, me, func(ref metav1.OwnerReference) bool {
+				return ref.Kind == "MachineSet" && Group(ref.APIVersion) == "cluster.x-k8s.io"
+			})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("owners (-want +got):\n%s", diff)
 			}
@@ -68,13 +71,14 @@ func TestAnOrderOfOwnersIsNeverWritten(t *testing.T) {
 	t.Parallel()
 	a := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "a"}
 	b := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "b", UID: "b"}
-	s := &Scope{State: contract.MachineState{Metadata: contract.Metadata{OwnerReferences: []metav1.OwnerReference{a, b}}}}
+	s := &Scope[contract.MachineState, contract.MachineUpdate]{}
+	s.State.OwnerReferences = []metav1.OwnerReference{a, b}
 	s.SetOwnerReferences([]metav1.OwnerReference{b, a})
-	if !s.update.OwnerReferences.Keeps() {
+	if !s.Update.OwnerReferences.Keeps() {
 		t.Error("the same owners in another order are a change")
 	}
 	s.SetOwnerReferences([]metav1.OwnerReference{b})
-	if s.update.OwnerReferences.Keeps() {
+	if s.Update.OwnerReferences.Keeps() {
 		t.Error("one owner less is no change")
 	}
 }
@@ -104,36 +108,7 @@ func TestOwnershipIsOnePatchOrNone(t *testing.T) {
 	}
 }
 
-func TestObjectsAreGivenUpByTheControlPlaneThatMadeThemForItsMachine(t *testing.T) {
-	t.Parallel()
-	me := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "m", UID: "m-uid",
-		Controller: new(true), BlockOwnerDeletion: new(true)}
-	plane := metav1.OwnerReference{APIVersion: "controlplane.cluster.x-k8s.io/v1beta1", Kind: "KubeadmControlPlane", Name: "cp", UID: "cp-uid", Controller: new(true)}
-	ref := contract.Ref{Group: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "cp"}
-	member, worker := map[string]string{contract.ControlPlaneLabel: ""}, map[string]string(nil)
-	for name, tc := range map[string]struct {
-		labels  map[string]string
-		plane   contract.Ref
-		want    []metav1.OwnerReference
-		foreign bool
-	}{
-		"a Machine of the control plane takes it":  {labels: member, plane: ref, want: []metav1.OwnerReference{me}},
-		"a worker does not":                        {labels: worker, plane: ref, foreign: true},
-		"another control plane does not let it go": {labels: member, plane: contract.Ref{Group: "g", Kind: "K", Name: "cp"}, foreign: true},
-		"without a Cluster nobody knows":           {labels: member, foreign: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &Scope{}
-			s.State.Labels, s.Cluster.State.ControlPlane = tc.labels, tc.plane
-			got, _, foreign := own([]metav1.OwnerReference{plane}, me, s.controlPlaneKind())
-			if diff := cmp.Diff(tc.want, got); diff != "" || (foreign != nil) != tc.foreign {
-				t.Errorf("foreign: want %v, got %v; owners (-want +got):\n%s", tc.foreign, foreign, diff)
-			}
-		})
-	}
-}
-
-func TestAMachineIsAdoptedUnlessSomebodyLooksAfterItOrWill(t *testing.T) {
+func TestAMachineIsAdoptedUnlessAnotherLooksAfterItOrWill(t *testing.T) {
 	t.Parallel()
 	cluster := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "demo", UID: "u"}
 	older, restored, namesake := cluster, cluster, cluster
@@ -148,19 +123,22 @@ func TestAMachineIsAdoptedUnlessSomebodyLooksAfterItOrWill(t *testing.T) {
 		have, want owners
 		changed    bool
 	}{
-		"nobody owns it":                           {want: owners{cluster}, changed: true},
+		"no one owns it":                           {want: owners{cluster}, changed: true},
 		"an owner that is no controller stays":     {have: owners{other}, want: owners{other, cluster}, changed: true},
 		"the Cluster owns it":                      {have: owners{cluster}, want: owners{cluster}},
 		"the Cluster owns it in an older version":  {have: owners{older}, want: owners{older}},
 		"a Cluster of that name which is gone did": {have: owners{restored, other}, want: owners{cluster, other}, changed: true},
 		"another Cluster owns it":                  {have: owners{namesake}, want: owners{namesake}},
-		"somebody controls it":                     {have: owners{controller}, want: owners{controller}},
+		"another controls it":                      {have: owners{controller}, want: owners{controller}},
 		"a set will":                               {labels: label(contract.SetNameLabel)},
 		"a pool will":                              {labels: label(contract.PoolNameLabel)},
 		"a control plane will":                     {labels: label(contract.ControlPlaneNameLabel)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, changed := adopted(&contract.Metadata{Labels: tc.labels, OwnerReferences: tc.have}, cluster)
+			view := external.ClusterView{Presence: external.Present, GVK: schema.FromAPIVersionAndKind(cluster.APIVersion, cluster.Kind)}
+			view.State.Key.Name, view.State.UID = cluster.Name, cluster.UID
+			got, changed := ClusterOwner(&contract.Metadata{Labels: tc.labels, OwnerReferences: tc.have}, view,
+				contract.SetNameLabel, contract.PoolNameLabel, contract.ControlPlaneNameLabel)
 			if diff := cmp.Diff(tc.want, got); diff != "" || changed != tc.changed {
 				t.Errorf("changed: want %v, got %v; owners (-want +got):\n%s", tc.changed, changed, diff)
 			}

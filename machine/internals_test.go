@@ -1,0 +1,43 @@
+package machine
+
+import (
+	"context"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/contract/patch"
+)
+
+// base is what the Scope of a Machine embeds.
+type base = pass.Scope[contract.MachineState, contract.MachineUpdate]
+
+// testReconciler connects parts that New would not accept, for tests of single steps. Options have no defaults.
+func testReconciler(kind contract.Kind, ports Ports, options Options) *Reconciler {
+	if options.Clock == nil {
+		options.Clock = clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	}
+	members, err := pass.NewMembers[contract.MachineUpdate]()
+	if err != nil {
+		panic(err)
+	}
+	return newReconciler(&frame{
+		Kind: kind, Ports: ports.Ports, Options: options.shared(), Members: members, Writer: patch.NewWriter(ports.Client, options.Clock),
+	}, ports, options)
+}
+
+// attached returns a Scope that reads and writes through its Reconciler.
+func attached(s *Scope) *Scope {
+	if s.env == nil {
+		s.env = testReconciler(testKind(), Ports{}, Options{})
+	}
+	s.Attach(s.env.frame)
+	return s
+}
+
+// run executes steps as a pass does.
+func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
+	return pass.RunSteps(ctx, steps, s, !s.State.Deleting.IsZero(), runStep)
+}
