@@ -60,35 +60,40 @@ const (
 
 // classes says for each Class its name, the reason of the hold on the Pod, and how long the Pod rests. Hinted classes rest as long as the
 // API server asks for, if it does.
-var classes = [...]struct {
+func classes() []classFacts {
+	return []classFacts{
+		UnknownOutcome:       {"UnknownOutcome", ReasonUnknownOutcome, time.Second, true},
+		Accepted:             {"Accepted", ReasonEvictionAccepted, 0, false},
+		Gone:                 {"Gone", ReasonEvictionAccepted, 15 * time.Second, false},
+		BudgetExhausted:      {"BudgetExhausted", ReasonBudgetExhausted, 15 * time.Second, false}, // the event of the budget comes first
+		BudgetStale:          {"BudgetStale", ReasonBudgetStale, 10 * time.Second, true},
+		BudgetOverloaded:     {"BudgetOverloaded", ReasonBudgetExhausted, 30 * time.Second, false},
+		BudgetContention:     {"BudgetContention", ReasonBudgetExhausted, time.Second, true},
+		MultipleBudgets:      {"MultipleBudgets", ReasonMultipleBudgets, time.Minute, false},
+		NamespaceTerminating: {"NamespaceTerminating", ReasonNamespaceTerminating, 30 * time.Second, false},
+		Forbidden:            {"Forbidden", ReasonForbidden, 15 * time.Second, false},
+		Throttled:            {"Throttled", ReasonThrottled, time.Second, true},
+		Conflict:             {"Conflict", ReasonConflict, time.Second, false},
+		ServerError:          {"ServerError", ReasonServerError, time.Second, true},
+		EndpointMissing:      {"EndpointMissing", ReasonEndpointMissing, time.Minute, false},
+		Unauthorized:         {"Unauthorized", ReasonUnauthorized, 15 * time.Second, false},
+		Invalid:              {"Invalid", ReasonInvalid, time.Minute, false},
+		AdmissionDenied:      {"AdmissionDenied", ReasonAdmissionDenied, 15 * time.Second, true},
+	}
+}
+
+// classFacts is one row of classes.
+type classFacts struct {
 	name   string
 	hold   Reason
 	rest   time.Duration
 	hinted bool
-}{
-	UnknownOutcome:       {"UnknownOutcome", ReasonUnknownOutcome, time.Second, true},
-	Accepted:             {"Accepted", ReasonEvictionAccepted, 0, false},
-	Gone:                 {"Gone", ReasonEvictionAccepted, 15 * time.Second, false},
-	BudgetExhausted:      {"BudgetExhausted", ReasonBudgetExhausted, 15 * time.Second, false}, // the event of the budget comes first
-	BudgetStale:          {"BudgetStale", ReasonBudgetStale, 10 * time.Second, true},
-	BudgetOverloaded:     {"BudgetOverloaded", ReasonBudgetExhausted, 30 * time.Second, false},
-	BudgetContention:     {"BudgetContention", ReasonBudgetExhausted, time.Second, true},
-	MultipleBudgets:      {"MultipleBudgets", ReasonMultipleBudgets, time.Minute, false},
-	NamespaceTerminating: {"NamespaceTerminating", ReasonNamespaceTerminating, 30 * time.Second, false},
-	Forbidden:            {"Forbidden", ReasonForbidden, 15 * time.Second, false},
-	Throttled:            {"Throttled", ReasonThrottled, time.Second, true},
-	Conflict:             {"Conflict", ReasonConflict, time.Second, false},
-	ServerError:          {"ServerError", ReasonServerError, time.Second, true},
-	EndpointMissing:      {"EndpointMissing", ReasonEndpointMissing, time.Minute, false},
-	Unauthorized:         {"Unauthorized", ReasonUnauthorized, 15 * time.Second, false},
-	Invalid:              {"Invalid", ReasonInvalid, time.Minute, false},
-	AdmissionDenied:      {"AdmissionDenied", ReasonAdmissionDenied, 15 * time.Second, true},
 }
 
 // String returns the class's name, for example "BudgetExhausted".
 func (c Class) String() string {
-	if int(c) < len(classes) {
-		return classes[c].name
+	if int(c) < len(classes()) {
+		return classes()[c].name
 	}
 	return fmt.Sprintf("Class(%d)", uint8(c))
 }
@@ -129,11 +134,11 @@ func Classify(err error, stillThere bool) Outcome {
 	}
 	var api apierrors.APIStatus
 	if !errors.As(err, &api) {
-		return Outcome{Class: UnknownOutcome, RetryAfter: classes[UnknownOutcome].rest, Message: contract.SteadyText(err.Error())}
+		return Outcome{Class: UnknownOutcome, RetryAfter: classes()[UnknownOutcome].rest, Message: contract.SteadyText(err.Error())}
 	}
 	st := api.Status()
 	o := Outcome{Class: classOf(&st, stillThere)}
-	o.RetryAfter = classes[o.Class].rest
+	o.RetryAfter = classes()[o.Class].rest
 	switch o.Class {
 	case Gone:
 		if !stillThere {
@@ -147,7 +152,7 @@ func Classify(err error, stillThere bool) Outcome {
 		o.Cause = cause(&st, policyv1.DisruptionBudgetCause).Message
 	default:
 	}
-	if classes[o.Class].hinted && st.Details != nil && st.Details.RetryAfterSeconds > 0 {
+	if classes()[o.Class].hinted && st.Details != nil && st.Details.RetryAfterSeconds > 0 {
 		o.RetryAfter = min(longestHint, time.Duration(st.Details.RetryAfterSeconds)*time.Second)
 	}
 	o.Message = message(&st, &o)
@@ -267,5 +272,5 @@ func message(st *metav1.Status, o *Outcome) string {
 
 // HoldFor returns the hold that an outcome puts on its Pod until the runner may ask again.
 func HoldFor(o Outcome) Hold {
-	return Hold{Reason: classes[min(int(o.Class), len(classes)-1)].hold, Message: o.Message}
+	return Hold{Reason: classes()[min(int(o.Class), len(classes())-1)].hold, Message: o.Message}
 }

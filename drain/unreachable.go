@@ -41,13 +41,13 @@ const (
 type NodeState uint8
 
 const (
-	// NodeReachable: the Node answers, has not answered only for a short time, or there is no UnreachablePolicy.
+	// NodeReachable means that the Node answers, has not answered only for a short time, or there is no UnreachablePolicy.
 	NodeReachable NodeState = iota
-	// NodeUnreachable: the Node has not answered for UnreachablePolicy.After; its Pods may still run.
+	// NodeUnreachable means that the Node has not answered for UnreachablePolicy.After; its Pods may still run.
 	NodeUnreachable
-	// NodePoweredOff: the provider confirmed that the instance is off.
+	// NodePoweredOff means that the provider confirmed that the instance is off.
 	NodePoweredOff
-	// NodeGone: the provider confirmed that the instance does not exist.
+	// NodeGone means that the provider confirmed that the instance does not exist.
 	NodeGone
 )
 

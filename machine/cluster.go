@@ -137,11 +137,6 @@ func isActiveControlPlane(obj client.Object) bool {
 	return member && obj.GetDeletionTimestamp() == nil
 }
 
-// ofCluster returns the Machines of a Cluster.
-func (r *Reconciler) ofCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
-	return r.machinesByKey(ctx, cluster.Namespace, pass.ClusterKey(cluster))
-}
-
 // dependents are the Machines in deletion whose decisions depend on the control plane of their Cluster: on its object, and on how many of
 // its Machines are left. They are stored by the keys of those objects, because no Machine references its control plane, and most Machines
 // do not depend on it. Losing them costs time only: each pass of a Machine in deletion adds it again. Safe for concurrent use.

@@ -167,7 +167,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []
 
 // machinesOfNode maps an event about a Node to the Machines of its cluster that have its provider ID, or have recorded its name.
 func (r *Reconciler) machinesOfNode(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
-	var keys []string
+	keys := make([]string, 0, 2*len(nodes))
 	for _, node := range nodes {
 		keys = append(keys, nodeKeys(cluster, node, r.options.Matching)...)
 	}

@@ -21,7 +21,7 @@ func testReconciler(kind contract.Kind, ports Ports, options Options) *Reconcile
 	}
 	members, err := pass.NewMembers[contract.MachineUpdate]()
 	if err != nil {
-		panic(err)
+		panic(err) //nolint:forbidigo // a test of the package would be wrong
 	}
 	return newReconciler(&frame{
 		Kind: kind, Ports: ports.Ports, Options: options.shared(), Members: members, Writer: patch.NewWriter(ports.Client, options.Clock),

@@ -72,12 +72,6 @@ func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-func (s *Scope) assertAll(conditions []metav1.Condition) {
-	for _, c := range conditions {
-		s.Assert(c)
-	}
-}
-
 // isMissingInIndex reports whether the index does not have the recorded Node. The index may be behind by one registration.
 func isMissingInIndex(m noderef.Match, recorded contract.NodeRef) bool {
 	switch m.Outcome {

@@ -3,7 +3,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -239,24 +238,6 @@ func (s *Scope) beginNodeDeletion(started time.Time) {
 	}
 	s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.SetTo(s.Now.UTC().Format(time.RFC3339)))
 	s.urgent = true
-}
-
-// changeAnnotation sets or clears an annotation of the Machine.
-func (s *Scope) changeAnnotation(key string, to contract.Change[string]) {
-	annotations := maps.Clone(s.State.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	if value, set := to.Value(); set {
-		annotations[key] = value
-	} else {
-		delete(annotations, key)
-	}
-	s.State.Annotations = annotations
-	if s.Update.Annotations == nil {
-		s.Update.Annotations = map[string]contract.Change[string]{}
-	}
-	s.Update.Annotations[key] = to
 }
 
 // Reasons of the events about a Node that a deletion leaves as it is without an attempt. They are warnings unless the Machine asks for it

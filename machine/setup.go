@@ -1,8 +1,12 @@
 package machine
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -12,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
@@ -87,3 +93,104 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 
 // queue is the queue that a Source receives.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// Wiring describes the parts of a Reconciler that need rights. A zero member means that the Reconciler has no such part: with only Kind
+// set, it neither drains nor records events, and its Machines reference no objects.
+type Wiring struct {
+	// Kind is the kind of the Machines. Its GVK, Resource and StatusSubresource are used.
+	Kind contract.Kind
+	// Resource is the resource name of the Machines' kind. Default: that of Kind.
+	Resource string
+	// References are the kinds of infrastructure and bootstrap objects that Machines may reference, as resources; "*" means all resources of
+	// a group. Without References, no CustomResourceDefinitions are read for them. Cluster API's providers install ClusterRoles with the
+	// label cluster.x-k8s.io/aggregate-to-manager for their kinds; those grant more than a Reconciler needs.
+	References []schema.GroupResource
+	// Clusters: Ports.ClusterOf is the one of external.Clusters.
+	Clusters bool
+	// ControlPlanes are the kinds that those Clusters reference as their control planes, as in References. They are only read.
+	ControlPlanes []schema.GroupResource
+	// Rollouts are the resources of MachineSets and MachineDeployments, if Ports.RolloutOf is the one of [Rollouts].
+	Rollouts []schema.GroupResource
+	// DrainRules: Policy.DrainRules are [MachineDrainRules].
+	DrainRules bool
+	// Drains: the Reconciler drains Nodes and waits for volumes, as with [SetupWithManager] and workload.Setup.
+	Drains bool
+	// Events: Options.Recorder is one of a manager, as with [SetupWithManager].
+	Events bool
+	// OwnerReferencesEnforced: the API server of the Machines has the admission plugin OwnerReferencesPermissionEnforcement, as in
+	// OpenShift. It requires the right to finalize an owner that blocks deletion, and the right to delete an object to change its owners.
+	OwnerReferencesEnforced bool
+}
+
+// PolicyRules are the rights that a Reconciler needs in the cluster of the Machines. If the Nodes are in the same cluster, it also needs
+// [NodePolicyRules] there. If they are in workload clusters, it needs [NodePolicyRules] in those, and the rights of the cluster.Access,
+// such as cluster.PolicyRules, in the cluster of the Machines. They are values because an operator's own generator does not read the
+// Kubebuilder markers of a dependency. contract.MergePolicyRules joins them with others.
+//
+//   - Machines: list, watch and patch, and patch on the status if that is a subresource;
+//   - References: list and watch; patch, to own them; delete by UID; get, to confirm that a deleted object is gone;
+//   - Clusters: list and watch, and get for the same reason; ControlPlanes, Rollouts and MachineDrainRules: list and watch;
+//   - CustomResourceDefinitions: list and watch their metadata to look up kinds, and get to confirm that the kind of a reference is gone;
+//   - Events: create, and patch for a repeated event.
+//
+// Leader election needs additional rights on Leases, and your own steps may need others.
+func PolicyRules(w Wiring) []rbacv1.PolicyRule {
+	own := w.resource()
+	lists := [][]rbacv1.PolicyRule{
+		{pass.Rule(own, "list", "watch")},
+		patch.PolicyRules(own, w.Kind.StatusSubresource),
+		external.PolicyRules(slices.Concat(w.References, w.ControlPlanes)...),
+		w.ownerRules(),
+	}
+	for _, ref := range w.References {
+		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(ref, "get", "delete"), pass.Rule(crds(), "get")}, patch.PolicyRules(ref, false))
+	}
+	if w.Clusters {
+		lists = append(lists, external.ClusterPolicyRules())
+	}
+	for _, ref := range w.Rollouts {
+		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(ref, "list", "watch")})
+	}
+	if w.DrainRules {
+		lists = append(lists, external.PolicyRules(schema.GroupResource{Group: drainRuleGVK.Group, Resource: "machinedrainrules"}))
+	}
+	if w.Events {
+		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "create", "patch")})
+	}
+	return contract.MergePolicyRules(lists...)
+}
+
+// ownerRules are the rules that the admission plugin requires: owners of referenced objects block deletion, and a Machine without a
+// controller gets its Cluster as an owner.
+func (w Wiring) ownerRules() []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	if w.OwnerReferencesEnforced && len(w.References) > 0 {
+		own := w.resource()
+		own.Resource += "/finalizers"
+		rules = append(rules, pass.Rule(own, "update"))
+	}
+	if w.OwnerReferencesEnforced && w.Clusters {
+		rules = append(rules, pass.Rule(w.resource(), "delete"))
+	}
+	return rules
+}
+
+// NodePolicyRules are the rights that a Reconciler needs in the cluster of the Nodes, which is the cluster of the Machines or a workload
+// cluster: to find, label, taint and delete Nodes, to confirm that one is gone, to drain them, and to read the labels of Namespaces for
+// MachineDrainRules. Every verb is used; some are used only when a Node does not answer or cannot be found.
+func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
+	return contract.MergePolicyRules(
+		workload.PolicyRules(workload.Wiring{Drains: w.Drains, Namespaces: w.Drains && w.DrainRules}),
+		[]rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")},
+	)
+}
+
+func (w Wiring) resource() schema.GroupResource {
+	resource := w.Kind.GroupResource()
+	resource.Resource = cmp.Or(w.Resource, resource.Resource)
+	return resource
+}
+
+func crds() schema.GroupResource {
+	return schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}
+}

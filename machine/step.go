@@ -2,6 +2,9 @@ package machine
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -133,4 +136,68 @@ func (s *Scope) sayFailed(err error) {
 	if !patch.Retryable(err) && (!found || said.Reason == contract.ReasonDeleting) {
 		s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonInternalError, err.Error()))
 	}
+}
+
+// validateSteps reports all errors in a list of steps.
+func validateSteps(steps []Step) error {
+	err := pass.CheckSafety(steps, Steps(), "Machine", pass.Safety{
+		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepOwners, StepConditions, StepPhase},
+	})
+	return errors.Join(err, validateNeeds(steps))
+}
+
+// validateNeeds: a step of a deletion that uses the result of another step waits for ever without it. A step of the embedder may have the
+// same effect under another name.
+func validateNeeds(steps []Step) error {
+	var errs []error
+	for _, rule := range []struct{ step, needs, why string }{
+		{StepDrain, StepNode, "looks the Node up"},
+		{StepVolumes, StepNode, "looks the Node up"},
+		{StepVolumes, StepDrain, "frees the volumes"},
+		{StepDeleteNode, StepNode, "looks the Node up"},
+	} {
+		i := pass.Position(steps, rule.step, pass.InDeletion)
+		if i < 0 || slices.ContainsFunc(steps[:i], func(s Step) bool {
+			return s.On&pass.InDeletion != 0 && (s.Name == rule.needs || !isStandard(s.Name))
+		}) {
+			continue
+		}
+		errs = append(errs, fmt.Errorf("step %s needs a step in front of it that %s in InDeletion, as %s does: keep that, or remove %s too",
+			rule.step, rule.why, rule.needs, rule.step))
+	}
+	return errors.Join(errs...)
+}
+
+// isStandard reports whether Steps has a step of the name.
+func isStandard(name string) bool {
+	return slices.ContainsFunc(Steps(), func(s Step) bool { return s.Name == name })
+}
+
+// pauseStep ends the pass of a paused Machine. When the Machine or its Cluster asks for the pause, queued evictions of its drain are
+// cancelled. A Cluster that is unread for a short time does not restart the drain.
+func pauseStep(_ context.Context, s *Scope) (Result, error) {
+	result := Result{}
+	if said, ends := s.DecidePause(); ends {
+		result = s.Pause(said.Status, said.Reason, said.Message)
+	}
+	result.RequeueAfter = pass.Soonest(s.Cluster.RetryAfter, s.Cluster.ControlPlane.RetryAfter)
+	return result, s.ClusterErr
+}
+
+// finalizerStep keeps the Machine until all its objects are gone. The finalizer must be stored before any other object is changed: a
+// Machine without it could be deleted and leave an instance behind.
+func finalizerStep(_ context.Context, s *Scope) (Result, error) {
+	if !s.AddFinalizer() {
+		return Result{}, nil
+	}
+	if err := s.checkStored(); err != nil {
+		return Result{Stop: true}, err
+	}
+	return Result{Checkpoint: true}, nil
+}
+
+// ownersStep labels the Machine with its cluster, and adds the Cluster as an owner if the Machine has no controller. A Machine that names a
+// set, a pool or a control plane waits for its adoption.
+func ownersStep(ctx context.Context, s *Scope) (Result, error) {
+	return Result{}, s.JoinCluster(ctx, contract.SetNameLabel, contract.PoolNameLabel, contract.ControlPlaneNameLabel)
 }

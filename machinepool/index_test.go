@@ -46,12 +46,6 @@ func (b *byKey) List(_ context.Context, list client.ObjectList, opts ...client.L
 	return b.fails
 }
 
-func (b *byKey) set(pools map[string][]string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pools = pools
-}
-
 func requestFor(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}
 }

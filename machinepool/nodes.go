@@ -78,7 +78,7 @@ func (p *Scope) lookForNodes(ctx context.Context) error {
 			p.Requeue(claimedRetry) // a safety net
 			return nil
 		}
-		return fmt.Errorf("Nodes of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.State.Key, err)
+		return fmt.Errorf("read the Nodes of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.State.Key, err)
 	}
 	facts := matchFacts{
 		Pool: p.State.Key, IDs: p.ids, Complete: p.complete || p.Deleting(), Recorded: p.State.Nodes, Nodes: p.workload.Nodes,

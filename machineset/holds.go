@@ -64,7 +64,7 @@ func (s *Scope) preflight(ctx context.Context) ([]scale.Hold, error) {
 		return nil, err
 	}
 	if state.Unreadable != nil { // it has to be corrected
-		return unread(fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable)), nil
+		return unread(fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable)), nil //nolint:nilerr // a hold says it
 	}
 	return failedChecks(s.preflightFacts(state)), nil
 }

@@ -54,7 +54,7 @@ func (k Kinds) validate() error {
 		errs = append(errs, err)
 	}
 	if k.Maker == nil {
-		errs = append(errs, errors.New("Kinds.Maker is not set")) //nolint:staticcheck,revive // as above
+		errs = append(errs, errors.New("Kinds.Maker is not set"))
 	}
 	if len(errs) > 0 || pass.CheckKind("Kinds.Set", k.Set) != nil { // New reports the set's own
 		return errors.Join(errs...)

@@ -65,7 +65,7 @@ func (p Ports) Check() error {
 
 func required(port string, missing bool) error {
 	if missing {
-		return fmt.Errorf("Ports.%s is not set", port) //nolint:staticcheck,revive // it begins with the name of a Go type
+		return fmt.Errorf("Ports.%s is not set", port) //nolint:staticcheck // it begins with the name of a Go type
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (p Ports) CheckEvents(kind string) error {
 // EventsMissing returns an error that names a source of events which is missing.
 func EventsMissing(port string, missing bool, kind, when string) error {
 	if missing {
-		return fmt.Errorf("Ports.%s is not set: nothing would wake %ss when their %s", port, kind, when) //nolint:staticcheck,revive // as above
+		return fmt.Errorf("Ports.%s is not set: nothing would wake %ss when their %s", port, kind, when) //nolint:staticcheck // as above
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package pass_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,12 +16,12 @@ func TestAListOfStepsThatIsNotSafeIsRefused(t *testing.T) {
 		Needs: []pass.Need{{Step: "finalizer", Needs: "paused", Why: "it would be changed"}},
 	}
 	own := step{Name: "own", On: pass.InBoth, Run: func(context.Context, *scope) (pass.Result, error) { return pass.Result{}, nil }}
-	late := append(standard(), own)
+	late := slices.Concat(standard(), []step{own})
 	partly := standard()
 	partly[0].On = pass.InDeletion
 	closing := own
 	closing.Closing = true
-	acting := append(standard()[:1:1], step{Name: "act", On: pass.InBoth, Run: own.Run})
+	acting := slices.Concat(standard()[:1], []step{{Name: "act", On: pass.InBoth, Run: own.Run}})
 	for name, tc := range map[string]struct {
 		steps, standard []step
 		want            string

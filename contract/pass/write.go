@@ -34,11 +34,9 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
 	if err != nil {
 		return err
 	}
-	write := due != nil
-	if w.Settle != nil {
-		if write, err = w.Settle(write, main, status); err != nil {
-			return err
-		}
+	write, err := w.settle(due != nil, main, status)
+	if err != nil {
+		return err
 	}
 	if !write && !w.Urgent && !s.frame.Members.Urgent(&main) {
 		return nil
@@ -56,6 +54,13 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
 		}
 	}
 	return s.writeStatus(ctx, current, due, w)
+}
+
+func (w Writing[U]) settle(changed bool, main, status U) (bool, error) {
+	if w.Settle == nil {
+		return changed, nil
+	}
+	return w.Settle(changed, main, status)
 }
 
 // isGone reports whether a write has removed the last finalizer of an object in deletion: there is no status to write.

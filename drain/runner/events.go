@@ -44,7 +44,7 @@ type progress struct {
 
 // report completes a result with what is known about the past and the queue. end decides whether the drain has ended. refused says that the
 // credentials are refused; events are those that the result causes.
-func (r *Runner) report(node *corev1.Node, result *Result, now time.Time, end func()) (refused error, events []event) {
+func (r *Runner) report(node *corev1.Node, result *Result, now time.Time, end func()) (events []event, refused error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Before(r.paused.until) {
@@ -53,7 +53,7 @@ func (r *Runner) report(node *corev1.Node, result *Result, now time.Time, end fu
 	ns := r.nodeLocked(node.Name, node.UID)
 	if ns == nil { // it was released
 		end()
-		return refused, nil
+		return nil, refused
 	}
 	p := &ns.progress
 	if p.done && result.Counts.Total > result.Counts.Ignored {
@@ -80,7 +80,7 @@ func (r *Runner) report(node *corev1.Node, result *Result, now time.Time, end fu
 		r.cfg.Metrics.drained(now.Sub(p.begun), resultDrained)
 		events = append(events, event{corev1.EventTypeNormal, EventDrained, "Every Pod that had to go has left the Node"})
 	}
-	return refused, events
+	return events, refused
 }
 
 // look sets since when each blocker is known, and returns events about new ones.

@@ -170,7 +170,7 @@ func (r *Runner) advance(
 	result.againAt(respawnAt, now)
 	result.againAt(policy.Next(pods, situation), now)
 	done := plan.Done()
-	refused, events := r.report(req.Node, &result, now, func() {
+	events, refused := r.report(req.Node, &result, now, func() {
 		switch {
 		case done:
 			result.settle(r.cfg.Settle, cordonedSince, now)

@@ -177,7 +177,7 @@ func (v *CachedVolumes) Run(ctx context.Context, changed func(node, volume strin
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("run volume source: %w", err)
 		}
-		defer stop()
+		defer stop() //nolint:gocritic // two kinds, until Start ends
 		syncing.Go(func() { kind.list.awaitSync(ctx) })
 	}
 	<-ctx.Done()

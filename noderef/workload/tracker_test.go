@@ -204,7 +204,7 @@ func TestEventsOfDrainsWakeObjectsOfTheirCluster(t *testing.T) {
 	_, err := n.Of(named("c"))
 	require.NoError(t, err)
 	within(t, drainer.started, "of a workload cluster")
-	require.Len(t, NewTracker(Config{Own: Workload{Nodes: odd{}}}).Sources(t.Context()), 0, "neither has events")
+	require.Empty(t, NewTracker(Config{Own: Workload{Nodes: odd{}}}).Sources(t.Context()), "neither has events")
 }
 
 func within(t *testing.T, happens <-chan struct{}, what string) {
@@ -240,12 +240,14 @@ func TestAnEventOfANodeWakesObjectsIfItMatters(t *testing.T) {
 }
 
 func TestAWorkloadIsLookedUpByTheNameOfItsCluster(t *testing.T) {
-	own, lost := Workload{Nodes: newSourced(), Client: interceptor.NewClient(nil, interceptor.Funcs{})}, fmt.Errorf("c: %w", cluster.ErrNotConnected)
+	own := Workload{Nodes: newSourced(), Client: interceptor.NewClient(nil, interceptor.Funcs{})}
+	lost := fmt.Errorf("c: %w", cluster.ErrNotConnected)
 	none := NewTracker(Config{Kind: "Machine"})
 	require.Equal(t, types.NamespacedName{}, none.ClusterOf("ns", "c"), "all Nodes are those of the own cluster")
 	_, err := none.Of(types.NamespacedName{})
 	require.ErrorIs(t, err, ErrNoCluster)
-	require.EqualError(t, err, "the Machine names no cluster, and this controller has none of its own for such Machines: name the Machine's cluster")
+	require.EqualError(t, err, 
+		"the Machine names no cluster, and this controller has none of its own for such Machines: name the Machine's cluster")
 
 	n := NewTracker(Config{Own: own, NodesOf: func(key types.NamespacedName) (Workload, error) {
 		switch key.Name {

@@ -94,7 +94,7 @@ func (w Workload) IsGone(ctx context.Context, name string, isStill func(*corev1.
 	if err != nil && !external.SaysGone(err) {
 		return false, fmt.Errorf("make sure that Node %s is gone: %w", name, err)
 	}
-	return err != nil || !isStill(&live), nil
+	return err != nil || !isStill(&live), nil //nolint:nilerr // the error says that it is gone
 }
 
 // Release stops the drain of a Node, and the wait for its volumes. It does nothing without a name.
