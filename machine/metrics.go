@@ -126,7 +126,7 @@ func (m *Metrics) WatchDeployments(ctx context.Context, c cache.Cache, kind cont
 	if m == nil {
 		return nil
 	}
-	if err := checkKind("MachineDeployment", kind); err != nil {
+	if err := pass.CheckKind("the kind of MachineDeployment", kind); err != nil {
 		return err
 	}
 	obj, _ := kind.New().(client.Object) // checkKind has checked this

@@ -246,7 +246,7 @@ func TestAWorkloadIsLookedUpByTheNameOfItsCluster(t *testing.T) {
 	require.Equal(t, types.NamespacedName{}, none.ClusterOf("ns", "c"), "all Nodes are those of the own cluster")
 	_, err := none.Of(types.NamespacedName{})
 	require.ErrorIs(t, err, ErrNoCluster)
-	require.EqualError(t, err, 
+	require.EqualError(t, err,
 		"the Machine names no cluster, and this controller has none of its own for such Machines: name the Machine's cluster")
 
 	n := NewTracker(Config{Own: own, NodesOf: func(key types.NamespacedName) (Workload, error) {
