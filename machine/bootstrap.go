@@ -40,7 +40,8 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 			return bootstrapDecision{Created: true, Condition: pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionTrue,
 				contract.ReasonDataSecretProvided, "")}
 		}
-		return bootstrapDecision{Condition: pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDoesNotExist,
+		return bootstrapDecision{Condition: pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse,
+			contract.ReasonDoesNotExist,
 			"the Machine has neither a bootstrap configuration nor the name of a data secret: set one of them")}
 	}
 	d := bootstrapDecision{Created: f.Created || f.DataSecretName.Found()}
@@ -56,8 +57,10 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 		return d
 	}
 	if f.Config.DataSecretName.Or("") == "" {
-		d.Condition = pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDataSecretNameMissing, fmt.Sprintf(
-			"%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName", kind, f.External.Ref.Name))
+		d.Condition = pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDataSecretNameMissing,
+			fmt.Sprintf(
+				"%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName", kind,
+				f.External.Ref.Name))
 		return d
 	}
 	d.DataSecretName, d.Created = f.Config.DataSecretName, true

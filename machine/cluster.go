@@ -197,7 +197,8 @@ func (r *Reconciler) controlPlaneEvents() handler.EventHandler {
 		if before == after || r.kind.Adapter.Read(obj, &state) != nil {
 			return
 		}
-		for _, request := range r.dependents.requests(pass.ClusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName})) {
+		for _, request := range r.dependents.requests(
+			pass.ClusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName})) {
 			q.Add(request)
 		}
 	}

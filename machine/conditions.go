@@ -66,8 +66,8 @@ const (
 	ReasonInfrastructureNotReported = "InfrastructureNotReported"
 )
 
-// problems are the reasons that cause a Warning event when a condition changes to them. A missing object is a problem only while the Machine
-// is not being deleted.
+// problems are the reasons that cause a Warning event when a condition changes to them. A missing object is a problem only while
+// the Machine is not being deleted.
 func problems(deleting bool) []string {
 	all := append(pass.Problems(), ReasonProviderIDMissing, ReasonInvalidAnnotation)
 	if !deleting {
@@ -121,7 +121,8 @@ func (s *Scope) drained(u contract.MachineUpdate) []pass.Event {
 // drainEvents returns the events of a Node whose drain is completed.
 func drainEvents(u contract.MachineUpdate, node string) []pass.Event {
 	if uid, set := u.DrainedNode.Value(); set && uid != "" {
-		return []pass.Event{{Kind: corev1.EventTypeNormal, Reason: EventNodeDrained, Action: actionDrainNode, Note: fmt.Sprintf("success draining Machine's node %q", node)}}
+		return []pass.Event{{Kind: corev1.EventTypeNormal, Reason: EventNodeDrained, Action: actionDrainNode,
+			Note: fmt.Sprintf("success draining Machine's node %q", node)}}
 	}
 	return nil
 }

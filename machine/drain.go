@@ -239,7 +239,8 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 		return s.recordFirst(contract.ReasonDrainingNode, message)
 	case drainStart:
 		s.beginDrain()
-		return s.recordFirst(contract.ReasonDrainingNode, fmt.Sprintf("%s (started at %s)", message, s.State.DrainStarted.UTC().Format(time.RFC3339)))
+		return s.recordFirst(contract.ReasonDrainingNode,
+			fmt.Sprintf("%s (started at %s)", message, s.State.DrainStarted.UTC().Format(time.RFC3339)))
 	case drainContinue:
 		return s.drain(ctx)
 	case drainOverdue:

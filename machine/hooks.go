@@ -190,8 +190,10 @@ const (
 // stages are the reasons of the condition Deleting in the order in which a deletion goes through them.
 func stages() []string {
 	return []string{
-		contract.ReasonNotDeleting, contract.ReasonDeleting, ReasonWaitingForPreDrainHook, contract.ReasonDrainingNode, ReasonWaitingForVolumeDetach,
-		ReasonWaitingForPreTerminateHook, contract.ReasonWaitingForInfrastructureDeletion, contract.ReasonWaitingForBootstrapDeletion, contract.ReasonDeletingNode,
+		contract.ReasonNotDeleting, contract.ReasonDeleting, ReasonWaitingForPreDrainHook, contract.ReasonDrainingNode,
+		ReasonWaitingForVolumeDetach,
+		ReasonWaitingForPreTerminateHook, contract.ReasonWaitingForInfrastructureDeletion, contract.ReasonWaitingForBootstrapDeletion,
+		contract.ReasonDeletingNode,
 		contract.ReasonDeletionCompleted,
 	}
 }

@@ -208,7 +208,8 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 	r := &Reconciler{frame: f, kind: f.Kind, ports: ports, options: options, memory: newMemory(options.Clock), dependents: newDependents(),
 		neverSet: neverSet(options.Steps), observer: newObserver(options)}
-	r.withoutInfrastructure = pass.HasStandard(options.Steps, StepPhase) && pass.Position(options.Steps, StepInfrastructure, pass.InRunning) < 0
+	r.withoutInfrastructure = pass.HasStandard(options.Steps, StepPhase) &&
+		pass.Position(options.Steps, StepInfrastructure, pass.InRunning) < 0
 	f.Track("kinds that Machines refer to", r.machinesOf)
 	r.workloads = workload.NewTracker(workload.Config{
 		Kind: "Machine", Own: ports.workload(), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
@@ -222,7 +223,8 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 		},
 		Enter: func(ctx context.Context) { r.observer.begin(ctx, r) }, Leave: r.observer.end,
 		Begin: r.begin, Flush: flush, End: r.observer.passed, Unread: r.observer.unread,
-		Excluded: func(key types.NamespacedName) { r.memory.unwatchNode(key) }, // the other controller may continue its drain with the same Drainer
+		// the other controller may continue its drain with the same Drainer
+		Excluded: func(key types.NamespacedName) { r.memory.unwatchNode(key) },
 		Forget: func(key types.NamespacedName) {
 			r.memory.forget(key)
 			r.dependents.forget(key)

@@ -51,7 +51,8 @@ func (s *Scope) assertDeleting() {
 // not matter. Conditions that no step in the list sets stay missing.
 func (s *Scope) assertMissing() {
 	for _, kind := range []string{
-		contract.ConditionPaused, contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady, contract.ConditionNodeReady, ConditionNodeHealthy,
+		contract.ConditionPaused, contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady, contract.ConditionNodeReady,
+		ConditionNodeHealthy,
 	} {
 		if _, found := s.Condition(kind); !found && !slices.Contains(s.env.neverSet, kind) {
 			s.Assert(pass.Condition(kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported))

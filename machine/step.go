@@ -15,8 +15,8 @@ import (
 )
 
 // Step is one part of the reconciler of Machines, with a name. pass.Step says what its fields mean. An error of its function becomes a line
-// of the condition Ready, with the text of the first error, and in a deletion the message of Deleting; a Machine that is Ready stays Ready. A
-// problem that the owner of the Machine can fix is a condition instead (Scope.Assert), and waits for an event.
+// of the condition Ready, with the text of the first error, and in a deletion the message of Deleting; a Machine that is Ready
+// stays Ready. A problem that the owner of the Machine can fix is a condition instead (Scope.Assert), and waits for an event.
 type Step = pass.Step[*Scope]
 
 // StepFunc does one thing for one Machine.
@@ -96,7 +96,8 @@ func neverSet(steps []Step) []string {
 		says []string
 	}{
 		{StepPaused, []string{contract.ConditionPaused}}, {StepBootstrap, []string{contract.ConditionBootstrapConfigReady}},
-		{StepInfrastructure, []string{contract.ConditionInfrastructureReady}}, {StepNode, []string{contract.ConditionNodeReady, ConditionNodeHealthy}},
+		{StepInfrastructure, []string{contract.ConditionInfrastructureReady}},
+		{StepNode, []string{contract.ConditionNodeReady, ConditionNodeHealthy}},
 	} {
 		if pass.Position(steps, s.step, pass.InBoth) < 0 {
 			kinds = append(kinds, s.says...)

@@ -57,9 +57,9 @@ func Steps() []Step {
 	})
 }
 
-// CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without which Machines
-// would be created twice or without their objects, or a deletion would never end. A step of the same name may replace each of them, except
-// StepMachines and StepTemplates, which set what only StepScale of this package uses. New calls it.
+// CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without
+// which Machines would be created twice or without their objects, or a deletion would never end. A step of the same name may
+// replace each of them, except StepMachines and StepTemplates, which set what only StepScale of this package uses. New calls it.
 func CheckSteps(steps []Step) error {
 	err := pass.CheckSafety(steps, Steps(), "MachineSet", pass.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepTemplates, StepHolds, StepStatus},

@@ -150,7 +150,8 @@ func NewFrame[S, U any, PS state[S], PU update[U]](
 	kind contract.KindOf[S, U], ports Ports, options Options, normalize func(*S),
 ) (*Frame[S, U], error) {
 	members, err := NewMembers[U]()
-	if err := errors.Join(err, ports.Check(), contract.CheckVersions(options.ContractVersions...), CheckKind("the contract.Kind", kind)); err != nil {
+	if err := errors.Join(err, ports.Check(), contract.CheckVersions(options.ContractVersions...),
+		CheckKind("the contract.Kind", kind)); err != nil {
 		return nil, err
 	}
 	return &Frame[S, U]{

@@ -214,9 +214,9 @@ func (s *Scope[S, U]) send(ctx context.Context, on contract.Object, d patch.Docu
 }
 
 // Commit writes metadata and spec now, on the version that was read, and continues the pass with the server's answer: the decisions that
-// follow are based on it. It writes nothing that is stored already. Decisions about the status stay for Flush, and the stored conditions stay
-// those that the pass began with. Metadata that could not be written is dropped: Flush must not write on another version what depends on
-// this one.
+// follow are based on it. It writes nothing that is stored already. Decisions about the status stay for Flush, and the stored
+// conditions stay those that the pass began with. Metadata that could not be written is dropped: Flush must not write on another
+// version what depends on this one.
 func (s *Scope[S, U]) Commit(ctx context.Context) error {
 	main := s.frame.Members.Main(s.Update)
 	if s.frame.Members.Empty(&main) {
