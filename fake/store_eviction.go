@@ -212,8 +212,8 @@ func (s *Store) bind(key types.NamespacedName, body []byte, dryRun bool) (*metav
 	var reason error
 	switch {
 	case binding.UID != "" && binding.UID != pod.UID:
-		// the server's text
-		reason = fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", binding.UID, pod.UID) //nolint:staticcheck
+		//nolint:staticcheck // the server's text
+		reason = fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", binding.UID, pod.UID)
 	case pod.DeletionTimestamp != nil:
 		reason = fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name)
 	case pod.Spec.NodeName != "":

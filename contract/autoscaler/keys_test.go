@@ -93,8 +93,9 @@ func TestReplicasManagedElsewhere_CountsEveryValueButFalse(t *testing.T) {
 		by          string
 		managed     bool
 	}{
-		"no annotation":       {},
-		"a name":              {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "karpenter"}, by: "karpenter", managed: true},
+		"no annotation": {},
+		"a name": {
+			annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "karpenter"}, by: "karpenter", managed: true},
 		"the empty value":     {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: ""}, managed: true},
 		"true is a name":      {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "true"}, by: "true", managed: true},
 		"false is no manager": {annotations: map[string]string{autoscaler.ReplicasManagedByAnnotation: "false"}},

@@ -106,9 +106,9 @@ func (b *build) compile(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// see list
-		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-gcflags=-e", "-overlay", filepath.Join(b.folder, "overlay.json"), //nolint:gosec
-			"-o", b.binary(), b.pkg.ImportPath)
+		overlay := filepath.Join(b.folder, "overlay.json")
+		//nolint:gosec // packages that the user names
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-gcflags=-e", "-overlay", overlay, "-o", b.binary(), b.pkg.ImportPath)
 		cmd.Dir = b.pkg.Dir
 		out, err := cmd.CombinedOutput()
 		if err == nil {
