@@ -63,17 +63,24 @@ func TestDaemonSetDrain_DrainsOnlyWhatDoesNotComeBack(t *testing.T) {
 		pod   podOption
 		want  Action
 	}{
-		"no taint keeps it away":                 {DaemonSetDrain{}, tolerating(), Ignore},
-		"all are asked for":                      {DaemonSetDrain{All: true}, tolerating(), Evict},
-		"a finished one is never drained":        {DaemonSetDrain{All: true}, inPhase(corev1.PodSucceeded), Ignore},
-		"it does not tolerate the taint":         {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}}, tolerating(), Evict},
-		"a wish keeps nothing away":              {DaemonSetDrain{Taints: []corev1.Taint{prefer}}, tolerating(), Ignore},
-		"it tolerates one of two":                {DaemonSetDrain{Taints: []corev1.Taint{{Key: "o", Effect: corev1.TaintEffectNoExecute}, noSchedule}}, tolerating(corev1.Toleration{Key: "o", Operator: "Exists"}), Evict},
-		"it tolerates the key":                   {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}}, tolerating(corev1.Toleration{Key: "k", Operator: "Exists"}), Ignore},
-		"it tolerates the value":                 {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}}, tolerating(corev1.Toleration{Key: "k", Value: "v", Effect: "NoSchedule"}), Ignore},
-		"it tolerates another value":             {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}}, tolerating(corev1.Toleration{Key: "k", Value: "w"}), Evict},
-		"it tolerates another effect":            {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}}, tolerating(corev1.Toleration{Key: "k", Operator: "Exists", Effect: "NoExecute"}), Evict},
-		"an operator to come is taken for a yes": {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}}, tolerating(corev1.Toleration{Key: "k", Operator: "Gt", Value: "1"}), Ignore},
+		"no taint keeps it away":          {DaemonSetDrain{}, tolerating(), Ignore},
+		"all are asked for":               {DaemonSetDrain{All: true}, tolerating(), Evict},
+		"a finished one is never drained": {DaemonSetDrain{All: true}, inPhase(corev1.PodSucceeded), Ignore},
+		"it does not tolerate the taint":  {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}}, tolerating(), Evict},
+		"a wish keeps nothing away":       {DaemonSetDrain{Taints: []corev1.Taint{prefer}}, tolerating(), Ignore},
+		"it tolerates one of two": {
+			DaemonSetDrain{Taints: []corev1.Taint{{Key: "o", Effect: corev1.TaintEffectNoExecute}, noSchedule}},
+			tolerating(corev1.Toleration{Key: "o", Operator: "Exists"}), Evict},
+		"it tolerates the key": {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}},
+			tolerating(corev1.Toleration{Key: "k", Operator: "Exists"}), Ignore},
+		"it tolerates the value": {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}},
+			tolerating(corev1.Toleration{Key: "k", Value: "v", Effect: "NoSchedule"}), Ignore},
+		"it tolerates another value": {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}},
+			tolerating(corev1.Toleration{Key: "k", Value: "w"}), Evict},
+		"it tolerates another effect": {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}},
+			tolerating(corev1.Toleration{Key: "k", Operator: "Exists", Effect: "NoExecute"}), Evict},
+		"an operator to come is taken for a yes": {DaemonSetDrain{Taints: []corev1.Taint{noSchedule}},
+			tolerating(corev1.Toleration{Key: "k", Operator: "Gt", Value: "1"}), Ignore},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,8 @@ func someSelector(rng *rand.Rand) *metav1.LabelSelector {
 		case 0:
 			s.MatchLabels[key] = value()
 		case 1:
-			operators := []metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, "Unknown"}
+			operators := []metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists,
+				"Unknown"}
 			e := metav1.LabelSelectorRequirement{Key: key, Operator: operators[rng.IntN(4)]}
 			if e.Operator != metav1.LabelSelectorOpExists {
 				e.Values = []string{value()}

@@ -84,7 +84,8 @@ func TestPermanent_NamesWhatWaitingDoesNotRemove(t *testing.T) {
 				newPod("server"),
 				newPod("job", func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }),
 			},
-			want: []string{"NeverCompletes [] 1: delete the Pod when it may go, or let it be evicted: change its drain label or the MachineDrainRule"},
+			want: []string{"NeverCompletes [] 1: delete the Pod when it may go, or let it be evicted: " +
+				"change its drain label or the MachineDrainRule"},
 		},
 		"a deadline ends a pod": {
 			pods: []*corev1.Pod{newPod("server", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To[int64](60) })},

@@ -33,30 +33,40 @@ func TestKubectlRules(t *testing.T) {
 		o    KubectlOptions
 		want Verdict
 	}{
-		"a replicated pod goes":  {newPod("p", web), KubectlOptions{}, Verdict{Action: Evict, Reason: ReasonEvictable}},
-		"a finished pod goes":    {newPod("p", failed, withEmptyDir), KubectlOptions{}, Verdict{Action: Evict, Reason: ReasonFinished, Message: "evicting finished Pod"}},
-		"a mirror pod is silent": {newPod("p", mirror), KubectlOptions{}, Verdict{Action: Ignore, Reason: ReasonMirrorPod, Message: "mirror pod of a static pod"}},
+		"a replicated pod goes": {newPod("p", web), KubectlOptions{}, Verdict{Action: Evict, Reason: ReasonEvictable}},
+		"a finished pod goes": {newPod("p", failed, withEmptyDir), KubectlOptions{},
+			Verdict{Action: Evict, Reason: ReasonFinished, Message: "evicting finished Pod"}},
+		"a mirror pod is silent": {newPod("p", mirror), KubectlOptions{},
+			Verdict{Action: Ignore, Reason: ReasonMirrorPod, Message: "mirror pod of a static pod"}},
 		"a pod without a controller needs force": {newPod("p"), KubectlOptions{},
 			Verdict{Action: Deny, Reason: ReasonUnmanaged, Message: "cannot delete Pods that declare no controller (use --force to override)"}},
 		"a pod without a controller under force": {newPod("p"), KubectlOptions{Force: true},
 			Verdict{Action: Evict, Reason: ReasonEvictable, Warnings: []string{"deleting Pods that declare no controller"}}},
 		"local data needs its flag": {newPod("p", web, withEmptyDir), KubectlOptions{},
-			Verdict{Action: Deny, Reason: ReasonLocalData, Message: "cannot delete Pods with local storage (use --delete-emptydir-data to override)"}},
+			Verdict{Action: Deny, Reason: ReasonLocalData,
+				Message: "cannot delete Pods with local storage (use --delete-emptydir-data to override)"}},
 		"all warnings are kept": {newPod("p", withEmptyDir), all,
-			Verdict{Action: Evict, Reason: ReasonEvictable, Warnings: []string{"deleting Pods with local storage", "deleting Pods that declare no controller"}}},
+			Verdict{Action: Evict, Reason: ReasonEvictable,
+				Warnings: []string{"deleting Pods with local storage", "deleting Pods that declare no controller"}}},
 		"a DaemonSet pod needs its flag": {newPod("p", agent), KubectlOptions{},
 			Verdict{Action: Deny, Reason: ReasonDaemonSetPod, Message: "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"}},
 		"a DaemonSet pod is ignored with a warning": {newPod("p", agent), all,
-			Verdict{Action: Ignore, Reason: ReasonDaemonSetPod, Message: "ignoring DaemonSet-managed Pods", Warnings: []string{"ignoring DaemonSet-managed Pods"}}},
-		"a finished DaemonSet pod goes": {newPod("p", agent, failed), all, Verdict{Action: Evict, Reason: ReasonFinished, Message: "evicting finished Pod"}},
-		"a finished DaemonSet pod stays when it is judged": {newPod("p", agent, failed), alsoWith(all, func(o *KubectlOptions) { o.JudgeFinishedDaemonSetPods = true }),
-			Verdict{Action: Ignore, Reason: ReasonDaemonSetPod, Message: "ignoring DaemonSet-managed Pods", Warnings: []string{"ignoring DaemonSet-managed Pods"}}},
-		"a DaemonSet of another version is none to kubectl": {newPod("p", ownedBy("apps/v1beta2", "DaemonSet")), all, Verdict{Action: Evict, Reason: ReasonEvictable}},
+			Verdict{Action: Ignore, Reason: ReasonDaemonSetPod, Message: "ignoring DaemonSet-managed Pods",
+				Warnings: []string{"ignoring DaemonSet-managed Pods"}}},
+		"a finished DaemonSet pod goes": {newPod("p", agent, failed), all,
+			Verdict{Action: Evict, Reason: ReasonFinished, Message: "evicting finished Pod"}},
+		"a finished DaemonSet pod stays when it is judged": {newPod("p", agent, failed),
+			alsoWith(all, func(o *KubectlOptions) { o.JudgeFinishedDaemonSetPods = true }),
+			Verdict{Action: Ignore, Reason: ReasonDaemonSetPod, Message: "ignoring DaemonSet-managed Pods",
+				Warnings: []string{"ignoring DaemonSet-managed Pods"}}},
+		"a DaemonSet of another version is none to kubectl": {newPod("p", ownedBy("apps/v1beta2", "DaemonSet")), all,
+			Verdict{Action: Evict, Reason: ReasonEvictable}},
 		"an orphan of a DaemonSet needs force": {newPod("p", agent), KubectlOptions{DaemonSets: missing, IgnoreAllDaemonSets: true},
 			Verdict{Action: Deny, Reason: ReasonOrphaned, Message: `cannot delete daemonsets.apps "owner" not found`}},
 		"an orphan of a DaemonSet under force": {newPod("p", agent), alsoWith(all, func(o *KubectlOptions) { o.DaemonSets = missing }),
 			Verdict{Action: Evict, Reason: ReasonEvictable, Warnings: []string{`daemonsets.apps "owner" not found`}}},
-		"an unknown DaemonSet denies, also under force": {newPod("p", agent), alsoWith(all, func(o *KubectlOptions) { o.DaemonSets = unreachable }),
+		"an unknown DaemonSet denies, also under force": {newPod("p", agent),
+			alsoWith(all, func(o *KubectlOptions) { o.DaemonSets = unreachable }),
 			Verdict{Action: Deny, Reason: ReasonRuleFailed, Message: "cannot delete cache not synced"}},
 		"a terminating pod is waited for": {newPod("p", web, terminatingFor(0)), KubectlOptions{},
 			Verdict{Action: Wait, Reason: ReasonTerminating, Message: "deletionTimestamp set, but still not removed from the Node"}},
@@ -104,7 +114,8 @@ func TestKubectlRules_AdditionalRulesSeeOnlyWhatKubectlLetsPass(t *testing.T) {
 	}
 	rules := KubectlRules(KubectlOptions{IgnoreAllDaemonSets: true, Additional: []Rule{later}})
 	for _, pod := range []*corev1.Pod{
-		newPod("mirror", mirror), newPod("agent", ownedBy("apps/v1", "DaemonSet")), newPod("bare"), newPod("web", ownedBy("apps/v1", "ReplicaSet")),
+		newPod("mirror", mirror), newPod("agent", ownedBy("apps/v1", "DaemonSet")), newPod("bare"),
+		newPod("web", ownedBy("apps/v1", "ReplicaSet")),
 	} {
 		if got := Decide(pod, rules); pod.Name == "web" && (got.Order != 5 || got.Action != Evict) {
 			t.Errorf("got %+v", got)
@@ -117,7 +128,8 @@ func TestKubectlRules_AdditionalRulesSeeOnlyWhatKubectlLetsPass(t *testing.T) {
 
 func TestNothingIsWarnedAboutTwice(t *testing.T) {
 	rules := KubectlRules(KubectlOptions{Force: true, DeleteEmptyDirData: true, IgnoreAllDaemonSets: true})
-	plan := Planner{Rules: rules}.Plan([]NodePods{{Node: newPod("bare").Spec.NodeName, Pods: []*corev1.Pod{newPod("bare", withEmptyDir)}}}, Facts{})
+	plan := Planner{Rules: rules}.Plan([]NodePods{{Node: newPod("bare").Spec.NodeName, Pods: []*corev1.Pod{newPod("bare", withEmptyDir)}}},
+		Facts{})
 	var got []string
 	for _, w := range plan.Warnings(0) {
 		got = append(got, string(w.Reason)+": "+w.Message)

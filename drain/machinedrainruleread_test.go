@@ -69,24 +69,41 @@ func TestReadMachineDrainRule_WhatCannotBeReadIsNamedAndHeld(t *testing.T) {
 		typed        bool   // matches contract.ErrWrongType when it is read
 		web          Action // what happens to a pod app=web
 	}{
-		"an order of another type":       {spec: `{"drain":{"behavior":"Drain","order":"1"}}`, problem: "spec.drain.order: want 32-bit integer, found string", typed: true, web: Deny},
-		"an order that is too large":     {spec: `{"drain":{"behavior":"Drain","order":2147483648}}`, problem: "spec.drain.order: want 32-bit integer, found integer 2147483648", typed: true, web: Deny},
-		"a behavior of another type":     {spec: `{"drain":{"behavior":1}}`, problem: "spec.drain.behavior: want string, found integer", typed: true, web: Deny},
-		"no behavior":                    {spec: `{}`, problem: `spec.drain.behavior: unknown behavior ""`, web: Deny},
-		"null is absent":                 {reason: "as Cluster API decodes it", spec: `{"drain":{"behavior":"Skip","order":null},"machines":null,"pods":null}`, web: Ignore},
-		"a drain of another type":        {spec: `{"drain":[]}`, problem: "spec.drain: want object, found list", typed: true, web: Deny},
-		"a spec of another type":         {spec: `"x"`, problem: "spec: want object, found string", typed: true, web: Deny},
-		"pods of another type":           {spec: `{"drain":{"behavior":"Skip"},"pods":{}}`, problem: "spec.pods: want list, found object", typed: true, web: Deny},
-		"machines of another type":       {spec: `{"drain":{"behavior":"Skip"},"machines":{}}`, problem: "spec.machines: want list, found object", typed: true, web: Deny},
-		"an entry of another type":       {spec: `{"drain":{"behavior":"Skip"},"pods":[7]}`, problem: "spec.pods[0]: want object, found integer", typed: true, web: Deny},
-		"an entry that is null":          {spec: `{"drain":{"behavior":"Skip"},"pods":[null]}`, problem: "spec.pods[0]: want object, found null", typed: true, web: Deny},
-		"an unreadable entry, another":   {spec: `{"drain":{"behavior":"Skip"},"pods":[7,{"selector":{"matchLabels":{"app":"web"}}}]}`, problem: "spec.pods[0]: want object, found integer", typed: true, web: Ignore},
-		"a label of another type":        {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a":1}}}]}`, problem: "spec.pods[0].selector.matchLabels.a: want string, found integer", typed: true, web: Deny},
-		"an expression without operator": {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a"}]}}]}`, problem: "spec.pods[0].selector.matchExpressions.0.operator: want string, found nothing", typed: true, web: Deny},
-		"a namespace selector":           {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"app":"db"}},"namespaceSelector":1}]}`, problem: "spec.pods[0].namespaceSelector: want object, found integer", typed: true, web: Evict},
-		"an unknown operator":            {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a","operator":"in"}]}}]}`, problem: `spec.pods[0].selector: "in" is not a valid label selector operator`, web: Deny},
-		"an invalid key":                 {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a b":"c"}}}]}`, problem: `spec.pods[0].selector: key: Invalid value: "a b"`, web: Deny},
-		"too many entries":               {spec: `{"drain":{"behavior":"Skip"},"pods":[` + strings.Repeat(`{},`, 1024) + `{}]}`, problem: "spec.pods: want at most 1024 entries, found 1025", web: Deny},
+		"an order of another type": {spec: `{"drain":{"behavior":"Drain","order":"1"}}`,
+			problem: "spec.drain.order: want 32-bit integer, found string", typed: true, web: Deny},
+		"an order that is too large": {spec: `{"drain":{"behavior":"Drain","order":2147483648}}`,
+			problem: "spec.drain.order: want 32-bit integer, found integer 2147483648", typed: true, web: Deny},
+		"a behavior of another type": {spec: `{"drain":{"behavior":1}}`, problem: "spec.drain.behavior: want string, found integer",
+			typed: true, web: Deny},
+		"no behavior": {spec: `{}`, problem: `spec.drain.behavior: unknown behavior ""`, web: Deny},
+		"null is absent": {reason: "as Cluster API decodes it",
+			spec: `{"drain":{"behavior":"Skip","order":null},"machines":null,"pods":null}`, web: Ignore},
+		"a drain of another type": {spec: `{"drain":[]}`, problem: "spec.drain: want object, found list", typed: true, web: Deny},
+		"a spec of another type":  {spec: `"x"`, problem: "spec: want object, found string", typed: true, web: Deny},
+		"pods of another type": {spec: `{"drain":{"behavior":"Skip"},"pods":{}}`, problem: "spec.pods: want list, found object",
+			typed: true, web: Deny},
+		"machines of another type": {spec: `{"drain":{"behavior":"Skip"},"machines":{}}`, problem: "spec.machines: want list, found object",
+			typed: true, web: Deny},
+		"an entry of another type": {spec: `{"drain":{"behavior":"Skip"},"pods":[7]}`, problem: "spec.pods[0]: want object, found integer",
+			typed: true, web: Deny},
+		"an entry that is null": {spec: `{"drain":{"behavior":"Skip"},"pods":[null]}`, problem: "spec.pods[0]: want object, found null",
+			typed: true, web: Deny},
+		"an unreadable entry, another": {spec: `{"drain":{"behavior":"Skip"},"pods":[7,{"selector":{"matchLabels":{"app":"web"}}}]}`,
+			problem: "spec.pods[0]: want object, found integer", typed: true, web: Ignore},
+		"a label of another type": {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a":1}}}]}`,
+			problem: "spec.pods[0].selector.matchLabels.a: want string, found integer", typed: true, web: Deny},
+		"an expression without operator": {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a"}]}}]}`,
+			problem: "spec.pods[0].selector.matchExpressions.0.operator: want string, found nothing", typed: true, web: Deny},
+		"a namespace selector": {
+			spec:    `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"app":"db"}},"namespaceSelector":1}]}`,
+			problem: "spec.pods[0].namespaceSelector: want object, found integer", typed: true, web: Evict},
+		"an unknown operator": {
+			spec:    `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a","operator":"in"}]}}]}`,
+			problem: `spec.pods[0].selector: "in" is not a valid label selector operator`, web: Deny},
+		"an invalid key": {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a b":"c"}}}]}`,
+			problem: `spec.pods[0].selector: key: Invalid value: "a b"`, web: Deny},
+		"too many entries": {spec: `{"drain":{"behavior":"Skip"},"pods":[` + strings.Repeat(`{},`, 1024) + `{}]}`,
+			problem: "spec.pods: want at most 1024 entries, found 1025", web: Deny},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +171,8 @@ func TestReadMachineDrainRule_EveryPathIsInTheSchema(t *testing.T) {
 		} {
 			require.Equal(t, kind, root.at(t, path).Type, "%s %s", version, path)
 		}
-		for _, at := range []string{"spec.machines.selector", "spec.machines.clusterSelector", "spec.pods.selector", "spec.pods.namespaceSelector"} {
+		for _, at := range []string{"spec.machines.selector", "spec.machines.clusterSelector", "spec.pods.selector",
+			"spec.pods.namespaceSelector"} {
 			require.Equal(t, "object", root.at(t, at+".matchLabels").Type, "%s %s", version, at)
 			for field, kind := range map[string]string{"key": "string", "operator": "string", "values": "array"} {
 				require.Equal(t, kind, root.at(t, at+".matchExpressions."+field).Type, "%s %s %s", version, at, field)

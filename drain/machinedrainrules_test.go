@@ -53,35 +53,71 @@ func TestMachineDrainRules_OnePodOneDecision(t *testing.T) {
 		order  int32
 		why    Reason
 	}{
-		"no rule drains":                         {pod: newPod("p"), want: Evict, why: ReasonEvictable},
-		"a rule that means nothing else":         {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, db)}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
-		"Skip":                                   {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, web)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
-		"no pod selectors mean all pods":         {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
-		"an empty entry means all pods":          {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: &metav1.LabelSelector{}})}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
-		"entries are alternatives":               {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, db, web)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
-		"Drain gives its order":                  {rules: []MachineDrainRule{ordered(drainRuleFor("a", BehaviorDrain, web), -3)}, pod: newPod("p"), want: Evict, order: -3, why: ReasonEvictable},
-		"Drain without an order is 0":            {rules: []MachineDrainRule{drainRuleFor("a", BehaviorDrain, web)}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
-		"WaitCompleted":                          {rules: []MachineDrainRule{drainRuleFor("a", BehaviorWaitCompleted, web)}, pod: newPod("p"), want: Wait, why: ReasonWaitCompleted},
-		"WaitCompleted of a completed pod":       {rules: []MachineDrainRule{drainRuleFor("a", BehaviorWaitCompleted)}, pod: newPod("p", inPhase(corev1.PodFailed)), want: Ignore, why: ReasonCompleted},
-		"the first by name decides":              {rules: []MachineDrainRule{drainRuleFor("b", BehaviorSkip), ordered(drainRuleFor("a", BehaviorDrain), 9)}, pod: newPod("p"), want: Evict, order: 9, why: ReasonEvictable},
-		"names are compared as bytes":            {reason: "capi sorts with <", rules: []MachineDrainRule{drainRuleFor("r2", BehaviorSkip), ordered(drainRuleFor("r10", BehaviorDrain), 9)}, pod: newPod("p"), want: Evict, order: 9, why: ReasonEvictable},
-		"the pod's label comes before":           {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip)}, pod: newPod("p", labeled("cluster.x-k8s.io/drain", "wait-completed")), want: Wait, why: ReasonWaitCompleted},
-		"DaemonSet pods come before":             {rules: []MachineDrainRule{drainRuleFor("a", BehaviorDrain)}, pod: newPod("p", ownedBy("apps/v1", "DaemonSet")), want: Ignore, why: ReasonDaemonSetPod},
-		"both selectors of an entry count":       {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("db"))}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
-		"a namespace selector that matches":      {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("web"))}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
-		"an unread namespace holds":              {reason: "unread is not absent", rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("web"))}, pod: newPod("p", elsewhere), want: Deny, why: ReasonDrainRuleUnclear},
-		"an unread namespace that is not needed": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, web)}, pod: newPod("p", elsewhere), want: Ignore, why: ReasonSkipped},
-		"an unread namespace, other pods":        {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("web"))}, pod: newPod("p", elsewhere, labeled("app", "db")), want: Evict, why: ReasonEvictable},
-		"a broken selector holds":                {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo()})}, pod: newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
-		"but not what its valid part excludes":   {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo("tier", "db")})}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
-		"nor another namespace":                  {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo(), NamespaceSelector: labelsAre("team", "db")})}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
-		"nor what another entry decides":         {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo()}, web)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
-		"nor what an earlier rule decides":       {rules: []MachineDrainRule{drainRuleFor("b", BehaviorSkip, PodSelector{Selector: typo()}), drainRuleFor("a", BehaviorDrain, web)}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
-		"a later rule does not free the pod":     {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo()}), drainRuleFor("b", BehaviorDrain, web)}, pod: newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
-		"an unknown behavior holds its pods":     {rules: []MachineDrainRule{drainRuleFor("a", "Spare", web)}, pod: newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
-		"and no others":                          {rules: []MachineDrainRule{drainRuleFor("a", "Spare", db)}, pod: newPod("p"), want: Evict, why: ReasonEvictable},
-		"a terminating pod is not held":          {rules: []MachineDrainRule{drainRuleFor("a", "Spare", web)}, pod: newPod("p", terminating), want: Wait, why: ReasonTerminating},
-		"an order with Skip holds no Pod":        {reason: "the webhook refuses it, the drain ignores it", rules: []MachineDrainRule{ordered(drainRuleFor("a", BehaviorSkip, web), 5)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
+		"no rule drains": {pod: newPod("p"), want: Evict, why: ReasonEvictable},
+		"a rule that means nothing else": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, db)}, pod: newPod("p"), want: Evict,
+			why: ReasonEvictable},
+		"Skip": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, web)}, pod: newPod("p"),
+			want: Ignore, why: ReasonSkipped},
+		"no pod selectors mean all pods": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip)}, pod: newPod("p"), want: Ignore,
+			why: ReasonSkipped},
+		"an empty entry means all pods": {
+			rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: &metav1.LabelSelector{}})}, pod: newPod("p"),
+			want: Ignore, why: ReasonSkipped},
+		"entries are alternatives": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, db, web)}, pod: newPod("p"),
+			want: Ignore, why: ReasonSkipped},
+		"Drain gives its order": {rules: []MachineDrainRule{ordered(drainRuleFor("a", BehaviorDrain, web), -3)},
+			pod: newPod("p"), want: Evict, order: -3, why: ReasonEvictable},
+		"Drain without an order is 0": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorDrain, web)}, pod: newPod("p"),
+			want: Evict, why: ReasonEvictable},
+		"WaitCompleted": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorWaitCompleted, web)}, pod: newPod("p"),
+			want: Wait, why: ReasonWaitCompleted},
+		"WaitCompleted of a completed pod": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorWaitCompleted)},
+			pod: newPod("p", inPhase(corev1.PodFailed)), want: Ignore, why: ReasonCompleted},
+		"the first by name decides": {
+			rules: []MachineDrainRule{drainRuleFor("b", BehaviorSkip), ordered(drainRuleFor("a", BehaviorDrain), 9)}, pod: newPod("p"), want: Evict,
+			order: 9, why: ReasonEvictable},
+		"names are compared as bytes": {reason: "capi sorts with <",
+			rules: []MachineDrainRule{drainRuleFor("r2", BehaviorSkip), ordered(drainRuleFor("r10", BehaviorDrain), 9)}, pod: newPod("p"),
+			want: Evict, order: 9, why: ReasonEvictable},
+		"the pod's label comes before": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip)},
+			pod: newPod("p", labeled("cluster.x-k8s.io/drain", "wait-completed")), want: Wait, why: ReasonWaitCompleted},
+		"DaemonSet pods come before": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorDrain)},
+			pod: newPod("p", ownedBy("apps/v1", "DaemonSet")), want: Ignore, why: ReasonDaemonSetPod},
+		"both selectors of an entry count": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("db"))}, pod: newPod("p"),
+			want: Evict, why: ReasonEvictable},
+		"a namespace selector that matches": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("web"))}, pod: newPod("p"),
+			want: Ignore, why: ReasonSkipped},
+		"an unread namespace holds": {reason: "unread is not absent",
+			rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("web"))}, pod: newPod("p", elsewhere), want: Deny,
+			why: ReasonDrainRuleUnclear},
+		"an unread namespace that is not needed": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, web)}, pod: newPod("p", elsewhere),
+			want: Ignore, why: ReasonSkipped},
+		"an unread namespace, other pods": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, inTeam("web"))},
+			pod: newPod("p", elsewhere, labeled("app", "db")), want: Evict, why: ReasonEvictable},
+		"a broken selector holds": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo()})},
+			pod: newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
+		"but not what its valid part excludes": {
+			rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo("tier", "db")})}, pod: newPod("p"), want: Evict,
+			why: ReasonEvictable},
+		"nor another namespace": {
+			rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo(), NamespaceSelector: labelsAre("team", "db")})},
+			pod:   newPod("p"), want: Evict, why: ReasonEvictable},
+		"nor what another entry decides": {rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo()}, web)},
+			pod: newPod("p"), want: Ignore, why: ReasonSkipped},
+		"nor what an earlier rule decides": {
+			rules: []MachineDrainRule{drainRuleFor("b", BehaviorSkip, PodSelector{Selector: typo()}), drainRuleFor("a", BehaviorDrain, web)},
+			pod:   newPod("p"), want: Evict, why: ReasonEvictable},
+		"a later rule does not free the pod": {
+			rules: []MachineDrainRule{drainRuleFor("a", BehaviorSkip, PodSelector{Selector: typo()}), drainRuleFor("b", BehaviorDrain, web)},
+			pod:   newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
+		"an unknown behavior holds its pods": {rules: []MachineDrainRule{drainRuleFor("a", "Spare", web)}, pod: newPod("p"), want: Deny,
+			why: ReasonDrainRuleUnclear},
+		"and no others": {rules: []MachineDrainRule{drainRuleFor("a", "Spare", db)}, pod: newPod("p"), want: Evict,
+			why: ReasonEvictable},
+		"a terminating pod is not held": {rules: []MachineDrainRule{drainRuleFor("a", "Spare", web)}, pod: newPod("p", terminating),
+			want: Wait, why: ReasonTerminating},
+		"an order with Skip holds no Pod": {reason: "the webhook refuses it, the drain ignores it",
+			rules: []MachineDrainRule{ordered(drainRuleFor("a", BehaviorSkip, web), 5)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -112,10 +148,13 @@ func TestMachineDrainRules_For(t *testing.T) {
 		machine DrainedMachine
 		want    string
 	}{
-		"a Machine without anything":         {DrainedMachine{Namespace: "fleet"}, "a-all f-not-production"},
-		"labels of the Machine":              {DrainedMachine{Namespace: "fleet", Labels: map[string]string{"os": "linux"}}, "a-all b-linux d-either f-not-production g-typo"},
-		"labels of the Cluster":              {DrainedMachine{Namespace: "fleet", ClusterLabels: map[string]string{"stage": "production"}}, "a-all c-production d-either"},
-		"an unread Cluster may be meant":     {DrainedMachine{Namespace: "fleet", ClusterUnread: true}, "a-all c-production d-either f-not-production"},
+		"a Machine without anything": {DrainedMachine{Namespace: "fleet"}, "a-all f-not-production"},
+		"labels of the Machine": {DrainedMachine{Namespace: "fleet", Labels: map[string]string{"os": "linux"}},
+			"a-all b-linux d-either f-not-production g-typo"},
+		"labels of the Cluster": {DrainedMachine{Namespace: "fleet", ClusterLabels: map[string]string{"stage": "production"}},
+			"a-all c-production d-either"},
+		"an unread Cluster may be meant": {DrainedMachine{Namespace: "fleet", ClusterUnread: true},
+			"a-all c-production d-either f-not-production"},
 		"rules of other namespaces are out":  {DrainedMachine{Namespace: "other"}, "elsewhere"},
 		"a namespace without rules has none": {DrainedMachine{Namespace: "third"}, ""},
 	}
@@ -137,9 +176,11 @@ func TestMachineDrainRules_For(t *testing.T) {
 		}
 	}
 	require.Equal(t, Deny, verdict(of("a", production))(DrainedMachine{Namespace: "fleet", ClusterUnread: true}))
-	require.Equal(t, Deny, verdict(of("a", MachineSelector{Selector: typo("os", "linux")}))(DrainedMachine{Namespace: "fleet", Labels: map[string]string{"os": "linux"}}))
+	require.Equal(t, Deny, verdict(
+		of("a", MachineSelector{Selector: typo("os", "linux")}))(DrainedMachine{Namespace: "fleet", Labels: map[string]string{"os": "linux"}}))
 	require.Equal(t, Evict, verdict(of("a", MachineSelector{Selector: typo("os", "linux")}))(DrainedMachine{Namespace: "fleet"}))
-	require.Equal(t, Ignore, verdict(of("a", production))(DrainedMachine{Namespace: "fleet", ClusterLabels: map[string]string{"stage": "production"}}))
+	require.Equal(t, Ignore, verdict(
+		of("a", production))(DrainedMachine{Namespace: "fleet", ClusterLabels: map[string]string{"stage": "production"}}))
 	require.Equal(t, Deny, Decide(newPod("p"), ClusterAPIRules(NewMachineDrainRules([]MachineDrainRule{of("a", linux)}), read)).Action,
 		"without a Machine it is not clear whether the rule applies")
 }
@@ -148,7 +189,8 @@ func TestMachineDrainRules_AnInvalidRuleIsNamedAndHurtsOnlyItself(t *testing.T) 
 	rules := NewMachineDrainRules([]MachineDrainRule{
 		drainRuleFor("b-good", BehaviorSkip, PodSelector{Selector: labelsAre("app", "web")}),
 		drainRuleFor("a-bad", BehaviorWaitCompleted, PodSelector{Selector: typo("tier", "db")}),
-		{Namespace: "fleet", Name: "c-odd", Behavior: BehaviorSkip, Order: ptr.To[int32](1), Pods: []PodSelector{{Selector: labelsAre("app", "odd")}}},
+		{Namespace: "fleet", Name: "c-odd", Behavior: BehaviorSkip, Order: ptr.To[int32](1),
+			Pods: []PodSelector{{Selector: labelsAre("app", "odd")}}},
 	})
 	var problems []string
 	for _, problem := range rules.Problems() {
@@ -162,7 +204,8 @@ func TestMachineDrainRules_AnInvalidRuleIsNamedAndHurtsOnlyItself(t *testing.T) 
 	if diff := cmp.Diff(want, problems); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	pods := []*corev1.Pod{newPod("web"), newPod("db", labeled("tier", "db")), newPod("rest", labeled("app", "rest")), newPod("odd", labeled("app", "odd"))}
+	pods := []*corev1.Pod{newPod("web"), newPod("db", labeled("tier", "db")), newPod("rest", labeled("app", "rest")),
+		newPod("odd", labeled("app", "odd"))}
 	plan := func(rules *MachineDrainRules) []string {
 		rules = rules.For(DrainedMachine{Namespace: "fleet"})
 		return lines(Planner{Rules: ClusterAPIRules(rules, nil)}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{}))

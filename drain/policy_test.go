@@ -74,44 +74,75 @@ func TestPolicy_UnreachableNodes(t *testing.T) {
 		want   string
 	}
 	cases := map[string]row{
-		"the zero policy has no opinion":               {Policy{}, Situation{Node: silentFor(time.Hour), PoweredOff: true}, newPod("a"), "Evict Evictable own"},
-		"the zero policy waits for terminating pods":   {Policy{}, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(time.Hour, 30)), "Wait Terminating"},
-		"a Node that is not ready answers":             {table, Situation{Node: readyNode(corev1.ConditionFalse, time.Hour)}, newPod("a"), "Evict Evictable own"},
-		"a Node without the condition answers":         {table, Situation{Node: &corev1.Node{}}, newPod("a"), "Evict Evictable own"},
-		"silent for less than 5 minutes":               {table, Situation{Node: silentFor(299 * time.Second)}, newPod("a"), "Evict Evictable own"},
-		"then terminating pods are waited for":         {table, Situation{Node: silentFor(299 * time.Second)}, newPod("a", deletedFor(time.Hour, 30)), "Wait Terminating"},
-		"silent for 5 minutes: a second of grace":      {table, Situation{Node: silentFor(300 * time.Second)}, newPod("a"), "Evict Evictable 1s"},
-		"a longer grace may be asked for":              {with(func(u *UnreachablePolicy) { u.Grace = new(int64(10)) }), Situation{Node: silentFor(time.Hour)}, newPod("a"), "Evict Evictable 10s"},
-		"but not longer than the pod's own":            {with(func(u *UnreachablePolicy) { u.Grace = new(int64(60)) }), Situation{Node: silentFor(time.Hour)}, newPod("a", ownGrace(5)), "Evict Evictable 5s"},
-		"a pod with grace 0 of its own gets a second":  {table, Situation{Node: silentFor(time.Hour)}, newPod("a", ownGrace(0)), "Evict Evictable 1s"},
-		"long terminations are shortened":              {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(time.Minute, 3600)), "Delete Terminating 1s"},
-		"and end the same if they cannot be shortened": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-2 * time.Minute)}, newPod("a", deletedFor(62*time.Second, 3600)), "Ignore StuckTerminating"},
-		"an hour counts from when it is silent":        {table, Situation{Node: silentFor(5*time.Minute + 61*time.Second), StartedAt: noon.Add(-time.Hour)}, newPod("a", deletedFor(30*time.Minute, 3600)), "Delete Terminating 1s"},
-		"and is over a minute and a second later":      {table, Situation{Node: silentFor(5*time.Minute + 62*time.Second), StartedAt: noon.Add(-time.Hour)}, newPod("a", deletedFor(30*time.Minute, 3600)), "Ignore StuckTerminating"},
-		"and from when the drain began":                {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-61 * time.Second)}, newPod("a", deletedFor(30*time.Minute, 3600)), "Delete Terminating 1s"},
-		"to be over a minute and a second later":       {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-62 * time.Second)}, newPod("a", deletedFor(30*time.Minute, 3600)), "Ignore StuckTerminating"},
-		"what the server would not shorten is left":    {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(30*time.Second, 1)), "Wait Terminating"},
-		"a deletion without a grace period is left":    {table, Situation{Node: silentFor(time.Hour)}, newPod("a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }), "Wait Terminating"},
-		"a minute after its time a pod is skipped":     {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(92*time.Second, 30)), "Ignore StuckTerminating"},
-		"unless it is always waited for":               {with(func(u *UnreachablePolicy) { u.SkipTerminatingAfter = -1 }), Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(time.Hour, 1)), "Wait Terminating"},
-		"budgets are bypassed by their own timer":      {with(func(u *UnreachablePolicy) { u.BypassBudgetsAfter = time.Hour }), Situation{Node: silentFor(time.Hour)}, newPod("a"), "Delete Unreachable 1s"},
-		"and not before":                               {with(func(u *UnreachablePolicy) { u.BypassBudgetsAfter = time.Hour }), Situation{Node: silentFor(59 * time.Minute)}, newPod("a"), "Evict Evictable 1s"},
+		"the zero policy has no opinion": {Policy{}, Situation{Node: silentFor(time.Hour), PoweredOff: true}, newPod("a"),
+			"Evict Evictable own"},
+		"the zero policy waits for terminating pods": {Policy{}, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(time.Hour, 30)),
+			"Wait Terminating"},
+		"a Node that is not ready answers": {table, Situation{Node: readyNode(corev1.ConditionFalse, time.Hour)}, newPod("a"),
+			"Evict Evictable own"},
+		"a Node without the condition answers": {table, Situation{Node: &corev1.Node{}}, newPod("a"), "Evict Evictable own"},
+		"silent for less than 5 minutes": {table, Situation{Node: silentFor(299 * time.Second)}, newPod("a"),
+			"Evict Evictable own"},
+		"then terminating pods are waited for": {table, Situation{Node: silentFor(299 * time.Second)},
+			newPod("a", deletedFor(time.Hour, 30)), "Wait Terminating"},
+		"silent for 5 minutes: a second of grace": {table, Situation{Node: silentFor(300 * time.Second)}, newPod("a"), "Evict Evictable 1s"},
+		"a longer grace may be asked for": {with(func(u *UnreachablePolicy) { u.Grace = new(int64(10)) }),
+			Situation{Node: silentFor(time.Hour)}, newPod("a"), "Evict Evictable 10s"},
+		"but not longer than the pod's own": {with(func(u *UnreachablePolicy) { u.Grace = new(int64(60)) }),
+			Situation{Node: silentFor(time.Hour)}, newPod("a", ownGrace(5)), "Evict Evictable 5s"},
+		"a pod with grace 0 of its own gets a second": {table, Situation{Node: silentFor(time.Hour)}, newPod("a", ownGrace(0)),
+			"Evict Evictable 1s"},
+		"long terminations are shortened": {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(time.Minute, 3600)),
+			"Delete Terminating 1s"},
+		"and end the same if they cannot be shortened": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-2 * time.Minute)},
+			newPod("a", deletedFor(62*time.Second, 3600)), "Ignore StuckTerminating"},
+		"an hour counts from when it is silent": {table,
+			Situation{Node: silentFor(5*time.Minute + 61*time.Second), StartedAt: noon.Add(-time.Hour)},
+			newPod("a", deletedFor(30*time.Minute, 3600)), "Delete Terminating 1s"},
+		"and is over a minute and a second later": {table,
+			Situation{Node: silentFor(5*time.Minute + 62*time.Second), StartedAt: noon.Add(-time.Hour)},
+			newPod("a", deletedFor(30*time.Minute, 3600)), "Ignore StuckTerminating"},
+		"and from when the drain began": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-61 * time.Second)},
+			newPod("a", deletedFor(30*time.Minute, 3600)), "Delete Terminating 1s"},
+		"to be over a minute and a second later": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-62 * time.Second)},
+			newPod("a", deletedFor(30*time.Minute, 3600)), "Ignore StuckTerminating"},
+		"what the server would not shorten is left": {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(30*time.Second, 1)),
+			"Wait Terminating"},
+		"a deletion without a grace period is left": {table, Situation{Node: silentFor(time.Hour)},
+			newPod("a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }), "Wait Terminating"},
+		"a minute after its time a pod is skipped": {table, Situation{Node: silentFor(time.Hour)},
+			newPod("a", deletedFor(92*time.Second, 30)), "Ignore StuckTerminating"},
+		"unless it is always waited for": {with(func(u *UnreachablePolicy) { u.SkipTerminatingAfter = -1 }),
+			Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(time.Hour, 1)), "Wait Terminating"},
+		"budgets are bypassed by their own timer": {with(func(u *UnreachablePolicy) { u.BypassBudgetsAfter = time.Hour }),
+			Situation{Node: silentFor(time.Hour)}, newPod("a"), "Delete Unreachable 1s"},
+		"and not before": {with(func(u *UnreachablePolicy) { u.BypassBudgetsAfter = time.Hour }),
+			Situation{Node: silentFor(59 * time.Minute)}, newPod("a"), "Evict Evictable 1s"},
 
-		"off: deleted with a second of grace":         {table, Situation{Node: silentFor(time.Minute), PoweredOff: true}, newPod("a"), "Delete PoweredOff 1s"},
-		"off: evicted if Pods cannot be deleted":      {table, Situation{PoweredOff: true, EvictsOnly: true}, newPod("a"), "Evict Evictable 1s"},
-		"off: an hour of grace is not waited for":     {table, Situation{PoweredOff: true, StartedAt: noon.Add(-time.Hour)}, newPod("a", deletedFor(62*time.Second, 3600)), "Ignore StuckTerminating"},
-		"off counts even before the Node is silent":   {table, Situation{Node: readyNode(corev1.ConditionTrue, time.Hour), PoweredOff: true}, newPod("a"), "Delete PoweredOff 1s"},
-		"off: terminating pods are skipped in time":   {table, Situation{PoweredOff: true}, newPod("a", deletedFor(92*time.Second, 30)), "Ignore StuckTerminating"},
-		"off: no Pod is waited for, if asked":         {with(func(u *UnreachablePolicy) { u.FinishWhenPoweredOff = true }), Situation{PoweredOff: true}, newPod("a"), "Ignore PoweredOff"},
+		"off: deleted with a second of grace": {table, Situation{Node: silentFor(time.Minute), PoweredOff: true}, newPod("a"),
+			"Delete PoweredOff 1s"},
+		"off: evicted if Pods cannot be deleted": {table, Situation{PoweredOff: true, EvictsOnly: true}, newPod("a"), "Evict Evictable 1s"},
+		"off: an hour of grace is not waited for": {table, Situation{PoweredOff: true, StartedAt: noon.Add(-time.Hour)},
+			newPod("a", deletedFor(62*time.Second, 3600)), "Ignore StuckTerminating"},
+		"off counts even before the Node is silent": {table, Situation{Node: readyNode(corev1.ConditionTrue, time.Hour), PoweredOff: true},
+			newPod("a"), "Delete PoweredOff 1s"},
+		"off: terminating pods are skipped in time": {table, Situation{PoweredOff: true}, newPod("a", deletedFor(92*time.Second, 30)),
+			"Ignore StuckTerminating"},
+		"off: no Pod is waited for, if asked": {with(func(u *UnreachablePolicy) { u.FinishWhenPoweredOff = true }),
+			Situation{PoweredOff: true}, newPod("a"), "Ignore PoweredOff"},
 		"off and out of service: left to the cluster": {tainting, Situation{PoweredOff: true}, newPod("a"), "Wait PoweredOff"},
 		"a pod that tolerates the taint is deleted":   {tainting, Situation{PoweredOff: true}, newPod("a", tolerant), "Delete PoweredOff 1s"},
-		"also one that names it":                      {tainting, Situation{PoweredOff: true}, newPod("a", tolerates(corev1.TaintNodeOutOfService, "nodeshutdown", "")), "Delete PoweredOff 1s"},
-		"other effects are no toleration":             {tainting, Situation{PoweredOff: true}, newPod("a", tolerates(corev1.TaintNodeOutOfService, "nodeshutdown", "NoSchedule")), "Wait PoweredOff"},
-		"other values are no toleration":              {tainting, Situation{PoweredOff: true}, newPod("a", tolerates(corev1.TaintNodeOutOfService, "x", "")), "Wait PoweredOff"},
-		"unconfirmed there is no taint":               {tainting, Situation{Node: silentFor(time.Hour)}, newPod("a"), "Evict Evictable 1s"},
+		"also one that names it": {tainting, Situation{PoweredOff: true},
+			newPod("a", tolerates(corev1.TaintNodeOutOfService, "nodeshutdown", "")), "Delete PoweredOff 1s"},
+		"other effects are no toleration": {tainting, Situation{PoweredOff: true},
+			newPod("a", tolerates(corev1.TaintNodeOutOfService, "nodeshutdown", "NoSchedule")), "Wait PoweredOff"},
+		"other values are no toleration": {tainting, Situation{PoweredOff: true},
+			newPod("a", tolerates(corev1.TaintNodeOutOfService, "x", "")), "Wait PoweredOff"},
+		"unconfirmed there is no taint": {tainting, Situation{Node: silentFor(time.Hour)}, newPod("a"), "Evict Evictable 1s"},
 
-		"no instance: nothing is left to drain":      {Policy{}, Situation{InstanceGone: true}, newPod("a"), "Ignore InstanceGone"},
-		"no instance: terminating pods do not block": {table, Situation{InstanceGone: true}, newPod("a", deletedFor(time.Minute, 3600)), "Ignore InstanceGone"},
+		"no instance: nothing is left to drain": {Policy{}, Situation{InstanceGone: true}, newPod("a"), "Ignore InstanceGone"},
+		"no instance: terminating pods do not block": {table, Situation{InstanceGone: true}, newPod("a", deletedFor(time.Minute, 3600)),
+			"Ignore InstanceGone"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -201,26 +232,31 @@ func TestPolicy_Stages(t *testing.T) {
 		pod    *corev1.Pod
 		want   string
 	}{
-		"the zero policy evicts for ever":         {polite, Situation{StartedAt: time.Time{}.Add(1), Deadline: noon}, newPod("a"), "Evict Evictable own"},
-		"a grace period for all":                  {staged, ago(0), newPod("a"), "Evict Evictable 1m30s"},
-		"a start in the future is now":            {staged, ago(-time.Hour), newPod("a"), "Evict Evictable 1m30s"},
-		"without a start no stage begins":         {staged, Situation{}, newPod("a"), "Evict Evictable 1m30s"},
-		"a stage begins":                          {staged, ago(10 * time.Minute), newPod("a"), "Evict Evictable 1m0s"},
-		"a stage deletes":                         {staged, ago(20 * time.Minute), newPod("a"), "Delete Escalated 20s"},
-		"it shortens what terminates":             {staged, ago(20 * time.Minute), newPod("a", deletedFor(time.Minute, 90)), "Delete Terminating 20s"},
+		"the zero policy evicts for ever": {polite, Situation{StartedAt: time.Time{}.Add(1), Deadline: noon}, newPod("a"),
+			"Evict Evictable own"},
+		"a grace period for all":          {staged, ago(0), newPod("a"), "Evict Evictable 1m30s"},
+		"a start in the future is now":    {staged, ago(-time.Hour), newPod("a"), "Evict Evictable 1m30s"},
+		"without a start no stage begins": {staged, Situation{}, newPod("a"), "Evict Evictable 1m30s"},
+		"a stage begins":                  {staged, ago(10 * time.Minute), newPod("a"), "Evict Evictable 1m0s"},
+		"a stage deletes":                 {staged, ago(20 * time.Minute), newPod("a"), "Delete Escalated 20s"},
+		"it shortens what terminates": {staged, ago(20 * time.Minute), newPod("a", deletedFor(time.Minute, 90)),
+			"Delete Terminating 20s"},
 		"it deletes no DaemonSet pod":             {staged, ago(20 * time.Minute), ds, "Ignore DaemonSetPod"},
 		"a stage gives up":                        {staged, ago(30 * time.Minute), newPod("a"), "Wait Abandoned"},
 		"and leaves terminating pods as they are": {staged, ago(30 * time.Minute), newPod("a", deletedFor(time.Minute, 90)), "Wait Terminating"},
 
-		"clamp: evicted while there is time":         {clamp, until(31 * time.Second), newPod("a"), "Evict Evictable own"},
-		"clamp: deleted when the grace just fits":    {clamp, until(30 * time.Second), newPod("a"), "Delete Deadline 30s"},
-		"clamp: each pod at its own moment":          {clamp, until(31 * time.Second), newPod("a", ownGrace(600)), "Delete Deadline 31s"},
-		"clamp: a huge grace period does not wrap":   {clamp, until(time.Hour), newPod("a", ownGrace(1<<62)), "Delete Deadline 1h0m0s"},
-		"clamp: never less than a second":            {clamp, until(-time.Hour), newPod("a"), "Delete Deadline 1s"},
-		"clamp: late terminations are cut":           {clamp, until(time.Minute), newPod("a", deletedFor(time.Minute, 600)), "Delete Terminating 1m0s"},
-		"clamp: terminations that fit are left":      {clamp, until(10 * time.Minute), newPod("a", deletedFor(time.Minute, 600)), "Wait Terminating"},
+		"clamp: evicted while there is time":       {clamp, until(31 * time.Second), newPod("a"), "Evict Evictable own"},
+		"clamp: deleted when the grace just fits":  {clamp, until(30 * time.Second), newPod("a"), "Delete Deadline 30s"},
+		"clamp: each pod at its own moment":        {clamp, until(31 * time.Second), newPod("a", ownGrace(600)), "Delete Deadline 31s"},
+		"clamp: a huge grace period does not wrap": {clamp, until(time.Hour), newPod("a", ownGrace(1<<62)), "Delete Deadline 1h0m0s"},
+		"clamp: never less than a second":          {clamp, until(-time.Hour), newPod("a"), "Delete Deadline 1s"},
+		"clamp: late terminations are cut": {clamp, until(time.Minute), newPod("a", deletedFor(time.Minute, 600)),
+			"Delete Terminating 1m0s"},
+		"clamp: terminations that fit are left": {clamp, until(10 * time.Minute), newPod("a", deletedFor(time.Minute, 600)),
+			"Wait Terminating"},
 		"clamp: without a deadline Pods are evicted": {clamp, Situation{}, newPod("a"), "Evict Evictable own"},
-		"clamp on a silent Node: the shorter one":    {Policy{Stages: clamp.Stages, Unreachable: &UnreachablePolicy{}}, Situation{Deadline: noon.Add(time.Minute), Node: silentFor(time.Hour)}, newPod("a", deletedFor(0, 600)), "Delete Terminating 1s"},
+		"clamp on a silent Node: the shorter one": {Policy{Stages: clamp.Stages, Unreachable: &UnreachablePolicy{}},
+			Situation{Deadline: noon.Add(time.Minute), Node: silentFor(time.Hour)}, newPod("a", deletedFor(0, 600)), "Delete Terminating 1s"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -331,16 +367,19 @@ func TestPolicy_NextIsTheMomentOfTheNextChange(t *testing.T) {
 		s      Situation
 		want   time.Time
 	}{
-		"never":                        {Policy{}, Situation{StartedAt: noon, Deadline: noon.Add(1)}, time.Time{}},
-		"a stage":                      {stages, Situation{StartedAt: noon.Add(-time.Minute)}, after(9 * time.Minute)},
-		"the stage after it":           {stages, Situation{StartedAt: noon.Add(-10 * time.Minute)}, after(50 * time.Minute)},
-		"no stage left":                {stages, Situation{StartedAt: noon.Add(-time.Hour)}, time.Time{}},
-		"two budgets":                  {Policy{MultipleBudgets: MultipleBudgetsPolicy{DeleteAfter: time.Minute}}, Situation{}, after(time.Minute)},
-		"the first pod to be clamped":  {clamp, Situation{Deadline: after(time.Hour)}, after(50 * time.Minute)},
-		"a Node that falls silent":     {silent, Situation{Node: silentFor(time.Minute)}, after(4 * time.Minute)},
-		"a pod that is to be skipped":  {silent, Situation{Node: silentFor(10 * time.Minute)}, after(81 * time.Second)},
-		"a long grace period is over":  {silent, Situation{Node: silentFor(10 * time.Minute), StartedAt: noon.Add(-time.Hour)}, after(52 * time.Second)},
-		"budgets that are bypassed":    {Policy{Unreachable: &UnreachablePolicy{BypassBudgetsAfter: 11 * time.Minute}}, Situation{Node: silentFor(10 * time.Minute)}, after(time.Minute)},
+		"never":              {Policy{}, Situation{StartedAt: noon, Deadline: noon.Add(1)}, time.Time{}},
+		"a stage":            {stages, Situation{StartedAt: noon.Add(-time.Minute)}, after(9 * time.Minute)},
+		"the stage after it": {stages, Situation{StartedAt: noon.Add(-10 * time.Minute)}, after(50 * time.Minute)},
+		"no stage left":      {stages, Situation{StartedAt: noon.Add(-time.Hour)}, time.Time{}},
+		"two budgets": {Policy{MultipleBudgets: MultipleBudgetsPolicy{DeleteAfter: time.Minute}}, Situation{},
+			after(time.Minute)},
+		"the first pod to be clamped": {clamp, Situation{Deadline: after(time.Hour)}, after(50 * time.Minute)},
+		"a Node that falls silent":    {silent, Situation{Node: silentFor(time.Minute)}, after(4 * time.Minute)},
+		"a pod that is to be skipped": {silent, Situation{Node: silentFor(10 * time.Minute)}, after(81 * time.Second)},
+		"a long grace period is over": {silent, Situation{Node: silentFor(10 * time.Minute), StartedAt: noon.Add(-time.Hour)},
+			after(52 * time.Second)},
+		"budgets that are bypassed": {Policy{Unreachable: &UnreachablePolicy{BypassBudgetsAfter: 11 * time.Minute}},
+			Situation{Node: silentFor(10 * time.Minute)}, after(time.Minute)},
 		"a Node that answers, no pods": {silent, Situation{}, time.Time{}},
 	}
 	for name, tc := range cases {
@@ -349,44 +388,5 @@ func TestPolicy_NextIsTheMomentOfTheNextChange(t *testing.T) {
 		if !got.Equal(tc.want) {
 			t.Errorf("%s: want %s, got %s", name, tc.want, got)
 		}
-	}
-}
-
-func TestPolicyValidate_NamesEverythingThatIsWrong(t *testing.T) {
-	zero, minus := new(int64(0)), new(int64(-1))
-	err := Policy{
-		GracePeriod: zero,
-		Stages: []Stage{
-			{After: -time.Second, Mode: ModeAbandon, Grace: minus},
-			{After: -time.Second, Mode: 99},
-			{Mode: ModeClamp, Grace: new(int64(5))},
-		},
-		Unreachable:     &UnreachablePolicy{Grace: zero, BypassBudgetsAfter: -1},
-		MultipleBudgets: MultipleBudgetsPolicy{DeleteAfter: -1},
-	}.Validate()
-	for _, want := range []string{
-		"GracePeriod is 0, which kills at once; use 1, or set AllowImmediateKill",
-		"Stages[0].After must not be negative", "Stages[0].Grace must not be negative, is -1",
-		"Stages[0].Grace has no meaning for ModeAbandon", "Stages[0]: nothing can follow ModeAbandon",
-		"Stages[1].After must be later", "Stages[1]: unknown mode Mode(99)", "Stages[2].Grace has no meaning for ModeClamp",
-		"Unreachable.Grace is 0", "Unreachable.BypassBudgetsAfter must not be negative",
-		"MultipleBudgets.DeleteAfter must not be negative",
-	} {
-		require.ErrorContains(t, err, want)
-	}
-	require.NoError(t, Policy{}.Validate())
-	require.NoError(t, Policy{GracePeriod: zero, AllowImmediateKill: true}.Validate())
-}
-
-func TestPolicyNames_EveryValueHasOneOfItsOwn(t *testing.T) {
-	seen := map[string]bool{}
-	for m := ModeEvict; m <= ModeAbandon+1; m++ {
-		seen[m.String()] = true
-	}
-	for n := NodeReachable; n <= NodeGone+1; n++ {
-		seen[n.String()] = true
-	}
-	if want := int(ModeAbandon) + 2 + int(NodeGone) + 2; len(seen) != want {
-		t.Errorf("want %d names, got %v", want, seen)
 	}
 }

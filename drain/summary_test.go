@@ -37,7 +37,8 @@ func TestSummary_SpeaksClusterAPIsLines(t *testing.T) {
 		})
 	want := `* Pods default/t1, default/t2, default/t3, ... (2 more): deletionTimestamp set, but still not removed from the Node
 * Pod default/sent: eviction requested
-* Pods default/a, default/b: cannot evict pod as it would violate the pod's disruption budget. The disruption budget pdb needs 2 healthy pods and has 2 currently
+* Pods default/a, default/b: cannot evict pod as it would violate the pod's disruption budget. ` +
+		`The disruption budget pdb needs 2 healthy pods and has 2 currently
 * Pod default/webhook: failed to evict Pod, admission webhook "x" denied the request
 * Pod default/job: waiting for completion
 After above Pods have been removed from the Node, the following Pods will be evicted: default/late1`

@@ -277,7 +277,8 @@ func TestTurns_AnAttachmentElsewhereThatNobodyWatchedCounts(t *testing.T) {
 func TestTurns_ARefusedPodLosesItsTurnAndIsNotDeleted(t *testing.T) {
 	s := newSerialDrain(t, SerialVolumes{})
 	s.pods[1].Labels = map[string]string{"app": "b"}
-	s.budgets = []*policyv1.PodDisruptionBudget{newBudget("b", 0, selecting(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "b"}}))}
+	s.budgets = []*policyv1.PodDisruptionBudget{
+		newBudget("b", 0, selecting(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "b"}}))}
 	s.want("a Wait VolumeTurn", "b Wait BudgetExhausted", "c Evict Evictable", "w Evict Evictable")
 	s.held["uid-c"] = Hold{Reason: ReasonForbidden}
 	s.want("a Evict Evictable", "b Wait BudgetExhausted", "c Wait Forbidden", "w Evict Evictable")

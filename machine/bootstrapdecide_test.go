@@ -26,8 +26,9 @@ func TestTheEndOfCertificatesIsKnownFromTheMachineOrItsBootstrapConfiguration(t 
 		"a worker is left as it is": {facts: certificateFacts{Machine: said(text), Stored: other}, want: certificateDecision{Expire: other}},
 		"the Machine says it":       {facts: certificateFacts{ControlPlane: true, Machine: said(text)}, want: certificateDecision{Expire: at}},
 		"the configuration says it": {facts: certificateFacts{ControlPlane: true, Config: said(text)}, want: certificateDecision{Expire: at}},
-		"the Machine goes first":    {facts: certificateFacts{ControlPlane: true, Machine: said(text), Config: said(otherText)}, want: certificateDecision{Expire: at}},
-		"nobody says it any more":   {facts: certificateFacts{ControlPlane: true, Stored: other}},
+		"the Machine goes first": {facts: certificateFacts{ControlPlane: true, Machine: said(text), Config: said(otherText)},
+			want: certificateDecision{Expire: at}},
+		"nobody says it any more": {facts: certificateFacts{ControlPlane: true, Stored: other}},
 		"the configuration was not read": {
 			facts: certificateFacts{ControlPlane: true, Stored: other, ConfigUnread: true}, want: certificateDecision{Expire: other}},
 		"the Machine says what is no time": {

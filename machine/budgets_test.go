@@ -31,7 +31,8 @@ func TestBudgetsThatMayNotBeListedHoldADrainAndNothingElse(t *testing.T) {
 		Spec:       corev1.PodSpec{NodeName: "m1", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}))
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "waiting for the list of PodDisruptionBudgets", "no such right")
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "waiting for the list of PodDisruptionBudgets",
+		"no such right")
 	allow()
 	w.goes(m)
 }

@@ -116,7 +116,8 @@ func TestAMachineWithoutItsClusterSaysSoDoesNothingAndCanBeDeleted(t *testing.T)
 	t.Parallel()
 	w := newWorld(t, worldOptions{clusters: true})
 	m := w.machineWith("m1")
-	if got := w.conditionIs(m, contract.ConditionPaused, contract.ReasonClusterDoesNotExist); got != "Cluster default/demo does not exist: create it, or delete the Machine" {
+	if got := w.conditionIs(m, contract.ConditionPaused,
+		contract.ReasonClusterDoesNotExist); got != "Cluster default/demo does not exist: create it, or delete the Machine" {
 		t.Errorf("message: %q", got)
 	}
 	if got := conditionOf(w.get(m), contract.ConditionPaused).Status; got != metav1.ConditionUnknown {
@@ -275,7 +276,8 @@ func controlPlane(name string) *unstructured.Unstructured {
 }
 
 func withControlPlane() fake.Option {
-	return fake.WithField(map[string]any{"apiGroup": controlPlaneGVK().Group, "kind": controlPlaneGVK().Kind, "name": "cp"}, "spec", "controlPlaneRef")
+	return fake.WithField(map[string]any{"apiGroup": controlPlaneGVK().Group, "kind": controlPlaneGVK().Kind, "name": "cp"}, "spec",
+		"controlPlaneRef")
 }
 
 // Edge-case matrix: "control plane object missing", the view of it.
@@ -330,7 +332,8 @@ func TestAClusterThatBreaksItsContractIsAConditionAndNoLoop(t *testing.T) {
 	w := newWorld(t, worldOptions{clusters: true})
 	cluster := w.cluster("demo", fake.WithField("yes", "spec", "paused"))
 	m := w.machineWith("m1")
-	if got := w.conditionIs(m, contract.ConditionPaused, external.ReasonContractViolation); got != "Cluster default/demo breaks contract v1beta2: spec.paused: want bool, found string" {
+	if got := w.conditionIs(m, contract.ConditionPaused,
+		external.ReasonContractViolation); got != "Cluster default/demo breaks contract v1beta2: spec.paused: want bool, found string" {
 		t.Errorf("message: %q", got)
 	}
 	w.isQuiet()

@@ -59,7 +59,8 @@ func TestAMachineInDeletionIsWokenByWhatItsDeletionDependsOn(t *testing.T) {
 	require.ErrorIs(t, err, errBroken, "the control plane is unread, and not absent")
 	crd := contract.CRDName(plane.GroupKind())
 	for _, key := range []string{
-		pass.ClusterKey(types.NamespacedName{Namespace: "ns", Name: "c"}), pass.CRDKey(crd), controlPlaneObjectKey(crd, types.NamespacedName{Namespace: "ns", Name: "p"}),
+		pass.ClusterKey(types.NamespacedName{Namespace: "ns", Name: "c"}), pass.CRDKey(crd),
+		controlPlaneObjectKey(crd, types.NamespacedName{Namespace: "ns", Name: "p"}),
 	} {
 		require.Equal(t, []reconcile.Request{{NamespacedName: state.Key}}, r.dependents.requests(key), key)
 	}

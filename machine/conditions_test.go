@@ -22,9 +22,10 @@ func TestAProviderConditionIsMirroredSoThatTheServerAcceptsIt(t *testing.T) {
 		said contract.Opt[metav1.Condition]
 		want metav1.Condition
 	}{
-		"nothing said":          {want: fallback},
-		"copied":                {said: said("False", "NoQuota", "none left"), want: pass.Condition("X", "False", "NoQuota", "none left")},
-		"true without a reason": {said: said("True", contract.ReasonNotReported, ""), want: pass.Condition("X", "True", contract.ReasonReady, "")},
+		"nothing said": {want: fallback},
+		"copied":       {said: said("False", "NoQuota", "none left"), want: pass.Condition("X", "False", "NoQuota", "none left")},
+		"true without a reason": {said: said("True", contract.ReasonNotReported, ""),
+			want: pass.Condition("X", "True", contract.ReasonReady, "")},
 		"a reason with blanks": {
 			said: said("False", "no quota", "none left"),
 			want: pass.Condition("X", "False", contract.ReasonInvalidCondition, `reason "no quota": none left`)},

@@ -15,7 +15,8 @@ import (
 )
 
 func present(kind string) external.Object {
-	return external.Object{Ref: contract.Ref{Group: "g", Kind: kind, Name: "m"}, Presence: external.Present, Object: &unstructured.Unstructured{Object: map[string]any{}}}
+	return external.Object{Ref: contract.Ref{Group: "g", Kind: kind, Name: "m"}, Presence: external.Present,
+		Object: &unstructured.Unstructured{Object: map[string]any{}}}
 }
 
 func leaving(e external.Object) external.Object {
@@ -52,10 +53,16 @@ func TestBootstrapDataIsTakenOverOnceAndOnlyWhenItIsNamed(t *testing.T) {
 			facts: bootstrapFacts{External: leaving(config), Config: contract.BootstrapConfigState{
 				DataSecretCreated: true, DataSecretName: contract.Some("s")}},
 			reason: contract.ReasonReady},
-		"the config is gone":              {facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}}, reason: contract.ReasonDoesNotExist},
-		"the config could not be read":    {facts: bootstrapFacts{External: external.Object{Presence: external.Unread, Ref: config.Ref}}, reason: contract.ReasonInspectionFailed},
-		"the kind of the config is gone":  {facts: bootstrapFacts{External: external.Object{Presence: external.KindMissing, Ref: config.Ref, Problem: external.Problem{Reason: external.ReasonCRDNotFound}}}, reason: external.ReasonCRDNotFound},
-		"data that exists stays existing": {facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}, Created: true}, created: true, reason: contract.ReasonDoesNotExist},
+		"the config is gone": {facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}},
+			reason: contract.ReasonDoesNotExist},
+		"the config could not be read": {facts: bootstrapFacts{External: external.Object{Presence: external.Unread, Ref: config.Ref}},
+			reason: contract.ReasonInspectionFailed},
+		"the kind of the config is gone": {
+			facts: bootstrapFacts{External: external.Object{Presence: external.KindMissing, Ref: config.Ref,
+				Problem: external.Problem{Reason: external.ReasonCRDNotFound}}}, reason: external.ReasonCRDNotFound},
+		"data that exists stays existing": {
+			facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}, Created: true}, created: true,
+			reason: contract.ReasonDoesNotExist},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := decideBootstrap(tc.facts)
@@ -103,13 +110,16 @@ func TestInfrastructureIsTakenOverWhenItIsProvisionedAndHasAnID(t *testing.T) {
 			facts: infrastructureFacts{External: infra, Provisioned: true, Machine: contract.InfraMachineState{ProviderID: "a://b"}},
 			adopt: true, provisioned: true, status: metav1.ConditionTrue, reason: contract.ReasonReady},
 		"what goes away is not taken over": {
-			facts:       infrastructureFacts{External: leaving(infra), Provisioned: true, Machine: contract.InfraMachineState{Provisioned: true, ProviderID: "a://b"}},
+			facts: infrastructureFacts{External: leaving(infra), Provisioned: true,
+				Machine: contract.InfraMachineState{Provisioned: true, ProviderID: "a://b"}},
 			provisioned: true, status: metav1.ConditionTrue, reason: contract.ReasonReady},
 		"gone after it was provisioned": {
 			facts:       infrastructureFacts{External: external.Object{Presence: external.Absent, Ref: infra.Ref}, Provisioned: true},
 			provisioned: true, status: metav1.ConditionFalse, reason: contract.ReasonDeleted},
 		"a contract that is broken": {
-			facts:  infrastructureFacts{External: external.Object{Presence: external.Present, Ref: infra.Ref, Problem: external.Problem{Reason: external.ReasonContractViolation}}},
+			facts: infrastructureFacts{
+				External: external.Object{Presence: external.Present, Ref: infra.Ref,
+					Problem: external.Problem{Reason: external.ReasonContractViolation}}},
 			status: metav1.ConditionFalse, reason: external.ReasonContractViolation},
 		"unread is unknown": {
 			facts:       infrastructureFacts{External: external.Object{Presence: external.Unread, Ref: infra.Ref}, Provisioned: true},
@@ -164,33 +174,53 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 	}{
 		"excluded by annotation": {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched}, want: drainSkip},
 		"the machine is gone":    {facts: nodeStageFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: drainSkip},
-		"the machine is going":   {facts: nodeStageFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}, want: drainSkip},
+		"the machine is going": {facts: nodeStageFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched},
+			want: drainSkip},
 		"an unread machine may have been drained by an earlier process": {
 			facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched},
 			state: contract.MachineState{DrainStarted: now}, want: drainWait},
-		"an unread machine is not a gone one": {facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: drainStart},
-		"unread Nodes are not missing":        {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainUnread},
-		"nothing is done about the Node":      {facts: nodeStageFacts{Care: CareNone, NodesSynced: true, Match: matched}, want: drainSkip},
-		"unread Nodes of no interest":         {facts: nodeStageFacts{Care: CareNone}, want: drainSkip},
-		"unread Nodes that are left out":      {facts: nodeStageFacts{Skipped: true}, want: drainOverdue},
-		"the hooks that come after it began":  {facts: nodeStageFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{PreTerminateStarted: now}, want: drainSkip},
-		"drained before, and unread now":      {facts: nodeStageFacts{}, state: contract.MachineState{DrainedNode: "n-uid", Node: contract.NodeRef{UID: "n-uid"}}, want: drainSkip},
-		"another was drained, and unread now": {facts: nodeStageFacts{}, state: contract.MachineState{DrainedNode: "old-uid", Node: contract.NodeRef{UID: "n-uid"}}, want: drainUnread},
-		"excluded while it is under way":      {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched}, state: contract.MachineState{DrainStarted: now}, want: drainSkip},
-		"contested for too long":              {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}, Limit: time.Minute, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Minute)}, want: drainOverdue},
-		"there is no Node":                    {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainSkip},
-		"the Node is another machine's":       {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale}}, want: drainSkip},
-		"a Machine without a provider ID":     {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}}, want: drainSkip},
-		"it has lost its provider ID":         {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}, Disowned: true}, want: drainWait},
-		"two Nodes claim the ID":              {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}, want: drainWait},
-		"another Machine names it too":        {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}, want: drainWait},
-		"a new Node is recorded first":        {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Readopted, Node: node, Record: true}}, want: drainRecord},
-		"the start is recorded first":         {facts: nodeStageFacts{NodesSynced: true, Match: matched}, want: drainStart},
-		"under way":                           {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Hour)}, want: drainContinue},
-		"within its limit":                    {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-30 * time.Second)}, want: drainContinue},
-		"over its limit":                      {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now}, state: contract.MachineState{DrainStarted: now.Add(-time.Minute)}, want: drainOverdue},
-		"drained before":                      {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now, DrainedNode: "n-uid"}, want: drainSkip},
-		"another Node was drained before":     {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now}, state: contract.MachineState{DrainStarted: now, DrainedNode: "old-uid"}, want: drainContinue},
+		"an unread machine is not a gone one": {
+			facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: drainStart},
+		"unread Nodes are not missing":   {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainUnread},
+		"nothing is done about the Node": {facts: nodeStageFacts{Care: CareNone, NodesSynced: true, Match: matched}, want: drainSkip},
+		"unread Nodes of no interest":    {facts: nodeStageFacts{Care: CareNone}, want: drainSkip},
+		"unread Nodes that are left out": {facts: nodeStageFacts{Skipped: true}, want: drainOverdue},
+		"the hooks that come after it began": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
+			state: contract.MachineState{PreTerminateStarted: now}, want: drainSkip},
+		"drained before, and unread now": {facts: nodeStageFacts{},
+			state: contract.MachineState{DrainedNode: "n-uid", Node: contract.NodeRef{UID: "n-uid"}}, want: drainSkip},
+		"another was drained, and unread now": {facts: nodeStageFacts{},
+			state: contract.MachineState{DrainedNode: "old-uid", Node: contract.NodeRef{UID: "n-uid"}}, want: drainUnread},
+		"excluded while it is under way": {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched},
+			state: contract.MachineState{DrainStarted: now}, want: drainSkip},
+		"contested for too long": {
+			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}, Limit: time.Minute, Now: now},
+			state: contract.MachineState{DrainStarted: now.Add(-time.Minute)}, want: drainOverdue},
+		"there is no Node": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}},
+			want: drainSkip},
+		"the Node is another machine's": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale}},
+			want: drainSkip},
+		"a Machine without a provider ID": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}},
+			want: drainSkip},
+		"it has lost its provider ID": {
+			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}, Disowned: true}, want: drainWait},
+		"two Nodes claim the ID": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}},
+			want: drainWait},
+		"another Machine names it too": {
+			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}, want: drainWait},
+		"a new Node is recorded first": {
+			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Readopted, Node: node, Record: true}}, want: drainRecord},
+		"the start is recorded first": {facts: nodeStageFacts{NodesSynced: true, Match: matched}, want: drainStart},
+		"under way": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
+			state: contract.MachineState{DrainStarted: now.Add(-time.Hour)}, want: drainContinue},
+		"within its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now},
+			state: contract.MachineState{DrainStarted: now.Add(-30 * time.Second)}, want: drainContinue},
+		"over its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now},
+			state: contract.MachineState{DrainStarted: now.Add(-time.Minute)}, want: drainOverdue},
+		"drained before": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
+			state: contract.MachineState{DrainStarted: now, DrainedNode: "n-uid"}, want: drainSkip},
+		"another Node was drained before": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
+			state: contract.MachineState{DrainStarted: now, DrainedNode: "old-uid"}, want: drainContinue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.State = &tc.state
@@ -211,23 +241,49 @@ func TestOnlyTheRecordedNodeIsDeletedAndTheWaitHasALimit(t *testing.T) {
 		facts nodeDeletionFacts
 		want  nodeDeletion
 	}{
-		"unread Nodes are not gone":        {facts: nodeDeletionFacts{}, want: nodeUnread},
-		"unread Nodes that are left out":   {facts: nodeDeletionFacts{Skipped: true}, want: nodeGiveUp},
-		"nothing is done about the Node":   {facts: nodeDeletionFacts{Care: CareNone, Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeLeave},
-		"no Node":                          {facts: nodeDeletionFacts{Synced: true}, want: nodeLeave},
-		"the recorded Node":                {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeDelete},
-		"another UID":                      {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: noderef.Ref{Name: "n", UID: "old"}, ProviderID: "a://b"}, want: nodeLeave},
-		"another provider ID":              {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"}, want: nodeLeave},
-		"another provider ID, vouched for": {facts: nodeDeletionFacts{Synced: true, MatchedByStep: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"}, want: nodeDelete},
-		"another UID, vouched for":         {facts: nodeDeletionFacts{Synced: true, MatchedByStep: true, Match: noderef.Match{Node: mine}, Current: noderef.Ref{Name: "n", UID: "old"}, ProviderID: "a://b"}, want: nodeLeave},
-		"matched just now":                 {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine, Record: true}, Current: recorded, ProviderID: "a://b"}, want: nodeRecord},
-		"on its way out":                   {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Limit: 10 * time.Second}, want: nodeWait},
-		"stuck on its way out":             {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Limit: 5 * time.Second}, want: nodeGiveUp},
-		"no limit was set":                 {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Hour)}, want: nodeWait},
-		"tried within the limit":           {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeDelete},
-		"tried for too long":               {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeDeleteLast},
-		"asked, and not gone in time":      {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Asked: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeGiveUp},
-		"asked after its limit":            {facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now, Started: now.Add(-time.Hour), Asked: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeWait},
+		"unread Nodes are not gone":      {facts: nodeDeletionFacts{}, want: nodeUnread},
+		"unread Nodes that are left out": {facts: nodeDeletionFacts{Skipped: true}, want: nodeGiveUp},
+		"nothing is done about the Node": {
+			facts: nodeDeletionFacts{Care: CareNone, Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"},
+			want:  nodeLeave},
+		"no Node": {facts: nodeDeletionFacts{Synced: true}, want: nodeLeave},
+		"the recorded Node": {
+			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeDelete},
+		"another UID": {
+			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: noderef.Ref{Name: "n", UID: "old"},
+				ProviderID: "a://b"}, want: nodeLeave},
+		"another provider ID": {
+			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"}, want: nodeLeave},
+		"another provider ID, vouched for": {
+			facts: nodeDeletionFacts{Synced: true, MatchedByStep: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"},
+			want:  nodeDelete},
+		"another UID, vouched for": {
+			facts: nodeDeletionFacts{Synced: true, MatchedByStep: true, Match: noderef.Match{Node: mine},
+				Current: noderef.Ref{Name: "n", UID: "old"}, ProviderID: "a://b"}, want: nodeLeave},
+		"matched just now": {
+			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine, Record: true}, Current: recorded, ProviderID: "a://b"},
+			want:  nodeRecord},
+		"on its way out": {
+			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now,
+				Limit: 10 * time.Second}, want: nodeWait},
+		"stuck on its way out": {
+			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now,
+				Limit: 5 * time.Second}, want: nodeGiveUp},
+		"no limit was set": {
+			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now,
+				Started: now.Add(-time.Hour)}, want: nodeWait},
+		"tried within the limit": {
+			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now,
+				Started: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeDelete},
+		"tried for too long": {
+			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now,
+				Started: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeDeleteLast},
+		"asked, and not gone in time": {
+			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now,
+				Asked: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeGiveUp},
+		"asked after its limit": {
+			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now,
+				Started: now.Add(-time.Hour), Asked: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeWait},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := decideNodeDeletion(tc.facts); got != tc.want {

@@ -129,7 +129,8 @@ func TestAKindThatCannotKeepAProviderIDIsToldWhenAMachineGoes(t *testing.T) {
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonInternalError, "Machine default/m1 does not keep its provider ID", "MachineState.ProviderID")
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonInternalError, "Machine default/m1 does not keep its provider ID",
+		"MachineState.ProviderID")
 	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "m1")).GetDeletionTimestamp(), "nobody would know its ID any more")
 }
 
@@ -148,7 +149,8 @@ func TestALostInfrastructureIsAskedForOnceAlsoWhereNoFailureIsKept(t *testing.T)
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	kind.Adapter = unfailing{kind.Adapter}
 	w := newWorld(t, worldOptions{kind: kind, noCRDs: true, machine: atOnce, before: func(w *world) {
-		w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2), fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
+		w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2),
+			fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
 	}})
 	m := w.runningByHand("m", "fake://x/1")
 	asked := func() (n int) {

@@ -65,9 +65,11 @@ func TestADeletionSaysWhatItWaitsForAndGoesOnWhenThatIsGone(t *testing.T) {
 		says  string
 		fails bool
 	}{
-		"not in the cache alone":   {found: absent, want: Result{Stop: true, RequeueAfter: external.AbsenceRetry}, says: "Infra m exists, but has not been seen yet"},
-		"really gone":              {found: absent, reads: apierrors.NewNotFound(schema.GroupResource{}, "m")},
-		"no answer comes":          {found: absent, reads: boom, want: Result{Stop: true}, says: "make sure that Infra default/m is gone: boom", fails: true},
+		"not in the cache alone": {found: absent, want: Result{Stop: true, RequeueAfter: external.AbsenceRetry},
+			says: "Infra m exists, but has not been seen yet"},
+		"really gone": {found: absent, reads: apierrors.NewNotFound(schema.GroupResource{}, "m")},
+		"no answer comes": {found: absent, reads: boom, want: Result{Stop: true}, says: "make sure that Infra default/m is gone: boom",
+			fails: true},
 		"its deletion is accepted": {found: present("Infra"), want: Result{Stop: true}, says: "Waiting for Infra m to be deleted"},
 		"its deletion is refused":  {found: present("Infra"), takes: boom, want: Result{Stop: true}, says: "delete Infra m: boom", fails: true},
 	} {

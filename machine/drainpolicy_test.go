@@ -160,6 +160,7 @@ func TestADrainThatIsGivenUpEndsAsAtItsLimit(t *testing.T) {
 
 func TestADrainPolicyThatIsWrongIsReportedAtOnce(t *testing.T) {
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	_, err := machine.New(kind, machine.Ports{}, machine.Options{Policy: machine.Policy{DrainPolicy: &drain.Policy{GracePeriod: new(int64(0))}}})
+	_, err := machine.New(kind, machine.Ports{},
+		machine.Options{Policy: machine.Policy{DrainPolicy: &drain.Policy{GracePeriod: new(int64(0))}}})
 	require.ErrorContains(t, err, "drain policy: GracePeriod is 0")
 }

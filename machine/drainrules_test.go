@@ -132,7 +132,8 @@ func TestDrainRulesSayWhoIsSkippedWhoIsWaitedForAndWhoGoesFirst(t *testing.T) {
 	ports := func(_ ctrl.Manager, p *machine.Ports) { clusterLabelled(p, map[string]string{"env": "test"}) }
 	w := ruledWorld(t, worldOptions{ports: ports, before: func(w *world) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-		require.NoError(w.t, w.client.Patch(w.t.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"shop"}}}`))))
+		require.NoError(w.t, w.client.Patch(w.t.Context(), namespace,
+			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"shop"}}}`))))
 		w.create(
 			drainRule("a-skip", "Skip", "agent", selecting("machines", "selector", object{"pool": "blue"})),
 			drainRule("b-skip-elsewhere", "Skip", "web", selecting("machines", "selector", object{"pool": "green"})),
@@ -225,7 +226,8 @@ func TestDrainRulesThatAskForWhatNobodyReadsHoldTheDrain(t *testing.T) {
 // clusterLabelled has every Machine in a Cluster with these labels.
 func clusterLabelled(p *machine.Ports, labels map[string]string) {
 	p.ClusterOf = func(context.Context, types.NamespacedName) (external.ClusterView, error) {
-		view := external.ClusterView{Presence: external.Present, State: contract.ClusterState{InfrastructureProvisioned: true, ControlPlaneInitialized: true}}
+		view := external.ClusterView{Presence: external.Present,
+			State: contract.ClusterState{InfrastructureProvisioned: true, ControlPlaneInitialized: true}}
 		view.State.Labels = labels
 		view.ActiveControlPlaneMachines = contract.Some(1) // without one, Nodes go with their cluster
 		return view, nil
@@ -235,7 +237,8 @@ func clusterLabelled(p *machine.Ports, labels map[string]string) {
 
 func TestADrainRuleKindThatComesLaterIsNoticedAndCostsNoRequestPerPassBefore(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{machine: machine.Options{Policy: machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})}}})
+	w := newWorld(t, worldOptions{
+		machine: machine.Options{Policy: machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})}}})
 	first := w.occupied("m1", "web")
 	require.NoError(t, w.client.Delete(t.Context(), first))
 	w.goes(first) // without the kind there are no rules

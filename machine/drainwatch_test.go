@@ -47,8 +47,10 @@ func draining(t *testing.T, released *[]string) *Scope {
 	s.State.Key = types.NamespacedName{Namespace: "default", Name: "m1"}
 	s.State.Deleting, s.State.DrainStarted = now, now
 	s.Workload = Workload{Drainer: drainsForEver{released}}
-	s.env = testReconciler(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), Ports{Ports: pass.Ports{Cache: holdsNothing{}}},
-		Options{Clock: clocktesting.NewFakePassiveClock(now), Finalizer: contract.MachineFinalizer, Steps: s.env.options.Steps, Policy: s.env.options.Policy})
+	s.env = testReconciler(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
+		Ports{Ports: pass.Ports{Cache: holdsNothing{}}},
+		Options{Clock: clocktesting.NewFakePassiveClock(now), Finalizer: contract.MachineFinalizer, Steps: s.env.options.Steps,
+			Policy: s.env.options.Policy})
 	attached(s)
 	_, err := s.drain(t.Context())
 	require.NoError(t, err)

@@ -30,8 +30,9 @@ func TestAnEventIsToldOncePerTransition(t *testing.T) {
 		"what goes in a deletion is no trouble": {written: deleted, deleting: true},
 		"two conditions that say the same":      {written: deleted, want: []string{ReasonNodeDeleted}},
 		"it was said before":                    {stored: deleted, written: deleted},
-		"another message of the same":           {stored: deleted, written: bothOfNode(metav1.ConditionFalse, ReasonNodeDeleted, "Node n has been deleted")},
-		"nothing bad":                           {written: bothOfNode(metav1.ConditionTrue, ReasonNodeReady, "")},
+		"another message of the same": {stored: deleted,
+			written: bothOfNode(metav1.ConditionFalse, ReasonNodeDeleted, "Node n has been deleted")},
+		"nothing bad": {written: bothOfNode(metav1.ConditionTrue, ReasonNodeReady, "")},
 		"two that say different things": {
 			written: []metav1.Condition{
 				pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install A"),
@@ -61,13 +62,17 @@ func TestWhatAPassTellsIsRecordedOnceWhenItIsTime(t *testing.T) {
 		want       []string
 	}
 	for name, passes := range map[string][]told{
-		"at once":                                {{tells: []string{"A"}, recordable: true, want: []string{"A"}}},
-		"when the status is due":                 {{tells: []string{"A"}}, {}, {recordable: true, want: []string{"A"}}, {recordable: true}},
-		"not again by a pass that is repeated":   {{tells: []string{"A"}}, {tells: []string{"A"}}, {tells: []string{"A"}, recordable: true, want: []string{"A"}}, {tells: []string{"A"}, recordable: true}},
-		"again when it happens again":            {{tells: []string{"A"}, recordable: true, want: []string{"A"}}, {recordable: true}, {tells: []string{"A"}, recordable: true, want: []string{"A"}}},
-		"in the order in which they were told":   {{tells: []string{"A"}}, {tells: []string{"B"}}, {tells: []string{"C"}, recordable: true, want: []string{"A", "B", "C"}}},
-		"both of a pass":                         {{tells: []string{"A", "B"}, recordable: true, want: []string{"A", "B"}}},
-		"one that is new beside one that is not": {{tells: []string{"A"}, recordable: true, want: []string{"A"}}, {tells: []string{"A", "B"}, recordable: true, want: []string{"B"}}},
+		"at once":                {{tells: []string{"A"}, recordable: true, want: []string{"A"}}},
+		"when the status is due": {{tells: []string{"A"}}, {}, {recordable: true, want: []string{"A"}}, {recordable: true}},
+		"not again by a pass that is repeated": {{tells: []string{"A"}}, {tells: []string{"A"}},
+			{tells: []string{"A"}, recordable: true, want: []string{"A"}}, {tells: []string{"A"}, recordable: true}},
+		"again when it happens again": {{tells: []string{"A"}, recordable: true, want: []string{"A"}}, {recordable: true},
+			{tells: []string{"A"}, recordable: true, want: []string{"A"}}},
+		"in the order in which they were told": {{tells: []string{"A"}}, {tells: []string{"B"}},
+			{tells: []string{"C"}, recordable: true, want: []string{"A", "B", "C"}}},
+		"both of a pass": {{tells: []string{"A", "B"}, recordable: true, want: []string{"A", "B"}}},
+		"one that is new beside one that is not": {{tells: []string{"A"}, recordable: true, want: []string{"A"}},
+			{tells: []string{"A", "B"}, recordable: true, want: []string{"B"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var state telling
@@ -94,11 +99,14 @@ func TestAFailureIsSaidInClusterAPIsWordsAndNeverTakenBack(t *testing.T) {
 		have, says failure
 		want       failure
 	}{
-		"none":            {have: failure{"R", "m"}, want: failure{"R", "m"}},
-		"both":            {says: failure{"CreateError", "no quota"}, want: failure{"CreateError", `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": no quota`}},
-		"a reason alone":  {have: failure{"R", "m"}, says: failure{Reason: "CreateError"}, want: failure{"CreateError", "m"}},
-		"a message alone": {have: failure{"R", "m"}, says: failure{Message: "x"}, want: failure{"R", `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": x`}},
-		"a long one":      {says: failure{Reason: strings.Repeat("x", 300)}, want: failure{Reason: strings.Repeat("x", maxFailureReasonLength) + " ..."}},
+		"none": {have: failure{"R", "m"}, want: failure{"R", "m"}},
+		"both": {says: failure{"CreateError", "no quota"},
+			want: failure{"CreateError", `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": no quota`}},
+		"a reason alone": {have: failure{"R", "m"}, says: failure{Reason: "CreateError"}, want: failure{"CreateError", "m"}},
+		"a message alone": {have: failure{"R", "m"}, says: failure{Message: "x"},
+			want: failure{"R", `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": x`}},
+		"a long one": {says: failure{Reason: strings.Repeat("x", 300)},
+			want: failure{Reason: strings.Repeat("x", maxFailureReasonLength) + " ..."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{Scope: base{State: contract.MachineState{FailureReason: tc.have.Reason, FailureMessage: tc.have.Message}}}

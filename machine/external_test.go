@@ -14,7 +14,8 @@ func TestObjectsAreGivenUpByTheControlPlaneThatMadeThemForItsMachine(t *testing.
 	t.Parallel()
 	me := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "m", UID: "m-uid",
 		Controller: new(true), BlockOwnerDeletion: new(true)}
-	plane := metav1.OwnerReference{APIVersion: "controlplane.cluster.x-k8s.io/v1beta1", Kind: "KubeadmControlPlane", Name: "cp", UID: "cp-uid", Controller: new(true)}
+	plane := metav1.OwnerReference{APIVersion: "controlplane.cluster.x-k8s.io/v1beta1", Kind: "KubeadmControlPlane", Name: "cp", UID: "cp-uid",
+		Controller: new(true)}
 	ref := contract.Ref{Group: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "cp"}
 	member, worker := map[string]string{contract.ControlPlaneLabel: ""}, map[string]string(nil)
 	for name, tc := range map[string]struct {

@@ -154,10 +154,11 @@ func newFarWorld(t *testing.T, o machine.Options, clusters map[string]*far) *far
 	})
 	require.NoError(t, err)
 	o.Steps = steps
-	f.world = newWorld(t, worldOptions{noCRDs: true, machine: o, ports: func(mgr ctrl.Manager, ports *machine.Ports) { f.connect(t, mgr, ports) }, before: func(w *world) {
-		w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
-		w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
-	}})
+	f.world = newWorld(t, worldOptions{noCRDs: true, machine: o,
+		ports: func(mgr ctrl.Manager, ports *machine.Ports) { f.connect(t, mgr, ports) }, before: func(w *world) {
+			w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
+			w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
+		}})
 	return f
 }
 
@@ -196,7 +197,8 @@ func (f *farWorld) ready(server *far, name string) {
 	f.t.Helper()
 	node := f.nodeIn(server, name)
 	base := client.MergeFrom(node.DeepCopy()) // the reconciler may be writing labels at the same time
-	for _, kind := range []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+	for _, kind := range []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure,
+		corev1.NodePIDPressure} {
 		status := corev1.ConditionFalse
 		if kind == corev1.NodeReady {
 			status = corev1.ConditionTrue

@@ -31,7 +31,8 @@ func everything() contract.MachineUpdate {
 		FailureDomain: contract.SetTo("z"), ObservedGeneration: contract.SetTo[int64](1), LastUpdated: contract.SetTo(time.Unix(1, 0)),
 		PreDrainStarted: contract.SetTo(time.Unix(1, 0)), DrainStarted: contract.SetTo(time.Unix(1, 0)),
 		VolumeDetachStarted: contract.SetTo(time.Unix(1, 0)), PreTerminateStarted: contract.SetTo(time.Unix(1, 0)),
-		DrainedNode: contract.SetTo(types.UID("u")), VolumesDetachedNode: contract.SetTo(types.UID("u")), FailureReason: contract.SetTo("r"), FailureMessage: contract.SetTo("m"),
+		DrainedNode: contract.SetTo(types.UID("u")), VolumesDetachedNode: contract.SetTo(types.UID("u")), FailureReason: contract.SetTo("r"),
+		FailureMessage:     contract.SetTo("m"),
 		CertificatesExpire: contract.SetTo(time.Unix(1, 0)),
 		Conditions:         []metav1.Condition{{Type: "X"}}, RemoveConditions: []string{"Y"},
 	}
@@ -79,7 +80,8 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 			obj.SetGeneration(7)
 			addresses := []contract.Address{{Type: "Hostname", Address: "h"}}
 			update := contract.MachineUpdate{
-				Conditions: contract.ChangedConditions(nil, asserted, 7, now), ObservedGeneration: contract.SetTo[int64](7), Addresses: contract.SetTo(addresses),
+				Conditions: contract.ChangedConditions(nil, asserted, 7, now), ObservedGeneration: contract.SetTo[int64](7),
+				Addresses: contract.SetTo(addresses),
 			}
 			dirty := func() bool {
 				s := attached(&Scope{Scope: base{Object: obj, Now: now.Add(time.Hour), Asserted: asserted}, env: r})

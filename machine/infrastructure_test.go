@@ -124,8 +124,9 @@ func TestAMachineSaysInWhichFailureDomainItReallyIs(t *testing.T) {
 			status: map[string]any{"initialization": map[string]any{"provisioned": true}, "failureDomain": "real"}},
 		"an old provider": {kind: v1beta2, speaks: contract.V1Beta1, at: []string{"status", "failureDomain"}, asked: "wanted",
 			spec: map[string]any{"failureDomain": "real"}, status: map[string]any{"ready": true}},
-		"a new provider that still uses the old place": {kind: v1beta2, speaks: contract.V1Beta2, at: []string{"status", "failureDomain"}, asked: "wanted",
-			spec: map[string]any{"failureDomain": "real"}, status: map[string]any{"initialization": map[string]any{"provisioned": true}}},
+		"a new provider that still uses the old place": {kind: v1beta2, speaks: contract.V1Beta2, at: []string{"status", "failureDomain"},
+			asked: "wanted",
+			spec:  map[string]any{"failureDomain": "real"}, status: map[string]any{"initialization": map[string]any{"provisioned": true}}},
 		"an old Machine has one place for both": {kind: v1beta1, speaks: contract.V1Beta2, at: []string{"spec", "failureDomain"}, asked: "real",
 			status: map[string]any{"initialization": map[string]any{"provisioned": true}, "failureDomain": "real"}},
 	} {
@@ -145,7 +146,8 @@ func TestAMachineSaysInWhichFailureDomainItReallyIs(t *testing.T) {
 			m.SetGroupVersionKind(tc.kind.GVK)
 			if tc.kind.GVK == v1beta1.GVK {
 				gvk := fake.InfraMachineGVK(tc.speaks)
-				fake.WithField(map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "name": "m1"}, "spec", "infrastructureRef")(m)
+				fake.WithField(map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "name": "m1"}, "spec",
+					"infrastructureRef")(m)
 			}
 			w.create(m)
 			w.eventually("the failure domain", func() string {

@@ -71,7 +71,8 @@ func TestAProcessThatIsKilledAtAnyWriteIsContinuedToTheSameEnd(t *testing.T) {
 		}
 	}
 	runs.Wait()
-	require.Positive(t, afterDrain.Load(), "no process was killed between the record of the drain and the end, so nothing is known of a second drain")
+	require.Positive(t, afterDrain.Load(),
+		"no process was killed between the record of the drain and the end, so nothing is known of a second drain")
 }
 
 // killedOnTheWay kills the process at its kth write, and compares the end with that of a run that nobody disturbed.

@@ -43,18 +43,26 @@ func TestAKindThatForgetsWhatTheStepsNeedIsRefused(t *testing.T) {
 		options machine.Options
 		says    string // empty: it is taken
 	}{
-		"nothing":                            {func(*contract.MachineState) {}, machine.Options{}, ""},
-		"the provider ID":                    {func(s *contract.MachineState) { s.ProviderID = "" }, machine.Options{}, "ProviderID is not kept, so no Node is found"},
-		"one that read makes":                {func(s *contract.MachineState) { s.ProviderID = "" }, machine.Options{Steps: own}, ""},
-		"annotations":                        {func(s *contract.MachineState) { s.Annotations = nil }, machine.Options{Steps: own}, "Annotations is not kept"},
-		"finalizers":                         {func(s *contract.MachineState) { s.Finalizers = nil }, machine.Options{Steps: own}, "Finalizers is not kept"},
-		"the UID of the Node":                {func(s *contract.MachineState) { s.Node.UID = "" }, machine.Options{Steps: own}, "Node.UID is not kept"},
-		"the start of a drain":               {func(s *contract.MachineState) { s.DrainStarted = time.Time{} }, machine.Options{Steps: own}, "DrainStarted is not kept"},
-		"bootstrap data":                     {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} }, machine.Options{}, "DataSecretName is not kept"},
-		"bootstrap data that it has no need": {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} }, machine.Options{Steps: own}, ""},
-		"a start without limits":             {func(s *contract.MachineState) { s.VolumeDetachStarted = time.Time{} }, machine.Options{}, ""},
+		"nothing": {func(*contract.MachineState) {}, machine.Options{}, ""},
+		"the provider ID": {func(s *contract.MachineState) { s.ProviderID = "" }, machine.Options{},
+			"ProviderID is not kept, so no Node is found"},
+		"one that read makes": {func(s *contract.MachineState) { s.ProviderID = "" }, machine.Options{Steps: own}, ""},
+		"annotations": {func(s *contract.MachineState) { s.Annotations = nil }, machine.Options{Steps: own},
+			"Annotations is not kept"},
+		"finalizers": {func(s *contract.MachineState) { s.Finalizers = nil }, machine.Options{Steps: own},
+			"Finalizers is not kept"},
+		"the UID of the Node": {func(s *contract.MachineState) { s.Node.UID = "" }, machine.Options{Steps: own},
+			"Node.UID is not kept"},
+		"the start of a drain": {func(s *contract.MachineState) { s.DrainStarted = time.Time{} }, machine.Options{Steps: own},
+			"DrainStarted is not kept"},
+		"bootstrap data": {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} }, machine.Options{},
+			"DataSecretName is not kept"},
+		"bootstrap data that it has no need": {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} },
+			machine.Options{Steps: own}, ""},
+		"a start without limits": {func(s *contract.MachineState) { s.VolumeDetachStarted = time.Time{} }, machine.Options{}, ""},
 		"a start with limits": {func(s *contract.MachineState) { s.VolumeDetachStarted = time.Time{} },
-			machine.Options{Policy: machine.Policy{Limits: limits}}, "VolumeDetachStarted is not kept, so the limit of the wait for volumes is never reached"},
+			machine.Options{Policy: machine.Policy{Limits: limits}},
+			"VolumeDetachStarted is not kept, so the limit of the wait for volumes is never reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := serverKind(true)

@@ -35,7 +35,8 @@ func TestAMachineReachesRunningAndIsCleanedUp(t *testing.T) {
 	}
 	addresses, _, err := contract.AddressesAt("status", "addresses").Get(fresh.Object, nil)
 	require.NoError(t, err)
-	if diff := cmp.Diff([]contract.Address{{Type: "Hostname", Address: "m1"}, {Type: "InternalIP", Address: "10.0.0.1"}}, addresses); diff != "" {
+	if diff := cmp.Diff([]contract.Address{{Type: "Hostname", Address: "m1"}, {Type: "InternalIP", Address: "10.0.0.1"}},
+		addresses); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
 	node := w.node("m1")
@@ -44,7 +45,8 @@ func TestAMachineReachesRunningAndIsCleanedUp(t *testing.T) {
 	}
 	labels := maps.Clone(node.Labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return key == "kubernetes.io/hostname" })
-	if diff := cmp.Diff(map[string]string{"node-role.kubernetes.io/worker": "", "gpu.node.cluster.x-k8s.io/model": "a100"}, labels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"node-role.kubernetes.io/worker": "", "gpu.node.cluster.x-k8s.io/model": "a100"},
+		labels); diff != "" {
 		t.Errorf("labels of the Node (-want +got):\n%s", diff)
 	}
 	for _, taint := range node.Spec.Taints {

@@ -91,7 +91,8 @@ func machinesInCache(n int) *listed {
 func conditionsInCache() []any {
 	var all []any
 	for _, kind := range []string{
-		contract.ConditionAvailable, contract.ConditionReady, contract.ConditionUpToDate, contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady,
+		contract.ConditionAvailable, contract.ConditionReady, contract.ConditionUpToDate, contract.ConditionBootstrapConfigReady,
+		contract.ConditionInfrastructureReady,
 		ConditionNodeHealthy, contract.ConditionNodeReady, ConditionUpdating, contract.ConditionPaused, contract.ConditionDeleting,
 	} {
 		all = append(all, map[string]any{"type": kind, "status": "True", "reason": "Because", "message": "", "observedGeneration": int64(2),
@@ -133,7 +134,8 @@ func TestMachinesAreCountedByPhaseAndProvider(t *testing.T) {
 }
 
 func TestTheCallerCanSayWhatTheProviderIs(t *testing.T) {
-	got := Scrape(t, counting(t.Context(), MetricsOptions{Provider: func(*contract.MachineState) string { return "aws" }}, "", machinesInCache(3), machinesInCache(4)))
+	got := Scrape(t, counting(t.Context(), MetricsOptions{Provider: func(*contract.MachineState) string { return "aws" }}, "",
+		machinesInCache(3), machinesInCache(4)))
 	require.InDelta(t, 7, got["machine_controller_machines_total{controller=machine}{provider=aws}"], 0, "of both Reconcilers")
 }
 
@@ -174,10 +176,12 @@ func TestMachinesAreCountedWhileTheReconcilerActs(t *testing.T) {
 }
 
 func TestReplicasOfDeploymentsAreAddedUp(t *testing.T) {
-	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeployment"}, contract.MachineDeploymentV1Beta2())
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeployment"},
+		contract.MachineDeploymentV1Beta2())
 	deployments := &listed{}
 	for _, o := range []map[string]any{
-		{"spec": map[string]any{"replicas": int64(5)}, "status": map[string]any{"replicas": int64(6), "readyReplicas": int64(4), "availableReplicas": int64(3)}},
+		{"spec": map[string]any{"replicas": int64(5)},
+			"status": map[string]any{"replicas": int64(6), "readyReplicas": int64(4), "availableReplicas": int64(3)}},
 		{"spec": map[string]any{"replicas": int64(2)}, "status": map[string]any{"replicas": int64(2), "readyReplicas": int64(2)}},
 		{"spec": map[string]any{}},
 	} {

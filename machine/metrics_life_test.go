@@ -142,13 +142,15 @@ func TestConflictsAreCounted(t *testing.T) {
 	t.Parallel()
 	m := machine.NewMetrics(machine.MetricsOptions{})
 	w := newWorld(t, worldOptions{machine: machine.Options{Metrics: m}, before: func(w *world) {
-		w.store.Inject(fake.Fault{Err: apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "m1", errors.New("it has changed")), Times: 3, Match: func(r fake.Request) bool {
-			return r.UserAgent == userAgent && r.GVK.Kind == "Machine" && r.IsWrite()
-		}})
+		w.store.Inject(fake.Fault{Err: apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "m1", errors.New("it has changed")),
+			Times: 3, Match: func(r fake.Request) bool {
+				return r.UserAgent == userAgent && r.GVK.Kind == "Machine" && r.IsWrite()
+			}})
 	}})
 	obj := w.machineWith("m1")
 	w.reaches(obj, "Running")
-	w.scraped(m, "machinist_machine_conflicts", map[string]float64{"machinist_machine_conflicts_total{controller=machine}{operation=write}": 3})
+	w.scraped(m, "machinist_machine_conflicts",
+		map[string]float64{"machinist_machine_conflicts_total{controller=machine}{operation=write}": 3})
 	w.scraped(m, "machine_controller_errors", map[string]float64{})
 	got := machine.Scrape(t, m)
 	require.InDelta(t, 3, got["machinist_machine_pass_duration_seconds{controller=machine}{result=conflict}"], 0)

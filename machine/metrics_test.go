@@ -20,7 +20,8 @@ import (
 )
 
 func testKind() contract.Kind {
-	return contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}, contract.MachineV1Beta2())
+	return contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"},
+		contract.MachineV1Beta2())
 }
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -122,7 +123,8 @@ func TestTimeInPhasesIsCountedWhenItIsStoredAndOnce(t *testing.T) {
 		"a detour that nobody was told of is none": {[]pass{
 			{at: 0, read: "Running", since: 0, decide: "Updating"}, {at: 1, read: "Running", since: 0, decide: "Running", stores: true},
 			{at: 2, read: "Running", since: 0, decide: "Updating"}, {at: 3, read: "Running", since: 0, decide: "Failed"},
-			{at: 5, read: "Running", since: 0, decide: "Updating", stores: true}, {at: 9, read: "Updating", since: 5, decide: "Running", stores: true},
+			{at: 5, read: "Running", since: 0, decide: "Updating", stores: true},
+			{at: 9, read: "Updating", since: 5, decide: "Running", stores: true},
 		}, "Running 2s, Updating 7s"},
 		"another process wrote": {[]pass{
 			{at: 0, read: "Running", since: 0, decide: "Running"}, {at: 9, read: "Running", since: 8, decide: "Failed", stores: true},
@@ -201,9 +203,12 @@ func TestLabelsThatObjectsFillAreBounded(t *testing.T) {
 }
 
 func TestTheProviderIsTheInfrastructureOrTheSchemeOfTheProviderID(t *testing.T) {
-	infrastructure := contract.MachineState{MachineSpec: contract.MachineSpec{Infrastructure: contract.Ref{Kind: "AWSMachine", Name: "m1"}, ProviderID: "aws:///eu-1/i-1"}}
+	infrastructure := contract.MachineState{
+		MachineSpec: contract.MachineSpec{Infrastructure: contract.Ref{Kind: "AWSMachine", Name: "m1"}, ProviderID: "aws:///eu-1/i-1"}}
 	require.Equal(t, "AWSMachine", providerOf(&infrastructure))
-	class := contract.MachineState{MachineSpec: contract.MachineSpec{Provider: contract.ProviderSpec{Class: contract.Ref{Kind: "MachineClass", Name: "c1"}}, ProviderID: "aws:///eu-1/i-1"}}
+	class := contract.MachineState{
+		MachineSpec: contract.MachineSpec{Provider: contract.ProviderSpec{Class: contract.Ref{Kind: "MachineClass", Name: "c1"}},
+			ProviderID: "aws:///eu-1/i-1"}}
 	require.Equal(t, "aws", providerOf(&class))
 	oracle := contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "ocid1.instance.oc1.phx.abc"}}
 	require.Empty(t, providerOf(&oracle), "it would name an object")

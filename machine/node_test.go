@@ -56,8 +56,9 @@ func TestTheConditionsOfANodeBecomeThoseOfItsMachine(t *testing.T) {
 			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, "* Node.Ready: silent"),
 		},
 		"joined a moment ago": {
-			node:  nodeWith(healthy...),
-			ready: pass.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: Condition not yet reported"),
+			node: nodeWith(healthy...),
+			ready: pass.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown,
+				"* Node.Ready: Condition not yet reported"),
 			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown,
 				"* Node.Ready: Condition not yet reported"),
 		},
@@ -98,7 +99,8 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 		says     string
 	}{
 		"no provider ID": {
-			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{MachineSpec: contract.MachineSpec{Infrastructure: infra}},
+			match:  noderef.Match{Outcome: noderef.NoProviderID},
+			state:  contract.MachineState{MachineSpec: contract.MachineSpec{Infrastructure: infra}},
 			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed, says: "Waiting for FakeMachine to report spec.providerID"},
 		"no provider ID, and its Node is gone": {
 			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Node: joined},
@@ -111,22 +113,27 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Metadata: contract.Metadata{Deleting: going}},
 			status: metav1.ConditionUnknown, reason: ReasonNodeDoesNotExist, says: "Node does not exist"},
 		"no provider ID in a deletion, and its Node is gone": {
-			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Node: joined, Metadata: contract.Metadata{Deleting: going}},
+			match:  noderef.Match{Outcome: noderef.NoProviderID},
+			state:  contract.MachineState{Node: joined, Metadata: contract.Metadata{Deleting: going}},
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted"},
 		"not joined": {
 			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known},
-			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed, says: "Waiting for a Node with spec.providerID a://b to exist"},
+			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed,
+			says: "Waiting for a Node with spec.providerID a://b to exist"},
 		"gone": {
 			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known, Node: joined},
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted while the Machine still exists"},
 		"gone in a deletion": {
-			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known, Node: joined, Metadata: contract.Metadata{Deleting: going}},
+			match:  noderef.Match{Outcome: noderef.NotFound},
+			state:  contract.MachineState{MachineSpec: known, Node: joined, Metadata: contract.Metadata{Deleting: going}},
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted"},
 		"never there in a deletion": {
-			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known, Metadata: contract.Metadata{Deleting: going}},
+			match:  noderef.Match{Outcome: noderef.NotFound},
+			state:  contract.MachineState{MachineSpec: known, Metadata: contract.Metadata{Deleting: going}},
 			status: metav1.ConditionUnknown, reason: ReasonNodeDoesNotExist, says: "Node does not exist"},
 		"taken over": {
-			match: noderef.Match{Outcome: noderef.Stale, Other: other}, state: contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "a://b", Infrastructure: infra}, Node: joined},
+			match:  noderef.Match{Outcome: noderef.Stale, Other: other},
+			state:  contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "a://b", Infrastructure: infra}, Node: joined},
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted,
 			says: `Node n is another machine's and is left alone: its spec.providerID is "a://other", this Machine's is "a://b": ` +
 				"correct FakeMachine m if that is wrong, or wait for a Node that has it"},
@@ -147,13 +154,15 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: contract.ReasonNodeClaimed,
 			says: `Node n is left alone until it is clear whose it is: Machine ns/rival and this Machine ns/me both have spec.providerID "a://b": correct or delete those that are wrong`},
 		"looks like it": {
-			match: noderef.Match{Outcome: noderef.NotFound, Other: other, Refused: noderef.RefusedOlder}, state: contract.MachineState{MachineSpec: known},
+			match:  noderef.Match{Outcome: noderef.NotFound, Other: other, Refused: noderef.RefusedOlder},
+			state:  contract.MachineState{MachineSpec: known},
 			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed,
 			says: "Waiting for a Node with spec.providerID a://b to exist; Node n looks like it, but it is older than the Machine's instance"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := []metav1.Condition{
-				pass.Condition(contract.ConditionNodeReady, tc.status, tc.reason, tc.says), pass.Condition(ConditionNodeHealthy, tc.status, tc.reason, tc.says),
+				pass.Condition(contract.ConditionNodeReady, tc.status, tc.reason, tc.says),
+				pass.Condition(ConditionNodeHealthy, tc.status, tc.reason, tc.says),
 			}
 			if diff := cmp.Diff(want, decideNode(nodeFacts{Synced: true, Match: tc.match, State: &tc.state, Disowned: tc.disowned})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -199,7 +208,8 @@ func TestWhatCouldNotBeReadIsUnknownInEachConditionAndNoNodeIsTaken(t *testing.T
 			nodes := noderef.NewIndex(noderef.Rules{})
 			nodes.Add(node)
 			s.State.Node, s.State.ProviderID, s.Node = contract.NodeRef{}, "a://b", noderef.Match{}
-			s.State.Bootstrap, s.State.Infrastructure = contract.Ref{Group: "g", Kind: "B", Name: "m"}, contract.Ref{Group: "g", Kind: "I", Name: "m"}
+			s.State.Bootstrap, s.State.Infrastructure = contract.Ref{Group: "g", Kind: "B", Name: "m"}, contract.Ref{Group: "g", Kind: "I",
+				Name: "m"}
 			s.Workload.Nodes = known{nodes}
 			s.env.indexed, s.env.frame.Ports.Cache, s.env.frame.Tracker = true, broken{}, external.NewTracker(broken{}, nil, "test")
 			_, err := tc.step(t.Context(), s)

@@ -126,7 +126,8 @@ func TestANodeThatDoesNotGoIsAskedOnceAndWaitedForAsLongAsItsLimit(t *testing.T)
 
 // writesMachine reports whether a request wrote a Machine itself, as the last one of a deletion does.
 func writesMachine(r fake.Request) bool {
-	return r.UserAgent == userAgent && fake.Match("patch", fake.MachineGVK().GroupKind(), "")(r) && r.Subresource == "" && r.Code == http.StatusOK
+	return r.UserAgent == userAgent && fake.Match("patch", fake.MachineGVK().GroupKind(), "")(r) && r.Subresource == "" &&
+		r.Code == http.StatusOK
 }
 
 func TestADeletionMakesFewRequests(t *testing.T) {
@@ -179,11 +180,13 @@ func TestANodeThatIsLeftAsItIsIsToldOfOnceAndSaidForAsLongAsTheDeletionLasts(t *
 	}{
 		"a Cluster without control plane Machines": {
 			view:   func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) },
-			reason: machine.EventNodeNotDrained, kind: corev1.EventTypeWarning, says: "Node m is neither drained nor deleted: no control plane members",
+			reason: machine.EventNodeNotDrained, kind: corev1.EventTypeWarning,
+			says: "Node m is neither drained nor deleted: no control plane members",
 		},
 		"a Cluster that goes": {
 			view:   func(v *external.ClusterView) { v.State.Deleting = time.Now() },
-			reason: machine.EventNodeNotDrained, kind: corev1.EventTypeNormal, says: "Node m is neither drained nor deleted: the Cluster is being deleted",
+			reason: machine.EventNodeNotDrained, kind: corev1.EventTypeNormal,
+			says: "Node m is neither drained nor deleted: the Cluster is being deleted",
 		},
 		"a Machine that asks for it": {
 			options: []fake.Option{fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""})},

@@ -24,7 +24,8 @@ func TestWhatWasSaidOfANodeStaysUntilAStageSaysSomethingElse(t *testing.T) {
 		"for another reason": {
 			stored: stored, drained: leftNode{decided: true, line: "* Node n is neither drained nor deleted: new"}, deleted: leftNode{decided: true},
 			want: []string{"* Node n is neither drained nor deleted: new"}},
-		"for the first time": {stored: "Deletion started", deleted: leftNode{decided: true, line: "* Node n is not deleted: new"}, want: []string{"* Node n is not deleted: new"}},
+		"for the first time": {stored: "Deletion started", deleted: leftNode{decided: true, line: "* Node n is not deleted: new"},
+			want: []string{"* Node n is not deleted: new"}},
 	} {
 		if diff := cmp.Diff(tc.want, leftLines(tc.stored, tc.drained, tc.deleted)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -50,13 +51,17 @@ func TestANodeIsNeverLeftUndrainedInSilence(t *testing.T) {
 		"its object is gone before":         {facts: nodeStageFacts{InfrastructureGone: true, Match: matched}, says: true},
 		"its object goes before":            {facts: nodeStageFacts{Infrastructure: leaving(present("I")), Match: matched}, says: true},
 		"its object goes after it began":    {facts: nodeStageFacts{Infrastructure: leaving(present("I")), Match: matched}, state: started},
-		"hooks were waited for before":      {facts: nodeStageFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted}, says: true},
-		"hooks were waited for after it":    {facts: nodeStageFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted}},
-		"it came anew behind them":          {facts: nodeStageFacts{Match: matched}, state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted, DrainedNode: "before"}, says: true},
-		"another machine has it":            {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.Stale}}, says: true},
-		"it is gone":                        {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}},
-		"it was drained":                    {facts: nodeStageFacts{Match: matched}, state: contract.MachineState{DrainedNode: "n-uid"}},
-		"the Machine never had one":         {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NoProviderID}}},
+		"hooks were waited for before": {facts: nodeStageFacts{Match: matched},
+			state: contract.MachineState{PreTerminateStarted: started.DrainStarted}, says: true},
+		"hooks were waited for after it": {facts: nodeStageFacts{Match: matched},
+			state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted}},
+		"it came anew behind them": {facts: nodeStageFacts{Match: matched},
+			state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted, DrainedNode: "before"},
+			says:  true},
+		"another machine has it":    {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.Stale}}, says: true},
+		"it is gone":                {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}},
+		"it was drained":            {facts: nodeStageFacts{Match: matched}, state: contract.MachineState{DrainedNode: "n-uid"}},
+		"the Machine never had one": {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NoProviderID}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.State, tc.facts.NodesSynced = &tc.state, true

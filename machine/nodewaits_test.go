@@ -34,17 +34,23 @@ func TestAMachineWaitsForItsClusterBeforeItLooksForItsNode(t *testing.T) {
 		state contract.MachineState
 		want  string // the message of InspectionFailed, empty when something else is said
 	}{
-		"nothing is there":                       {facts: nodeFacts{Synced: true, Match: none, Cluster: view(false, false)}, want: infrastructure},
-		"the infrastructure is":                  {facts: nodeFacts{Synced: true, Match: none, Cluster: view(true, false)}, want: controlPlane},
-		"even though its Node is":                {facts: nodeFacts{Synced: true, Match: node, Cluster: view(true, false)}, want: controlPlane},
-		"and while its Nodes cannot be read":     {facts: nodeFacts{Cluster: view(false, false)}, want: infrastructure},
-		"all is there":                           {facts: nodeFacts{Synced: true, Match: node, Cluster: view(true, true)}},
-		"there are no Clusters":                  {facts: nodeFacts{Synced: true, Match: node}},
-		"the Cluster could not be read":          {facts: nodeFacts{Synced: true, Match: node, Cluster: external.ClusterView{Presence: external.Unread}}},
-		"the Cluster is gone":                    {facts: nodeFacts{Synced: true, Match: node, Cluster: external.ClusterView{Presence: external.Absent}}},
-		"in a deletion its Node is not hidden":   {facts: nodeFacts{Synced: true, Match: node, Cluster: view(false, false)}, state: contract.MachineState{Metadata: deleting}},
-		"nor that it is gone":                    {facts: nodeFacts{Synced: true, Match: none, Cluster: view(false, false)}, state: contract.MachineState{Metadata: deleting, Node: contract.NodeRef{Name: "n"}}},
-		"in a deletion of one that never had it": {facts: nodeFacts{Synced: true, Match: none, Cluster: view(true, false)}, state: contract.MachineState{Metadata: deleting}, want: controlPlane},
+		"nothing is there": {facts: nodeFacts{Synced: true, Match: none, Cluster: view(false, false)},
+			want: infrastructure},
+		"the infrastructure is":              {facts: nodeFacts{Synced: true, Match: none, Cluster: view(true, false)}, want: controlPlane},
+		"even though its Node is":            {facts: nodeFacts{Synced: true, Match: node, Cluster: view(true, false)}, want: controlPlane},
+		"and while its Nodes cannot be read": {facts: nodeFacts{Cluster: view(false, false)}, want: infrastructure},
+		"all is there":                       {facts: nodeFacts{Synced: true, Match: node, Cluster: view(true, true)}},
+		"there are no Clusters":              {facts: nodeFacts{Synced: true, Match: node}},
+		"the Cluster could not be read": {
+			facts: nodeFacts{Synced: true, Match: node, Cluster: external.ClusterView{Presence: external.Unread}}},
+		"the Cluster is gone": {
+			facts: nodeFacts{Synced: true, Match: node, Cluster: external.ClusterView{Presence: external.Absent}}},
+		"in a deletion its Node is not hidden": {facts: nodeFacts{Synced: true, Match: node, Cluster: view(false, false)},
+			state: contract.MachineState{Metadata: deleting}},
+		"nor that it is gone": {facts: nodeFacts{Synced: true, Match: none, Cluster: view(false, false)},
+			state: contract.MachineState{Metadata: deleting, Node: contract.NodeRef{Name: "n"}}},
+		"in a deletion of one that never had it": {facts: nodeFacts{Synced: true, Match: none, Cluster: view(true, false)},
+			state: contract.MachineState{Metadata: deleting}, want: controlPlane},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.State = &tc.state
@@ -75,7 +81,8 @@ func TestTheHealthOfANodeIsToldInAsFewWordsAsThereAreTroubles(t *testing.T) {
 		"no words": {
 			node:   nodeWith(says(corev1.NodeReady, corev1.ConditionFalse, ""), says(corev1.NodeMemoryPressure, corev1.ConditionFalse, "")),
 			status: metav1.ConditionFalse,
-			says:   "* Node.Ready: Condition is False\n* Node.DiskPressure: Condition not yet reported\n* Node.PIDPressure: Condition not yet reported"},
+			says: "* Node.Ready: Condition is False\n* Node.DiskPressure: Condition not yet reported\n* Node.PIDPressure: Condition not yet " +
+				"reported"},
 		"in the order of the rules": {
 			node: nodeWith(says(corev1.NodeReady, corev1.ConditionUnknown, "a"), says(corev1.NodeMemoryPressure, corev1.ConditionTrue, "b"),
 				says(corev1.NodeDiskPressure, corev1.ConditionFalse, ""), says(corev1.NodePIDPressure, corev1.ConditionFalse, "")),
@@ -85,7 +92,8 @@ func TestTheHealthOfANodeIsToldInAsFewWordsAsThereAreTroubles(t *testing.T) {
 			rules:  &noderef.HealthRules{Conditions: []noderef.ConditionRule{{Type: "GPUReady", Healthy: corev1.ConditionTrue}}},
 			status: metav1.ConditionFalse, says: "* Node.GPUReady: no driver", ready: "* Node.Ready: a"},
 		"rules that ask for nothing": {
-			node: nodeWith(says(corev1.NodeReady, corev1.ConditionFalse, "a")), rules: &noderef.HealthRules{}, status: metav1.ConditionTrue, ready: "* Node.Ready: a"},
+			node: nodeWith(says(corev1.NodeReady, corev1.ConditionFalse, "a")), rules: &noderef.HealthRules{}, status: metav1.ConditionTrue,
+			ready: "* Node.Ready: a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := decideNode(nodeFacts{Synced: true, Match: noderef.Match{Outcome: noderef.Matched, Node: tc.node}, Health: tc.rules})
@@ -100,7 +108,8 @@ func TestWhatIsSaidOfAConnectionBeginsWithClusterAPIsWords(t *testing.T) {
 	seen, now := time.Unix(1_700_000_000, 0), time.Unix(1_700_000_100, 0)
 	key := types.NamespacedName{Namespace: "ns", Name: "c"}
 	down := func(seen time.Time) error {
-		return fmt.Errorf("nodes: %w", &cluster.NotConnectedError{Cluster: key, Reason: cluster.ReasonUnreachable, Err: errors.New("refused"), LastSeen: seen})
+		return fmt.Errorf("nodes: %w",
+			&cluster.NotConnectedError{Cluster: key, Reason: cluster.ReasonUnreachable, Err: errors.New("refused"), LastSeen: seen})
 	}
 	for name, tc := range map[string]struct {
 		scope *Scope

@@ -170,7 +170,8 @@ func TestAProviderIDThatChangesLaterTakesTheMachineToAnotherNode(t *testing.T) {
 func defaults() []string {
 	return []string{
 		contract.ConditionAvailable, contract.ConditionReady, contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady,
-		machine.ConditionNodeHealthy, contract.ConditionNodeReady, machine.ConditionUpdating, contract.ConditionPaused, contract.ConditionDeleting,
+		machine.ConditionNodeHealthy, contract.ConditionNodeReady, machine.ConditionUpdating, contract.ConditionPaused,
+		contract.ConditionDeleting,
 	}
 }
 
@@ -255,7 +256,8 @@ func TestTheConditionsOfAMachineOfV1Beta1StandInBothLists(t *testing.T) {
 	m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"clusterName":       "demo",
 		"infrastructureRef": reference(fake.InfraMachineGVK(contract.V1Beta2).GroupVersion().String(), "FakeMachine"),
-		"bootstrap":         map[string]any{"configRef": reference(fake.BootstrapConfigGVK(contract.V1Beta2).GroupVersion().String(), "FakeConfig")},
+		"bootstrap": map[string]any{
+			"configRef": reference(fake.BootstrapConfigGVK(contract.V1Beta2).GroupVersion().String(), "FakeConfig")},
 	}}}
 	m.SetGroupVersionKind(gvk)
 	m.SetNamespace("default")

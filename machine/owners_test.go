@@ -184,7 +184,8 @@ func (w *world) ownedBefore(name string) {
 // isOwnedNow waits until the objects of a Machine name it by its UID.
 func (w *world) isOwnedNow(m *unstructured.Unstructured) {
 	w.t.Helper()
-	for _, obj := range []*unstructured.Unstructured{fake.InfraMachine(contract.V1Beta2, m.GetName()), fake.BootstrapConfig(contract.V1Beta2, m.GetName())} {
+	for _, obj := range []*unstructured.Unstructured{fake.InfraMachine(contract.V1Beta2, m.GetName()),
+		fake.BootstrapConfig(contract.V1Beta2, m.GetName())} {
 		w.eventually(obj.GetKind()+" to be owned", func() string {
 			refs := w.get(obj).GetOwnerReferences()
 			if len(refs) != 1 || refs[0].UID != m.GetUID() {

@@ -262,7 +262,8 @@ func TestAMachineLivesInTheWordsOfClusterAPIV1Alpha3(t *testing.T) {
 
 func TestAMachineLivesInTheWordsOfKubermatic(t *testing.T) {
 	t.Parallel()
-	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"}, contract.KubermaticMachine())
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"},
+		contract.KubermaticMachine())
 	kind.StatusSubresource = false
 	l := newLife(t, kind, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
 	l.plays(
@@ -288,7 +289,8 @@ func TestAMachineLivesInTheWordsOfKubermatic(t *testing.T) {
 
 func TestAMachineLivesInTheWordsOfGardener(t *testing.T) {
 	t.Parallel()
-	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"}, contract.GardenerMachine())
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
+		contract.GardenerMachine())
 	newLife(t, kind, machine.PhaseStep(phases.Gardener(), machine.GardenerFacts)).plays(
 		act{created, phases.Pending, "CreatingInstance", phases.GateInfrastructure},
 		act{says(sayFailure, "OutOfQuota"), phases.CrashLoopBackOff, "CreateFailed", phases.GateInfrastructure},
@@ -315,7 +317,8 @@ func TestAMachineOfGardenersThatFailedStaysSoUntilItsNodeIsHealthy(t *testing.T)
 		f.HealthTimedOut = s.State.Annotations[sayTimeout] != "" && !f.Healthy
 		return f
 	}
-	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"}, contract.GardenerMachine())
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
+		contract.GardenerMachine())
 	newLife(t, kind, machine.PhaseStep(phases.Gardener(), facts)).plays(
 		act{created, phases.Pending, "CreatingInstance", phases.GateInfrastructure},
 		act{says(sayID, "fake://m1"), phases.Pending, "WaitingForNode", phases.GateNode},
@@ -339,7 +342,8 @@ func TestAMachineOfGardenersWaitsForCriticalComponentsOnce(t *testing.T) {
 		f.Blocked = s.State.Annotations[sayBlocked] != ""
 		return f
 	}
-	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"}, contract.GardenerMachine())
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
+		contract.GardenerMachine())
 	newLife(t, kind, machine.PhaseStep(phases.Gardener(), facts)).plays(
 		act{created, phases.Pending, "CreatingInstance", phases.GateInfrastructure},
 		act{says(sayID, "fake://m1"), phases.Pending, "WaitingForNode", phases.GateNode},

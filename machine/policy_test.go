@@ -188,7 +188,8 @@ func (w *world) isDrainedBeforeItGoes(m *unstructured.Unstructured) {
 
 func TestAWorkerOfAnEmbeddersKindIsDrainedInAClusterOfClusterAPI(t *testing.T) {
 	t.Parallel()
-	kind := contract.Unstructured(schema.GroupVersionKind{Group: "edge.example.com", Version: "v1", Kind: "EdgeMachine"}, contract.MachineV1Beta2())
+	kind := contract.Unstructured(schema.GroupVersionKind{Group: "edge.example.com", Version: "v1", Kind: "EdgeMachine"},
+		contract.MachineV1Beta2())
 	w := newWorld(t, worldOptions{kind: kind, clusters: true, machine: atOnce})
 	w.cluster("demo")
 	m := fake.Machine("m1")
@@ -235,7 +236,8 @@ func (n narrowed) List(ctx context.Context, list client.ObjectList, options ...c
 
 func TestAControlPlaneThatTheCacheLeavesOutIsNotNone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{clusters: true, machine: atOnce, ports: func(_ ctrl.Manager, p *machine.Ports) { p.Cache = narrowed{p.Cache} }})
+	w := newWorld(t, worldOptions{clusters: true, machine: atOnce,
+		ports: func(_ ctrl.Manager, p *machine.Ports) { p.Cache = narrowed{p.Cache} }})
 	w.cluster("demo")
 	member := w.machineWith("cp1", fake.WithLabels(map[string]string{contract.ControlPlaneLabel: ""}))
 	w.conditionIs(member, contract.ConditionReady, contract.ReasonReady)
@@ -270,7 +272,8 @@ func TestAMachineWhoseClusterCannotBeReachedWaitsOrGoesAsItsLimitsSay(t *testing
 	require.Equal(t, contract.ReasonDrainingNode, conditionOf(fresh, contract.ConditionDeleting).Reason)
 	require.NotEmpty(t, startOf(fresh, "nodeDrainStartTime"))
 	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "patient")).GetDeletionTimestamp())
-	f.mergeStatus(patient, map[string]any{"deletion": map[string]any{"nodeDrainStartTime": time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)}})
+	f.mergeStatus(patient, map[string]any{
+		"deletion": map[string]any{"nodeDrainStartTime": time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)}})
 	f.merge(patient, limits)
 	f.goes(patient)
 	require.NotNil(t, f.nodeIn(server, "n1"))

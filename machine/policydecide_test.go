@@ -33,24 +33,36 @@ func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
 		want  NodeCare
 		says  string
 	}{
-		"there are no Clusters":           {NodeCareFacts{HasNode: true}, CareDrainAndDelete, "the Machine belongs to no Cluster"},
-		"there is no Node":                {NodeCareFacts{Cluster: stays}, CareNone, "the Machine has no Node"},
-		"no Node, and an unread Cluster":  {NodeCareFacts{Cluster: external.ClusterView{Presence: external.Unread}}, CareNone, "the Machine has no Node"},
-		"the Cluster stays":               {with(func(*external.ClusterView) {}), CareDrainAndDelete, "the cluster stays"},
-		"the Cluster goes":                {with(func(v *external.ClusterView) { v.State.Deleting = at }), CareNone, "the Cluster is being deleted"},
-		"the Cluster is gone":             {with(func(v *external.ClusterView) { v.Presence = external.Absent }), CareNone, "the Cluster no longer exists"},
-		"the Cluster is unread":           {with(func(v *external.ClusterView) { v.Presence = external.Unread }), CareUnknown, "the Cluster could not be read yet"},
-		"nobody knows what a Cluster is":  {with(func(v *external.ClusterView) { v.Presence = external.KindMissing }), CareUnknown, "the Cluster could not be read yet"},
-		"the control plane is missing":    {with(func(v *external.ClusterView) { v.ControlPlane = external.Object{Presence: external.Absent} }), CareDrainAndDelete, "the cluster stays"},
-		"the control plane's kind is too": {with(func(v *external.ClusterView) { v.ControlPlane = external.Object{Presence: external.KindMissing} }), CareDrainAndDelete, "the cluster stays"},
+		"there are no Clusters": {NodeCareFacts{HasNode: true}, CareDrainAndDelete, "the Machine belongs to no Cluster"},
+		"there is no Node":      {NodeCareFacts{Cluster: stays}, CareNone, "the Machine has no Node"},
+		"no Node, and an unread Cluster": {NodeCareFacts{Cluster: external.ClusterView{Presence: external.Unread}}, CareNone,
+			"the Machine has no Node"},
+		"the Cluster stays": {with(func(*external.ClusterView) {}), CareDrainAndDelete, "the cluster stays"},
+		"the Cluster goes": {with(func(v *external.ClusterView) { v.State.Deleting = at }), CareNone,
+			"the Cluster is being deleted"},
+		"the Cluster is gone": {with(func(v *external.ClusterView) { v.Presence = external.Absent }), CareNone,
+			"the Cluster no longer exists"},
+		"the Cluster is unread": {with(func(v *external.ClusterView) { v.Presence = external.Unread }), CareUnknown,
+			"the Cluster could not be read yet"},
+		"nobody knows what a Cluster is": {with(func(v *external.ClusterView) { v.Presence = external.KindMissing }), CareUnknown,
+			"the Cluster could not be read yet"},
+		"the control plane is missing": {with(func(v *external.ClusterView) { v.ControlPlane = external.Object{Presence: external.Absent} }),
+			CareDrainAndDelete, "the cluster stays"},
+		"the control plane's kind is too": {
+			with(func(v *external.ClusterView) {
+				v.ControlPlane = external.Object{
+					Presence: external.KindMissing}
+			}), CareDrainAndDelete, "the cluster stays"},
 		"the control plane is unread": {with(func(v *external.ClusterView) {
 			v.ControlPlane = external.Object{Presence: external.Unread, Ref: plane.Ref}
 		}),
 			CareUnknown, "the control plane Plane m could not be read"},
 		"the control plane is no use": {with(func(v *external.ClusterView) { v.ControlPlane = broken }),
 			CareUnknown, "the control plane Plane m could not be read: it is broken"},
-		"the control plane goes":      {with(func(v *external.ClusterView) { v.ControlPlane = leaving(plane) }), CareNone, "the control plane is being deleted"},
-		"the control plane says that": {with(func(v *external.ClusterView) { v.ControlPlane, v.ControlPlaneState.Deleting = plane, at }), CareNone, "the control plane is being deleted"},
+		"the control plane goes": {with(func(v *external.ClusterView) { v.ControlPlane = leaving(plane) }), CareNone,
+			"the control plane is being deleted"},
+		"the control plane says that": {with(func(v *external.ClusterView) { v.ControlPlane, v.ControlPlaneState.Deleting = plane, at }),
+			CareNone, "the control plane is being deleted"},
 		"the control plane is elsewhere": {with(func(v *external.ClusterView) {
 			v.ControlPlane, v.ControlPlaneState.ExternalManagedControlPlane = plane, true
 			v.ActiveControlPlaneMachines = contract.Some(0)
@@ -69,7 +81,8 @@ func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
 		"nobody counts its members, and the Cluster goes": {with(func(v *external.ClusterView) {
 			v.State.Deleting, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = at, contract.Opt[int]{}, true
 		}), CareNone, "the Cluster is being deleted"},
-		"the last member goes": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }), CareNone, "no control plane members"},
+		"the last member goes": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }), CareNone,
+			"no control plane members"},
 		"there is no member, and no object of a control plane": {with(func(v *external.ClusterView) {
 			v.ControlPlane, v.ActiveControlPlaneMachines = external.Object{Presence: external.Absent}, contract.Some(0)
 		}), CareNone, "no control plane members"},
@@ -113,17 +126,24 @@ func TestANodeThatNobodyCouldLookForMayExist(t *testing.T) {
 		rules noderef.Rules
 		want  bool
 	}{
-		"it was recorded":                         {scope: &Scope{Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}}, want: true},
-		"it was recorded, and is gone":            {scope: &Scope{NodesSynced: true, Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}}, want: true},
-		"it is there":                             {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Matched, Node: &corev1.Node{}}}, want: true},
-		"it may be one of two":                    {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Ambiguous}}, want: true},
-		"it may be another Machine's":             {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Claimed}}, want: true},
-		"it is not there":                         {scope: &Scope{NodesSynced: true, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
-		"unread":                                  {scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: known}}}, want: true},
-		"unread, and nothing to go by":            {scope: &Scope{}},
-		"unread, and its name to go by":           {scope: &Scope{}, rules: noderef.Rules{ByName: true}, want: true},
-		"unread, in a cluster that never came up": {scope: &Scope{Scope: base{Cluster: waiting, State: contract.MachineState{MachineSpec: known}}}},
-		"the infrastructure is another's":         {scope: &Scope{Infrastructure: foreign, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
+		"it was recorded": {scope: &Scope{Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}},
+			want: true},
+		"it was recorded, and is gone": {
+			scope: &Scope{NodesSynced: true, Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}}, want: true},
+		"it is there": {
+			scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Matched, Node: &corev1.Node{}}}, want: true},
+		"it may be one of two": {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Ambiguous}},
+			want: true},
+		"it may be another Machine's": {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Claimed}}, want: true},
+		"it is not there": {
+			scope: &Scope{NodesSynced: true, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
+		"unread":                        {scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: known}}}, want: true},
+		"unread, and nothing to go by":  {scope: &Scope{}},
+		"unread, and its name to go by": {scope: &Scope{}, rules: noderef.Rules{ByName: true}, want: true},
+		"unread, in a cluster that never came up": {
+			scope: &Scope{Scope: base{Cluster: waiting, State: contract.MachineState{MachineSpec: known}}}},
+		"the infrastructure is another's": {
+			scope: &Scope{Infrastructure: foreign, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.scope.env = &Reconciler{options: Options{Matching: tc.rules}}
@@ -191,18 +211,22 @@ func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsU
 		want  Unreachable
 		says  string
 	}{
-		"nothing is known":           {UnreachableFacts{}, UnreachableWait, ""},
-		"the Cluster is unread":      {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Unread}}, UnreachableWait, ""},
-		"the Cluster stays":          {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Present}}, UnreachableWait, ""},
-		"the Cluster is gone":        {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Absent}}, UnreachableSkip, "the Cluster no longer exists"},
-		"the Cluster goes":           {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Present, State: contract.ClusterState{Metadata: contract.Metadata{Deleting: now}}}}, UnreachableSkip, "the Cluster is being deleted"},
+		"nothing is known":      {UnreachableFacts{}, UnreachableWait, ""},
+		"the Cluster is unread": {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Unread}}, UnreachableWait, ""},
+		"the Cluster stays":     {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Present}}, UnreachableWait, ""},
+		"the Cluster is gone": {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Absent}}, UnreachableSkip,
+			"the Cluster no longer exists"},
+		"the Cluster goes": {
+			UnreachableFacts{Cluster: external.ClusterView{Presence: external.Present,
+				State: contract.ClusterState{Metadata: contract.Metadata{Deleting: now}}}}, UnreachableSkip, "the Cluster is being deleted"},
 		"the machine is gone":        {UnreachableFacts{Stage: StepDrain, InstanceGone: true}, UnreachableSkip, "the machine no longer exists"},
 		"the machine is off":         {UnreachableFacts{Stage: StepVolumes, PoweredOff: true}, UnreachableSkip, "the machine is off"},
 		"its Node is deleted anyway": {UnreachableFacts{Stage: StepDeleteNode, InstanceGone: true, PoweredOff: true}, UnreachableWait, ""},
 		"no limit":                   {UnreachableFacts{Started: now.Add(-time.Hour)}, UnreachableWait, ""},
 		"a limit, and no start":      {UnreachableFacts{Limit: time.Minute}, UnreachableWait, ""},
 		"within the limit":           {UnreachableFacts{Started: now.Add(-59 * time.Second), Limit: time.Minute}, UnreachableWait, ""},
-		"the limit is reached":       {UnreachableFacts{Started: now.Add(-time.Minute), Limit: time.Minute}, UnreachableSkip, "not completed within 1m0s"},
+		"the limit is reached": {UnreachableFacts{Started: now.Add(-time.Minute), Limit: time.Minute}, UnreachableSkip,
+			"not completed within 1m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.Now = now
@@ -225,7 +249,8 @@ func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 	}{
 		"the first list of the own cluster": {want: Result{Stop: true, RequeueAfter: time.Second}},
 		"an event will tell":                {err: workload.ErrNoCluster, want: Result{Stop: true}},
-		"an event will tell, or the limit":  {err: workload.ErrNoCluster, limit: time.Minute, want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
+		"an event will tell, or the limit": {err: workload.ErrNoCluster, limit: time.Minute,
+			want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
 		"nobody will tell":                  {err: unknown, want: Result{Stop: true}, fails: true},
 		"nobody will tell before the limit": {err: unknown, limit: time.Minute, want: Result{Stop: true, RequeueAfter: unreadRetry}},
 	} {

@@ -86,14 +86,15 @@ func TestAWrappedInfrastructureStepIsWhatCountsInADeletion(t *testing.T) {
 func TestACheckpointInEveryPassCostsADeletionNoWrites(t *testing.T) {
 	t.Parallel()
 	var passes atomic.Int64
-	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: -1, Steps: replaced(t, machine.StepPreDrainHooks, func(inner machine.Step) machine.Step {
-		return machine.Step{Name: inner.Name, On: inner.On, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
-			passes.Add(1)
-			result, err := inner.Run(ctx, s)
-			result.Checkpoint = true
-			return result, err
-		}}
-	})}})
+	w := newWorld(t, worldOptions{
+		machine: machine.Options{StatusDelay: -1, Steps: replaced(t, machine.StepPreDrainHooks, func(inner machine.Step) machine.Step {
+			return machine.Step{Name: inner.Name, On: inner.On, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
+				passes.Add(1)
+				result, err := inner.Run(ctx, s)
+				result.Checkpoint = true
+				return result, err
+			}}
+		})}})
 	m := w.blocked("m1")["m1"]
 	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "disruption budget")
 	w.isQuiet() // the drain has said all that it has to say

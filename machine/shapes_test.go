@@ -37,7 +37,8 @@ type shape struct {
 }
 
 func shapes() map[string]shape {
-	kubermatic := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"}, contract.KubermaticMachine())
+	kubermatic := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"},
+		contract.KubermaticMachine())
 	kubermatic.StatusSubresource = false
 	inAnnotations := func(more map[string]any) map[string]any {
 		more[contract.DataSecretAnnotation], more[contract.BootstrapReadyAnnotation] = "m1-data", "true"
@@ -54,17 +55,20 @@ func shapes() map[string]shape {
 	return map[string]shape{
 		"Kubermatic, without a status subresource": {
 			kind: kubermatic,
-			spec: map[string]any{"versions": map[string]any{"kubelet": "1.36.3"}, "providerSpec": map[string]any{"value": map[string]any{"cloudProvider": "fake"}}},
+			spec: map[string]any{"versions": map[string]any{"kubelet": "1.36.3"},
+				"providerSpec": map[string]any{"value": map[string]any{"cloudProvider": "fake"}}},
 			running: inAnnotations(map[string]any{
 				"spec.providerID": "fake://m1", "status.phase": "Running", "status.nodeRef.name": "m1", "status.nodeRef.kind": "Node",
 				"status.nodeRef.apiVersion": "v1", "status.nodeRef.uid": "NODE", contract.ObservedGenerationAnnotation: nil,
 			}),
 		},
 		"Gardener": {
-			kind: contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"}, contract.GardenerMachine()),
+			kind: contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
+				contract.GardenerMachine()),
 			spec: map[string]any{"class": map[string]any{"kind": "MachineClass", "name": "small"}, "drainTimeout": "10m"},
 			running: inAnnotations(map[string]any{
-				"spec.providerID": "fake://m1", "status.currentStatus.phase": "Running", "metadata.labels.node": "m1", contract.NodeUIDAnnotation: "NODE",
+				"spec.providerID": "fake://m1", "status.currentStatus.phase": "Running", "metadata.labels.node": "m1",
+				contract.NodeUIDAnnotation: "NODE",
 			}),
 		},
 		"a Go type":                              {kind: serverKind(true), running: server},
@@ -105,7 +109,8 @@ func TestANodeIsToldOfWhereALayoutKeepsItInTheMetadata(t *testing.T) {
 		w.create(fake.Node("m1", "fake://m1"))
 	}
 	w := newWorld(t, options)
-	m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"class": map[string]any{"kind": "MachineClass", "name": "small"}}}}
+	m := &unstructured.Unstructured{
+		Object: map[string]any{"spec": map[string]any{"class": map[string]any{"kind": "MachineClass", "name": "small"}}}}
 	m.SetGroupVersionKind(options.kind.GVK)
 	m.SetNamespace("default")
 	m.SetName("m1")

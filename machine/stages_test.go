@@ -144,8 +144,10 @@ func TestHooksThatTakeTooLongAreGoneOnWithoutAndAnEventSaysSo(t *testing.T) {
 		notes = append(notes, e.Note)
 	}
 	want := []string{
-		"Waiting for pre-drain hooks to succeed (hooks: " + contract.PreDrainHook + "/a), not completed within 1h0m0s: the deletion goes on without",
-		"Waiting for pre-terminate hooks to succeed (hooks: " + contract.PreTerminateHook + "/b), not completed within 1h0m0s: the deletion goes on without",
+		"Waiting for pre-drain hooks to succeed (hooks: " + contract.PreDrainHook +
+			"/a), not completed within 1h0m0s: the deletion goes on without",
+		"Waiting for pre-terminate hooks to succeed (hooks: " + contract.PreTerminateHook +
+			"/b), not completed within 1h0m0s: the deletion goes on without",
 	}
 	if len(notes) == 2 && notes[0] > notes[1] {
 		notes[0], notes[1] = notes[1], notes[0]

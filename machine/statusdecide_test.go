@@ -18,17 +18,22 @@ func TestWhatIsSaidOfAReferencedObjectOutlivesOnlyAReadThatHasYetToComeBack(t *t
 		stored metav1.Condition
 		want   bool
 	}{
-		"CRDs are not listed":        {external.Object{Presence: external.Unread}, said, true},
-		"its kind is not listed":     {external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonCacheNotSynced}}, said, true},
-		"it was not ready":           {external.Object{Presence: external.Unread}, pass.Condition(said.Type, metav1.ConditionFalse, contract.ReasonNotReady, ""), true},
-		"it was unknown":             {external.Object{Presence: external.Unread}, pass.Condition(said.Type, metav1.ConditionUnknown, contract.ReasonInspectionFailed, ""), false},
-		"nothing was said":           {external.Object{Presence: external.Unread}, metav1.Condition{}, false},
-		"a person has to mend it":    {external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonVersionNotServed}}, said, false},
-		"its kind is gone":           {external.Object{Presence: external.KindMissing}, said, false},
-		"it is not there":            {external.Object{Presence: external.Absent}, said, false},
-		"it is there":                {external.Object{Presence: external.Present}, said, false},
-		"the Machine names none":     {external.Object{}, said, false},
-		"its version is not labeled": {external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonContractLabelMissing}}, said, false},
+		"CRDs are not listed": {external.Object{Presence: external.Unread}, said, true},
+		"its kind is not listed": {
+			external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonCacheNotSynced}}, said, true},
+		"it was not ready": {external.Object{Presence: external.Unread},
+			pass.Condition(said.Type, metav1.ConditionFalse, contract.ReasonNotReady, ""), true},
+		"it was unknown": {external.Object{Presence: external.Unread},
+			pass.Condition(said.Type, metav1.ConditionUnknown, contract.ReasonInspectionFailed, ""), false},
+		"nothing was said": {external.Object{Presence: external.Unread}, metav1.Condition{}, false},
+		"a person has to mend it": {
+			external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonVersionNotServed}}, said, false},
+		"its kind is gone":       {external.Object{Presence: external.KindMissing}, said, false},
+		"it is not there":        {external.Object{Presence: external.Absent}, said, false},
+		"it is there":            {external.Object{Presence: external.Present}, said, false},
+		"the Machine names none": {external.Object{}, said, false},
+		"its version is not labeled": {
+			external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonContractLabelMissing}}, said, false},
 	} {
 		if got := keepsStored(tc.object, tc.stored); got != tc.want {
 			t.Errorf("%s: want %t, got %t", name, tc.want, got)

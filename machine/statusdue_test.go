@@ -28,10 +28,12 @@ func TestOnlyAStatusThatHoldsWhatAStepNeedsIsWrittenAtOnce(t *testing.T) {
 		"a drain, in the status":       {layout: &inStatus, step: func(s *Scope) { s.SetDrained("u"); s.urgent = true }, want: true},
 		"a drain and the volumes":      {step: func(s *Scope) { s.SetDrained("u"); s.SetVolumesDetached("u"); s.urgent = true }},
 		"a drain, and volumes started": {step: func(s *Scope) { s.SetDrained("u"); s.SetVolumeDetachStarted(now) }, want: true},
-		"a drain that was given up":    {step: func(s *Scope) { s.SetDrained("u"); s.tell("Warning", "R", "A", "n"); s.urgent = true }, want: true},
-		"the end, and a drain":         {step: func(s *Scope) { s.SetDrained("u"); s.SetFinalizers([]string{"others"}); s.urgent = true }, want: true},
-		"a drain that nobody hurries":  {layout: &inStatus, step: func(s *Scope) { s.SetDrained("u") }, want: true},
-		"the conditions themselves":    {step: func(s *Scope) { s.SetFinalizers([]string{"others"}); s.urgent = true }, want: true},
+		"a drain that was given up": {step: func(s *Scope) { s.SetDrained("u"); s.tell("Warning", "R", "A", "n"); s.urgent = true },
+			want: true},
+		"the end, and a drain": {step: func(s *Scope) { s.SetDrained("u"); s.SetFinalizers([]string{"others"}); s.urgent = true },
+			want: true},
+		"a drain that nobody hurries": {layout: &inStatus, step: func(s *Scope) { s.SetDrained("u") }, want: true},
+		"the conditions themselves":   {step: func(s *Scope) { s.SetFinalizers([]string{"others"}); s.urgent = true }, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.layout == nil {

@@ -126,7 +126,8 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 
 func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
 	do := func(context.Context, *Scope) (Result, error) { return Result{}, nil }
-	err := validateSteps([]Step{{}, {Name: "never", Run: do}, {Name: "twice", On: pass.InBoth, Run: do}, {Name: "twice", On: pass.InBoth, Run: do}})
+	err := validateSteps([]Step{{}, {Name: "never", Run: do}, {Name: "twice", On: pass.InBoth, Run: do},
+		{Name: "twice", On: pass.InBoth, Run: do}})
 	want := "step 0: a step needs a name and a function\nstep never never runs: set On\nduplicate step \"twice\""
 	if err == nil || err.Error() != want {
 		t.Errorf("want:\n%s\ngot:\n%v", want, err)
@@ -165,7 +166,8 @@ func TestStepsThatAreRemovedSayNothing(t *testing.T) {
 	if len(some) != len(all)-2 || all[3].Name != StepBootstrap {
 		t.Errorf("want two steps fewer, and the list that was passed in as it was: %d of %d", len(some), len(all))
 	}
-	if diff := cmp.Diff([]string{contract.ConditionBootstrapConfigReady, contract.ConditionNodeReady, ConditionNodeHealthy}, neverSet(some)); diff != "" {
+	if diff := cmp.Diff([]string{contract.ConditionBootstrapConfigReady, contract.ConditionNodeReady, ConditionNodeHealthy},
+		neverSet(some)); diff != "" {
 		t.Errorf("left open (-want +got):\n%s", diff)
 	}
 }
@@ -190,21 +192,26 @@ func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
 		}
 		return steps
 	}
-	moved := slices.Insert(without(StepDrain), slices.IndexFunc(without(StepDrain), func(s Step) bool { return s.Name == StepDeleteBootstrap }),
+	moved := slices.Insert(without(StepDrain),
+		slices.IndexFunc(without(StepDrain), func(s Step) bool { return s.Name == StepDeleteBootstrap }),
 		Step{Name: StepDrain, On: pass.InDeletion, Run: do})
 	for name, tc := range map[string]struct {
 		steps []Step
 		says  []string // none: it is accepted
 	}{
-		"no finalizer":                       {without(StepFinalizer), []string{"no step finalizer in InRunning", "keep the step"}},
-		"one that nothing takes away":        {without(StepRemoveFinalizer), []string{"no step remove-finalizer in InDeletion", "keep the step"}},
-		"neither":                            {without(StepFinalizer, StepRemoveFinalizer), []string{"no step finalizer", "no step remove-finalizer"}},
-		"steps of the embedder alone":        {[]Step{own(pass.InBoth), {Name: StepPhase, On: pass.InBoth, Run: do}}, nil},
-		"none":                               {[]Step{}, nil},
-		"behind the end":                     {behind(StepRemoveFinalizer, own(pass.InBoth)), []string{"step own stands behind remove-finalizer", "put it in front, or set Closing"}},
-		"behind the end, of a running one":   {behind(StepPhase, own(pass.InRunning)), nil},
-		"destroyed before the drain":         {moved, []string{"step drain stands behind delete-infrastructure", "keep the steps of Steps in their order"}},
-		"a drain without a Node":             {without(StepNode, StepVolumes, StepDeleteNode), []string{"step drain needs a step in front of it that looks the Node up in InDeletion, as node does"}},
+		"no finalizer":                {without(StepFinalizer), []string{"no step finalizer in InRunning", "keep the step"}},
+		"one that nothing takes away": {without(StepRemoveFinalizer), []string{"no step remove-finalizer in InDeletion", "keep the step"}},
+		"neither": {without(StepFinalizer, StepRemoveFinalizer),
+			[]string{"no step finalizer", "no step remove-finalizer"}},
+		"steps of the embedder alone": {[]Step{own(pass.InBoth), {Name: StepPhase, On: pass.InBoth, Run: do}}, nil},
+		"none":                        {[]Step{}, nil},
+		"behind the end": {behind(StepRemoveFinalizer, own(pass.InBoth)),
+			[]string{"step own stands behind remove-finalizer", "put it in front, or set Closing"}},
+		"behind the end, of a running one": {behind(StepPhase, own(pass.InRunning)), nil},
+		"destroyed before the drain": {moved,
+			[]string{"step drain stands behind delete-infrastructure", "keep the steps of Steps in their order"}},
+		"a drain without a Node": {without(StepNode, StepVolumes, StepDeleteNode),
+			[]string{"step drain needs a step in front of it that looks the Node up in InDeletion, as node does"}},
 		"volumes without a drain":            {without(StepDrain), []string{"step volumes needs a step in front of it that frees the volumes"}},
 		"neither drain nor volumes":          {without(StepDrain, StepVolumes), nil},
 		"nothing about Nodes":                {without(StepNode, StepDrain, StepVolumes, StepDeleteNode), nil},

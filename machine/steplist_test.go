@@ -35,14 +35,15 @@ type stepList struct {
 
 // looks returns a step of the embedder, which does nothing.
 func (l *stepList) looks(closing bool) machine.Step {
-	return machine.Step{Name: "own", On: pass.InBoth, Closing: closing, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if len(s.Object.GetFinalizers()) == 0 && s.Object.GetDeletionTimestamp() == nil {
-			l.early++
-		}
-		return machine.Result{}, nil
-	}}
+	return machine.Step{Name: "own", On: pass.InBoth, Closing: closing,
+		Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if len(s.Object.GetFinalizers()) == 0 && s.Object.GetDeletionTimestamp() == nil {
+				l.early++
+			}
+			return machine.Result{}, nil
+		}}
 }
 
 // stepLists are the default steps with each step removed, replaced by a copy of itself, and with one of the embedder before and after it.

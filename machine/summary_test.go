@@ -52,10 +52,12 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			facts:  readyFacts{Conditions: with(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"))},
 			status: metav1.ConditionTrue, says: []string{"* InfrastructureReady: spot"}},
 		"and not when something is not": {
-			facts:  readyFacts{Conditions: with(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"), no(ConditionNodeHealthy, "ill"))},
+			facts: readyFacts{Conditions: with(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"),
+				no(ConditionNodeHealthy, "ill"))},
 			status: metav1.ConditionFalse, says: []string{"* NodeHealthy: ill"}},
 		"an update in place": {
-			facts:  readyFacts{Conditions: with(pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress"))},
+			facts: readyFacts{Conditions: with(
+				pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress"))},
 			status: metav1.ConditionFalse, says: []string{"* Updating: In-place update in progress"}},
 		"a health check that failed": {
 			facts:  readyFacts{Conditions: with(no(contract.ConditionHealthCheckSucceeded, "unhealthy for 5m"))},
@@ -80,13 +82,16 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 				Gates: []contract.ReadinessGate{{ConditionType: "Banned", Negative: true}}},
 			status: metav1.ConditionFalse, says: []string{"* Banned: by admin"}},
 		"a condition that is asked for twice is told once": {
-			facts:  readyFacts{Conditions: with(no(ConditionNodeHealthy, "ill")), Gates: []contract.ReadinessGate{{ConditionType: ConditionNodeHealthy}}},
+			facts: readyFacts{Conditions: with(no(ConditionNodeHealthy, "ill")),
+				Gates: []contract.ReadinessGate{{ConditionType: ConditionNodeHealthy}}},
 			status: metav1.ConditionFalse, says: []string{"* NodeHealthy: ill"}},
 		"what no step is there to say is not missed": {
-			facts:  readyFacts{Conditions: with()[:2], NeverSet: []string{contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady, ConditionNodeHealthy}},
+			facts: readyFacts{Conditions: with()[:2],
+				NeverSet: []string{contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady, ConditionNodeHealthy}},
 			status: metav1.ConditionTrue},
 		"but counts when somebody says it": {
-			facts:  readyFacts{Conditions: with(no(contract.ConditionInfrastructureReady, "no quota")), NeverSet: []string{contract.ConditionInfrastructureReady}},
+			facts: readyFacts{Conditions: with(no(contract.ConditionInfrastructureReady, "no quota")),
+				NeverSet: []string{contract.ConditionInfrastructureReady}},
 			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady: no quota"}},
 		"and a readiness gate asks for it": {
 			facts: readyFacts{Conditions: with()[:4], NeverSet: []string{ConditionNodeHealthy},
@@ -98,7 +103,8 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 		"in a deletion it is well that things are gone": {
 			facts: readyFacts{Deleting: true, Stage: "the stage", Conditions: with(
 				pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletingNode, "very long"),
-				pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDoesNotExist, ""), pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDeleted, ""),
+				pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDoesNotExist, ""),
+				pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDeleted, ""),
 				pass.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeDeleted, ""))},
 			status: metav1.ConditionFalse, says: []string{"* Deleting: the stage"}},
 		"but not that they are ill": {
@@ -108,7 +114,8 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reasons := map[metav1.ConditionStatus]string{
-				metav1.ConditionTrue: contract.ReasonReady, metav1.ConditionFalse: contract.ReasonNotReady, metav1.ConditionUnknown: contract.ReasonReadyUnknown,
+				metav1.ConditionTrue: contract.ReasonReady, metav1.ConditionFalse: contract.ReasonNotReady,
+				metav1.ConditionUnknown: contract.ReasonReadyUnknown,
 			}
 			want := pass.Condition(contract.ConditionReady, tc.status, reasons[tc.status], strings.Join(tc.says, "\n"))
 			if name == "Ready cannot wait for itself" {
@@ -124,14 +131,16 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 func TestComponentsOfAControlPlaneThatSayTheSameAreOneLine(t *testing.T) {
 	for name, tc := range map[string]struct{ lines, want []string }{
 		"all the same": {
-			lines: []string{"* NodeHealthy: ill", "* APIServerPodHealthy: down", "* ControllerManagerPodHealthy: down", "* EtcdPodHealthy: down", "* X: y"},
-			want:  []string{"* NodeHealthy: ill", "* Control plane components: down", "* X: y"}},
+			lines: []string{"* NodeHealthy: ill", "* APIServerPodHealthy: down", "* ControllerManagerPodHealthy: down", "* EtcdPodHealthy: down",
+				"* X: y"},
+			want: []string{"* NodeHealthy: ill", "* Control plane components: down", "* X: y"}},
 		"one says something else": {
 			lines: []string{"* APIServerPodHealthy: down", "* SchedulerPodHealthy: up"},
 			want:  []string{"* APIServerPodHealthy: down", "* SchedulerPodHealthy: up"}},
 		"only one": {lines: []string{"* SchedulerPodHealthy: down"}, want: []string{"* SchedulerPodHealthy: down"}},
 		"an etcd member is no component": {
-			lines: []string{"* EtcdMemberHealthy: down", "* EtcdPodHealthy: down"}, want: []string{"* EtcdMemberHealthy: down", "* EtcdPodHealthy: down"}},
+			lines: []string{"* EtcdMemberHealthy: down", "* EtcdPodHealthy: down"},
+			want:  []string{"* EtcdMemberHealthy: down", "* EtcdPodHealthy: down"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, joinComponents(tc.lines)); diff != "" {
@@ -157,28 +166,32 @@ func TestADeletionThatTakesLongSaysWhyInFewWords(t *testing.T) {
 		again time.Duration
 	}{
 		"young": {
-			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(5 * time.Minute), DrainStarted: ago(5 * time.Minute), Blockers: blocked(drain.ReasonBudgetExhausted)},
-			want:  "Machine deletion in progress, stage: DrainingNode", again: 10 * time.Minute},
+			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(5 * time.Minute), DrainStarted: ago(5 * time.Minute),
+				Blockers: blocked(drain.ReasonBudgetExhausted)},
+			want: "Machine deletion in progress, stage: DrainingNode", again: 10 * time.Minute},
 		"old": {
 			facts: stageFacts{Reason: ReasonWaitingForPreDrainHook, Deleting: ago(15 * time.Minute)},
 			want:  "Machine deletion in progress since more than 15m, stage: WaitingForPreDrainHook"},
 		"old with a young drain": {
-			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Minute), Blockers: blocked(drain.ReasonBudgetExhausted)},
-			want:  "Machine deletion in progress since more than 15m, stage: DrainingNode", again: 4 * time.Minute},
+			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Minute),
+				Blockers: blocked(drain.ReasonBudgetExhausted)},
+			want: "Machine deletion in progress since more than 15m, stage: DrainingNode", again: 4 * time.Minute},
 		"nothing is known to hold it up": {
 			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour)},
 			want:  "Machine deletion in progress since more than 15m, stage: DrainingNode"},
 		"a budget": {
-			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour), Blockers: blocked(drain.ReasonBudgetNeverAllows)},
-			want:  "Machine deletion in progress since more than 15m, stage: DrainingNode, delay likely due to PodDisruptionBudgets"},
+			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour),
+				Blockers: blocked(drain.ReasonBudgetNeverAllows)},
+			want: "Machine deletion in progress since more than 15m, stage: DrainingNode, delay likely due to PodDisruptionBudgets"},
 		"everything": {
 			facts: stageFacts{Reason: contract.ReasonDrainingNode, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour),
 				Blockers: blocked(drain.ReasonForbidden, drain.ReasonBudgetExhausted), Counts: drain.Counts{Terminating: 1, Completing: 1}},
 			want: "Machine deletion in progress since more than 15m, stage: DrainingNode, delay likely due to " +
 				"PodDisruptionBudgets, Pods not terminating, Pod eviction errors, Pods not completed yet"},
 		"another stage than the drain": {
-			facts: stageFacts{Reason: ReasonWaitingForVolumeDetach, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour), Counts: drain.Counts{Terminating: 1}},
-			want:  "Machine deletion in progress since more than 15m, stage: WaitingForVolumeDetach"},
+			facts: stageFacts{Reason: ReasonWaitingForVolumeDetach, Deleting: ago(time.Hour), DrainStarted: ago(time.Hour),
+				Counts: drain.Counts{Terminating: 1}},
+			want: "Machine deletion in progress since more than 15m, stage: WaitingForVolumeDetach"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.Now = now
@@ -199,10 +212,14 @@ func TestAMachineIsAvailableWhenItHasBeenReadyForLongEnough(t *testing.T) {
 		want     metav1.Condition
 		again    time.Duration
 	}{
-		"not ready":       {ready: metav1.ConditionFalse, want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
-		"nobody knows":    {ready: metav1.ConditionUnknown, want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
-		"at once":         {ready: metav1.ConditionTrue, since: now, want: pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")},
-		"for long enough": {ready: metav1.ConditionTrue, since: now.Add(-time.Minute), minReady: time.Minute, want: pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")},
+		"not ready": {ready: metav1.ConditionFalse,
+			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
+		"nobody knows": {ready: metav1.ConditionUnknown,
+			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
+		"at once": {ready: metav1.ConditionTrue, since: now,
+			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")},
+		"for long enough": {ready: metav1.ConditionTrue, since: now.Add(-time.Minute), minReady: time.Minute,
+			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")},
 		"not for long": {ready: metav1.ConditionTrue, since: now.Add(-20 * time.Second), minReady: time.Minute, again: 40 * time.Second,
 			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonWaitingForMinReadySeconds, "")},
 	} {
@@ -229,11 +246,15 @@ func TestTheClockOfTheProcessBeforeMayHaveBeenAhead(t *testing.T) {
 		want             metav1.ConditionStatus
 		again            time.Duration
 	}{
-		"it is ready since a time to come":              {ready: time.Minute, want: metav1.ConditionTrue},
-		"it was found to be available":                  {ready: -30 * time.Second, available: time.Minute, minReady: time.Minute, want: metav1.ConditionTrue},
-		"both lie ahead":                                {ready: time.Hour, available: time.Hour + time.Minute, minReady: time.Minute, want: metav1.ConditionTrue},
-		"it was not, and has to wait":                   {ready: 10 * time.Second, minReady: time.Minute, want: metav1.ConditionFalse, again: 70 * time.Second},
-		"it was, and somebody asks for more time since": {ready: -time.Minute, available: -30 * time.Second, minReady: 90 * time.Second, want: metav1.ConditionFalse, again: 30 * time.Second},
+		"it is ready since a time to come": {ready: time.Minute, want: metav1.ConditionTrue},
+		"it was found to be available": {ready: -30 * time.Second, available: time.Minute, minReady: time.Minute,
+			want: metav1.ConditionTrue},
+		"both lie ahead": {ready: time.Hour, available: time.Hour + time.Minute, minReady: time.Minute,
+			want: metav1.ConditionTrue},
+		"it was not, and has to wait": {ready: 10 * time.Second, minReady: time.Minute, want: metav1.ConditionFalse,
+			again: 70 * time.Second},
+		"it was, and somebody asks for more time since": {ready: -time.Minute, available: -30 * time.Second, minReady: 90 * time.Second,
+			want: metav1.ConditionFalse, again: 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{Scope: base{Now: now, Stored: []metav1.Condition{saying(contract.ConditionReady, now.Add(tc.ready))}}}
@@ -278,7 +299,8 @@ func TestWhatAPolicyLeavesOpenInUpdatingIsFilledIn(t *testing.T) {
 	for name, tc := range map[string]struct{ says, want metav1.Condition }{
 		"nothing": {want: pass.Condition(ConditionUpdating, metav1.ConditionUnknown, ReasonNotYetReported, "")},
 		"yes":     {metav1.Condition{Status: metav1.ConditionTrue}, pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonUpdating, "")},
-		"no":      {metav1.Condition{Status: metav1.ConditionFalse, Type: "X"}, pass.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")},
+		"no": {metav1.Condition{Status: metav1.ConditionFalse, Type: "X"},
+			pass.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")},
 		"all": {pass.Condition("", metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way"),
 			pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way")},
 	} {

@@ -33,7 +33,8 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 	late := fake.WithField(map[string]any{"apiGroup": other.Group, "kind": other.Kind, "name": "late"}, "spec", "infrastructureRef")
 	for name, tc := range map[string]trouble{
 		"an empty provider ID": {
-			condition: contract.ConditionInfrastructureReady, reason: machine.ReasonProviderIDMissing, says: []string{"FakeMachine bad", "providerID"},
+			condition: contract.ConditionInfrastructureReady, reason: machine.ReasonProviderIDMissing,
+			says:    []string{"FakeMachine bad", "providerID"},
 			options: byHand,
 			wrong: func(w *world, name string) *unstructured.Unstructured {
 				w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))

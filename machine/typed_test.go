@@ -86,7 +86,8 @@ func writeServer(s *Server, u contract.MachineUpdate) error {
 }
 
 func serverKind(statusSubresource bool) contract.Kind {
-	kind := contract.NewTyped(serverGVK, func() *Server { return &Server{} }, func() runtime.Object { return &ServerList{} }, readServer, writeServer)
+	kind := contract.NewTyped(serverGVK, func() *Server { return &Server{} }, func() runtime.Object { return &ServerList{} }, readServer,
+		writeServer)
 	kind.StatusSubresource = statusSubresource
 	return kind
 }

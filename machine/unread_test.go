@@ -41,12 +41,16 @@ func TestWhatIsSaidOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
 		facts unreadFacts
 		want  unreadDecision
 	}{
-		"its Node was read a moment ago":    {ready, unreadDecision{Again: 4 * time.Minute}},
-		"its Node was read long ago":        {with(func(f *unreadFacts) { f.Since = now.Add(-5 * time.Minute) }), unknown(contract.ReasonConnectionDown)},
-		"nobody knows since when":           {with(func(f *unreadFacts) { f.Since = time.Time{} }), unknown(contract.ReasonConnectionDown)},
-		"it waits for its Node":             {with(func(f *unreadFacts) { f.HasNode, f.Said = false, contract.ReasonInspectionFailed }), unknown(contract.ReasonConnectionDown)},
-		"it said so before":                 {with(func(f *unreadFacts) { f.Said = contract.ReasonConnectionDown }), unknown(contract.ReasonConnectionDown)},
-		"the process has just begun":        {with(func(f *unreadFacts) { f.Early, f.Said = true, contract.ReasonConnectionDown }), unreadDecision{}},
+		"its Node was read a moment ago": {ready, unreadDecision{Again: 4 * time.Minute}},
+		"its Node was read long ago": {with(func(f *unreadFacts) { f.Since = now.Add(-5 * time.Minute) }),
+			unknown(contract.ReasonConnectionDown)},
+		"nobody knows since when": {with(func(f *unreadFacts) { f.Since = time.Time{} }), unknown(contract.ReasonConnectionDown)},
+		"it waits for its Node": {with(func(f *unreadFacts) { f.HasNode, f.Said = false, contract.ReasonInspectionFailed }),
+			unknown(contract.ReasonConnectionDown)},
+		"it said so before": {with(func(f *unreadFacts) { f.Said = contract.ReasonConnectionDown }),
+			unknown(contract.ReasonConnectionDown)},
+		"the process has just begun": {with(func(f *unreadFacts) { f.Early, f.Said = true, contract.ReasonConnectionDown }),
+			unreadDecision{}},
 		"and the Machine too":               {unreadFacts{Down: true, Early: true}, unknown(contract.ReasonConnectionDown)},
 		"the first list is not there":       {unreadFacts{}, unknown(contract.ReasonInspectionFailed)},
 		"not even the reason is understood": {unreadFacts{Failed: true}, unknown(contract.ReasonInternalError)},
@@ -77,7 +81,8 @@ func TestAConnectionThatIsLostDuringAPassIsNoErrorOfThePass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := attached(&Scope{
-				Scope: base{State: contract.MachineState{Metadata: contract.Metadata{Deleting: time.Unix(1, 0), Labels: map[string]string{"node-role.kubernetes.io/worker": ""}},
+				Scope: base{State: contract.MachineState{
+					Metadata:    contract.Metadata{Deleting: time.Unix(1, 0), Labels: map[string]string{"node-role.kubernetes.io/worker": ""}},
 					MachineSpec: contract.MachineSpec{ProviderID: "a://b"}, Node: contract.NodeRef{Name: "n", UID: "u"}}},
 				Node: noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true,
 				Workload: Workload{Drainer: failing{lost}, Client: interceptor.NewClient(nil, interceptor.Funcs{
@@ -86,7 +91,8 @@ func TestAConnectionThatIsLostDuringAPassIsNoErrorOfThePass(t *testing.T) {
 					},
 					Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return lost },
 				})},
-				env: testReconciler(testKind(), Ports{}, Options{Propagation: propagate.ClusterAPI(), Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0))}),
+				env: testReconciler(testKind(), Ports{},
+					Options{Propagation: propagate.ClusterAPI(), Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0))}),
 			})
 			result, err := step(t.Context(), s)
 			require.NoError(t, err)

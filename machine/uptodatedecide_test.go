@@ -52,7 +52,8 @@ func TestAMachineIsUpToDateWhenItsSetIsWhatItsDeploymentAsksFor(t *testing.T) {
 			facts: upToDateFacts{Rollout: rolledOut(func(_, d *contract.MachineSpec, _ *Rollout) {
 				d.Version, d.Bootstrap.Name, d.Infrastructure.Name, d.WantedFailureDomain = "v1.34.0", "b2", "i2", "b"
 			})},
-			want: not("* Version v1.33.0, v1.34.0 required\n* KubeadmConfig is not up-to-date\n* AWSMachine is not up-to-date\n* Failure domain a, b required")},
+			want: not("* Version v1.33.0, v1.34.0 required\n* KubeadmConfig is not up-to-date\n* AWSMachine is not up-to-date\n* Failure domain " +
+				"a, b required")},
 		"what is changed in place does not count": {
 			facts: upToDateFacts{Rollout: rolledOut(func(_, d *contract.MachineSpec, r *Rollout) {
 				d.MinReady, d.NodeDrainTimeout, d.ProviderID, d.ClusterName = contract.Some(time.Minute), contract.Some(time.Minute), "x", "c"
@@ -63,12 +64,19 @@ func TestAMachineIsUpToDateWhenItsSetIsWhatItsDeploymentAsksFor(t *testing.T) {
 			facts: upToDateFacts{Rollout: rolledOut(func(s, d *contract.MachineSpec, _ *Rollout) {
 				s.Bootstrap, d.Bootstrap, d.DataSecretName = contract.Ref{}, contract.Ref{}, contract.Some("mine")
 			})}, want: not("* spec.bootstrap.dataSecretName nil, mine required")},
-		"a rollout is appointed":            {facts: upToDateFacts{Rollout: after(time.Hour, -time.Hour)}, want: yes, again: time.Hour + time.Second},
-		"it is due":                         {facts: upToDateFacts{Rollout: after(-time.Second, -time.Hour)}, want: not("* MachineDeployment spec.rolloutAfter expired")},
-		"the set is younger than that":      {facts: upToDateFacts{Rollout: after(-time.Hour, -time.Minute)}, want: yes},
-		"an update in place":                {facts: upToDateFacts{Rollout: rolledOut(nil), Updating: pass.Condition("", metav1.ConditionTrue, "R", "half way")}, want: updating("* half way")},
-		"an update that says nothing":       {facts: upToDateFacts{Rollout: rolledOut(nil), Updating: pass.Condition("", metav1.ConditionTrue, "R", "")}, want: updating("* In-place update in progress")},
-		"the kubelet is another":            {facts: upToDateFacts{Rollout: rolledOut(nil), Version: "v1.33.0", KubeletVersion: "v1.32.1"}, want: updating("* Node.status.nodeInfo.kubeletVersion v1.32.1, v1.33.0 required")},
+		"a rollout is appointed": {facts: upToDateFacts{Rollout: after(time.Hour, -time.Hour)}, want: yes,
+			again: time.Hour + time.Second},
+		"it is due": {facts: upToDateFacts{Rollout: after(-time.Second, -time.Hour)},
+			want: not("* MachineDeployment spec.rolloutAfter expired")},
+		"the set is younger than that": {facts: upToDateFacts{Rollout: after(-time.Hour, -time.Minute)}, want: yes},
+		"an update in place": {
+			facts: upToDateFacts{Rollout: rolledOut(nil), Updating: pass.Condition("", metav1.ConditionTrue, "R", "half way")},
+			want:  updating("* half way")},
+		"an update that says nothing": {
+			facts: upToDateFacts{Rollout: rolledOut(nil), Updating: pass.Condition("", metav1.ConditionTrue, "R", "")},
+			want:  updating("* In-place update in progress")},
+		"the kubelet is another": {facts: upToDateFacts{Rollout: rolledOut(nil), Version: "v1.33.0", KubeletVersion: "v1.32.1"},
+			want: updating("* Node.status.nodeInfo.kubeletVersion v1.32.1, v1.33.0 required")},
 		"no version is asked for":           {facts: upToDateFacts{Rollout: rolledOut(nil), KubeletVersion: "v1.32.1"}, want: yes},
 		"the kubelet does not say anything": {facts: upToDateFacts{Rollout: rolledOut(nil), Version: "v1.33.0"}, want: yes},
 	} {
@@ -131,10 +139,11 @@ func TestUpToDateIsLeftToOthersWhereNobodyIsAsked(t *testing.T) {
 		err     error
 		want    string // the reason that is asserted
 	}{
-		"no deployment":                    {},
-		"no deployment, and the label":     {state: mine},
-		"unread at first":                  {state: mine, rollout: Rollout{Unread: true}, want: contract.ReasonInternalError},
-		"unread later":                     {state: mine, rollout: Rollout{Unread: true}, stored: []metav1.Condition{{Type: contract.ConditionUpToDate}}},
+		"no deployment":                {},
+		"no deployment, and the label": {state: mine},
+		"unread at first":              {state: mine, rollout: Rollout{Unread: true}, want: contract.ReasonInternalError},
+		"unread later": {state: mine, rollout: Rollout{Unread: true},
+			stored: []metav1.Condition{{Type: contract.ConditionUpToDate}}},
 		"unread, of no deployment":         {rollout: Rollout{Unread: true}},
 		"a look that failed":               {state: mine, err: context.Canceled, want: contract.ReasonInternalError},
 		"measured":                         {state: mine, rollout: *rolledOut(nil), want: contract.ReasonUpToDate},

@@ -101,7 +101,8 @@ func TestAMachineWaitsForAttachedVolumesAndGoesOnWhenTheyAreDetached(t *testing.
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	message := w.waitsForVolumes(m, "default/data")
 	at := w.startedAt(m)
-	if want := "Waiting for Node volumes to be detached (started at " + at + ")\n* PersistentVolumeClaims: default/data"; at == "" || message != want {
+	if want := "Waiting for Node volumes to be detached (started at " + at + ")\n* PersistentVolumeClaims: default/data"; at == "" ||
+		message != want {
 		t.Errorf("want %q, got %q", want, message)
 	}
 	w.told(machine.EventNodeDrained)

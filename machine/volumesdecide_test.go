@@ -30,27 +30,40 @@ func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
 		state contract.MachineState
 		want  volumesAction
 	}{
-		"after the drain":                     {facts: nodeStageFacts{NodesSynced: true, Match: matched}, want: volumesCheck},
-		"excluded":                            {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched}},
-		"excluded while Nodes are unread":     {facts: nodeStageFacts{Excluded: "asked"}},
-		"the machine is gone":                 {facts: nodeStageFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}},
-		"the machine is going":                {facts: nodeStageFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}},
-		"an unread machine is not a gone one": {facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: volumesCheck},
-		"unread Nodes are not missing":        {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: volumesUnread},
-		"unread Nodes that are given up":      {facts: nodeStageFacts{Skipped: true}, want: volumesGiveUp},
-		"done before Nodes were unread":       {facts: nodeStageFacts{}, state: contract.MachineState{VolumesDetachedNode: "n-uid", Node: contract.NodeRef{UID: "n-uid"}}},
-		"of another Node before":              {facts: nodeStageFacts{}, state: contract.MachineState{VolumesDetachedNode: "old", Node: contract.NodeRef{UID: "n-uid"}}, want: volumesUnread},
-		"there is no Node":                    {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}},
-		"the Node is another machine's":       {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale, Node: node}}},
-		"another Machine names it too":        {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}},
-		"two Nodes claim the ID":              {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}},
-		"done before":                         {facts: nodeStageFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumesDetachedNode: "n-uid"}},
-		"done before, of another Node":        {facts: nodeStageFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumesDetachedNode: "old"}, want: volumesCheck},
-		"pre-terminate hooks have begun":      {facts: nodeStageFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{PreTerminateStarted: now}},
-		"without a limit":                     {facts: nodeStageFacts{NodesSynced: true, Match: matched}, state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Hour)}, want: volumesCheck},
-		"within its limit":                    {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute}, state: contract.MachineState{VolumeDetachStarted: now.Add(-59 * time.Second)}, want: volumesCheck},
-		"at its limit":                        {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute}, state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Minute)}, want: volumesGiveUp},
-		"a limit that has not begun":          {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Nanosecond}, want: volumesCheck},
+		"after the drain":                 {facts: nodeStageFacts{NodesSynced: true, Match: matched}, want: volumesCheck},
+		"excluded":                        {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched}},
+		"excluded while Nodes are unread": {facts: nodeStageFacts{Excluded: "asked"}},
+		"the machine is gone":             {facts: nodeStageFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}},
+		"the machine is going":            {facts: nodeStageFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched}},
+		"an unread machine is not a gone one": {
+			facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched},
+			want:  volumesCheck},
+		"unread Nodes are not missing":   {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: volumesUnread},
+		"unread Nodes that are given up": {facts: nodeStageFacts{Skipped: true}, want: volumesGiveUp},
+		"done before Nodes were unread": {facts: nodeStageFacts{},
+			state: contract.MachineState{VolumesDetachedNode: "n-uid", Node: contract.NodeRef{UID: "n-uid"}}},
+		"of another Node before": {facts: nodeStageFacts{},
+			state: contract.MachineState{VolumesDetachedNode: "old", Node: contract.NodeRef{UID: "n-uid"}}, want: volumesUnread},
+		"there is no Node": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}},
+		"the Node is another machine's": {
+			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale, Node: node}}},
+		"another Machine names it too": {
+			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}},
+		"two Nodes claim the ID": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}},
+		"done before": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
+			state: contract.MachineState{VolumesDetachedNode: "n-uid"}},
+		"done before, of another Node": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
+			state: contract.MachineState{VolumesDetachedNode: "old"}, want: volumesCheck},
+		"pre-terminate hooks have begun": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
+			state: contract.MachineState{PreTerminateStarted: now}},
+		"without a limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
+			state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Hour)}, want: volumesCheck},
+		"within its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute},
+			state: contract.MachineState{VolumeDetachStarted: now.Add(-59 * time.Second)}, want: volumesCheck},
+		"at its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute},
+			state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Minute)}, want: volumesGiveUp},
+		"a limit that has not begun": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Nanosecond},
+			want: volumesCheck},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.State, tc.facts.Now = &tc.state, now
@@ -78,7 +91,8 @@ func (a *attachedTo) Release(string) { a.released++ }
 func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	began := now.Add(-time.Minute)
-	some := runner.VolumesResult{Attached: []drain.VolumeRef{{Name: "va"}}, Message: "* PersistentVolumeClaims: shop/data", RequeueAfter: 15 * time.Second}
+	some := runner.VolumesResult{Attached: []drain.VolumeRef{{Name: "va"}}, Message: "* PersistentVolumeClaims: shop/data",
+		RequeueAfter: 15 * time.Second}
 	unlisted := runner.VolumesResult{Message: "* waiting for lists", RequeueAfter: 15 * time.Second}
 	type outcome struct {
 		Result   Result
@@ -135,7 +149,8 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 				Message: waiting + " (started at 1970-01-01T02:46:40Z)\n* waiting for lists"}},
 		"the cluster is lost while it is asked": {
 			volumes: attachedTo{err: cluster.ErrNotConnected},
-			want:    outcome{Result: Result{Stop: true, RequeueAfter: pass.ConflictRetry}, Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
+			want: outcome{Result: Result{Stop: true, RequeueAfter: pass.ConflictRetry},
+				Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
 		"the Nodes are unread": {
 			unread: true, want: outcome{Result: Result{Stop: true}, Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
 		"the Nodes are unread, and there is a limit": {
@@ -156,7 +171,8 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 			require.NoError(t, err)
 			deleting, _ := pass.Find(s.Asserted, contract.ConditionDeleting)
 			uid, detached := s.Update.VolumesDetachedNode.Value()
-			got := outcome{Result: result, Began: s.Update.VolumeDetachStarted, Detached: detached && uid == "n-uid", Message: deleting.Message, Released: tc.volumes.released}
+			got := outcome{Result: result, Began: s.Update.VolumeDetachStarted, Detached: detached && uid == "n-uid", Message: deleting.Message,
+				Released: tc.volumes.released}
 			for _, e := range s.told {
 				got.Told = append(got.Told, e.Kind+" "+e.Reason+" "+e.Note)
 			}

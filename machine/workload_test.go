@@ -26,7 +26,8 @@ func TestAMachineWaitsForItsClusterAndGoesOnWhenItIsConnected(t *testing.T) {
 
 	t.Log("what concerns no Node goes on")
 	for _, kind := range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
-		f.conditionSays(m, kind, contract.ReasonConnectionDown, "cluster default/prod is not connected", "Secret default/prod-kubeconfig does not exist")
+		f.conditionSays(m, kind, contract.ReasonConnectionDown, "cluster default/prod is not connected",
+			"Secret default/prod-kubeconfig does not exist")
 	}
 	f.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonReady)
 	require.Equal(t, "fake://x/1", providerIDOf(f.get(m)))

@@ -139,17 +139,19 @@ func TestADeletionGoesOnWithoutAnObjectOnlyWhenTheAPIServerSaysThatItIsGone(t *t
 		again    time.Duration
 		fails    bool
 	}{
-		"none is named":                   {e: refTo(external.NotReferenced), done: true},
-		"absent, and really gone":         {e: refTo(external.Absent), api: api{unread: notFound(false)}, done: true},
-		"absent in the cache alone":       {e: refTo(external.Absent), says: "FakeMachinePool infra exists, but has not been seen yet", again: external.AbsenceRetry},
-		"absent, and the answer is none":  {e: refTo(external.Absent), api: api{unread: notFound(true)}, fails: true},
-		"no kind, and nothing was made":   {e: missing, api: api{unread: notFound(false)}, done: true},
-		"no kind, and its CRD is there":   {e: missing, says: "CRD is missing", again: external.AbsenceRetry},
-		"no kind, and instances are made": {e: missing, mattered: true, api: api{unread: notFound(false)}, says: "CRD is missing; instances were made for this MachinePool and cannot be found without it"},
-		"unread":                          {e: refTo(external.Unread), says: "FakeMachinePool infra could not be read yet"},
-		"unread, for a reason":            {e: unread, says: "not served"},
-		"another controller's":            {e: foreign, done: true},
-		"present":                         {e: refTo(external.Present), says: "Waiting for FakeMachinePool infra to be deleted"},
+		"none is named":           {e: refTo(external.NotReferenced), done: true},
+		"absent, and really gone": {e: refTo(external.Absent), api: api{unread: notFound(false)}, done: true},
+		"absent in the cache alone": {e: refTo(external.Absent), says: "FakeMachinePool infra exists, but has not been seen yet",
+			again: external.AbsenceRetry},
+		"absent, and the answer is none": {e: refTo(external.Absent), api: api{unread: notFound(true)}, fails: true},
+		"no kind, and nothing was made":  {e: missing, api: api{unread: notFound(false)}, done: true},
+		"no kind, and its CRD is there":  {e: missing, says: "CRD is missing", again: external.AbsenceRetry},
+		"no kind, and instances are made": {e: missing, mattered: true, api: api{unread: notFound(false)},
+			says: "CRD is missing; instances were made for this MachinePool and cannot be found without it"},
+		"unread":               {e: refTo(external.Unread), says: "FakeMachinePool infra could not be read yet"},
+		"unread, for a reason": {e: unread, says: "not served"},
+		"another controller's": {e: foreign, done: true},
+		"present":              {e: refTo(external.Present), says: "Waiting for FakeMachinePool infra to be deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)
@@ -204,9 +206,10 @@ func TestAnInfrastructureObjectIsCurrentOnlyAsItWasRead(t *testing.T) {
 		want  bool
 		fails bool
 	}{
-		"none is named":       {e: refTo(external.NotReferenced), want: true},
-		"it was not read":     {e: refTo(external.Unread)},
-		"as it was read":      {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "7"}}, want: true},
+		"none is named":   {e: refTo(external.NotReferenced), want: true},
+		"it was not read": {e: refTo(external.Unread)},
+		"as it was read": {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "7"}},
+			want: true},
 		"changed since":       {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "8"}}},
 		"another of its name": {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "other", ResourceVersion: "7"}}},
 		"gone":                {e: refTo(external.Present), api: api{unread: notFound(false)}},
@@ -227,7 +230,8 @@ func TestAnInfrastructureObjectIsCurrentOnlyAsItWasRead(t *testing.T) {
 
 func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing.T) {
 	machine := func(name string) *contract.MachineState {
-		return &contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Namespace: "default", Name: name}, UID: types.UID(name + "-uid")}}
+		return &contract.MachineState{
+			Metadata: contract.Metadata{Key: types.NamespacedName{Namespace: "default", Name: name}, UID: types.UID(name + "-uid")}}
 	}
 	going := machine("going")
 	going.Deleting = actingNow
@@ -239,13 +243,16 @@ func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing
 		fails   bool
 		again   time.Duration
 	}{
-		"accepted":         {want: []string{"a uid=a-uid"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
-		"as they were":     {asRead: true, want: []string{"a uid=a-uid version=7"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
-		"gone":             {refuses: notFound(false), want: []string{"a uid=a-uid"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
-		"another since":    {refuses: apierrors.NewConflict(schema.GroupResource{}, "a", nil), want: []string{"a uid=a-uid", "a uid=a-uid"}, again: pass.ConflictRetry},
-		"refused":          {refuses: errors.New("no"), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
-		"nobody answers":   {refuses: notFound(true), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
-		"refused, as read": {refuses: errors.New("no"), asRead: true, want: []string{"a uid=a-uid version=7", "a uid=a-uid version=7"}, fails: true},
+		"accepted":     {want: []string{"a uid=a-uid"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
+		"as they were": {asRead: true, want: []string{"a uid=a-uid version=7"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
+		"gone": {refuses: notFound(false), want: []string{"a uid=a-uid"},
+			told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
+		"another since": {refuses: apierrors.NewConflict(schema.GroupResource{}, "a", nil), want: []string{"a uid=a-uid", "a uid=a-uid"},
+			again: pass.ConflictRetry},
+		"refused":        {refuses: errors.New("no"), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
+		"nobody answers": {refuses: notFound(true), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
+		"refused, as read": {refuses: errors.New("no"), asRead: true, want: []string{"a uid=a-uid version=7", "a uid=a-uid version=7"},
+			fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &api{refuses: tc.refuses}
@@ -266,7 +273,8 @@ func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing
 func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 	owned := func(name string, pool types.UID) metav1.PartialObjectMetadata {
 		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid"),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool", UID: pool, Controller: new(true)}}}}
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool", UID: pool, Controller: new(true)}}}}
 	}
 	stray := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stray", UID: "stray-uid"}}
 	for name, tc := range map[string]struct {
@@ -278,15 +286,21 @@ func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 		// restored: the API server has no other pool of the name.
 		restored bool
 	}{
-		"none":                       {done: true},
-		"those of others":            {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "other"), stray}}, done: true},
-		"one that no cache shows":    {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid"), stray}}, want: []string{"a uid=a-uid"}},
-		"one from before a restore":  {api: api{listing: []metav1.PartialObjectMetadata{owned("pool", "before")}}, restored: true, want: []string{"pool uid=pool-uid"}},
-		"nobody knows":               {api: api{unread: errors.New("no")}, fails: true},
-		"instances that are unread":  {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *Scope) { p.infrastructure = refTo(external.Unread) }, want: []string{"a uid=a-uid"}},
-		"instances that are gone":    {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *Scope) { p.infrastructure = refTo(external.Absent) }, done: true},
-		"instances on their way":     {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *Scope) { p.mem().asked["infra-uid"] = struct{}{} }, done: true},
-		"a provider that makes none": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}}, change: func(p *Scope) { p.infraRead, p.machineKind = true, "" }, done: true},
+		"none":            {done: true},
+		"those of others": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "other"), stray}}, done: true},
+		"one that no cache shows": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid"), stray}},
+			want: []string{"a uid=a-uid"}},
+		"one from before a restore": {api: api{listing: []metav1.PartialObjectMetadata{owned("pool", "before")}}, restored: true,
+			want: []string{"pool uid=pool-uid"}},
+		"nobody knows": {api: api{unread: errors.New("no")}, fails: true},
+		"instances that are unread": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}},
+			change: func(p *Scope) { p.infrastructure = refTo(external.Unread) }, want: []string{"a uid=a-uid"}},
+		"instances that are gone": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}},
+			change: func(p *Scope) { p.infrastructure = refTo(external.Absent) }, done: true},
+		"instances on their way": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}},
+			change: func(p *Scope) { p.mem().asked["infra-uid"] = struct{}{} }, done: true},
+		"a provider that makes none": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}},
+			change: func(p *Scope) { p.infraRead, p.machineKind = true, "" }, done: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)
@@ -307,8 +321,10 @@ func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 }
 
 func TestAMachineOfAnotherIsNotTakenForOneThatWasMade(t *testing.T) {
-	ours := []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool", UID: "pool-uid", Controller: new(true)}}
-	theirs := []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool", UID: "other", Controller: new(true)}}
+	ours := []metav1.OwnerReference{
+		{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool", UID: "pool-uid", Controller: new(true)}}
+	theirs := []metav1.OwnerReference{
+		{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool", UID: "other", Controller: new(true)}}
 	labels := map[string]string{contract.PoolNameLabel: "pool"}
 	for name, tc := range map[string]struct {
 		api     api
@@ -337,14 +353,16 @@ func TestAMachineOfAnotherIsNotTakenForOneThatWasMade(t *testing.T) {
 }
 
 func TestAMachineIsUnhealthyWhenItsOwnerIsToReplaceIt(t *testing.T) {
-	check, owner := pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R", ""), pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", "")
+	check, owner := pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R",
+		""), pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", "")
 	for name, tc := range map[string]struct {
 		conditions []metav1.Condition
 		want       bool
 	}{
-		"nothing is said":        {},
-		"the check alone fails":  {conditions: []metav1.Condition{check}},
-		"it passes again":        {conditions: []metav1.Condition{pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, "R", ""), owner}},
+		"nothing is said":       {},
+		"the check alone fails": {conditions: []metav1.Condition{check}},
+		"it passes again": {conditions: []metav1.Condition{
+			pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, "R", ""), owner}},
 		"the owner alone is due": {conditions: []metav1.Condition{owner}},
 		"both":                   {conditions: []metav1.Condition{check, owner}, want: true},
 	} {
@@ -360,7 +378,8 @@ func TestAMachineHasTheVersionOfItsInstancesKubelet(t *testing.T) {
 		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": id}}}
 	}
 	p.infrastructure.Contract = contract.V1Beta2
-	p.machines.infra = map[string]*unstructured.Unstructured{"a": infra("p://a"), "joining": infra("p://j"), "new": infra(""), "broken": {Object: map[string]any{"spec": "x"}}}
+	p.machines.infra = map[string]*unstructured.Unstructured{"a": infra("p://a"), "joining": infra("p://j"), "new": infra(""),
+		"broken": {Object: map[string]any{"spec": "x"}}}
 	p.match.Nodes = []*corev1.Node{testNode("n", "p://a", func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.35.1" })}
 	if diff := cmp.Diff(map[string]string{"a": "v1.35.1", "joining": ""}, p.kubelets([]string{"a", "joining", "new", "broken"})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -173,18 +173,28 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 		told    []string
 		again   time.Duration
 	}{
-		"it begins":                    {says: "Waiting for Nodes to be deleted: a", deleted: 1, told: []string{"Normal SuccessfulDeleteNode a"}, again: 10 * time.Second},
-		"asked for, and within":        {began: 4 * time.Second, asked: true, says: "Waiting for Nodes to be deleted: a", again: 6 * time.Second},
-		"asked for, and it is time":    {began: 10 * time.Second, asked: true, done: true, told: []string{gaveUp}, says: "Waiting for Nodes to be deleted: a", again: time.Second},
-		"not asked for before":         {began: time.Hour, done: true, deleted: 1, told: []string{"Normal SuccessfulDeleteNode a", gaveUp}, says: "Waiting for Nodes to be deleted: a", again: time.Second},
-		"refused, and within":          {began: 4 * time.Second, refuses: errors.New("no"), deleted: 1, says: "delete Node a: no", again: pass.ConflictRetry},
-		"refused, and it is time":      {began: time.Hour, refuses: errors.New("no"), deleted: 1, done: true, says: "delete Node a: no", told: []string{gaveUp}, again: time.Second},
-		"in conflict, and within":      {began: 4 * time.Second, refuses: conflict, deleted: 1, says: "Waiting for Nodes to be deleted: a", again: pass.ConflictRetry},
-		"in conflict, and it is time":  {began: time.Hour, refuses: conflict, deleted: 1, done: true, says: "Waiting for Nodes to be deleted: a", told: []string{gaveUp}, again: time.Second},
-		"unread, and within":           {began: time.Hour, unread: 4 * time.Second, says: "The Nodes cannot be read: not connected", again: time.Second},
-		"unread since, and not begun":  {unread: time.Hour, says: "The Nodes cannot be read: not connected", again: time.Second},
-		"unread, and it is time":       {began: time.Hour, unread: time.Hour, done: true, says: "The Nodes cannot be read: not connected", told: []string{gaveUp}, again: time.Second},
-		"unread a moment ago, and old": {began: 4 * time.Second, unread: 5 * time.Second, says: "The Nodes cannot be read: not connected", again: 5 * time.Second},
+		"it begins": {says: "Waiting for Nodes to be deleted: a", deleted: 1, told: []string{"Normal SuccessfulDeleteNode a"},
+			again: 10 * time.Second},
+		"asked for, and within": {began: 4 * time.Second, asked: true, says: "Waiting for Nodes to be deleted: a", again: 6 * time.Second},
+		"asked for, and it is time": {began: 10 * time.Second, asked: true, done: true, told: []string{gaveUp},
+			says: "Waiting for Nodes to be deleted: a", again: time.Second},
+		"not asked for before": {began: time.Hour, done: true, deleted: 1, told: []string{"Normal SuccessfulDeleteNode a", gaveUp},
+			says: "Waiting for Nodes to be deleted: a", again: time.Second},
+		"refused, and within": {began: 4 * time.Second, refuses: errors.New("no"), deleted: 1, says: "delete Node a: no",
+			again: pass.ConflictRetry},
+		"refused, and it is time": {began: time.Hour, refuses: errors.New("no"), deleted: 1, done: true, says: "delete Node a: no",
+			told: []string{gaveUp}, again: time.Second},
+		"in conflict, and within": {began: 4 * time.Second, refuses: conflict, deleted: 1, says: "Waiting for Nodes to be deleted: a",
+			again: pass.ConflictRetry},
+		"in conflict, and it is time": {began: time.Hour, refuses: conflict, deleted: 1, done: true, says: "Waiting for Nodes to be deleted: a",
+			told: []string{gaveUp}, again: time.Second},
+		"unread, and within": {began: time.Hour, unread: 4 * time.Second, says: "The Nodes cannot be read: not connected",
+			again: time.Second},
+		"unread since, and not begun": {unread: time.Hour, says: "The Nodes cannot be read: not connected", again: time.Second},
+		"unread, and it is time": {began: time.Hour, unread: time.Hour, done: true, says: "The Nodes cannot be read: not connected",
+			told: []string{gaveUp}, again: time.Second},
+		"unread a moment ago, and old": {began: 4 * time.Second, unread: 5 * time.Second, says: "The Nodes cannot be read: not connected",
+			again: 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &api{refuses: tc.refuses}
@@ -313,10 +323,11 @@ func TestNoNodeIsTakenBackWhileWhoLeavesIsUnknown(t *testing.T) {
 		want int
 	}{
 		"it was read, and is current": {read: true, e: refTo(external.Present), api: api{there: asRead}, want: 1},
-		"it was read, and is old":     {read: true, e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "8"}}},
-		"it was not understood":       {e: refTo(external.Present), api: api{there: asRead}},
-		"none is named":               {e: refTo(external.NotReferenced), want: 1},
-		"unread":                      {e: refTo(external.Unread)},
+		"it was read, and is old": {read: true, e: refTo(external.Present),
+			api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "8"}}},
+		"it was not understood": {e: refTo(external.Present), api: api{there: asRead}},
+		"none is named":         {e: refTo(external.NotReferenced), want: 1},
+		"unread":                {e: refTo(external.Unread)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)

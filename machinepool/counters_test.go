@@ -20,7 +20,8 @@ func TestCountersFollowTheNodesBothWays(t *testing.T) {
 		return func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = v }
 	}
 	nodes := []*corev1.Node{
-		testNode("deleted", "p://0", readyAt(now.Add(-time.Hour)), version("v1.36.3"), func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) }),
+		testNode("deleted", "p://0", readyAt(now.Add(-time.Hour)), version("v1.36.3"),
+			func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) }),
 		testNode("not-ready", "p://1", readiness(corev1.ConditionFalse, now.Add(-time.Hour)), version("v1.36.3")),
 		testNode("old", "p://2", readyAt(now.Add(-time.Hour)), version("v1.35.0")),
 		testNode("silent", "p://3", version("v1.36.3+k3s1")),
@@ -61,11 +62,14 @@ func TestMachinesAreCountedByTheirConditions(t *testing.T) {
 	upgraded, outdated := machine("upgraded", "v0", false), machine("outdated", "v1", false)
 	upgraded.Node.Name, outdated.Node.Name = "n1", "n0" // their kubelets know better
 	got := countMachines([]*contract.MachineState{
-		machine("a", "v1", false, contract.ConditionReady, contract.ConditionAvailable), machine("b", "v1", false, contract.ConditionReady), machine("c", "v0", false),
+		machine("a", "v1", false, contract.ConditionReady, contract.ConditionAvailable), machine("b", "v1", false, contract.ConditionReady),
+		machine("c", "v0", false),
 		machine("d", "v1", true, contract.ConditionReady), upgraded, outdated,
-	}, []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1"}}},
+	}, []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "n0"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v0"}}}}, "v1")
-	want := counts{Ready: 3, Available: 1, UpToDate: 3, NotReady: []string{"c", "upgraded", "outdated"}, Outdated: []string{"c", "d", "outdated"}}
+	want := counts{Ready: 3, Available: 1, UpToDate: 3, NotReady: []string{"c", "upgraded", "outdated"},
+		Outdated: []string{"c", "d", "outdated"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

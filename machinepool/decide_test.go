@@ -43,7 +43,8 @@ func indented(text string) string {
 	var lines []string
 	below := false
 	for line := range strings.SplitSeq(text, "\n") {
-		top := slices.ContainsFunc([]string{"kind:", "apiVersion:", "spec:", "status:"}, func(s string) bool { return strings.HasPrefix(line, s) })
+		top := slices.ContainsFunc([]string{"kind:", "apiVersion:", "spec:", "status:"},
+			func(s string) bool { return strings.HasPrefix(line, s) })
 		if !top && below && line != "" {
 			line = "    " + line
 		}
@@ -62,7 +63,8 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 
 func present(v contract.Version) external.Object {
 	return external.Object{
-		Ref: contract.Ref{Group: "g", Kind: "MyKind", Name: "mine"}, Presence: external.Present, Contract: v, Object: &unstructured.Unstructured{},
+		Ref: contract.Ref{Group: "g", Kind: "MyKind", Name: "mine"}, Presence: external.Present, Contract: v,
+		Object: &unstructured.Unstructured{},
 	}
 }
 
@@ -104,10 +106,12 @@ func TestTheDataSecretIsCopiedAndARotatedOneFollowedByPolicy(t *testing.T) {
 		facts bootstrapFacts
 		want  contract.Opt[string]
 	}{
-		"none is named":                            {bootstrapFacts{Config: ready}, contract.Some("new")},
-		"the empty one is named":                   {bootstrapFacts{Config: ready, DataSecretName: contract.Some(""), Policy: KeepDataSecret}, contract.Some("new")},
-		"another is named":                         {bootstrapFacts{Config: ready, DataSecretName: contract.Some("old")}, contract.Opt[string]{}},
-		"another is named, and the policy follows": {bootstrapFacts{Config: ready, DataSecretName: contract.Some("old"), Policy: FollowDataSecret}, contract.Some("new")},
+		"none is named": {bootstrapFacts{Config: ready}, contract.Some("new")},
+		"the empty one is named": {bootstrapFacts{Config: ready, DataSecretName: contract.Some(""), Policy: KeepDataSecret},
+			contract.Some("new")},
+		"another is named": {bootstrapFacts{Config: ready, DataSecretName: contract.Some("old")}, contract.Opt[string]{}},
+		"another is named, and the policy follows": {
+			bootstrapFacts{Config: ready, DataSecretName: contract.Some("old"), Policy: FollowDataSecret}, contract.Some("new")},
 		"it is not ready any more": {bootstrapFacts{Created: true, DataSecretName: contract.Some("old"),
 			Config: contract.BootstrapConfigState{DataSecretName: contract.Some("new")}}, contract.Opt[string]{}},
 		"the pool is being deleted": {bootstrapFacts{Config: ready, Deleting: true}, contract.Opt[string]{}},
@@ -136,7 +140,8 @@ func TestAUsersOwnDataSecretIsReady(t *testing.T) {
 func TestAUsersOwnDataSecretIsReadyAlsoBesideAConfig(t *testing.T) {
 	for _, ready := range []bool{false, true} {
 		d := decideBootstrap(bootstrapFacts{
-			External: present(contract.V1Alpha3), Config: contract.BootstrapConfigState{DataSecretCreated: ready}, DataSecretName: contract.Some("mine"),
+			External: present(contract.V1Alpha3), Config: contract.BootstrapConfigState{DataSecretCreated: ready},
+			DataSecretName: contract.Some("mine"),
 		})
 		if !d.Created || d.DataSecretName.Found() || d.Condition.Status != metav1.ConditionTrue {
 			t.Errorf("config ready %v: got %+v", ready, d)
@@ -159,8 +164,10 @@ func TestWhatWasReachedOnceStaysReached(t *testing.T) {
 
 func TestAProviderThatTakesReadyBackWhileItScalesIsFollowed(t *testing.T) {
 	// kubernetes-sigs/cluster-api-provider-azure#4982: Cluster API freezes the list meanwhile.
-	pool := contract.InfraMachinePoolState{ProviderIDList: []string{"p://1", "p://2"}, HasProviderIDList: true, Replicas: contract.Some(int32(2))}
-	d := decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta1), Pool: pool, Provisioned: true, Known: []string{"p://1"}})
+	pool := contract.InfraMachinePoolState{ProviderIDList: []string{"p://1", "p://2"}, HasProviderIDList: true,
+		Replicas: contract.Some(int32(2))}
+	d := decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta1), Pool: pool, Provisioned: true,
+		Known: []string{"p://1"}})
 	if diff := cmp.Diff([]string{"p://1", "p://2"}, d.IDs.Or(nil)); diff != "" || d.Replicas != contract.Some(int32(2)) {
 		t.Errorf("replicas %v (-want +got):\n%s", d.Replicas, diff)
 	}
@@ -179,22 +186,34 @@ func TestWhatAListOfProviderIDsMeans(t *testing.T) {
 		complete bool
 		reason   string
 	}{
-		"the same instances in another order":     {pool: contract.InfraMachinePoolState{ProviderIDList: []string{"p://2", "p://1", "p://2"}, HasProviderIDList: true, Replicas: replicas(2)}, complete: true},
-		"no list":                                 {pool: contract.InfraMachinePoolState{}},
-		"no list, and there are none":             {pool: contract.InfraMachinePoolState{Replicas: replicas(0)}, want: contract.Some([]string{}), complete: true},
-		"no list, and there are some":             {pool: contract.InfraMachinePoolState{Replicas: replicas(2)}},
-		"an empty list beside instances":          {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(2)}},
-		"an empty list of none":                   {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(0)}, want: contract.Some([]string{}), complete: true},
-		"an empty list and nobody says how many":  {pool: contract.InfraMachinePoolState{HasProviderIDList: true}, want: contract.Some([]string{}), complete: true},
-		"fewer than there are":                    {pool: contract.InfraMachinePoolState{ProviderIDList: []string{"p://1"}, HasProviderIDList: true, Replicas: replicas(2)}, want: contract.Some([]string{"p://1"})},
-		"one of them twice, fewer than there are": {pool: contract.InfraMachinePoolState{ProviderIDList: []string{"p://1", "p://1"}, HasProviderIDList: true, Replicas: replicas(2)}, want: contract.Some([]string{"p://1"})},
-		"an ID that no pool can hold":             {pool: contract.InfraMachinePoolState{ProviderIDList: []string{long}, HasProviderIDList: true}, reason: external.ReasonContractViolation},
-		"a count that is none":                    {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(-1)}, reason: external.ReasonContractViolation},
+		"the same instances in another order": {
+			pool: contract.InfraMachinePoolState{ProviderIDList: []string{"p://2", "p://1", "p://2"}, HasProviderIDList: true,
+				Replicas: replicas(2)}, complete: true},
+		"no list": {pool: contract.InfraMachinePoolState{}},
+		"no list, and there are none": {pool: contract.InfraMachinePoolState{Replicas: replicas(0)}, want: contract.Some([]string{}),
+			complete: true},
+		"no list, and there are some":    {pool: contract.InfraMachinePoolState{Replicas: replicas(2)}},
+		"an empty list beside instances": {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(2)}},
+		"an empty list of none": {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(0)},
+			want: contract.Some([]string{}), complete: true},
+		"an empty list and nobody says how many": {pool: contract.InfraMachinePoolState{HasProviderIDList: true},
+			want: contract.Some([]string{}), complete: true},
+		"fewer than there are": {
+			pool: contract.InfraMachinePoolState{ProviderIDList: []string{"p://1"}, HasProviderIDList: true, Replicas: replicas(2)},
+			want: contract.Some([]string{"p://1"})},
+		"one of them twice, fewer than there are": {
+			pool: contract.InfraMachinePoolState{ProviderIDList: []string{"p://1", "p://1"}, HasProviderIDList: true, Replicas: replicas(2)},
+			want: contract.Some([]string{"p://1"})},
+		"an ID that no pool can hold": {pool: contract.InfraMachinePoolState{ProviderIDList: []string{long}, HasProviderIDList: true},
+			reason: external.ReasonContractViolation},
+		"a count that is none": {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(-1)},
+			reason: external.ReasonContractViolation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.pool.Provisioned = true
 			d := decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta2), Pool: tc.pool, Known: []string{"p://1", "p://2"}})
-			if diff := cmp.Diff(tc.want.Or(nil), d.IDs.Or(nil), cmpopts.EquateEmpty()); diff != "" || d.IDs.Found() != tc.want.Found() || d.Complete != tc.complete {
+			if diff := cmp.Diff(tc.want.Or(nil), d.IDs.Or(nil), cmpopts.EquateEmpty()); diff != "" || d.IDs.Found() != tc.want.Found() ||
+				d.Complete != tc.complete {
 				t.Errorf("changed %v, complete %v (-want +got):\n%s", d.IDs.Found(), d.Complete, diff)
 			}
 			if tc.reason != "" && d.Condition.Reason != tc.reason {
@@ -218,7 +237,9 @@ func TestAProviderThatStopsSayingHowManyHasNotSaidThatThereAreNone(t *testing.T)
 
 func TestAFailureIsReportedWithoutAPanicAndEndsWhenTheProviderRecovers(t *testing.T) {
 	// Cluster API panics on the first failure (kubernetes-sigs/cluster-api#14234), and never took one back before (#7332).
-	failed := decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta1), Pool: contract.InfraMachinePoolState{FailureReason: "CreateError", FailureMessage: "no quota"}})
+	failed := decideInfrastructure(
+		infrastructureFacts{External: present(contract.V1Beta1),
+			Pool: contract.InfraMachinePoolState{FailureReason: "CreateError", FailureMessage: "no quota"}})
 	got := decideFailure(failure{}, contract.Some(failure{}), failed.Failure)
 	if got.Reason != "CreateError" || !strings.Contains(got.Message, "no quota") {
 		t.Errorf("got %+v", got)
@@ -254,7 +275,8 @@ func TestAFreshPoolIsNotReadyBeforeAnythingExists(t *testing.T) {
 }
 
 func TestThePhaseFollowsTheFactsAndNotTheStoredOne(t *testing.T) {
-	f := statusFacts{Desired: contract.Some(int32(2)), Listed: 2, NodeReady: 2, HasNodes: true, BootstrapReady: true, InfrastructureReady: true}
+	f := statusFacts{Desired: contract.Some(int32(2)), Listed: 2, NodeReady: 2, HasNodes: true, BootstrapReady: true,
+		InfrastructureReady: true}
 	for _, step := range []struct {
 		change func()
 		want   string
@@ -328,7 +350,8 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		}
 		if unhealthy {
 			m.Conditions = []metav1.Condition{
-				pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R", ""), pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", ""),
+				pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R", ""),
+				pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", ""),
 			}
 		}
 		return m
@@ -336,7 +359,8 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 	facts := machineFacts{
 		Infra: map[string]bool{"new-b": false, "new-a": false, "old": false, "sick-1": false, "sick-2": false, "going": true},
 		Machines: []*contract.MachineState{
-			machine("named-otherwise", "old", false, false), machine("lost", "is-gone", false, false), machine("lost-going", "is-gone-too", true, false),
+			machine("named-otherwise", "old", false, false), machine("lost", "is-gone", false, false),
+			machine("lost-going", "is-gone-too", true, false),
 			machine("sick-1", "sick-1", false, true), machine("sick-2", "sick-2", false, true),
 		},
 		MaxRemediating: 1,

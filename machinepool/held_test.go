@@ -307,7 +307,8 @@ func TestAPoolWithoutAStatusSubresourceGetsAStatusOrAnError(t *testing.T) {
 	t.Parallel()
 	t.Run("its kind says so", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, noStatus: true, kinds: func(k *machinepool.Kinds) { k.Pool.StatusSubresource = false }})
+		w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, noStatus: true,
+			kinds: func(k *machinepool.Kinds) { k.Pool.StatusSubresource = false }})
 		pool := w.poolWith(1)
 		w.says(pool, "Running", 1, 1)
 		w.isQuiet()

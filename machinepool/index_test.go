@@ -56,11 +56,16 @@ func TestAMachineWakesThePoolThatControlsIt(t *testing.T) {
 		owner []metav1.OwnerReference
 		want  []reconcile.Request
 	}{
-		"no pool's":                      {},
-		"its pool's":                     {[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "MachinePool", Name: "pool", Controller: new(true)}}, []reconcile.Request{requestFor("pool")}},
-		"a pool's that is no controller": {[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool"}}, nil},
-		"a set's":                        {[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "pool", Controller: new(true)}}, nil},
-		"a pool's of another API":        {[]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "MachinePool", Name: "pool", Controller: new(true)}}, nil},
+		"no pool's": {},
+		"its pool's": {
+			[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "MachinePool", Name: "pool", Controller: new(true)}},
+			[]reconcile.Request{requestFor("pool")}},
+		"a pool's that is no controller": {[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool"}},
+			nil},
+		"a set's": {
+			[]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "pool", Controller: new(true)}}, nil},
+		"a pool's of another API": {
+			[]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "MachinePool", Name: "pool", Controller: new(true)}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", OwnerReferences: tc.owner}}

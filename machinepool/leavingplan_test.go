@@ -29,7 +29,8 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 		Drained: func(n *corev1.Node) bool { return strings.HasSuffix(n.Name, "drained") }, CanDrain: true,
 	}
 	plan := planLeaving(facts)
-	if diff := cmp.Diff([][]string{{"answers", "leaves"}, {"drained", "silent"}}, [][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
+	if diff := cmp.Diff([][]string{{"answers", "leaves"}, {"drained", "silent"}},
+		[][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
 		t.Errorf("drained and deleted (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"stays-drained", "stays-cordoned"}, names(plan.Stay)); diff != "" {

@@ -188,7 +188,8 @@ func TestAKindOfInfraMachinesThatIsNotServedHoldsNothingUp(t *testing.T) {
 		set("NoSuchMachine", "status", "infrastructureMachineKind")(u)
 		set(true, "status", "initialization", "provisioned")(u)
 	})
-	if message := w.conditionIs(pool, contract.ConditionInfrastructureReady, external.ReasonVersionNotServed); !strings.Contains(message, "NoSuchMachine") {
+	if message := w.conditionIs(pool, contract.ConditionInfrastructureReady, external.ReasonVersionNotServed); !strings.Contains(message,
+		"NoSuchMachine") {
 		t.Errorf("the condition must name the kind: %s", message)
 	}
 	require.NoError(t, w.client.Delete(t.Context(), pool))

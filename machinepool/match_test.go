@@ -88,7 +88,8 @@ func TestNodesAreMatchedByThePluggableMatcher(t *testing.T) {
 
 func TestIDsThatEndAlikeNameDifferentInstances(t *testing.T) {
 	// Matching by the last segment broke pools of Azure (kubernetes-sigs/cluster-api-provider-azure#1503).
-	nodes := index(noderef.Rules{}, testNode("a", "azure:///scaleSets/one/virtualMachines/0"), testNode("b", "azure:///scaleSets/two/virtualMachines/0"))
+	nodes := index(noderef.Rules{}, testNode("a", "azure:///scaleSets/one/virtualMachines/0"),
+		testNode("b", "azure:///scaleSets/two/virtualMachines/0"))
 	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"azure:///scaleSets/two/virtualMachines/0"}, Nodes: nodes, Complete: true})
 	if diff := cmp.Diff([]string{"b"}, names(got.Nodes)); diff != "" {
 		t.Error(diff)
@@ -121,8 +122,10 @@ func TestWhichRecordedNodesAreRetired(t *testing.T) {
 		"another pool names its instance now": {func(f *matchFacts) {
 			f.Claims = others{{Machine: types.NamespacedName{Name: "other"}, ProviderID: "p://left"}}
 		}, nil},
-		"another pool had recorded it and names it no more":    {func(f *matchFacts) { f.Claims = others{{Machine: types.NamespacedName{Name: "other"}}} }, []string{"left"}},
-		"its own claim does not count, though it names it too": {func(f *matchFacts) { f.Claims = others{{Machine: testPool, ProviderID: "p://left"}} }, []string{"left"}},
+		"another pool had recorded it and names it no more": {
+			func(f *matchFacts) { f.Claims = others{{Machine: types.NamespacedName{Name: "other"}}} }, []string{"left"}},
+		"its own claim does not count, though it names it too": {
+			func(f *matchFacts) { f.Claims = others{{Machine: testPool, ProviderID: "p://left"}} }, []string{"left"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts
@@ -160,7 +163,8 @@ func TestInstancesThatSeveralNodesOrPoolsNameHaveNone(t *testing.T) {
 	rival := others{{Machine: types.NamespacedName{Namespace: "default", Name: "other"}, ProviderID: "p://claimed"}}
 	facts := matchFacts{Pool: testPool, IDs: []string{"p://twice", "p://claimed"}, Nodes: nodes, Claims: rival, Complete: true}
 	got := matchNodes(facts)
-	if diff := cmp.Diff([]any{[]string{"p://twice"}, []string{"p://claimed"}, 0}, []any{got.Ambiguous, got.Claimed, len(got.Nodes)}); diff != "" {
+	if diff := cmp.Diff([]any{[]string{"p://twice"}, []string{"p://claimed"}, 0},
+		[]any{got.Ambiguous, got.Claimed, len(got.Nodes)}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	facts.Recorded = []contract.NodeRef{{Name: "c", UID: "c-uid"}}

@@ -51,10 +51,11 @@ func (f *forgetful) ByName(name string) *corev1.Node {
 func missedWorld(t *testing.T, policy machinepool.Policy) (*world, *forgetful, *unstructured.Unstructured) {
 	t.Helper()
 	nodes := &forgetful{}
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Policy: policy}, ports: func(_ ctrl.Manager, p *machinepool.Ports) {
-		nodes.Index, _ = p.Workload.Nodes.(*nodeindex.Index)
-		p.Workload.Nodes = nodes
-	}})
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Policy: policy},
+		ports: func(_ ctrl.Manager, p *machinepool.Ports) {
+			nodes.Index, _ = p.Workload.Nodes.(*nodeindex.Index)
+			p.Workload.Nodes = nodes
+		}})
 	pool := w.poolWith(2)
 	w.says(pool, "Running", 2, 2)
 	w.isQuiet()

@@ -25,9 +25,11 @@ func TestAPoolRunsAndItsNodesGetOnePatchEach(t *testing.T) {
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Disorder: 7}})
 	pool := w.poolWith(5,
 		fake.WithField(map[string]any{
-			"labels": map[string]any{"node.cluster.x-k8s.io/team": "a", "private": "b"}, "annotations": map[string]any{"node.cluster.x-k8s.io/note": "c"},
+			"labels":      map[string]any{"node.cluster.x-k8s.io/team": "a", "private": "b"},
+			"annotations": map[string]any{"node.cluster.x-k8s.io/note": "c"},
 		}, "spec", "template", "metadata"),
-		fake.WithField([]any{map[string]any{"key": "gpu", "value": "yes", "effect": "NoSchedule", "propagation": "Always"}}, "spec", "template", "spec", "taints"))
+		fake.WithField([]any{map[string]any{"key": "gpu", "value": "yes", "effect": "NoSchedule", "propagation": "Always"}}, "spec", "template",
+			"spec", "taints"))
 	w.says(pool, "Running", 5, 5)
 	for _, node := range w.nodes() {
 		want := map[string]string{
@@ -42,7 +44,8 @@ func TestAPoolRunsAndItsNodesGetOnePatchEach(t *testing.T) {
 		if _, private := node.Labels["private"]; private || node.Labels["node.cluster.x-k8s.io/team"] != "a" {
 			t.Errorf("Node %s: labels %v", node.Name, node.Labels)
 		}
-		taints := slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady }) // which others take away
+		// which others take away
+		taints := slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 		if len(taints) != 1 || taints[0].Key != "gpu" {
 			t.Errorf("Node %s: taints %v", node.Name, node.Spec.Taints)
 		}
@@ -85,9 +88,11 @@ func TestAPoolOwnsWhatItRefersToAndIsItsClusters(t *testing.T) {
 	if refs := fresh.GetOwnerReferences(); len(refs) != 1 || refs[0].UID != w.get(cluster).GetUID() {
 		t.Errorf("the pool: got owners %v", refs)
 	}
-	for _, obj := range []*unstructured.Unstructured{fake.BootstrapConfig(contract.V1Beta2, "pool"), fake.InfraMachinePool(contract.V1Beta2, "pool")} {
+	for _, obj := range []*unstructured.Unstructured{fake.BootstrapConfig(contract.V1Beta2, "pool"),
+		fake.InfraMachinePool(contract.V1Beta2, "pool")} {
 		owned := w.get(obj)
-		if ref := metav1.GetControllerOf(owned); ref == nil || ref.UID != fresh.GetUID() || owned.GetLabels()[contract.ClusterNameLabel] != "demo" {
+		if ref := metav1.GetControllerOf(owned); ref == nil || ref.UID != fresh.GetUID() ||
+			owned.GetLabels()[contract.ClusterNameLabel] != "demo" {
 			t.Errorf("%s: got owners %v, labels %v", owned.GetKind(), owned.GetOwnerReferences(), owned.GetLabels())
 		}
 	}
@@ -154,7 +159,8 @@ func TestAFailureComesAndGoesWithTheProviders(t *testing.T) {
 		text, _, _ := unstructured.NestedString(w.get(pool).Object, "status", "deprecated", "v1beta1", field)
 		return text
 	}
-	for _, obj := range []*unstructured.Unstructured{fake.InfraMachinePool(contract.V1Beta2, "pool"), fake.BootstrapConfig(contract.V1Beta2, "pool")} {
+	for _, obj := range []*unstructured.Unstructured{fake.InfraMachinePool(contract.V1Beta2, "pool"),
+		fake.BootstrapConfig(contract.V1Beta2, "pool")} {
 		w.change(obj, func(u *unstructured.Unstructured) {
 			set("CreateError", "status", "failureReason")(u)
 			set("no quota", "status", "failureMessage")(u)
@@ -282,7 +288,8 @@ func TestASecretThatTheConfigNamesAnewIsTakenOverAsThePolicySays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Policy: machinepool.Policy{DataSecret: tc.policy}}})
+			w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{},
+				pool: machinepool.Options{Policy: machinepool.Policy{DataSecret: tc.policy}}})
 			pool := w.poolWith(1)
 			w.says(pool, "Running", 1, 1)
 			secret := func() string {

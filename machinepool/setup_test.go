@@ -14,7 +14,8 @@ import (
 func TestNewSaysAllThatIsMissing(t *testing.T) {
 	t.Parallel()
 	_, err := machinepool.New(machinepool.Kinds{}, machinepool.Ports{}, machinepool.Options{})
-	for _, want := range []string{"kind Pool needs", "Ports.Client", "Ports.Cache", "Ports.APIReader", "neither Ports.Workload.Nodes nor Ports.NodesOf"} {
+	for _, want := range []string{"kind Pool needs", "Ports.Client", "Ports.Cache", "Ports.APIReader",
+		"neither Ports.Workload.Nodes nor Ports.NodesOf"} {
 		require.ErrorContains(t, err, want)
 	}
 	_, err = machinepool.New(machinepool.Kinds{}, machinepool.Ports{}, machinepool.Options{ContractVersions: []contract.Version{"v1beta9"}})

@@ -78,7 +78,8 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	}})
 	w := &world{t: t, store: store, client: store.Client()}
 	for _, gvk := range []*unstructured.Unstructured{
-		fake.CRD(fake.InfraMachinePoolGVK(contract.V1Beta2), contract.V1Beta2), fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2),
+		fake.CRD(fake.InfraMachinePoolGVK(contract.V1Beta2), contract.V1Beta2),
+		fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2),
 		fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2),
 	} {
 		w.create(gvk)

@@ -20,7 +20,8 @@ func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
 	const v1beta2 = "cluster.x-k8s.io/v1beta2"
 	controlledBy := func(apiVersion, kind, name string, uid types.UID) func(*claimFacts) {
 		return func(f *claimFacts) {
-			f.Machine.OwnerReferences = []metav1.OwnerReference{ownerRef("v1", "Other", "owner", "no-controller", false), ownerRef(apiVersion, kind, name, uid, true)}
+			f.Machine.OwnerReferences = []metav1.OwnerReference{ownerRef("v1", "Other", "owner", "no-controller", false),
+				ownerRef(apiVersion, kind, name, uid, true)}
 		}
 	}
 	ours := controlledBy(v1beta2, "MachineSet", "workers", "set-uid")
@@ -83,7 +84,8 @@ func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
 
 func TestOwnersOfAMachineThatIsTakenOrLetGo(t *testing.T) {
 	set := ownerRef("cluster.x-k8s.io/v1beta2", "MachineSet", "workers", "set-uid", true)
-	dead, other := ownerRef("cluster.x-k8s.io/v1beta2", "MachineSet", "workers", "dead", true), ownerRef("v1", "Other", "owner", "other", false)
+	dead, other := ownerRef("cluster.x-k8s.io/v1beta2", "MachineSet", "workers", "dead", true), ownerRef("v1", "Other", "owner", "other",
+		false)
 	unsaid := other
 	unsaid.Controller, unsaid.UID = nil, "unsaid"
 	if diff := cmp.Diff([]metav1.OwnerReference{set, other, unsaid}, owned([]metav1.OwnerReference{dead, other, unsaid}, set)); diff != "" {
@@ -100,10 +102,11 @@ func TestASetWithoutASelectorMeansMachinesThatCarryItsName(t *testing.T) {
 		selector *metav1.LabelSelector
 		want     string
 	}{
-		"none":        {nil, contract.SetNameLabel + "=workers"},
-		"empty":       {&metav1.LabelSelector{}, contract.SetNameLabel + "=workers"},
-		"labels":      {&metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, "a=b"},
-		"expressions": {&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpExists}}}, "a"},
+		"none":   {nil, contract.SetNameLabel + "=workers"},
+		"empty":  {&metav1.LabelSelector{}, contract.SetNameLabel + "=workers"},
+		"labels": {&metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, "a=b"},
+		"expressions": {&metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpExists}}}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set.Selector = tc.selector

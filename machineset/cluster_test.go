@@ -45,11 +45,12 @@ func TestAClusterOwnsASetThatNoOtherOwnerLeads(t *testing.T) {
 		"no owner":                       {want: []metav1.OwnerReference{mine}},
 		"the Cluster":                    {have: []metav1.OwnerReference{mine}, want: []metav1.OwnerReference{mine}},
 		"the Cluster in another version": {have: []metav1.OwnerReference{older}, want: []metav1.OwnerReference{older}},
-		"the Cluster before a restore":   {have: []metav1.OwnerReference{owner(apiVersion, "Cluster", "demo", "dead")}, want: []metav1.OwnerReference{mine}},
-		"another Cluster":                {have: []metav1.OwnerReference{other}, want: []metav1.OwnerReference{other}},
-		"a Cluster of another group":     {have: []metav1.OwnerReference{namesake}, want: []metav1.OwnerReference{namesake, mine}},
-		"a controller":                   {have: []metav1.OwnerReference{leads}, want: []metav1.OwnerReference{leads}},
-		"a deployment that is to adopt":  {labels: map[string]string{contract.DeploymentNameLabel: "workers"}},
+		"the Cluster before a restore": {have: []metav1.OwnerReference{owner(apiVersion, "Cluster", "demo", "dead")},
+			want: []metav1.OwnerReference{mine}},
+		"another Cluster":               {have: []metav1.OwnerReference{other}, want: []metav1.OwnerReference{other}},
+		"a Cluster of another group":    {have: []metav1.OwnerReference{namesake}, want: []metav1.OwnerReference{namesake, mine}},
+		"a controller":                  {have: []metav1.OwnerReference{leads}, want: []metav1.OwnerReference{leads}},
+		"a deployment that is to adopt": {labels: map[string]string{contract.DeploymentNameLabel: "workers"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -117,7 +117,8 @@ func TestEventsSayWhatASetCouldNotDo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	refuse := func(verb string, name string) (mend func()) {
-		return w.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, name, errors.New("not today")),
+		return w.store.Inject(fake.Fault{Times: -1,
+			Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, name, errors.New("not today")),
 			Match: func(r fake.Request) bool {
 				return r.UserAgent == userAgent && r.Verb == verb && r.GVK.Kind == w.kinds.Machine.GVK.Kind && (name == "" || r.Name == name)
 			}})

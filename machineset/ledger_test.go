@@ -49,7 +49,8 @@ func TestASetThatWasRestoredBeforeItsMachinesWaitsForThem(t *testing.T) {
 		"until all are there": {end: func(w *world, _ *unstructured.Unstructured) { machine(w, "c") }},
 		"until they come as those of the set of before": {end: func(w *world, _ *unstructured.Unstructured) {
 			machine(w, "c", metav1.OwnerReference{
-				APIVersion: w.kinds.Set.GVK.GroupVersion().String(), Kind: "MachineSet", Name: "workers", UID: "of-the-old-cluster", Controller: new(true),
+				APIVersion: w.kinds.Set.GVK.GroupVersion().String(), Kind: "MachineSet", Name: "workers", UID: "of-the-old-cluster",
+				Controller: new(true),
 			})
 		}},
 		"until a person says so": {end: said, made: 1},

@@ -62,11 +62,14 @@ func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
 		next []*member
 		want bool
 	}{
-		"all are there":                 {next: []*member{alive("a"), alive("b")}, want: true},
-		"one is missing":                {next: []*member{alive("b")}},
-		"one was made and is missing":   {then: func(r *recollection) { r.remember(creation{uid: "c"}) }, next: []*member{alive("a"), alive("b")}},
-		"one was made":                  {then: func(r *recollection) { r.remember(creation{uid: "c"}) }, next: []*member{alive("a"), alive("b"), alive("c")}, want: true},
-		"one went whose deletion was":   {then: func(r *recollection) { r.keep([]*member{going, alive("b")}) }, next: []*member{alive("b")}, want: true},
+		"all are there":  {next: []*member{alive("a"), alive("b")}, want: true},
+		"one is missing": {next: []*member{alive("b")}},
+		"one was made and is missing": {then: func(r *recollection) { r.remember(creation{uid: "c"}) },
+			next: []*member{alive("a"), alive("b")}},
+		"one was made": {then: func(r *recollection) { r.remember(creation{uid: "c"}) },
+			next: []*member{alive("a"), alive("b"), alive("c")}, want: true},
+		"one went whose deletion was": {then: func(r *recollection) { r.keep([]*member{going, alive("b")}) }, next: []*member{alive("b")},
+			want: true},
 		"one went that was to go":       {then: func(r *recollection) { r.asked["a"] = true }, next: []*member{alive("b")}, want: true},
 		"one is missing that was to go": {then: func(r *recollection) { r.asked["a"] = true }, next: []*member{alive("a")}},
 	} {

@@ -131,7 +131,8 @@ func TestASetThatWasRestoredFromABackupTakesItsMachinesBackBeforeItCreates(t *te
 	set := w.set("workers", 3)
 	w.create(set)
 	dead := metav1.OwnerReference{
-		APIVersion: w.kinds.Set.GVK.GroupVersion().String(), Kind: "MachineSet", Name: "workers", UID: types.UID("of-the-old-cluster"), Controller: new(true),
+		APIVersion: w.kinds.Set.GVK.GroupVersion().String(), Kind: "MachineSet", Name: "workers", UID: types.UID("of-the-old-cluster"),
+		Controller: new(true),
 	}
 	for _, name := range []string{"a", "b", "c"} {
 		m := object(w.kinds.Machine.GVK, name)

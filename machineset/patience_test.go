@@ -96,12 +96,13 @@ func TestASetWaitsFromTheEndOfAnAttemptThatTookLong(t *testing.T) {
 	isAttempt := func(r fake.Request) bool {
 		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
 	}
-	w.store.Inject(fake.Fault{Err: apierrors.NewInternalError(errors.New("failed calling webhook")), Times: -1, Match: func(r fake.Request) bool {
-		if isAttempt(r) {
-			clock.SetTime(clock.Now().Add(10 * time.Second))
-		}
-		return isAttempt(r)
-	}})
+	w.store.Inject(fake.Fault{Err: apierrors.NewInternalError(errors.New("failed calling webhook")), Times: -1,
+		Match: func(r fake.Request) bool {
+			if isAttempt(r) {
+				clock.SetTime(clock.Now().Add(10 * time.Second))
+			}
+			return isAttempt(r)
+		}})
 	w.run(machineset.Options{Clock: clock, StatusDelay: -1})
 	set := w.set("workers", 1)
 	w.create(set)

@@ -44,7 +44,8 @@ func TestRightsAreThoseOfTheParts(t *testing.T) {
 		return []schema.GroupResource{{Group: "example.com", Resource: resource}}
 	}
 	got := flat(machineset.Wiring{
-		Kinds: kinds, Templates: at("t"), References: at("ms"), Clusters: true, ControlPlanes: at("planes"), Events: true, OwnerReferencesEnforced: true,
+		Kinds: kinds, Templates: at("t"), References: at("ms"), Clusters: true, ControlPlanes: at("planes"), Events: true,
+		OwnerReferencesEnforced: true,
 	})
 	if diff := cmp.Diff(full, got, inAnyOrder); diff != "" {
 		t.Errorf("with everything (-want +got):\n%s", diff)

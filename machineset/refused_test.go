@@ -22,7 +22,8 @@ import (
 // refuses has an admission webhook refuse what the process under test does to a Machine.
 func (w *world) refuses(verb, name string) (mend func()) {
 	return w.store.Inject(fake.Fault{
-		Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, name, errors.New("admission webhook denied the request")), Times: -1,
+		Err:   apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, name, errors.New("admission webhook denied the request")),
+		Times: -1,
 		Match: func(r fake.Request) bool {
 			return r.UserAgent == userAgent && r.Verb == verb && r.GVK.Kind == w.kinds.Machine.GVK.Kind && r.Name == name
 		},
@@ -157,9 +158,11 @@ func TestASetThatCannotBeReadInPartsCanBeDeleted(t *testing.T) {
 		says      string
 	}{
 		"selector": {func(u *unstructured.Unstructured) {
-			_ = unstructured.SetNestedSlice(u.Object, []any{map[string]any{"key": "pool", "operator": "Bogus"}}, "spec", "selector", "matchExpressions")
+			_ = unstructured.SetNestedSlice(u.Object, []any{map[string]any{"key": "pool", "operator": "Bogus"}}, "spec", "selector",
+				"matchExpressions")
 		}, contract.ConditionScalingUp, "spec.selector"},
-		"deletion order": {fake.WithField("Sideways", "spec", "deletion", "order"), contract.ConditionScalingDown, "want Random, Newest or Oldest"},
+		"deletion order": {fake.WithField("Sideways", "spec", "deletion", "order"), contract.ConditionScalingDown,
+			"want Random, Newest or Oldest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -89,7 +89,8 @@ func TestWhatChangesInPlaceReachesMachinesAndWhatOthersWroteStays(t *testing.T) 
 		t.Helper()
 		w.eventually("the Machines to follow", func() string {
 			for _, m := range w.machines() {
-				want := merge(labels, map[string]string{"mine": "1", contract.SetNameLabel: "workers", contract.ClusterNameLabel: "demo", "pool": "workers"})
+				want := merge(labels, map[string]string{"mine": "1", contract.SetNameLabel: "workers", contract.ClusterNameLabel: "demo",
+					"pool": "workers"})
 				got, _, _ := unstructured.NestedFieldNoCopy(m.Object, "spec", "deletion", "nodeDrainTimeoutSeconds")
 				if diff := cmp.Diff(want, m.GetLabels()); diff != "" || got != drain {
 					return diff

@@ -40,7 +40,8 @@ func goingFor(name string, since time.Duration, drain string) *contract.MachineS
 	m := stateOf(name)
 	m.Deleting, m.DrainStarted = noon().Add(-since), noon().Add(-since)
 	if drain != "" {
-		m.Conditions = append(m.Conditions, metav1.Condition{Type: "Deleting", Status: metav1.ConditionTrue, Reason: "DrainingNode", Message: drain})
+		m.Conditions = append(m.Conditions,
+			metav1.Condition{Type: "Deleting", Status: metav1.ConditionTrue, Reason: "DrainingNode", Message: drain})
 	}
 	return m
 }
@@ -62,7 +63,8 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	would.Missing = []string{"KubeadmConfigTemplate"}
 	unseen := factsOf(1)
 	unseen.Unobserved = true
-	slow := "Drain not completed yet:\n* Pods pod-3-trigger-retry-because-of-pdb: cannot evict pod as it would violate the pod's disruption budget. " +
+	slow := "Drain not completed yet:\n* Pods pod-3-trigger-retry-because-of-pdb: cannot evict pod as it would violate the pod's disruption " +
+		"budget. " +
 		"The disruption budget test-namespace/test-pdb needs 3 healthy pods and has 3 currently"
 	stale := []*contract.MachineState{goingFor("m3", time.Hour, ""), goingFor("m2", 16*time.Minute, slow), stateOf("m4")}
 	drained := goingFor("m1", time.Hour, slow)
@@ -73,12 +75,13 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 		kind  string
 		want  string
 	}{
-		"replicas not set":            {unsaid, "ScalingUp", "Unknown WaitingForReplicasSet: Waiting for spec.replicas set"},
-		"replicas not set, down":      {unsaid, "ScalingDown", "Unknown WaitingForReplicasSet: Waiting for spec.replicas set"},
-		"not scaling up":              {factsOf(1, stateOf("m1")), "ScalingUp", "False NotScalingUp: "},
-		"scaling up":                  {factsOf(3, stateOf("m1")), "ScalingUp", "True ScalingUp: Scaling up from 1 to 3 replicas"},
-		"scaling up would be blocked": {would, "ScalingUp", "False NotScalingUp: Scaling up would be blocked because KubeadmConfigTemplate does not exist"},
-		"not blocked while it goes":   {deleting(would), "ScalingUp", "False NotScalingUp: "},
+		"replicas not set":       {unsaid, "ScalingUp", "Unknown WaitingForReplicasSet: Waiting for spec.replicas set"},
+		"replicas not set, down": {unsaid, "ScalingDown", "Unknown WaitingForReplicasSet: Waiting for spec.replicas set"},
+		"not scaling up":         {factsOf(1, stateOf("m1")), "ScalingUp", "False NotScalingUp: "},
+		"scaling up":             {factsOf(3, stateOf("m1")), "ScalingUp", "True ScalingUp: Scaling up from 1 to 3 replicas"},
+		"scaling up would be blocked": {would, "ScalingUp",
+			"False NotScalingUp: Scaling up would be blocked because KubeadmConfigTemplate does not exist"},
+		"not blocked while it goes": {deleting(would), "ScalingUp", "False NotScalingUp: "},
 		"scaling up is blocked": {missing, "ScalingUp", "True ScalingUp: Scaling up from 1 to 2 replicas is blocked because:\n" +
 			"* MachineDeployment spec.version is newer\n* KubeadmConfigTemplate and DockerMachineTemplate do not exist"},
 		"unread":           {unseen, "MachinesReady", "Unknown InternalError: Please check controller logs for errors"},
@@ -86,15 +89,17 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 		"scaling down":     {factsOf(0, stateOf("m1")), "ScalingDown", "True ScalingDown: Scaling down from 1 to 0 replicas"},
 		"scaling down with stale Machines": {factsOf(1, stale...), "ScalingDown", "True ScalingDown: Scaling down from 3 to 1 replicas\n" +
 			"* Machines m2, m3 are in deletion since more than 15m, delay likely due to PodDisruptionBudgets"},
-		"scaling down with a stale Machine that is drained no more": {factsOf(0, drained), "ScalingDown", "True ScalingDown: Scaling down from 1 to 0 replicas\n" +
-			"* Machine m1 is in deletion since more than 15m"},
+		"scaling down with a stale Machine that is drained no more": {factsOf(0, drained), "ScalingDown",
+			"True ScalingDown: Scaling down from 1 to 0 replicas\n" +
+				"* Machine m1 is in deletion since more than 15m"},
 		"deleting": {deleting(factsOf(1, stateOf("m1"))), "Deleting", "True Deleting: Deleting 1 Machine"},
 		"deleting with a stale one": {deleting(factsOf(3, goingFor("m1", time.Hour, ""), stateOf("m2"))), "Deleting",
 			"True Deleting: Deleting 2 Machines\n* Machine m1 is in deletion since more than 15m"},
-		"deleted":       {deleting(factsOf(3)), "Deleting", "True Deleting: Deletion completed"},
-		"not deleting":  {factsOf(3), "Deleting", "False NotDeleting: "},
-		"no Machines":   {factsOf(0), "MachinesReady", "True NoReplicas: "},
-		"all are ready": {factsOf(2, stateOf("a", saying("Ready", "True", "")), stateOf("b", saying("Ready", "True", ""))), "MachinesReady", "True Ready: "},
+		"deleted":      {deleting(factsOf(3)), "Deleting", "True Deleting: Deletion completed"},
+		"not deleting": {factsOf(3), "Deleting", "False NotDeleting: "},
+		"no Machines":  {factsOf(0), "MachinesReady", "True NoReplicas: "},
+		"all are ready": {factsOf(2, stateOf("a", saying("Ready", "True", "")), stateOf("b", saying("Ready", "True", ""))), "MachinesReady",
+			"True Ready: "},
 		"one says nothing": {factsOf(2, stateOf("a", saying("Ready", "True", "")), stateOf("b")), "MachinesReady",
 			"Unknown ReadyUnknown: * Machine b: Condition Ready not yet reported"},
 		"one is not ready": {factsOf(2, stateOf("a", saying("Ready", "False", "* NodeHealthy: no")), stateOf("b")), "MachinesReady",
@@ -104,7 +109,8 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 			m.Created = noon().Add(-time.Second)
 			return m
 		}()), "MachinesUpToDate", "True NoReplicas: "},
-		"old ones have not":   {factsOf(1, stateOf("old")), "MachinesUpToDate", "Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
+		"old ones have not": {factsOf(1, stateOf("old")), "MachinesUpToDate",
+			"Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
 		"nobody is unhealthy": {factsOf(1, stateOf("a")), "Remediating", "False NotRemediating: "},
 		"unhealthy": {factsOf(2, stateOf("b", unhealthy), stateOf("a", unhealthy)), "Remediating",
 			"False NotRemediating: Machines a, b are not healthy (not to be remediated by MachineSet)"},

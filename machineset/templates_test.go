@@ -33,9 +33,10 @@ func (broken) GetInformer(context.Context, client.Object, ...cache.InformerGetOp
 func runStep(t *testing.T, s *Scope, name string) (pass.Result, error) {
 	t.Helper()
 	at := pass.Position(Steps(), name, pass.InBoth)
-	return pass.RunSteps(t.Context(), Steps()[at:at+1], s, !s.State.Deleting.IsZero(), func(ctx context.Context, step *Step, s *Scope) (pass.Result, error) {
-		return step.Run(ctx, s)
-	})
+	return pass.RunSteps(t.Context(), Steps()[at:at+1], s, !s.State.Deleting.IsZero(),
+		func(ctx context.Context, step *Step, s *Scope) (pass.Result, error) {
+			return step.Run(ctx, s)
+		})
 }
 
 func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {

@@ -62,8 +62,9 @@ func TestTheMembersOfAnUpdateSayHowUrgentItIs(t *testing.T) {
 		update               contract.MachineUpdate
 		urgent, dirty, empty bool
 	}{
-		"nothing":         {empty: true},
-		"an empty map":    {update: contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Labels: map[string]contract.Change[string]{}}}, empty: true},
+		"nothing": {empty: true},
+		"an empty map": {update: contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Labels: map[string]contract.Change[string]{}}},
+			empty: true},
 		"a phase":         {update: contract.MachineUpdate{Phase: contract.SetTo("Running")}, dirty: true},
 		"a provider ID":   {update: contract.MachineUpdate{ProviderID: contract.SetTo("")}, urgent: true},
 		"a stage":         {update: contract.MachineUpdate{DrainStarted: contract.SetTo(time.Time{})}, urgent: true, dirty: true},

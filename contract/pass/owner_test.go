@@ -23,19 +23,21 @@ func owner(kind, name, uid string, controls bool) metav1.OwnerReference {
 
 func TestAnObjectControlsWhatItRefersToUnlessAnotherDoes(t *testing.T) {
 	restored := owner("MachinePool", "pool", "from-before", true)
-	pool, other, cluster := owner("MachinePool", "pool", "p", true), owner("MachinePool", "other", "o", true), owner("Cluster", "demo", "c", false)
+	pool, other, cluster := owner("MachinePool", "pool", "p", true), owner("MachinePool", "other", "o", true), owner("Cluster", "demo", "c",
+		false)
 	for name, tc := range map[string]struct {
 		have, want []metav1.OwnerReference
 		changed    bool
 		foreign    bool
 	}{
-		"unowned":                             {nil, []metav1.OwnerReference{pool}, true, false},
-		"the Cluster's too":                   {[]metav1.OwnerReference{cluster}, []metav1.OwnerReference{cluster, pool}, true, false},
-		"its own":                             {[]metav1.OwnerReference{pool, cluster}, []metav1.OwnerReference{pool, cluster}, false, false},
-		"its own, the other way around":       {[]metav1.OwnerReference{cluster, pool}, []metav1.OwnerReference{cluster, pool}, false, false},
-		"its own from before a restore":       {[]metav1.OwnerReference{restored, cluster}, []metav1.OwnerReference{pool, cluster}, true, false},
-		"its own, but it does not control it": {[]metav1.OwnerReference{owner("MachinePool", "pool", "p", false)}, []metav1.OwnerReference{pool}, true, false},
-		"another's":                           {[]metav1.OwnerReference{other}, nil, false, true},
+		"unowned":                       {nil, []metav1.OwnerReference{pool}, true, false},
+		"the Cluster's too":             {[]metav1.OwnerReference{cluster}, []metav1.OwnerReference{cluster, pool}, true, false},
+		"its own":                       {[]metav1.OwnerReference{pool, cluster}, []metav1.OwnerReference{pool, cluster}, false, false},
+		"its own, the other way around": {[]metav1.OwnerReference{cluster, pool}, []metav1.OwnerReference{cluster, pool}, false, false},
+		"its own from before a restore": {[]metav1.OwnerReference{restored, cluster}, []metav1.OwnerReference{pool, cluster}, true, false},
+		"its own, but it does not control it": {[]metav1.OwnerReference{owner("MachinePool", "pool", "p", false)}, []metav1.OwnerReference{pool},
+			true, false},
+		"another's": {[]metav1.OwnerReference{other}, nil, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want, changed, foreign := pass.Own(tc.have, pool, nil)
@@ -59,7 +61,8 @@ func TestAnObjectBelongsToTheClusterThatExists(t *testing.T) {
 		"that of one before": {[]metav1.OwnerReference{gone}, []metav1.OwnerReference{cluster}, true},
 		"that of one before, first": {[]metav1.OwnerReference{gone, owner("App", "a", "a", false)},
 			[]metav1.OwnerReference{cluster, owner("App", "a", "a", false)}, true},
-		"another owner too": {[]metav1.OwnerReference{owner("App", "a", "a", false)}, []metav1.OwnerReference{owner("App", "a", "a", false), cluster}, true},
+		"another owner too": {[]metav1.OwnerReference{owner("App", "a", "a", false)},
+			[]metav1.OwnerReference{owner("App", "a", "a", false), cluster}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, changed := pass.ClusterOwner(&contract.Metadata{OwnerReferences: tc.have}, view)

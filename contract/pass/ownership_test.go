@@ -94,7 +94,8 @@ func TestOwnershipIsOnePatchOrNone(t *testing.T) {
 	}{
 		"all is there":         {labels: labelled, cluster: "demo"},
 		"no cluster, no label": {},
-		"the owner is missing": {labels: labelled, changed: true, cluster: "demo", want: map[string]any{"uid": "u", "ownerReferences": owners, "resourceVersion": "7"}},
+		"the owner is missing": {labels: labelled, changed: true, cluster: "demo",
+			want: map[string]any{"uid": "u", "ownerReferences": owners, "resourceVersion": "7"}},
 		"the label is missing": {cluster: "demo", want: map[string]any{"uid": "u", "labels": map[string]any{contract.ClusterNameLabel: "demo"}}},
 		"both are missing, once": {changed: true, cluster: "demo", want: map[string]any{
 			"uid": "u", "ownerReferences": owners, "resourceVersion": "7", "labels": map[string]any{contract.ClusterNameLabel: "demo"}}},

@@ -16,7 +16,8 @@ func TestAMachineIsLeftAloneWhileItOrItsClusterAsksForItOrThatIsNotKnown(t *test
 	t.Parallel()
 	const annotated, clusterPaused = "Machine has the cluster.x-k8s.io/paused annotation", "Cluster spec.paused is set to true"
 	paused := external.ClusterView{Presence: external.Present, State: contract.ClusterState{SpecPaused: true}}
-	broken := external.ClusterView{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonContractViolation, Message: "spec.paused: want bool"}}
+	broken := external.ClusterView{Presence: external.Unread,
+		Problem: external.Problem{Reason: external.ReasonContractViolation, Message: "spec.paused: want bool"}}
 	says := func(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
 		return new(pass.Condition(contract.ConditionPaused, status, reason, message))
 	}
@@ -26,25 +27,32 @@ func TestAMachineIsLeftAloneWhileItOrItsClusterAsksForItOrThatIsNotKnown(t *test
 		leaveAlone bool
 		condition  *metav1.Condition
 	}{
-		"there are no Clusters":         {condition: active},
-		"no one asks for it":            {facts: pass.PauseFacts{Cluster: external.ClusterView{Presence: external.Present}}, condition: active},
-		"the Machine asks":              {facts: pass.PauseFacts{Annotated: true}, leaveAlone: true, condition: says(metav1.ConditionTrue, contract.ReasonPaused, annotated)},
-		"its Cluster asks":              {facts: pass.PauseFacts{Cluster: paused}, leaveAlone: true, condition: says(metav1.ConditionTrue, contract.ReasonPaused, clusterPaused)},
-		"its Cluster asks, in deletion": {facts: pass.PauseFacts{Cluster: paused, Deleting: true}, leaveAlone: true, condition: says(metav1.ConditionTrue, contract.ReasonPaused, clusterPaused)},
+		"there are no Clusters": {condition: active},
+		"no one asks for it":    {facts: pass.PauseFacts{Cluster: external.ClusterView{Presence: external.Present}}, condition: active},
+		"the Machine asks": {facts: pass.PauseFacts{Annotated: true}, leaveAlone: true,
+			condition: says(metav1.ConditionTrue, contract.ReasonPaused, annotated)},
+		"its Cluster asks": {facts: pass.PauseFacts{Cluster: paused}, leaveAlone: true,
+			condition: says(metav1.ConditionTrue, contract.ReasonPaused, clusterPaused)},
+		"its Cluster asks, in deletion": {facts: pass.PauseFacts{Cluster: paused, Deleting: true}, leaveAlone: true,
+			condition: says(metav1.ConditionTrue, contract.ReasonPaused, clusterPaused)},
 		"both ask": {facts: pass.PauseFacts{Cluster: paused, Annotated: true}, leaveAlone: true,
 			condition: says(metav1.ConditionTrue, contract.ReasonPaused, clusterPaused+", "+annotated)},
 		"the Cluster's own annotation is about the Cluster object": {
-			facts: pass.PauseFacts{Cluster: external.ClusterView{Presence: external.Present, State: contract.ClusterState{Metadata: contract.Metadata{
-				Annotations: map[string]string{contract.PausedAnnotation: ""}}}}}, condition: active},
+			facts: pass.PauseFacts{Cluster: external.ClusterView{Presence: external.Present,
+				State: contract.ClusterState{Metadata: contract.Metadata{
+					Annotations: map[string]string{contract.PausedAnnotation: ""}}}}}, condition: active},
 		"the Cluster was not read": {facts: pass.PauseFacts{Cluster: external.ClusterView{Presence: external.Unread}}, leaveAlone: true},
-		"the Cluster was not read, and the Machine asks": {facts: pass.PauseFacts{Cluster: external.ClusterView{Presence: external.Unread}, Annotated: true}, leaveAlone: true,
+		"the Cluster was not read, and the Machine asks": {
+			facts: pass.PauseFacts{Cluster: external.ClusterView{Presence: external.Unread}, Annotated: true}, leaveAlone: true,
 			condition: says(metav1.ConditionTrue, contract.ReasonPaused, annotated)},
-		"the Cluster was not read, in deletion": {facts: pass.PauseFacts{Cluster: external.ClusterView{Presence: external.Unread}, Deleting: true}, leaveAlone: true},
-		"the Cluster could not be asked for":    {facts: pass.PauseFacts{Failed: true}, leaveAlone: true},
+		"the Cluster was not read, in deletion": {
+			facts: pass.PauseFacts{Cluster: external.ClusterView{Presence: external.Unread}, Deleting: true}, leaveAlone: true},
+		"the Cluster could not be asked for": {facts: pass.PauseFacts{Failed: true}, leaveAlone: true},
 		"the Cluster breaks its contract": {facts: pass.PauseFacts{Cluster: broken}, leaveAlone: true,
 			condition: says(metav1.ConditionUnknown, external.ReasonContractViolation, "spec.paused: want bool")},
 		"there is no such Cluster": {facts: pass.PauseFacts{Cluster: external.ClusterView{Presence: external.Absent}}, leaveAlone: true,
-			condition: says(metav1.ConditionUnknown, contract.ReasonClusterDoesNotExist, "Cluster ns/demo does not exist: create it, or delete the Machine")},
+			condition: says(metav1.ConditionUnknown, contract.ReasonClusterDoesNotExist,
+				"Cluster ns/demo does not exist: create it, or delete the Machine")},
 		"there is no such Cluster any more, and the Machine is to go": {
 			facts: pass.PauseFacts{Cluster: external.ClusterView{Presence: external.Absent}, Deleting: true}, condition: active},
 		"there is no such Cluster any more, and the Machine asks": {

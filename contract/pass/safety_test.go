@@ -26,15 +26,18 @@ func TestAListOfStepsThatIsNotSafeIsRefused(t *testing.T) {
 		steps, standard []step
 		want            string
 	}{
-		"all":                               {steps: standard()},
-		"one more at the end":               {steps: append(standard(), closing)},
-		"the paused step and another":       {steps: append(standard()[:1:1], own)},
-		"one that may run too late":         {steps: late, want: "step own stands behind remove-finalizer, and the Thing may be gone before it is done"},
-		"no removal of the finalizer":       {steps: standard()[:2], want: "no step remove-finalizer in InDeletion: a Thing would stay for ever"},
-		"no finalizer for a step that acts": {steps: acting, standard: append(standard(), acting[1]), want: "no step finalizer in InRunning: a Thing could vanish"},
-		"nothing that it needs":             {steps: standard()[1:], want: "step finalizer needs step paused in front of it, or it would be changed"},
-		"what it needs in another life":     {steps: partly, want: "step finalizer needs step paused in front of it"},
-		"what CheckSteps reports":           {steps: append(standard(), standard()[0]), want: `duplicate step "paused"`},
+		"all":                         {steps: standard()},
+		"one more at the end":         {steps: append(standard(), closing)},
+		"the paused step and another": {steps: append(standard()[:1:1], own)},
+		"one that may run too late": {steps: late,
+			want: "step own stands behind remove-finalizer, and the Thing may be gone before it is done"},
+		"no removal of the finalizer": {steps: standard()[:2], want: "no step remove-finalizer in InDeletion: a Thing would stay for ever"},
+		"no finalizer for a step that acts": {steps: acting, standard: append(standard(), acting[1]),
+			want: "no step finalizer in InRunning: a Thing could vanish"},
+		"nothing that it needs": {steps: standard()[1:],
+			want: "step finalizer needs step paused in front of it, or it would be changed"},
+		"what it needs in another life": {steps: partly, want: "step finalizer needs step paused in front of it"},
+		"what CheckSteps reports":       {steps: append(standard(), standard()[0]), want: `duplicate step "paused"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := standard()

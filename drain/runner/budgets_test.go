@@ -56,7 +56,8 @@ func TestStep_ARefusalClosesTheBudgetUntilItChanges(t *testing.T) {
 	want := []drain.Blocker{{
 		Node: "n", Reason: drain.ReasonBudgetExhausted, Count: 3, Since: g.clock.Now(),
 		Budgets: []types.NamespacedName{{Namespace: "default", Name: "pdb"}},
-		Pods:    []PodRef{{Namespace: "default", Name: "a", UID: "uid-a"}, {Namespace: "default", Name: "b", UID: "uid-b"}, {Namespace: "default", Name: "c", UID: "uid-c"}},
+		Pods: []PodRef{{Namespace: "default", Name: "a", UID: "uid-a"}, {Namespace: "default", Name: "b", UID: "uid-b"},
+			{Namespace: "default", Name: "c", UID: "uid-c"}},
 	}}
 	for i := range got.Blockers {
 		got.Blockers[i].Message = ""

@@ -20,7 +20,8 @@ import (
 )
 
 // clusterRunner starts the Runner of a cluster with a Node n1, to which the volume a is attached.
-func clusterRunner(t *testing.T, mapper func(*rest.Config, *http.Client) (meta.RESTMapper, error)) (*fake.Store, func() runner.VolumesResult) {
+func clusterRunner(t *testing.T, mapper func(*rest.Config, *http.Client) (meta.RESTMapper, error)) (*fake.Store,
+	func() runner.VolumesResult) {
 	t.Helper()
 	store := fake.NewStore(fake.Options{})
 	node := fake.Node("n1", "p://1")

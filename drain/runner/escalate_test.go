@@ -248,8 +248,9 @@ func TestStep_TheAnswersOfHopelessEvictionsMayBeOvercome(t *testing.T) {
 		policy drain.Policy
 		rests  time.Duration
 	}{
-		"two budgets, found by the server": {twoBudgets, drain.Policy{MultipleBudgets: drain.MultipleBudgetsPolicy{DeleteAfter: 10 * time.Second}}, 10 * time.Second},
-		"a namespace that is terminating":  {terminatingNamespace, drain.Policy{DeleteInTerminatingNamespaces: true}, 30 * time.Second},
+		"two budgets, found by the server": {twoBudgets,
+			drain.Policy{MultipleBudgets: drain.MultipleBudgetsPolicy{DeleteAfter: 10 * time.Second}}, 10 * time.Second},
+		"a namespace that is terminating": {terminatingNamespace, drain.Policy{DeleteInTerminatingNamespaces: true}, 30 * time.Second},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

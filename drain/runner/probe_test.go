@@ -53,8 +53,9 @@ func TestStep_APodThatBudgetsCanNeverLetGoIsAskedForOnceAndThenProbed(t *testing
 		answer  func() error
 		reason  drain.Reason
 	}{
-		"a budget that can never open": {(*memoryBudgets).shut, func() error { return exhausted(t.Context(), PodRef{}) }, drain.ReasonBudgetNeverAllows},
-		"two budgets over one pod":     {(*memoryBudgets).double, twoBudgets, drain.ReasonMultipleBudgets},
+		"a budget that can never open": {(*memoryBudgets).shut, func() error { return exhausted(t.Context(), PodRef{}) },
+			drain.ReasonBudgetNeverAllows},
+		"two budgets over one pod": {(*memoryBudgets).double, twoBudgets, drain.ReasonMultipleBudgets},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +240,8 @@ func TestStep_AnAbandonedDrainProbesNothing(t *testing.T) {
 	g := newRig(t, nil)
 	g.budgets.shut()
 	g.pods.put(pod("n", "a"))
-	req := Request{Node: cordoned("n"), StartedAt: g.clock.Now(), Policy: &drain.Policy{Stages: []drain.Stage{{After: time.Minute, Mode: drain.ModeAbandon}}}}
+	req := Request{Node: cordoned("n"), StartedAt: g.clock.Now(),
+		Policy: &drain.Policy{Stages: []drain.Stage{{After: time.Minute, Mode: drain.ModeAbandon}}}}
 	_, err := g.runner.Step(t.Context(), req)
 	require.NoError(t, err)
 	require.Len(t, g.runner.nodes["n"].queue, 1)

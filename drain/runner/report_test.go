@@ -69,7 +69,8 @@ func TestResult_ConditionIsStableAndBounded(t *testing.T) {
 	if len(got) > 4096 || len(got) < 4000 || !strings.HasSuffix(got, "eviction requested\n...") {
 		t.Errorf("want it cut after a line, got %d bytes ending in %q", len(got), got[len(got)-40:])
 	}
-	if got := (Result{Message: strings.Repeat("ä", 4000)}).Condition("Drained").Message; len(got) > 4096 || !strings.HasSuffix(got, "ä\n...") {
+	got = (Result{Message: strings.Repeat("ä", 4000)}).Condition("Drained").Message
+	if len(got) > 4096 || !strings.HasSuffix(got, "ä\n...") {
 		t.Errorf("want it cut between characters, got %q", got[len(got)-10:])
 	}
 }
@@ -79,7 +80,8 @@ func TestVolumesResult_ConditionTellsDetachedFromLeft(t *testing.T) {
 		result VolumesResult
 		want   metav1.Condition
 	}{
-		"waiting":  {VolumesResult{Message: "m"}, metav1.Condition{Status: metav1.ConditionFalse, Reason: ConditionVolumesAttached, Message: "m"}},
+		"waiting": {VolumesResult{Message: "m"},
+			metav1.Condition{Status: metav1.ConditionFalse, Reason: ConditionVolumesAttached, Message: "m"}},
 		"detached": {VolumesResult{Done: true}, metav1.Condition{Status: metav1.ConditionTrue, Reason: ConditionVolumesDetached}},
 		"left": {VolumesResult{Done: true, Stopped: drain.VolumesTimedOut, Message: "m"},
 			metav1.Condition{Status: metav1.ConditionTrue, Reason: ConditionVolumesLeft, Message: "m"}},

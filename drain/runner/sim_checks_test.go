@@ -237,7 +237,8 @@ func (s *sim) recently(node string) bool {
 // checkBinding finds the pod that comes after Done.
 func (s *sim) checkBinding(p *simPod) {
 	for _, d := range s.drains {
-		if d.uid == p.nodeUID && p.raced && !d.doneAt.IsZero() && s.facts.uncordoned[d.node].Before(d.doneAt.Add(-10*time.Second)) && !s.recently(d.node) {
+		if d.uid == p.nodeUID && p.raced && !d.doneAt.IsZero() && s.facts.uncordoned[d.node].Before(d.doneAt.Add(-10*time.Second)) &&
+			!s.recently(d.node) {
 			s.fail("%s came to %s after that was said to be done", p.key(), d.node)
 		}
 	}

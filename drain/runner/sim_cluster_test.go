@@ -245,7 +245,8 @@ func (s *sim) bind(app *simApp, name string, node *corev1.Node, tolerates bool) 
 	}
 	switch app.kind {
 	case appDaemonSet:
-		p.obj.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: app.name, UID: "ds", Controller: new(true)}}
+		p.obj.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "DaemonSet", Name: app.name, UID: "ds", Controller: new(true)}}
 	case appStatic:
 		p.obj.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 	case appReplicaSet, appStatefulSet, appBare:

@@ -23,7 +23,8 @@ func TestDispatch_TheLongestRetryAfterCounts(t *testing.T) {
 		if ref.Name == "b" {
 			<-hold
 		}
-		return apierrors.NewGenericServerResponse(429, "POST", schema.GroupResource{Resource: "pods"}, ref.Name, "slow down", seconds[ref.Name], true)
+		return apierrors.NewGenericServerResponse(429, "POST", schema.GroupResource{Resource: "pods"}, ref.Name, "slow down", seconds[ref.Name],
+			true)
 	})
 	g.pods.put(pod("n", "a"), pod("n", "b"))
 	g.start()

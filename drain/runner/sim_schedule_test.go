@@ -325,7 +325,8 @@ func (s *sim) lookForEnd() {
 func (s *sim) explainPods() {
 	for _, key := range inOrder(s.pods) {
 		p := s.pods[key]
-		s.note("pod %s %s on %s: %s ready=%t deleted=%v", key, p.obj.UID, p.obj.Spec.NodeName, p.obj.Status.Phase, readyPod(p.obj), p.obj.DeletionTimestamp)
+		s.note("pod %s %s on %s: %s ready=%t deleted=%v", key, p.obj.UID, p.obj.Spec.NodeName, p.obj.Status.Phase, readyPod(p.obj),
+			p.obj.DeletionTimestamp)
 	}
 }
 

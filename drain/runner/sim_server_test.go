@@ -288,7 +288,8 @@ func violated(seconds int, format string, args ...any) error {
 }
 
 func terminatingSpace(pod types.NamespacedName) error {
-	err := apierrors.NewForbidden(podResource, pod.Name, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", pod.Namespace))
+	err := apierrors.NewForbidden(podResource, pod.Name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", pod.Namespace))
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"}}
 	return err
 }

@@ -85,7 +85,8 @@ func report(t *testing.T, seed uint64, s *sim) {
 		return
 	}
 	needed := shrink(s.trouble, func(less simTrouble) bool { return len(simulate(t, seed, less).broken) > 0 })
-	t.Errorf("seed %d, trouble %s, of which %q is enough:\n%s\nthe end of the run:\n%s\nrepeat with SIM_SEED=%d go test -run TestSimulation_NeverHarms",
+	t.Errorf("seed %d, trouble %s, of which %q is enough:\n%s\nthe end of the run:\n%s\nrepeat with SIM_SEED=%d go test -run "+
+		"TestSimulation_NeverHarms",
 		seed, s.trouble, needed, strings.Join(s.broken, "\n"), strings.Join(s.trace[max(0, len(s.trace)-60):], "\n"), seed)
 }
 

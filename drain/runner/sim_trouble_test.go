@@ -96,7 +96,8 @@ func (s *sim) build(t *testing.T) {
 		workers: pick(1, 2, 5, 32), perBudget: pick(1, 4, 4), probe: time.Duration(pick(10, 15, 15)) * time.Second,
 		latency: time.Duration(pick(1, 20, 200, 1500)) * time.Millisecond, podLag: podLag / time.Duration(pick(1, 2, 20)),
 		nodeLag: nodeLag / time.Duration(pick(1, 10, 100)), budgetLag: time.Duration(pick(10, 300, 3000)) * time.Millisecond,
-		budgets: !s.chance(8), empty: s.chance(3), wakes: !s.chance(4), rules: s.chance(2), trouble: time.Duration(pick(60, 180, 400)) * time.Second,
+		budgets: !s.chance(8), empty: s.chance(3), wakes: !s.chance(4), rules: s.chance(2),
+		trouble:      time.Duration(pick(60, 180, 400)) * time.Second,
 		breakEvictor: func(e runner.Evictor) runner.Evictor { return e },
 	}
 	s.setup.informers = s.setup.budgets && !s.chance(4)
@@ -177,7 +178,8 @@ func (s *sim) newBudget(app *simApp, name string) *policyv1.PodDisruptionBudget 
 }
 
 func (s *sim) drawLimit(spec *policyv1.PodDisruptionBudgetSpec, replicas int) {
-	limits := []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(1), intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("30%"), intstr.FromInt32(int32(replicas))}
+	limits := []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(1), intstr.FromInt32(1), intstr.FromInt32(2),
+		intstr.FromString("30%"), intstr.FromInt32(int32(replicas))}
 	limit := limits[s.rng.IntN(len(limits))]
 	spec.MinAvailable, spec.MaxUnavailable = nil, &limit
 	if s.chance(3) {
@@ -198,7 +200,8 @@ func (s *sim) faultBefore(q *simRequest) (simAnswer, bool) {
 		if s.chance(6) {
 			seconds = 32
 		}
-		err := apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "POST", podResource, q.pod.Name, "Too many requests, please try again later.", seconds, true)
+		err := apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "POST", podResource, q.pod.Name,
+			"Too many requests, please try again later.", seconds, true)
 		return simAnswer{kind: answerGlobal, wait: time.Duration(seconds) * time.Second, err: err, text: true}, true
 	case now.Before(s.faults.refused):
 		return simAnswer{kind: answerGlobal, wait: 15 * time.Second, err: apierrors.NewUnauthorized("Unauthorized")}, true
@@ -206,7 +209,8 @@ func (s *sim) faultBefore(q *simRequest) (simAnswer, bool) {
 		err := apierrors.NewGenericServerResponse(http.StatusNotFound, "POST", schema.GroupResource{}, "", "404 page not found", 0, true)
 		return simAnswer{kind: answerOther, rest: time.Minute, err: err, text: true}, true
 	case now.Before(s.faults.access[q.pod.Namespace]):
-		return refuse(15*time.Second, apierrors.NewForbidden(podResource, q.pod.Name, errors.New(`User "drainer" cannot create resource "pods/eviction"`))), true
+		return refuse(15*time.Second,
+			apierrors.NewForbidden(podResource, q.pod.Name, errors.New(`User "drainer" cannot create resource "pods/eviction"`))), true
 	case now.Before(s.faults.webhook[q.pod.Namespace]):
 		return refuse(time.Second, apierrors.NewInternalError(errors.New(`failed calling webhook "guard.example.com"`))), true
 	case s.trouble.has(troubleContention) && s.chance(8):
@@ -226,14 +230,17 @@ func (s *sim) contention(q *simRequest) (simAnswer, bool) {
 	draw := s.rng.IntN(9)
 	switch {
 	case draw < 3:
-		return refuse(time.Second, apierrors.NewConflict(podResource, q.pod.Name, errors.New("the object has been modified"))), p != nil && p.obj.UID == q.uid
+		return refuse(time.Second, apierrors.NewConflict(podResource, q.pod.Name, errors.New("the object has been modified"))), p != nil &&
+			p.obj.UID == q.uid
 	case p == nil || len(s.budgetsOf(p.obj)) != 1 || outside(p.obj):
 		return simAnswer{}, false
 	case draw < 5:
-		err := apierrors.NewForbidden(budgetResource, q.pod.Name, errors.New("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
+		err := apierrors.NewForbidden(budgetResource, q.pod.Name,
+			errors.New("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
 		return simAnswer{kind: answerBudget, rest: 30 * time.Second, err: err}, true
 	case draw < 7:
-		err := apierrors.NewConflict(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"}, "b", errors.New("the object has been modified"))
+		err := apierrors.NewConflict(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"}, "b",
+			errors.New("the object has been modified"))
 		return simAnswer{kind: answerBudget, rest: time.Second, err: err}, true
 	default:
 		err := apierrors.NewTimeoutError(`couldn't update PodDisruptionBudget "b" due to conflicts`, 10)

@@ -79,7 +79,8 @@ func TestASourceOfPodsEndsAfterItsWatches(t *testing.T) {
 		}
 		return nil, ctx.Err()
 	}
-	list := func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error { // in place of a watch that failed
+	// in place of a watch that failed
+	list := func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}

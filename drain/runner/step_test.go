@@ -85,15 +85,17 @@ func TestStep_CordonsOnceUntilTheCordonIsObserved(t *testing.T) {
 	}
 }
 
-// An API server answers 422 to a patch whose test fails, to a patch that makes a Node invalid, and where it says nothing itself a proxy may.
+// An API server answers 422 to a patch whose test fails, to a patch that makes a Node invalid, and where it says nothing itself a
+// proxy may.
 func TestStep_ANodeReplacedUnderTheSameNameIsToldFromOneThatIsRefused(t *testing.T) {
 	nodes := schema.GroupResource{Resource: "nodes"}
 	for name, tc := range map[string]struct {
 		answer   *apierrors.StatusError
 		replaced bool
 	}{
-		"the test of the UID fails": {apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", "testing value /metadata/uid failed", 0, false), true},
-		"without details":           {&apierrors.StatusError{ErrStatus: metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid}}, true},
+		"the test of the UID fails": {
+			apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", "testing value /metadata/uid failed", 0, false), true},
+		"without details": {&apierrors.StatusError{ErrStatus: metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid}}, true},
 		"the Node is invalid": {apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n", field.ErrorList{
 			field.Forbidden(field.NewPath("spec", "podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"),
 		}), false},

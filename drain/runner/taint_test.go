@@ -51,10 +51,11 @@ func TestStep_TaintsAConfirmedDeadNodeOnceAndOnlyWhenAsked(t *testing.T) {
 		req  Request
 		want []string
 	}{
-		"asked and confirmed":              {Request{Node: dead(), Policy: asked, PoweredOff: off}, []string{alone}},
-		"beside others":                    {Request{Node: other, Policy: asked, PoweredOff: off}, []string{beside}},
-		"not confirmed":                    {Request{Node: dead(), Policy: asked}, nil},
-		"not asked for":                    {Request{Node: dead(), Policy: &drain.Policy{Unreachable: &drain.UnreachablePolicy{}}, PoweredOff: off}, nil},
+		"asked and confirmed": {Request{Node: dead(), Policy: asked, PoweredOff: off}, []string{alone}},
+		"beside others":       {Request{Node: other, Policy: asked, PoweredOff: off}, []string{beside}},
+		"not confirmed":       {Request{Node: dead(), Policy: asked}, nil},
+		"not asked for": {
+			Request{Node: dead(), Policy: &drain.Policy{Unreachable: &drain.UnreachablePolicy{}}, PoweredOff: off}, nil},
 		"no policy":                        {Request{Node: dead(), PoweredOff: off}, nil},
 		"a Node that says it is ready":     {Request{Node: withReady(cordoned("n"), corev1.ConditionTrue), Policy: asked, PoweredOff: off}, nil},
 		"the taint of another writer":      {Request{Node: tainted(dead()), Policy: asked, PoweredOff: off}, nil},

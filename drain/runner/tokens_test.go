@@ -43,7 +43,8 @@ func taken(t *testing.T, allowed int32) (*rig, *attempt) {
 }
 
 func overloaded() error {
-	return apierrors.NewForbidden(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudget"}, "pdb", errors.New("too many evictions not confirmed"))
+	return apierrors.NewForbidden(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudget"}, "pdb",
+		errors.New("too many evictions not confirmed"))
 }
 
 func TestATokenGoesBackToItsBudgetAndThoseWhoWaitForItAreWoken(t *testing.T) {

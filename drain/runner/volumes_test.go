@@ -216,15 +216,17 @@ func TestStepVolumes_StopsAtItsLimits(t *testing.T) {
 		stopped drain.VolumeStop
 		requeue time.Duration
 	}{
-		"no limit":                        {nil, drain.VolumesNotStopped, 15 * time.Second},
-		"shortly before the limit":        {func(r *VolumeRequest) { r.Timeout = 3 * time.Second }, drain.VolumesNotStopped, 3 * time.Second},
-		"at the limit":                    {func(r *VolumeRequest) { r.Timeout, r.StartedAt = time.Hour, g.clock.Now().Add(-time.Hour) }, drain.VolumesTimedOut, 0},
-		"off":                             {func(r *VolumeRequest) { r.PoweredOff = true }, drain.VolumesPoweredOff, 0},
-		"silent for a while":              {silent(299*time.Second, 0), drain.VolumesNotStopped, time.Second},
-		"silent for five minutes":         {silent(300*time.Second, 0), drain.VolumesUnreachable, 0},
-		"silent for longer than asked":    {silent(2*time.Second, time.Second), drain.VolumesUnreachable, 0},
-		"silent, which does not matter":   {silent(time.Hour, -1), drain.VolumesNotStopped, 15 * time.Second},
-		"not ready, but the kubelet says": {func(r *VolumeRequest) { r.Node.Status.Conditions = notReady(g.clock.Now().Add(-time.Hour)) }, drain.VolumesNotStopped, 15 * time.Second},
+		"no limit":                 {nil, drain.VolumesNotStopped, 15 * time.Second},
+		"shortly before the limit": {func(r *VolumeRequest) { r.Timeout = 3 * time.Second }, drain.VolumesNotStopped, 3 * time.Second},
+		"at the limit": {func(r *VolumeRequest) { r.Timeout, r.StartedAt = time.Hour, g.clock.Now().Add(-time.Hour) },
+			drain.VolumesTimedOut, 0},
+		"off":                           {func(r *VolumeRequest) { r.PoweredOff = true }, drain.VolumesPoweredOff, 0},
+		"silent for a while":            {silent(299*time.Second, 0), drain.VolumesNotStopped, time.Second},
+		"silent for five minutes":       {silent(300*time.Second, 0), drain.VolumesUnreachable, 0},
+		"silent for longer than asked":  {silent(2*time.Second, time.Second), drain.VolumesUnreachable, 0},
+		"silent, which does not matter": {silent(time.Hour, -1), drain.VolumesNotStopped, 15 * time.Second},
+		"not ready, but the kubelet says": {func(r *VolumeRequest) { r.Node.Status.Conditions = notReady(g.clock.Now().Add(-time.Hour)) },
+			drain.VolumesNotStopped, 15 * time.Second},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -298,7 +300,8 @@ func TestStep_PodsWithVolumesLeaveOneAfterTheOther(t *testing.T) {
 	got := g.step("n")
 	g.settled(1)
 	g.wantRequests("plain") // the turns are unknown
-	require.Contains(t, got.Message, "After above Pods have been removed from the Node, the following Pods will be evicted: default/a, default/b")
+	require.Contains(t, got.Message,
+		"After above Pods have been removed from the Node, the following Pods will be evicted: default/a, default/b")
 
 	volumes.lost = false
 	volumes.attach(attachment("n", "a"), attachment("n", "b"), attachment("n", "c"))

@@ -35,7 +35,8 @@ func TestNaming_NamesFollowFromTheSetAndTheSlotAlone(t *testing.T) {
 
 func TestNaming_NamesFitHoweverLongTheSetIsNamed(t *testing.T) {
 	t.Parallel()
-	for _, set := range []string{"a", strings.Repeat("a", 63), strings.Repeat("a", 253), strings.Repeat("a", 51) + ".b", strings.Repeat("a", 50) + "--b"} {
+	for _, set := range []string{"a", strings.Repeat("a", 63), strings.Repeat("a", 253), strings.Repeat("a", 51) + ".b",
+		strings.Repeat("a", 50) + "--b"} {
 		for _, text := range []string{"", "{{ .machineSet.name }}-{{ .random }}", "{{ .random }}-{{ .machineSet.name }}"} {
 			n, err := scale.NewNaming("uid", set, "c", text)
 			require.NoError(t, err)

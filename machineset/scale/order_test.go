@@ -104,7 +104,8 @@ func FuzzPlan_TakesThoseThatGoFirst(f *testing.F) {
 		}
 		random.Shuffle(n, func(i, j int) { all[i], all[j] = all[j], all[i] })
 		order := []scale.Order{scale.Random, scale.Newest, scale.Oldest}[random.IntN(3)]
-		facts := scale.Facts{Desired: contract.Some(desired), Machines: all, Reserved: random.IntN(4), Policy: scale.Policy{Order: order, Ceiling: 1000}}
+		facts := scale.Facts{Desired: contract.Some(desired), Machines: all, Reserved: random.IntN(4),
+			Policy: scale.Policy{Order: order, Ceiling: 1000}}
 		got := scale.Plan(facts)
 		if wrong := breaks(facts, desired, got); wrong != "" {
 			t.Fatal(wrong)
@@ -146,20 +147,25 @@ func TestOf_ReadsWhatAPlanNeeds(t *testing.T) {
 		state *contract.MachineState
 		want  scale.Machine
 	}{
-		"nothing known":             {state(nil), base},
-		"no Node":                   {withoutNode, with(func(m *scale.Machine) { m.Unhealthy = true })},
-		"being deleted":             {deleting, with(func(m *scale.Machine) { m.Deleting = true })},
-		"ready and available":       {state(nil, is("Ready", "True"), is("Available", "True"), is("NodeHealthy", "Unknown")), with(func(m *scale.Machine) { m.Ready, m.Available = true, true })},
-		"unhealthy Node":            {state(nil, is("NodeHealthy", "False")), with(func(m *scale.Machine) { m.Unhealthy = true })},
-		"failed health check":       {state(nil, is("HealthCheckSucceeded", "False")), with(func(m *scale.Machine) { m.Unhealthy = true })},
-		"marked, whatever it says":  {state(map[string]string{scale.DeleteAnnotation: "false"}), with(func(m *scale.Machine) { m.Marked = true })},
-		"marked by Gardener":        {state(map[string]string{scale.MarkedAtAnnotation: "2026-03-01T00:00:00Z", scale.PriorityAnnotation: "1"}), with(func(m *scale.Machine) { m.Marked, m.MarkedAt, m.Priority = true, created, 1 })},
-		"marks that make no sense":  {state(map[string]string{scale.MarkedAtAnnotation: "soon", scale.PriorityAnnotation: "high"}), base},
-		"updated in place":          {state(map[string]string{contract.InPlaceUpdateAnnotation: ""}), with(func(m *scale.Machine) { m.Updating = true })},
-		"an update that is pending": {state(map[string]string{contract.PendingHooksAnnotation: "Other,UpdateMachine"}), with(func(m *scale.Machine) { m.Updating = true })},
-		"created for a slot":        {state(scale.Stamp("set", 7)), with(func(m *scale.Machine) { m.Slot = 7 })},
-		"created by another set":    {state(scale.Stamp("other", 7)), base},
-		"another hook":              {state(map[string]string{contract.PendingHooksAnnotation: "UpdateMachineSet"}), base},
+		"nothing known": {state(nil), base},
+		"no Node":       {withoutNode, with(func(m *scale.Machine) { m.Unhealthy = true })},
+		"being deleted": {deleting, with(func(m *scale.Machine) { m.Deleting = true })},
+		"ready and available": {state(nil, is("Ready", "True"), is("Available", "True"), is("NodeHealthy", "Unknown")),
+			with(func(m *scale.Machine) { m.Ready, m.Available = true, true })},
+		"unhealthy Node":      {state(nil, is("NodeHealthy", "False")), with(func(m *scale.Machine) { m.Unhealthy = true })},
+		"failed health check": {state(nil, is("HealthCheckSucceeded", "False")), with(func(m *scale.Machine) { m.Unhealthy = true })},
+		"marked, whatever it says": {state(map[string]string{scale.DeleteAnnotation: "false"}),
+			with(func(m *scale.Machine) { m.Marked = true })},
+		"marked by Gardener": {state(map[string]string{scale.MarkedAtAnnotation: "2026-03-01T00:00:00Z", scale.PriorityAnnotation: "1"}),
+			with(func(m *scale.Machine) { m.Marked, m.MarkedAt, m.Priority = true, created, 1 })},
+		"marks that make no sense": {state(map[string]string{scale.MarkedAtAnnotation: "soon", scale.PriorityAnnotation: "high"}), base},
+		"updated in place": {state(map[string]string{contract.InPlaceUpdateAnnotation: ""}),
+			with(func(m *scale.Machine) { m.Updating = true })},
+		"an update that is pending": {state(map[string]string{contract.PendingHooksAnnotation: "Other,UpdateMachine"}),
+			with(func(m *scale.Machine) { m.Updating = true })},
+		"created for a slot":     {state(scale.Stamp("set", 7)), with(func(m *scale.Machine) { m.Slot = 7 })},
+		"created by another set": {state(scale.Stamp("other", 7)), base},
+		"another hook":           {state(map[string]string{contract.PendingHooksAnnotation: "UpdateMachineSet"}), base},
 	} {
 		if diff := gocmp.Diff(c.want, scale.Of(c.state, "set")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

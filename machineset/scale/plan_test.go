@@ -169,7 +169,8 @@ func TestPlan_ReachesWhatIsWantedFromEveryFleet(t *testing.T) {
 						next++
 						now = append(now, scale.Machine{Name: fmt.Sprint("n", next), UID: types.UID(fmt.Sprint("n", next)), Priority: scale.DefaultPriority})
 					}
-					if len(d.Delete) == 0 && d.Create == 0 && len(d.Held) == 0 && !slices.ContainsFunc(now, func(m scale.Machine) bool { return m.Deleting }) {
+					if len(d.Delete) == 0 && d.Create == 0 && len(d.Held) == 0 &&
+						!slices.ContainsFunc(now, func(m scale.Machine) bool { return m.Deleting }) {
 						break
 					}
 					now = slices.DeleteFunc(now, func(m scale.Machine) bool { return m.Deleting }) // their deletions end
@@ -225,25 +226,30 @@ func TestPlan_SaysWhatHoldsItUp(t *testing.T) {
 		want  scale.Decision
 		text  string
 	}{
-		"nobody said how many": {scale.Facts{Machines: []scale.Machine{up}}, scale.Decision{Held: []scale.Hold{{Reason: "ReplicasNotSet", Message: "spec.replicas is not set"}}},
+		"nobody said how many": {scale.Facts{Machines: []scale.Machine{up}},
+			scale.Decision{Held: []scale.Hold{{Reason: "ReplicasNotSet", Message: "spec.replicas is not set"}}},
 			"* spec.replicas is not set"},
 		"frozen": {scale.Facts{Desired: contract.Some(2), Holds: []scale.Hold{frozen, checks}},
 			scale.Decision{Missing: 2, Held: []scale.Hold{checks, frozen}},
 			"* the control plane is upgrading\n* the set is frozen: remove the annotation"},
 		"frozen sets shrink": {scale.Facts{Desired: contract.Some(0), Machines: []scale.Machine{up}, Holds: []scale.Hold{frozen}},
 			scale.Decision{Surplus: 1, Delete: []scale.Victim{{Name: "a", UID: "a"}}}, ""},
-		"too few would be left": {scale.Facts{Desired: contract.Some(1), Machines: []scale.Machine{up, {Name: "b", UID: "b", Marked: true, Available: true}, {Name: "c", UID: "c"}},
-			Policy: scale.Policy{MaxUnavailable: contract.Some(0), Ceiling: 5}},
+		"too few would be left": {scale.Facts{Desired: contract.Some(1),
+			Machines: []scale.Machine{up, {Name: "b", UID: "b", Marked: true, Available: true}, {Name: "c", UID: "c"}},
+			Policy:   scale.Policy{MaxUnavailable: contract.Some(0), Ceiling: 5}},
 			scale.Decision{Surplus: 2, Delete: []scale.Victim{{Name: "b", UID: "b"}, {Name: "c", UID: "c"}}}, ""},
-		"nobody may go": {scale.Facts{Desired: contract.Some(2), Machines: []scale.Machine{up, {Name: "b", UID: "b", Marked: true, Available: true}, {Name: "c", UID: "c"}},
-			Policy: scale.Policy{MaxUnavailable: contract.Some(0)}},
+		"nobody may go": {scale.Facts{Desired: contract.Some(2),
+			Machines: []scale.Machine{up, {Name: "b", UID: "b", Marked: true, Available: true}, {Name: "c", UID: "c"}},
+			Policy:   scale.Policy{MaxUnavailable: contract.Some(0)}},
 			scale.Decision{Surplus: 1, Held: []scale.Hold{{Reason: "MaxUnavailable",
 				Message: "2 available, and at least 2 must stay: waiting for other Machines to become available"}}},
 			"* 2 available, and at least 2 must stay: waiting for other Machines to become available"},
 		"a negative number is none": {scale.Facts{Desired: contract.Some(-3), Machines: []scale.Machine{up}},
 			scale.Decision{Surplus: 1, Delete: []scale.Victim{{Name: "a", UID: "a"}}}, ""},
-		"reserved slots count":                           {scale.Facts{Desired: contract.Some(5), Machines: []scale.Machine{up}, Reserved: 3}, scale.Decision{Missing: 1, Create: 1}, ""},
-		"reserved slots are given up before Machines go": {scale.Facts{Desired: contract.Some(1), Machines: []scale.Machine{up}, Reserved: 2}, scale.Decision{Abandon: 2}, ""},
+		"reserved slots count": {scale.Facts{Desired: contract.Some(5), Machines: []scale.Machine{up}, Reserved: 3},
+			scale.Decision{Missing: 1, Create: 1}, ""},
+		"reserved slots are given up before Machines go": {scale.Facts{Desired: contract.Some(1), Machines: []scale.Machine{up}, Reserved: 2},
+			scale.Decision{Abandon: 2}, ""},
 	} {
 		got := scale.Plan(c.facts)
 		if diff := cmp.Diff(c.want, got); diff != "" {

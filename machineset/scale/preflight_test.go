@@ -21,28 +21,33 @@ func TestPreflight_HoldsCreationWhileTheControlPlaneCannotTakeMachines(t *testin
 		facts facts
 		want  []string
 	}{
-		"stable":                                  {stable, nil},
-		"no control plane to ask":                 {facts{Version: "nonsense"}, nil},
-		"being provisioned":                       {with(func(f *facts) { f.CurrentVersion = "" }), []string{"ControlPlaneIsStable"}},
-		"being upgraded":                          {with(func(f *facts) { f.CurrentVersion = "v1.35.9" }), []string{"ControlPlaneIsStable"}},
-		"rebuilt":                                 {with(func(f *facts) { f.CurrentVersion = "v1.36.3+k1"; f.DesiredVersion = "v1.36.3+k2" }), []string{"ControlPlaneIsStable"}},
-		"some machines are ahead":                 {with(func(f *facts) { f.CurrentVersion = "v1.37.0" }), nil},
-		"the topology wants another":              {with(func(f *facts) { f.TopologyVersion = "v1.37.0" }), []string{"ControlPlaneIsStable"}},
-		"a step on the topology's way":            {with(func(f *facts) { f.TopologyVersion, f.UpgradeStep = "v1.37.0", "v1.36.3" }), nil},
-		"Machines too new":                        {with(func(f *facts) { f.Version = "v1.37.0" }), []string{"KubernetesVersionSkew"}},
-		"three minors older":                      {with(func(f *facts) { f.Version = "v1.33.0" }), nil},
-		"four minors older":                       {with(func(f *facts) { f.Version = "v1.32.9" }), []string{"KubernetesVersionSkew"}},
-		"another major":                           {with(func(f *facts) { f.Version = "v2.36.3" }), []string{"KubernetesVersionSkew"}},
-		"kubeadm of another minor":                {with(func(f *facts) { f.Version, f.Kubeadm = "v1.35.0", true }), []string{"KubeadmVersionSkew"}},
-		"kubeadm of another patch":                {with(func(f *facts) { f.Version, f.Kubeadm = "v1.36.0", true }), nil},
-		"a topology of equal versions":            {with(func(f *facts) { f.TopologyVersion = "v1.36.3" }), nil},
-		"a topology that lags behind":             {with(func(f *facts) { f.TopologyVersion, f.Version = "v1.36.3", "v1.36.2" }), []string{"ControlPlaneVersionSkew"}},
-		"Machines without a version":              {with(func(f *facts) { f.Version = "" }), nil},
-		"a managed control plane names no patch":  {facts{HasControlPlane: true, DesiredVersion: "v1.36", CurrentVersion: "v1.36", Version: "v1.36"}, nil},
+		"stable":                  {stable, nil},
+		"no control plane to ask": {facts{Version: "nonsense"}, nil},
+		"being provisioned":       {with(func(f *facts) { f.CurrentVersion = "" }), []string{"ControlPlaneIsStable"}},
+		"being upgraded":          {with(func(f *facts) { f.CurrentVersion = "v1.35.9" }), []string{"ControlPlaneIsStable"}},
+		"rebuilt": {with(func(f *facts) { f.CurrentVersion = "v1.36.3+k1"; f.DesiredVersion = "v1.36.3+k2" }),
+			[]string{"ControlPlaneIsStable"}},
+		"some machines are ahead":      {with(func(f *facts) { f.CurrentVersion = "v1.37.0" }), nil},
+		"the topology wants another":   {with(func(f *facts) { f.TopologyVersion = "v1.37.0" }), []string{"ControlPlaneIsStable"}},
+		"a step on the topology's way": {with(func(f *facts) { f.TopologyVersion, f.UpgradeStep = "v1.37.0", "v1.36.3" }), nil},
+		"Machines too new":             {with(func(f *facts) { f.Version = "v1.37.0" }), []string{"KubernetesVersionSkew"}},
+		"three minors older":           {with(func(f *facts) { f.Version = "v1.33.0" }), nil},
+		"four minors older":            {with(func(f *facts) { f.Version = "v1.32.9" }), []string{"KubernetesVersionSkew"}},
+		"another major":                {with(func(f *facts) { f.Version = "v2.36.3" }), []string{"KubernetesVersionSkew"}},
+		"kubeadm of another minor": {with(func(f *facts) { f.Version, f.Kubeadm = "v1.35.0", true }),
+			[]string{"KubeadmVersionSkew"}},
+		"kubeadm of another patch":     {with(func(f *facts) { f.Version, f.Kubeadm = "v1.36.0", true }), nil},
+		"a topology of equal versions": {with(func(f *facts) { f.TopologyVersion = "v1.36.3" }), nil},
+		"a topology that lags behind": {with(func(f *facts) { f.TopologyVersion, f.Version = "v1.36.3", "v1.36.2" }),
+			[]string{"ControlPlaneVersionSkew"}},
+		"Machines without a version": {with(func(f *facts) { f.Version = "" }), nil},
+		"a managed control plane names no patch": {
+			facts{HasControlPlane: true, DesiredVersion: "v1.36", CurrentVersion: "v1.36", Version: "v1.36"}, nil},
 		"a managed control plane reports a patch": {with(func(f *facts) { f.DesiredVersion, f.CurrentVersion = "1.36", "v1.36.3-eks-1" }), nil},
 		"a managed control plane is upgraded": {with(func(f *facts) { f.DesiredVersion, f.CurrentVersion = "v1.36", "v1.35" }),
 			[]string{"ControlPlaneIsStable"}},
-		"everything at once": {facts{HasControlPlane: true, DesiredVersion: "v1.36.3", Version: "v1.30.0", Kubeadm: true, TopologyVersion: "v1.36.3"},
+		"everything at once": {facts{HasControlPlane: true, DesiredVersion: "v1.36.3", Version: "v1.30.0", Kubeadm: true,
+			TopologyVersion: "v1.36.3"},
 			[]string{"ControlPlaneIsStable", "ControlPlaneVersionSkew", "KubeadmVersionSkew", "KubernetesVersionSkew"}},
 		"all left out": {facts{HasControlPlane: true, Skip: "X, All"}, nil},
 		"some left out": {with(func(f *facts) {
@@ -65,8 +70,11 @@ func TestPreflight_ReadsTheVersionsThatClusterAPIReads(t *testing.T) {
 	t.Parallel()
 	const padded = " v1.36.3 "
 	for version, good := range map[string]bool{
-		padded: true, "v1.36.3": true, "1.36.3": true, "v1.36": true, "1.36": true, "v1.36.3-eks-1": true, "v1.36.3+k1": true, "v1.36.3-rc.1+k1": true,
-		"v1.25.6.0": false, "v1.26.0garbage": false, "v1.36-eks-1": false, "v1.36.": false, "v1..3": false, "v1.36.3-": false, "latest": false, "v": false,
+		padded: true, "v1.36.3": true, "1.36.3": true, "v1.36": true, "1.36": true, "v1.36.3-eks-1": true, "v1.36.3+k1": true,
+		"v1.36.3-rc.1+k1": true,
+		"v1.25.6.0":       false, "v1.26.0garbage": false, "v1.36-eks-1": false, "v1.36.": false, "v1..3": false, "v1.36.3-": false,
+		"latest": false,
+		"v":      false,
 	} {
 		_, err := scale.Preflight(scale.PreflightFacts{HasControlPlane: true, DesiredVersion: version, CurrentVersion: version, Version: version})
 		require.Equal(t, good, err == nil, "%q: %v", version, err)

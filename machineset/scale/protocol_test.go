@@ -97,7 +97,8 @@ func (p *process) decide(set, seen snapshot, desired int) (ledger, next scale.Le
 	}
 	var observed []scale.Machine
 	for name, m := range seen.machines {
-		observed = append(observed, scale.Machine{Name: name, UID: types.UID(name), Slot: m.slot, Deleting: m.deleting, Priority: scale.DefaultPriority})
+		observed = append(observed, scale.Machine{Name: name, UID: types.UID(name), Slot: m.slot, Deleting: m.deleting,
+			Priority: scale.DefaultPriority})
 	}
 	if covers, err := ledger.Covers(strconv.Itoa(seen.version)); err != nil || !covers || ledger.Behind(observed) {
 		return scale.Ledger{}, scale.Ledger{}, nil // wait

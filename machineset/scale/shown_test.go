@@ -64,7 +64,8 @@ func TestARebuiltLedgerBeginsBehindAllThatCanHaveBeenTaken(t *testing.T) {
 
 func TestWhatACacheShows(t *testing.T) {
 	t.Parallel()
-	live := []scale.Live{{Name: "c", UID: "3", ResourceVersion: "30"}, {Name: "a", UID: "1", ResourceVersion: "10"}, {Name: "b", UID: "2", ResourceVersion: "20"}}
+	live := []scale.Live{{Name: "c", UID: "3", ResourceVersion: "30"}, {Name: "a", UID: "1", ResourceVersion: "10"},
+		{Name: "b", UID: "2", ResourceVersion: "20"}}
 	all := map[string]types.UID{"a": "1", "b": "2", "c": "3"}
 	some := map[string]types.UID{"c": "3"}
 	for name, tc := range map[string]struct {
@@ -72,17 +73,22 @@ func TestWhatACacheShows(t *testing.T) {
 		want    scale.Cached
 		missing []string
 	}{
-		"nothing is there":                         {scale.CacheFacts{Seen: "5"}, scale.ShowsAll, nil},
-		"all":                                      {scale.CacheFacts{Live: live, Shown: all}, scale.ShowsAll, nil},
-		"also one that is gone":                    {scale.CacheFacts{Live: live[:1], Shown: all, Seen: "99", Since: time.Hour}, scale.ShowsAll, nil},
-		"it has yet to see two":                    {scale.CacheFacts{Live: live, Shown: some, Seen: "9"}, scale.Behind, []string{"a", "b"}},
-		"it has seen one of them":                  {scale.CacheFacts{Live: live, Shown: some, Seen: "10"}, scale.LeavesOut, []string{"a"}},
-		"it has seen both":                         {scale.CacheFacts{Live: live, Shown: some, Seen: "20"}, scale.LeavesOut, []string{"a", "b"}},
-		"it cannot say":                            {scale.CacheFacts{Live: live, Shown: some, Since: scale.CacheLimit - 1}, scale.Behind, []string{"a", "b"}},
-		"it cannot say for long":                   {scale.CacheFacts{Live: live, Shown: some, Since: scale.CacheLimit}, scale.LeavesOut, []string{"a", "b"}},
-		"versions that cannot be compared":         {scale.CacheFacts{Live: live, Shown: some, Seen: "x"}, scale.Behind, []string{"a", "b"}},
-		"another one of the name, from before":     {scale.CacheFacts{Live: live[1:2], Shown: map[string]types.UID{"a": "0"}, Seen: "9"}, scale.Behind, []string{"a"}},
-		"another one of the name, although it saw": {scale.CacheFacts{Live: live[1:2], Shown: map[string]types.UID{"a": "0"}, Seen: "11"}, scale.LeavesOut, []string{"a"}},
+		"nothing is there": {scale.CacheFacts{Seen: "5"}, scale.ShowsAll, nil},
+		"all":              {scale.CacheFacts{Live: live, Shown: all}, scale.ShowsAll, nil},
+		"also one that is gone": {scale.CacheFacts{Live: live[:1], Shown: all, Seen: "99", Since: time.Hour}, scale.ShowsAll,
+			nil},
+		"it has yet to see two":   {scale.CacheFacts{Live: live, Shown: some, Seen: "9"}, scale.Behind, []string{"a", "b"}},
+		"it has seen one of them": {scale.CacheFacts{Live: live, Shown: some, Seen: "10"}, scale.LeavesOut, []string{"a"}},
+		"it has seen both":        {scale.CacheFacts{Live: live, Shown: some, Seen: "20"}, scale.LeavesOut, []string{"a", "b"}},
+		"it cannot say": {scale.CacheFacts{Live: live, Shown: some, Since: scale.CacheLimit - 1}, scale.Behind,
+			[]string{"a", "b"}},
+		"it cannot say for long": {scale.CacheFacts{Live: live, Shown: some, Since: scale.CacheLimit}, scale.LeavesOut,
+			[]string{"a", "b"}},
+		"versions that cannot be compared": {scale.CacheFacts{Live: live, Shown: some, Seen: "x"}, scale.Behind, []string{"a", "b"}},
+		"another one of the name, from before": {scale.CacheFacts{Live: live[1:2], Shown: map[string]types.UID{"a": "0"}, Seen: "9"},
+			scale.Behind, []string{"a"}},
+		"another one of the name, although it saw": {scale.CacheFacts{Live: live[1:2], Shown: map[string]types.UID{"a": "0"}, Seen: "11"},
+			scale.LeavesOut, []string{"a"}},
 	} {
 		got, missing := scale.Compare(tc.facts)
 		require.Equal(t, tc.want, got, name)
