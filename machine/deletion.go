@@ -183,6 +183,15 @@ type deletionMemory struct {
 	asked   map[types.UID]time.Time
 	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that can wait for another write.
 	drained, detached types.UID
+	// attempt is the last failed deletion of the Node.
+	attempt nodeAttempt
+}
+
+// nodeAttempt is a failed attempt to delete a Node.
+type nodeAttempt struct {
+	node        types.UID
+	started, at time.Time // of the deletion, and of the attempt
+	text        string
 }
 
 type goneObject struct {
@@ -212,6 +221,20 @@ func (m *memory) deferred(machine *contract.MachineState) (drained, detached typ
 	defer m.mu.Unlock()
 	known := m.deletionLocked(machine)
 	return known.drained, known.detached
+}
+
+func (m *memory) attempt(machine *contract.MachineState) nodeAttempt {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.deletionLocked(machine).attempt
+}
+
+func (m *memory) setAttempt(machine *contract.MachineState, a nodeAttempt) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.changeDeletionLocked(machine)
+	known.attempt = a
+	m.deletions[machine.Key] = known
 }
 
 // setGone remembers that an object of a Machine is gone.

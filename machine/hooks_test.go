@@ -179,6 +179,36 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 	}
 }
 
+func TestAnEventDoesNotRepeatAFailedDeletionOfANodeBeforeItsTime(t *testing.T) {
+	now, attempts := time.Unix(1000, 0).UTC(), 0
+	s := deletingNode(now, 10*time.Second, nil)
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n", errors.New("another UID"))
+	s.Workload.Client = interceptor.NewClient(nil, interceptor.Funcs{
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+			attempts++
+			return conflict
+		},
+	})
+	for _, tc := range []struct {
+		after, again time.Duration
+		attempts     int
+	}{
+		{0, time.Second, 1}, {0, time.Second, 1}, {400 * time.Millisecond, 600 * time.Millisecond, 1},
+		{time.Second, time.Second, 2}, {1500 * time.Millisecond, 500 * time.Millisecond, 2}, {4 * time.Second, 4 * time.Second, 3},
+		{7 * time.Second, time.Second, 3}, {10 * time.Second, 0, 4},
+	} {
+		s.Now = now.Add(tc.after)
+		result, err := deleteNodeStep(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, tc.again, result.RequeueAfter, "after %s", tc.after)
+		require.Equal(t, tc.attempts, attempts, "after %s", tc.after)
+		if tc.again > 0 {
+			said, _ := s.Condition(contract.ConditionDeleting)
+			require.Equal(t, conflict.Error(), said.Message)
+		}
+	}
+}
+
 // The limit that nobody has set is not meant for a cluster that does not answer.
 func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	now := time.Unix(1000, 0).UTC()

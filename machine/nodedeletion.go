@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -174,6 +175,12 @@ func (s *Scope) leaveNode(why string) {
 func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Duration, last bool) (Result, error) {
 	node := s.Node.Node
 	uid := node.UID
+	if left, why := s.untilNextAttempt(uid); left > 0 && !last {
+		s.beginNodeDeletion(started)
+		wait := s.Wait(contract.ReasonDeletingNode, why)
+		wait.RequeueAfter = s.until(left, s.nodeDeletionStarted(), limit)
+		return wait, nil
+	}
 	err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
 	switch {
 	case err == nil:
@@ -197,8 +204,19 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 		}
 		return wait, fmt.Errorf("delete Node %s: %w", node.Name, err)
 	}
+	s.env.memory.setAttempt(&s.State, nodeAttempt{uid, s.nodeDeletionStarted(), s.Now, err.Error()})
 	wait.RequeueAfter = s.until(attemptRetry(s.Now.Sub(s.nodeDeletionStarted())), s.nodeDeletionStarted(), limit)
 	return wait, nil
+}
+
+// untilNextAttempt returns how long a failed deletion of a Node is not repeated, whatever events arrive, and the answer to it. The events of
+// this process's own writes would repeat it at once.
+func (s *Scope) untilNextAttempt(node types.UID) (left time.Duration, why string) {
+	a := s.env.memory.attempt(&s.State)
+	if a.node != node || s.Now.Before(a.at) {
+		return 0, ""
+	}
+	return a.at.Add(attemptRetry(a.at.Sub(a.started))).Sub(s.Now), a.text
 }
 
 // attemptRetry is when a failed attempt is repeated, without back-off: each time after twice as long, so that a limit is still noticed in
