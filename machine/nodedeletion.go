@@ -209,8 +209,8 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 	return wait, nil
 }
 
-// untilNextAttempt returns how long a failed deletion of a Node is not repeated, whatever events arrive, and the answer to it. The events of
-// this process's own writes would repeat it at once.
+// untilNextAttempt returns how long a failed deletion of a Node is not repeated, whatever events arrive, and the answer to it. The
+// events of this process's own writes would repeat it at once.
 func (s *Scope) untilNextAttempt(node types.UID) (left time.Duration, why string) {
 	a := s.env.memory.attempt(&s.State)
 	if a.node != node || s.Now.Before(a.at) {

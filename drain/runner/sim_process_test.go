@@ -117,8 +117,9 @@ func (p *simProcess) stop() {
 		s.fail("Start did not return when its context ended")
 	}
 	node := slices.Sorted(maps.Keys(p.nodes))[0]
-	if _, err := p.runner.Step(context.Background(), runner.Request{Node: p.nodes[node]}); !errors.Is(err,
-		runner.ErrStopped) { //nolint:forbidigo // the process's own context has ended
+	//nolint:forbidigo // the process's own context has ended
+	_, err := p.runner.Step(context.Background(), runner.Request{Node: p.nodes[node]})
+	if !errors.Is(err, runner.ErrStopped) {
 		s.fail("Step after the end returned %v", err)
 	}
 	s.takeIn()
