@@ -28,7 +28,7 @@ func TestTheEndOfCertificatesIsKnownFromTheMachineOrItsBootstrapConfiguration(t 
 		"the configuration says it": {facts: certificateFacts{ControlPlane: true, Config: said(text)}, want: certificateDecision{Expire: at}},
 		"the Machine goes first": {facts: certificateFacts{ControlPlane: true, Machine: said(text), Config: said(otherText)},
 			want: certificateDecision{Expire: at}},
-		"nobody says it any more": {facts: certificateFacts{ControlPlane: true, Stored: other}},
+		"it is not reported any more": {facts: certificateFacts{ControlPlane: true, Stored: other}},
 		"the configuration was not read": {
 			facts: certificateFacts{ControlPlane: true, Stored: other, ConfigUnread: true}, want: certificateDecision{Expire: other}},
 		"the Machine says what is no time": {

@@ -131,7 +131,7 @@ func TestAKindThatCannotKeepAProviderIDIsToldWhenAMachineGoes(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonInternalError, "Machine default/m1 does not keep its provider ID",
 		"MachineState.ProviderID")
-	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "m1")).GetDeletionTimestamp(), "nobody would know its ID any more")
+	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "m1")).GetDeletionTimestamp(), "its provider ID would be lost")
 }
 
 // unfailing is an adapter of a kind that has no place for a failure.

@@ -23,8 +23,8 @@ func TestAnObjectThatMayJustHaveGotItsMachineIsNotDeletedAsItWasReadBefore(t *te
 	for name, tc := range map[string]struct {
 		providerID, version string
 	}{
-		"nobody knows of a machine": {version: "7"},
-		"its machine is known":      {providerID: "a://b"},
+		"no machine is known":  {version: "7"},
+		"its machine is known": {providerID: "a://b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0

@@ -209,7 +209,7 @@ func TestAnEventDoesNotRepeatAFailedDeletionOfANodeBeforeItsTime(t *testing.T) {
 	}
 }
 
-// The limit that nobody has set is not meant for a cluster that does not answer.
+// The default limit does not apply while a cluster does not answer.
 func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	now := time.Unix(1000, 0).UTC()
 	lost := &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: cluster.ReasonUnreachable}

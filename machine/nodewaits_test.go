@@ -125,7 +125,7 @@ func TestWhatIsSaidOfAConnectionBeginsWithClusterAPIsWords(t *testing.T) {
 			scope: &Scope{NodesErr: down(seen), Workload: Workload{Since: seen}, Scope: base{
 				Cluster: external.ClusterView{State: contract.ClusterState{ControlPlaneInitializedAt: now}}}},
 			says: "Last successful probe at 2023-11-14T22:13:20Z; " + down(seen).Error(), since: now},
-		"nobody knows why":      {scope: &Scope{NodesErr: errors.New("attempt 17 failed")}, says: "Please check controller logs for errors"},
+		"the reason is unknown": {scope: &Scope{NodesErr: errors.New("attempt 17 failed")}, says: "Please check controller logs for errors"},
 		"the first list":        {scope: &Scope{cluster: key}, says: "Waiting for the first list of Nodes of cluster ns/c"},
 		"the first list of all": {scope: &Scope{}, says: "Waiting for the first list of Nodes"},
 	} {

@@ -44,7 +44,7 @@ func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
 			"the Cluster no longer exists"},
 		"the Cluster is unread": {with(func(v *external.ClusterView) { v.Presence = external.Unread }), CareUnknown,
 			"the Cluster could not be read yet"},
-		"nobody knows what a Cluster is": {with(func(v *external.ClusterView) { v.Presence = external.KindMissing }), CareUnknown,
+		"the kind Cluster is missing": {with(func(v *external.ClusterView) { v.Presence = external.KindMissing }), CareUnknown,
 			"the Cluster could not be read yet"},
 		"the control plane is missing": {with(func(v *external.ClusterView) { v.ControlPlane = external.Object{Presence: external.Absent} }),
 			CareDrainAndDelete, "the cluster stays"},
