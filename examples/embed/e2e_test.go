@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+	"github.com/machinist-dev/machinist/examples/controlplane/rights"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,9 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-
-	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
-	"github.com/machinist-dev/machinist/examples/controlplane/rights"
 
 	v1 "example.com/edge/v1"
 )

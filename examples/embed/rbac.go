@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
-
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machine"
 
 	v1 "example.com/edge/v1"
 )

@@ -14,12 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
-
-	"github.com/machinist-dev/machinist/contract"
 
 	v1 "example.com/edge/v1"
 )
@@ -72,8 +71,8 @@ func TestTheTypeSharesNoFieldNameWithClusterAPI(t *testing.T) {
 	for _, crd := range crdObjects(t) {
 		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		require.NoError(t, err)
-		// a version is an object
-		schema, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties") //nolint:forcetypeassert
+		//nolint:forcetypeassert // a version is an object
+		schema, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties")
 		require.NoError(t, err)
 		ours := map[string]bool{}
 		for _, part := range []string{"spec", "status"} {
