@@ -19,6 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -67,7 +68,7 @@ func (s *Scope) create(ctx context.Context, ledger scale.Ledger) error {
 	}
 	s.mem.tried(len(names) > 0, len(failed) > 0, s.State.Generation, s.env.frame.Options.Clock.Now())
 	if len(names) > 0 {
-		s.Eventf(corev1.EventTypeNormal, eventCreate, actionCreate, "Created %s", named(names))
+		s.Eventf(corev1.EventTypeNormal, eventCreate, actionCreate, "Created %s", children.Named(names))
 	}
 	if len(failed) > 0 && !pass.IsStale(failed[0]) {
 		s.Eventf(corev1.EventTypeWarning, eventFailedCreate, actionCreate, "Failed to create Machines: %v", failed[0])

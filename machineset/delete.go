@@ -15,6 +15,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -58,7 +59,7 @@ func (s *Scope) delete(ctx context.Context, victims []scale.Victim) error {
 	}
 	slices.SortFunc(failed, byText)
 	if len(names) > 0 {
-		s.Eventf(corev1.EventTypeNormal, eventDelete, actionDelete, "Deleted %s", named(names))
+		s.Eventf(corev1.EventTypeNormal, eventDelete, actionDelete, "Deleted %s", children.Named(names))
 	}
 	if len(failed) > 0 {
 		s.Eventf(corev1.EventTypeWarning, eventFailedDelete, actionDelete, "Failed to delete Machines: %v", failed[0])

@@ -10,6 +10,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -64,7 +65,7 @@ func (r *Reconciler) flush(ctx context.Context, s *Scope, err error) error {
 	failed := err != nil && !pass.IsStale(err)
 	silent := s.waiting || s.finished || (failed && s.Paused())
 	if failed && !silent && !s.counted {
-		conditions, _ := statusFacts{Unobserved: true}.conditions()
+		conditions, _ := children.Summary{Unobserved: true}.Conditions()
 		s.Assert(conditions...)
 	}
 	written := s.Flush(ctx, pass.Writing[contract.MachineSetUpdate]{

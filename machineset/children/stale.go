@@ -1,4 +1,4 @@
-package machineset
+package children
 
 import (
 	"slices"
@@ -30,7 +30,7 @@ func delays() []struct{ said, means string } {
 
 // stale is the line about Machines whose deletion lasts long, empty without any, and when the next one joins them, or their drains count
 // as the cause. Rule: Cluster API's aggregateStaleMachines.
-func (f statusFacts) stale() (string, time.Duration) {
+func (f Summary) stale() (string, time.Duration) {
 	var names []string
 	again := time.Duration(0)
 	causes := map[string]bool{}
@@ -63,7 +63,7 @@ func (f statusFacts) stale() (string, time.Duration) {
 }
 
 // causesOf adds the causes of a drain that lasts long, and returns when a shorter one becomes one.
-func (f statusFacts) causesOf(m *contract.MachineState, into map[string]bool) (again time.Duration) {
+func (f Summary) causesOf(m *contract.MachineState, into map[string]bool) (again time.Duration) {
 	c, found := pass.Find(m.Conditions, contract.ConditionDeleting)
 	if !found || c.Status != metav1.ConditionTrue || c.Reason != contract.ReasonDrainingNode || m.DrainStarted.IsZero() {
 		return 0

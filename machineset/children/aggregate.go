@@ -1,4 +1,4 @@
-package machineset
+package children
 
 import (
 	"cmp"
@@ -188,8 +188,8 @@ func listed(names []string) string {
 	return all
 }
 
-// named names Machines in an event: one as Cluster API does, of many the first ones.
-func named(names []string) string {
+// Named names Machines in an event: one as Cluster API does, of many the first ones.
+func Named(names []string) string {
 	if len(names) == 1 {
 		return fmt.Sprintf("Machine %q", names[0])
 	}

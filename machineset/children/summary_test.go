@@ -1,4 +1,4 @@
-package machineset
+package children
 
 import (
 	"fmt"
@@ -10,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -29,10 +27,8 @@ func saying(kind string, status metav1.ConditionStatus, message string) metav1.C
 	return metav1.Condition{Type: kind, Status: status, Reason: "R", Message: message}
 }
 
-func factsOf(replicas int32, machines ...*contract.MachineState) statusFacts {
-	f := statusFacts{Set: &contract.MachineSetState{}, Machines: machines, Now: noon()}
-	f.Set.Replicas = contract.Some(replicas)
-	return f
+func factsOf(replicas int32, machines ...*contract.MachineState) Summary {
+	return Summary{Remediator: "MachineSet", Desired: contract.Some(replicas), Machines: machines, Now: noon()}
 }
 
 // goingFor is a Machine that has been in deletion for so long, and whose drain says something.
@@ -48,14 +44,12 @@ func goingFor(name string, since time.Duration, drain string) *contract.MachineS
 
 // The words are those of Cluster API's machineset_controller_status_test.go.
 func TestConditionsHaveClusterAPIsWords(t *testing.T) {
-	deleting := func(f statusFacts) statusFacts {
-		set := *f.Set
-		set.Deleting = noon()
-		f.Set = &set
+	deleting := func(f Summary) Summary {
+		f.Deleting = true
 		return f
 	}
 	unsaid := factsOf(0)
-	unsaid.Set.Replicas = contract.Opt[int32]{}
+	unsaid.Desired = contract.Opt[int32]{}
 	missing := factsOf(2, stateOf("m1"))
 	missing.Missing = []string{"KubeadmConfigTemplate", "DockerMachineTemplate"}
 	missing.Blocked = []string{"MachineDeployment spec.version is newer"}
@@ -71,7 +65,7 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	drained.Conditions[0].Reason = "WaitingForVolumeDetach"
 	unhealthy := saying("HealthCheckSucceeded", metav1.ConditionFalse, "")
 	tests := map[string]struct {
-		facts statusFacts
+		facts Summary
 		kind  string
 		want  string
 	}{
@@ -111,7 +105,7 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 		}()), "MachinesUpToDate", "True NoReplicas: "},
 		"old ones have not": {factsOf(1, stateOf("old")), "MachinesUpToDate",
 			"Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
-		"nobody is unhealthy": {factsOf(1, stateOf("a")), "Remediating", "False NotRemediating: "},
+		"no Machine is unhealthy": {factsOf(1, stateOf("a")), "Remediating", "False NotRemediating: "},
 		"unhealthy": {factsOf(2, stateOf("b", unhealthy), stateOf("a", unhealthy)), "Remediating",
 			"False NotRemediating: Machines a, b are not healthy (not to be remediated by MachineSet)"},
 		"remediating": {factsOf(1, stateOf("a", unhealthy, saying("OwnerRemediated", "False", "Machine is deleting"))), "Remediating",
@@ -119,7 +113,7 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			all, _ := tc.facts.conditions()
+			all, _ := tc.facts.Conditions()
 			c, found := pass.Find(all, tc.kind)
 			require.True(t, found)
 			if diff := cmp.Diff(tc.want, fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)); diff != "" {
@@ -161,15 +155,15 @@ func TestOfManyMachinesTheLoudestAreTold(t *testing.T) {
 func TestTimeAloneChangesWhatIsSaid(t *testing.T) {
 	young := stateOf("young")
 	young.Created = noon().Add(-4 * time.Second)
-	_, again := factsOf(1, young, goingFor("g", 14*time.Minute, "")).conditions()
+	_, again := factsOf(1, young, goingFor("g", 14*time.Minute, "")).Conditions()
 	require.Equal(t, 7*time.Second, again)
-	_, again = factsOf(1, goingFor("g", 14*time.Minute, "")).conditions()
+	_, again = factsOf(1, goingFor("g", 14*time.Minute, "")).Conditions()
 	require.Equal(t, time.Minute+time.Second, again)
 	draining := goingFor("g", time.Hour, "waiting for completion")
 	draining.DrainStarted = noon().Add(-4 * time.Minute)
-	_, again = factsOf(1, draining).conditions()
+	_, again = factsOf(1, draining).Conditions()
 	require.Equal(t, time.Minute+time.Second, again, "then the drain counts as the cause")
-	_, again = factsOf(1, stateOf("a")).conditions()
+	_, again = factsOf(1, stateOf("a")).Conditions()
 	require.Zero(t, again)
 }
 
@@ -182,9 +176,9 @@ func TestMachinesAreCounted(t *testing.T) {
 	full.Labels = map[string]string{"a": "b", "c": "d"}
 	f := factsOf(3, updating, full, stateOf("n"))
 	f.TemplateLabels = map[string]string{"a": "b"}
-	f.Set.Template.MinReady = contract.Some(30 * time.Second)
-	want := counters{Replicas: 3, Ready: 1, Available: 1, FullyLabeled: 1, NodeReady: 1}
-	got, again := f.count()
+	f.MinReady = 30 * time.Second
+	want := Counters{Replicas: 3, Ready: 1, Available: 1, FullyLabeled: 1, NodeReady: 1}
+	got, again := f.Count()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -194,7 +188,7 @@ func TestMachinesAreCounted(t *testing.T) {
 func TestANodeWhoseClockIsAheadIsCountedWhenItsTimeHasCome(t *testing.T) {
 	ready := saying("NodeReady", "True", "")
 	ready.LastTransitionTime = metav1.NewTime(noon().Add(3 * time.Second))
-	got, again := factsOf(1, stateOf("a", ready)).count()
+	got, again := factsOf(1, stateOf("a", ready)).Count()
 	require.EqualValues(t, 1, got.NodeReady)
 	require.Zero(t, got.NodeAvailable)
 	require.Equal(t, 3*time.Second, again)
@@ -204,35 +198,11 @@ func TestMessagesAreNoLongerThanTheSchemaAllows(t *testing.T) {
 	long := strings.Repeat("ä", 20_000)
 	f := factsOf(3, stateOf("a", saying("Ready", "False", long)), stateOf("b", saying("Ready", "False", long+"b")))
 	f.Blocked = []string{long}
-	all, _ := f.conditions()
-	var s Scope
+	all, _ := f.Conditions()
+	var s pass.Scope[contract.MachineSetState, contract.MachineSetUpdate]
 	s.Assert(all...)
 	for _, c := range s.Asserted {
 		require.Less(t, len(c.Message), 32768, c.Type)
 		require.True(t, utf8.ValidString(c.Message), c.Type)
 	}
-}
-
-func TestNothingIsRememberedOfASetThatIsDoneWith(t *testing.T) {
-	kinds, err := ClusterAPI(contract.V1Beta2)
-	require.NoError(t, err)
-	ports := Ports{Ports: pass.Ports{Client: struct{ client.Client }{}, Cache: broken{}, APIReader: struct{ client.Reader }{}}}
-	r, err := New(kinds, ports, Options{WatchFilter: "mine"})
-	require.NoError(t, err)
-	set := kinds.Set.New()
-	set.SetNamespace("default")
-	set.SetName("workers")
-	set.SetUID("uid")
-	key := types.NamespacedName{Namespace: "default", Name: "workers"}
-	r.memory.Of(key, "uid").failed = 1
-	_, err = r.ReconcileObject(t.Context(), set)
-	require.NoError(t, err)
-	require.Zero(t, r.memory.Of(key, "uid").failed, "it is another controller's")
-
-	r.memory.Of(key, "uid").failed = 1
-	set.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
-	set.SetDeletionTimestamp(new(metav1.NewTime(noon())))
-	_, err = r.ReconcileObject(t.Context(), set)
-	require.NoError(t, err)
-	require.Zero(t, r.memory.Of(key, "uid").failed, "its finalizer is gone")
 }
