@@ -116,6 +116,8 @@
 //	    spec.template.metadata.labels (map of strings)
 //	Template.Annotations, by the user; absent: none
 //	    spec.template.metadata.annotations (map of strings)
+//	Template.MadeOf, by the user; absent: none
+//	    spec.template.spec.bootstrap.dataSecretName, spec.template.spec.failureDomain, spec.template.spec.version (content)
 //	Template.MinReady, by the user; absent: 0
 //	    v1beta1: spec.minReadySeconds (seconds)
 //	    v1beta2: spec.template.spec.minReadySeconds (seconds)
@@ -167,27 +169,35 @@
 //	DeletionOrder, by the user; absent: Random
 //	    v1beta1: spec.strategy.rollingUpdate.deletePolicy (string)
 //	    v1beta2: spec.deletion.order (string)
-//	RolloutPaused, by the user; absent: false
+//	RolloutPaused, by the user or controller; absent: false
 //	    spec.paused (bool)
 //	RolloutType, by the user; absent: RollingUpdate
 //	    v1beta1: spec.strategy.type (string)
 //	    v1beta2: spec.rollout.strategy.type (string)
+//	AnnotatedRolloutType, by the user; absent: what RolloutType says
+//	    metadata.annotations.machinist.dev/rollout-type (string)
+//	InPlaceOrchestration, by the user; absent: Auto
+//	    metadata.annotations.machinist.dev/in-place-orchestration (string)
 //	MaxSurge, by the user; absent: 1
 //	    v1beta1: spec.strategy.rollingUpdate.maxSurge (32-bit integer or percentage)
 //	    v1beta2: spec.rollout.strategy.rollingUpdate.maxSurge (32-bit integer or percentage)
 //	MaxUnavailable, by the user; absent: 0
 //	    v1beta1: spec.strategy.rollingUpdate.maxUnavailable (32-bit integer or percentage)
 //	    v1beta2: spec.rollout.strategy.rollingUpdate.maxUnavailable (32-bit integer or percentage)
-//	RolloutAfter, by the user; absent: never
+//	RolloutAfter, by the user or controller; absent: never
 //	    v1beta1: spec.rolloutAfter (time)
 //	    v1beta2: spec.rollout.after (time)
 //	RemediationMaxInFlight, by the user; absent: no limit
 //	    v1beta1: spec.strategy.remediation.maxInFlight (32-bit integer or percentage)
 //	    v1beta2: spec.remediation.maxInFlight (32-bit integer or percentage)
+//	RollbackTo, by the user or controller; absent: no rollback
+//	    metadata.annotations.machinist.dev/rollback-to (integer)
 //	RevisionHistoryLimit, by the user; absent: not said
 //	    v1beta1: spec.revisionHistoryLimit (32-bit integer)
+//	    v1beta2: metadata.annotations.machinist.dev/revision-history-limit (32-bit integer)
 //	ProgressDeadline, by the user; absent: no limit
 //	    v1beta1: spec.progressDeadlineSeconds (seconds)
+//	    v1beta2: metadata.annotations.machinist.dev/progress-deadline (duration)
 //	Phase, by the controller; absent: no phase yet
 //	    status.phase (string)
 //	UnavailableReplicas, by the controller; absent: unknown
@@ -199,9 +209,9 @@
 //	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
 //	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
 //	    Taints
-//	as in MachineSet: ClusterName, Replicas, Selector, Template.Labels, Template.Annotations, Template.MinReady,
-//	    MachineNaming, SelectorText, ObservedReplicas, ReadyReplicas, AvailableReplicas, UpToDateReplicas,
-//	    NodeReadyReplicas, NodeAvailableReplicas, Conditions, ObservedGeneration
+//	as in MachineSet: ClusterName, Replicas, Selector, Template.Labels, Template.Annotations, Template.MadeOf,
+//	    Template.MinReady, MachineNaming, SelectorText, ObservedReplicas, ReadyReplicas, AvailableReplicas,
+//	    UpToDateReplicas, NodeReadyReplicas, NodeAvailableReplicas, Conditions, ObservedGeneration
 //
 // MachinePool:
 //
@@ -221,9 +231,9 @@
 //	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
 //	    Taints
 //	as in MachineDeployment: Phase, UnavailableReplicas
-//	as in MachineSet: ClusterName, Replicas, Template.Labels, Template.Annotations, Template.MinReady, ObservedReplicas,
-//	    ReadyReplicas, AvailableReplicas, UpToDateReplicas, NodeReadyReplicas, NodeAvailableReplicas, Conditions,
-//	    ObservedGeneration, FailureReason, FailureMessage
+//	as in MachineSet: ClusterName, Replicas, Template.Labels, Template.Annotations, Template.MadeOf, Template.MinReady,
+//	    ObservedReplicas, ReadyReplicas, AvailableReplicas, UpToDateReplicas, NodeReadyReplicas, NodeAvailableReplicas,
+//	    Conditions, ObservedGeneration, FailureReason, FailureMessage
 //
 // Cluster:
 //

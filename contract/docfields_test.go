@@ -180,7 +180,7 @@ func whereLines(shapes []shape, places []contract.Place) []string {
 			for _, path := range p.Paths {
 				paths = append(paths, path.String())
 			}
-			where = strings.Join(paths, ", else ") + " (" + p.Type + ")"
+			where = strings.Join(paths, map[bool]string{true: ", ", false: ", else "}[p.Type == "content"]) + " (" + p.Type + ")"
 		}
 		if names[where] == nil {
 			texts = append(texts, where)

@@ -1,6 +1,8 @@
 package contract_test
 
 import (
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,8 +12,13 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-const fullMachineDeploymentV1Beta2 = `{
-	"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"MachineDeployment",` + setMetadata + `,
+// What both versions have no field for is in annotations; history and deadline only have a field in the older one.
+var deploymentMetadata = strings.Replace(setMetadata, `"other":"kept"`, `"other":"kept","machinist.dev/rollout-type":"InPlaceUpdate",
+	"machinist.dev/in-place-orchestration":"Manual","machinist.dev/rollback-to":"3","machinist.dev/revision-history-limit":"1",
+	"machinist.dev/progress-deadline":"10m0s"`, 1)
+
+var fullMachineDeploymentV1Beta2 = `{
+	"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"MachineDeployment",` + deploymentMetadata + `,
 	"spec":{
 		"clusterName":"c1","replicas":0,"paused":true,"unknown":"kept","selector":` + selectorText + `,"template":` + templateV1Beta2 + `,
 		"deletion":{"order":"Oldest"},"machineNaming":{"template":"{{ .random }}"},"remediation":{"maxInFlight":"20%"},
@@ -24,8 +31,8 @@ const fullMachineDeploymentV1Beta2 = `{
 	}
 }`
 
-const fullMachineDeploymentV1Beta1 = `{
-	"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"MachineDeployment",` + setMetadata + `,
+var fullMachineDeploymentV1Beta1 = `{
+	"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"MachineDeployment",` + deploymentMetadata + `,
 	"spec":{
 		"clusterName":"c1","replicas":0,"paused":true,"unknown":"kept","selector":` + selectorText + `,"template":` + templateV1Beta1 + `,
 		"machineNamingStrategy":{"template":"{{ .random }}"},"minReadySeconds":30,"rolloutAfter":"2026-03-01T12:00:00Z",
@@ -40,23 +47,26 @@ const fullMachineDeploymentV1Beta1 = `{
 	}
 }`
 
-func machineDeploymentState(version string) contract.MachineDeploymentState {
+func machineDeploymentState() contract.MachineDeploymentState {
 	state := contract.MachineDeploymentState{
 		Metadata: setMeta(), ReplicatedState: replicatedState(),
-		RolloutPaused: true, RolloutType: "RollingUpdate", RolloutAfter: noon,
+		RolloutPaused: true, RolloutType: contract.RolloutInPlace, InPlaceOrchestration: contract.OrchestrationManual, RolloutAfter: noon,
 		MaxSurge: contract.Some(intstr.FromInt32(0)), MaxUnavailable: contract.Some(intstr.FromString("30%")),
-		RemediationMaxInFlight: contract.Some(intstr.FromString("20%")),
-		Phase:                  "ScalingUp", UnavailableReplicas: contract.Some(int32(8)), UpdatedReplicas: contract.Some(int32(9)),
+		RemediationMaxInFlight: contract.Some(intstr.FromString("20%")), RollbackTo: contract.Some(int64(3)),
+		RevisionHistoryLimit: contract.Some(int32(1)), ProgressDeadline: contract.Some(10 * time.Minute),
+		Phase: "ScalingUp", UnavailableReplicas: contract.Some(int32(8)), UpdatedReplicas: contract.Some(int32(9)),
 	}
-	if version == "v1beta1" {
-		state.RevisionHistoryLimit, state.ProgressDeadline = contract.Some(int32(1)), contract.Some(10*time.Minute)
-	}
+	maps.Copy(state.Annotations, map[string]string{
+		contract.RolloutTypeAnnotation: "InPlaceUpdate", contract.OrchestrationAnnotation: "Manual", contract.RollbackToAnnotation: "3",
+		contract.RevisionHistoryLimitAnnotation: "1", contract.ProgressDeadlineAnnotation: "10m0s",
+	})
 	return state
 }
 
 func machineDeploymentUpdate() contract.MachineDeploymentUpdate {
 	return contract.MachineDeploymentUpdate{
 		MetadataUpdate: fullUpdate().MetadataUpdate, ReplicatedUpdate: replicatedUpdate(),
+		RolloutPaused: contract.SetTo(false), RolloutAfter: contract.SetTo(noon.Add(time.Hour)), RollbackTo: contract.SetTo(int64(0)),
 		Phase:               contract.SetTo("Running"),
 		UnavailableReplicas: contract.SetTo(int32(0)), UpdatedReplicas: contract.SetTo(int32(0)),
 	}
@@ -65,6 +75,8 @@ func machineDeploymentUpdate() contract.MachineDeploymentUpdate {
 func applyMachineDeployment(s *contract.MachineDeploymentState) {
 	applyMetadata(&s.Metadata)
 	applyReplicated(&s.ReplicatedState)
+	s.RolloutPaused, s.RolloutAfter, s.RollbackTo = false, noon.Add(time.Hour), contract.Some(int64(0))
+	s.Annotations[contract.RollbackToAnnotation] = "0"
 	s.Phase = "Running"
 	s.UnavailableReplicas, s.UpdatedReplicas = contract.Some(int32(0)), contract.Some(int32(0))
 }
@@ -76,15 +88,15 @@ func machineDeploymentCases() []machineDeploymentCase {
 	return []machineDeploymentCase{
 		{
 			layout: contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1", full: fullMachineDeploymentV1Beta1,
-			state: machineDeploymentState("v1beta1"), unsaid: []string{"Provider"},
+			state: machineDeploymentState(), unsaid: []string{"Provider"},
 			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
-			writes: replicatedWrites("v1beta1", "status.phase", "status.unavailableReplicas", "status.updatedReplicas"),
+			writes: replicatedWrites("v1beta1", "spec.paused", "spec.rolloutAfter", "status.phase", "status.unavailableReplicas", "status.updatedReplicas"),
 		},
 		{
 			layout: contract.MachineDeploymentV1Beta2(), kind: "machinedeployments", version: "v1beta2", full: fullMachineDeploymentV1Beta2,
-			state: machineDeploymentState("v1beta2"), unsaid: []string{"Provider", "RevisionHistoryLimit", "ProgressDeadline"},
+			state: machineDeploymentState(), unsaid: []string{"Provider"},
 			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
-			writes: replicatedWrites("v1beta2", "status.phase", old+"unavailableReplicas", old+"updatedReplicas"),
+			writes: replicatedWrites("v1beta2", "spec.paused", "spec.rollout.after", "status.phase", old+"unavailableReplicas", old+"updatedReplicas"),
 		},
 	}
 }

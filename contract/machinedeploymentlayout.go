@@ -6,12 +6,15 @@ package contract
 type MachineDeploymentLayout struct {
 	ReplicatedLayout
 
-	RolloutPaused          Field[bool]      `by:"user" absent:"false"`
+	RolloutPaused          Field[bool]      `by:"user or controller" absent:"false"`
 	RolloutType            Field[string]    `by:"user" absent:"RollingUpdate"`
+	AnnotatedRolloutType   Field[string]    `by:"user" absent:"what RolloutType says"`
+	InPlaceOrchestration   Field[string]    `by:"user" absent:"Auto"`
 	MaxSurge               IntOrStringField `by:"user" absent:"1"`
 	MaxUnavailable         IntOrStringField `by:"user" absent:"0"`
-	RolloutAfter           TimeField        `by:"user" absent:"never"`
+	RolloutAfter           TimeField        `by:"user or controller" absent:"never"`
 	RemediationMaxInFlight IntOrStringField `by:"user" absent:"no limit"`
+	RollbackTo             Field[int64]     `by:"user or controller" absent:"no rollback"`
 	RevisionHistoryLimit   Field[int32]     `by:"user" absent:"not said"`
 	ProgressDeadline       DurationField    `by:"user" absent:"no limit"`
 	Phase                  Field[string]    `by:"controller" absent:"no phase yet"`
@@ -23,17 +26,23 @@ var machineDeploymentV1Beta2 = MachineDeploymentLayout{
 	ReplicatedLayout:       replicatedV1Beta2(),
 	RolloutPaused:          At[bool]("spec", "paused"),
 	RolloutType:            At[string]("spec", "rollout", "strategy", "type"),
+	AnnotatedRolloutType:   AtAnnotation[string](RolloutTypeAnnotation),
+	InPlaceOrchestration:   AtAnnotation[string](OrchestrationAnnotation),
 	MaxSurge:               IntOrStringAt("spec", "rollout", "strategy", "rollingUpdate", "maxSurge"),
 	MaxUnavailable:         IntOrStringAt("spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable"),
 	RolloutAfter:           TimeAt("spec", "rollout", "after"),
 	RemediationMaxInFlight: IntOrStringAt("spec", "remediation", "maxInFlight"),
+	RollbackTo:             AtAnnotation[int64](RollbackToAnnotation),
+	RevisionHistoryLimit:   AtAnnotation[int32](RevisionHistoryLimitAnnotation),
+	ProgressDeadline:       DurationAt("metadata", "annotations", ProgressDeadlineAnnotation),
 	Phase:                  At[string]("status", "phase"),
 	UnavailableReplicas:    At[int32]("status", "deprecated", "v1beta1", "unavailableReplicas"),
 	UpdatedReplicas:        At[int32]("status", "deprecated", "v1beta1", "updatedReplicas"),
 }
 
-// MachineDeploymentV1Beta2 returns the layout of MachineDeployment in cluster.x-k8s.io/v1beta2. The table is shared and
-// must not be changed.
+// MachineDeploymentV1Beta2 returns the layout of MachineDeployment in cluster.x-k8s.io/v1beta2. What that schema has no field for, the
+// limit of the history, the progress deadline, the rollback, and the ways of a rollout that its field refuses, is in annotations. The
+// table is shared and must not be changed.
 func MachineDeploymentV1Beta2() *MachineDeploymentLayout { return &machineDeploymentV1Beta2 }
 
 // deployedV1Beta1 knows that deployments of that version have the order of deletion beside the numbers of a rolling update.
@@ -47,10 +56,13 @@ var machineDeploymentV1Beta1 = MachineDeploymentLayout{
 	ReplicatedLayout:       deployedV1Beta1(),
 	RolloutPaused:          At[bool]("spec", "paused"),
 	RolloutType:            At[string]("spec", "strategy", "type"),
+	AnnotatedRolloutType:   AtAnnotation[string](RolloutTypeAnnotation),
+	InPlaceOrchestration:   AtAnnotation[string](OrchestrationAnnotation),
 	MaxSurge:               IntOrStringAt("spec", "strategy", "rollingUpdate", "maxSurge"),
 	MaxUnavailable:         IntOrStringAt("spec", "strategy", "rollingUpdate", "maxUnavailable"),
 	RolloutAfter:           TimeAt("spec", "rolloutAfter"),
 	RemediationMaxInFlight: IntOrStringAt("spec", "strategy", "remediation", "maxInFlight"),
+	RollbackTo:             AtAnnotation[int64](RollbackToAnnotation),
 	RevisionHistoryLimit:   At[int32]("spec", "revisionHistoryLimit"),
 	ProgressDeadline:       SecondsAt("spec", "progressDeadlineSeconds"),
 	Phase:                  At[string]("status", "phase"),
@@ -70,10 +82,15 @@ func (l *MachineDeploymentLayout) read(obj map[string]any, into *MachineDeployme
 	l.ReplicatedLayout.read(r, &into.ReplicatedState)
 	into.RolloutPaused = value(r, l.RolloutPaused).Or(false)
 	into.RolloutType = text(r, l.RolloutType)
+	if asked := text(r, l.AnnotatedRolloutType); asked != "" && (into.RolloutType == "" || into.RolloutType == RolloutRolling) {
+		into.RolloutType = asked
+	}
+	into.InPlaceOrchestration = text(r, l.InPlaceOrchestration)
 	into.MaxSurge = r.intOrString(l.MaxSurge)
 	into.MaxUnavailable = r.intOrString(l.MaxUnavailable)
 	into.RolloutAfter = r.time(l.RolloutAfter)
 	into.RemediationMaxInFlight = r.intOrString(l.RemediationMaxInFlight)
+	into.RollbackTo = value(r, l.RollbackTo)
 	into.RevisionHistoryLimit = value(r, l.RevisionHistoryLimit)
 	into.ProgressDeadline = r.duration(l.ProgressDeadline)
 	into.Phase = text(r, l.Phase)
@@ -86,6 +103,9 @@ func (l *MachineDeploymentLayout) write(obj map[string]any, u MachineDeploymentU
 	w := &writer{obj: obj}
 	w.metadata(u.MetadataUpdate)
 	l.ReplicatedLayout.write(w, u.ReplicatedUpdate)
+	put(w, l.RolloutPaused, orClear(u.RolloutPaused))
+	w.time(l.RolloutAfter, orClear(u.RolloutAfter))
+	put(w, l.RollbackTo, u.RollbackTo)
 	put(w, l.Phase, orClear(u.Phase))
 	put(w, l.UnavailableReplicas, u.UnavailableReplicas)
 	put(w, l.UpdatedReplicas, u.UpdatedReplicas)

@@ -59,12 +59,17 @@ type unstructuredMaker struct {
 }
 
 func (m *unstructuredMaker) contentOf(set Object) (map[string]any, error) {
-	u, ok := set.(*unstructured.Unstructured)
-	switch {
-	case !ok || u.Object == nil:
-		return nil, fmt.Errorf("%s/%s: %w: want an unstructured object, got %T", set.GetNamespace(), set.GetName(), ErrOtherType, set)
-	case m.set == nil || m.machine == nil:
-		return nil, fmt.Errorf("%s: %w", describe(u), errNoLayout)
+	if m.set == nil || m.machine == nil {
+		return nil, fmt.Errorf("%s/%s: %w", set.GetNamespace(), set.GetName(), errNoLayout)
+	}
+	return unstructuredContent(set)
+}
+
+// unstructuredContent returns the content of an object that must be unstructured.
+func unstructuredContent(obj Object) (map[string]any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok || u.Object == nil {
+		return nil, fmt.Errorf("%s/%s: %w: want an unstructured object, got %T", obj.GetNamespace(), obj.GetName(), ErrOtherType, obj)
 	}
 	return u.Object, nil
 }
@@ -85,12 +90,7 @@ func (m *unstructuredMaker) NewMachine(set Object, seed MachineSeed) (Object, er
 	}
 	made := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	made.SetGroupVersionKind(m.gvk)
-	made.SetNamespace(seed.Key.Namespace)
-	made.SetName(seed.Key.Name)
-	made.SetLabels(seed.Labels)
-	made.SetAnnotations(seed.Annotations)
-	made.SetFinalizers(seed.Finalizers)
-	made.SetOwnerReferences(seed.Owners)
+	seed.ApplyTo(made)
 	if err := m.refer(from, made.Object, seed); err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", set.GetNamespace(), set.GetName(), err)
 	}
@@ -134,72 +134,9 @@ func (m *unstructuredMaker) SyncMachine(set, machine Object, given []string) (no
 	return now, nil
 }
 
-// sync brings field after field from a set to a Machine.
-func (m *unstructuredMaker) sync(set, machine map[string]any, given []string) (now []string, err error) {
-	from, into := &m.set.Template.MachineSpecLayout, &m.machine.MachineSpecLayout
-	for _, field := range []struct {
-		name string
-		path Path
-		sync func() (said bool, err error)
-	}{
-		{"minReady", into.MinReady.path, syncDuration(set, from.MinReady, machine, into.MinReady)},
-		{"nodeDeletionTimeout", into.NodeDeletionTimeout.path, syncDuration(set, from.NodeDeletionTimeout, machine, into.NodeDeletionTimeout)},
-		{"nodeDrainTimeout", into.NodeDrainTimeout.path, syncDuration(set, from.NodeDrainTimeout, machine, into.NodeDrainTimeout)},
-		{"nodeVolumeDetachTimeout", into.NodeVolumeDetachTimeout.path,
-			syncDuration(set, from.NodeVolumeDetachTimeout, machine, into.NodeVolumeDetachTimeout)},
-		{"readinessGates", into.ReadinessGates.path, syncList(set, from.ReadinessGates.path, machine, into.ReadinessGates.path)},
-		{"taints", into.Taints.path, syncList(set, from.Taints.path, machine, into.Taints.path)},
-	} {
-		if field.path.IsZero() {
-			continue
-		}
-		said, err := field.sync()
-		switch {
-		case err != nil:
-			return nil, err
-		case said:
-			now = append(now, field.name)
-		case slices.Contains(given, field.name):
-			if err := field.path.clear(machine); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return now, nil
-}
-
-// syncDuration writes by value: two texts of one duration are the same.
-func syncDuration(set map[string]any, from DurationField, machine map[string]any, into DurationField) func() (bool, error) {
-	return func() (bool, error) {
-		want, found, err := from.Get(set)
-		if err != nil || !found {
-			return false, err
-		}
-		have, there, err := into.Get(machine)
-		if err == nil && there && have == want {
-			return true, nil
-		}
-		return true, into.set(machine, want)
-	}
-}
-
-// syncList copies a list as a whole, with members that only newer versions of the shape know. An empty one is none.
-func syncList(set map[string]any, from Path, machine map[string]any, into Path) func() (bool, error) {
-	return func() (bool, error) {
-		want, found, err := listAt(from, set)
-		if err != nil || !found || len(want) == 0 {
-			return false, err
-		}
-		have, _, err := lookup(into.segments, machine)
-		if err != nil || equal(have, any(want)) {
-			return true, err
-		}
-		copied, err := copyJSON(want, from.segments...)
-		if err != nil {
-			return true, err
-		}
-		return true, into.set(machine, copied)
-	}
+func (m *unstructuredMaker) sync(set, machine map[string]any, given []string) ([]string, error) {
+	fields := specInPlace(&m.set.Template.MachineSpecLayout, &m.machine.MachineSpecLayout)
+	return syncFields(fields, m.set.Template.MadeOf, set, machine, given)
 }
 
 // NewTypedMaker returns the MachineMaker of an embedder's own Go types: the two functions are its methods for those types. It

@@ -30,7 +30,7 @@ func parseObject(t testing.TB, text string) *unstructured.Unstructured {
 
 // diffStates compares states; absent and empty slices and maps are the same to every reader.
 func diffStates(want, got any) string {
-	return cmp.Diff(want, got, cmpopts.EquateEmpty(), optsOf[bool](), optsOf[string](), optsOf[int32](),
+	return cmp.Diff(want, got, cmpopts.EquateEmpty(), optsOf[bool](), optsOf[string](), optsOf[int32](), optsOf[int64](),
 		optsOf[metav1.Condition](), optsOf[time.Duration](), optsOf[intstr.IntOrString]())
 }
 

@@ -80,6 +80,7 @@ func (f TimeField) describe() (string, []Path)       { return "time", []Path{f.p
 func (f TextsField) describe() (string, []Path)      { return "list of strings", []Path{f.path} }
 func (f VersionsField) describe() (string, []Path)   { return "list of versions", []Path{f.path} }
 func (f ContentField) describe() (string, []Path)    { return "object", []Path{f.path} }
+func (f ContentsField) describe() (string, []Path)   { return "content", slices.Clone(f.paths) }
 func (f AddressesField) describe() (string, []Path)  { return "list of addresses", []Path{f.path} }
 func (f ConditionsField) describe() (string, []Path) { return "list of conditions", f.Paths() }
 func (f TaintsField) describe() (string, []Path)     { return "list of taints", []Path{f.path} }

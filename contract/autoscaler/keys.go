@@ -39,7 +39,7 @@ const DefaultMaxPods = 110
 // Other keys that are the same for every API group.
 const (
 	// RevisionAnnotation numbers the MachineSets of a MachineDeployment. Those below the highest number are old.
-	RevisionAnnotation = "machinedeployment.clusters.x-k8s.io/revision"
+	RevisionAnnotation = contract.RevisionAnnotation
 	// DeploymentNameLabel, on a MachineSet, names its MachineDeployment.
 	DeploymentNameLabel = contract.DeploymentNameLabel
 	// ReplicasManagedByAnnotation, on a MachinePool, says that another component than its controller manages replicas.

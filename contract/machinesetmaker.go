@@ -1,0 +1,242 @@
+package contract
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// MachineSetSeed is what the creator of a MachineSet of a deployment decides about it, beside what the deployment says. Nothing of it is
+// kept or changed.
+type MachineSetSeed struct {
+	Key types.NamespacedName
+	// Labels and Annotations are all that the set gets.
+	Labels, Annotations map[string]string
+	Finalizers          []string
+	Owners              []metav1.OwnerReference
+	Replicas            int32
+	// TemplateLabels are added to the labels of the template, and SelectorLabels to what the selector asks for: the label, in both,
+	// that tells the Machines of one set from those of another.
+	TemplateLabels, SelectorLabels map[string]string
+}
+
+// MachineSetMaker makes the MachineSets of deployments of one shape, and says whether a set has the template of its deployment. It does
+// what only the shape knows; replicas, labels, annotations and owners are changed through Adapters. UnstructuredSetMaker and
+// NewTypedSetMaker return one. Safe for concurrent use.
+type MachineSetMaker interface {
+	// NewSet returns a MachineSet with the template and the selector of the deployment and what the seed adds. It neither changes nor
+	// shares the deployment, which may come from a cache. Equal input gives equal sets.
+	NewSet(deployment Object, seed MachineSetSeed) (Object, error)
+	// SyncSet gives the set, which is the caller's copy, what the deployment says of all that changes without a rollout. It returns the
+	// names of what the deployment says; those in given, which an earlier call returned, are removed when the deployment has come to be
+	// silent. What others wrote elsewhere stays, the labels of the seed among it. It does not change the deployment.
+	SyncSet(deployment, set Object, given []string) (now []string, err error)
+	// TemplateDiff returns the places of the deployment, in order and at most 16 of them, in which what its template makes Machines of
+	// differs from the set's. None means that the set makes the same Machines. It changes neither object.
+	TemplateDiff(deployment, set Object) ([]string, error)
+	// CopyTemplate is for a rollback: it gives the deployment, which is the caller's copy, what the set makes its Machines of, so that
+	// TemplateDiff returns nothing. It neither changes nor shares the set.
+	CopyTemplate(set, deployment Object) error
+}
+
+// UnstructuredSetMaker returns the MachineSetMaker for unstructured deployments and sets in the shapes of layouts, with the template at
+// spec.template in both. It keeps the layouts. The gvk is that of the sets.
+//
+// What a template makes Machines of stands at MadeOf of its layout, and in its references: they are compared by group, kind and name, so
+// that another version of an API is no difference. Absent, null and empty are the same. A label that the set's selector asks for and the
+// deployment's does not is left out. The other labels and annotations of the template, and what SyncMachine brings to Machines, change in
+// place, and so do the deletion order and the naming of Machines. Rule for Cluster API's shapes: version, bootstrap, infrastructureRef
+// and failureDomain (its mdutil.MachineTemplateUpToDate).
+func UnstructuredSetMaker(deployment *MachineDeploymentLayout, gvk schema.GroupVersionKind, set *MachineSetLayout) MachineSetMaker {
+	return &unstructuredSetMaker{deployment: deployment, gvk: gvk, set: set, template: NewPath("spec", "template")}
+}
+
+type unstructuredSetMaker struct {
+	deployment *MachineDeploymentLayout
+	gvk        schema.GroupVersionKind
+	set        *MachineSetLayout
+	template   Path
+}
+
+// contents returns the contents of a deployment and, unless it is nil, of a set.
+func (m *unstructuredSetMaker) contents(deployment, set Object) (of, in map[string]any, err error) {
+	if m.deployment == nil || m.set == nil {
+		return nil, nil, fmt.Errorf("%s/%s: %w", deployment.GetNamespace(), deployment.GetName(), errNoLayout)
+	}
+	if of, err = unstructuredContent(deployment); err == nil && set != nil {
+		in, err = unstructuredContent(set)
+	}
+	return of, in, err
+}
+
+// NewSet implements MachineSetMaker.
+func (m *unstructuredSetMaker) NewSet(deployment Object, seed MachineSetSeed) (Object, error) {
+	from, _, err := m.contents(deployment, nil)
+	if err != nil {
+		return nil, err
+	}
+	made := &unstructured.Unstructured{Object: map[string]any{}}
+	made.SetGroupVersionKind(m.gvk)
+	seed.ApplyTo(made)
+	if err := m.fill(made.Object, from, seed); err != nil {
+		return nil, fmt.Errorf("%s/%s: %w", deployment.GetNamespace(), deployment.GetName(), err)
+	}
+	return made, nil
+}
+
+// fill writes the spec of a new set.
+func (m *unstructuredSetMaker) fill(made, from map[string]any, seed MachineSetSeed) error {
+	for _, part := range [][2]Path{{m.template, m.template}, {m.deployment.Selector.path, m.set.Selector.path},
+		{m.deployment.ClusterName.path, m.set.ClusterName.path}} {
+		if err := copyContent(from, part[0], made, part[1]); err != nil {
+			return err
+		}
+	}
+	if _, err := m.sync(from, made, nil); err != nil {
+		return err
+	}
+	w := writer{obj: made}
+	put(&w, m.set.Replicas, SetTo(seed.Replicas))
+	w.addTexts(m.set.Template.Labels.path, seed.TemplateLabels)
+	w.addTexts(m.set.Selector.labels, seed.SelectorLabels)
+	return w.err
+}
+
+// addTexts adds to a map of texts.
+func (w *writer) addTexts(at Path, texts map[string]string) {
+	for key, text := range texts {
+		if at.IsZero() {
+			return
+		}
+		put(w, Field[string]{path: NewPath(append(at.Segments(), key)...)}, SetTo(text))
+	}
+}
+
+// SyncSet implements MachineSetMaker.
+func (m *unstructuredSetMaker) SyncSet(deployment, set Object, given []string) (now []string, err error) {
+	from, into, err := m.contents(deployment, set)
+	if err != nil {
+		return nil, err
+	}
+	if now, err = m.sync(from, into, given); err != nil {
+		return nil, fmt.Errorf("%s/%s: %w", set.GetNamespace(), set.GetName(), err)
+	}
+	return now, nil
+}
+
+func (m *unstructuredSetMaker) sync(from, into map[string]any, given []string) (now []string, err error) {
+	of, in := &m.deployment.ReplicatedLayout, &m.set.ReplicatedLayout
+	fields := append(specInPlace(&of.Template.MachineSpecLayout, &in.Template.MachineSpecLayout),
+		textInPlace("deletionOrder", of.DeletionOrder, in.DeletionOrder), textInPlace("machineNaming", of.MachineNaming, in.MachineNaming))
+	for _, texts := range []struct {
+		name     string
+		of, from TextMapField
+	}{{"labels.", in.Template.Labels, of.Template.Labels}, {"annotations.", in.Template.Annotations, of.Template.Annotations}} {
+		more, err := textsInPlace(texts.name, texts.from, texts.of, from, given)
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, more...)
+	}
+	return syncFields(fields, of.Template.MadeOf, from, into, given)
+}
+
+// TemplateDiff implements MachineSetMaker.
+func (m *unstructuredSetMaker) TemplateDiff(deployment, set Object) ([]string, error) {
+	of, in, err := m.contents(deployment, set)
+	if err != nil {
+		return nil, err
+	}
+	places, err := templateDiff(&m.deployment.ReplicatedLayout, of, &m.set.ReplicatedLayout, in)
+	if err != nil {
+		return nil, fmt.Errorf("compare the templates of %s/%s and %s: %w", deployment.GetNamespace(), deployment.GetName(), set.GetName(), err)
+	}
+	return places, nil
+}
+
+// CopyTemplate implements MachineSetMaker.
+func (m *unstructuredSetMaker) CopyTemplate(set, deployment Object) error {
+	of, in, err := m.contents(deployment, set)
+	if err == nil {
+		err = copyTemplate(&m.set.ReplicatedLayout, in, &m.deployment.ReplicatedLayout, of)
+	}
+	if err != nil {
+		return fmt.Errorf("copy the template of %s to %s/%s: %w", set.GetName(), deployment.GetNamespace(), deployment.GetName(), err)
+	}
+	return nil
+}
+
+// ApplyTo gives an object of a Go type the metadata of the seed, for NewTypedSetMaker. It shares nothing with the seed.
+func (s MachineSetSeed) ApplyTo(obj metav1.Object) {
+	MachineSeed{Key: s.Key, Labels: s.Labels, Annotations: s.Annotations, Finalizers: s.Finalizers, Owners: s.Owners}.ApplyTo(obj)
+}
+
+// NewTypedSetMaker returns the MachineSetMaker of an embedder's own Go types: the functions are its methods for those types. It
+// fails with ErrOtherType for other objects. No function may be nil.
+func NewTypedSetMaker[D, S Object](
+	newSet func(deployment D, seed MachineSetSeed) (S, error), syncSet func(deployment D, set S, given []string) ([]string, error),
+	templateDiff func(deployment D, set S) ([]string, error), copyTemplate func(set S, deployment D) error,
+) MachineSetMaker {
+	return typedSetMaker[D, S]{newSet, syncSet, templateDiff, copyTemplate}
+}
+
+type typedSetMaker[D, S Object] struct {
+	newSet       func(D, MachineSetSeed) (S, error)
+	syncSet      func(D, S, []string) ([]string, error)
+	templateDiff func(D, S) ([]string, error)
+	copyTemplate func(S, D) error
+}
+
+// typed returns a deployment and, unless it is nil, a set in their types.
+func (t typedSetMaker[D, S]) typed(deployment, set Object) (d D, s S, err error) {
+	d, ok := deployment.(D)
+	if set != nil && ok {
+		s, ok = set.(S)
+	}
+	switch {
+	case !ok:
+		err = fmt.Errorf("%w: want %T and %T, got %T and %T", ErrOtherType, d, s, deployment, set)
+	case t.newSet == nil || t.syncSet == nil || t.templateDiff == nil || t.copyTemplate == nil:
+		err = errNoFunctions
+	}
+	return d, s, err
+}
+
+// NewSet implements MachineSetMaker.
+func (t typedSetMaker[D, S]) NewSet(deployment Object, seed MachineSetSeed) (Object, error) {
+	d, _, err := t.typed(deployment, nil)
+	if err != nil {
+		return nil, err
+	}
+	return t.newSet(d, seed)
+}
+
+// SyncSet implements MachineSetMaker.
+func (t typedSetMaker[D, S]) SyncSet(deployment, set Object, given []string) ([]string, error) {
+	d, s, err := t.typed(deployment, set)
+	if err != nil {
+		return nil, err
+	}
+	return t.syncSet(d, s, given)
+}
+
+// TemplateDiff implements MachineSetMaker.
+func (t typedSetMaker[D, S]) TemplateDiff(deployment, set Object) ([]string, error) {
+	d, s, err := t.typed(deployment, set)
+	if err != nil {
+		return nil, err
+	}
+	return t.templateDiff(d, s)
+}
+
+// CopyTemplate implements MachineSetMaker.
+func (t typedSetMaker[D, S]) CopyTemplate(set, deployment Object) error {
+	d, s, err := t.typed(deployment, set)
+	if err != nil {
+		return err
+	}
+	return t.copyTemplate(s, d)
+}
