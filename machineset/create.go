@@ -2,101 +2,46 @@ package machineset
 
 import (
 	"context"
-	"errors"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
-	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// creation is what came of the creation of one slot.
-type creation struct {
-	entry scale.Entry
-	// resourceVersion is that of the set's Machine; burnt: another object has the name, or the Machine is being deleted. Neither: err says
-	// why, and the slot is still reserved.
-	resourceVersion string
-	uid             types.UID
-	burnt           bool
-	err             error
-	// parts are the kinds of what the Machine was to refer to that are there, or may be: an answer can get lost.
-	parts []schema.GroupVersionKind
+// create creates the Machines of the reserved slots with what they refer to, and remembers what was made without a Machine.
+func (s *Scope) create(ctx context.Context) error {
+	var mu sync.Mutex
+	parts := map[int64][]schema.GroupVersionKind{}
+	all, err := s.machines.Create(ctx, func(ctx context.Context, e scale.Entry) (client.Object, bool, error) {
+		machine, kinds, own, err := s.createParts(ctx, e)
+		mu.Lock()
+		defer mu.Unlock()
+		parts[e.Slot] = kinds
+		return machine, own, err
+	})
+	for _, c := range all {
+		s.mem.remember(c, parts[c.Entry.Slot])
+	}
+	return err
 }
 
-// create creates the Machines of the reserved slots: one, and after each success twice as many at a time. What fails is
-// resumed by a later pass, under the same names.
-func (s *Scope) create(ctx context.Context, ledger scale.Ledger) error {
-	ctx, cancel := context.WithTimeout(ctx, s.env.options.PassLimit)
-	defer cancel()
-	batches := scale.Batches{Ceiling: s.env.options.Parallel}
-	mem := s.mem
-	done, left := ledger, failedLast(ledger.Pending, func(e scale.Entry) bool { return mem.failedSlots[e.Slot] })
-	var names []string
-	var failed []error
-	for len(left) > 0 && len(failed) == 0 && ctx.Err() == nil {
-		n := batches.Next(len(left))
-		for _, c := range s.createBatch(ctx, left[:n]) {
-			mem.remember(c)
-			switch {
-			case c.err != nil:
-				failed = append(failed, c.err)
-			case c.burnt:
-				done = done.Burn(c.entry.Slot)
-				if c.resourceVersion != "" {
-					done, _ = done.Created(c.entry.Slot, c.resourceVersion) // it counts until it is gone
-				}
-				s.mem.swept = false // parts of it may be left
-			default:
-				done, _ = done.Created(c.entry.Slot, c.resourceVersion) // all of one API server
-				names = append(names, c.entry.Name)
-			}
-		}
-		left = left[n:]
-	}
-	s.mem.tried(len(names) > 0, len(failed) > 0, s.State.Generation, s.env.frame.Options.Clock.Now())
-	if len(names) > 0 {
-		s.Eventf(corev1.EventTypeNormal, eventCreate, actionCreate, "Created %s", children.Named(names))
-	}
-	if len(failed) > 0 && !pass.IsStale(failed[0]) {
-		s.Eventf(corev1.EventTypeWarning, eventFailedCreate, actionCreate, "Failed to create Machines: %v", failed[0])
-	}
-	// Machines that exist must leave the ledger: if one of them were deleted later, it would be made again.
-	if err := s.writeLedger(context.WithoutCancel(ctx), ledger, done); err != nil && !patch.Retryable(err) {
-		failed = append(failed, err)
-	}
-	if len(left) > 0 {
-		s.Requeue(pass.ConflictRetry)
-	}
-	return errors.Join(failed...)
-}
-
-func (s *Scope) createBatch(ctx context.Context, entries []scale.Entry) []creation {
-	results := make([]creation, len(entries))
-	var running sync.WaitGroup
-	for i, e := range entries {
-		running.Go(func() { results[i] = s.createOne(ctx, e) })
-	}
-	running.Wait()
-	return results
-}
-
-// createOne makes one Machine with what it refers to. Whatever exists already is judged by its stamp.
-func (s *Scope) createOne(ctx context.Context, e scale.Entry) creation {
+// createParts creates what the Machine of a slot refers to, and returns the Machine to create. parts are the kinds of what exists, or may
+// exist: an answer can get lost. own is false when an object of another owner has the name.
+func (s *Scope) createParts(ctx context.Context, e scale.Entry,
+) (machine client.Object, parts []schema.GroupVersionKind, own bool, err error) {
 	seed := s.seed(e)
-	c := creation{entry: e}
 	for _, part := range []struct {
 		template external.Object
 		ref      *contract.Ref
@@ -105,43 +50,16 @@ func (s *Scope) createOne(ctx context.Context, e scale.Entry) creation {
 		{s.templates.bootstrap, &seed.Bootstrap, &seed.BootstrapVersion},
 		{s.templates.infrastructure, &seed.Infrastructure, &seed.InfrastructureVersion},
 	} {
-		var own bool
-		*part.ref, *part.version, own, c.err = s.createPart(ctx, part.template, e, seed)
+		*part.ref, *part.version, own, err = s.createPart(ctx, part.template, e, seed)
 		if own && !part.ref.IsZero() {
-			c.parts = append(c.parts, part.ref.GroupKind().WithVersion(*part.version))
+			parts = append(parts, part.ref.GroupKind().WithVersion(*part.version))
 		}
-		if c.err != nil || !own {
-			c.burnt = !own
-			return c
+		if err != nil || !own {
+			return nil, parts, own, err
 		}
 	}
-	return s.createMachine(ctx, seed, c)
-}
-
-// createMachine makes the Machine of a slot whose parts are there.
-func (s *Scope) createMachine(ctx context.Context, seed contract.MachineSeed, c creation) creation {
-	machine, err := s.newMachine(seed)
-	if err != nil {
-		c.err = err
-		return c
-	}
-	err = s.env.frame.Ports.Client.Create(ctx, machine)
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		have := pass.NewObject(s.env.kinds.Machine)
-		if c.err = s.there(ctx, have, s.env.kinds.Machine.GVK.Kind, c.entry.Name); c.err != nil {
-			return c
-		}
-		c.burnt = scale.JudgeMachine(have, s.State.UID, c.entry.Slot) != scale.Own
-		if metav1.IsControlledBy(have, s.Object) {
-			c.resourceVersion, c.uid = have.GetResourceVersion(), have.GetUID()
-		}
-	case err != nil:
-		c.err = fmt.Errorf("create %s %s: %w", s.env.kinds.Machine.GVK.Kind, s.key(c.entry.Name), err)
-	default:
-		c.resourceVersion, c.uid = machine.GetResourceVersion(), machine.GetUID()
-	}
-	return c
+	machine, err = s.newMachine(seed)
+	return machine, parts, true, err
 }
 
 // seed is what the set decides about the Machine of a slot.
@@ -168,11 +86,10 @@ func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
 		return nil, err
 	}
 	annotations := maps.Clone(made.GetAnnotations())
-	if annotations[scale.SlotAnnotation] == "" {
-		return nil, fmt.Errorf("Kinds.Maker made a %s without the annotations of its seed, by which it would be known again",
-			s.env.kinds.Machine.GVK.Kind)
+	if annotations == nil {
+		annotations = map[string]string{} // Create refuses it
 	}
-	annotations[GivenAnnotation] = giving(&s.State, fields).text()
+	annotations[GivenAnnotation] = giving(&s.State, fields).Text()
 	made.SetAnnotations(annotations)
 	machine, ok := made.(client.Object)
 	if !ok {
@@ -206,20 +123,29 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	}
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(gvk)
-	if err := s.there(ctx, have, gvk.Kind, e.Name); err != nil {
+	if err := s.machines.Existing(ctx, have, gvk.Kind, e.Name); err != nil {
 		return ref, gvk.Version, true, err
 	}
 	return ref, gvk.Version, scale.JudgePart(have, s.State.UID, e.Slot) == scale.Own, nil
 }
 
-// there reads an object that is said to exist, from the API server itself.
-func (s *Scope) there(ctx context.Context, into client.Object, kind, name string) error {
-	err := s.env.frame.Ports.APIReader.Get(ctx, s.key(name), into)
-	switch {
-	case external.SaysGone(err):
-		return fmt.Errorf("%w: %s %s has gone a moment ago", pass.ErrStale, kind, s.key(name))
-	case err != nil:
-		return fmt.Errorf("read %s %s: %w", kind, s.key(name), err)
+// fingerprint is a text for what Machines are made from: the Machine as the set's template renders it, and the templates that it is cloned
+// from. It is empty when there is no Machine to render, which its creation reports.
+func (s *Scope) fingerprint() string {
+	machine, err := s.env.kinds.Maker.NewMachine(s.Object, contract.MachineSeed{Key: s.State.Key})
+	if err != nil {
+		return ""
 	}
-	return nil
+	parts := []any{machine}
+	for _, t := range []external.Object{s.templates.bootstrap, s.templates.infrastructure} {
+		if t.Object != nil {
+			parts = append(parts, t.GVK.String(), t.Object.Object["spec"])
+		}
+	}
+	text, err := json.Marshal(parts)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:5])
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -25,9 +26,18 @@ const (
 	// ReasonSelectorUnreadable: spec.selector cannot be read, so that no Machine is adopted or released either.
 	ReasonSelectorUnreadable = "SelectorUnreadable"
 	// ReasonClaimFailed: a Machine could not be adopted or released.
-	ReasonClaimFailed = "ClaimFailed"
+	ReasonClaimFailed = children.ReasonClaimFailed
 	// ReasonDeletionOrderUnreadable: spec.deletion.order cannot be read. It keeps a set from deleting only.
 	ReasonDeletionOrderUnreadable = "DeletionOrderUnreadable"
+
+	// The following are reasons of the condition ScalingUp too.
+
+	// ReasonLedgerUnreadable: the ledger cannot be read.
+	ReasonLedgerUnreadable = children.ReasonLedgerUnreadable
+	// ReasonMachinesNotShown: the API server has Machines of the set that the cache does not show.
+	ReasonMachinesNotShown = "MachinesNotShown"
+	// ReasonMachinesNotRestored: the set had Machines before it was restored, and they do not exist.
+	ReasonMachinesNotRestored = "MachinesNotRestored"
 )
 
 // preflightRetry is when checks before a creation are made again. Rule: Cluster API's preflightFailedRequeueAfter.
@@ -114,6 +124,6 @@ func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 	if len(failed) == 0 {
 		return Result{}, nil
 	}
-	s.holds = append(s.holds, failed...)
+	s.machines.Holds = append(s.machines.Holds, failed...)
 	return Result{RequeueAfter: preflightRetry}, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -73,6 +74,9 @@ func (k Kinds) keeps() error {
 	}
 	return errors.Join(errs...)
 }
+
+// RestoredAnnotation is children.RestoredAnnotation.
+const RestoredAnnotation = children.RestoredAnnotation
 
 // Ports are the interfaces that a Reconciler uses: those of all kinds, and those of sets. Client, Cache and APIReader are required, and
 // ClusterEvents with ClusterOf.

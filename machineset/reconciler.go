@@ -26,6 +26,7 @@ type Reconciler struct {
 	preflightOf func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error)
 	options     Options
 	memory      *pass.Memory[recollection]
+	machines    *children.Frame[contract.MachineState, contract.MachineUpdate]
 }
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
@@ -40,6 +41,12 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)
 	r := &Reconciler{
 		frame: frame, kinds: kinds, preflightOf: ports.PreflightOf, options: options, memory: pass.NewMemory(newRecollection, nil),
+		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config[contract.MachineState]{
+			Name: "Machine", GivenAnnotation: GivenAnnotation,
+			Marks:    []string{scale.DeleteAnnotation, scale.PriorityAnnotation, scale.MarkedAtAnnotation},
+			Differs:  func(before, now *contract.MachineState) bool { return before.Node != now.Node },
+			Parallel: options.Parallel, PassLimit: options.PassLimit,
+		}),
 	}
 	r.reconciler = pass.NewReconciler(pass.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{
 		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: r.flush, End: r.end, Forget: r.memory.Forget,
@@ -53,6 +60,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 
 func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
 	s.mem = r.memory.Of(s.State.Key, s.State.UID)
+	r.machines.Begin(&s.machines, owner{s}, s.mem.machines)
 	s.ReadCluster(ctx)
 	s.Requeue(s.Cluster.RetryAfter)
 	return 0
@@ -63,13 +71,13 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
 func (r *Reconciler) flush(ctx context.Context, s *Scope, err error) error {
 	err = errors.Join(append(s.trouble.late, err)...)
 	failed := err != nil && !pass.IsStale(err)
-	silent := s.waiting || s.finished || (failed && s.Paused())
-	if failed && !silent && !s.counted {
+	silent := s.machines.Waiting || s.finished || (failed && s.Paused())
+	if failed && !silent && !s.machines.Known {
 		conditions, _ := children.Summary{Unobserved: true}.Conditions()
 		s.Assert(conditions...)
 	}
 	written := s.Flush(ctx, pass.Writing[contract.MachineSetUpdate]{
-		Observes: !failed && s.counted && r.kinds.Set.StatusSubresource,
+		Observes: !failed && s.machines.Known && r.kinds.Set.StatusSubresource,
 		Settle: func(changed bool, _, _ contract.MachineSetUpdate) (bool, error) {
 			if !changed || silent {
 				return false, nil

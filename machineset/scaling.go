@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -18,41 +17,48 @@ import (
 // scale decides how many Machines to create or delete, and does it. Names are reserved in the ledger before objects are created under
 // them, and leave it before a Machine is deleted.
 func (s *Scope) scale(ctx context.Context) error {
-	ledger, machines := s.ledger, s.plannable()
-	settled, _ := ledger.Settle(machines, s.seen) // versions that cannot be compared were dealt with when they were read
-	settled = s.restoring(settled)
-	template, settled, err := s.burnOutdated(ctx, settled)
+	settled := s.machines.Settle()
+	desired, known := s.State.Replicas.Get()
+	if known {
+		settled = s.machines.AwaitRestored(settled, int(desired))
+	}
+	settled, err := s.burnOutdated(ctx, settled)
 	if err != nil {
 		return err
 	}
-	facts, orderErr := s.facts(machines, settled)
+	facts, orderErr := s.facts(settled)
 	if s.orphans() {
-		return s.abandon(ctx, ledger, settled)
+		return s.abandon(ctx, settled)
 	}
 	s.plan(facts, orderErr)
 	next := settled.Abandon(s.decision.Abandon)
-	creates, resumes := s.decision.Create > 0, len(next.Pending) > 0 && len(s.holds) == 0 && facts.Desired.Found()
-	if creates { // what is resumed was asked for before
-		shows, err := s.cacheShowsAll(ctx, ledger.Through)
-		if err != nil || s.waiting {
-			return err
-		}
-		creates, resumes = shows, resumes && shows
+	creates, resumes := s.decision.Create > 0, len(next.Pending) > 0 && len(s.machines.Holds) == 0 && facts.Desired.Found()
+	if !creates && !resumes {
+		return s.carryOut(ctx, next, false)
 	}
-	wait := s.mem.waits(s.State.Generation, s.Now)
+	may, err := s.machines.MayCreate(ctx, creates)
 	switch {
-	case wait > 0 && (creates || resumes):
-		creates = false
-		s.Requeue(wait)
-	case creates:
+	case err != nil || s.machines.Waiting:
+		return err
+	case may && creates:
 		var named bool
 		if next, named = s.reserve(ctx, next); !named {
 			return nil
 		}
-	case resumes:
-		next, creates = next.Resume(), true
+	case may:
+		next = next.Resume()
 	}
-	return s.carryOut(ctx, ledger, next, template, creates)
+	return s.carryOut(ctx, next, may)
+}
+
+// burnOutdated gives slots up of which part may have been made from another template.
+func (s *Scope) burnOutdated(ctx context.Context, ledger scale.Ledger) (scale.Ledger, error) {
+	if len(ledger.Pending) == 0 || len(s.machines.Holds) > 0 || s.Deleting() {
+		return ledger, nil
+	}
+	ledger, burnt, err := s.machines.BurnOutdated(ctx, ledger, s.fingerprint())
+	s.mem.swept = s.mem.swept && !burnt // parts of them are left
+	return ledger, err
 }
 
 // plan decides. Without an order nothing is deleted until a person has corrected it.
@@ -71,39 +77,42 @@ func (s *Scope) reserve(ctx context.Context, ledger scale.Ledger) (scale.Ledger,
 		s.Hold(ReasonNaming, err.Error())
 		return ledger, false
 	}
-	next, reserved := ledger.Reserve(s.decision.Create, naming, func(name string) bool { return s.taken(ctx, name) })
-	if len(reserved) == 0 {
+	next, reserved := s.machines.Reserve(ctx, ledger, s.decision.Create, naming)
+	if reserved == 0 {
 		s.Hold(ReasonNaming, fmt.Sprintf("spec.machineNaming.template %q: all names that it makes are taken: give it more random characters",
 			s.State.MachineNaming))
 	}
-	return next, len(reserved) > 0
+	return next, reserved > 0
 }
 
 // carryOut writes the ledger, and then creates or deletes.
-func (s *Scope) carryOut(ctx context.Context, ledger, next scale.Ledger, template string, creates bool) error {
+func (s *Scope) carryOut(ctx context.Context, next scale.Ledger, creates bool) error {
 	if creates {
-		next = next.Of(template)
+		next = next.Of(s.fingerprint())
 	}
-	if err := s.writeLedger(ctx, ledger, next); err != nil {
+	if err := s.machines.WriteLedger(ctx, next); err != nil {
 		return err
 	}
-	s.ledger = next
 	err := s.sweep(ctx, next)
 	switch {
 	case creates:
-		return errors.Join(err, s.create(ctx, next))
+		return errors.Join(err, s.create(ctx))
 	case len(s.decision.Delete) > 0:
-		return errors.Join(err, s.delete(ctx, s.decision.Delete))
+		keep := int(s.State.Replicas.Or(0))
+		if s.Deleting() {
+			keep = 0
+		}
+		return errors.Join(err, s.machines.Delete(ctx, s.decision.Delete, keep))
 	}
 	return s.deferError(err)
 }
 
 // facts are the inputs of the plan. The error means that the order of deletions cannot be read; a set in deletion needs none.
-func (s *Scope) facts(machines []scale.Machine, ledger scale.Ledger) (scale.Facts, error) {
+func (s *Scope) facts(ledger scale.Ledger) (scale.Facts, error) {
 	policy := s.env.options.Policy
 	order, err := scale.ParseOrder(s.State.DeletionOrder)
 	policy.Order = order
-	facts := scale.Facts{Machines: machines, Reserved: len(ledger.Pending), Holds: s.holds, Policy: policy}
+	facts := scale.Facts{Machines: s.plannable(), Reserved: len(ledger.Pending), Holds: s.machines.Holds, Policy: policy}
 	if desired, known := s.State.Replicas.Get(); known {
 		facts.Desired = contract.Some(int(desired))
 	}
@@ -114,20 +123,15 @@ func (s *Scope) facts(machines []scale.Machine, ledger scale.Ledger) (scale.Fact
 	return facts, err
 }
 
-// taken reports whether a Machine in the cache has a name. One that the cache does not show is found by its creation.
-func (s *Scope) taken(ctx context.Context, name string) bool {
-	return s.env.frame.Ports.Cache.Get(ctx, s.key(name), pass.NewObject(s.env.kinds.Machine), client.UnsafeDisableDeepCopy) == nil
-}
-
 // orphans reports whether the set is being deleted without its Machines. The garbage collector removes the owner references.
 func (s *Scope) orphans() bool {
 	return !s.State.Deleting.IsZero() && slices.Contains(s.State.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
 // abandon gives up what a set was about to create that is deleted without its Machines.
-func (s *Scope) abandon(ctx context.Context, ledger, settled scale.Ledger) error {
+func (s *Scope) abandon(ctx context.Context, settled scale.Ledger) error {
 	next := settled.Abandon(len(settled.Pending))
-	if err := s.writeLedger(ctx, ledger, next); err != nil {
+	if err := s.machines.WriteLedger(ctx, next); err != nil {
 		return err
 	}
 	s.mem.swept = s.mem.swept && len(settled.Pending) == 0
@@ -144,10 +148,10 @@ func removeFinalizerStep(ctx context.Context, s *Scope) (Result, error) {
 		if !s.mem.swept && s.Now.Before(s.State.Deleting.Add(sweepLimit)) {
 			return Result{RequeueAfter: external.UnsyncedRetry}, nil
 		}
-	case len(s.observed) > 0 || (len(s.ledger.Pending) > 0 && !s.held(ReasonLedgerUnreadable)):
+	case len(s.machines.Own) > 0 || (len(s.machines.Ledger.Pending) > 0 && !s.machines.IsHeld(ReasonLedgerUnreadable)):
 		return Result{}, nil
 	default:
-		live, err := s.ownLive(ctx)
+		live, err := s.machines.Live(ctx)
 		if err != nil {
 			return Result{}, err
 		}

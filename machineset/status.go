@@ -22,7 +22,7 @@ func blockedBy(holds []scale.Hold) []string {
 
 // statusStep sets the status. It leaves alone what this pass has not read.
 func statusStep(_ context.Context, s *Scope) (Result, error) {
-	if s.Paused() || s.waiting || !s.counted {
+	if s.Paused() || s.machines.Waiting || !s.machines.Known {
 		return Result{}, nil
 	}
 	summary := s.summary()
@@ -48,18 +48,18 @@ func (s *Scope) summary() children.Summary {
 		MinReady: s.State.Template.MinReady.Or(0), Machines: machines, TemplateLabels: machineLabels(&s.State), Now: s.Now,
 	}
 	facts.Missing, facts.Blocked = s.missing()
-	facts.Unclaimed = texts(s.trouble.claim)
+	facts.Unclaimed = texts(s.machines.Unclaimed)
 	if s.trouble.selector != nil {
 		facts.Unclaimed = append(facts.Unclaimed, s.trouble.selector.Error())
 	}
-	if facts.Kept = texts(s.trouble.deletion); len(facts.Kept) > 0 {
+	if facts.Kept = texts(s.machines.Undeleted); len(facts.Kept) > 0 {
 		facts.KeptCause = children.ReasonMachineDeletionFailed
 	}
 	if s.decision.Surplus > 0 && len(s.decision.Held) > 0 {
 		facts.Kept, facts.KeptCause = append(blockedBy(s.decision.Held), facts.Kept...), s.decision.Held[0].Reason
 	}
 	for _, reason := range []string{ReasonMachinesNotShown, ReasonMachinesNotRestored} {
-		if s.held(reason) {
+		if s.machines.IsHeld(reason) {
 			facts.Cause = reason
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 )
@@ -108,10 +110,15 @@ func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
 // machinesStep ends the pass where the Machines could not be read: nothing is decided after that. Machines that could not be adopted or
 // released do not end it.
 func machinesStep(ctx context.Context, s *Scope) (Result, error) {
-	if err := s.observeMachines(ctx); err != nil || s.waiting {
+	var err error
+	if s.selector, err = selectorOf(&s.State); err != nil { // until it is corrected, no Machine is created or released
+		s.selector, s.trouble.selector = labels.Nothing(), err
+		s.Hold(ReasonSelectorUnreadable, err.Error())
+	}
+	if err := s.machines.Observe(ctx, s.selector, s.State.ObservedReplicas.Or(0) > 0); err != nil || s.machines.Waiting {
 		return Result{Stop: true}, err
 	}
-	return Result{}, errors.Join(s.trouble.claim...)
+	return Result{}, errors.Join(s.machines.Unclaimed...)
 }
 
 func syncStep(ctx context.Context, s *Scope) (Result, error) {

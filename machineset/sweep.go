@@ -18,11 +18,52 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // sweepLimit is how long the deletion of a set that leaves its Machines waits for the kinds of their parts to be watched.
 const sweepLimit = 30 * time.Second
+
+// recollection is what a process remembers of one set between passes. Losing it costs time and reads, never correctness.
+type recollection struct {
+	machines *children.Memory[contract.MachineState]
+	// statusAt is when the status was written last.
+	statusAt time.Time
+	// swept: the objects that were created for Machines which do not exist have been deleted.
+	swept bool
+	// left are the parts of slots for which no Machine was made, which a cache may have yet to show.
+	left map[int64]leftParts
+}
+
+// newRecollection is what is remembered of a set at first.
+func newRecollection() *recollection {
+	return &recollection{machines: children.NewMemory[contract.MachineState](), left: map[int64]leftParts{}}
+}
+
+// leftParts are the parts of one slot: objects of these kinds, under the name of its Machine.
+type leftParts struct {
+	name  string
+	kinds []schema.GroupVersionKind
+}
+
+// remember keeps which parts of a slot exist, or may exist, without a Machine, those of earlier attempts too.
+func (r *recollection) remember(c children.Creation, parts []schema.GroupVersionKind) {
+	if c.Err == nil && !c.Burnt {
+		delete(r.left, c.Entry.Slot)
+		return
+	}
+	r.swept = r.swept && c.Err != nil // parts of a burnt slot may be left
+	kinds := slices.Clone(r.left[c.Entry.Slot].kinds)
+	for _, gvk := range parts {
+		if !slices.Contains(kinds, gvk) {
+			kinds = append(kinds, gvk)
+		}
+	}
+	if len(kinds) > 0 {
+		r.left[c.Entry.Slot] = leftParts{c.Entry.Name, kinds}
+	}
+}
 
 // sweep deletes the objects that were created for Machines which do not exist: their slots were abandoned, or burnt. It runs once in the
 // life of a process, and whenever slots were abandoned. Objects of a reserved slot and of a Machine stay, and all objects stay while the
@@ -32,7 +73,7 @@ func (s *Scope) sweep(ctx context.Context, ledger scale.Ledger) error {
 	if _, known := s.State.Annotations[scale.LedgerAnnotation]; !known && s.State.Deleting.IsZero() {
 		return nil // slots may be reserved in a ledger that was not read
 	}
-	if (mem.swept && s.decision.Abandon == 0) || (s.held(ReasonLedgerUnreadable) && s.State.Deleting.IsZero()) {
+	if (mem.swept && s.decision.Abandon == 0) || (s.machines.IsHeld(ReasonLedgerUnreadable) && s.State.Deleting.IsZero()) {
 		return nil
 	}
 	mem.swept = false // until all kinds are done: abandoned slots leave the ledger before
@@ -129,7 +170,7 @@ func (s *Scope) leftOver(part *unstructured.Unstructured, ledger scale.Ledger) b
 	case slices.ContainsFunc(part.GetOwnerReferences(), s.isMachine):
 		return false
 	}
-	return !slices.ContainsFunc(s.observed, func(m *member) bool { return m.state.Key.Name == part.GetName() })
+	return !slices.ContainsFunc(s.machines.Own, func(m member) bool { return m.Key.Name == part.GetName() })
 }
 
 func (s *Scope) isMachine(ref metav1.OwnerReference) bool {

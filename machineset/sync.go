@@ -2,48 +2,33 @@ package machineset
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/machineset/children"
 )
 
 // syncMachines brings what changes in place from the set's template to its Machines, and labels and annotations to what they refer
 // to. Of a Machine in deletion only the fields of its spec change: its limits may be what holds it up.
 func (s *Scope) syncMachines(ctx context.Context) error {
-	now := step{known: true, generation: s.State.Generation, deployment: s.State.Labels[contract.DeploymentNameLabel]}
-	var errs []error
-	for _, m := range s.observed {
-		k := s.mem.members[m.state.UID]
-		if k == nil || k.inStep == now || s.env.frame.Writer.Behind(m.obj) {
-			continue
-		}
-		err := s.syncMachine(ctx, m)
-		if err == nil {
-			k.inStep = now
-		}
-		if !external.SaysGone(err) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	now := children.Step{Generation: s.State.Generation, Also: s.State.Labels[contract.DeploymentNameLabel]}
+	return s.machines.Sync(now, func(m member) error { return s.syncMachine(ctx, m) })
 }
 
-func (s *Scope) syncMachine(ctx context.Context, m *member) error {
-	before, _ := readGiven(m.state)
+func (s *Scope) syncMachine(ctx context.Context, m member) error {
+	before, _ := children.ReadGiven(m.Metadata, GivenAnnotation)
 	var u contract.MachineUpdate
-	if m.state.Deleting.IsZero() {
-		u.MetadataUpdate = metadataOf(m.state.Metadata, before, &s.State)
+	if m.Deleting.IsZero() {
+		u.MetadataUpdate = metadataOf(m.Metadata, before, &s.State)
 		if !changesNothing(u.MetadataUpdate) {
-			for _, ref := range []contract.Ref{m.state.Bootstrap, m.state.Infrastructure} {
+			for _, ref := range []contract.Ref{m.State.Bootstrap, m.State.Infrastructure} {
 				if err := s.syncPart(ctx, ref, before); err != nil {
 					return err
 				}
@@ -53,18 +38,8 @@ func (s *Scope) syncMachine(ctx context.Context, m *member) error {
 	// The maker knows the fields, the adapter the rest: both go into one patch.
 	kind := s.env.kinds.Machine
 	kind.Adapter = syncing{MachineAdapter: kind.Adapter, scope: s, member: m, before: before}
-	contents, err := patch.Apply(kind, m.obj, u)
-	if err != nil {
-		return err
-	}
-	document := contents.Main()
-	if document.Empty() {
-		return nil
-	}
-	if err := s.env.frame.Writer.Send(ctx, m.obj, pass.NewObject(kind), document, false, false); err != nil {
-		return fmt.Errorf("write %s %s: %w", kind.GVK.Kind, m.state.Key, err)
-	}
-	return nil
+	_, err := s.machines.Write(ctx, m.Object, kind, u)
+	return err
 }
 
 // syncing writes an update and the values of the template, and records what the set gave.
@@ -72,8 +47,8 @@ type syncing struct {
 	contract.MachineAdapter
 
 	scope  *Scope
-	member *member
-	before given
+	member member
+	before children.Given
 }
 
 // Write implements contract.Adapter.
@@ -83,10 +58,10 @@ func (s syncing) Write(obj contract.Object, u contract.MachineUpdate) error {
 		return err
 	}
 	record := giving(&s.scope.State, fields)
-	if !s.member.state.Deleting.IsZero() {
+	if !s.member.Deleting.IsZero() {
 		record.Labels, record.Annotations = s.before.Labels, s.before.Annotations // they stay as they are
 	}
-	if text := record.text(); s.member.state.Annotations[GivenAnnotation] != text {
+	if text := record.Text(); s.member.Annotations[GivenAnnotation] != text {
 		annotations := map[string]contract.Change[string]{GivenAnnotation: contract.SetTo(text)}
 		maps.Copy(annotations, u.Annotations)
 		u.Annotations = annotations
@@ -94,8 +69,34 @@ func (s syncing) Write(obj contract.Object, u contract.MachineUpdate) error {
 	return s.MachineAdapter.Write(obj, u)
 }
 
+// selectorOf returns which Machines are a set's own. A set without a selector means those that carry its name, and all must be of its
+// cluster.
+func selectorOf(set *contract.MachineSetState) (labels.Selector, error) {
+	selector, err := children.Selector(set.Selector, set.Common(), contract.SetNameLabel)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	return selector, nil
+}
+
+// machineLabels are the labels that the Machines of a set get. Rule: Cluster API's machineLabelsFromMachineSet.
+func machineLabels(set *contract.MachineSetState) map[string]string {
+	all := maps.Clone(set.Template.Labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[contract.SetNameLabel] = contract.LabelValue(set.Key.Name)
+	if name, found := set.Labels[contract.DeploymentNameLabel]; found {
+		all[contract.DeploymentNameLabel] = name
+	}
+	if set.ClusterName != "" {
+		all[contract.ClusterNameLabel] = set.ClusterName
+	}
+	return all
+}
+
 // syncPart gives what a Machine refers to the labels and annotations of the template.
-func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before given) error {
+func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.Given) error {
 	found, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before given) er
 	}
 	var have contract.Metadata
 	have.From(found.Object)
-	u := metadataOf(have, before, &s.State)
+	u := metadataOf(&have, before, &s.State)
 	if changesNothing(u) || found.Deleting() {
 		return nil
 	}
@@ -149,73 +150,16 @@ func merged(changes map[string]contract.Change[string]) map[string]any {
 // of other writers stay. It holds JSON with the labels, the keys of the annotations, and the names of other fields.
 const GivenAnnotation = "machinist.dev/from-set"
 
-// given is what a set gave a Machine.
-type given struct {
-	Labels      map[string]string `json:"labels,omitempty"`
-	Annotations []string          `json:"annotations,omitempty"`
-	Fields      []string          `json:"fields,omitempty"`
-}
-
-// readGiven reads a record; without a readable one nothing is known, and nothing is removed.
-func readGiven(m *contract.MachineState) (given, bool) {
-	text, found := m.Annotations[GivenAnnotation]
-	if !found {
-		return given{}, false
-	}
-	var g given
-	if err := json.Unmarshal([]byte(text), &g); err != nil {
-		return given{}, false
-	}
-	return g, true
-}
-
-func givenLabels(m *contract.MachineState) (map[string]string, bool) {
-	g, known := readGiven(m)
-	return g.Labels, known && g.Labels != nil
-}
-
-// text returns the record. Equal records give equal texts.
-func (g given) text() string {
-	text, err := json.Marshal(g)
-	if err != nil {
-		return "" // texts always have a text
-	}
-	return string(text)
-}
-
 // giving returns the record of what a set gives to its Machines, with its lists sorted.
-func giving(set *contract.MachineSetState, fields []string) given {
-	return given{
+func giving(set *contract.MachineSetState, fields []string) children.Given {
+	return children.Given{
 		Labels: machineLabels(set), Annotations: slices.Sorted(maps.Keys(set.Template.Annotations)), Fields: slices.Sorted(slices.Values(fields)),
 	}
 }
 
-// metadataOf returns the changes of the labels and annotations of a Machine, or of an object that it refers to: the values of the set are
-// added, and values that the set gave before and no longer has are removed.
-func metadataOf(have contract.Metadata, before given, set *contract.MachineSetState) contract.MetadataUpdate {
-	var u contract.MetadataUpdate
-	change := func(into *map[string]contract.Change[string], key string, to contract.Change[string]) {
-		if *into == nil {
-			*into = map[string]contract.Change[string]{}
-		}
-		(*into)[key] = to
-	}
-	sync := func(into *map[string]contract.Change[string], have, want map[string]string, gave []string) {
-		for key, value := range want {
-			if got, found := have[key]; !found || got != value {
-				change(into, key, contract.SetTo(value))
-			}
-		}
-		for _, key := range gave {
-			_, wanted := want[key]
-			if _, found := have[key]; found && !wanted {
-				change(into, key, contract.Cleared[string]())
-			}
-		}
-	}
-	sync(&u.Labels, have.Labels, machineLabels(set), slices.Collect(maps.Keys(before.Labels)))
-	sync(&u.Annotations, have.Annotations, set.Template.Annotations, before.Annotations)
-	return u
+// metadataOf returns the changes of the labels and annotations of a Machine, or of an object that it refers to.
+func metadataOf(have *contract.Metadata, before children.Given, set *contract.MachineSetState) contract.MetadataUpdate {
+	return before.Changes(have, machineLabels(set), set.Template.Annotations)
 }
 
 func changesNothing(u contract.MetadataUpdate) bool {

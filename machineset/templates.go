@@ -84,5 +84,6 @@ func (s *Scope) missing() (missing, blocked []string) {
 			missing = append(missing, t.Ref.Kind)
 		}
 	}
-	return missing, blockedBy(slices.DeleteFunc(slices.Clone(s.holds), func(h scale.Hold) bool { return h.Reason == ReasonTemplateMissing }))
+	others := slices.Clone(s.machines.Holds)
+	return missing, blockedBy(slices.DeleteFunc(others, func(h scale.Hold) bool { return h.Reason == ReasonTemplateMissing }))
 }

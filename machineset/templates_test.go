@@ -50,12 +50,12 @@ func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {
 	require.Equal(t, []scale.Hold{
 		{Reason: ReasonTemplateUnread, Message: "BootstrapTemplate could not be read: " + pass.SeeLogs},
 		{Reason: ReasonTemplateUnread, Message: "InfraTemplate could not be read: " + pass.SeeLogs},
-	}, s.holds, "what is unread is not absent")
+	}, s.machines.Holds, "what is unread is not absent")
 
-	s.holds, s.State.Deleting = nil, noon()
+	s.machines.Holds, s.State.Deleting = nil, noon()
 	_, err = runStep(t, s, StepTemplates)
 	require.NoError(t, err, "a set in deletion needs none")
-	require.Empty(t, s.holds)
+	require.Empty(t, s.machines.Holds)
 }
 
 func TestChecksThatFailOrCannotBeMadeKeepASetFromCreating(t *testing.T) {
@@ -91,11 +91,11 @@ func TestChecksThatFailOrCannotBeMadeKeepASetFromCreating(t *testing.T) {
 			require.Equal(t, tc.err != nil && !tc.going, err != nil, err)
 			require.Equal(t, tc.again, result.RequeueAfter)
 			if tc.says == "" {
-				require.Empty(t, s.holds)
+				require.Empty(t, s.machines.Holds)
 				return
 			}
-			require.Len(t, s.holds, 1)
-			require.Contains(t, s.holds[0].Message, tc.says)
+			require.Len(t, s.machines.Holds, 1)
+			require.Contains(t, s.machines.Holds[0].Message, tc.says)
 		})
 	}
 }

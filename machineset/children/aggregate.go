@@ -187,11 +187,3 @@ func listed(names []string) string {
 	}
 	return all
 }
-
-// Named names Machines in an event: one as Cluster API does, of many the first ones.
-func Named(names []string) string {
-	if len(names) == 1 {
-		return fmt.Sprintf("Machine %q", names[0])
-	}
-	return fmt.Sprintf("%d Machines: %s", len(names), listed(names))
-}

@@ -58,8 +58,9 @@ const (
 // condition does not flicker. Rule: Cluster API's setMachinesUpToDateCondition.
 const upToDateGrace = 10 * time.Second
 
-// Count counts the Machines, and returns when time alone changes a number, zero when it does not: a Node is as old as the clock of another machine
-// says, which may be ahead. A Machine that is changed in place is neither ready nor available nor up to date, whatever it says of itself.
+// Count counts the Machines, and returns when time alone changes a number, zero when it does not: a Node is as old as the clock of
+// another machine says, which may be ahead. A Machine that is changed in place is neither ready nor available nor up to date, whatever it
+// says of itself.
 func (f Summary) Count() (c Counters, again time.Duration) {
 	c = Counters{Replicas: int32(len(f.Machines))}
 	for _, m := range f.Machines {
@@ -97,8 +98,8 @@ func contains(have, want map[string]string) bool {
 	return true
 }
 
-// Conditions returns the conditions that sets and deployments have in common, Paused aside, and when time alone changes them, zero when it does not.
-// Types, reasons and messages are Cluster API's.
+// Conditions returns the conditions that sets and deployments have in common, Paused aside, and when time alone changes them, zero when it
+// does not. Types, reasons and messages are Cluster API's.
 func (f Summary) Conditions() ([]metav1.Condition, time.Duration) {
 	if f.Unobserved {
 		all := make([]metav1.Condition, 0, 6)

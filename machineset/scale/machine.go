@@ -50,16 +50,11 @@ type Machine struct {
 func Of(state *contract.MachineState, set types.UID) Machine {
 	m := Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Priority: DefaultPriority,
-		Updating: state.UpdatingInPlace(),
+		Updating: state.UpdatingInPlace(), Slot: SlotOf(&state.Metadata, set),
 		Unhealthy: state.Node.Name == "" || says(state, "NodeHealthy", metav1.ConditionFalse) ||
 			says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),
 		Ready:     says(state, contract.ConditionReady, metav1.ConditionTrue),
 		Available: says(state, contract.ConditionAvailable, metav1.ConditionTrue),
-	}
-	if state.Annotations[SetUIDAnnotation] == string(set) {
-		if slot, err := strconv.ParseInt(state.Annotations[SlotAnnotation], 10, 64); err == nil && slot < maxSlot/2 {
-			m.Slot = slot
-		}
 	}
 	_, m.Marked = state.Annotations[DeleteAnnotation]
 	if text, found := state.Annotations[MarkedAtAnnotation]; found {
@@ -71,6 +66,18 @@ func Of(state *contract.MachineState, set types.UID) Machine {
 		m.Priority = n
 	}
 	return m
+}
+
+// SlotOf returns the slot that an object was created for, 0 for one that was not created for this set.
+func SlotOf(m *contract.Metadata, set types.UID) int64 {
+	if m.Annotations[SetUIDAnnotation] != string(set) {
+		return 0
+	}
+	slot, err := strconv.ParseInt(m.Annotations[SlotAnnotation], 10, 64)
+	if err != nil || slot >= maxSlot/2 {
+		return 0
+	}
+	return slot
 }
 
 func says(state *contract.MachineState, kind string, status metav1.ConditionStatus) bool {

@@ -1,7 +1,8 @@
-package machineset
+package children
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -17,10 +18,10 @@ func ownerRef(apiVersion, kind, name string, uid types.UID, controls bool) metav
 }
 
 func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
-	const v1beta2 = "cluster.x-k8s.io/v1beta2"
+	const v1beta2, fromSet = "cluster.x-k8s.io/v1beta2", "machinist.dev/from-set"
 	controlledBy := func(apiVersion, kind, name string, uid types.UID) func(*claimFacts) {
 		return func(f *claimFacts) {
-			f.Machine.OwnerReferences = []metav1.OwnerReference{ownerRef("v1", "Other", "owner", "no-controller", false),
+			f.Child.OwnerReferences = []metav1.OwnerReference{ownerRef("v1", "Other", "owner", "no-controller", false),
 				ownerRef(apiVersion, kind, name, uid, true)}
 		}
 	}
@@ -32,21 +33,22 @@ func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
 			}
 		}
 	}
-	relabelled := func(f *claimFacts) { f.Machine.Labels["pool"] = "quarantine" }
+	relabelled := func(f *claimFacts) { f.Child.Labels["pool"] = "quarantine" }
 	gave := func(record string) func(*claimFacts) {
-		return func(f *claimFacts) { f.Machine.Annotations = map[string]string{GivenAnnotation: record} }
+		return func(f *claimFacts) { f.Child.Annotations = map[string]string{fromSet: record} }
 	}
 	gaveOurs := gave(`{"labels":{"pool":"workers","cluster.x-k8s.io/cluster-name":"demo"}}`)
-	machineGoes, setGoes := func(f *claimFacts) { f.Machine.Deleting = noon() }, func(f *claimFacts) { f.Set.Deleting = noon() }
+	machineGoes := func(f *claimFacts) { f.Child.Deleting = time.Unix(1, 0) }
+	setGoes := func(f *claimFacts) { f.Owner.Deleting = time.Unix(1, 0) }
 	for name, tc := range map[string]struct {
 		change func(*claimFacts)
 		want   claim
 	}{
 		"its labels, and nobody's": {func(*claimFacts) {}, claimAdopt},
 		"its labels, and an owner that does not control": {func(f *claimFacts) {
-			f.Machine.OwnerReferences = []metav1.OwnerReference{ownerRef(v1beta2, "MachineSet", "workers", "dead", false)}
+			f.Child.OwnerReferences = []metav1.OwnerReference{ownerRef(v1beta2, "MachineSet", "workers", "dead", false)}
 		}, claimAdopt},
-		"its labels, of another cluster":              {func(f *claimFacts) { f.Machine.ClusterName = "other" }, claimNone},
+		"its labels, of another cluster":              {func(f *claimFacts) { f.Child.ClusterName = "other" }, claimNone},
 		"other labels":                                {relabelled, claimNone},
 		"its labels, and it goes":                     {machineGoes, claimNone},
 		"its labels, and the set goes":                {setGoes, claimNone},
@@ -70,9 +72,12 @@ func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
 			set.Key, set.UID, set.ClusterName = types.NamespacedName{Namespace: "default", Name: "workers"}, "set-uid", "demo"
 			set.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "workers"}}
 			machine.Labels, machine.ClusterName = map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"}, "demo"
-			selector, err := selectorOf(set)
+			selector, err := Selector(set.Selector, set.Common(), contract.SetNameLabel)
 			require.NoError(t, err)
-			f := claimFacts{Set: set, Selector: selector, Machine: machine, GVK: schema.FromAPIVersionAndKind(v1beta2, "MachineSet")}
+			frame := Frame[contract.MachineState, contract.MachineUpdate]{owner: schema.FromAPIVersionAndKind(v1beta2, "MachineSet")}
+			f := claimFacts{
+				Owner: set.Common(), Child: machine.Common(), Selector: selector, Named: frame.isOwner, GivenAnnotation: fromSet,
+			}
 			tc.change(&f)
 			if got := decideClaim(f); got != tc.want {
 				t.Errorf("want %s, got %s", tc.want, got)
@@ -109,8 +114,7 @@ func TestASetWithoutASelectorMeansMachinesThatCarryItsName(t *testing.T) {
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpExists}}}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set.Selector = tc.selector
-			got, err := selectorOf(set)
+			got, err := Selector(tc.selector, set.Common(), contract.SetNameLabel)
 			require.NoError(t, err)
 			require.Equal(t, tc.want, got.String())
 		})

@@ -1,0 +1,144 @@
+package children
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// maxFailed is the number of failures after which a pass tries no more children: more failures would have the same cause.
+const maxFailed = 8
+
+// failedLast puts what failed the last time behind the others, so that it does not delay them.
+func failedLast[T any](all []T, failed func(T) bool) []T {
+	if !slices.ContainsFunc(all, failed) {
+		return all
+	}
+	last := slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !failed(one) })
+	return append(slices.DeleteFunc(slices.Clone(all), failed), last...)
+}
+
+func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
+
+// Delete requests the deletion of children, in order: one, and after each success twice as many at a time. A rejected one does not delay
+// the others, and no other one is deleted in its place. Caches may be stale, so the API server is asked once whether the owner is as it was
+// read, how many children exist, and whether the same ones are marked: at least keep children that are not being deleted remain.
+func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep int) error {
+	victims, err := s.confirm(ctx, victims, keep)
+	if err != nil {
+		return err
+	}
+	mem, name := s.memory, s.frame.config.Name
+	victims = failedLast(victims, func(v scale.Victim) bool { return mem.refused[v.UID] })
+	batches := scale.Batches{Ceiling: s.frame.config.Parallel}
+	var names []string
+	var failed []error
+	for len(victims) > 0 && len(failed) < maxFailed {
+		n, before := batches.Next(len(victims)), len(failed)
+		for i, err := range each(victims[:n], func(v scale.Victim) error { return s.deleteOne(ctx, v) }) {
+			if mem.attempted(victims[i].UID, err); err != nil {
+				failed = append(failed, err)
+				continue
+			}
+			mem.asked[victims[i].UID] = true
+			names = append(names, victims[i].Name)
+		}
+		if victims = victims[n:]; len(failed) > before {
+			batches = scale.Batches{Ceiling: s.frame.config.Parallel}
+		}
+	}
+	slices.SortFunc(failed, byText)
+	if len(names) > 0 {
+		s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulDelete", "Delete"+name, "Deleted %s", s.frame.named(names))
+	}
+	if len(failed) > 0 {
+		s.owner.Eventf(corev1.EventTypeWarning, "FailedDelete", "Delete"+name, "Failed to delete %ss: %v", name, failed[0])
+		s.Undeleted = slices.DeleteFunc(slices.Clone(failed), pass.IsStale)
+	}
+	return errors.Join(failed...)
+}
+
+// confirm returns the victims that may go as the API server itself knows the owner and its children.
+func (s *Scope[CS, CU]) confirm(ctx context.Context, victims []scale.Victim, keep int) ([]scale.Victim, error) {
+	owner := s.owner.Common()
+	now, err := s.frame.live(ctx, owner.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	if now.GetResourceVersion() != owner.ResourceVersion {
+		return nil, fmt.Errorf("%w: %s %s has changed", pass.ErrStale, s.frame.owner.Kind, owner.Key)
+	}
+	live, err := s.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if owner.Deleting.IsZero() {
+		if err := s.seesMarks(live); err != nil {
+			return nil, err
+		}
+	}
+	spare := -keep
+	for _, m := range live {
+		if m.DeletionTimestamp == nil {
+			spare++
+		}
+	}
+	var confirmed []scale.Victim
+	for _, v := range victims {
+		if m, found := live[v.Name]; found && m.UID == v.UID && m.DeletionTimestamp == nil && len(confirmed) < spare {
+			confirmed = append(confirmed, v)
+		}
+	}
+	if len(confirmed) < len(victims) {
+		s.owner.Requeue(pass.ConflictRetry)
+	}
+	return confirmed, nil
+}
+
+// seesMarks confirms that the children to delete were chosen by the marks that children have now. A client that marks a child and then
+// reduces the replicas, as cluster-autoscaler does, writes two objects: the cache of owners may show its write before the cache of children
+// does.
+func (s *Scope[CS, CU]) seesMarks(live map[string]metav1.PartialObjectMetadata) error {
+	for _, m := range s.Own {
+		now, found := live[m.Key.Name]
+		if !found || now.UID != m.UID {
+			continue
+		}
+		for _, key := range s.frame.config.Marks {
+			before, had := m.Annotations[key]
+			if after, has := now.Annotations[key]; had != has || before != after {
+				return fmt.Errorf("%w: %s of %s has changed", pass.ErrStale, key, s.frame.says(m.Key))
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Scope[CS, CU]) deleteOne(ctx context.Context, v scale.Victim) error {
+	child := pass.NewObject(s.frame.kind)
+	child.SetNamespace(s.key(v.Name).Namespace)
+	child.SetName(v.Name)
+	err := s.frame.ports.Client.Delete(ctx, child, client.Preconditions{UID: &v.UID})
+	if err != nil && !external.SaysGone(err) {
+		return fmt.Errorf("delete %s: %w", s.frame.says(s.key(v.Name)), err)
+	}
+	return nil
+}
+
+// named names children in an event: one as Cluster API does, of many the first ones.
+func (f *Frame[CS, CU]) named(names []string) string {
+	if len(names) == 1 {
+		return fmt.Sprintf("%s %q", f.config.Name, names[0])
+	}
+	return fmt.Sprintf("%d %ss: %s", len(names), f.config.Name, listed(names))
+}
