@@ -1,6 +1,7 @@
 package children_test
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // An owner of Machines sums them up for its status.
@@ -31,4 +33,31 @@ func ExampleSummary() {
 	// ScalingDown False NotScalingDown: ""
 	// MachinesReady False NotReady: "* Machine workers-2: waiting for a Node"
 	// 1 of 2 are ready
+}
+
+// A deployment that wants one more MachineSet, after Observe: the slot and its name are stored before anything is created.
+func ExampleScope() {
+	type sets = children.Scope[contract.MachineSetState, contract.MachineSetUpdate]
+	one := func(ctx context.Context, s *sets, naming scale.Naming, create children.Make) error {
+		next := s.AwaitRestored(s.Settle(), 1)
+		resumes := len(next.Pending) > 0
+		if len(s.Holds) > 0 || (len(s.Own) > 0 && !resumes) {
+			return s.WriteLedger(ctx, next)
+		}
+		may, err := s.MayCreate(ctx, !resumes)
+		switch {
+		case err != nil || !may:
+			return err
+		case resumes:
+			next = next.Resume()
+		default:
+			next, _ = s.Reserve(ctx, next, 1, naming)
+		}
+		if err := s.WriteLedger(ctx, next); err != nil {
+			return err
+		}
+		_, err = s.Create(ctx, create)
+		return err
+	}
+	_ = one
 }

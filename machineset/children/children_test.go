@@ -1,0 +1,170 @@
+package children_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+func TestAnOwnerAdoptsTakesBackAndReleasesChildren(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	other := w.set("other", "")
+	other.SetLabels(map[string]string{"pool": "other"})
+	relabelled := w.set("relabelled", string(w.deployment.GetUID()))
+	relabelled.SetAnnotations(map[string]string{given: children.Given{Labels: relabelled.GetLabels()}.Text()})
+	relabelled.SetLabels(map[string]string{"pool": "quarantine"})
+	w.create(w.set("free", ""), w.set("restored", "dead"), other, relabelled)
+	w.eventually(func() bool {
+		s, _ := w.pass()
+		return len(s.Own) == 2 && !metav1.IsControlledBy(w.stored()["relabelled"], w.deployment)
+	})
+	for name, u := range w.stored() {
+		want := name == "free" || name == "restored"
+		require.Equal(t, want, metav1.IsControlledBy(u, w.deployment), name)
+		require.LessOrEqual(t, len(u.GetOwnerReferences()), 1, name)
+	}
+	s, o := w.pass()
+	require.Empty(t, s.Unclaimed)
+	require.NotEmpty(t, o.State.Annotations[scale.LedgerAnnotation], "an owner with children has a ledger")
+}
+
+func TestAChildIsCreatedOnceAlthoughTheAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	s, _ := w.pass()
+	w.store.LoseNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" })
+	require.Error(t, w.grow(s, 1))
+	require.Len(t, s.Ledger.Pending, 1)
+	all, err := s.Create(t.Context(), w.make)
+	require.NoError(t, err)
+	require.False(t, all[0].Burnt, "it is the owner's own")
+	require.Len(t, w.stored(), 1)
+	w.memory = newMemory() // another process continues
+	_, o := w.pass()
+	ledger, err := scale.ParseLedger(o.State.Annotations[scale.LedgerAnnotation])
+	require.NoError(t, err)
+	require.Empty(t, ledger.Pending)
+	require.EqualValues(t, 2, ledger.Next)
+}
+
+func TestASlotWhoseNameAnotherObjectHasIsBurnt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	s, _ := w.pass()
+	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" }, errors.New("refused"))
+	require.ErrorContains(t, w.grow(s, 1), "refused")
+	w.create(w.set(s.Ledger.Pending[0].Name, "another owner"))
+	all, err := s.Create(t.Context(), w.make)
+	require.NoError(t, err)
+	require.True(t, all[0].Burnt)
+	require.Empty(t, s.Ledger.Pending, "it is not waited for")
+}
+
+func TestNothingIsCreatedUnderALedgerThatCouldNotBeWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	s, _ := w.pass()
+	w.deployment.SetLabels(map[string]string{"changed": "meanwhile"})
+	require.NoError(t, w.client.Update(t.Context(), w.deployment))
+	err := w.grow(s, 1)
+	require.True(t, patch.Retryable(err), "%v", err)
+	require.Empty(t, w.stored())
+}
+
+func TestALedgerThatWasRemovedIsRebuiltBehindAllSlots(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	s, _ := w.pass()
+	require.NoError(t, w.grow(s, 2))
+	before := slices.Collect(maps.Keys(w.stored()))
+	require.Len(t, before, 2)
+	w.pass()
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(w.deployment), w.deployment))
+	w.deployment.SetAnnotations(nil)
+	require.NoError(t, w.client.Update(t.Context(), w.deployment))
+	s, o := w.pass()
+	require.Greater(t, s.Ledger.Next, int64(1000))
+	require.Equal(t, s.Ledger.String(), o.State.Annotations[scale.LedgerAnnotation])
+	require.NoError(t, w.grow(s, 1))
+	require.Len(t, w.stored(), 3)
+}
+
+func TestAnOwnerThatHadChildrenAndHasNoLedgerWaitsForThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	require.NoError(t, unstructured.SetNestedField(w.deployment.Object, int64(1), "status", "replicas"))
+	require.NoError(t, w.client.Status().Update(t.Context(), w.deployment))
+	s, o := w.pass()
+	require.True(t, s.AwaitRestored(s.Settle(), 1).Restoring)
+	require.Contains(t, o.State.Annotations[scale.LedgerAnnotation], "restoring", "it is stored before anything is decided")
+	require.True(t, s.IsHeld(children.NotRestored("MachineSet")))
+	w.create(w.set("restored", "dead"))
+	w.eventually(func() bool { s, _ := w.pass(); return len(s.Own) == 1 })
+	s, _ = w.pass()
+	require.False(t, s.AwaitRestored(s.Settle(), 1).Restoring)
+	require.Empty(t, s.Holds)
+}
+
+// swapped deletes a set and makes another one of the name before it lets a deletion through.
+func swapped(w *world, ports *pass.Ports) {
+	ports.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.DeleteOption) error {
+			now := w.set(obj.GetName(), string(w.deployment.GetUID()))
+			if err := errors.Join(c.Delete(ctx, now.DeepCopy()), c.Create(ctx, now)); err != nil {
+				return err
+			}
+			return c.Delete(ctx, obj, options...)
+		},
+	})
+}
+
+func TestOnlyTheChildThatWasChosenIsDeleted(t *testing.T) {
+	t.Parallel()
+	for name, ports := range map[string]func(*world, *pass.Ports){"it was replaced before": nil, "it is replaced meanwhile": swapped} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, ports)
+			w.create(w.set("a", string(w.deployment.GetUID())), w.set("b", string(w.deployment.GetUID())))
+			s, _ := w.pass()
+			victim := scale.Victim{Name: "a", UID: w.stored()["a"].GetUID()}
+			if ports == nil {
+				victim.UID = types.UID("of an earlier one")
+			}
+			err := s.Delete(t.Context(), []scale.Victim{victim}, 0)
+			if ports == nil {
+				require.NoError(t, err)
+			} else {
+				require.True(t, pass.IsStale(err), "%v", err)
+			}
+			require.Len(t, w.stored(), 2)
+		})
+	}
+}
+
+func TestADeletionLeavesAsManyChildrenAsItShould(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.create(w.set("a", string(w.deployment.GetUID())), w.set("b", string(w.deployment.GetUID())))
+	s, o := w.pass()
+	victims := []scale.Victim{{Name: "a", UID: w.stored()["a"].GetUID()}, {Name: "b", UID: w.stored()["b"].GetUID()}}
+	require.NoError(t, s.Delete(t.Context(), victims, 1))
+	require.NotZero(t, o.RequeueAfter())
+	require.Equal(t, []string{"b"}, slices.Collect(maps.Keys(w.stored())))
+	require.True(t, s.Asked(victims[0].UID))
+}
