@@ -40,6 +40,8 @@
 //	Taints, by the user; absent: none
 //	    v1beta1, v1beta2, Kubermatic: spec.taints (list of taints)
 //	    Gardener: spec.nodeTemplate.spec.taints (list of taints)
+//	InPlace, by the user; absent: none
+//	    Gardener: spec.class.apiGroup, spec.class.kind, spec.creationTimeout, spec.disableHealthTimeout, spec.healthTimeout, spec.inPlaceUpdateTimeout, spec.maxEvictRetries, spec.nodeConditions, spec.nodeTemplate.metadata, spec.nodeTemplate.spec (content)
 //	Phase, by the controller; absent: no phase yet
 //	    v1beta1, v1beta2, Kubermatic: status.phase (string)
 //	    Gardener: status.currentStatus.phase (string)
@@ -106,8 +108,6 @@
 //
 // MachineSet:
 //
-//	ClusterName, by the user; absent: no Cluster
-//	    spec.clusterName (string)
 //	Replicas, by the user or controller; absent: not decided yet
 //	    spec.replicas (32-bit integer)
 //	Selector, by the user; absent: selects nothing
@@ -117,29 +117,150 @@
 //	Template.Annotations, by the user; absent: none
 //	    spec.template.metadata.annotations (map of strings)
 //	Template.MadeOf, by the user; absent: none
+//	    v1beta1, v1beta2: spec.template.spec.bootstrap.dataSecretName, spec.template.spec.failureDomain, spec.template.spec.version (content)
+//	    Kubermatic: spec.template.spec, spec.template.metadata.labels, spec.template.metadata.annotations (content)
+//	    Gardener: spec.template.spec.class.name, spec.template.metadata.labels, spec.template.metadata.annotations (content)
+//	Template.ClusterName, by the user; absent: no Cluster
+//	    v1beta1, v1beta2: spec.template.spec.clusterName (string)
+//	Template.Bootstrap, by the user; absent: data comes from elsewhere
+//	    v1beta1, v1beta2: spec.template.spec.bootstrap.configRef (reference)
+//	Template.DataSecretName, by the controller or user; absent: no data yet
+//	    v1beta1, v1beta2: spec.template.spec.bootstrap.dataSecretName (string)
+//	Template.Infrastructure, by the user; absent: no infrastructure object
+//	    v1beta1, v1beta2: spec.template.spec.infrastructureRef (reference)
+//	Template.Version, by the user; absent: whatever the image brings
+//	    v1beta1, v1beta2: spec.template.spec.version (string)
+//	    Kubermatic: spec.template.spec.versions.kubelet (string)
+//	Template.WantedFailureDomain, by the user; absent: anywhere
+//	    v1beta1, v1beta2: spec.template.spec.failureDomain (string)
+//	Template.MinReady, by the user; absent: 0
+//	    v1beta1, Kubermatic, Gardener: spec.minReadySeconds (seconds)
+//	    v1beta2: spec.template.spec.minReadySeconds (seconds)
+//	Template.ReadinessGates, by the user; absent: none
+//	    v1beta1, v1beta2: spec.template.spec.readinessGates (list of readiness gates)
+//	Template.Taints, by the user; absent: none
+//	    v1beta1, v1beta2, Kubermatic: spec.template.spec.taints (list of taints)
+//	    Gardener: spec.template.spec.nodeTemplate.spec.taints (list of taints)
+//	Template.InPlace, by the user; absent: none
+//	    Gardener: spec.template.spec.class.apiGroup, spec.template.spec.class.kind, spec.template.spec.creationTimeout, spec.template.spec.disableHealthTimeout, spec.template.spec.healthTimeout, spec.template.spec.inPlaceUpdateTimeout, spec.template.spec.maxEvictRetries, spec.template.spec.nodeConditions, spec.template.spec.nodeTemplate.metadata, spec.template.spec.nodeTemplate.spec (content)
+//	DeletionOrder, by the user; absent: Random
+//	    v1beta1, Kubermatic: spec.deletePolicy (string)
+//	    v1beta2: spec.deletion.order (string)
+//	    Gardener: metadata.annotations.machinist.dev/deletion-order (string)
+//	MachineNaming, by the user; absent: the name of the set and a suffix
+//	    v1beta1: spec.machineNamingStrategy.template (string)
+//	    v1beta2: spec.machineNaming.template (string)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/machine-naming (string)
+//	SelectorText, by the controller; absent: not known yet
+//	    v1beta1, v1beta2: status.selector (string)
+//	ObservedReplicas, by the controller; absent: unknown
+//	    status.replicas (32-bit integer)
+//	ReadyReplicas, by the controller; absent: unknown
+//	    v1beta1: status.v1beta2.readyReplicas (32-bit integer)
+//	    v1beta2, Gardener: status.readyReplicas (32-bit integer)
+//	AvailableReplicas, by the controller; absent: unknown
+//	    v1beta1: status.v1beta2.availableReplicas (32-bit integer)
+//	    v1beta2, Gardener: status.availableReplicas (32-bit integer)
+//	UpToDateReplicas, by the controller; absent: unknown
+//	    v1beta1: status.v1beta2.upToDateReplicas (32-bit integer)
+//	    v1beta2: status.upToDateReplicas (32-bit integer)
+//	NodeReadyReplicas, by the controller; absent: unknown
+//	    v1beta1, Kubermatic: status.readyReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.readyReplicas (32-bit integer)
+//	NodeAvailableReplicas, by the controller; absent: unknown
+//	    v1beta1, Kubermatic: status.availableReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.availableReplicas (32-bit integer)
+//	Conditions, by the controller; absent: none
+//	    v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
+//	    v1beta2: status.conditions (list of conditions)
+//	    Gardener: status.machineSetCondition (list of conditions)
+//	ObservedGeneration, by the controller; absent: 0: never looked at
+//	    status.observedGeneration (integer)
+//	FullyLabeledReplicas, by the controller; absent: unknown
+//	    v1beta1, Kubermatic, Gardener: status.fullyLabeledReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.fullyLabeledReplicas (32-bit integer)
+//	Template, as in Machine, below spec.template: ProviderSpec, Class, ProviderID, NodeDrainTimeout,
+//	    NodeVolumeDetachTimeout, NodeDeletionTimeout
+//	as in Machine: ClusterName, FailureReason, FailureMessage
+//
+// MachineDeployment:
+//
+//	DeletionOrder, by the user; absent: Random
+//	    v1beta1: spec.strategy.rollingUpdate.deletePolicy (string)
+//	    v1beta2: spec.deletion.order (string)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/deletion-order (string)
+//	Conditions, by the controller; absent: none
+//	    v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
+//	    v1beta2, Gardener: status.conditions (list of conditions)
+//	RolloutPaused, by the user or controller; absent: false
+//	    spec.paused (bool)
+//	RolloutType, by the user; absent: RollingUpdate
+//	    v1beta1, Kubermatic, Gardener: spec.strategy.type (string)
+//	    v1beta2: spec.rollout.strategy.type (string)
+//	AnnotatedRolloutType, by the user; absent: what RolloutType says
+//	    v1beta1, v1beta2, Kubermatic: metadata.annotations.machinist.dev/rollout-type (string)
+//	InPlaceOrchestration, by the user; absent: Auto
+//	    v1beta1, v1beta2, Kubermatic: metadata.annotations.machinist.dev/in-place-orchestration (string)
+//	    Gardener: spec.strategy.inPlaceUpdate.orchestrationType (string)
+//	MaxSurge, by the user; absent: 1
+//	    v1beta1, Kubermatic, Gardener: spec.strategy.rollingUpdate.maxSurge (32-bit integer or percentage)
+//	    v1beta2: spec.rollout.strategy.rollingUpdate.maxSurge (32-bit integer or percentage)
+//	MaxUnavailable, by the user; absent: 0
+//	    v1beta1, Kubermatic, Gardener: spec.strategy.rollingUpdate.maxUnavailable (32-bit integer or percentage)
+//	    v1beta2: spec.rollout.strategy.rollingUpdate.maxUnavailable (32-bit integer or percentage)
+//	InPlaceMaxSurge, by the user; absent: 1
+//	    Gardener: spec.strategy.inPlaceUpdate.maxSurge (32-bit integer or percentage)
+//	InPlaceMaxUnavailable, by the user; absent: 0
+//	    Gardener: spec.strategy.inPlaceUpdate.maxUnavailable (32-bit integer or percentage)
+//	RolloutAfter, by the user or controller; absent: never
+//	    v1beta1: spec.rolloutAfter (time)
+//	    v1beta2: spec.rollout.after (time)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/rollout-after (time)
+//	RemediationMaxInFlight, by the user; absent: no limit
+//	    v1beta1: spec.strategy.remediation.maxInFlight (32-bit integer or percentage)
+//	    v1beta2: spec.remediation.maxInFlight (32-bit integer or percentage)
+//	RollbackTo, by the user or controller; absent: no rollback
+//	    v1beta1, v1beta2, Kubermatic: metadata.annotations.machinist.dev/rollback-to (integer)
+//	    Gardener: spec.rollbackTo.revision (integer)
+//	RevisionHistoryLimit, by the user; absent: not said
+//	    v1beta1, Kubermatic, Gardener: spec.revisionHistoryLimit (32-bit integer)
+//	    v1beta2: metadata.annotations.machinist.dev/revision-history-limit (32-bit integer)
+//	ProgressDeadline, by the user; absent: no limit
+//	    v1beta1, Kubermatic, Gardener: spec.progressDeadlineSeconds (seconds)
+//	    v1beta2: metadata.annotations.machinist.dev/progress-deadline (duration)
+//	Phase, by the controller; absent: no phase yet
+//	    v1beta1, v1beta2: status.phase (string)
+//	    Kubermatic, Gardener: metadata.annotations.machinist.dev/phase (string)
+//	UnavailableReplicas, by the controller; absent: unknown
+//	    v1beta1, Kubermatic, Gardener: status.unavailableReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.unavailableReplicas (32-bit integer)
+//	UpdatedReplicas, by the controller; absent: unknown
+//	    v1beta1, Kubermatic, Gardener: status.updatedReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.updatedReplicas (32-bit integer)
+//	Template, as in Machine, below spec.template: ProviderSpec, Class, ProviderID, NodeDrainTimeout,
+//	    NodeVolumeDetachTimeout, NodeDeletionTimeout
+//	as in Machine: ClusterName
+//	as in MachineSet: Replicas, Selector, Template.Labels, Template.Annotations, Template.MadeOf, Template.ClusterName,
+//	    Template.Bootstrap, Template.DataSecretName, Template.Infrastructure, Template.Version,
+//	    Template.WantedFailureDomain, Template.MinReady, Template.ReadinessGates, Template.Taints, Template.InPlace,
+//	    MachineNaming, SelectorText, ObservedReplicas, ReadyReplicas, AvailableReplicas, UpToDateReplicas,
+//	    NodeReadyReplicas, NodeAvailableReplicas, ObservedGeneration
+//
+// MachinePool:
+//
+//	ClusterName, by the user; absent: no Cluster
+//	    spec.clusterName (string)
+//	Template.MadeOf, by the user; absent: none
 //	    spec.template.spec.bootstrap.dataSecretName, spec.template.spec.failureDomain, spec.template.spec.version (content)
 //	Template.MinReady, by the user; absent: 0
 //	    v1beta1: spec.minReadySeconds (seconds)
 //	    v1beta2: spec.template.spec.minReadySeconds (seconds)
-//	DeletionOrder, by the user; absent: Random
-//	    v1beta1: spec.deletePolicy (string)
-//	    v1beta2: spec.deletion.order (string)
-//	MachineNaming, by the user; absent: the name of the set and a suffix
-//	    v1beta1: spec.machineNamingStrategy.template (string)
-//	    v1beta2: spec.machineNaming.template (string)
-//	SelectorText, by the controller; absent: not known yet
-//	    status.selector (string)
-//	ObservedReplicas, by the controller; absent: unknown
-//	    status.replicas (32-bit integer)
 //	ReadyReplicas, by the controller; absent: unknown
 //	    v1beta1: status.v1beta2.readyReplicas (32-bit integer)
 //	    v1beta2: status.readyReplicas (32-bit integer)
 //	AvailableReplicas, by the controller; absent: unknown
 //	    v1beta1: status.v1beta2.availableReplicas (32-bit integer)
 //	    v1beta2: status.availableReplicas (32-bit integer)
-//	UpToDateReplicas, by the controller; absent: unknown
-//	    v1beta1: status.v1beta2.upToDateReplicas (32-bit integer)
-//	    v1beta2: status.upToDateReplicas (32-bit integer)
 //	NodeReadyReplicas, by the controller; absent: unknown
 //	    v1beta1: status.readyReplicas (32-bit integer)
 //	    v1beta2: status.deprecated.v1beta1.readyReplicas (32-bit integer)
@@ -149,11 +270,23 @@
 //	Conditions, by the controller; absent: none
 //	    v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
 //	    v1beta2: status.conditions (list of conditions)
-//	ObservedGeneration, by the controller; absent: 0: never looked at
-//	    status.observedGeneration (integer)
-//	FullyLabeledReplicas, by the controller; absent: unknown
-//	    v1beta1: status.fullyLabeledReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.fullyLabeledReplicas (32-bit integer)
+//	ProviderIDs, by the controller; absent: none known
+//	    spec.providerIDList (list of strings)
+//	FailureDomains, by the user; absent: anywhere
+//	    spec.failureDomains (list of strings)
+//	Phase, by the controller; absent: no phase yet
+//	    status.phase (string)
+//	Nodes, by the controller; absent: no Node was matched
+//	    status.nodeRefs (list of Nodes)
+//	BootstrapReady, by the controller; absent: not yet
+//	    v1beta1: status.bootstrapReady (bool)
+//	    v1beta2: status.initialization.bootstrapDataSecretCreated (bool)
+//	InfrastructureReady, by the controller; absent: not yet
+//	    v1beta1: status.infrastructureReady (bool)
+//	    v1beta2: status.initialization.infrastructureProvisioned (bool)
+//	UnavailableReplicas, by the controller; absent: unknown
+//	    v1beta1: status.unavailableReplicas (32-bit integer)
+//	    v1beta2: status.deprecated.v1beta1.unavailableReplicas (32-bit integer)
 //	FailureReason, by the controller; absent: no failure
 //	    v1beta1: status.failureReason (string)
 //	    v1beta2: status.deprecated.v1beta1.failureReason (string)
@@ -163,77 +296,8 @@
 //	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
 //	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
 //	    Taints
-//
-// MachineDeployment:
-//
-//	DeletionOrder, by the user; absent: Random
-//	    v1beta1: spec.strategy.rollingUpdate.deletePolicy (string)
-//	    v1beta2: spec.deletion.order (string)
-//	RolloutPaused, by the user or controller; absent: false
-//	    spec.paused (bool)
-//	RolloutType, by the user; absent: RollingUpdate
-//	    v1beta1: spec.strategy.type (string)
-//	    v1beta2: spec.rollout.strategy.type (string)
-//	AnnotatedRolloutType, by the user; absent: what RolloutType says
-//	    metadata.annotations.machinist.dev/rollout-type (string)
-//	InPlaceOrchestration, by the user; absent: Auto
-//	    metadata.annotations.machinist.dev/in-place-orchestration (string)
-//	MaxSurge, by the user; absent: 1
-//	    v1beta1: spec.strategy.rollingUpdate.maxSurge (32-bit integer or percentage)
-//	    v1beta2: spec.rollout.strategy.rollingUpdate.maxSurge (32-bit integer or percentage)
-//	MaxUnavailable, by the user; absent: 0
-//	    v1beta1: spec.strategy.rollingUpdate.maxUnavailable (32-bit integer or percentage)
-//	    v1beta2: spec.rollout.strategy.rollingUpdate.maxUnavailable (32-bit integer or percentage)
-//	RolloutAfter, by the user or controller; absent: never
-//	    v1beta1: spec.rolloutAfter (time)
-//	    v1beta2: spec.rollout.after (time)
-//	RemediationMaxInFlight, by the user; absent: no limit
-//	    v1beta1: spec.strategy.remediation.maxInFlight (32-bit integer or percentage)
-//	    v1beta2: spec.remediation.maxInFlight (32-bit integer or percentage)
-//	RollbackTo, by the user or controller; absent: no rollback
-//	    metadata.annotations.machinist.dev/rollback-to (integer)
-//	RevisionHistoryLimit, by the user; absent: not said
-//	    v1beta1: spec.revisionHistoryLimit (32-bit integer)
-//	    v1beta2: metadata.annotations.machinist.dev/revision-history-limit (32-bit integer)
-//	ProgressDeadline, by the user; absent: no limit
-//	    v1beta1: spec.progressDeadlineSeconds (seconds)
-//	    v1beta2: metadata.annotations.machinist.dev/progress-deadline (duration)
-//	Phase, by the controller; absent: no phase yet
-//	    status.phase (string)
-//	UnavailableReplicas, by the controller; absent: unknown
-//	    v1beta1: status.unavailableReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.unavailableReplicas (32-bit integer)
-//	UpdatedReplicas, by the controller; absent: unknown
-//	    v1beta1: status.updatedReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.updatedReplicas (32-bit integer)
-//	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
-//	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
-//	    Taints
-//	as in MachineSet: ClusterName, Replicas, Selector, Template.Labels, Template.Annotations, Template.MadeOf,
-//	    Template.MinReady, MachineNaming, SelectorText, ObservedReplicas, ReadyReplicas, AvailableReplicas,
-//	    UpToDateReplicas, NodeReadyReplicas, NodeAvailableReplicas, Conditions, ObservedGeneration
-//
-// MachinePool:
-//
-//	ProviderIDs, by the controller; absent: none known
-//	    spec.providerIDList (list of strings)
-//	FailureDomains, by the user; absent: anywhere
-//	    spec.failureDomains (list of strings)
-//	Nodes, by the controller; absent: no Node was matched
-//	    status.nodeRefs (list of Nodes)
-//	BootstrapReady, by the controller; absent: not yet
-//	    v1beta1: status.bootstrapReady (bool)
-//	    v1beta2: status.initialization.bootstrapDataSecretCreated (bool)
-//	InfrastructureReady, by the controller; absent: not yet
-//	    v1beta1: status.infrastructureReady (bool)
-//	    v1beta2: status.initialization.infrastructureProvisioned (bool)
-//	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
-//	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
-//	    Taints
-//	as in MachineDeployment: Phase, UnavailableReplicas
-//	as in MachineSet: ClusterName, Replicas, Template.Labels, Template.Annotations, Template.MadeOf, Template.MinReady,
-//	    ObservedReplicas, ReadyReplicas, AvailableReplicas, UpToDateReplicas, NodeReadyReplicas, NodeAvailableReplicas,
-//	    Conditions, ObservedGeneration, FailureReason, FailureMessage
+//	as in MachineSet: Replicas, Template.Labels, Template.Annotations, ObservedReplicas, UpToDateReplicas,
+//	    ObservedGeneration
 //
 // Cluster:
 //

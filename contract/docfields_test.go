@@ -203,8 +203,10 @@ func machineKinds() []documented {
 	return []documented{
 		{"Machine", []shape{{"v1beta1", contract.MachineV1Beta1()}, {"v1beta2", contract.MachineV1Beta2()},
 			{"Kubermatic", contract.KubermaticMachine()}, {"Gardener", contract.GardenerMachine()}}},
-		{"MachineSet", []shape{{"v1beta1", contract.MachineSetV1Beta1()}, {"v1beta2", contract.MachineSetV1Beta2()}}},
-		{"MachineDeployment", []shape{{"v1beta1", contract.MachineDeploymentV1Beta1()}, {"v1beta2", contract.MachineDeploymentV1Beta2()}}},
+		{"MachineSet", []shape{{"v1beta1", contract.MachineSetV1Beta1()}, {"v1beta2", contract.MachineSetV1Beta2()},
+			{"Kubermatic", contract.KubermaticMachineSet()}, {"Gardener", contract.GardenerMachineSet()}}},
+		{"MachineDeployment", []shape{{"v1beta1", contract.MachineDeploymentV1Beta1()}, {"v1beta2", contract.MachineDeploymentV1Beta2()},
+			{"Kubermatic", contract.KubermaticMachineDeployment()}, {"Gardener", contract.GardenerMachineDeployment()}}},
 		{"MachinePool", []shape{{"v1beta1", contract.MachinePoolV1Beta1()}, {"v1beta2", contract.MachinePoolV1Beta2()}}},
 		{"Cluster", []shape{{"v1beta1", contract.Cluster(contract.V1Beta1)}, {"v1beta2", contract.Cluster(contract.V1Beta2)}}},
 	}

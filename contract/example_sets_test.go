@@ -70,3 +70,27 @@ func ExampleMachineLayout() {
 	// Output:
 	// <nil> {"apiVersion":"example.com/v1","kind":"Server","metadata":{"annotations":{"machinist.dev/node-name":"node-1","machinist.dev/phase":"Running"}},"status":{"instanceID":"example://1"}}
 }
+
+// A deployment of Gardener's shape asks for another class: it needs another set, and a rollback takes the old class back.
+func ExampleUnstructuredSetMaker() {
+	gvk := schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineSet"}
+	maker := contract.UnstructuredSetMaker(contract.GardenerMachineDeployment(), gvk, contract.GardenerMachineSet())
+	class := map[string]any{"kind": "MachineClass", "name": "small"}
+	deployment := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"template": map[string]any{"spec": map[string]any{"class": class}},
+	}}}
+	own := map[string]string{contract.TemplateHashLabel: "abc"}
+	set, err := maker.NewSet(deployment, contract.MachineSetSeed{TemplateLabels: own, SelectorLabels: own})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	class["name"] = "large"
+	fmt.Println(maker.TemplateDiff(deployment, set))
+	fmt.Println(maker.CopyTemplate(set, deployment))
+	fmt.Println(maker.TemplateDiff(deployment, set))
+	// Output:
+	// [spec.template.spec.class.name] <nil>
+	// <nil>
+	// [] <nil>
+}

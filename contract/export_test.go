@@ -14,3 +14,9 @@ func PathOf(field Leaf) Path {
 
 // InSeconds reports whether a duration is a number of seconds rather than text.
 func InSeconds(f DurationField) bool { return !f.text }
+
+// PathsOf returns all places of a field.
+func PathsOf(field Leaf) []Path {
+	_, paths := field.describe()
+	return paths
+}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -26,33 +28,59 @@ const (
 	gardenerModule   = "github.com/gardener/machine-controller-manager"
 )
 
-// foreignSchemas are what judges the foreign layouts. Kubermatic's CRD keeps every field, but its controller writes objects
-// of a Go type back and so drops what that type does not know: there the type is the judge.
-func foreignSchemas(t *testing.T) map[string]struct {
-	layout contract.MachineLayout
-	schema *schemaNode
-	none   []string
-} {
-	gardenerDir := moduleDir(t, gardenerModule+"@v0.60.0")
-	source := goSource{t: t, dir: moduleDir(t, kubermaticModule+"@v1.60.0"), packages: map[string]map[string]declaration{}}
-	gardenerSchema := schemaIn(t, filepath.Join(gardenerDir, "kubernetes/crds/machine.sapcloud.io_machines.yaml"), "v1alpha1")
-	gardenerSchema.Properties["metadata"] = labelled("node")
-	return map[string]struct {
-		layout contract.MachineLayout
-		schema *schemaNode
-		none   []string
-	}{
-		"Kubermatic": {*contract.KubermaticMachine(), source.named(kubermaticTypes, "Machine"), []string{
-			"ClusterName", "Bootstrap.Group", "Bootstrap.APIVersion", "Bootstrap.Kind", "Bootstrap.Namespace", "Bootstrap.Name",
-			"Infrastructure.Group", "Infrastructure.APIVersion", "Infrastructure.Kind", "Infrastructure.Namespace", "Infrastructure.Name",
-			"WantedFailureDomain", "Class.Group", "NodeDrainTimeout", "NodeVolumeDetachTimeout", "NodeDeletionTimeout", "MinReady", "ReadinessGates",
-		}},
-		"Gardener": {*contract.GardenerMachine(), gardenerSchema, []string{
-			"ClusterName", "Bootstrap.Group", "Bootstrap.APIVersion", "Bootstrap.Kind", "Bootstrap.Namespace", "Bootstrap.Name",
-			"Infrastructure.Group", "Infrastructure.APIVersion", "Infrastructure.Kind", "Infrastructure.Namespace", "Infrastructure.Name",
-			"WantedFailureDomain", "Version", "ProviderSpec", "Class.APIVersion", "Class.Namespace",
-			"NodeVolumeDetachTimeout", "NodeDeletionTimeout", "MinReady", "ReadinessGates", "NodeKind", "NodeAPIVersion",
-		}},
+// foreignSchema is what judges the layout of a kind, by its plural, of another system; nil for a system that is none of these. Kubermatic's
+// CRDs keep every field, but its controller writes objects of Go types back and so drops what these do not know: there the type judges.
+func foreignSchema(t *testing.T, system, kind string) *schemaNode {
+	t.Helper()
+	switch system {
+	case "Kubermatic":
+		source := goSource{t: t, dir: moduleDir(t, kubermaticModule+"@v1.60.0"), packages: map[string]map[string]declaration{}}
+		types := map[string]string{"machines": "Machine", "machinesets": "MachineSet", "machinedeployments": "MachineDeployment"}
+		return source.named(kubermaticTypes, types[kind])
+	case "Gardener":
+		file := "kubernetes/crds/machine.sapcloud.io_" + kind + ".yaml"
+		schema := schemaIn(t, filepath.Join(moduleDir(t, gardenerModule+"@v0.60.0"), file), "v1alpha1")
+		schema.Properties["metadata"] = labelled("node")
+		return schema
+	}
+	return nil
+}
+
+// foreignLayout is a layout of another system, and the members of it that have no place.
+type foreignLayout struct {
+	system, kind string
+	layout       any
+	none         []string
+}
+
+func foreignLayouts() []foreignLayout {
+	ref := func(name string, members ...string) []string {
+		var none []string
+		for _, member := range members {
+			none = append(none, name+"."+member)
+		}
+		return none
+	}
+	all := []string{"Group", "APIVersion", "Kind", "Namespace", "Name"}
+	spec := slices.Concat(ref("Bootstrap", all...), ref("Infrastructure", all...), []string{
+		"ClusterName", "WantedFailureDomain", "NodeVolumeDetachTimeout", "NodeDeletionTimeout", "ReadinessGates"})
+	kubermatic := append(slices.Clone(spec), "Class.Group", "NodeDrainTimeout")
+	gardener := append(slices.Clone(spec), "Class.APIVersion", "Class.Namespace", "Version", "ProviderSpec")
+	sets := func(template []string, more ...string) []string {
+		more = append(more, "ClusterName", "SelectorText", "UpToDateReplicas", "Template.DataSecretName")
+		return append(more, ref("Template", template...)...)
+	}
+	inKubermatic := sets(kubermatic, "ReadyReplicas", "AvailableReplicas", "Conditions")
+	inGardener := sets(gardener, "NodeReadyReplicas", "NodeAvailableReplicas")
+	return []foreignLayout{
+		{"Kubermatic", "machines", *contract.KubermaticMachine(), append(kubermatic, "MinReady")},
+		{"Gardener", "machines", *contract.GardenerMachine(), append(gardener, "MinReady", "NodeKind", "NodeAPIVersion")},
+		{"Kubermatic", "machinesets", *contract.KubermaticMachineSet(), inKubermatic},
+		{"Gardener", "machinesets", *contract.GardenerMachineSet(), inGardener},
+		{"Kubermatic", "machinedeployments", *contract.KubermaticMachineDeployment(),
+			append(inKubermatic, "RemediationMaxInFlight", "InPlaceMaxSurge", "InPlaceMaxUnavailable")},
+		{"Gardener", "machinedeployments", *contract.GardenerMachineDeployment(),
+			append(inGardener, "RemediationMaxInFlight", "AnnotatedRolloutType")},
 	}
 }
 
@@ -64,23 +92,24 @@ func labelled(key string) *schemaNode {
 }
 
 func TestForeignLayouts_EveryPlaceIsKnownToTheOtherSystem(t *testing.T) {
-	for name, c := range foreignSchemas(t) {
+	for _, c := range foreignLayouts() {
+		schema := foreignSchema(t, c.system, c.kind)
 		for _, p := range placesOf(t, "", reflect.ValueOf(c.layout)) {
-			t.Run(name+"/"+p.name, func(t *testing.T) { p.isKept(t, c.schema, c.none) })
+			t.Run(c.system+"/"+c.kind+"/"+p.name, func(t *testing.T) { p.isKept(t, schema, c.none) })
 		}
 	}
 }
 
 func TestForeignLayouts_NothingThatAnUpdateWritesWouldBeLost(t *testing.T) {
-	for name, c := range foreignSchemas(t) {
-		shape := foreignShapes()[name]
+	for name, shape := range foreignShapes() {
+		schema := foreignSchema(t, name, "machines")
 		obj := parseObject(t, shape.full)
 		require.NoError(t, shape.kind.Adapter.Write(obj, fullUpdate()))
 		content := parseable(t, obj)
 		delete(content, "metadata")
-		require.Empty(t, pruned(c.schema, content, ""), name)
+		require.Empty(t, pruned(schema, content, ""), name)
 		content["status"].(map[string]any)["invented"] = "x"
-		require.Equal(t, []string{".status.invented"}, pruned(c.schema, content, ""), "%s: the check itself must find what is unknown", name)
+		require.Equal(t, []string{".status.invented"}, pruned(schema, content, ""), "%s: the check itself must find what is unknown", name)
 	}
 }
 
@@ -102,7 +131,7 @@ type declaration struct {
 func apimachineryTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{}
 	for _, value := range []any{corev1.ObjectReference{}, corev1.NodeAddress{}, corev1.NodeCondition{}, corev1.Taint{},
-		corev1.NodeConfigSource{},
+		corev1.NodeConfigSource{}, metav1.LabelSelector{}, intstr.IntOrString{},
 		metav1.Time{}, metav1.TypeMeta{}, metav1.ObjectMeta{}, runtime.RawExtension{}} {
 		of := reflect.TypeOf(value)
 		types[of.PkgPath()+"."+of.Name()] = of
@@ -205,6 +234,8 @@ func reflected(of reflect.Type) *schemaNode {
 	switch of {
 	case reflect.TypeFor[metav1.Time]():
 		return &schemaNode{Type: "string", Format: "date-time"}
+	case reflect.TypeFor[intstr.IntOrString]():
+		return &schemaNode{IntOrText: true}
 	case reflect.TypeFor[runtime.RawExtension]():
 		return &schemaNode{Type: "object", Preserve: true}
 	}

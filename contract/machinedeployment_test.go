@@ -85,7 +85,7 @@ type machineDeploymentCase = setCase[contract.MachineDeploymentState, contract.M
 
 func machineDeploymentCases() []machineDeploymentCase {
 	const old = "status.deprecated.v1beta1."
-	return []machineDeploymentCase{
+	return append([]machineDeploymentCase{
 		{
 			layout: contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1", full: fullMachineDeploymentV1Beta1,
 			state: machineDeploymentState(), unsaid: []string{"Provider"},
@@ -98,10 +98,10 @@ func machineDeploymentCases() []machineDeploymentCase {
 			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
 			writes: replicatedWrites("v1beta2", "spec.paused", "spec.rollout.after", "status.phase", old+"unavailableReplicas", old+"updatedReplicas"),
 		},
-	}
+	}, foreignMachineDeploymentCases()...)
 }
 
-func TestMachineDeployment_IsReadAndWrittenInBothVersions(t *testing.T) {
+func TestMachineDeployment_IsReadAndWrittenInEveryShape(t *testing.T) {
 	for _, c := range machineDeploymentCases() {
 		c.check(t)
 	}

@@ -1,7 +1,8 @@
 package contract
 
 // MachineDeploymentLayout says where a MachineDeployment of one shape keeps its state: the fields of MachineDeploymentState
-// and MachineDeploymentUpdate with the same names. As in a MachineLayout, a zero Field is "no such place", and tables are
+// and MachineDeploymentUpdate with the same names. AnnotatedRolloutType counts where RolloutType is absent or says RolloutRolling.
+// InPlaceMaxSurge and InPlaceMaxUnavailable, where a layout has them, take the place of the other two with RolloutInPlace. As in a MachineLayout, a zero Field is "no such place", and tables are
 // shared: copy one to make a layout of your own.
 type MachineDeploymentLayout struct {
 	ReplicatedLayout
@@ -12,6 +13,8 @@ type MachineDeploymentLayout struct {
 	InPlaceOrchestration   Field[string]    `by:"user" absent:"Auto"`
 	MaxSurge               IntOrStringField `by:"user" absent:"1"`
 	MaxUnavailable         IntOrStringField `by:"user" absent:"0"`
+	InPlaceMaxSurge        IntOrStringField `by:"user" absent:"1"`
+	InPlaceMaxUnavailable  IntOrStringField `by:"user" absent:"0"`
 	RolloutAfter           TimeField        `by:"user or controller" absent:"never"`
 	RemediationMaxInFlight IntOrStringField `by:"user" absent:"no limit"`
 	RollbackTo             Field[int64]     `by:"user or controller" absent:"no rollback"`
@@ -86,8 +89,11 @@ func (l *MachineDeploymentLayout) read(obj map[string]any, into *MachineDeployme
 		into.RolloutType = asked
 	}
 	into.InPlaceOrchestration = text(r, l.InPlaceOrchestration)
-	into.MaxSurge = r.intOrString(l.MaxSurge)
-	into.MaxUnavailable = r.intOrString(l.MaxUnavailable)
+	into.MaxSurge, into.MaxUnavailable = r.intOrString(l.MaxSurge), r.intOrString(l.MaxUnavailable)
+	surge, unavailable := r.intOrString(l.InPlaceMaxSurge), r.intOrString(l.InPlaceMaxUnavailable)
+	if into.RolloutType == RolloutInPlace && !l.InPlaceMaxSurge.path.IsZero() {
+		into.MaxSurge, into.MaxUnavailable = surge, unavailable
+	}
 	into.RolloutAfter = r.time(l.RolloutAfter)
 	into.RemediationMaxInFlight = r.intOrString(l.RemediationMaxInFlight)
 	into.RollbackTo = value(r, l.RollbackTo)

@@ -3,15 +3,42 @@ package contract
 // CertificatesExpireAnnotation holds when the certificates of a control plane machine end, for shapes without a field.
 const CertificatesExpireAnnotation = "machinist.dev/certificates-expire"
 
+// machineSpecKubermatic is the spec of a Machine in cluster.k8s.io/v1alpha1 below a prefix, as machineSpecV1Beta2 is Cluster API's.
+func machineSpecKubermatic(prefix ...string) MachineSpecLayout {
+	at := below(prefix)
+	return MachineSpecLayout{
+		ProviderID:   At[string](at("providerID")...),
+		Version:      At[string](at("versions", "kubelet")...),
+		ProviderSpec: ContentAt(at("providerSpec", "value")...),
+		Class:        ObjectRefAt(at("providerSpec", "valueFrom", "machineClass")...),
+		Taints:       TaintsAt(at("taints")...),
+	}
+}
+
+// machineSpecGardener is the spec of a Machine in machine.sapcloud.io/v1alpha1 below a prefix.
+func machineSpecGardener(prefix ...string) MachineSpecLayout {
+	at := below(prefix)
+	l := MachineSpecLayout{
+		ProviderID:       At[string](at("providerID")...),
+		Class:            RefAt(at("class")...),
+		NodeDrainTimeout: DurationAt(at("drainTimeout")...),
+		Taints:           TaintsAt(at("nodeTemplate", "spec", "taints")...),
+	}
+	for _, path := range [][]string{{"class", "apiGroup"}, {"class", "kind"}, {"creationTimeout"}, {"disableHealthTimeout"}, {"healthTimeout"},
+		{"inPlaceUpdateTimeout"}, {"maxEvictRetries"}, {"nodeConditions"}, {"nodeTemplate", "metadata"}, {"nodeTemplate", "spec"}} {
+		l.InPlace.paths = append(l.InPlace.paths, NewPath(at(path...)...))
+	}
+	return l
+}
+
+// ofMachine adds where a Machine, unlike a template, names its bootstrap data.
+func ofMachine(l MachineSpecLayout) MachineSpecLayout {
+	l.DataSecretName = AtAnnotation[string](DataSecretAnnotation)
+	return l
+}
+
 var machineKubermatic = MachineLayout{
-	MachineSpecLayout: MachineSpecLayout{
-		ProviderID:     At[string]("spec", "providerID"),
-		DataSecretName: AtAnnotation[string](DataSecretAnnotation),
-		Version:        At[string]("spec", "versions", "kubelet"),
-		ProviderSpec:   ContentAt("spec", "providerSpec", "value"),
-		Class:          ObjectRefAt("spec", "providerSpec", "valueFrom", "machineClass"),
-		Taints:         TaintsAt("spec", "taints"),
-	},
+	MachineSpecLayout:      ofMachine(machineSpecKubermatic("spec")),
 	Phase:                  At[string]("status", "phase"),
 	NodeName:               At[string]("status", "nodeRef", "name"),
 	NodeUID:                At[string]("status", "nodeRef", "uid"),
@@ -44,13 +71,7 @@ var machineKubermatic = MachineLayout{
 func KubermaticMachine() *MachineLayout { return &machineKubermatic }
 
 var machineGardener = MachineLayout{
-	MachineSpecLayout: MachineSpecLayout{
-		ProviderID:       At[string]("spec", "providerID"),
-		DataSecretName:   AtAnnotation[string](DataSecretAnnotation),
-		Class:            RefAt("spec", "class"),
-		NodeDrainTimeout: DurationAt("spec", "drainTimeout"),
-		Taints:           TaintsAt("spec", "nodeTemplate", "spec", "taints"),
-	},
+	MachineSpecLayout:      ofMachine(machineSpecGardener("spec")),
 	Phase:                  At[string]("status", "currentStatus", "phase"),
 	NodeName:               At[string]("metadata", "labels", "node"),
 	NodeUID:                AtAnnotation[string](NodeUIDAnnotation),

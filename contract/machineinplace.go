@@ -16,7 +16,7 @@ type inPlace struct {
 
 // specInPlace are the fields of a template that Machines and sets follow in place.
 func specInPlace(from, into *MachineSpecLayout) []inPlace {
-	return []inPlace{
+	fields := []inPlace{
 		durationInPlace("minReady", from.MinReady, into.MinReady),
 		durationInPlace("nodeDeletionTimeout", from.NodeDeletionTimeout, into.NodeDeletionTimeout),
 		durationInPlace("nodeDrainTimeout", from.NodeDrainTimeout, into.NodeDrainTimeout),
@@ -24,6 +24,25 @@ func specInPlace(from, into *MachineSpecLayout) []inPlace {
 		listInPlace("readinessGates", from.ReadinessGates.path, into.ReadinessGates.path),
 		listInPlace("taints", from.Taints.path, into.Taints.path),
 	}
+	for i := range min(len(from.InPlace.paths), len(into.InPlace.paths)) {
+		fields = append(fields, contentInPlace(from.InPlace.paths[i], into.InPlace.paths[i]))
+	}
+	return fields
+}
+
+// contentInPlace copies whatever there is, and is called after its place in the source. Null is none.
+func contentInPlace(from, into Path) inPlace {
+	return inPlace{from.text, from, into, func(source, target map[string]any) (bool, error) {
+		want, _, err := lookup(from.segments, source)
+		if err != nil || want == nil {
+			return false, err
+		}
+		have, _, err := lookup(into.segments, target)
+		if err != nil || equal(have, want) {
+			return true, err
+		}
+		return true, copyContent(source, from, target, into)
+	}}
 }
 
 // durationInPlace writes by value: two texts of one duration are the same.
@@ -48,11 +67,7 @@ func listInPlace(name string, from, into Path) inPlace {
 		if err != nil || !found || len(want) == 0 {
 			return false, err
 		}
-		have, _, err := lookup(into.segments, target)
-		if err != nil || equal(have, any(want)) {
-			return true, err
-		}
-		return true, copyContent(source, from, target, into)
+		return contentInPlace(from, into).sync(source, target)
 	}}
 }
 

@@ -165,3 +165,17 @@ func TestATypedMakerIsTheEmbeddersOwnFunctions(t *testing.T) {
 	_, err = maker.SyncMachine(set, &unstructured.Unstructured{}, nil)
 	require.ErrorIs(t, err, contract.ErrOtherType)
 }
+
+func TestMachinesOfGardenerTakeOverInPlaceWhatTheirSetSaysOfTheNode(t *testing.T) {
+	maker := contract.UnstructuredMaker(contract.GardenerMachineSet(), schema.GroupVersionKind{Kind: "Machine"}, contract.GardenerMachine())
+	set := parseObject(t, `{"spec":{"template":`+templateGardener+`}}`)
+	machine := parseObject(t, `{"spec":{"class":{"kind":"Old","name":"old"},"providerID":"p://1","nodeTemplate":{"spec":{"unschedulable":true}}}}`)
+	given, err := maker.SyncMachine(set, machine, nil)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(parseJSON(t, `{"spec":{"class":{"apiGroup":"machine.sapcloud.io","kind":"MachineClass","name":"old"},
+		"providerID":"p://1","drainTimeout":"0s","healthTimeout":"10m0s","nodeTemplate":{"metadata":{"labels":{"of":"the Node"}},
+		"spec":{"taints":[{"key":"k","effect":"NoSchedule"}]}}}}`), machine.Object))
+	_, err = maker.SyncMachine(parseObject(t, `{"spec":{"template":{"spec":{"nodeTemplate":null}}}}`), machine, given)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(parseJSON(t, `{"spec":{"class":{"name":"old"},"providerID":"p://1"}}`), machine.Object))
+}

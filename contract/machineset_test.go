@@ -59,7 +59,7 @@ type machineSetCase = setCase[contract.MachineSetState, contract.MachineSetUpdat
 
 func machineSetCases() []machineSetCase {
 	const old = "status.deprecated.v1beta1."
-	return []machineSetCase{
+	return append([]machineSetCase{
 		{
 			layout: contract.MachineSetV1Beta1(), kind: "machinesets", version: "v1beta1", full: fullMachineSetV1Beta1,
 			state: machineSetState(), unsaid: []string{"Provider"}, update: machineSetUpdate(), apply: applyMachineSet,
@@ -70,10 +70,10 @@ func machineSetCases() []machineSetCase {
 			state: machineSetState(), unsaid: []string{"Provider"}, update: machineSetUpdate(), apply: applyMachineSet,
 			writes: replicatedWrites("v1beta2", old+"fullyLabeledReplicas", old+"failureReason", old+"failureMessage"),
 		},
-	}
+	}, foreignMachineSetCases()...)
 }
 
-func TestMachineSet_IsReadAndWrittenInBothVersions(t *testing.T) {
+func TestMachineSet_IsReadAndWrittenInEveryShape(t *testing.T) {
 	for _, c := range machineSetCases() {
 		c.check(t)
 	}

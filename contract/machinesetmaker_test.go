@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -37,14 +38,15 @@ func deployedShapes() map[string]deployed {
 	inPlace := map[string]any{"spec.template.metadata.labels.new": "label", "spec.template.metadata.annotations.new": "annotation",
 		"spec.template.spec.taints": []any{map[string]any{"key": "new", "effect": "NoSchedule"}}}
 	with := func(fields, more map[string]any) map[string]any {
-		all := map[string]any{}
-		for _, from := range []map[string]any{fields, more} {
-			for at, value := range from {
-				all[at] = value
-			}
-		}
-		return all
+		more = maps.Clone(more)
+		maps.Copy(more, fields)
+		return more
 	}
+	foreign := func(group string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "MachineSet"}
+	}
+	metadata := map[string]any{"spec.template.metadata.labels.new": "label", "spec.template.metadata.annotations.new": "annotation"}
+	deployments := foreignMachineDeploymentCases()
 	return map[string]deployed{
 		"v1beta1": {contract.MachineDeploymentV1Beta1(), contract.MachineSetV1Beta1(), gvk("v1beta1"), fullMachineDeploymentV1Beta1, madeOf,
 			with(inPlace, map[string]any{"spec.minReadySeconds": int64(99), "spec.template.spec.nodeDrainTimeout": "1m39s",
@@ -52,6 +54,14 @@ func deployedShapes() map[string]deployed {
 		"v1beta2": {contract.MachineDeploymentV1Beta2(), contract.MachineSetV1Beta2(), gvk("v1beta2"), fullMachineDeploymentV1Beta2, madeOf,
 			with(inPlace, map[string]any{"spec.template.spec.minReadySeconds": int64(99), "spec.deletion.order": "Newest",
 				"spec.template.spec.deletion.nodeDrainTimeoutSeconds": int64(99)})},
+		"Kubermatic": {contract.KubermaticMachineDeployment(), contract.KubermaticMachineSet(), foreign("cluster.k8s.io"), deployments[0].full,
+			with(metadata, map[string]any{"spec.template.spec.versions.kubelet": "9.9.9", "spec.template.spec.taints": []any{}}),
+			map[string]any{"spec.minReadySeconds": int64(99)}},
+		"Gardener": {contract.GardenerMachineDeployment(), contract.GardenerMachineSet(), foreign("machine.sapcloud.io"), deployments[1].full,
+			with(metadata, map[string]any{"spec.template.spec.class.name": "large"}),
+			map[string]any{"spec.minReadySeconds": int64(99), "spec.template.spec.class.kind": "OtherClass",
+				"spec.template.spec.drainTimeout": "1m39s", "spec.template.spec.healthTimeout": "99s",
+				"spec.template.spec.nodeTemplate.metadata.labels.new": "label", "spec.template.spec.maxEvictRetries": int64(9)}},
 	}
 }
 
@@ -88,6 +98,8 @@ func TestASetOfADeploymentHasItsTemplateAndALabelOfItsOwn(t *testing.T) {
 			require.NoError(t, contract.Unstructured(shape.gvk, shape.sets).Adapter.Read(made, &got))
 			seed := setSeed()
 			require.Equal(t, seed.Key, got.Key)
+			delete(got.Annotations, contract.DeletionOrderAnnotation) // where there is no field
+			delete(got.Annotations, contract.MachineNamingAnnotation)
 			require.Equal(t, []any{seed.Labels, seed.Annotations, seed.Finalizers, seed.Owners},
 				[]any{got.Labels, got.Annotations, got.Finalizers, got.OwnerReferences})
 			require.Equal(t, int32(2), got.Replicas.Or(0))

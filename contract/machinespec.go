@@ -23,6 +23,8 @@ type MachineSpecLayout struct {
 	MinReady                DurationField       `by:"user" absent:"0"`
 	ReadinessGates          ReadinessGatesField `by:"user" absent:"none"`
 	Taints                  TaintsField         `by:"user" absent:"none"`
+	// InPlace is what else Machines take over from the template of their set while they run. It has as many places in both.
+	InPlace ContentsField `by:"user" absent:"none"`
 }
 
 // machineSpecV1Beta2 is the spec of a Machine in cluster.x-k8s.io/v1beta2 below a prefix: that of a Machine itself is
