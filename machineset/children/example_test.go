@@ -59,5 +59,6 @@ func ExampleScope() {
 		_, err = s.Create(ctx, create)
 		return err
 	}
-	_ = one
+	fmt.Println(one != nil, children.NotRestored("MachineSet"))
+	// Output: true MachineSetsNotRestored
 }
