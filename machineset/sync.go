@@ -124,12 +124,18 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 			metadata[name] = merged(changes)
 		}
 	}
+	return s.patchMetadata(ctx, "write", found, metadata)
+}
+
+// patchMetadata writes metadata of an object that the set or a Machine refers to. verb begins the error; one that is gone is none.
+func (s *Scope) patchMetadata(ctx context.Context, verb string, found external.Object, metadata map[string]any) error {
 	written := &unstructured.Unstructured{}
 	written.SetGroupVersionKind(found.GVK)
-	written.SetNamespace(have.Key.Namespace)
-	written.SetName(have.Key.Name)
-	if err := s.env.frame.Writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false); err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("write %s %s: %w", ref.Kind, have.Key, err)
+	written.SetNamespace(found.Object.GetNamespace())
+	written.SetName(found.Object.GetName())
+	err := s.env.frame.Writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false)
+	if err != nil && !external.SaysGone(err) {
+		return fmt.Errorf("%s %s %s: %w", verb, found.Ref.Kind, s.key(found.Ref.Name), err)
 	}
 	return nil
 }
@@ -163,5 +169,5 @@ func metadataOf(have *contract.Metadata, before children.Given, set *contract.Ma
 }
 
 func changesNothing(u contract.MetadataUpdate) bool {
-	return u.Finalizers.Keeps() && u.OwnerReferences.Keeps() && len(u.Labels) == 0 && len(u.Annotations) == 0
+	return len(u.Labels) == 0 && len(u.Annotations) == 0
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -63,18 +62,10 @@ func (s *Scope) ownTemplate(ctx context.Context, found external.Object) error {
 	if stays, err := s.Cluster.Stays(ctx, s.env.frame.Ports.APIReader); err != nil || !stays {
 		return err
 	}
-	written := &unstructured.Unstructured{}
-	written.SetGroupVersionKind(found.GVK)
-	written.SetNamespace(found.Object.GetNamespace())
-	written.SetName(found.Object.GetName())
-	body := map[string]any{"metadata": map[string]any{
+	return s.patchMetadata(ctx, "have Cluster own", found, map[string]any{
 		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(),
 		"ownerReferences": contract.WithOwner(owners, ref),
-	}}
-	if err := s.env.frame.Writer.Patch(ctx, written, body, false); err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("have Cluster own %s %s: %w", found.Ref.Kind, s.key(found.Ref.Name), err)
-	}
-	return nil
+	})
 }
 
 // missing are the kinds of the templates that do not exist, and blocked is what else keeps the set from creating.
