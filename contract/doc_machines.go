@@ -41,7 +41,9 @@
 //	    v1beta1, v1beta2, Kubermatic: spec.taints (list of taints)
 //	    Gardener: spec.nodeTemplate.spec.taints (list of taints)
 //	InPlace, by the user; absent: none
-//	    Gardener: spec.class.apiGroup, spec.class.kind, spec.creationTimeout, spec.disableHealthTimeout, spec.healthTimeout, spec.inPlaceUpdateTimeout, spec.maxEvictRetries, spec.nodeConditions, spec.nodeTemplate.metadata, spec.nodeTemplate.spec (content)
+//	    Gardener: spec.class.apiGroup, spec.class.kind, spec.creationTimeout, spec.disableHealthTimeout,
+//	    spec.healthTimeout, spec.inPlaceUpdateTimeout, spec.maxEvictRetries, spec.nodeConditions,
+//	    spec.nodeTemplate.metadata, spec.nodeTemplate.spec (content)
 //	Phase, by the controller; absent: no phase yet
 //	    v1beta1, v1beta2, Kubermatic: status.phase (string)
 //	    Gardener: status.currentStatus.phase (string)
@@ -117,32 +119,14 @@
 //	Template.Annotations, by the user; absent: none
 //	    spec.template.metadata.annotations (map of strings)
 //	Template.MadeOf, by the user; absent: none
-//	    v1beta1, v1beta2: spec.template.spec.bootstrap.dataSecretName, spec.template.spec.failureDomain, spec.template.spec.version (content)
+//	    v1beta1, v1beta2: spec.template.spec.bootstrap.dataSecretName, spec.template.spec.failureDomain,
+//	    spec.template.spec.version (content)
 //	    Kubermatic: spec.template.spec, spec.template.metadata.labels, spec.template.metadata.annotations (content)
-//	    Gardener: spec.template.spec.class.name, spec.template.metadata.labels, spec.template.metadata.annotations (content)
-//	Template.ClusterName, by the user; absent: no Cluster
-//	    v1beta1, v1beta2: spec.template.spec.clusterName (string)
-//	Template.Bootstrap, by the user; absent: data comes from elsewhere
-//	    v1beta1, v1beta2: spec.template.spec.bootstrap.configRef (reference)
-//	Template.DataSecretName, by the controller or user; absent: no data yet
-//	    v1beta1, v1beta2: spec.template.spec.bootstrap.dataSecretName (string)
-//	Template.Infrastructure, by the user; absent: no infrastructure object
-//	    v1beta1, v1beta2: spec.template.spec.infrastructureRef (reference)
-//	Template.Version, by the user; absent: whatever the image brings
-//	    v1beta1, v1beta2: spec.template.spec.version (string)
-//	    Kubermatic: spec.template.spec.versions.kubelet (string)
-//	Template.WantedFailureDomain, by the user; absent: anywhere
-//	    v1beta1, v1beta2: spec.template.spec.failureDomain (string)
+//	    Gardener: spec.template.spec.class.name, spec.template.metadata.labels,
+//	    spec.template.metadata.annotations (content)
 //	Template.MinReady, by the user; absent: 0
 //	    v1beta1, Kubermatic, Gardener: spec.minReadySeconds (seconds)
 //	    v1beta2: spec.template.spec.minReadySeconds (seconds)
-//	Template.ReadinessGates, by the user; absent: none
-//	    v1beta1, v1beta2: spec.template.spec.readinessGates (list of readiness gates)
-//	Template.Taints, by the user; absent: none
-//	    v1beta1, v1beta2, Kubermatic: spec.template.spec.taints (list of taints)
-//	    Gardener: spec.template.spec.nodeTemplate.spec.taints (list of taints)
-//	Template.InPlace, by the user; absent: none
-//	    Gardener: spec.template.spec.class.apiGroup, spec.template.spec.class.kind, spec.template.spec.creationTimeout, spec.template.spec.disableHealthTimeout, spec.template.spec.healthTimeout, spec.template.spec.inPlaceUpdateTimeout, spec.template.spec.maxEvictRetries, spec.template.spec.nodeConditions, spec.template.spec.nodeTemplate.metadata, spec.template.spec.nodeTemplate.spec (content)
 //	DeletionOrder, by the user; absent: Random
 //	    v1beta1, Kubermatic: spec.deletePolicy (string)
 //	    v1beta2: spec.deletion.order (string)
@@ -174,14 +158,13 @@
 //	    v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
 //	    v1beta2: status.conditions (list of conditions)
 //	    Gardener: status.machineSetCondition (list of conditions)
-//	ObservedGeneration, by the controller; absent: 0: never looked at
-//	    status.observedGeneration (integer)
 //	FullyLabeledReplicas, by the controller; absent: unknown
 //	    v1beta1, Kubermatic, Gardener: status.fullyLabeledReplicas (32-bit integer)
 //	    v1beta2: status.deprecated.v1beta1.fullyLabeledReplicas (32-bit integer)
-//	Template, as in Machine, below spec.template: ProviderSpec, Class, ProviderID, NodeDrainTimeout,
-//	    NodeVolumeDetachTimeout, NodeDeletionTimeout
-//	as in Machine: ClusterName, FailureReason, FailureMessage
+//	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderSpec,
+//	    Class, ProviderID, Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout,
+//	    ReadinessGates, Taints, InPlace
+//	as in Machine: ClusterName, ObservedGeneration, FailureReason, FailureMessage
 //
 // MachineDeployment:
 //
@@ -189,9 +172,6 @@
 //	    v1beta1: spec.strategy.rollingUpdate.deletePolicy (string)
 //	    v1beta2: spec.deletion.order (string)
 //	    Kubermatic, Gardener: metadata.annotations.machinist.dev/deletion-order (string)
-//	Conditions, by the controller; absent: none
-//	    v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
-//	    v1beta2, Gardener: status.conditions (list of conditions)
 //	RolloutPaused, by the user or controller; absent: false
 //	    spec.paused (bool)
 //	RolloutType, by the user; absent: RollingUpdate
@@ -237,67 +217,30 @@
 //	UpdatedReplicas, by the controller; absent: unknown
 //	    v1beta1, Kubermatic, Gardener: status.updatedReplicas (32-bit integer)
 //	    v1beta2: status.deprecated.v1beta1.updatedReplicas (32-bit integer)
-//	Template, as in Machine, below spec.template: ProviderSpec, Class, ProviderID, NodeDrainTimeout,
-//	    NodeVolumeDetachTimeout, NodeDeletionTimeout
-//	as in Machine: ClusterName
-//	as in MachineSet: Replicas, Selector, Template.Labels, Template.Annotations, Template.MadeOf, Template.ClusterName,
-//	    Template.Bootstrap, Template.DataSecretName, Template.Infrastructure, Template.Version,
-//	    Template.WantedFailureDomain, Template.MinReady, Template.ReadinessGates, Template.Taints, Template.InPlace,
+//	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderSpec,
+//	    Class, ProviderID, Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout,
+//	    ReadinessGates, Taints, InPlace
+//	as in Machine: ClusterName, Conditions, ObservedGeneration
+//	as in MachineSet: Replicas, Selector, Template.Labels, Template.Annotations, Template.MadeOf, Template.MinReady,
 //	    MachineNaming, SelectorText, ObservedReplicas, ReadyReplicas, AvailableReplicas, UpToDateReplicas,
-//	    NodeReadyReplicas, NodeAvailableReplicas, ObservedGeneration
+//	    NodeReadyReplicas, NodeAvailableReplicas
 //
 // MachinePool:
 //
-//	ClusterName, by the user; absent: no Cluster
-//	    spec.clusterName (string)
-//	Template.MadeOf, by the user; absent: none
-//	    spec.template.spec.bootstrap.dataSecretName, spec.template.spec.failureDomain, spec.template.spec.version (content)
-//	Template.MinReady, by the user; absent: 0
-//	    v1beta1: spec.minReadySeconds (seconds)
-//	    v1beta2: spec.template.spec.minReadySeconds (seconds)
-//	ReadyReplicas, by the controller; absent: unknown
-//	    v1beta1: status.v1beta2.readyReplicas (32-bit integer)
-//	    v1beta2: status.readyReplicas (32-bit integer)
-//	AvailableReplicas, by the controller; absent: unknown
-//	    v1beta1: status.v1beta2.availableReplicas (32-bit integer)
-//	    v1beta2: status.availableReplicas (32-bit integer)
-//	NodeReadyReplicas, by the controller; absent: unknown
-//	    v1beta1: status.readyReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.readyReplicas (32-bit integer)
-//	NodeAvailableReplicas, by the controller; absent: unknown
-//	    v1beta1: status.availableReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.availableReplicas (32-bit integer)
-//	Conditions, by the controller; absent: none
-//	    v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
-//	    v1beta2: status.conditions (list of conditions)
 //	ProviderIDs, by the controller; absent: none known
 //	    spec.providerIDList (list of strings)
 //	FailureDomains, by the user; absent: anywhere
 //	    spec.failureDomains (list of strings)
-//	Phase, by the controller; absent: no phase yet
-//	    status.phase (string)
 //	Nodes, by the controller; absent: no Node was matched
 //	    status.nodeRefs (list of Nodes)
-//	BootstrapReady, by the controller; absent: not yet
-//	    v1beta1: status.bootstrapReady (bool)
-//	    v1beta2: status.initialization.bootstrapDataSecretCreated (bool)
-//	InfrastructureReady, by the controller; absent: not yet
-//	    v1beta1: status.infrastructureReady (bool)
-//	    v1beta2: status.initialization.infrastructureProvisioned (bool)
-//	UnavailableReplicas, by the controller; absent: unknown
-//	    v1beta1: status.unavailableReplicas (32-bit integer)
-//	    v1beta2: status.deprecated.v1beta1.unavailableReplicas (32-bit integer)
-//	FailureReason, by the controller; absent: no failure
-//	    v1beta1: status.failureReason (string)
-//	    v1beta2: status.deprecated.v1beta1.failureReason (string)
-//	FailureMessage, by the controller; absent: no failure
-//	    v1beta1: status.failureMessage (string)
-//	    v1beta2: status.deprecated.v1beta1.failureMessage (string)
 //	Template, as in Machine, below spec.template: ClusterName, Bootstrap, DataSecretName, Infrastructure, ProviderID,
 //	    Version, WantedFailureDomain, NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout, ReadinessGates,
 //	    Taints
-//	as in MachineSet: Replicas, Template.Labels, Template.Annotations, ObservedReplicas, UpToDateReplicas,
-//	    ObservedGeneration
+//	as in Machine: ClusterName, Conditions, ObservedGeneration, Phase, BootstrapReady, InfrastructureReady,
+//	    FailureReason, FailureMessage
+//	as in MachineDeployment: UnavailableReplicas
+//	as in MachineSet: Replicas, Template.Labels, Template.Annotations, Template.MadeOf, Template.MinReady,
+//	    ObservedReplicas, ReadyReplicas, AvailableReplicas, UpToDateReplicas, NodeReadyReplicas, NodeAvailableReplicas
 //
 // Cluster:
 //

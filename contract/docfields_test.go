@@ -78,7 +78,9 @@ func tableOf(kind documented, before []said) (table []string, lines map[string][
 			like[head] = append(like[head], short)
 			continue
 		}
-		table = append(table, lines[name]...)
+		for _, line := range lines[name] {
+			table = append(table, wrapped("", strings.SplitAfter(line, ", "))...)
+		}
 	}
 	for _, head := range slices.Sorted(maps.Keys(like)) {
 		table = append(table, wrapped(head, like[head])...)
@@ -93,7 +95,7 @@ func sameAs(name string, lines []string, before []said) (head, short string) {
 		if template && other.kind == "Machine" && sameLines(lines[1:], other.lines[inSpec], "spec.template.") {
 			return "Template, as in Machine, below spec.template: ", inSpec
 		}
-		if slices.Equal(lines, other.lines[name]) {
+		if there := other.lines[name]; len(there) > 0 && lines[0] == there[0] && sameLines(lines[1:], there, "") {
 			return "as in " + other.kind + ": ", name
 		}
 	}
@@ -106,23 +108,34 @@ func sameLines(have, other []string, prefix string) bool {
 	if len(other) < 2 {
 		return false
 	}
-	other = other[1:]
 	for _, line := range have {
-		if !slices.ContainsFunc(other, func(o string) bool {
-			o = strings.TrimSpace(strings.Replace(o, ", Kubermatic", "", 1))
-			return strings.TrimSpace(strings.Replace(line, prefix, "", 1)) == strings.TrimPrefix(o, "v1beta1, v1beta2: ")
-		}) {
-			return false
+		names, place := shapesAt(strings.ReplaceAll(line, prefix, ""))
+		for _, name := range names {
+			if !slices.ContainsFunc(other[1:], func(line string) bool {
+				those, there := shapesAt(line)
+				return there == place && (slices.Contains(those, name) || those[0] == "" || name == "")
+			}) {
+				return false
+			}
 		}
 	}
 	return true
+}
+
+// shapesAt takes a line about a place apart; the name is empty when all shapes agree.
+func shapesAt(line string) (names []string, place string) {
+	line = strings.TrimSpace(line)
+	if before, after, found := strings.Cut(line, ": "); found {
+		return strings.Split(before, ", "), after
+	}
+	return []string{""}, line
 }
 
 func wrapped(head string, names []string) []string {
 	var lines []string
 	line := head
 	for i, name := range names {
-		if i < len(names)-1 {
+		if i < len(names)-1 && !strings.HasSuffix(name, " ") {
 			name += ", "
 		}
 		if len(line)+len(name) > 118 {

@@ -90,13 +90,15 @@ func machineDeploymentCases() []machineDeploymentCase {
 			layout: contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1", full: fullMachineDeploymentV1Beta1,
 			state: machineDeploymentState(), unsaid: []string{"Provider"},
 			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
-			writes: replicatedWrites("v1beta1", "spec.paused", "spec.rolloutAfter", "status.phase", "status.unavailableReplicas", "status.updatedReplicas"),
+			writes: replicatedWrites("v1beta1", "spec.paused", "spec.rolloutAfter", "status.phase",
+				"status.unavailableReplicas", "status.updatedReplicas"),
 		},
 		{
 			layout: contract.MachineDeploymentV1Beta2(), kind: "machinedeployments", version: "v1beta2", full: fullMachineDeploymentV1Beta2,
 			state: machineDeploymentState(), unsaid: []string{"Provider"},
 			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
-			writes: replicatedWrites("v1beta2", "spec.paused", "spec.rollout.after", "status.phase", old+"unavailableReplicas", old+"updatedReplicas"),
+			writes: replicatedWrites("v1beta2", "spec.paused", "spec.rollout.after", "status.phase",
+				old+"unavailableReplicas", old+"updatedReplicas"),
 		},
 	}, foreignMachineDeploymentCases()...)
 }

@@ -2,8 +2,8 @@ package contract
 
 // MachineDeploymentLayout says where a MachineDeployment of one shape keeps its state: the fields of MachineDeploymentState
 // and MachineDeploymentUpdate with the same names. AnnotatedRolloutType counts where RolloutType is absent or says RolloutRolling.
-// InPlaceMaxSurge and InPlaceMaxUnavailable, where a layout has them, take the place of the other two with RolloutInPlace. As in a MachineLayout, a zero Field is "no such place", and tables are
-// shared: copy one to make a layout of your own.
+// InPlaceMaxSurge and InPlaceMaxUnavailable, where a layout has them, take the place of the other two with RolloutInPlace. As in a
+// MachineLayout, a zero Field is "no such place", and tables are shared: copy one to make a layout of your own.
 type MachineDeploymentLayout struct {
 	ReplicatedLayout
 

@@ -16,14 +16,14 @@ type inPlace struct {
 
 // specInPlace are the fields of a template that Machines and sets follow in place.
 func specInPlace(from, into *MachineSpecLayout) []inPlace {
-	fields := []inPlace{
+	fields := append(make([]inPlace, 0, 6+len(from.InPlace.paths)),
 		durationInPlace("minReady", from.MinReady, into.MinReady),
 		durationInPlace("nodeDeletionTimeout", from.NodeDeletionTimeout, into.NodeDeletionTimeout),
 		durationInPlace("nodeDrainTimeout", from.NodeDrainTimeout, into.NodeDrainTimeout),
 		durationInPlace("nodeVolumeDetachTimeout", from.NodeVolumeDetachTimeout, into.NodeVolumeDetachTimeout),
 		listInPlace("readinessGates", from.ReadinessGates.path, into.ReadinessGates.path),
 		listInPlace("taints", from.Taints.path, into.Taints.path),
-	}
+	)
 	for i := range min(len(from.InPlace.paths), len(into.InPlace.paths)) {
 		fields = append(fields, contentInPlace(from.InPlace.paths[i], into.InPlace.paths[i]))
 	}

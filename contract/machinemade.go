@@ -72,10 +72,11 @@ func templateDiff(of *ReplicatedLayout, deployment map[string]any, in *Replicate
 		d.compare(at, want, have)
 	}
 	r, s := reader{obj: deployment}, reader{obj: set}
-	for i, pair := range [][2]RefField{{of.Template.Bootstrap, in.Template.Bootstrap}, {of.Template.Infrastructure, in.Template.Infrastructure}} {
-		if r.ref(pair[0]) != s.ref(pair[1]) {
-			d.places = append(d.places, clipped(refs[i].text))
-		}
+	if r.ref(of.Template.Bootstrap) != s.ref(in.Template.Bootstrap) {
+		d.places = append(d.places, refs[0].text)
+	}
+	if r.ref(of.Template.Infrastructure) != s.ref(in.Template.Infrastructure) {
+		d.places = append(d.places, refs[1].text)
 	}
 	slices.Sort(d.places)
 	return slices.Clip(d.places[:min(len(d.places), maxDifferences)]), errors.Join(r.err, s.err)

@@ -70,7 +70,7 @@ func setSeed() contract.MachineSetSeed {
 	return contract.MachineSetSeed{
 		Key: types.NamespacedName{Namespace: "ns", Name: "workers-abc"}, Labels: map[string]string{"l": "1", contract.TemplateHashLabel: "abc"},
 		Annotations: map[string]string{contract.RevisionAnnotation: "1"}, Finalizers: []string{"f"}, Replicas: 2,
-		Owners:         []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "MachineDeployment", Name: "workers", UID: "u", Controller: new(true)}},
+		Owners:         []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "MachineDeployment", Name: "workers", UID: "u"}},
 		TemplateLabels: own, SelectorLabels: own,
 	}
 }
