@@ -62,10 +62,10 @@ var machineSetGardener = MachineSetLayout{
 	FailureMessage:       AtAnnotation[string](FailureMessageAnnotation),
 }
 
-// GardenerMachineSet returns the layout of MachineSet in machine.sapcloud.io/v1alpha1. The order of deletion and how new Machines are named
-// are in annotations, and so is a failure. It has no place for up-to-date replicas, for numbers that count by Nodes, and for the selector
-// as text; conditions lose their observed generation. What its template makes Machines of are its labels, its annotations and the name of the
-// class: the template of the Node and the settings of a Machine change in place. The table is shared and must not be changed.
+// GardenerMachineSet returns the layout of MachineSet in machine.sapcloud.io/v1alpha1. The order of deletion and how new Machines are
+// named are in annotations, and so is a failure. It has no place for up-to-date replicas, for numbers that count by Nodes, and for the
+// selector as text; conditions lose their observed generation. What its template makes Machines of are its labels, its annotations and the
+// name of the class: the template of the Node and the settings of a Machine change in place. The table is shared and must not be changed.
 func GardenerMachineSet() *MachineSetLayout { return &machineSetGardener }
 
 // deploymentForeign is what deployments of the other systems have in common.
