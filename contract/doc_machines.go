@@ -156,7 +156,7 @@
 //	    v1beta2: status.deprecated.v1beta1.availableReplicas (32-bit integer)
 //	Conditions, by the controller; absent: none
 //	    v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
-//	    v1beta2: status.conditions (list of conditions)
+//	    v1beta2, Kubermatic: status.conditions (list of conditions)
 //	    Gardener: status.machineSetCondition (list of conditions)
 //	FullyLabeledReplicas, by the controller; absent: unknown
 //	    v1beta1, Kubermatic, Gardener: status.fullyLabeledReplicas (32-bit integer)

@@ -36,7 +36,11 @@ func foreignSchema(t *testing.T, system, kind string) *schemaNode {
 	case "Kubermatic":
 		source := goSource{t: t, dir: moduleDir(t, kubermaticModule+"@v1.60.0"), packages: map[string]map[string]declaration{}}
 		types := map[string]string{"machines": "Machine", "machinesets": "MachineSet", "machinedeployments": "MachineDeployment"}
-		return source.named(kubermaticTypes, types[kind])
+		schema := source.named(kubermaticTypes, types[kind])
+		if kind != "machines" { // the one place that only its CRD keeps
+			schema.Properties["status"].Properties["conditions"] = reflected(reflect.TypeFor[[]metav1.Condition]())
+		}
+		return schema
 	case "Gardener":
 		file := "kubernetes/crds/machine.sapcloud.io_" + kind + ".yaml"
 		schema := schemaIn(t, filepath.Join(moduleDir(t, gardenerModule+"@v0.60.0"), file), "v1alpha1")
@@ -70,7 +74,7 @@ func foreignLayouts() []foreignLayout {
 		more = append(more, "ClusterName", "SelectorText", "UpToDateReplicas", "Template.DataSecretName")
 		return append(more, ref("Template", template...)...)
 	}
-	inKubermatic := sets(kubermatic, "ReadyReplicas", "AvailableReplicas", "Conditions")
+	inKubermatic := sets(kubermatic, "ReadyReplicas", "AvailableReplicas")
 	inGardener := sets(gardener, "NodeReadyReplicas", "NodeAvailableReplicas")
 	return []foreignLayout{
 		{"Kubermatic", "machines", *contract.KubermaticMachine(), append(kubermatic, "MinReady")},

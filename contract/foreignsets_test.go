@@ -40,7 +40,7 @@ func foreignReplicated(system string, s *contract.ReplicatedState) {
 	var none contract.Opt[int32]
 	s.ClusterName, s.SelectorText, s.UpToDateReplicas = "", "", none
 	if system == "Kubermatic" {
-		s.ReadyReplicas, s.AvailableReplicas, s.Conditions = none, none, nil
+		s.ReadyReplicas, s.AvailableReplicas = none, none
 		return
 	}
 	s.NodeReadyReplicas, s.NodeAvailableReplicas = none, none
@@ -68,7 +68,7 @@ func foreignUnsaid(system string, more ...string) []string {
 	more = append(more, "ClusterName", "Bootstrap", "Infrastructure", "DataSecretName", "WantedFailureDomain", "NodeVolumeDetachTimeout",
 		"NodeDeletionTimeout", "ReadinessGates", "SelectorText", "UpToDateReplicas")
 	if system == "Kubermatic" {
-		return append(more, "NodeDrainTimeout", "ReadyReplicas", "AvailableReplicas", "Conditions")
+		return append(more, "NodeDrainTimeout", "ReadyReplicas", "AvailableReplicas")
 	}
 	return append(more, "Version", "NodeReadyReplicas", "NodeAvailableReplicas")
 }
@@ -93,13 +93,13 @@ func foreignMachineSetCases() []machineSetCase {
 			layout: contract.KubermaticMachineSet(), kind: "machinesets", version: "Kubermatic",
 			full: `{` + kubermatic + `,"spec":{` + setSpec + `,"deletePolicy":"Oldest","template":` + templateKubermatic + `},
 				"status":{"replicas":5,"readyReplicas":2,"availableReplicas":1,"fullyLabeledReplicas":9,"observedGeneration":6,
-				"errorReason":"FR","errorMessage":"FM"}}`,
+				"errorReason":"FR","errorMessage":"FM","conditions":` + setConditions + `}}`,
 			state: state("Kubermatic", kubermaticMeta), unsaid: foreignUnsaid("Kubermatic"), update: machineSetUpdate(),
 			apply: func(s *contract.MachineSetState) {
 				applyMachineSet(s)
 				foreignReplicated("Kubermatic", &s.ReplicatedState)
 			},
-			writes: foreignWrites("status.fullyLabeledReplicas", "status.errorReason", "status.errorMessage"),
+			writes: foreignWrites("status.fullyLabeledReplicas", "status.errorReason", "status.errorMessage", "status.conditions"),
 		},
 		{
 			layout: contract.GardenerMachineSet(), kind: "machinesets", version: "Gardener",
@@ -142,13 +142,13 @@ func foreignMachineDeploymentCases() []machineDeploymentCase {
 	}
 	const history, numbers = `"revisionHistoryLimit":1,"progressDeadlineSeconds":600,"paused":true`, `{"maxSurge":0,"maxUnavailable":"30%"}`
 	const counted = `"replicas":5,"updatedReplicas":9,"unavailableReplicas":8,"observedGeneration":6`
-	writes := foreignWrites("spec.paused", "status.unavailableReplicas", "status.updatedReplicas")
+	writes := foreignWrites("spec.paused", "status.unavailableReplicas", "status.updatedReplicas", "status.conditions")
 	return []machineDeploymentCase{
 		{
 			layout: contract.KubermaticMachineDeployment(), kind: "machinedeployments", version: "Kubermatic",
 			full: `{` + kubermatic + `,"spec":{` + setSpec + `,` + history + `,"template":` + templateKubermatic + `,
 				"strategy":{"type":"RollingUpdate","rollingUpdate":` + numbers + `}},
-				"status":{` + counted + `,"readyReplicas":2,"availableReplicas":1}}`,
+				"status":{` + counted + `,"readyReplicas":2,"availableReplicas":1,"conditions":` + setConditions + `}}`,
 			state: state("Kubermatic", kubermaticMeta), unsaid: foreignUnsaid("Kubermatic", "RemediationMaxInFlight"),
 			update: machineDeploymentUpdate(), apply: apply("Kubermatic"), writes: writes,
 		},
@@ -160,7 +160,7 @@ func foreignMachineDeploymentCases() []machineDeploymentCase {
 				"status":{` + counted + `,"readyReplicas":4,"availableReplicas":3,"conditions":` + nodeConditionsBefore + `}}`,
 			state: state("Gardener", gardenerMeta), unsaid: foreignUnsaid("Gardener", "RemediationMaxInFlight"),
 			update: machineDeploymentUpdate(), apply: apply("Gardener"),
-			writes: append(slices.Clone(writes), "spec.rollbackTo.revision", "status.conditions"),
+			writes: append(slices.Clone(writes), "spec.rollbackTo.revision"),
 		},
 	}
 }

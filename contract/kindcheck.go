@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Forgotten is a member of MachineState, MachineSetState or MachinePoolState that a kind does not keep, because one of its two
+// Forgotten is a member of MachineState, MachineSetState, MachineDeploymentState or MachinePoolState that a kind does not keep, because one of its two
 // functions leaves it out, or its encoding does.
 type Forgotten struct {
 	// Member is its name: "Node.UID".
@@ -49,6 +49,22 @@ func CheckMachineSetKind(kind MachineSetKind) ([]Forgotten, error) {
 		return nil, err
 	}
 	return slices.Concat(metadataForgotten(&got.Metadata, "MachineSet"), replicatedForgotten(&got.ReplicatedState)), nil
+}
+
+// CheckMachineDeploymentKind does for a kind of MachineDeployment what CheckKind does for a kind of Machine.
+func CheckMachineDeploymentKind(kind MachineDeploymentKind) ([]Forgotten, error) {
+	var got MachineDeploymentState
+	u := MachineDeploymentUpdate{MetadataUpdate: probeMetadata(), ReplicatedUpdate: probeReplicated(),
+		RolloutPaused: SetTo(true), RolloutAfter: SetTo(probeTime()), RollbackTo: SetTo[int64](1), Phase: SetTo("Running")}
+	if err := probe(kind, u, &got); err != nil {
+		return nil, err
+	}
+	return slices.Concat(metadataForgotten(&got.Metadata, "MachineDeployment"), missing([]member{
+		{got.RolloutPaused, "RolloutPaused", NeedOptional, "it cannot be paused"},
+		{got.RolloutAfter.Equal(probeTime()), "RolloutAfter", NeedOptional, "it cannot be restarted"},
+		{got.RollbackTo.Or(0) == 1, "RollbackTo", NeedShould, "a rollback is not asked for, or asked for again in each pass"},
+		{got.Phase != "", "Phase", NeedOptional, "no phase is shown"},
+	}), replicatedForgotten(&got.ReplicatedState)), nil
 }
 
 // CheckMachinePoolKind does for a kind of MachinePool what CheckKind does for a kind of Machine.

@@ -152,23 +152,25 @@ func TestTheStartsOfStagesAreKeptInAnnotationsWhereThereIsNoOtherPlace(t *testin
 	}
 }
 
-func TestEveryKindOfSetAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
+func TestEveryKindOfSetDeploymentAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Many"}
-	v1beta1, v1beta2 := contract.MachinePoolV1Beta1(), contract.MachinePoolV1Beta2()
-	for name, check := range map[string]func() ([]contract.Forgotten, error){
-		"sets of v1beta2": func() ([]contract.Forgotten, error) {
-			return contract.CheckMachineSetKind(contract.Unstructured(gvk, contract.MachineSetV1Beta2()))
-		},
-		"sets of v1beta1": func() ([]contract.Forgotten, error) {
-			return contract.CheckMachineSetKind(contract.Unstructured(gvk, contract.MachineSetV1Beta1()))
-		},
-		"pools of v1beta2": func() ([]contract.Forgotten, error) {
-			return contract.CheckMachinePoolKind(contract.Unstructured(gvk, v1beta2))
-		},
-		"pools of v1beta1": func() ([]contract.Forgotten, error) {
-			return contract.CheckMachinePoolKind(contract.Unstructured(gvk, v1beta1))
-		},
-	} {
+	checks := map[string]func() ([]contract.Forgotten, error){}
+	for _, c := range machineSetCases() {
+		checks["sets of "+c.version] = func() ([]contract.Forgotten, error) {
+			return contract.CheckMachineSetKind(contract.Unstructured(gvk, c.layout))
+		}
+	}
+	for _, c := range machineDeploymentCases() {
+		checks["deployments of "+c.version] = func() ([]contract.Forgotten, error) {
+			return contract.CheckMachineDeploymentKind(contract.Unstructured(gvk, c.layout))
+		}
+	}
+	for _, c := range machinePoolCases() {
+		checks["pools of "+c.version] = func() ([]contract.Forgotten, error) {
+			return contract.CheckMachinePoolKind(contract.Unstructured(gvk, c.layout))
+		}
+	}
+	for name, check := range checks {
 		got, err := check()
 		require.NoError(t, err)
 		for _, f := range got {
@@ -177,6 +179,8 @@ func TestEveryKindOfSetAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 		require.NoError(t, contract.RefuseForgotten(got))
 	}
 	_, err := contract.CheckMachineSetKind(contract.MachineSetKind{})
+	require.Error(t, err)
+	_, err = contract.CheckMachineDeploymentKind(contract.MachineDeploymentKind{})
 	require.Error(t, err)
 }
 

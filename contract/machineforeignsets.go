@@ -20,11 +20,13 @@ func replicatedForeign(spec MachineSpecLayout, madeOf ...string) ReplicatedLayou
 	}
 }
 
-// replicatedKubermatic counts by Nodes. Its sets and deployments have no conditions.
+// replicatedKubermatic counts by Nodes. Its Go types have no conditions, which its CRDs keep: only one controller can look after a set or a
+// deployment, so that nothing writes a Go type back.
 func replicatedKubermatic() ReplicatedLayout {
 	l := replicatedForeign(machineSpecKubermatic("spec", "template", "spec"), "spec.template.spec")
 	l.NodeReadyReplicas = At[int32]("status", "readyReplicas")
 	l.NodeAvailableReplicas = At[int32]("status", "availableReplicas")
+	l.Conditions = ConditionsAt("status", "conditions")
 	return l
 }
 
@@ -51,8 +53,8 @@ func machineSetKubermaticLayout() MachineSetLayout {
 var machineSetKubermatic = machineSetKubermaticLayout()
 
 // KubermaticMachineSet returns the layout of MachineSet in cluster.k8s.io/v1alpha1. Its numbers of ready and available replicas count by
-// Nodes; it has no place for those that count by Machines, for conditions, and for the selector as text. How new Machines are named is in
-// an annotation. What its template makes Machines of is all of it. The table is shared and must not be changed.
+// Nodes; it has no place for those that count by Machines, and for the selector as text. Conditions are where its CRD keeps them and its own
+// controller does not, beside which no other one may run. How new Machines are named is in an annotation. What its template makes Machines of is all of it. The table is shared and must not be changed.
 func KubermaticMachineSet() *MachineSetLayout { return &machineSetKubermatic }
 
 var machineSetGardener = MachineSetLayout{

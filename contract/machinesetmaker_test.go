@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -221,4 +222,45 @@ func TestATypedSetMakerIsTheEmbeddersOwnFunctions(t *testing.T) {
 	_, err = maker.TemplateDiff(other, set)
 	require.ErrorIs(t, err, contract.ErrOtherType)
 	require.ErrorIs(t, maker.CopyTemplate(set, other), contract.ErrOtherType)
+}
+
+// Whatever two objects say: nothing panics, what is only read does not change, a new set makes the same Machines, and so does a deployment
+// after a rollback.
+func FuzzSetMaker(f *testing.F) {
+	shapes := deployedShapes()
+	for _, shape := range shapes {
+		f.Add([]byte(shape.full), []byte(shape.full))
+		f.Add([]byte(shape.full), []byte(`{"spec":{"selector":{"matchLabels":{"x":"y"}},"template":{"metadata":{"labels":{"x":"y"}}}}}`))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		for name, shape := range shapes {
+			deployment := &unstructured.Unstructured{Object: anyObject(first)}
+			other, maker := &unstructured.Unstructured{Object: anyObject(second)}, shape.maker()
+			before, beforeOther := deployment.DeepCopy(), other.DeepCopy()
+			made, err := maker.NewSet(deployment, setSeed())
+			if err == nil {
+				places, err := maker.TemplateDiff(deployment, made)
+				require.Empty(t, places, name)
+				requireWrongType(t, err)
+			}
+			_, err = maker.TemplateDiff(deployment, other)
+			requireWrongType(t, err)
+			require.Empty(t, cmp.Diff(before.Object, deployment.Object))
+			if maker.CopyTemplate(other, deployment) == nil {
+				places, err := maker.TemplateDiff(deployment, other)
+				require.Empty(t, places, name)
+				requireWrongType(t, err)
+			}
+			_, _ = maker.SyncSet(other, deployment, []string{"labels.l", "taints", "minReady"})
+			require.Empty(t, cmp.Diff(beforeOther.Object, other.Object))
+		}
+	})
+}
+
+// requireWrongType accepts an error about content of another type, or about an object without content.
+func requireWrongType(t *testing.T, err error) {
+	t.Helper()
+	if err != nil && !errors.Is(err, contract.ErrWrongType) {
+		require.ErrorIs(t, err, contract.ErrOtherType)
+	}
 }
