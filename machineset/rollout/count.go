@@ -1,0 +1,163 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// set is a Set with what a plan counts in it and decides about it.
+type set struct {
+	*Set
+	// alive are Machines that stay unless a plan says otherwise: neither in deletion nor due to go because of an earlier plan.
+	alive []*Machine
+	// pending are Machines that the set deletes because of an earlier plan.
+	pending []*Machine
+	// available is how many of alive are available, the worst case where the set chooses among unmarked Machines.
+	available int
+	// size is how many Machines the set has or may have without another plan.
+	size int
+	// to is the number of replicas that this plan decides.
+	to      int
+	victims []*Machine
+}
+
+// usable says whether a Machine counts as available.
+func usable(m *Machine) bool {
+	return m.Available && m.InPlace != Selected && m.InPlace != Failed
+}
+
+// foreign says whether somebody else asks for the Machine to go first.
+func foreign(m *Machine) bool { return m.Marked && !m.Mine }
+
+// plan is a decision in the making.
+type plan struct {
+	Facts
+	desired, surge, unavailable int
+	sets                        []*set // by creation and name
+	current                     *set   // nil while there is none
+	out                         Decision
+}
+
+func newPlan(f Facts, desired int) *plan {
+	p := &plan{Facts: f, desired: max(desired, 0)}
+	p.unavailable = min(max(f.Strategy.MaxUnavailable, 0), p.desired)
+	if f.Order == "" || f.Order == scale.Random {
+		p.Order = scale.Oldest
+	}
+	switch f.Strategy.Type {
+	case RollingUpdate, InPlaceAuto, "":
+		p.surge = max(f.Strategy.MaxSurge, 0)
+	case OnDelete, Recreate, InPlaceManual:
+	}
+	all := make([]set, len(f.Sets))
+	for i := range f.Sets {
+		all[i].Set = &f.Sets[i]
+		p.sets = append(p.sets, &all[i])
+		p.count(&all[i])
+	}
+	slices.SortFunc(p.sets, func(a, b *set) int { return older(a.Set, b.Set) })
+	for _, s := range p.sets {
+		if p.current == nil && isCurrent(s.Set, f.After, f.Now) {
+			p.current = s
+		}
+	}
+	return p
+}
+
+func older(a, b *Set) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}
+
+// isCurrent says whether a set can be the current one.
+func isCurrent(s *Set, after, now time.Time) bool {
+	due := !after.IsZero() && !now.Before(after)
+	return s.Matches && !s.Deleting && (!due || !s.Created.Before(after.Truncate(time.Second)))
+}
+
+func (p *plan) count(s *set) {
+	s.to = s.Replicas
+	s.size = max(s.Replicas, len(s.Machines)+s.Reserved)
+	if s.Deleting {
+		s.to, s.size = s.Replicas, len(s.Machines)+s.Reserved
+		return
+	}
+	s.alive = make([]*Machine, 0, len(s.Machines))
+	for i := range s.Machines {
+		if m := &s.Machines[i]; !m.Deleting {
+			s.alive = append(s.alive, m)
+		}
+	}
+	if going := p.counted(s) - s.Replicas; going > 0 {
+		slices.SortFunc(s.alive, func(a, b *Machine) int { return cmp.Or(settled(a, b), p.compare(a, b)) })
+		s.pending, s.alive = s.alive[:going:going], s.alive[going:]
+	}
+	for _, m := range s.alive {
+		if usable(m) {
+			s.available++
+		}
+	}
+	// Which unmarked Machines go is the set's choice: assume available ones.
+	for _, m := range s.pending {
+		if !m.Marked && !usable(m) && s.available > 0 {
+			s.available--
+		}
+	}
+}
+
+// settled puts Machines last that the set does not count yet.
+func settled(a, b *Machine) int {
+	switch {
+	case (a.InPlace == Moved) == (b.InPlace == Moved):
+		return 0
+	case b.InPlace == Moved:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// counted is how many alive Machines the set counts: it does not count those that were moved to it before they were acknowledged.
+func (p *plan) counted(s *set) int {
+	n := len(s.alive)
+	for _, m := range s.alive {
+		if m.InPlace == Moved {
+			n--
+		}
+	}
+	return n
+}
+
+// outdated are the sets that are not current and not being deleted.
+func (p *plan) outdated() []*set {
+	var olds []*set
+	for _, s := range p.sets {
+		if s != p.current && !s.Deleting {
+			olds = append(olds, s)
+		}
+	}
+	return olds
+}
+
+// total is how many Machines there are or may be, those in deletion and those not yet created included.
+func (p *plan) total() int {
+	n := 0
+	for _, s := range p.sets {
+		n += s.size
+	}
+	return n
+}
+
+// availableNow is how many Machines are available and stay.
+func (p *plan) availableNow() int {
+	n := 0
+	for _, s := range p.sets {
+		n += s.available
+	}
+	return n
+}
+
+// take makes a Machine a victim.
+func (s *set) take(m *Machine) { s.victims = append(s.victims, m) }

@@ -1,0 +1,26 @@
+// Package rollout decides how a MachineDeployment replaces Machines: which set grows, which one shrinks, and which Machines go.
+//
+// [Plan] takes the sets of a deployment with their Machines and returns the next step of one strategy ([Type]): RollingUpdate, OnDelete,
+// Recreate, or an update in place. The caller carries the [Decision] out in the order of its fields, observes, and plans again.
+// [Rollback], [RevisionAnnotations] and [JudgeProgress] serve history, undo and the progress deadline.
+//
+// # Victims
+//
+// A set chooses what it deletes by its own cache. A plan therefore names the Machines that go when a set shrinks: mark them, with the
+// identity of the deployment, before the set's replicas are written ([Change.Victims]), and take marks away first that no plan needs any
+// more ([Decision.Unmark]). A Machine in deletion counts as a victim, so that no second one goes for the same unit.
+//
+// # Bounds
+//
+// Everything here is pure and deterministic. The bounds apply to what a plan does, since a user's scaling and failing Nodes can break any
+// of them: nothing is created while there are as many Machines as desired and surge, those in deletion, reserved and not yet created
+// included; no available Machine goes when fewer than desired minus unavailable would stay; no healthy Machine without a mark of others
+// goes in a decision that leaves a marked one; a frozen set does not grow. Exceptions are OnDelete, Recreate and a plain scale-down, which
+// do not look at availability ([Facts.GuardScaleDown] makes the last one do so).
+//
+// # Differences from others
+//
+// Cluster API assumes that available Machines go first when a set shrinks, and needs a breaker of deadlocks: plans that name victims do
+// not. Outdated sets never create again what they have lost. A pause does not add the surge, and shrinks also to the desired number while
+// marked Machines exist, as after a scale-down by cluster-autoscaler.
+package rollout

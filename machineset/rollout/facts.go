@@ -1,0 +1,137 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Machine is what a plan needs to know of one Machine of a set.
+type Machine struct {
+	// Machine is what the set's own plan knows. Marked includes marks of the deployment.
+	scale.Machine
+	// Mine: the delete mark was written by this deployment. A mark of others asks for the Machine to go before the rest, in any set; one
+	// of the deployment only repeats an earlier plan.
+	Mine bool
+	// InPlace is how far the Machine's update in place is; only the strategies InPlaceAuto and InPlaceManual look at it.
+	InPlace InPlaceState
+}
+
+// InPlaceState is how far the update of a Machine in place is. An update hook, which a step or an external controller serves, takes a
+// selected Machine to Updated or Failed. Rule: Gardener's labels candidate-for-update, selected-for-update and update-result.
+type InPlaceState uint8
+
+// Values of InPlaceState.
+const (
+	// NotInPlace: nothing was said about the Machine yet.
+	NotInPlace InPlaceState = iota
+	// Candidate: it may be selected, by the plan (InPlaceAuto) or by a user (InPlaceManual).
+	Candidate
+	// Selected: it is being updated, and counts as unavailable.
+	Selected
+	// Updated: the update succeeded. The Machine moves to the current set.
+	Updated
+	// Failed: the update failed. The Machine counts as unavailable and waits for a person, or for remediation.
+	Failed
+	// Moved: it belongs to the current set, which does not count it before the plan has raised its replicas.
+	Moved
+)
+
+// Set is a MachineSet of the deployment.
+type Set struct {
+	Name    string
+	UID     types.UID
+	Created time.Time
+	// Revision is that of the annotation RevisionAnnotation; 0 when there is none.
+	Revision int64
+	// Matches: the set has the template of the deployment. See Facts.After.
+	Matches bool
+	// Replicas is spec.replicas; absent counts as 0.
+	Replicas int
+	// Deleting: deletion of the set was asked for. Its Machines count as Machines in deletion.
+	Deleting bool
+	// Frozen: the set creates nothing, and a plan does not raise its replicas.
+	Frozen bool
+	// Reserved is how many Machines the set may have created that are not in Machines: slots of its ledger.
+	Reserved int
+	// Machines are those that the set controls, those in deletion included.
+	Machines []Machine
+}
+
+// Type is the type of a strategy.
+type Type string
+
+// The strategies. Rule: Cluster API has the first two, Gardener all but OnDelete.
+const (
+	// RollingUpdate replaces Machines within the bounds of surge and unavailability.
+	RollingUpdate Type = "RollingUpdate"
+	// OnDelete replaces a Machine when somebody deletes it.
+	OnDelete Type = "OnDelete"
+	// Recreate deletes all outdated Machines and creates new ones when those are gone.
+	Recreate Type = "Recreate"
+	// InPlaceAuto updates Machines without replacing them, and selects them itself.
+	InPlaceAuto Type = "InPlaceAuto"
+	// InPlaceManual updates those that a user selects.
+	InPlaceManual Type = "InPlaceManual"
+)
+
+// Strategy says how outdated Machines are replaced. See Resolve.
+type Strategy struct {
+	// Type is the type; empty means RollingUpdate.
+	Type Type
+	// MaxSurge is how many Machines there may be beyond the desired number; MaxUnavailable is how many of those desired may be
+	// unavailable because of the plan. Only RollingUpdate and InPlaceAuto have surge.
+	MaxSurge, MaxUnavailable int
+}
+
+// Resolve returns the strategy for a number of desired Machines: percentages of surge are rounded up and those of unavailability down,
+// and when both are 0, one Machine may be unavailable. Absent values mean a surge of 1 and an unavailability of 0, as in Cluster API. The
+// error names the value that is neither a number nor a percentage. Rule: Kubernetes' ResolveFenceposts.
+func Resolve(kind Type, surge, unavailable contract.Opt[intstr.IntOrString], desired int) (Strategy, error) {
+	surgeValue, unavailableValue := surge.Or(intstr.FromInt32(1)), unavailable.Or(intstr.FromInt32(0))
+	up, err := intstr.GetScaledValueFromIntOrPercent(&surgeValue, desired, true)
+	if err != nil {
+		return Strategy{}, fmt.Errorf("maxSurge: %w", err)
+	}
+	down, err := intstr.GetScaledValueFromIntOrPercent(&unavailableValue, desired, false)
+	if err != nil {
+		return Strategy{}, fmt.Errorf("maxUnavailable: %w", err)
+	}
+	s := Strategy{Type: kind, MaxSurge: max(up, 0), MaxUnavailable: max(down, 0)}
+	if s.Type == "" {
+		s.Type = RollingUpdate
+	}
+	if s.MaxSurge == 0 && s.MaxUnavailable == 0 {
+		s.MaxUnavailable = 1
+	}
+	return s, nil
+}
+
+// Facts are what a plan depends on. They are not changed.
+type Facts struct {
+	// Desired is the desired number of Machines, absent while the deployment has none: then nothing is planned.
+	Desired  contract.Opt[int]
+	Strategy Strategy
+	// Paused stops the rollout; scaling goes on.
+	Paused bool
+	// Sets are all sets of the deployment, in any order.
+	Sets []Set
+	// Holds keep a new set from being created: templates that do not exist, or sets to adopt first.
+	Holds []scale.Hold
+	// After is when a rollout starts although the template is unchanged: at and after it, a set that was created before it is outdated.
+	// Zero means never. It has the granularity of a second. Rule: Cluster API's spec.rollout.after.
+	After time.Time
+	// Now is the time of the decision.
+	Now time.Time
+	// HistoryLimit is how many outdated sets without Machines are kept; absent keeps all.
+	HistoryLimit contract.Opt[int]
+	// GuardScaleDown applies MaxUnavailable to a plain scale-down, too. Cluster API and Kubernetes do not.
+	GuardScaleDown bool
+	// Order says which of equally dispensable Machines go first; Random, which has no preference, takes the oldest.
+	Order scale.Order
+}

@@ -1,0 +1,174 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Plan decides what a deployment does next. It is pure, and equal facts give equal decisions, whatever the order of sets and Machines.
+// See the package's documentation for the bounds.
+func Plan(f Facts) Decision {
+	desired, known := f.Desired.Get()
+	if !known {
+		return Decision{Blocked: []scale.Hold{{Reason: scale.ReasonReplicasNotSet, Message: "spec.replicas is not set"}}}
+	}
+	p := newPlan(f, desired)
+	switch {
+	case f.Paused:
+		p.scale()
+		if len(p.outdatedInUse()) > 0 || p.current == nil {
+			p.block(ReasonPaused, "the rollout is paused")
+		}
+	case p.current == nil && len(f.Holds) > 0:
+		p.scale()
+		p.out.Blocked = append(p.out.Blocked, f.Holds...)
+	default:
+		p.rollOut()
+	}
+	p.finish()
+	return p.out
+}
+
+// rollOut takes one step of the strategy. A set that is to be created takes part with no replicas.
+func (p *plan) rollOut() {
+	creating := p.current == nil
+	if creating {
+		p.current = &set{Set: &Set{}}
+	}
+	for _, s := range p.outdated() {
+		// What the set does not have it does not create: a Machine in deletion is its own victim.
+		s.to = min(s.Replicas, len(s.alive))
+	}
+	switch p.Strategy.Type {
+	case OnDelete:
+		p.onDelete()
+	case Recreate:
+		p.recreate()
+	case InPlaceAuto, InPlaceManual:
+		p.inPlace()
+	case RollingUpdate:
+		p.rolling()
+	default:
+		p.rolling()
+	}
+	if creating {
+		p.out.Create = contract.Some(p.current.to)
+		p.current = nil
+	}
+}
+
+// rolling creates as many as the surge allows, and deletes as many as unavailability allows. Rule: Kubernetes' rolling update.
+func (p *plan) rolling() {
+	p.shrink(p.bounds())
+	p.grow(p.desired + p.surge)
+}
+
+// onDelete creates in place of what others delete.
+func (p *plan) onDelete() {
+	excess := len(p.current.alive)
+	for _, s := range p.outdated() {
+		excess += len(s.alive)
+	}
+	p.shrink(p.plain(excess - p.desired))
+	p.grow(p.desired)
+	if n := p.remaining(); n > 0 {
+		p.block(ReasonWaitingForDeletion, count(n, "outdated Machine")+" must be deleted for the rollout to go on")
+	}
+}
+
+// recreate deletes everything that is outdated, and creates when that is gone.
+func (p *plan) recreate() {
+	p.shrink(bounds{free: p.total(), surplus: max(len(p.current.alive)-p.desired, 0)})
+	if p.total() > p.current.size {
+		p.blockLeaving()
+		return
+	}
+	p.grow(p.desired)
+}
+
+// grow raises the replicas of the current set while there are fewer than limit Machines of all sets.
+func (p *plan) grow(limit int) {
+	s := p.current
+	if len(s.victims) > 0 || s.Replicas >= p.desired {
+		return
+	}
+	room := min(limit-p.total(), p.desired-s.Replicas)
+	switch {
+	case s.Frozen:
+		p.block(ReasonFrozen, "MachineSet "+s.Name+" is frozen and creates no Machines")
+	case room > 0:
+		s.to += room
+	default:
+		p.blockLeaving()
+	}
+}
+
+// finish makes the decision of what the sets have got.
+func (p *plan) finish() {
+	p.number()
+	for _, s := range p.sets {
+		if s.to == s.Replicas {
+			continue
+		}
+		c := Change{Set: s.Name, UID: s.UID, From: s.Replicas, To: s.to}
+		for _, m := range s.victims {
+			c.Victims = append(c.Victims, scale.Victim{Name: m.Name, UID: m.UID})
+		}
+		p.out.Replicas = append(p.out.Replicas, c)
+	}
+	slices.SortStableFunc(p.out.Replicas, func(a, b Change) int { return cmp.Compare(growing(a), growing(b)) })
+	p.unmark()
+	if p.complete() {
+		p.out.Complete = true
+		p.out.DeleteSets = p.expired()
+	}
+	slices.SortFunc(p.out.Blocked, func(a, b scale.Hold) int {
+		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	if p.After.After(p.Now) {
+		p.out.Wake = p.After
+	}
+}
+
+func growing(c Change) int {
+	if c.To > c.From {
+		return 1
+	}
+	return 0
+}
+
+// unmark names the Machines whose mark an earlier plan wanted and this one does not.
+func (p *plan) unmark() {
+	for _, s := range p.sets {
+		for _, m := range s.alive {
+			if m.Mine && m.Marked && !slices.Contains(s.victims, m) {
+				p.out.Unmark = append(p.out.Unmark, Ref{m.Name, m.UID})
+			}
+		}
+	}
+	slices.SortFunc(p.out.Unmark, func(a, b Ref) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
+}
+
+// complete says whether nothing is left to do: a set beside the current one neither has Machines nor may get any.
+func (p *plan) complete() bool {
+	c := p.current
+	if c == nil || len(p.out.Replicas) > 0 || len(p.out.InPlace) > 0 || c.Replicas != p.desired || len(c.Machines) != p.desired ||
+		c.available != p.desired || c.Reserved > 0 {
+		return false
+	}
+	return len(p.outdatedInUse()) == 0
+}
+
+// outdatedInUse are the sets beside the current one that have Machines or may get some.
+func (p *plan) outdatedInUse() []*set {
+	var used []*set
+	for _, s := range p.sets {
+		if s != p.current && (s.size > 0 || !s.Deleting && s.Replicas > 0) {
+			used = append(used, s)
+		}
+	}
+	return used
+}

@@ -1,0 +1,81 @@
+package rollout
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Change is a new number of replicas of a set.
+type Change struct {
+	Set      string
+	UID      types.UID
+	From, To int
+	// Victims are the Machines that go when the set shrinks, sorted in the order in which they were chosen. Mark them before the replicas
+	// are written: the set deletes marked Machines first. There are fewer than From-To when Machines in deletion, or ones that never
+	// existed, make up for the rest, and never more.
+	Victims []scale.Victim
+}
+
+// Ref names an object.
+type Ref struct {
+	Name string
+	UID  types.UID
+}
+
+// InPlaceStep is what to do with a Machine that is updated in place.
+type InPlaceStep struct {
+	Ref
+	// Set is the UID of the set that owns the Machine.
+	Set types.UID
+	// To is the state to bring it to: Candidate, Selected or, for an updated Machine that is to be controlled by the current set, Moved.
+	// NotInPlace takes marks of an update away from a Machine that belongs to the current set already.
+	To InPlaceState
+}
+
+// Decision is what a deployment does next.
+type Decision struct {
+	// Current is the set that has the deployment's template; empty while there is none. Of several the oldest is current.
+	Current Ref
+	// Create is the number of replicas of the set to create; absent when none is to be created.
+	Create contract.Opt[int]
+	// Revision is what the current set, or the one to create, has to be numbered with; 0 when there is none.
+	Revision int64
+	// Unmark are Machines with a mark of this deployment that no plan needs any more. Do this first.
+	Unmark []Ref
+	// Replicas are changed sets, those that shrink first and then by creation and name. Write them in this order.
+	Replicas []Change
+	// InPlace are the steps of updates in place, by set and in the order of selection.
+	InPlace []InPlaceStep
+	// DeleteSets are outdated sets beyond the history limit, the oldest revision first. None has a Machine.
+	DeleteSets []Ref
+	// Blocked is what the rollout waits for, sorted by reason and message.
+	Blocked []scale.Hold
+	// Complete: all Machines are up to date and available, as many as desired, and no other exists.
+	Complete bool
+	// Wake is when to plan again although nothing changed; zero for never.
+	Wake time.Time
+}
+
+// Reasons of what a rollout waits for.
+const (
+	// ReasonPaused: the rollout is paused and a set, or a step, is due.
+	ReasonPaused = "Paused"
+	// ReasonFrozen: the current set creates nothing.
+	ReasonFrozen = "Frozen"
+	// ReasonMachinesNotAvailable: the next Machine goes when others are available.
+	ReasonMachinesNotAvailable = "MachinesNotAvailable"
+	// ReasonMachinesLeaving: the next Machine is created when others are gone.
+	ReasonMachinesLeaving = "MachinesLeaving"
+	// ReasonWaitingForDeletion: OnDelete waits for somebody who deletes outdated Machines.
+	ReasonWaitingForDeletion = "WaitingForDeletion"
+	// ReasonUpdatingInPlace: an update hook is at work on Machines.
+	ReasonUpdatingInPlace = "UpdatingInPlace"
+	// ReasonWaitingForSelection: InPlaceManual waits for a user's selection.
+	ReasonWaitingForSelection = "WaitingForSelection"
+	// ReasonUpdateFailed: updates in place failed.
+	ReasonUpdateFailed = "UpdateFailed"
+)

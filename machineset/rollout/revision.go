@@ -1,0 +1,111 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// RevisionHistoryAnnotation of a set lists, separated by commas, the revisions that the set had before. Rule: Cluster API, Kubernetes.
+const RevisionHistoryAnnotation = contract.RevisionAnnotation + "-history"
+
+// maxHistory is how many earlier revisions a set remembers; the oldest are dropped.
+const maxHistory = 100
+
+// ParseRevision returns the revision of a set by its annotations, 0 when it has none. The error says what is there in place of a positive
+// number.
+func ParseRevision(annotations map[string]string) (int64, error) {
+	text, found := annotations[contract.RevisionAnnotation]
+	if !found || text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("annotation %s: %q is not a revision", contract.RevisionAnnotation, text)
+	}
+	return n, nil
+}
+
+// RevisionAnnotations returns the annotations of a set that gets a revision: the number, and the history with the number it had before.
+// It is empty when the set has the revision already. The input is not changed.
+func RevisionAnnotations(have map[string]string, revision int64) map[string]string {
+	text, before := strconv.FormatInt(revision, 10), have[contract.RevisionAnnotation]
+	if before == text {
+		return nil
+	}
+	set := map[string]string{contract.RevisionAnnotation: text}
+	if before == "" {
+		return set
+	}
+	history := append(History(have), before)
+	set[RevisionHistoryAnnotation] = strings.Join(history[max(len(history)-maxHistory, 0):], ",")
+	return set
+}
+
+// History returns the earlier revisions of a set by its annotations, the oldest first.
+func History(annotations map[string]string) []string {
+	text := annotations[RevisionHistoryAnnotation]
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// Rollback returns the set that has a revision, or for 0 the one with the highest revision before that of the current set. It reports
+// false when there is none. Sets in deletion do not count.
+func Rollback(sets []Set, revision int64) (Set, bool) {
+	var known []Set
+	for i := range sets {
+		if !sets[i].Deleting && sets[i].Revision > 0 {
+			known = append(known, sets[i])
+		}
+	}
+	slices.SortFunc(known, func(a, b Set) int { return cmp.Or(cmp.Compare(b.Revision, a.Revision), older(&a, &b)) })
+	for i := range known {
+		if revision == known[i].Revision || revision == 0 && known[i].Revision < known[0].Revision {
+			return known[i], true
+		}
+	}
+	return Set{}, false
+}
+
+// number decides the revision of the current set: one that is higher than that of every other, or the one it has if that is the highest.
+func (p *plan) number() {
+	highest := int64(0)
+	for _, s := range p.sets {
+		if s != p.current {
+			highest = max(highest, s.Revision)
+		}
+	}
+	switch {
+	case p.current != nil:
+		p.out.Current = Ref{p.current.Name, p.current.UID}
+		p.out.Revision = max(p.current.Revision, highest+1)
+	case p.out.Create.Found():
+		p.out.Revision = highest + 1
+	}
+}
+
+// expired are the outdated sets beyond the history limit, the oldest revision first.
+func (p *plan) expired() []Ref {
+	limit, limited := p.HistoryLimit.Get()
+	var empty []*set
+	for _, s := range p.outdated() {
+		if s.size == 0 {
+			empty = append(empty, s)
+		}
+	}
+	if !limited || len(empty) <= max(limit, 0) {
+		return nil
+	}
+	slices.SortStableFunc(empty, func(a, b *set) int { return cmp.Compare(a.Revision, b.Revision) })
+	var refs []Ref
+	for _, s := range empty[:len(empty)-max(limit, 0)] {
+		refs = append(refs, Ref{s.Name, s.UID})
+	}
+	return refs
+}

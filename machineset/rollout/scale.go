@@ -1,0 +1,103 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+)
+
+// share divides n over weights, in proportion and rounded down; what is left over goes to the first ones. Rule: Kubernetes' proportional
+// scaling, whose order of sets is the caller's.
+func share(n int, weights []int) []int {
+	sum := 0
+	for _, w := range weights {
+		sum += w
+	}
+	parts, left := make([]int, len(weights)), n
+	for i, w := range weights {
+		if sum > 0 {
+			parts[i] = n * w / sum
+			left -= parts[i]
+		}
+	}
+	for i := 0; i < len(parts) && left > 0; i++ {
+		parts[i]++
+		left--
+	}
+	return parts
+}
+
+// scale follows the desired number without a rollout. One set in use takes all of it. Several share what is missing or too much in
+// proportion, where the deployment has fewer Machines than desired, or more than desired and surge, or more than desired while others
+// have marked some.
+func (p *plan) scale() {
+	var used []*set
+	total, marked := 0, 0
+	for _, s := range p.sets {
+		if s.Deleting || s.Replicas == 0 {
+			continue
+		}
+		used = append(used, s)
+		total += s.Replicas
+		for _, m := range s.alive {
+			if foreign(m) {
+				marked++
+			}
+		}
+	}
+	if len(used) == 0 && p.current != nil {
+		used = []*set{p.current}
+	}
+	surge := p.surge
+	if len(used) == 1 {
+		surge = 0
+	}
+	switch {
+	case len(used) == 0:
+	case total < p.desired:
+		p.spread(used, min(p.desired-total, p.desired+p.surge-p.total()))
+	case total > p.desired:
+		p.collect(used, max(total-p.desired-surge, min(marked, total-p.desired)))
+	}
+}
+
+// spread raises the replicas of sets by n in all.
+func (p *plan) spread(used []*set, n int) {
+	slices.SortStableFunc(used, func(a, b *set) int { return cmp.Or(cmp.Compare(b.Replicas, a.Replicas), older(b.Set, a.Set)) })
+	used = slices.DeleteFunc(used, func(s *set) bool {
+		if s.Frozen {
+			p.block(ReasonFrozen, "MachineSet "+s.Name+" is frozen and creates no Machines")
+		}
+		return s.Frozen
+	})
+	weights := make([]int, len(used))
+	for i, s := range used {
+		weights[i] = max(s.Replicas, 1)
+	}
+	for i, part := range share(max(n, 0), weights) {
+		used[i].to += part
+	}
+}
+
+// collect lowers the replicas of sets by n in all, first those of sets with Machines that others have marked.
+func (p *plan) collect(used []*set, n int) {
+	slices.SortStableFunc(used, func(a, b *set) int { return cmp.Or(cmp.Compare(b.Replicas, a.Replicas), older(a.Set, b.Set)) })
+	weights := make([]int, len(used))
+	for i, s := range used {
+		for _, m := range s.alive {
+			if foreign(m) && n > 0 {
+				s.to--
+				n--
+			}
+		}
+		weights[i] = s.to
+	}
+	for i, part := range share(n, weights) {
+		used[i].to -= part
+	}
+	for _, s := range used {
+		slices.SortFunc(s.alive, func(a, b *Machine) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), p.compare(a, b)) })
+		for _, m := range s.alive[:max(len(s.alive)-s.to, 0)] {
+			s.take(m)
+		}
+	}
+}

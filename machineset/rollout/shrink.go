@@ -1,0 +1,153 @@
+package rollout
+
+import "slices"
+
+// bounds are how much one plan may delete.
+type bounds struct {
+	// guarded says whether budget and slack count.
+	guarded bool
+	// budget is how many outdated Machines may go: those that are alive must be enough, current ones that are not available left out.
+	budget int
+	// slack is how many available Machines may go.
+	slack int
+	// free is how many Machines may go beyond budget and slack, because there are more than desired.
+	free int
+	// surplus is how many Machines of the current set must go.
+	surplus int
+}
+
+// bounds returns those of a rolling update.
+func (p *plan) bounds() bounds {
+	b := p.plain(len(p.current.alive) - p.desired)
+	least := max(p.desired-p.unavailable, 0)
+	b.guarded, b.slack, b.budget = true, p.availableNow()-least, p.current.available-least
+	for _, s := range p.outdated() {
+		b.budget += len(s.alive)
+	}
+	return b
+}
+
+// plain returns the bounds of a scale-down by a number of Machines.
+func (p *plan) plain(free int) bounds {
+	b := bounds{guarded: p.GuardScaleDown, free: max(free, 0), surplus: max(len(p.current.alive)-p.desired, 0)}
+	if p.GuardScaleDown {
+		b.slack = p.availableNow() - max(p.desired-p.unavailable, 0)
+		b.budget, b.free = b.free, 0
+	}
+	return b
+}
+
+// Ranks of Machines that may go: those with a lower one go first; among equal ones the oldest set comes first, and the current one last.
+const (
+	rankMarkedUnavailable = iota
+	rankMarked
+	rankUnavailable
+	rankOther
+)
+
+func rank(m *Machine) int {
+	switch {
+	case foreign(m) && !usable(m):
+		return rankMarkedUnavailable
+	case foreign(m):
+		return rankMarked
+	case !usable(m):
+		return rankUnavailable
+	default:
+		return rankOther
+	}
+}
+
+// shrink takes victims from outdated sets, and from the current one when it is too large or has Machines that others have marked.
+func (p *plan) shrink(b bounds) {
+	olds := p.outdated()
+	held, blocked := false, false
+	active := b.surplus > 0 || slices.ContainsFunc(olds, func(s *set) bool { return len(s.alive) > 0 })
+	for r := rankMarkedUnavailable; r <= rankOther && active; r++ {
+		for _, s := range append(olds, p.current) {
+			if r == rankOther && held {
+				break
+			}
+			took := p.takeFrom(s, r, &b)
+			blocked = blocked || !took
+			held = held || !took && r == rankMarked
+		}
+	}
+	for _, s := range olds {
+		s.to = min(s.to, len(s.alive)-len(s.victims))
+	}
+	p.current.to = min(p.current.Replicas, max(p.desired, len(p.current.alive)-len(p.current.victims)))
+	if n := len(p.current.victims); n > 0 {
+		p.current.to = min(p.current.Replicas, len(p.current.alive)-n)
+	}
+	if blocked && b.guarded {
+		p.blockUnavailable()
+	}
+}
+
+// takeFrom takes victims of one rank from one set, as many as the bounds allow. It says whether all were taken.
+func (p *plan) takeFrom(s *set, r int, b *bounds) bool {
+	var ranked []*Machine
+	for _, m := range s.alive {
+		if rank(m) == r && m.InPlace != Moved && (s != p.current || b.surplus > 0 || foreign(m)) {
+			ranked = append(ranked, m)
+		}
+	}
+	most := len(ranked)
+	if s == p.current && r >= rankUnavailable {
+		most = min(most, b.surplus)
+	}
+	allowed := b.allow(most, s == p.current, r)
+	if s == p.current {
+		b.surplus -= min(b.surplus, allowed)
+	}
+	s.victims = append(s.victims, p.first(ranked, allowed)...)
+	return allowed == most
+}
+
+// allow returns how many of n Machines of a rank may go and takes them off the bounds.
+func (b *bounds) allow(n int, current bool, rank int) int {
+	available := rank == rankMarked || rank == rankOther
+	if !b.guarded {
+		n = min(n, max(b.free, 0))
+		b.free -= n
+		return n
+	}
+	covered := n
+	if !current || available {
+		covered = min(covered, max(b.budget, 0))
+	}
+	if available {
+		covered = min(covered, max(b.slack, 0))
+		b.slack -= covered
+	}
+	if !current || available {
+		b.budget -= covered
+	}
+	if !current && rank > rankMarked {
+		return covered
+	}
+	extra := min(n-covered, max(b.free, 0))
+	b.free -= extra
+	return covered + extra
+}
+
+// first returns the n Machines that go first: those that an earlier plan has marked, and then in the order of deletion.
+func (p *plan) first(all []*Machine, n int) []*Machine {
+	if n <= 0 {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b *Machine) int { return p.compare(a, b) })
+	return all[:n]
+}
+
+func (p *plan) compare(a, b *Machine) int { return p.Order.Compare(a.Machine, b.Machine) }
+
+// remaining is how many Machines of outdated sets stay.
+func (p *plan) remaining() int {
+	n := 0
+	for _, s := range p.outdated() {
+		n += len(s.alive) - len(s.victims)
+	}
+	return n
+}
