@@ -1,0 +1,138 @@
+package rollout_test
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/machineset/rollout"
+)
+
+// census is what the bounds need to know of facts.
+type census struct {
+	total, available int
+	active, going    map[string]int
+	machines         map[types.UID]*rollout.Machine
+	current          string
+	currentSurplus   int
+}
+
+func take(f rollout.Facts, d rollout.Decision) census {
+	c := census{active: map[string]int{}, going: map[string]int{}, machines: map[types.UID]*rollout.Machine{}, current: d.Current.Name}
+	for i := range f.Sets {
+		s := &f.Sets[i]
+		available, active := 0, 0
+		c.total += max(s.Replicas, len(s.Machines)+s.Reserved)
+		for j := range s.Machines {
+			m := &s.Machines[j]
+			c.machines[m.UID] = m
+			if m.Deleting || s.Deleting {
+				continue
+			}
+			active++
+			if m.Available {
+				available++
+			}
+		}
+		going := max(active-s.Replicas, 0)
+		c.active[s.Name], c.going[s.Name] = active, going
+		c.available += max(available-going, 0) // the worst case: available ones go first
+		if s.Name == c.current {
+			c.currentSurplus = max(active-going-f.Desired.Or(0), 0)
+		}
+	}
+	return c
+}
+
+// broken says which bound of the package a decision breaks, empty for none.
+func broken(f rollout.Facts, d rollout.Decision) string {
+	c := take(f, d)
+	if text := createsTooMany(f, d, c); text != "" {
+		return text
+	}
+	if text := namesWrongVictims(d, c); text != "" {
+		return text
+	}
+	if text := passesMarkedOver(f, d, c); text != "" {
+		return text
+	}
+	return deletesTooMany(f, d, c)
+}
+
+func createsTooMany(f rollout.Facts, d rollout.Decision, c census) string {
+	raised := d.Create.Or(0)
+	frozen := map[string]bool{}
+	for i := range f.Sets {
+		frozen[f.Sets[i].Name] = f.Sets[i].Frozen
+	}
+	for _, change := range d.Replicas {
+		if change.To > change.From {
+			raised += change.To - change.From
+			if frozen[change.Set] {
+				return "a frozen set grows"
+			}
+		}
+	}
+	if limit := f.Desired.Or(0) + f.Strategy.MaxSurge; raised > 0 && c.total+raised > limit {
+		return fmt.Sprintf("creates %d beside %d, and at most %d may exist", raised, c.total, limit)
+	}
+	return ""
+}
+
+func namesWrongVictims(d rollout.Decision, c census) string {
+	for _, change := range d.Replicas {
+		if want := max(c.active[change.Set]-change.To, 0) - c.going[change.Set]; change.To < change.From && len(change.Victims) != max(want, 0) {
+			return fmt.Sprintf("%s %d->%d names %d Machines, want %d", change.Set, change.From, change.To, len(change.Victims), want)
+		}
+		seen := map[types.UID]bool{}
+		for _, v := range change.Victims {
+			if m := c.machines[v.UID]; m == nil || m.Deleting || seen[v.UID] {
+				return "a victim is unknown, in deletion, or named twice"
+			}
+			seen[v.UID] = true
+		}
+	}
+	return ""
+}
+
+func passesMarkedOver(f rollout.Facts, d rollout.Decision, c census) string {
+	victims, healthy := map[types.UID]bool{}, false
+	for _, change := range d.Replicas {
+		for _, v := range change.Victims {
+			m := c.machines[v.UID]
+			victims[v.UID] = true
+			healthy = healthy || m.Available && (!m.Marked || m.Mine)
+		}
+	}
+	for i := range f.Sets {
+		s := &f.Sets[i]
+		if s.Replicas < c.active[s.Name] {
+			continue // an earlier plan counts
+		}
+		for _, m := range s.Machines {
+			if healthy && m.Marked && !m.Mine && !m.Deleting && !victims[m.UID] {
+				return "a healthy Machine goes before " + m.Name + ", which is marked"
+			}
+		}
+	}
+	return ""
+}
+
+func deletesTooMany(f rollout.Facts, d rollout.Decision, c census) string {
+	if f.Strategy.Type != rollout.RollingUpdate || f.Paused {
+		return "" // named exceptions
+	}
+	deleted := 0
+	for _, change := range d.Replicas {
+		for _, v := range change.Victims {
+			if c.machines[v.UID].Available {
+				deleted++
+			}
+		}
+	}
+	least := f.Desired.Or(0) - f.Strategy.MaxUnavailable
+	if deleted > max(c.available-least, 0)+c.currentSurplus {
+		return fmt.Sprintf("deletes %d of %d available Machines, and %d must stay", deleted, c.available, least)
+	}
+	return ""
+}
