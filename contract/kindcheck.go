@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Forgotten is a member of MachineState, MachineSetState, MachineDeploymentState or MachinePoolState that a kind does not keep, because one of its two
-// functions leaves it out, or its encoding does.
+// Forgotten is a member of MachineState, MachineSetState, MachineDeploymentState or MachinePoolState that a kind does not keep, because
+// one of its two functions leaves it out, or its encoding does.
 type Forgotten struct {
 	// Member is its name: "Node.UID".
 	Member string

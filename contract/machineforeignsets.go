@@ -53,8 +53,9 @@ func machineSetKubermaticLayout() MachineSetLayout {
 var machineSetKubermatic = machineSetKubermaticLayout()
 
 // KubermaticMachineSet returns the layout of MachineSet in cluster.k8s.io/v1alpha1. Its numbers of ready and available replicas count by
-// Nodes; it has no place for those that count by Machines, and for the selector as text. Conditions are where its CRD keeps them and its own
-// controller does not, beside which no other one may run. How new Machines are named is in an annotation. What its template makes Machines of is all of it. The table is shared and must not be changed.
+// Nodes; it has no place for those that count by Machines, and for the selector as text. Conditions are where its CRD keeps them and its
+// own controller does not: no other controller can run beside that one. How new Machines are named is in an annotation. What its template
+// makes Machines of is all of it. The table is shared and must not be changed.
 func KubermaticMachineSet() *MachineSetLayout { return &machineSetKubermatic }
 
 var machineSetGardener = MachineSetLayout{
