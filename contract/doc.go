@@ -22,6 +22,9 @@
 //	err := kind.Adapter.Read(obj, &machine)
 //	err = kind.Adapter.Write(obj, contract.MachineUpdate{Phase: contract.SetTo("Running")})
 //
+// A [MachineMaker] makes the Machines of sets, and a [MachineSetMaker] the sets of deployments: [UnstructuredMaker] and
+// [UnstructuredSetMaker] from layouts, [NewTypedMaker] and [NewTypedSetMaker] from functions for Go types.
+//
 // To create an object from a template, use [FromTemplate]. To build the patch between two versions of an object, use
 // [MergePatch].
 //
@@ -30,7 +33,8 @@
 //   - provider objects: [InfraMachine], [BootstrapConfig], [InfraMachinePool], [InfraMachineTemplate],
 //     [BootstrapConfigTemplate] and [ControlPlane]
 //   - Machines: [MachineV1Beta1], [MachineV1Beta2], [KubermaticMachine], [GardenerMachine]
-//   - sets: [MachineSetV1Beta2], [MachineDeploymentV1Beta2], [MachinePoolV1Beta2], and the same in v1beta1
+//   - sets: [MachineSetV1Beta2], [MachineDeploymentV1Beta2], [MachinePoolV1Beta2], and the same in v1beta1;
+//     [KubermaticMachineSet], [KubermaticMachineDeployment], [GardenerMachineSet], [GardenerMachineDeployment]
 //   - the Cluster: [Cluster]
 //
 // The tables below list every field of each: who writes it, what its absence means, and where it is. For a CRD of your own,
