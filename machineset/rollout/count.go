@@ -91,8 +91,8 @@ func (p *plan) count(s *set) {
 		}
 	}
 	if going := p.counted(s) - s.Replicas; going > 0 {
-		slices.SortFunc(s.alive, func(a, b *Machine) int { return cmp.Or(settled(a, b), p.compare(a, b)) })
-		s.pending, s.alive = s.alive[:going:going], s.alive[going:]
+		slices.SortStableFunc(s.alive, func(a, b *Machine) int { return cmp.Compare(unsettled(a), unsettled(b)) })
+		s.pending, s.alive = p.first(s.alive[:p.counted(s)], going), s.alive[going:]
 	}
 	for _, m := range s.alive {
 		if usable(m) {
@@ -107,25 +107,19 @@ func (p *plan) count(s *set) {
 	}
 }
 
-// settled puts Machines last that the set does not count yet.
-func settled(a, b *Machine) int {
-	switch {
-	case (a.InPlace == Moved) == (b.InPlace == Moved):
-		return 0
-	case b.InPlace == Moved:
-		return -1
-	default:
+// unsettled puts Machines last that the set does not count yet.
+func unsettled(m *Machine) int {
+	if m.InPlace == Moved {
 		return 1
 	}
+	return 0
 }
 
 // counted is how many alive Machines the set counts: it does not count those that were moved to it before they were acknowledged.
 func (p *plan) counted(s *set) int {
 	n := len(s.alive)
 	for _, m := range s.alive {
-		if m.InPlace == Moved {
-			n--
-		}
+		n -= unsettled(m)
 	}
 	return n
 }
@@ -158,6 +152,3 @@ func (p *plan) availableNow() int {
 	}
 	return n
 }
-
-// take makes a Machine a victim.
-func (s *set) take(m *Machine) { s.victims = append(s.victims, m) }

@@ -74,6 +74,9 @@ func TestEveryDecisionKeepsTheBounds(t *testing.T) {
 	n := newNames()
 	for _, strategy := range strategies() {
 		eachWorld([]kind{pending, available, deleting, marked}, func(w world) {
+			if w.sets[0].count[marked]+w.sets[1].count[marked] == 0 || strategy.MaxUnavailable > max(w.desired, 1) {
+				return // the walk below comes to the former, and the latter is like a lower number
+			}
 			f := w.facts(n, strategy)
 			if text := broken(f, rollout.Plan(f)); text != "" {
 				t.Fatalf("%+v %+v: %s: %+v", strategy, w, text, rollout.Plan(f))

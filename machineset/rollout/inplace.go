@@ -1,5 +1,7 @@
 package rollout
 
+import "slices"
+
 // inPlace lets Machines be updated where they are. Those that were updated move to the current set; those beyond the desired number, which
 // the surge has replaced, are deleted when no update is due any more.
 func (p *plan) inPlace() {
@@ -56,12 +58,7 @@ func (p *plan) selectInPlace(due, selected int) {
 	b.budget -= selected
 	for r := rankMarkedUnavailable; r <= rankOther; r++ {
 		for _, s := range p.outdated() {
-			var ranked []*Machine
-			for _, m := range s.alive {
-				if rank(m) == r && m.InPlace == Candidate {
-					ranked = append(ranked, m)
-				}
-			}
+			ranked := slices.DeleteFunc(s.ranked(r), func(m *Machine) bool { return m.InPlace != Candidate })
 			n := min(len(ranked), max(due, 0))
 			n = b.allow(n, false, r)
 			due -= n

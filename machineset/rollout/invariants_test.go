@@ -46,6 +46,9 @@ func take(f rollout.Facts, d rollout.Decision) census {
 
 // broken says which bound of the package a decision breaks, empty for none.
 func broken(f rollout.Facts, d rollout.Decision) string {
+	if len(d.Replicas) == 0 && !d.Create.Found() {
+		return ""
+	}
 	c := take(f, d)
 	if text := createsTooMany(f, d, c); text != "" {
 		return text

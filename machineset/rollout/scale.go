@@ -95,9 +95,9 @@ func (p *plan) collect(used []*set, n int) {
 		used[i].to -= part
 	}
 	for _, s := range used {
-		slices.SortFunc(s.alive, func(a, b *Machine) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), p.compare(a, b)) })
-		for _, m := range s.alive[:max(len(s.alive)-s.to, 0)] {
-			s.take(m)
+		for r := rankMarkedUnavailable; r <= rankOther; r++ {
+			ranked := s.ranked(r)
+			s.victims = append(s.victims, p.first(ranked, min(len(ranked), len(s.alive)-s.to-len(s.victims)))...)
 		}
 	}
 }

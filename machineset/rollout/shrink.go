@@ -1,6 +1,10 @@
 package rollout
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
 
 // bounds are how much one plan may delete.
 type bounds struct {
@@ -58,6 +62,17 @@ func rank(m *Machine) int {
 	}
 }
 
+// ranked are the Machines of a rank that may go.
+func (s *set) ranked(r int) []*Machine {
+	ranked := make([]*Machine, 0, len(s.alive))
+	for _, m := range s.alive {
+		if rank(m) == r && m.InPlace != Moved {
+			ranked = append(ranked, m)
+		}
+	}
+	return ranked
+}
+
 // shrink takes victims from outdated sets, and from the current one when it is too large or has Machines that others have marked.
 func (p *plan) shrink(b bounds) {
 	olds := p.outdated()
@@ -87,12 +102,10 @@ func (p *plan) shrink(b bounds) {
 
 // takeFrom takes victims of one rank from one set, as many as the bounds allow. It says whether all were taken.
 func (p *plan) takeFrom(s *set, r int, b *bounds) bool {
-	var ranked []*Machine
-	for _, m := range s.alive {
-		if rank(m) == r && m.InPlace != Moved && (s != p.current || b.surplus > 0 || foreign(m)) {
-			ranked = append(ranked, m)
-		}
+	if s == p.current && b.surplus == 0 && r >= rankUnavailable {
+		return true
 	}
+	ranked := s.ranked(r)
 	most := len(ranked)
 	if s == p.current && r >= rankUnavailable {
 		most = min(most, b.surplus)
@@ -134,14 +147,8 @@ func (b *bounds) allow(n int, current bool, rank int) int {
 
 // first returns the n Machines that go first: those that an earlier plan has marked, and then in the order of deletion.
 func (p *plan) first(all []*Machine, n int) []*Machine {
-	if n <= 0 {
-		return nil
-	}
-	slices.SortFunc(all, func(a, b *Machine) int { return p.compare(a, b) })
-	return all[:n]
+	return scale.First(p.Order, all, n, func(m *Machine) *scale.Machine { return &m.Machine })
 }
-
-func (p *plan) compare(a, b *Machine) int { return p.Order.Compare(a.Machine, b.Machine) }
 
 // remaining is how many Machines of outdated sets stay.
 func (p *plan) remaining() int {

@@ -2,34 +2,41 @@ package scale
 
 import "slices"
 
-// first returns the n that go first, in order. It takes linear time for a small part of many: partition, then sort that part.
+// first returns the n that go first, in order.
 func (o Order) first(all []Machine, n int) []*Machine {
 	refs := make([]*Machine, len(all))
 	for i := range all {
 		refs[i] = &all[i]
 	}
-	n = min(n, len(refs))
+	return First(o, refs, n, func(m *Machine) *Machine { return m })
+}
+
+// First returns the n of all that go first, in order. It changes the order of all, whose first n they are. A value of T has, or is, a
+// Machine. It takes linear time for a small part of many: partition, then sort that part.
+func First[T any](o Order, all []*T, n int, of func(*T) *Machine) []*T {
+	n = min(n, len(all))
 	if n <= 0 {
 		return nil
 	}
-	o.partition(refs, n)
-	refs = refs[:n:n]
-	slices.SortFunc(refs, o.compare)
-	return refs
+	compare := func(a, b *T) int { return o.compare(of(a), of(b)) }
+	partition(all, n, compare)
+	slices.SortFunc(all[:n], compare)
+	return all[:n:n]
 }
 
 // partition moves the n that go first to the front, in any order (Hoare's selection). The pivot is the median of three, so input
 // that is sorted already is no trouble, and equal input takes equal steps.
-func (o Order) partition(refs []*Machine, n int) {
+func partition[T any](refs []*T, n int, compare func(a, b *T) int) {
 	low, high := 0, len(refs)-1
 	for low < high && n <= high {
-		pivot := o.median(refs[low], refs[low+(high-low)/2], refs[high])
-		i, j := low, high
+		three := []*T{refs[low], refs[low+(high-low)/2], refs[high]}
+		slices.SortFunc(three, compare)
+		pivot, i, j := three[1], low, high
 		for i <= j {
-			for o.compare(refs[i], pivot) < 0 {
+			for compare(refs[i], pivot) < 0 {
 				i++
 			}
-			for o.compare(pivot, refs[j]) < 0 {
+			for compare(pivot, refs[j]) < 0 {
 				j--
 			}
 			if i <= j {
@@ -47,10 +54,4 @@ func (o Order) partition(refs []*Machine, n int) {
 			return
 		}
 	}
-}
-
-func (o Order) median(a, b, c *Machine) *Machine {
-	three := []*Machine{a, b, c}
-	slices.SortFunc(three, o.compare)
-	return three[1]
 }
