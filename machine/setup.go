@@ -1,9 +1,7 @@
 package machine
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,7 +16,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
@@ -135,44 +132,17 @@ type Wiring struct {
 //
 // Leader election needs additional rights on Leases, and your own steps may need others.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	own := w.resource()
-	lists := [][]rbacv1.PolicyRule{
-		{pass.Rule(own, "list", "watch")},
-		patch.PolicyRules(own, w.Kind.StatusSubresource),
-		external.PolicyRules(slices.Concat(w.References, w.ControlPlanes)...),
-		w.ownerRules(),
-	}
-	for _, ref := range w.References {
-		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(ref, "get", "delete"), pass.Rule(crds(), "get")}, patch.PolicyRules(ref, false))
-	}
-	if w.Clusters {
-		lists = append(lists, external.ClusterPolicyRules())
-	}
+	lists := [][]rbacv1.PolicyRule{pass.PolicyRules(pass.Wiring{
+		Own: pass.Resource(w.Kind, w.Resource), StatusSubresource: w.Kind.StatusSubresource, References: w.References, Read: w.ControlPlanes,
+		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
+	})}
 	for _, ref := range w.Rollouts {
 		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(ref, "list", "watch")})
 	}
 	if w.DrainRules {
 		lists = append(lists, external.PolicyRules(schema.GroupResource{Group: drainRuleGVK.Group, Resource: "machinedrainrules"}))
 	}
-	if w.Events {
-		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "create", "patch")})
-	}
 	return contract.MergePolicyRules(lists...)
-}
-
-// ownerRules are the rules that the admission plugin requires: owners of referenced objects block deletion, and a Machine without a
-// controller gets its Cluster as an owner.
-func (w Wiring) ownerRules() []rbacv1.PolicyRule {
-	var rules []rbacv1.PolicyRule
-	if w.OwnerReferencesEnforced && len(w.References) > 0 {
-		own := w.resource()
-		own.Resource += "/finalizers"
-		rules = append(rules, pass.Rule(own, "update"))
-	}
-	if w.OwnerReferencesEnforced && w.Clusters {
-		rules = append(rules, pass.Rule(w.resource(), "delete"))
-	}
-	return rules
 }
 
 // NodePolicyRules are the rights that a Reconciler needs in the cluster of the Nodes, which is the cluster of the Machines or a workload
@@ -183,14 +153,4 @@ func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
 		workload.PolicyRules(workload.Wiring{Drains: w.Drains, Namespaces: w.Drains && w.DrainRules}),
 		[]rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")},
 	)
-}
-
-func (w Wiring) resource() schema.GroupResource {
-	resource := w.Kind.GroupResource()
-	resource.Resource = cmp.Or(w.Resource, resource.Resource)
-	return resource
-}
-
-func crds() schema.GroupResource {
-	return schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}
 }

@@ -100,19 +100,14 @@ type Wiring struct {
 //   - Clusters: list, watch and get; CustomResourceDefinitions: list, watch and get;
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	lists := [][]rbacv1.PolicyRule{pass.PolicyRules(pass.Wiring{
+	shared := pass.Wiring{
 		Own: w.Pool, StatusSubresource: w.StatusSubresource, References: w.References, Clusters: w.Clusters, Events: w.Events,
 		OwnerReferencesEnforced: w.OwnerReferencesEnforced,
-	})}
+	}
 	if !w.Machines.Empty() {
-		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(w.Machines, "list", "watch", "get", "create", "patch", "delete")})
+		shared.Children = []schema.GroupResource{w.Machines}
 	}
-	if w.OwnerReferencesEnforced { // Machines have owners that block deletion too
-		own := w.Pool
-		own.Resource += "/finalizers"
-		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(own, "update")})
-	}
-	return contract.MergePolicyRules(lists...)
+	return pass.PolicyRules(shared)
 }
 
 // NodePolicyRules are the rights that a Reconciler needs where the Nodes are, be that the cluster of the pools or a workload cluster: to

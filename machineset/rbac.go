@@ -26,7 +26,8 @@ type Wiring struct {
 	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
 	Events bool
 	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has. It
-	// lets only those set an owner that blocks deletion who may finalize it.
+	// lets only those set an owner that blocks deletion who may finalize it, and only those change the owners of an object who may delete
+	// it: sets and Templates, which get their Cluster as an owner.
 	OwnerReferencesEnforced bool
 }
 
@@ -38,22 +39,11 @@ type Wiring struct {
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	sets, machines := pass.Resource(w.Kinds.Set, w.SetResource), pass.Resource(w.Kinds.Machine, w.MachineResource)
+	sets := pass.Resource(w.Kinds.Set, w.SetResource)
 	rules := pass.PolicyRules(pass.Wiring{
-		Own: sets, StatusSubresource: w.Kinds.Set.StatusSubresource, Read: slices.Concat(w.Templates, w.ControlPlanes),
-		Clusters: w.Clusters, Events: w.Events,
+		Own: sets, StatusSubresource: w.Kinds.Set.StatusSubresource, Read: w.ControlPlanes, Templates: w.Templates,
+		Children: slices.Concat([]schema.GroupResource{pass.Resource(w.Kinds.Machine, w.MachineResource)}, w.References),
+		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
-	rules = append(rules, pass.Rule(sets, "get"))
-	if w.OwnerReferencesEnforced {
-		rules = append(rules, pass.Rule(schema.GroupResource{Group: sets.Group, Resource: sets.Resource + "/finalizers"}, "update"))
-	}
-	for _, child := range slices.Concat([]schema.GroupResource{machines}, w.References) {
-		rules = append(rules, pass.Rule(child, "get", "list", "watch", "create", "patch", "delete"))
-	}
-	for _, template := range w.Templates {
-		if w.Clusters {
-			rules = append(rules, pass.Rule(template, "patch"))
-		}
-	}
-	return contract.MergePolicyRules(rules)
+	return contract.MergePolicyRules(rules, []rbacv1.PolicyRule{pass.Rule(sets, "get")})
 }

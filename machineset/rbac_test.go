@@ -35,11 +35,13 @@ func TestRightsAreThoseOfTheParts(t *testing.T) {
 		t.Errorf("without anything else (-want +got):\n%s", diff)
 	}
 	full := map[string][]string{
-		"machinesets/finalizers.cluster.x-k8s.io": {"update"}, "ms.example.com": owns, "t.example.com": {"list", "watch", "patch"},
+		"machinesets/finalizers.cluster.x-k8s.io": {"update"}, "ms.example.com": owns, "t.example.com": {"list", "watch", "patch", "delete"},
 		"clusters.cluster.x-k8s.io": {"get", "list", "watch"}, "planes.example.com": {"list", "watch"},
 		"customresourcedefinitions.apiextensions.k8s.io": {"list", "watch"}, "events.events.k8s.io": {"create", "patch"},
 	}
 	maps.Copy(full, bare)
+	// the admission plugin OwnerReferencesPermissionEnforcement asks for the right to delete what gets its Cluster as an owner
+	full["machinesets.cluster.x-k8s.io"] = []string{"get", "list", "watch", "patch", "delete"}
 	at := func(resource string) []schema.GroupResource {
 		return []schema.GroupResource{{Group: "example.com", Resource: resource}}
 	}

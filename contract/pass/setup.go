@@ -52,6 +52,10 @@ type Wiring struct {
 	// means all of their group. Without any no CustomResourceDefinitions are read for them. Cluster API's providers bring ClusterRoles
 	// with the label cluster.x-k8s.io/aggregate-to-manager for theirs, which hold more than is needed here.
 	References []schema.GroupResource
+	// Children are the kinds of objects that the reconciler creates, controls and deletes, such as the Machines of a set.
+	Children []schema.GroupResource
+	// Templates are the kinds of objects that it clones, and makes their Cluster an owner of.
+	Templates []schema.GroupResource
 	// Read are other kinds that are read only, such as control planes.
 	Read []schema.GroupResource
 	// Clusters: Ports.ClusterOf is that of external.Clusters.
@@ -68,19 +72,27 @@ type Wiring struct {
 //   - own objects: list, watch and patch, and patch on the status if that is a subresource;
 //   - References: list and watch; patch, to own them; delete by UID; get, to confirm that one is gone; and get of
 //     CustomResourceDefinitions, to confirm that a kind is gone;
+//   - Children: list, watch, create, patch, delete by UID, and get, to see who controls an object with a name;
+//   - Templates: list and watch; patch with Clusters, which become owners;
 //   - Clusters: list, watch and get; Read: list and watch; CustomResourceDefinitions: list and watch their metadata;
 //   - Events: create, and patch when one is repeated.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{
 		{Rule(w.Own, "list", "watch")}, patch.PolicyRules(w.Own, w.StatusSubresource),
-		external.PolicyRules(slices.Concat(w.References, w.Read)...), w.ownerRules(),
+		external.PolicyRules(slices.Concat(w.References, w.Templates, w.Read)...), w.ownerRules(),
 	}
 	for _, ref := range w.References {
 		crds := schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}
 		lists = append(lists, []rbacv1.PolicyRule{Rule(ref, "get", "delete"), Rule(crds, "get")}, patch.PolicyRules(ref, false))
 	}
+	for _, child := range w.Children {
+		lists = append(lists, []rbacv1.PolicyRule{Rule(child, "get", "list", "watch", "create", "patch", "delete")})
+	}
 	if w.Clusters {
 		lists = append(lists, external.ClusterPolicyRules())
+		for _, template := range w.Templates {
+			lists = append(lists, patch.PolicyRules(template, false))
+		}
 	}
 	if w.Events {
 		lists = append(lists, []rbacv1.PolicyRule{Rule(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "create", "patch")})
@@ -88,15 +100,17 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	return contract.MergePolicyRules(lists...)
 }
 
-// ownerRules are the rules that the admission plugin requires: owners of referenced objects block deletion, and an object without a
-// controller gets its Cluster as an owner.
+// ownerRules are the rules that the admission plugin requires: owners of References and Children block deletion, and an object without a
+// controller, and a template, get their Cluster as an owner.
 func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
-	if w.OwnerReferencesEnforced && len(w.References) > 0 {
+	if w.OwnerReferencesEnforced && len(w.References)+len(w.Children) > 0 {
 		rules = append(rules, Rule(schema.GroupResource{Group: w.Own.Group, Resource: w.Own.Resource + "/finalizers"}, "update"))
 	}
 	if w.OwnerReferencesEnforced && w.Clusters {
-		rules = append(rules, Rule(w.Own, "delete"))
+		for _, owned := range slices.Concat([]schema.GroupResource{w.Own}, w.Templates) {
+			rules = append(rules, Rule(owned, "delete"))
+		}
 	}
 	return rules
 }
