@@ -142,10 +142,10 @@ func TestASetInDeletionWaitsForItsMachines(t *testing.T) {
 			set := w.set("workers", 2)
 			w.create(set)
 			w.has(set, 2)
-			w.lives.setHold(true)
+			w.lives.Hold(true)
 			require.NoError(t, w.client.Delete(t.Context(), set, client.PropagationPolicy(policy)))
 			w.conditionSays(set, contract.ConditionDeleting, "Deleting 2 Machines")
-			w.lives.setHold(false)
+			w.lives.Hold(false)
 			w.has(set, 0)
 			w.eventually("the set to go", func() string {
 				if w.get(set) != nil {

@@ -43,13 +43,14 @@ func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {
 	t.Parallel()
 	frame := &pass.Frame[contract.MachineSetState, contract.MachineSetUpdate]{Tracker: external.NewTracker(broken{}, nil, "test")}
 	s := &Scope{env: &Reconciler{frame: frame}}
+	s.Attach(frame)
 	s.State.Template.Bootstrap = contract.Ref{Group: "g", Kind: "BootstrapTemplate", Name: "b"}
 	s.State.Template.Infrastructure = contract.Ref{Group: "g", Kind: "InfraTemplate", Name: "i"}
 	_, err := runStep(t, s, StepTemplates)
 	require.ErrorIs(t, err, errBroken)
 	require.Equal(t, []scale.Hold{
-		{Reason: ReasonTemplateUnread, Message: "BootstrapTemplate could not be read: " + pass.SeeLogs},
-		{Reason: ReasonTemplateUnread, Message: "InfraTemplate could not be read: " + pass.SeeLogs},
+		{Reason: pass.ReasonTemplateUnread, Message: "BootstrapTemplate could not be read: " + pass.SeeLogs},
+		{Reason: pass.ReasonTemplateUnread, Message: "InfraTemplate could not be read: " + pass.SeeLogs},
 	}, s.machines.Holds, "what is unread is not absent")
 
 	s.machines.Holds, s.State.Deleting = nil, noon()

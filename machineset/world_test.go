@@ -49,7 +49,7 @@ type world struct {
 	store  *fake.Store
 	client client.WithWatch
 	kinds  machineset.Kinds
-	lives  *lives
+	lives  *fake.Machines
 }
 
 func newWorld(t *testing.T, o fake.Options) *world {
@@ -78,9 +78,9 @@ func newWorldWith(t *testing.T, o fake.Options, loops fake.Loops) *world {
 // live starts somebody who looks after Machines.
 func (w *world) live() *world {
 	w.t.Helper()
-	w.lives = &lives{}
 	mgr := w.manager("lives")
-	require.NoError(w.t, w.lives.setup(mgr, w.kinds.Machine.GVK))
+	w.lives = fake.NewMachines(mgr.GetClient(), w.kinds.Machine.GVK, infraGVK(), bootstrapGVK())
+	require.NoError(w.t, w.lives.SetupWithManager(mgr))
 	w.start(mgr)
 	return w
 }
