@@ -18,8 +18,6 @@ import (
 // Reasons of holds: why a set creates nothing for now.
 const (
 	ReasonCreationDisabled = "CreationDisabled"
-	ReasonTemplateMissing  = "TemplateMissing"
-	ReasonTemplateUnread   = "TemplateUnread"
 	ReasonSelectorMismatch = "SelectorDoesNotMatchTemplate"
 	ReasonNaming           = "MachineNamingInvalid"
 	ReasonPreflightFailed  = "PreflightFailed"

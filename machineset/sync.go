@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -36,37 +35,20 @@ func (s *Scope) syncMachine(ctx context.Context, m member) error {
 		}
 	}
 	// The maker knows the fields, the adapter the rest: both go into one patch.
-	kind := s.env.kinds.Machine
-	kind.Adapter = syncing{MachineAdapter: kind.Adapter, scope: s, member: m, before: before}
+	kind := children.Also(s.env.kinds.Machine, func(obj contract.Object, u *contract.MachineUpdate) error {
+		fields, err := s.env.kinds.Maker.SyncMachine(s.Object, obj, before.Fields)
+		if err != nil {
+			return err
+		}
+		record := giving(&s.State, fields)
+		if !m.Deleting.IsZero() {
+			record.Labels, record.Annotations = before.Labels, before.Annotations // they stay as they are
+		}
+		record.Record(m.Metadata, GivenAnnotation, &u.MetadataUpdate)
+		return nil
+	})
 	_, err := s.machines.Write(ctx, m.Object, kind, u)
 	return err
-}
-
-// syncing writes an update and the values of the template, and records what the set gave.
-type syncing struct {
-	contract.MachineAdapter
-
-	scope  *Scope
-	member member
-	before children.Given
-}
-
-// Write implements contract.Adapter.
-func (s syncing) Write(obj contract.Object, u contract.MachineUpdate) error {
-	fields, err := s.scope.env.kinds.Maker.SyncMachine(s.scope.Object, obj, s.before.Fields)
-	if err != nil {
-		return err
-	}
-	record := giving(&s.scope.State, fields)
-	if !s.member.Deleting.IsZero() {
-		record.Labels, record.Annotations = s.before.Labels, s.before.Annotations // they stay as they are
-	}
-	if text := record.Text(); s.member.Annotations[GivenAnnotation] != text {
-		annotations := map[string]contract.Change[string]{GivenAnnotation: contract.SetTo(text)}
-		maps.Copy(annotations, u.Annotations)
-		u.Annotations = annotations
-	}
-	return s.MachineAdapter.Write(obj, u)
 }
 
 // selectorOf returns which Machines are a set's own. A set without a selector means those that carry its name, and all must be of its
@@ -124,20 +106,7 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 			metadata[name] = merged(changes)
 		}
 	}
-	return s.patchMetadata(ctx, "write", found, metadata)
-}
-
-// patchMetadata writes metadata of an object that the set or a Machine refers to. verb begins the error; one that is gone is none.
-func (s *Scope) patchMetadata(ctx context.Context, verb string, found external.Object, metadata map[string]any) error {
-	written := &unstructured.Unstructured{}
-	written.SetGroupVersionKind(found.GVK)
-	written.SetNamespace(found.Object.GetNamespace())
-	written.SetName(found.Object.GetName())
-	err := s.env.frame.Writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false)
-	if err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("%s %s %s: %w", verb, found.Ref.Kind, s.key(found.Ref.Name), err)
-	}
-	return nil
+	return s.PatchMetadata(ctx, "write", found, metadata)
 }
 
 // merged returns changes as a merge patch.

@@ -1,14 +1,9 @@
 package machineset
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -29,43 +24,11 @@ func templatesStep(ctx context.Context, s *Scope) (Result, error) {
 }
 
 func (s *Scope) template(ctx context.Context, ref contract.Ref) (external.Object, error) {
-	found, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
-	if err != nil {
-		s.Hold(ReasonTemplateUnread, ref.Kind+" could not be read: "+pass.SeeLogs)
-		return found, err
+	found, problem, err := s.ReadTemplate(ctx, ref)
+	if problem != (external.Problem{}) {
+		s.Hold(problem.Reason, problem.Message)
 	}
-	s.Requeue(found.RetryAfter)
-	switch found.Presence {
-	case external.NotReferenced:
-		return found, nil
-	case external.Present:
-		return found, s.ownTemplate(ctx, found)
-	case external.Absent:
-		s.Hold(ReasonTemplateMissing, ref.Kind+" does not exist")
-	case external.Unread, external.KindMissing:
-		s.Hold(ReasonTemplateUnread, cmp.Or(found.Problem.Message, fmt.Sprintf("%s %s could not be read yet", ref.Kind, ref.Name)))
-	}
-	return found, nil
-}
-
-// ownTemplate makes the Cluster an owner of a template, so that it is deleted and moved with the Cluster. Rule: Cluster API's
-// reconcileExternalTemplateReference.
-func (s *Scope) ownTemplate(ctx context.Context, found external.Object) error {
-	ref, owns := pass.ClusterReference(s.Cluster).Get()
-	if !owns || found.Deleting() || s.env.frame.Writer.Behind(found.Object) || !strings.HasSuffix(found.Ref.Kind, contract.TemplateSuffix) {
-		return nil
-	}
-	owners := found.Object.GetOwnerReferences()
-	if slices.ContainsFunc(owners, func(have metav1.OwnerReference) bool { return have.UID == ref.UID }) {
-		return nil
-	}
-	if stays, err := s.Cluster.Stays(ctx, s.env.frame.Ports.APIReader); err != nil || !stays {
-		return err
-	}
-	return s.patchMetadata(ctx, "have Cluster own", found, map[string]any{
-		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(),
-		"ownerReferences": contract.WithOwner(owners, ref),
-	})
+	return found, err
 }
 
 // missing are the kinds of the templates that do not exist, and blocked is what else keeps the set from creating.
@@ -76,5 +39,5 @@ func (s *Scope) missing() (missing, blocked []string) {
 		}
 	}
 	others := slices.Clone(s.machines.Holds)
-	return missing, blockedBy(slices.DeleteFunc(others, func(h scale.Hold) bool { return h.Reason == ReasonTemplateMissing }))
+	return missing, blockedBy(slices.DeleteFunc(others, func(h scale.Hold) bool { return h.Reason == pass.ReasonTemplateMissing }))
 }

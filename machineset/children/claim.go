@@ -2,9 +2,7 @@ package children
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -208,60 +206,4 @@ func (s *Scope[CS, CU]) Write(ctx context.Context, child contract.Object, kind c
 		return nil, fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, child.GetNamespace(), child.GetName(), err)
 	}
 	return written, nil
-}
-
-// Given is what an owner gave a child. An annotation of the child holds it as JSON, so that a value that the owner's template no longer has
-// is removed, and values of other writers stay.
-type Given struct {
-	Labels map[string]string `json:"labels,omitempty"`
-	// Annotations are the keys of the annotations, and Fields the names of other fields, both sorted.
-	Annotations []string `json:"annotations,omitempty"`
-	Fields      []string `json:"fields,omitempty"`
-}
-
-// ReadGiven reads the record in an annotation of a child. Without a readable one nothing is known, and nothing is removed.
-func ReadGiven(child *contract.Metadata, annotation string) (given Given, known bool) {
-	text, found := child.Annotations[annotation]
-	if !found {
-		return Given{}, false
-	}
-	var g Given
-	if err := json.Unmarshal([]byte(text), &g); err != nil {
-		return Given{}, false
-	}
-	return g, true
-}
-
-// Text returns the record as text. Equal records give equal texts.
-func (g Given) Text() string {
-	text, err := json.Marshal(g)
-	if err != nil {
-		return "" // texts always have a text
-	}
-	return string(text)
-}
-
-// Changes returns the changes that give a child, or an object that it refers to, labels and annotations: these are added, and values that
-// were given before and are not wanted any more are removed.
-func (g Given) Changes(have *contract.Metadata, wantLabels, wantAnnotations map[string]string) contract.MetadataUpdate {
-	return contract.MetadataUpdate{
-		Labels:      changes(have.Labels, wantLabels, slices.Collect(maps.Keys(g.Labels))),
-		Annotations: changes(have.Annotations, wantAnnotations, g.Annotations),
-	}
-}
-
-func changes(have, want map[string]string, gave []string) map[string]contract.Change[string] {
-	all := map[string]contract.Change[string]{}
-	for key, value := range want {
-		if got, found := have[key]; !found || got != value {
-			all[key] = contract.SetTo(value)
-		}
-	}
-	for _, key := range gave {
-		_, wanted := want[key]
-		if _, found := have[key]; found && !wanted {
-			all[key] = contract.Cleared[string]()
-		}
-	}
-	return all
 }

@@ -51,11 +51,14 @@ func (f *Frame[CS, CU]) Watched() client.Object { return pass.NewObject(f.kind) 
 
 // Events enqueues the owner of a child, or the owners that may adopt it, when the child is created, deleted or being deleted, when its
 // labels, annotations, owners or conditions change, and when Config.Differs says so. Events of many children at once cause one pass.
-func (f *Frame[CS, CU]) Events() handler.EventHandler {
+func (f *Frame[CS, CU]) Events() handler.EventHandler { return f.EventsTo(f.ownersOf) }
+
+// EventsTo is Events for objects that are not children themselves, such as children of children: requests returns whom an event concerns.
+func (f *Frame[CS, CU]) EventsTo(requests func(context.Context, client.Object) []reconcile.Request) handler.EventHandler {
 	wake := func(ctx context.Context, q queue, objects ...client.Object) {
 		woken := map[reconcile.Request]bool{}
 		for _, obj := range objects {
-			for _, request := range f.ownersOf(ctx, obj) {
+			for _, request := range requests(ctx, obj) {
 				if !woken[request] {
 					woken[request] = true
 					q.AddAfter(request, gather)

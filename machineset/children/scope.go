@@ -57,7 +57,7 @@ func (f *Frame[CS, CU]) Begin(s *Scope[CS, CU], owner Owner, memory *Memory[CS])
 func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector, had bool) error {
 	s.selector = selector
 	var err error
-	if s.seen, err = s.frame.lastSeen(ctx); err != nil { // before the list, which then holds at least that
+	if s.seen, err = s.frame.LastSeen(ctx); err != nil { // before the list, which then holds at least that
 		return err
 	}
 	if s.candidates, err = s.list(ctx); err != nil {
@@ -124,8 +124,9 @@ func (s *Scope[CS, CU]) read(obj contract.Object) (Child[CS], error) {
 	return child(obj, state), nil
 }
 
-// lastSeen is the resource version up to which the cache of children has seen everything, empty when it cannot say.
-func (f *Frame[CS, CU]) lastSeen(ctx context.Context) (string, error) {
+// LastSeen is the resource version up to which the cache of children has seen everything, empty when it cannot say. The
+// error matches pass.ErrStale before the first list has come back.
+func (f *Frame[CS, CU]) LastSeen(ctx context.Context) (string, error) {
 	informer, err := f.ports.Cache.GetInformer(ctx, pass.NewObject(f.kind), cache.BlockUntilSynced(false))
 	if err != nil {
 		return "", fmt.Errorf("watch %s objects: %w", f.kind.GVK.Kind, err)

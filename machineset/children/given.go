@@ -1,0 +1,95 @@
+package children
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// Given is what an owner gave a child. An annotation of the child holds it as JSON, so that a value that the owner's template no longer has
+// is removed, and values of other writers stay.
+type Given struct {
+	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations are the keys of the annotations, and Fields the names of other fields, both sorted.
+	Annotations []string `json:"annotations,omitempty"`
+	Fields      []string `json:"fields,omitempty"`
+}
+
+// ReadGiven reads the record in an annotation of a child. Without a readable one nothing is known, and nothing is removed.
+func ReadGiven(child *contract.Metadata, annotation string) (given Given, known bool) {
+	text, found := child.Annotations[annotation]
+	if !found {
+		return Given{}, false
+	}
+	var g Given
+	if err := json.Unmarshal([]byte(text), &g); err != nil {
+		return Given{}, false
+	}
+	return g, true
+}
+
+// Text returns the record as text. Equal records give equal texts.
+func (g Given) Text() string {
+	text, err := json.Marshal(g)
+	if err != nil {
+		return "" // texts always have a text
+	}
+	return string(text)
+}
+
+// Changes returns the changes that give a child, or an object that it refers to, labels and annotations: these are added, and values that
+// were given before and are not wanted any more are removed.
+func (g Given) Changes(have *contract.Metadata, wantLabels, wantAnnotations map[string]string) contract.MetadataUpdate {
+	return contract.MetadataUpdate{
+		Labels:      changes(have.Labels, wantLabels, slices.Collect(maps.Keys(g.Labels))),
+		Annotations: changes(have.Annotations, wantAnnotations, g.Annotations),
+	}
+}
+
+func changes(have, want map[string]string, gave []string) map[string]contract.Change[string] {
+	all := map[string]contract.Change[string]{}
+	for key, value := range want {
+		if got, found := have[key]; !found || got != value {
+			all[key] = contract.SetTo(value)
+		}
+	}
+	for _, key := range gave {
+		_, wanted := want[key]
+		if _, found := have[key]; found && !wanted {
+			all[key] = contract.Cleared[string]()
+		}
+	}
+	return all
+}
+
+// Also returns a kind whose adapter calls a function before it writes an update, so that what a Maker changes goes into the same patch. The
+// function may change the update.
+func Also[S, U any](kind contract.KindOf[S, U], do func(obj contract.Object, u *U) error) contract.KindOf[S, U] {
+	kind.Adapter = also[S, U]{kind.Adapter, do}
+	return kind
+}
+
+type also[S, U any] struct {
+	contract.Adapter[S, U]
+
+	do func(contract.Object, *U) error
+}
+
+// Write implements contract.Adapter.
+func (a also[S, U]) Write(obj contract.Object, u U) error {
+	if err := a.do(obj, &u); err != nil {
+		return err
+	}
+	return a.Adapter.Write(obj, u)
+}
+
+// Record has an update write a record of what is given now to the annotation of a child, unless it says so already.
+func (g Given) Record(child *contract.Metadata, annotation string, u *contract.MetadataUpdate) {
+	if text := g.Text(); child.Annotations[annotation] != text {
+		annotations := map[string]contract.Change[string]{annotation: contract.SetTo(text)}
+		maps.Copy(annotations, u.Annotations)
+		u.Annotations = annotations
+	}
+}
