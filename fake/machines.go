@@ -32,7 +32,8 @@ type Machines struct {
 // NewMachines returns a controller of unstructured Machines of cluster.x-k8s.io/v1beta2. parts are the kinds of what a Machine of a name
 // refers to, under the same name.
 func NewMachines(c client.Client, gvk schema.GroupVersionKind, parts ...schema.GroupVersionKind) *Machines {
-	return &Machines{client: c, gvk: gvk, parts: parts, waiting: 20 * time.Millisecond, notYet: func(*unstructured.Unstructured) bool { return false }}
+	ready := func(*unstructured.Unstructured) bool { return false }
+	return &Machines{client: c, gvk: gvk, parts: parts, waiting: 20 * time.Millisecond, notYet: ready}
 }
 
 // SetupWithManager adds the controller to a manager, before the manager is started.
@@ -87,7 +88,9 @@ func (l *Machines) Reconcile(ctx context.Context, request reconcile.Request) (re
 	}
 	base := machine.DeepCopy()
 	var all []any
-	for _, kind := range []string{contract.ConditionReady, contract.ConditionAvailable, contract.ConditionUpToDate, contract.ConditionNodeReady} {
+	for _, kind := range []string{
+		contract.ConditionReady, contract.ConditionAvailable, contract.ConditionUpToDate, contract.ConditionNodeReady,
+	} {
 		all = append(all, map[string]any{
 			"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
 		})

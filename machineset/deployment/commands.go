@@ -1,0 +1,227 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+)
+
+// ChangeCauseAnnotation of a deployment says why its template was changed. Its sets get it, and History shows it. Rule: kubectl rollout.
+const ChangeCauseAnnotation = "kubernetes.io/change-cause"
+
+// Commands are what a person does with the rollouts of deployments, in the manner of kubectl rollout. They read from the API server and
+// write on the version that they have read, so that a change which happens meanwhile is a conflict. Safe for concurrent use.
+type Commands struct {
+	// Client reads and writes. Required.
+	Client client.Client
+	Kinds  Kinds
+	// Clock is what Restart writes. Default the real one.
+	Clock clock.PassiveClock
+}
+
+// ErrPaused matches the error of a command that a paused rollout does not allow.
+var ErrPaused = errors.New("the rollout is paused: resume it first")
+
+// Revision is one entry of a deployment's history.
+type Revision struct {
+	Number  int64     `json:"revision"`
+	Set     string    `json:"machineSet"`
+	Created time.Time `json:"created"`
+	// Replicas is how many Machines the set is to have, and Current says that it has the deployment's template.
+	Replicas int32  `json:"replicas"`
+	Current  bool   `json:"current"`
+	Cause    string `json:"changeCause,omitempty"`
+}
+
+// History returns the revisions of a deployment, the oldest first.
+func (c Commands) History(ctx context.Context, key types.NamespacedName) ([]Revision, error) {
+	_, _, sets, err := c.read(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Revision, 0, len(sets))
+	for _, one := range byRevision(sets) {
+		number := one.revision()
+		if number == 0 {
+			continue
+		}
+		all = append(all, Revision{
+			Number: number, Set: one.Key.Name, Created: one.Created, Replicas: one.State.Replicas.Or(0), Current: len(one.diff) == 0,
+			Cause: one.Annotations[ChangeCauseAnnotation],
+		})
+	}
+	return all, nil
+}
+
+// Pause holds the rollouts of a deployment up, and Resume continues them. A deployment that is paused already is left as it is.
+func (c Commands) Pause(ctx context.Context, key types.NamespacedName) error {
+	return c.pause(ctx, key, true)
+}
+
+// Resume continues the rollouts of a deployment.
+func (c Commands) Resume(ctx context.Context, key types.NamespacedName) error {
+	return c.pause(ctx, key, false)
+}
+
+func (c Commands) pause(ctx context.Context, key types.NamespacedName, paused bool) error {
+	obj, state, err := c.deployment(ctx, key)
+	if err != nil || state.RolloutPaused == paused {
+		return err
+	}
+	return c.write(ctx, obj, contract.MachineDeploymentUpdate{RolloutPaused: contract.SetTo(paused)})
+}
+
+// Restart replaces all Machines that exist now, without a change of the template. The error matches ErrPaused for a paused deployment.
+// Rule: clusterctl alpha rollout restart, which writes spec.rollout.after.
+func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
+	obj, state, err := c.deployment(ctx, key)
+	if err != nil {
+		return err
+	}
+	now := c.clock().Now().Truncate(time.Second).UTC()
+	switch {
+	case state.RolloutPaused:
+		return fmt.Errorf("restart %s: %w", key, ErrPaused)
+	case state.RolloutAfter.After(now):
+		return fmt.Errorf("restart %s: a rollout is planned for %s already", key, state.RolloutAfter.Format(time.RFC3339))
+	}
+	return c.write(ctx, obj, contract.MachineDeploymentUpdate{RolloutAfter: contract.SetTo(now)})
+}
+
+// Undo gives a deployment the template of an earlier revision, 0 for the newest one that differs, and returns that revision. The error
+// matches ErrRevision where there is none, and ErrPaused for a paused deployment.
+func (c Commands) Undo(ctx context.Context, key types.NamespacedName, revision int64) (Revision, error) {
+	obj, state, sets, err := c.read(ctx, key)
+	if err != nil {
+		return Revision{}, err
+	}
+	if state.RolloutPaused {
+		return Revision{}, fmt.Errorf("undo %s: %w", key, ErrPaused)
+	}
+	target, err := revisionOf(sets, revision)
+	if err != nil {
+		return Revision{}, fmt.Errorf("undo %s: %w", key, err)
+	}
+	done := Revision{Number: target.revision(), Set: target.Key.Name, Created: target.Created, Replicas: target.State.Replicas.Or(0)}
+	return done, copyTemplate(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds, obj, target.Object)
+}
+
+// Progress is how far a rollout is.
+type Progress struct {
+	// Done: all Machines have the deployment's template and are available, and no other ones are left. Failed: the progress deadline is
+	// exceeded.
+	Done   bool `json:"done"`
+	Failed bool `json:"failed"`
+	// Message says it in one sentence, and Blocking what the rollout waits for.
+	Message  string   `json:"message"`
+	Blocking []string `json:"blocking,omitempty"`
+
+	Desired   int32 `json:"desired"`
+	Replicas  int32 `json:"replicas"`
+	Updated   int32 `json:"updated"`
+	Available int32 `json:"available"`
+}
+
+// Status returns how far the rollout of a deployment is, as its status says. Rule: kubectl rollout status.
+func (c Commands) Status(ctx context.Context, key types.NamespacedName) (Progress, error) {
+	_, state, err := c.deployment(ctx, key)
+	if err != nil {
+		return Progress{}, err
+	}
+	return progressOf(state), nil
+}
+
+func progressOf(d *contract.MachineDeploymentState) Progress {
+	p := Progress{
+		Desired: d.Replicas.Or(0), Replicas: d.ObservedReplicas.Or(0), Updated: d.UpdatedReplicas.Or(d.UpToDateReplicas.Or(0)),
+		Available: d.AvailableReplicas.Or(d.NodeAvailableReplicas.Or(0)),
+	}
+	rolling, _ := pass.Find(d.Conditions, ConditionRollingOut)
+	for line := range strings.SplitSeq(rolling.Message, "\n") {
+		if after, found := strings.CutPrefix(line, "* "); found {
+			p.Blocking = append(p.Blocking, after)
+		}
+	}
+	progressing, _ := pass.Find(d.Conditions, ConditionProgressing)
+	name := d.Key.Name
+	switch {
+	case d.ObservedGeneration > 0 && d.ObservedGeneration < d.Generation:
+		p.Message = fmt.Sprintf("Waiting for the spec of %q to be observed", name)
+	case progressing.Reason == string(rollout.DeadlineExceeded):
+		p.Failed, p.Message = true, fmt.Sprintf("%q exceeded its progress deadline", name)
+	case d.RolloutPaused && rolling.Status == metav1.ConditionTrue:
+		p.Message = fmt.Sprintf("The rollout of %q is paused", name)
+	case p.Updated < p.Desired:
+		p.Message = fmt.Sprintf("Waiting for %q to finish: %d of %d new Machines have been created", name, p.Updated, p.Desired)
+	case p.Replicas > p.Updated:
+		p.Message = fmt.Sprintf("Waiting for %q to finish: %d old Machines are pending deletion", name, p.Replicas-p.Updated)
+	case p.Available < p.Updated:
+		p.Message = fmt.Sprintf("Waiting for %q to finish: %d of %d new Machines are available", name, p.Available, p.Updated)
+	case rolling.Status == metav1.ConditionTrue:
+		p.Message = fmt.Sprintf("Waiting for %q to finish", name)
+	default:
+		p.Done, p.Message = true, fmt.Sprintf("%q has been rolled out", name)
+	}
+	return p
+}
+
+func (c Commands) clock() clock.PassiveClock {
+	if c.Clock == nil {
+		return clock.RealClock{}
+	}
+	return c.Clock
+}
+
+func (c Commands) deployment(ctx context.Context, key types.NamespacedName) (contract.Object, *contract.MachineDeploymentState, error) {
+	obj, state := pass.NewObject(c.Kinds.Deployment), &contract.MachineDeploymentState{}
+	if err := c.Client.Get(ctx, key, obj); err != nil {
+		return nil, nil, fmt.Errorf("read %s %s: %w", c.Kinds.Deployment.GVK.Kind, key, err)
+	}
+	return obj, state, c.Kinds.Deployment.Adapter.Read(obj, state)
+}
+
+// read returns a deployment with its sets.
+func (c Commands) read(ctx context.Context, key types.NamespacedName) (
+	obj contract.Object, state *contract.MachineDeploymentState, sets []*set, err error,
+) {
+	if obj, state, err = c.deployment(ctx, key); err != nil {
+		return nil, nil, nil, err
+	}
+	list := pass.NewList(c.Kinds.Set)
+	if err := c.Client.List(ctx, list, client.InNamespace(key.Namespace)); err != nil {
+		return nil, nil, nil, fmt.Errorf("list %s objects: %w", c.Kinds.Set.GVK.Kind, err)
+	}
+	var failed []error
+	err = pass.EachObject(list, func(o client.Object) {
+		owner := metav1.GetControllerOfNoCopy(o)
+		if owner == nil || owner.UID != state.UID {
+			return
+		}
+		one := &set{}
+		one.Object, one.State = o, &contract.MachineSetState{}
+		err := c.Kinds.Set.Adapter.Read(o, one.State)
+		one.Metadata = &one.State.Metadata
+		if err == nil {
+			one.diff, err = c.Kinds.Maker.TemplateDiff(obj, o)
+		}
+		failed = append(failed, err)
+		sets = append(sets, one)
+	})
+	return obj, state, sets, errors.Join(append(failed, err)...)
+}
+
+func (c Commands) write(ctx context.Context, obj contract.Object, u contract.MachineDeploymentUpdate) error {
+	return write(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds.Deployment, obj, u)
+}

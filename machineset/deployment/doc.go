@@ -1,0 +1,25 @@
+// Package deployment reconciles MachineDeployments: it brings the Machines of a deployment from one template to the next, through one
+// MachineSet for each template.
+//
+// # A pass
+//
+// A pass reads the MachineSets of a deployment and their Machines, and hands them to rollout.Plan, which decides without a client. The
+// steps carry the plan out in this order: marks on the Machines that are to go, the replicas of MachineSets, and new and old MachineSets
+// themselves. See Steps.
+//
+// # Nothing twice, nothing too many
+//
+//   - A new MachineSet is created through the creation ledger of package children, as MachineSets create their Machines: by name, with the
+//     owner and a slot, so that a lost answer or a second leader makes no second one.
+//   - The replicas of a MachineSet are written on the version that was read. A pass whose caches are behind waits.
+//   - Before a MachineSet shrinks, the Machines that the plan has chosen are marked with scale.DeleteAnnotation and the identity of the
+//     deployment, unless all of them are alike. The MachineSet deletes marked Machines first, whatever its own cache shows. Marks that a
+//     plan no longer needs are removed.
+//   - A MachineSet is deleted with its UID as a precondition, and only when it has no Machines and wants none, as the API server confirms.
+//
+// # Differences from Cluster API
+//
+// Cluster API has removed the history limit, rollback and the progress deadline; they work here. spec.rollout.after takes effect when its
+// time comes, not with the next event. A MachineSet that shrinks is told which Machines go. Commands does what kubectl rollout does for
+// Deployments.
+package deployment

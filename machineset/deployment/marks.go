@@ -1,0 +1,78 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// markOf is the delete mark of a deployment: it tells its marks from those of other clients, such as cluster-autoscaler.
+func (s *Scope) markOf() string { return "MachineDeployment/" + string(s.State.UID) }
+
+// markVictims marks the Machines that a set is to delete. A set whose Machines are all alike, or all go, needs no marks: whichever it
+// chooses is right.
+func (s *Scope) markVictims(ctx context.Context, of *set, change rollout.Change) error {
+	if change.To == 0 || of.alike() {
+		return nil
+	}
+	victims := map[types.UID]bool{}
+	for _, v := range change.Victims {
+		victims[v.UID] = true
+	}
+	return s.eachMachine(func(m machine) error {
+		if _, marked := m.state.Annotations[scale.DeleteAnnotation]; marked || !victims[m.state.UID] {
+			return nil
+		}
+		return s.mark(ctx, m, contract.SetTo(s.markOf()))
+	})
+}
+
+// unmark removes the marks of the deployment that no plan needs any more.
+func (s *Scope) unmark(ctx context.Context) error {
+	spared := map[types.UID]bool{}
+	for _, m := range s.plan.Unmark {
+		spared[m.UID] = true
+	}
+	return s.eachMachine(func(m machine) error {
+		if !spared[m.state.UID] {
+			return nil
+		}
+		return s.mark(ctx, m, contract.Cleared[string]())
+	})
+}
+
+func (s *Scope) eachMachine(do func(machine) error) error {
+	var errs []error
+	for _, one := range s.observed {
+		for _, m := range one.machines {
+			errs = append(errs, do(m))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Scope) mark(ctx context.Context, m machine, to contract.Change[string]) error {
+	var u contract.MachineUpdate
+	u.Annotations = map[string]contract.Change[string]{scale.DeleteAnnotation: to}
+	if err := send(ctx, s, s.env.kinds.Machine, m.obj, u); err != nil {
+		return fmt.Errorf("mark Machine %s for deletion: %w", m.state.Key, err)
+	}
+	return nil
+}
+
+// alike reports whether all Machines of a set that are not in deletion are available and have no marks.
+func (m *set) alike() bool {
+	for _, one := range m.machines {
+		is := scale.Of(one.state, m.UID)
+		if !is.Deleting && (!is.Available || !is.Ready || is.Marked) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,106 @@
+package deployment
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// Finalizer keeps a MachineDeployment until its MachineSets are gone. It is Cluster API's.
+const Finalizer = "cluster.x-k8s.io/machinedeployment"
+
+// Kinds are the kinds of objects that a Reconciler uses. All are required.
+type Kinds struct {
+	Deployment contract.MachineDeploymentKind
+	Set        contract.MachineSetKind
+	Machine    contract.Kind
+	// Maker makes sets of that kind for deployments of that kind.
+	Maker contract.MachineSetMaker
+}
+
+// ClusterAPI returns the kinds of cluster.x-k8s.io in a version, contract.V1Beta1 or contract.V1Beta2; for any other the error
+// matches contract.ErrUnknownVersion.
+func ClusterAPI(v contract.Version) (Kinds, error) {
+	deployment, set, machine := contract.MachineDeploymentV1Beta2(), contract.MachineSetV1Beta2(), contract.MachineV1Beta2()
+	switch v {
+	case contract.V1Beta2:
+	case contract.V1Beta1:
+		deployment, set, machine = contract.MachineDeploymentV1Beta1(), contract.MachineSetV1Beta1(), contract.MachineV1Beta1()
+	default:
+		return Kinds{}, fmt.Errorf("%w: MachineDeployments have %s and %s, not %q",
+			contract.ErrUnknownVersion, contract.V1Beta1, contract.V1Beta2, v)
+	}
+	group := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: string(v)}
+	return Kinds{
+		Deployment: contract.Unstructured(group.WithKind("MachineDeployment"), deployment),
+		Set:        contract.Unstructured(group.WithKind("MachineSet"), set),
+		Machine:    contract.Unstructured(group.WithKind("Machine"), machine),
+		Maker:      contract.UnstructuredSetMaker(deployment, group.WithKind("MachineSet"), set),
+	}, nil
+}
+
+func (k Kinds) validate() error {
+	var maker error
+	if k.Maker == nil {
+		maker = errors.New("Kinds.Maker is not set")
+	}
+	err := errors.Join(pass.CheckKind("Kinds.Set", k.Set), pass.CheckKind("Kinds.Machine", k.Machine), maker)
+	if err != nil || pass.CheckKind("Kinds.Deployment", k.Deployment) != nil { // New reports the deployment's own
+		return err
+	}
+	if forgotten, err := contract.CheckMachineDeploymentKind(k.Deployment); err == nil { // one that rejects an empty object cannot be checked
+		return contract.RefuseForgotten(forgotten)
+	}
+	return nil
+}
+
+// Ports are the interfaces that a Reconciler uses: those of all kinds. Client, Cache and APIReader are required, and ClusterEvents with
+// ClusterOf.
+type Ports struct{ pass.Ports }
+
+// PortsFromManager returns the ports of a manager, without Clusters.
+func PortsFromManager(mgr ctrl.Manager) Ports { return Ports{pass.PortsFromManager(mgr)} }
+
+// Options configure a Reconciler. The zero value is ready for use.
+type Options struct {
+	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind of
+	// the deployment in lower case.
+	Name string
+	// Steps replace the default steps; see Steps. Nil means the default. New rejects a list that is not safe.
+	Steps []Step
+	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
+	Recorder events.EventRecorder
+	// Clock returns the time that is compared with the times of objects. Default the real one.
+	Clock clock.PassiveClock
+	// StatusDelay is how long a deployment waits after it has written its status until it writes another one. Default
+	// pass.DefaultStatusDelay; negative: write at once.
+	StatusDelay time.Duration
+	// Finalizer keeps a deployment until its sets are gone. Default Finalizer.
+	Finalizer string
+	// SetFinalizers are those that new sets get. Default none: the reconciler of the sets adds its own.
+	SetFinalizers []string
+	// WatchFilter, when it is not empty, limits the Reconciler to deployments whose label contract.WatchFilterLabel has this value.
+	WatchFilter string
+	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default
+	// contract.Versions().
+	ContractVersions []contract.Version
+	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
+	Controller controller.Options
+}
+
+// frame returns the options that all kinds have, with their defaults.
+func (o Options) frame(kind contract.MachineDeploymentKind) pass.Options {
+	return pass.Options{
+		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer,
+		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Controller: o.Controller,
+	}.WithDefaults(kind.GVK.Kind, Finalizer)
+}

@@ -1,0 +1,56 @@
+package deployment
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// Wiring says what a Reconciler is connected to, for PolicyRules.
+type Wiring struct {
+	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
+	Kinds Kinds
+	// DeploymentResource, SetResource and MachineResource are what they are called in paths; default those of Kinds.
+	DeploymentResource, SetResource, MachineResource string
+	// Templates are the kinds of bootstrap and infrastructure templates that deployments may refer to, as resources; "*" means all of their
+	// group.
+	Templates []schema.GroupResource
+	// Clusters: Ports.ClusterOf is that of external.Clusters.
+	Clusters bool
+	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
+	Events bool
+	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has.
+	OwnerReferencesEnforced bool
+}
+
+// PolicyRules are the rights that a Reconciler needs:
+//
+//   - deployments: list, watch, patch, patch on the status if that is a subresource, and get, to make sure of what is about to be acted on;
+//   - sets: list, watch, create, patch, delete by UID, and get, to see whose an object is that has a name;
+//   - Machines: list and watch; patch, to mark those that are to go;
+//   - Templates: list and watch; patch, to have Clusters own them;
+//   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
+//   - Events: create, and patch when one is repeated.
+func PolicyRules(w Wiring) []rbacv1.PolicyRule {
+	deployments := pass.Resource(w.Kinds.Deployment, w.DeploymentResource)
+	rules := pass.PolicyRules(pass.Wiring{
+		Own: deployments, StatusSubresource: w.Kinds.Deployment.StatusSubresource, Read: w.Templates, Clusters: w.Clusters, Events: w.Events,
+	})
+	rules = append(rules, pass.Rule(deployments, "get"),
+		pass.Rule(pass.Resource(w.Kinds.Set, w.SetResource), "get", "list", "watch", "create", "patch", "delete"),
+		pass.Rule(pass.Resource(w.Kinds.Machine, w.MachineResource), "list", "watch", "patch"))
+	if w.OwnerReferencesEnforced {
+		rules = append(rules, pass.Rule(schema.GroupResource{Group: deployments.Group, Resource: deployments.Resource + "/finalizers"}, "update"))
+	}
+	for _, template := range w.Templates {
+		if w.Clusters {
+			rules = append(rules, pass.Rule(template, "patch"))
+		}
+		if w.Clusters && w.OwnerReferencesEnforced {
+			rules = append(rules, pass.Rule(template, "delete"))
+		}
+	}
+	return contract.MergePolicyRules(rules)
+}

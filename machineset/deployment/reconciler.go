@@ -1,0 +1,172 @@
+package deployment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/children"
+)
+
+type reconciler = pass.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]
+
+// Reconciler brings the Machines of each deployment to its template. Its methods Reconcile, ReconcileObject and Forget are those of
+// pass.Reconciler; a loop of your own calls Index once before the cache starts. Safe for concurrent use for different deployments.
+type Reconciler struct {
+	*reconciler
+
+	frame    *pass.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+	sets     *children.Frame[contract.MachineSetState, contract.MachineSetUpdate]
+	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
+	kinds    Kinds
+	options  Options
+	memory   *pass.Memory[recollection]
+}
+
+// New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
+// SetupWithManager, which fills the ports from a manager.
+func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
+	if options.Steps == nil {
+		options.Steps = Steps()
+	}
+	frame, err := pass.NewFrame(kinds.Deployment, ports.Ports, options.frame(kinds.Deployment), nil)
+	err = errors.Join(err, kinds.validate(), ports.CheckEvents(kinds.Deployment.GVK.Kind), CheckSteps(options.Steps))
+	if err != nil {
+		return nil, fmt.Errorf("machine deployment reconciler for %s: %w", cmp.Or(kinds.Deployment.GVK.Kind, "a kind without a name"), err)
+	}
+	frame.Track("templates of "+kinds.Deployment.GVK.Kind, frame.Referring)
+	r := &Reconciler{frame: frame, kinds: kinds, options: options, memory: pass.NewMemory(newRecollection, nil)}
+	r.sets = children.NewFrame(frame, kinds.Set, selectorOf, children.Config[contract.MachineSetState]{
+		Name: "MachineSet", GivenAnnotation: GivenAnnotation,
+		Differs: func(before, now *contract.MachineSetState) bool {
+			return before.ObservedReplicas != now.ObservedReplicas || before.ObservedGeneration != now.ObservedGeneration
+		},
+	})
+	r.machines = children.NewFrame(frame, kinds.Machine, selectorOf, children.Config[contract.MachineState]{
+		Name:    "Machine",
+		Differs: func(before, now *contract.MachineState) bool { return before.Node != now.Node },
+	})
+	r.reconciler = pass.NewReconciler(pass.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]{
+		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: r.flush, End: r.end, Forget: r.memory.Forget,
+		NewScope: func() (*Scope, *pass.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]) {
+			s := &Scope{env: r}
+			return s, &s.Scope
+		},
+	})
+	return r, nil
+}
+
+func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
+	s.mem = r.memory.Of(s.State.Key, s.State.UID)
+	r.sets.Begin(&s.children, owner{s}, s.mem.sets)
+	s.ReadCluster(ctx)
+	s.Requeue(s.Cluster.RetryAfter)
+	return 0
+}
+
+// flush writes the status in one request when it says something new and the last write is not too recent. A pass that has read too little
+// leaves it as it is.
+func (r *Reconciler) flush(ctx context.Context, s *Scope, err error) error {
+	failed := err != nil && !pass.IsStale(err)
+	silent := s.children.Waiting || s.finished || (failed && s.Paused())
+	if failed && !silent && !s.children.Known {
+		s.Assert(unobserved()...)
+	}
+	written := s.Flush(ctx, pass.Writing[contract.MachineDeploymentUpdate]{
+		Observes: !failed && s.children.Known && r.kinds.Deployment.StatusSubresource,
+		Settle: func(changed bool, _, _ contract.MachineDeploymentUpdate) (bool, error) {
+			if !changed || silent {
+				return false, nil
+			}
+			left := pass.Throttle(s.Demanded(), s.mem.statusAt, s.Now, r.frame.Options.StatusDelay)
+			s.Requeue(left)
+			return left == 0, nil
+		},
+		Wrote: func(_ contract.MachineDeploymentUpdate, _, status bool) {
+			if status {
+				s.mem.statusAt = s.Now
+			}
+		},
+	})
+	if external.SaysGone(written) { // the deployment
+		return nil
+	}
+	return written
+}
+
+// end forgets a deployment whose finalizer is removed.
+func (r *Reconciler) end(s *Scope, _ time.Duration, _ error) {
+	if s.finished {
+		r.Forget(s.State.Key)
+	}
+}
+
+// SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters: to use them, fill Ports and call
+// New and AddToManager. The error names what is missing. The required rights are PolicyRules.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
+	if options.Recorder == nil {
+		options.Recorder = mgr.GetEventRecorder(options.frame(kinds.Deployment).Name)
+	}
+	r, err := New(kinds, PortsFromManager(mgr), options)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.AddToManager(ctx, mgr)
+}
+
+// AddToManager registers the Reconciler as a controller, with its indexes and its watches. Call it once, before the manager is
+// started. A deployment is reconciled when its sets or their Machines change.
+func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.Index(ctx); err != nil {
+		return err
+	}
+	builder := r.frame.Controller(ctx, mgr).Watches(r.sets.Watched(), r.sets.Events()).
+		Watches(pass.NewObject(r.kinds.Machine), r.machineEvents())
+	if err := builder.Complete(r); err != nil {
+		return fmt.Errorf("controller %s: %w", r.frame.Options.Name, err)
+	}
+	return nil
+}
+
+// Index registers the indexes of deployments, sets and Machines with the cache. AddToManager calls it. If you call ReconcileObject from
+// your own loop, call it once, before the cache starts.
+func (r *Reconciler) Index(ctx context.Context) error {
+	machines := r.frame.IndexOther(ctx, pass.NewObject(r.kinds.Machine), r.kinds.Machine.GVK.Kind, func(obj client.Object) []string {
+		if owner := r.setOf(obj); owner != nil {
+			return []string{setKey(owner.UID)}
+		}
+		return nil
+	})
+	deployments := r.frame.Index(ctx, func(d *contract.MachineDeploymentState) []string {
+		cluster := types.NamespacedName{Namespace: d.Key.Namespace, Name: d.ClusterName}
+		return pass.ReferenceKeys(cluster, d.Template.Bootstrap, d.Template.Infrastructure)
+	})
+	return errors.Join(r.sets.Index(ctx), machines, deployments)
+}
+
+// machineEvents enqueues the deployment whose set controls a Machine.
+func (r *Reconciler) machineEvents() handler.EventHandler {
+	return r.machines.EventsTo(func(ctx context.Context, machine client.Object) []reconcile.Request {
+		owner := r.setOf(machine)
+		if owner == nil {
+			return nil
+		}
+		set := pass.NewObject(r.kinds.Set)
+		key := types.NamespacedName{Namespace: machine.GetNamespace(), Name: owner.Name}
+		if r.frame.Ports.Cache.Get(ctx, key, set, client.UnsafeDisableDeepCopy) != nil {
+			return nil // the event of the set follows
+		}
+		return r.frame.ControllerOf(set)
+	})
+}

@@ -1,0 +1,100 @@
+package deployment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+)
+
+// Reasons and actions of events about rollbacks. The reasons are those of Deployments of Kubernetes.
+const (
+	eventRollback       = "DeploymentRollback"
+	eventRollbackFailed = "DeploymentRollbackRevisionNotFound"
+	actionRollback      = "RollBack"
+)
+
+// ErrRevision matches the errors about a revision that does not exist, or whose template the deployment has already.
+var ErrRevision = errors.New("cannot roll back")
+
+// rollbackStep gives the deployment the template of the revision that it asks for, and forgets the request: the pass after that rolls out.
+// A revision that does not exist is reported by an event, and the request is forgotten too, as Deployments of Kubernetes did.
+func rollbackStep(ctx context.Context, s *Scope) (Result, error) {
+	revision, asked := s.State.RollbackTo.Get()
+	if !asked || s.env.frame.Writer.Behind(s.Object) {
+		return Result{}, nil
+	}
+	target, err := revisionOf(s.observed, revision)
+	if err == nil {
+		err = copyTemplate(ctx, s.env.frame.Writer, s.env.kinds, s.Object, target.Object)
+	}
+	switch {
+	case err == nil:
+		s.Eventf(corev1.EventTypeNormal, eventRollback, actionRollback, "Rolled back to the template of %s %s",
+			s.env.kinds.Set.GVK.Kind, target.Key.Name)
+		return Result{Stop: true, RequeueAfter: pass.ConflictRetry}, nil
+	case !errors.Is(err, ErrRevision):
+		return Result{Stop: true}, err
+	}
+	s.Eventf(corev1.EventTypeWarning, eventRollbackFailed, actionRollback, "%v", err)
+	s.Update.RollbackTo = contract.Cleared[int64]()
+	return Result{}, s.Commit(ctx)
+}
+
+// revisionOf returns the set of a revision whose template differs from the deployment's; 0 is the newest of them.
+func revisionOf(sets []*set, revision int64) (*set, error) {
+	all := make([]rollout.Set, 0, len(sets))
+	for _, one := range sets {
+		all = append(all, one.facts(""))
+	}
+	found, known := rollout.Rollback(all, revision)
+	switch at := slices.IndexFunc(sets, func(one *set) bool { return one.UID == found.UID }); {
+	case !known && revision == 0:
+		return nil, fmt.Errorf("%w: there is no earlier revision", ErrRevision)
+	case !known || at < 0:
+		return nil, fmt.Errorf("%w: there is no revision %d", ErrRevision, revision)
+	case len(sets[at].diff) == 0:
+		return nil, fmt.Errorf("%w: the template is that of revision %d already", ErrRevision, found.Revision)
+	default:
+		return sets[at], nil
+	}
+}
+
+// copyTemplate writes the template of a set to the deployment, on the version of the deployment that was read, and removes the request for
+// a rollback with it.
+func copyTemplate(ctx context.Context, w *patch.Writer, kinds Kinds, deployment, set contract.Object) error {
+	kind := children.Also(kinds.Deployment, func(obj contract.Object, _ *contract.MachineDeploymentUpdate) error {
+		return kinds.Maker.CopyTemplate(set, obj)
+	})
+	return write(ctx, w, kind, deployment, contract.MachineDeploymentUpdate{RollbackTo: contract.Cleared[int64]()})
+}
+
+// write writes an update of a deployment on the version that was read.
+func write(
+	ctx context.Context, w *patch.Writer, kind contract.MachineDeploymentKind, deployment contract.Object, u contract.MachineDeploymentUpdate,
+) error {
+	contents, err := patch.Apply(kind, deployment, u)
+	if err != nil || contents.Main().Empty() {
+		return err
+	}
+	if err := w.Send(ctx, deployment, pass.NewObject(kind), contents.Main(), false, true); err != nil {
+		return fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, deployment.GetNamespace(), deployment.GetName(), err)
+	}
+	return nil
+}
+
+// byRevision orders sets, the oldest revision first; sets without one come first, by name.
+func byRevision(sets []*set) []*set {
+	return slices.SortedFunc(slices.Values(sets), func(a, b *set) int {
+		return cmp.Or(cmp.Compare(a.revision(), b.revision()), cmp.Compare(a.Key.Name, b.Key.Name))
+	})
+}

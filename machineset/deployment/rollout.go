@@ -1,0 +1,261 @@
+package deployment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// defaultHistory is how many old sets are kept where the deployment does not say it. Rule: Cluster API v1beta1's revisionHistoryLimit.
+const defaultHistory = 1
+
+// Reasons and actions of the events that the reconciler records on a deployment. The reasons are Cluster API's.
+const (
+	eventScale       = "SuccessfulScale"
+	eventFailedScale = "FailedScale"
+	actionScale      = "ScaleMachineSet"
+)
+
+// decide plans once in a pass.
+func (s *Scope) decide() {
+	if s.planned {
+		return
+	}
+	s.planned = true
+	var err error
+	if s.strategy, err = strategyOf(&s.State); err != nil {
+		s.Hold(ReasonStrategyUnreadable, err.Error())
+	}
+	order, err := scale.ParseOrder(s.State.DeletionOrder)
+	if err != nil {
+		s.Hold(ReasonStrategyUnreadable, err.Error())
+	}
+	facts := rollout.Facts{
+		Strategy: s.strategy, Order: order, Paused: s.State.RolloutPaused, Holds: s.missing, After: s.State.RolloutAfter,
+		HistoryLimit: contract.Some(int(s.State.RevisionHistoryLimit.Or(defaultHistory))), Now: s.Now,
+	}
+	if desired, known := s.State.Replicas.Get(); known {
+		facts.Desired = contract.Some(int(desired))
+	}
+	for _, one := range s.observed {
+		facts.Sets = append(facts.Sets, one.facts(s.markOf()))
+	}
+	s.plan = rollout.Plan(facts)
+	s.plan.Blocked = append(slices.Clone(s.children.Holds), s.plan.Blocked...)
+}
+
+// strategyOf returns the strategy of a deployment. The error says what is wrong with it. Updates in place are planned by package rollout,
+// and not carried out here yet.
+func strategyOf(d *contract.MachineDeploymentState) (rollout.Strategy, error) {
+	kind := rollout.Type(cmp.Or(d.RolloutType, contract.RolloutRolling))
+	switch kind {
+	case rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate:
+	default:
+		return rollout.Strategy{}, fmt.Errorf("rollout type %q: want %s, %s or %s",
+			kind, rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate)
+	}
+	return rollout.Resolve(kind, d.MaxSurge, d.MaxUnavailable, int(max(d.Replicas.Or(0), 0)))
+}
+
+// revision is the number of a set, 0 when it has none that can be read.
+func (m *set) revision() int64 {
+	revision, err := rollout.ParseRevision(m.Annotations)
+	if err != nil {
+		return 0
+	}
+	return revision
+}
+
+// facts are what a plan needs to know of a set. mark is the delete mark of the deployment.
+func (m *set) facts(mark string) rollout.Set {
+	f := rollout.Set{
+		Name: m.Key.Name, UID: m.UID, Created: m.Created, Revision: m.revision(), Matches: len(m.diff) == 0,
+		Replicas: int(m.State.Replicas.Or(0)), Deleting: !m.Deleting.IsZero(), Reserved: m.reserved,
+		Machines: make([]rollout.Machine, 0, len(m.machines)),
+	}
+	for _, one := range m.machines {
+		mine := mark != "" && one.state.Annotations[scale.DeleteAnnotation] == mark
+		f.Machines = append(f.Machines, rollout.Machine{Machine: scale.Of(one.state, m.UID), Mine: mine})
+	}
+	return f
+}
+
+// rolloutStep carries the plan out: a new set, marks on Machines, and the replicas of sets. It waits while its caches are behind what this
+// process, or the one before it, has written.
+func rolloutStep(ctx context.Context, s *Scope) (Result, error) {
+	s.decide()
+	if !s.plan.Wake.IsZero() {
+		s.Requeue(max(s.plan.Wake.Sub(s.Now), time.Second))
+	}
+	if s.plan.Current.UID != "" {
+		s.changeRevision()
+	}
+	if s.behind() {
+		return Result{RequeueAfter: pass.BehindRetry}, nil
+	}
+	changes := len(s.plan.Replicas) + len(s.plan.Unmark)
+	if len(s.children.Holds) > 0 || (changes == 0 && !s.plan.Create.Found()) {
+		return Result{}, nil
+	}
+	if current, err := s.confirmed(ctx); err != nil || !current {
+		return Result{RequeueAfter: pass.ConflictRetry}, err
+	}
+	errs := []error{s.unmark(ctx)}
+	for _, one := range s.plan.Replicas {
+		errs = append(errs, s.scaleSet(ctx, one))
+	}
+	if s.plan.Create.Found() {
+		errs = append(errs, s.createSet(ctx))
+	}
+	return Result{}, errors.Join(errs...)
+}
+
+// behind reports whether the cache shows a set or a Machine as it was before this process wrote it.
+func (s *Scope) behind() bool {
+	for _, one := range s.observed {
+		if s.env.frame.Writer.Behind(one.Object) {
+			return true
+		}
+		for _, m := range one.machines {
+			if s.env.frame.Writer.Behind(m.obj) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// confirmed asks the API server, once in the life of this process, whether the cache shows the sets as they are: another process may have
+// scaled them a moment ago.
+func (s *Scope) confirmed(ctx context.Context) (bool, error) {
+	if s.mem.confirmed {
+		return true, nil
+	}
+	live, err := s.children.Live(ctx)
+	if err != nil {
+		return false, err
+	}
+	same := len(live) == len(s.observed)
+	for _, one := range s.observed {
+		now, found := live[one.Key.Name]
+		same = same && found && now.ResourceVersion == one.ResourceVersion
+	}
+	s.mem.confirmed = same
+	return same, nil
+}
+
+// createSet reserves a name and creates the set with the current template, or resumes a creation.
+func (s *Scope) createSet(ctx context.Context) error {
+	ledger := s.children.AwaitRestored(s.children.Settle(), 1)
+	if len(s.children.Holds) > 0 {
+		return nil
+	}
+	resumes := len(ledger.Pending) > 0
+	may, err := s.children.MayCreate(ctx, !resumes)
+	if err != nil || !may || s.children.Waiting {
+		return err
+	}
+	if resumes {
+		ledger = ledger.Resume()
+	} else {
+		naming, err := scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, "")
+		if err != nil {
+			return err
+		}
+		ledger, _ = s.children.Reserve(ctx, ledger, 1, naming)
+	}
+	if err := s.children.WriteLedger(ctx, ledger); err != nil {
+		return err
+	}
+	_, err = s.children.Create(ctx, func(_ context.Context, e scale.Entry) (client.Object, bool, error) {
+		set, err := s.newSet(e)
+		return set, true, err
+	})
+	return err
+}
+
+// scaleSet marks the Machines that are to go, and changes the replicas of a set on the version that was read.
+func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
+	at := slices.IndexFunc(s.observed, func(one *set) bool { return one.UID == change.UID })
+	if at < 0 {
+		return nil
+	}
+	of := s.observed[at]
+	var u contract.MachineSetUpdate
+	u.Replicas = contract.SetTo(int32(change.To))
+	err := s.markVictims(ctx, of, change)
+	if err == nil {
+		err = send(ctx, s, s.env.kinds.Set, of.Object, u)
+	}
+	switch {
+	case err == nil:
+		s.Eventf(corev1.EventTypeNormal, eventScale, actionScale, "Scaled MachineSet %q from %d to %d replicas",
+			of.Key.Name, change.From, change.To)
+	case !patch.Retryable(err):
+		s.Eventf(corev1.EventTypeWarning, eventFailedScale, actionScale, "Failed to scale MachineSet %q: %v", of.Key.Name, err)
+	}
+	return err
+}
+
+// send writes an update of an object on the version that was read. An object that is gone is no error.
+func send[S, U any](ctx context.Context, s *Scope, kind contract.KindOf[S, U], obj contract.Object, u U) error {
+	contents, err := patch.Apply(kind, obj, u)
+	if err != nil || contents.Main().Empty() {
+		return err
+	}
+	err = s.env.frame.Writer.Send(ctx, obj, pass.NewObject(kind), contents.Main(), false, true)
+	if err != nil && !external.SaysGone(err) {
+		return fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
+	}
+	return nil
+}
+
+// historyStep deletes the old sets that the plan names, each with its UID.
+func historyStep(ctx context.Context, s *Scope) (Result, error) {
+	if len(s.plan.DeleteSets) == 0 || s.behind() {
+		return Result{}, nil
+	}
+	victims := make([]scale.Victim, 0, len(s.plan.DeleteSets))
+	for _, one := range s.plan.DeleteSets {
+		victims = append(victims, scale.Victim(one))
+	}
+	return Result{}, s.children.Delete(ctx, victims, 0)
+}
+
+// lastChange is the last time at which a rollout has moved: a set or a Machine was created, became available or was deleted, or the rollout
+// was resumed.
+func (s *Scope) lastChange() time.Time {
+	last := time.Time{}
+	later := func(t time.Time) {
+		if t.After(last) {
+			last = t
+		}
+	}
+	if c, found := pass.Find(s.Stored, ConditionProgressing); found && c.Status == "True" {
+		later(c.LastTransitionTime.Time)
+	}
+	for _, one := range s.observed {
+		later(one.Created)
+		for _, m := range one.machines {
+			later(m.state.Created)
+			later(m.state.Deleting)
+			if c, found := pass.Find(m.state.Conditions, ConditionAvailable); found && c.Status == "True" {
+				later(c.LastTransitionTime.Time)
+			}
+		}
+	}
+	return last
+}

@@ -1,0 +1,195 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Scope is one pass over one deployment: what was read and decided so far, and the functions to write it. Only the worker that runs the
+// pass uses it.
+type Scope struct {
+	pass.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+
+	env *Reconciler
+	mem *recollection
+
+	// children are the MachineSets as the room of children sees them, and observed the same ones with their Machines. selector says which
+	// are the deployment's.
+	children    children.Scope[contract.MachineSetState, contract.MachineSetUpdate]
+	observed    []*set
+	selector    labels.Selector
+	selectorErr error
+	// templates are those that do not exist, as kinds, and missing is what keeps the deployment from creating a set.
+	templates []string
+	missing   []scale.Hold
+
+	strategy rollout.Strategy
+	plan     rollout.Decision
+	planned  bool
+
+	finished bool // the finalizer of the deployment is removed
+}
+
+// set is a MachineSet of the deployment with its Machines.
+type set struct {
+	children.Child[contract.MachineSetState]
+
+	machines []machine
+	// reserved is how many Machines it is creating that are not among them.
+	reserved int
+	// diff are the places in which its template differs from the deployment's; none means that it has the deployment's template.
+	diff []string
+}
+
+// machine is a Machine of a set.
+type machine struct {
+	obj   contract.Object // a view
+	state *contract.MachineState
+}
+
+// owner is a Scope as the owner of children.
+type owner struct{ *Scope }
+
+// Common implements children.Owner.
+func (o owner) Common() contract.Common { return o.State.Common() }
+
+// Hold keeps the deployment from creating sets and from changing their replicas in this pass; the condition RollingOut says why with the
+// message. Call it from a step in front of StepSync, in each pass for as long as the reason lasts, and have the step request another pass
+// where no event follows when it ends.
+func (s *Scope) Hold(reason, message string) { s.children.Hold(reason, message) }
+
+// Sets returns the states of the MachineSets that the deployment controls, those in deletion included, and whether StepSets has read them
+// in this pass. The states are shared with later passes and must not be changed.
+func (s *Scope) Sets() (all []*contract.MachineSetState, known bool) {
+	for _, one := range s.observed {
+		all = append(all, one.State)
+	}
+	return all, s.children.Known
+}
+
+// Decision returns what StepRollout has decided, and whether it has decided anything in this pass.
+func (s *Scope) Decision() (rollout.Decision, bool) { return s.plan, s.planned }
+
+// setsStep reads the sets and their Machines. It ends the pass where they could not be read, or where the cache is behind: nothing is
+// decided after that.
+func setsStep(ctx context.Context, s *Scope) (Result, error) {
+	if s.selector, s.selectorErr = selectorOf(&s.State); s.selectorErr != nil { // until it is fixed, no set is created or released
+		s.selector = labels.Nothing()
+		s.Hold(ReasonSelectorUnreadable, s.selectorErr.Error())
+	}
+	seen, err := s.env.machines.LastSeen(ctx) // before the lists, which then hold at least that
+	if err == nil {
+		err = s.children.Observe(ctx, s.selector, s.State.ObservedReplicas.Or(0) > 0)
+	}
+	if err == nil && !s.children.Waiting {
+		err = s.readSets(ctx, seen)
+	}
+	if err != nil || s.children.Waiting {
+		s.children.Known = false
+		return Result{Stop: true}, err
+	}
+	return Result{}, errors.Join(s.children.Unclaimed...)
+}
+
+// readSets reads the Machines of the sets, and whether the sets have the template of the deployment.
+func (s *Scope) readSets(ctx context.Context, seen string) error {
+	there := map[types.UID]bool{}
+	for _, child := range s.children.Own {
+		one := &set{Child: child}
+		err := s.readMachines(ctx, one, there)
+		if err == nil && !s.Deleting() {
+			one.diff, err = s.env.kinds.Maker.TemplateDiff(s.Object, child.Object)
+		}
+		if err != nil {
+			return err
+		}
+		if !one.count(seen) && !s.Deleting() {
+			s.Requeue(pass.BehindRetry)
+			return fmt.Errorf("%w: Machines that MachineSet %s has created are not seen yet", pass.ErrStale, child.Key)
+		}
+		s.observed = append(s.observed, one)
+	}
+	s.mem.keep(there)
+	return nil
+}
+
+// readMachines lists the Machines of a set. One that cannot be read is there nevertheless when the deployment is being deleted.
+func (s *Scope) readMachines(ctx context.Context, one *set, there map[types.UID]bool) error {
+	list, kind := pass.NewList(s.env.kinds.Machine), s.env.kinds.Machine
+	err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace),
+		client.MatchingFields{s.env.frame.IndexName(): setKey(one.UID)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("list %s objects of MachineSet %s: %w", kind.GVK.Kind, one.Key, err)
+	}
+	var errs []error
+	err = pass.EachObject(list, func(obj client.Object) {
+		state, err := s.mem.machine(kind, obj)
+		if err != nil && s.Deleting() {
+			state, err = new(contract.MachineState), nil
+			state.From(obj)
+		}
+		there[obj.GetUID()] = true
+		one.machines = append(one.machines, machine{obj, state})
+		errs = append(errs, err)
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// count counts what the set has reserved in its creation ledger, and reports whether a cache of Machines that has seen everything up to a
+// resource version shows what the set has created. A set without a ledger, of another program, says by its status how many it has.
+func (m *set) count(seen string) bool {
+	ledger, err := scale.ParseLedger(m.Annotations[scale.LedgerAnnotation])
+	if err != nil || !ledger.IsOf(m.UID) {
+		m.reserved = max(int(m.State.ObservedReplicas.Or(0))-len(m.machines), 0)
+		return true
+	}
+	names := make([]scale.Machine, 0, len(m.machines))
+	for _, one := range m.machines {
+		names = append(names, scale.Machine{Name: one.state.Key.Name})
+	}
+	m.reserved = len(ledger.Unseen(names))
+	covers, err := ledger.Covers(seen)
+	return err != nil || seen == "" || covers
+}
+
+// templatesStep reads the templates that a new set refers to. One that does not exist, or was not read, keeps the deployment from creating
+// a set, and from nothing else.
+func templatesStep(ctx context.Context, s *Scope) (Result, error) {
+	errs := make([]error, 0, 2)
+	for _, ref := range []contract.Ref{s.State.Template.Bootstrap, s.State.Template.Infrastructure} {
+		found, problem, err := s.ReadTemplate(ctx, ref)
+		if problem != (external.Problem{}) {
+			s.missing = append(s.missing, scale.Hold{Reason: problem.Reason, Message: problem.Message})
+		}
+		if found.Presence == external.Absent {
+			s.templates = append(s.templates, ref.Kind)
+		}
+		errs = append(errs, err)
+	}
+	return Result{}, errors.Join(errs...)
+}
+
+// setKey is the key of the Machines of a set.
+func setKey(uid types.UID) string { return "set:" + string(uid) }
+
+// setOf is the reference to the set that controls a Machine, nil without one.
+func (r *Reconciler) setOf(machine metav1.Object) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(machine)
+	if owner == nil || owner.Kind != r.kinds.Set.GVK.Kind || pass.Group(owner.APIVersion) != r.kinds.Set.GVK.Group {
+		return nil
+	}
+	return owner
+}

@@ -1,0 +1,206 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+)
+
+// Conditions and reasons that only deployments have. They are Cluster API's, except ConditionProgressing, which is that of Deployments of
+// Kubernetes.
+const (
+	ConditionAvailable           = "Available"
+	ConditionRollingOut          = "RollingOut"
+	ReasonRollingOut             = "RollingOut"
+	ReasonNotRollingOut          = "NotRollingOut"
+	ReasonNotAvailable           = "NotAvailable"
+	ReasonWaitingForAvailableSet = "WaitingForAvailableReplicasSet"
+	ConditionProgressing         = "Progressing"
+	ReasonSelectorUnreadable     = "SelectorUnreadable"
+	ReasonStrategyUnreadable     = "StrategyUnreadable"
+	phaseScalingUp               = "ScalingUp"
+	phaseScalingDown             = "ScalingDown"
+	phaseRunning                 = "Running"
+	phaseUnknown                 = "Unknown"
+	remediator                   = "MachineDeployment/MachineSet"
+)
+
+// statusFacts are what the status of a deployment depends on, beside the summary of its Machines.
+type statusFacts struct {
+	children.Summary
+
+	// MaxUnavailable is the resolved number, and MaxUnavailableText how the deployment says it.
+	MaxUnavailable     int32
+	MaxUnavailableText string
+	// Outdated are the Machines of sets with another template than the deployment's.
+	Outdated []*contract.MachineState
+	// Blocking is what the rollout waits for.
+	Blocking []string
+}
+
+// conditions are those of the deployment, the condition Paused aside.
+func (f statusFacts) conditions(available int32) []metav1.Condition {
+	return []metav1.Condition{f.available(available), f.rollingOut()}
+}
+
+// available rule: Cluster API's setAvailableCondition.
+func (f statusFacts) available(available int32) metav1.Condition {
+	desired, known := f.Desired.Get()
+	if !known {
+		return pass.Condition(ConditionAvailable, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+	}
+	least := desired - f.MaxUnavailable
+	if available >= least {
+		return pass.Condition(ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")
+	}
+	message := fmt.Sprintf("%d available replicas, at least %d required", available, least)
+	if f.MaxUnavailableText != "" {
+		message += fmt.Sprintf(" (spec.strategy.rollout.maxUnavailable is %s, spec.replicas is %d)", f.MaxUnavailableText, desired)
+	}
+	if f.Deleting {
+		message = "Deletion in progress"
+	}
+	return pass.Condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, message)
+}
+
+// rollingOut names what differs, versions first, and what the rollout waits for. Rule: Cluster API's setRollingOutCondition.
+func (f statusFacts) rollingOut() metav1.Condition {
+	if len(f.Outdated) == 0 && len(f.Blocking) == 0 {
+		return pass.Condition(ConditionRollingOut, metav1.ConditionFalse, ReasonNotRollingOut, "")
+	}
+	said := map[string]bool{}
+	for _, m := range f.Outdated {
+		if c, found := pass.Find(m.Conditions, contract.ConditionUpToDate); found && c.Status == metav1.ConditionFalse && c.Message != "" {
+			for line := range strings.SplitSeq(c.Message, "\n") {
+				said[line] = true
+			}
+		}
+	}
+	lines := slices.SortedFunc(maps.Keys(said), compareVersionFirst)
+	message := fmt.Sprintf("Rolling out %d not up-to-date replicas", len(f.Outdated))
+	if len(lines) > 0 {
+		message += "\n" + strings.Join(lines, "\n")
+	}
+	return pass.Condition(ConditionRollingOut, metav1.ConditionTrue, ReasonRollingOut, message+children.Bullets(f.Blocking))
+}
+
+func compareVersionFirst(a, b string) int {
+	const version = "* Version"
+	switch x, y := strings.HasPrefix(a, version), strings.HasPrefix(b, version); {
+	case x && !y:
+		return -1
+	case y && !x:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+// unobserved are the conditions of a deployment whose sets or Machines could not be read.
+func unobserved() []metav1.Condition {
+	all, _ := children.Summary{Unobserved: true}.Conditions()
+	for _, kind := range []string{ConditionAvailable, ConditionRollingOut} {
+		all = append(all, pass.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
+	}
+	return all
+}
+
+// phaseOf rule: Cluster API's calculateStatus of MachineDeployments.
+func phaseOf(desired contract.Opt[int32], deleting bool, replicas int32) string {
+	want, known := desired.Get()
+	switch {
+	case deleting:
+		return phaseScalingDown
+	case !known:
+		return phaseUnknown
+	case replicas < want:
+		return phaseScalingUp
+	case replicas > want:
+		return phaseScalingDown
+	}
+	return phaseRunning
+}
+
+// statusStep sets the status. It leaves alone what this pass has not read.
+func statusStep(_ context.Context, s *Scope) (Result, error) {
+	if s.Paused() || !s.children.Known {
+		return Result{}, nil
+	}
+	facts := s.statusFacts()
+	conditions, changes := facts.Conditions()
+	numbers, counts := facts.Count()
+	s.Assert(conditions...)
+	s.Assert(facts.conditions(numbers.Available)...)
+	s.Assert(s.progressing()...)
+	u := &s.Update
+	if s.selectorErr == nil {
+		u.SelectorText = contract.SetTo(s.selector.String())
+	}
+	u.ObservedReplicas, u.ReadyReplicas = contract.SetTo(numbers.Replicas), contract.SetTo(numbers.Ready)
+	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(numbers.Available), contract.SetTo(numbers.UpToDate)
+	u.NodeReadyReplicas, u.NodeAvailableReplicas = contract.SetTo(numbers.NodeReady), contract.SetTo(numbers.NodeAvailable)
+	u.UnavailableReplicas = contract.SetTo(max(numbers.Replicas-numbers.NodeAvailable, 0))
+	u.UpdatedReplicas = contract.SetTo(numbers.Replicas - int32(len(facts.Outdated)))
+	u.Phase = contract.SetTo(phaseOf(s.State.Replicas, s.Deleting(), numbers.Replicas))
+	return Result{RequeueAfter: pass.Soonest(changes, counts)}, nil
+}
+
+// statusFacts are what this pass has found out.
+func (s *Scope) statusFacts() statusFacts {
+	f := statusFacts{Summary: children.Summary{
+		Remediator: remediator, Desired: s.State.Replicas, Deleting: s.Deleting(), MinReady: s.State.Template.MinReady.Or(0),
+		TemplateLabels: s.State.Template.Labels, Missing: s.templates, Now: s.Now,
+	}}
+	for _, one := range s.observed {
+		for _, m := range one.machines {
+			f.Machines = append(f.Machines, m.state)
+			if one.UID != s.plan.Current.UID && !s.Deleting() {
+				f.Outdated = append(f.Outdated, m.state)
+			}
+		}
+	}
+	for _, hold := range s.plan.Blocked {
+		f.Blocking = append(f.Blocking, hold.Message)
+	}
+	f.MaxUnavailable = int32(s.strategy.MaxUnavailable)
+	if said, found := s.State.MaxUnavailable.Get(); found {
+		f.MaxUnavailableText = said.String()
+	}
+	return f
+}
+
+// progressing is the condition of a deployment with a progress deadline. Rule: Kubernetes' deployment controller.
+func (s *Scope) progressing() []metav1.Condition {
+	if !s.State.ProgressDeadline.Found() || s.Deleting() || !s.planned {
+		return nil
+	}
+	progress, again := rollout.JudgeProgress(s.plan.Complete, s.State.RolloutPaused, s.State.ProgressDeadline, s.lastChange(), s.Now)
+	s.Requeue(again)
+	status, message := metav1.ConditionTrue, ""
+	switch progress {
+	case rollout.ProgressPaused:
+		status, message = metav1.ConditionUnknown, "The rollout is paused"
+	case rollout.DeadlineExceeded:
+		message = fmt.Sprintf("Nothing has changed for %s", s.State.ProgressDeadline.Or(0)) + children.Bullets(s.statusFacts().Blocking)
+		status = metav1.ConditionFalse
+	case rollout.Progressing, rollout.Completed:
+	}
+	return []metav1.Condition{pass.Condition(ConditionProgressing, status, string(progress), message)}
+}
+
+// changeRevision has the deployment say the revision of its current set.
+func (s *Scope) changeRevision() {
+	text := strconv.FormatInt(s.plan.Revision, 10)
+	if s.State.Annotations[contract.RevisionAnnotation] != text {
+		s.ChangeAnnotation(contract.RevisionAnnotation, contract.SetTo(text))
+	}
+}

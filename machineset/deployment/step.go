@@ -1,0 +1,102 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// Step is one part of the reconciler of MachineDeployments, with a name. pass.Step documents its fields.
+type Step = pass.Step[*Scope]
+
+// Result says how a pass continues after a step.
+type Result = pass.Result
+
+// Names of the steps of Steps.
+const (
+	StepPaused          = "paused"
+	StepFinalizer       = "finalizer"
+	StepSets            = "sets"
+	StepTemplates       = "templates"
+	StepRollback        = "rollback"
+	StepSync            = "sync"
+	StepRollout         = "rollout"
+	StepHistory         = "history"
+	StepDeleteSets      = "delete-sets"
+	StepRemoveFinalizer = "remove-finalizer"
+	StepStatus          = "status"
+)
+
+// Steps returns a new list of the steps of a MachineDeployment, in order. Change it with pass.InsertBefore, pass.InsertAfter, pass.Replace
+// and pass.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
+//
+//   - StepPaused ends the pass of a deployment that is paused, or whose Cluster was not read or does not exist;
+//   - StepFinalizer adds the finalizer, the label and the owner reference of the Cluster, and writes them before anything else is changed;
+//   - StepSets reads the MachineSets with their Machines, and adopts and releases MachineSets;
+//   - StepTemplates reads the templates that a new MachineSet refers to;
+//   - StepRollback copies the template of an earlier revision to the deployment, when that was asked for;
+//   - StepSync copies what changes in place from the deployment to its MachineSets;
+//   - StepRollout decides with rollout.Plan, creates a MachineSet, marks Machines and scales MachineSets;
+//   - StepHistory deletes MachineSets beyond the history limit;
+//   - StepDeleteSets deletes the MachineSets of a deployment in deletion;
+//   - StepRemoveFinalizer removes the finalizer when a deployment in deletion has no MachineSet any more;
+//   - StepStatus sets the conditions and the numbers of the status.
+//
+// A step of your own that keeps the rollout from continuing stands behind StepSets and in front of StepRollout, and calls Scope.Hold.
+func Steps() []Step {
+	return pass.Standard([]Step{
+		{Name: StepPaused, On: pass.InBoth, ObjectOnly: true, Run: pauseStep},
+		{Name: StepFinalizer, On: pass.InRunning, Run: finalizerStep},
+		{Name: StepSets, On: pass.InBoth, Run: setsStep},
+		{Name: StepTemplates, On: pass.InRunning, Run: templatesStep},
+		{Name: StepRollback, On: pass.InRunning, Run: rollbackStep},
+		{Name: StepSync, On: pass.InRunning, Run: syncStep},
+		{Name: StepRollout, On: pass.InRunning, Run: rolloutStep},
+		{Name: StepHistory, On: pass.InRunning, Run: historyStep},
+		{Name: StepDeleteSets, On: pass.InDeletion, Run: deleteSetsStep},
+		{Name: StepRemoveFinalizer, On: pass.InDeletion, Run: removeFinalizerStep},
+		{Name: StepStatus, On: pass.InBoth, Closing: true, Run: statusStep},
+	})
+}
+
+// CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without
+// which sets would be created twice, or a deletion would never end. New calls it.
+func CheckSteps(steps []Step) error {
+	return pass.CheckSafety(steps, Steps(), "MachineDeployment", pass.Safety{
+		Keep: StepFinalizer, Release: StepRemoveFinalizer,
+		Harmless: []string{StepPaused, StepTemplates, StepRollback, StepSync, StepHistory, StepStatus},
+		Needs: []pass.Need{
+			{Step: StepFinalizer, Needs: StepPaused, Why: "a paused deployment is changed"},
+			{Step: StepSets, Needs: StepPaused, Why: "MachineSets of a paused deployment are adopted"},
+			{Step: StepRollback, Needs: StepSets, Why: "no revision is known"},
+			{Step: StepSync, Needs: StepSets, Why: "no MachineSet is known"},
+			{Step: StepRollout, Needs: StepSets, Why: "MachineSets are created although others exist"},
+			{Step: StepRollout, Needs: StepTemplates, Why: "MachineSets are created whose templates do not exist"},
+			{Step: StepHistory, Needs: StepRollout, Why: "it deletes what the plan says"},
+			{Step: StepRemoveFinalizer, Needs: StepDeleteSets, Why: "MachineSets of a deployment in deletion stay, and the deployment with them"},
+		},
+	})
+}
+
+func pauseStep(_ context.Context, s *Scope) (Result, error) {
+	said, ends := s.DecidePause()
+	if !ends {
+		return Result{}, nil
+	}
+	result := s.Pause(said.Status, said.Reason, said.Message)
+	if s.ClusterErr != nil {
+		return result, fmt.Errorf("read Cluster %s: %w", s.ClusterKey(), s.ClusterErr)
+	}
+	return result, nil
+}
+
+// finalizerStep gives the deployment its finalizer and its place in its cluster before anything is created for it.
+func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
+	s.AddFinalizer()
+	err := s.JoinCluster(ctx)
+	if err == nil {
+		err = s.Commit(ctx)
+	}
+	return Result{Stop: err != nil}, err
+}

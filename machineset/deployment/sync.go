@@ -1,0 +1,146 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// GivenAnnotation of a MachineSet records what its deployment gave it, so that a value that the deployment no longer has is removed, and
+// values of other writers stay.
+const GivenAnnotation = "machinist.dev/from-deployment"
+
+// disableCreateAnnotation keeps a set from creating Machines: what users delete of an old set with OnDelete is not made again. Rule:
+// Cluster API's MachineSet.
+const disableCreateAnnotation = "cluster.x-k8s.io/disable-machine-create"
+
+// selectorOf returns which sets are a deployment's own. A deployment without a selector means those that carry its name, and all must be of
+// its cluster.
+func selectorOf(d *contract.MachineDeploymentState) (labels.Selector, error) {
+	selector, err := children.Selector(d.Selector, d.Common(), contract.DeploymentNameLabel)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	return selector, nil
+}
+
+// setLabels are the labels that the sets of a deployment get: those of its template, and by which they are found.
+func setLabels(d *contract.MachineDeploymentState) map[string]string {
+	all := maps.Clone(d.Template.Labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[contract.DeploymentNameLabel] = contract.LabelValue(d.Key.Name)
+	if d.ClusterName != "" {
+		all[contract.ClusterNameLabel] = d.ClusterName
+	}
+	return all
+}
+
+// setAnnotations are the annotations of the deployment that its sets get: all but those that mean something to the deployment only. Rule:
+// Cluster API's MachineDeployment controller.
+func setAnnotations(d *contract.MachineDeploymentState) map[string]string {
+	all := map[string]string{}
+	for key, value := range d.Annotations {
+		own := key == contract.RevisionAnnotation || key == contract.RevisionHistoryAnnotation ||
+			key == "cluster.x-k8s.io/conversion-data" || key == "kubectl.kubernetes.io/last-applied-configuration" ||
+			strings.HasPrefix(key, "machinist.dev/") || key == contract.PausedAnnotation
+		if !own {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+// given is the record of what a deployment gives to its sets, with its lists sorted.
+func given(d *contract.MachineDeploymentState, fields []string) children.Given {
+	return children.Given{
+		Labels: setLabels(d), Annotations: slices.Sorted(maps.Keys(setAnnotations(d))), Fields: slices.Sorted(slices.Values(fields)),
+	}
+}
+
+// syncStep copies what changes without a rollout from the deployment to its sets: labels and annotations, what the Maker changes in place,
+// and the revision of the current set. A set in deletion stays as it is.
+func syncStep(ctx context.Context, s *Scope) (Result, error) {
+	s.decide()
+	annotations := setAnnotations(&s.State)
+	var also strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		also.WriteString(key + "=" + annotations[key] + "\n")
+	}
+	fmt.Fprint(&also, s.plan.Current.UID, s.plan.Revision, s.strategy.Type)
+	now := children.Step{Generation: s.State.Generation, Also: also.String()}
+	return Result{}, s.children.Sync(now, func(child children.Child[contract.MachineSetState]) error {
+		if !child.Deleting.IsZero() {
+			return nil
+		}
+		return s.syncSet(ctx, child, annotations)
+	})
+}
+
+func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.MachineSetState], annotations map[string]string) error {
+	annotations = maps.Clone(annotations)
+	if child.UID == s.plan.Current.UID {
+		maps.Copy(annotations, rollout.RevisionAnnotations(child.Annotations, s.plan.Revision))
+	}
+	keeps := child.UID != s.plan.Current.UID && s.strategy.Type != rollout.RollingUpdate
+	if said, found := child.Annotations[disableCreateAnnotation]; keeps || found && said == "true" {
+		annotations[disableCreateAnnotation] = strconv.FormatBool(keeps)
+	}
+	before, _ := children.ReadGiven(child.Metadata, GivenAnnotation)
+	u := contract.MachineSetUpdate{MetadataUpdate: before.Changes(child.Metadata, setLabels(&s.State), annotations)}
+	kind := children.Also(s.env.kinds.Set, func(obj contract.Object, u *contract.MachineSetUpdate) error {
+		fields, err := s.env.kinds.Maker.SyncSet(s.Object, obj, before.Fields)
+		if err != nil {
+			return err
+		}
+		given(&s.State, fields).Record(child.Metadata, GivenAnnotation, &u.MetadataUpdate)
+		return nil
+	})
+	_, err := s.children.Write(ctx, child.Object, kind, u)
+	return err
+}
+
+// newSet returns the set to create for a slot.
+func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
+	own := map[string]string{contract.TemplateHashLabel: e.Name[strings.LastIndex(e.Name, "-")+1:]}
+	seed := contract.MachineSetSeed{
+		Key: client.ObjectKey{Namespace: s.State.Key.Namespace, Name: e.Name}, Replicas: int32(s.plan.Create.Or(0)),
+		Labels: setLabels(&s.State), Annotations: setAnnotations(&s.State), TemplateLabels: own, SelectorLabels: own,
+		Finalizers: s.env.options.SetFinalizers, Owners: []metav1.OwnerReference{s.OwnerReference()},
+	}
+	maps.Copy(seed.Labels, own)
+	maps.Copy(seed.Annotations, scale.Stamp(s.State.UID, e.Slot))
+	seed.Annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
+	made, err := s.env.kinds.Maker.NewSet(s.Object, seed)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := s.env.kinds.Maker.SyncSet(s.Object, made, nil)
+	if err != nil {
+		return nil, err
+	}
+	annotations := made.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{} // Create refuses it
+	}
+	annotations[GivenAnnotation] = given(&s.State, fields).Text()
+	made.SetAnnotations(annotations)
+	set, ok := made.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no client.Object", made)
+	}
+	return set, nil
+}

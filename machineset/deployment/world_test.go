@@ -1,0 +1,295 @@
+package deployment_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+)
+
+var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) })
+
+// world is a store with the reconcilers of deployments and sets, and a stand-in for that of Machines.
+type world struct {
+	t        *testing.T
+	store    *fake.Store
+	client   client.WithWatch
+	kinds    deployment.Kinds
+	sets     machineset.Kinds
+	machines *fake.Machines
+	// most and least are the largest number of Machines and the smallest number of available ones that were seen.
+	mu          sync.Mutex
+	most, least int
+}
+
+func infraTemplate() schema.GroupVersionKind {
+	gvk := fake.InfraMachineGVK(contract.V1Beta2)
+	return gvk.GroupVersion().WithKind(gvk.Kind + contract.TemplateSuffix)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	silence()
+	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	sets, err := machineset.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	w := &world{t: t, kinds: kinds, sets: sets}
+	w.store = fake.NewStore(fake.Options{Kinds: []fake.ServedKind{
+		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true},
+		{GVK: fake.ClusterGVK(), Status: true},
+	}})
+	w.client = w.store.Client()
+	infra := fake.InfraMachineGVK(contract.V1Beta2)
+	for _, gvk := range []schema.GroupVersionKind{infra, infraTemplate()} {
+		require.NoError(t, w.client.Create(t.Context(), fake.CRD(gvk, contract.V1Beta2)))
+	}
+	for _, name := range []string{"blue", "green"} {
+		u := object(infraTemplate(), name)
+		u.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"image": name}}}
+		require.NoError(t, w.client.Create(t.Context(), u))
+	}
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
+	settled := w.store.Start(ctx, fake.AllLoops())
+	t.Cleanup(func() { cancel(); settled() })
+	return w
+}
+
+func (w *world) manager(agent string) ctrl.Manager {
+	w.t.Helper()
+	options := w.store.ManagerOptions(ctrl.Options{
+		Logger: logr.Discard(), Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 4},
+	})
+	rest := w.store.RESTConfig()
+	rest.UserAgent = agent
+	mgr, err := ctrl.NewManager(rest, options)
+	require.NoError(w.t, err)
+	return mgr
+}
+
+// start runs a manager until the test ends, or until it is stopped.
+func (w *world) start(mgr ctrl.Manager) (stop func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("manager: %v", err)
+		}
+	})
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// live starts the reconciler of sets and the stand-in for that of Machines.
+func (w *world) live() *world {
+	w.t.Helper()
+	mgr := w.manager("others")
+	w.machines = fake.NewMachines(mgr.GetClient(), w.kinds.Machine.GVK, fake.InfraMachineGVK(contract.V1Beta2))
+	require.NoError(w.t, w.machines.SetupWithManager(mgr))
+	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.sets, machineset.Options{StatusDelay: 20 * time.Millisecond})
+	require.NoError(w.t, err)
+	w.start(mgr)
+	return w
+}
+
+// run starts the reconciler under test.
+func (w *world) run() (stop func()) {
+	w.t.Helper()
+	mgr := w.manager("deployments")
+	_, err := deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{StatusDelay: 20 * time.Millisecond})
+	require.NoError(w.t, err)
+	return w.start(mgr)
+}
+
+func object(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(gvk)
+	u.SetNamespace("default")
+	u.SetName(name)
+	return u
+}
+
+// deployment creates a deployment with the template blue.
+func (w *world) deployment(replicas int64, options ...fake.Option) *unstructured.Unstructured {
+	w.t.Helper()
+	u := object(w.kinds.Deployment.GVK, "workers")
+	gvk := infraTemplate()
+	u.Object["spec"] = map[string]any{
+		"clusterName": "demo", "replicas": replicas, "selector": map[string]any{"matchLabels": map[string]any{"pool": "workers"}},
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"pool": "workers"}},
+			"spec": map[string]any{
+				"clusterName": "demo", "version": "v1.36.3",
+				"bootstrap":         map[string]any{"dataSecretName": "data"},
+				"infrastructureRef": map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": "blue"},
+			},
+		},
+	}
+	for _, option := range options {
+		option(u)
+	}
+	require.NoError(w.t, w.client.Create(w.t.Context(), u))
+	return u
+}
+
+func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	w.t.Helper()
+	fresh := object(obj.GroupVersionKind(), obj.GetName())
+	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(obj), fresh)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(w.t, err)
+	return fresh
+}
+
+// change writes what options do to an object.
+func (w *world) change(obj *unstructured.Unstructured, options ...fake.Option) {
+	w.t.Helper()
+	fresh := w.get(obj)
+	require.NotNil(w.t, fresh)
+	base := fresh.DeepCopy()
+	for _, option := range options {
+		option(fresh)
+	}
+	require.NoError(w.t, w.client.Patch(w.t.Context(), fresh, client.MergeFrom(base)))
+}
+
+func template(name string) fake.Option {
+	return fake.WithField(name, "spec", "template", "spec", "infrastructureRef", "name")
+}
+
+func (w *world) list(gvk schema.GroupVersionKind) []unstructured.Unstructured {
+	w.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	require.NoError(w.t, w.client.List(w.t.Context(), list, client.InNamespace("default")))
+	return list.Items
+}
+
+func (w *world) setsNow() []unstructured.Unstructured { w.t.Helper(); return w.list(w.kinds.Set.GVK) }
+
+// image is the template that a Machine was made from, by its infrastructure.
+func (w *world) images() map[string]int {
+	w.t.Helper()
+	all := map[string]int{}
+	for _, u := range w.list(fake.InfraMachineGVK(contract.V1Beta2)) {
+		image, _, _ := unstructured.NestedString(u.Object, "spec", "image")
+		all[image]++
+	}
+	return all
+}
+
+func (w *world) eventually(what string, check func() string) {
+	w.t.Helper()
+	last := ""
+	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == "", nil
+	})
+	if err != nil {
+		w.t.Fatalf("%s: %s", what, last)
+	}
+}
+
+// rolled waits until a deployment has so many Machines of one template, all of them available, and no others.
+func (w *world) rolled(d *unstructured.Unstructured, image string, n int) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("have %d of %s", n, image), func() string {
+		images := w.images()
+		status, _, _ := unstructured.NestedMap(w.get(d).Object, "status")
+		got := fmt.Sprint(images, status["replicas"], status["availableReplicas"], status["upToDateReplicas"],
+			w.condition(d, "RollingOut").Status)
+		if want := fmt.Sprint(map[string]int{image: n}, n, n, n, "False"); n > 0 && got != want {
+			return fmt.Sprintf("%s, want %s; sets %v; %s", got, want, w.describeSets(), w.condition(d, "RollingOut").Message)
+		}
+		if n == 0 && len(images) > 0 {
+			return got
+		}
+		return ""
+	})
+}
+
+func (w *world) describeSets() (all []string) {
+	for _, s := range w.setsNow() {
+		spec, _, _ := unstructured.NestedInt64(s.Object, "spec", "replicas")
+		status, _, _ := unstructured.NestedInt64(s.Object, "status", "replicas")
+		all = append(all, fmt.Sprintf("%s: %d of %d %s", s.GetName(), status, spec, s.GetAnnotations()[contract.RevisionAnnotation]))
+	}
+	return all
+}
+
+func (w *world) condition(d *unstructured.Unstructured, kind string) metav1.Condition {
+	w.t.Helper()
+	fresh := w.get(d)
+	if fresh == nil {
+		return metav1.Condition{}
+	}
+	c, _, err := contract.ConditionsAt("status", "conditions").Find(fresh.Object, kind)
+	require.NoError(w.t, err)
+	return c
+}
+
+// watch counts Machines until it is stopped: how many there are at most, and how many are available at least.
+func (w *world) watch() (stop func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	list := &unstructured.UnstructuredList{}
+	gvk := w.kinds.Machine.GVK
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	events, err := w.client.Watch(ctx, list, client.InNamespace("default"))
+	require.NoError(w.t, err)
+	seen := map[string]bool{} // whether it is available
+	for _, m := range w.list(gvk) {
+		seen[m.GetName()] = available(&m)
+	}
+	w.most, w.least = len(seen), len(seen)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range events.ResultChan() {
+			m, ok := e.Object.(*unstructured.Unstructured)
+			if !ok {
+				continue
+			}
+			if seen[m.GetName()] = available(m); e.Type == "DELETED" {
+				delete(seen, m.GetName())
+			}
+			n := 0
+			for _, is := range seen {
+				if is {
+					n++
+				}
+			}
+			w.mu.Lock()
+			w.most, w.least = max(w.most, len(seen)), min(w.least, n)
+			w.mu.Unlock()
+		}
+	}()
+	return func() { events.Stop(); cancel(); <-done }
+}
+
+func available(m *unstructured.Unstructured) bool {
+	c, found, _ := contract.ConditionsAt("status", "conditions").Find(m.Object, "Available")
+	return found && c.Status == metav1.ConditionTrue && m.GetDeletionTimestamp() == nil
+}
