@@ -75,7 +75,7 @@ func TestEveryDecisionKeepsTheBounds(t *testing.T) {
 	for _, strategy := range strategies() {
 		eachWorld([]kind{pending, available, deleting, marked}, func(w world) {
 			if w.sets[0].count[marked]+w.sets[1].count[marked] == 0 || strategy.MaxUnavailable > max(w.desired, 1) {
-				return // the walk below comes to the former, and the latter is like a lower number
+				return // the walks come to worlds without marks, and a higher number is like as many as desired
 			}
 			f := w.facts(n, strategy)
 			if text := broken(f, rollout.Plan(f)); text != "" {
@@ -137,7 +137,11 @@ func TestEveryRolloutEndsAndKeepsTheBounds(t *testing.T) {
 	for _, strategy := range strategies() {
 		for _, o := range []order{{true, true}, {false, true}, {false, false}} {
 			ends := map[world]bool{}
-			eachWorld([]kind{pending, available, deleting}, func(w world) { walk(t, n, strategy, o, w, ends) })
+			eachWorld([]kind{pending, available, deleting}, func(w world) {
+				if strategy.MaxUnavailable <= max(w.desired, 1) { // more is like as many as desired
+					walk(t, n, strategy, o, w, ends)
+				}
+			})
 		}
 	}
 }

@@ -38,7 +38,8 @@ const (
 	Updated
 	// Failed: the update failed. The Machine counts as unavailable and waits for a person, or for remediation.
 	Failed
-	// Moved: it belongs to the current set, which does not count it before the plan has raised its replicas.
+	// Moved: it belongs to the current set, which does not count it before the plan has raised its replicas. Outdated sets must be kept
+	// from creating while Machines move: their replicas follow in the plan after the move.
 	Moved
 )
 

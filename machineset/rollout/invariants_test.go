@@ -67,6 +67,11 @@ func createsTooMany(f rollout.Facts, d rollout.Decision, c census) string {
 	frozen := map[string]bool{}
 	for i := range f.Sets {
 		frozen[f.Sets[i].Name] = f.Sets[i].Frozen
+		for _, m := range f.Sets[i].Machines {
+			if m.InPlace == rollout.Moved {
+				raised-- // its set makes room for a Machine that exists
+			}
+		}
 	}
 	for _, change := range d.Replicas {
 		if change.To > change.From {

@@ -1,0 +1,96 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// updateInPlace carries a decision out on two sets, with an update hook that always succeeds. A user selects one candidate at a time.
+func updateInPlace(sets []rollout.Set, d rollout.Decision, manual bool) {
+	byUID := map[types.UID]*rollout.Set{"ms1": &sets[0], "ms2": &sets[1]}
+	for i := range sets[0].Machines {
+		m := &sets[0].Machines[i]
+		if m.InPlace == rollout.Selected {
+			m.InPlace = rollout.Updated
+		} else if manual && m.InPlace == rollout.Candidate {
+			m.InPlace, manual = rollout.Selected, false
+		}
+	}
+	for _, step := range d.InPlace {
+		s := byUID[step.Set]
+		i := slices.IndexFunc(s.Machines, func(m rollout.Machine) bool { return m.UID == step.UID })
+		s.Machines[i].InPlace = step.To
+		if step.To == rollout.Moved {
+			sets[1].Machines = append(sets[1].Machines, s.Machines[i])
+			s.Machines = slices.Delete(s.Machines, i, i+1)
+		}
+	}
+	for _, c := range d.Replicas {
+		s := byUID[c.UID]
+		s.Replicas = c.To
+		for _, v := range c.Victims {
+			s.Machines = slices.DeleteFunc(s.Machines, func(m rollout.Machine) bool { return m.UID == v.UID })
+		}
+		for s == &sets[1] && len(s.Machines) < s.Replicas {
+			uid := types.UID(fmt.Sprintf("new%d", len(s.Machines)))
+			s.Machines = append(s.Machines, rollout.Machine{Machine: scale.Machine{Name: string(uid), UID: uid, Available: true, Ready: true}})
+		}
+	}
+}
+
+func TestMachinesAreUpdatedInPlace(t *testing.T) {
+	tests := map[string]struct {
+		strategy rollout.Strategy
+		kept     int
+	}{
+		"one at a time":       {rollout.Strategy{Type: rollout.InPlaceAuto, MaxUnavailable: 1}, 4},
+		"two at a time":       {rollout.Strategy{Type: rollout.InPlaceAuto, MaxUnavailable: 2}, 4},
+		"with a surge of one": {rollout.Strategy{Type: rollout.InPlaceAuto, MaxSurge: 1}, 3},
+		"as a user selects":   {rollout.Strategy{Type: rollout.InPlaceManual, MaxUnavailable: 1}, 4},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			sets := []rollout.Set{{Name: "ms1", UID: "ms1", Replicas: 4}, {Name: "ms2", UID: "ms2", Matches: true, Created: time.Unix(1, 0)}}
+			for i := range 4 {
+				uid := types.UID(fmt.Sprintf("old%d", i))
+				m := rollout.Machine{Machine: scale.Machine{Name: string(uid), UID: uid, Available: true, Ready: true}}
+				sets[0].Machines = append(sets[0].Machines, m)
+			}
+			for range 40 {
+				f := rollout.Facts{Desired: contract.Some(4), Strategy: test.strategy, Sets: sets}
+				d := rollout.Plan(f)
+				require.Empty(t, broken(f, d))
+				if d.Complete {
+					break
+				}
+				updateInPlace(sets, d, test.strategy.Type == rollout.InPlaceManual)
+				updating := 0
+				for _, m := range sets[0].Machines {
+					if m.InPlace == rollout.Selected {
+						updating++
+					}
+				}
+				require.LessOrEqual(t, updating, test.strategy.MaxUnavailable+test.strategy.MaxSurge)
+			}
+			require.Empty(t, sets[0].Machines)
+			kept := 0
+			for _, m := range sets[1].Machines {
+				require.Equal(t, rollout.NotInPlace, m.InPlace)
+				if m.Name[:3] == "old" {
+					kept++
+				}
+			}
+			require.Equal(t, test.kept, kept)
+			require.Len(t, sets[1].Machines, 4)
+		})
+	}
+}
