@@ -64,7 +64,7 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 	f.Track("kinds that MachinePools refer to", r.poolsOf)
 	r.workloads = r.newTracker()
 	r.passes = pass.NewReconciler(poolKind{
-		Frame: f, Steps: options.Steps, Begin: begin, RunStep: runStep, Flush: flush, Forget: r.memory.Forget, NewScope: r.newScope,
+		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: r.memory.Forget, NewScope: r.newScope,
 		End: r.end,
 	})
 	return r, nil

@@ -2,7 +2,6 @@ package machinepool
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -22,8 +21,6 @@ type Scope struct {
 
 	env      *Reconciler
 	failures []finding
-	// refused are the errors of a deletion that delay only the steps which need what could not be read.
-	refused error
 	// urgent: the status has a value that is written without a delay.
 	urgent bool
 	// observed: the steps that read what the status is made of have run.
@@ -101,27 +98,6 @@ func removeFinalizerStep(_ context.Context, p *Scope) (Result, error) {
 // isDone reports whether this pass has removed the finalizer.
 func (p *Scope) isDone() bool {
 	return !p.Update.Finalizers.Keeps() && !slices.Contains(p.State.Finalizers, p.env.frame.Options.Finalizer)
-}
-
-// runStep runs a step. A checkpoint is written without a delay, and has no effect when there is nothing to write.
-func runStep(ctx context.Context, step *Step, p *Scope) (Result, error) {
-	result, err := step.Run(ctx, p)
-	if result.Checkpoint {
-		u := p.Update
-		u.Conditions = contract.ChangedConditions(p.Stored, p.Asserted, p.State.ObservedGeneration, p.Now)
-		result.Checkpoint = p.WouldChange(u)
-		p.urgent = p.urgent || result.Checkpoint
-	}
-	return result, err
-}
-
-// deferError keeps an error of a deletion: the pass is retried with back-off, and only the steps that need what could not be read wait.
-func (p *Scope) deferError(err error) error {
-	if !p.Deleting() {
-		return err
-	}
-	p.refused = errors.Join(p.refused, err)
-	return nil
 }
 
 // managedElsewhere reports whether another controller manages the number of replicas. A pool never writes it, so that the two do not

@@ -2,7 +2,6 @@ package machinepool
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +16,7 @@ import (
 // flush writes the pool at the end of a pass.
 func flush(ctx context.Context, p *Scope, failed error) error {
 	p.urgent = p.urgent || p.isNewStage()
-	err := p.Flush(ctx, writing{
-		Observes: failed == nil && p.refused == nil && !p.Paused(), Guarded: true, Settle: p.settle, Wrote: p.wrote,
-	})
-	return errors.Join(p.refused, err)
+	return p.Flush(ctx, writing{Observes: failed == nil && !p.Paused(), Guarded: true, Settle: p.settle, Wrote: p.wrote})
 }
 
 // settle decides whether a changed status is written in this pass.
@@ -28,7 +24,7 @@ func (p *Scope) settle(changed bool, _, _ contract.MachinePoolUpdate) (bool, err
 	if !changed {
 		return false, nil
 	}
-	left := pass.Throttle(p.urgent, p.mem().statusAt, p.Now, p.env.frame.Options.StatusDelay)
+	left := pass.Throttle(p.urgent || p.Demanded(), p.mem().statusAt, p.Now, p.env.frame.Options.StatusDelay)
 	p.Requeue(left)
 	return left == 0, nil
 }

@@ -96,7 +96,7 @@ func acts(do func(*Scope, context.Context) error) pass.StepFunc[*Scope] {
 
 // observes makes a step of a function that reads an object. In a deletion, its error delays only the stages that need the object.
 func observes(do func(*Scope, context.Context) error) pass.StepFunc[*Scope] {
-	return func(ctx context.Context, p *Scope) (Result, error) { return Result{}, p.deferError(do(p, ctx)) }
+	return func(ctx context.Context, p *Scope) (Result, error) { return Result{}, p.DeferError(do(p, ctx)) }
 }
 
 // stage makes a step of a stage of a deletion, which stops the pass until the stage is complete.

@@ -64,13 +64,18 @@ func TestAnErrorOfAReadInADeletionDelaysOnlyWhatNeedsTheObject(t *testing.T) {
 	_, err := pass.RunSteps(t.Context(), steps, p, true, runStep)
 	require.NoError(t, err)
 	require.True(t, ran)
-	require.ErrorIs(t, p.refused, unread, "the pass fails with it, and is retried")
+	require.ErrorIs(t, p.Deferred(), unread, "the pass fails with it, and is retried")
 
 	p, _ = acting(t, &api{})
 	p.State.Deleting = time.Time{}
 	_, err = pass.RunSteps(t.Context(), steps, p, false, runStep)
 	require.ErrorIs(t, err, unread)
-	require.NoError(t, p.refused)
+	require.NoError(t, p.Deferred())
+}
+
+// runStep runs one step as the frame does.
+func runStep(ctx context.Context, step *Step, p *Scope) (Result, error) {
+	return pass.RunStep(ctx, step, p, &p.Scope, nil)
 }
 
 func TestACheckpointOfAStepIsWrittenAtOnceAndEndsThePassWhenItChangesThePool(t *testing.T) {
@@ -92,7 +97,7 @@ func TestACheckpointOfAStepIsWrittenAtOnceAndEndsThePassWhenItChangesThePool(t *
 			result, err := runStep(t.Context(), &own, p)
 			require.NoError(t, err)
 			require.Equal(t, tc.ends, result.Checkpoint)
-			require.Equal(t, tc.ends, p.urgent)
+			require.Equal(t, tc.ends, p.Demanded())
 		})
 	}
 }

@@ -69,7 +69,6 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
 // flush writes the status in one request when it says something new and the last write is not too recent. A pass that has read too little
 // leaves it as it is.
 func (r *Reconciler) flush(ctx context.Context, s *Scope, err error) error {
-	err = errors.Join(append(s.trouble.late, err)...)
 	failed := err != nil && !pass.IsStale(err)
 	silent := s.machines.Waiting || s.finished || (failed && s.Paused())
 	if failed && !silent && !s.machines.Known {
@@ -95,7 +94,7 @@ func (r *Reconciler) flush(ctx context.Context, s *Scope, err error) error {
 	if external.SaysGone(written) { // the set
 		written = nil
 	}
-	return errors.Join(append(s.trouble.late, written)...)
+	return written
 }
 
 // end forgets a set whose finalizer is removed.

@@ -27,11 +27,8 @@ type Scope struct {
 	finished  bool // the finalizer of the set is removed
 }
 
-// trouble is what cannot be read of the set. late are errors that do not stop a deletion; the pass returns them at its end.
-type trouble struct {
-	late     []error
-	selector error
-}
+// trouble is what cannot be read of the set.
+type trouble struct{ selector error }
 
 // templates are what the objects of new Machines are cloned from.
 type templates struct{ bootstrap, infrastructure external.Object }

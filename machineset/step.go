@@ -122,18 +122,12 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 }
 
 func syncStep(ctx context.Context, s *Scope) (Result, error) {
-	return Result{}, s.deferError(s.syncMachines(ctx))
+	return Result{}, s.DeferError(s.syncMachines(ctx))
 }
 
 func scaleStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, s.scale(ctx)
 }
 
-// deferError returns an error, except for a set in deletion: the pass returns it at its end, and the deletion continues.
-func (s *Scope) deferError(err error) error {
-	if err != nil && !s.State.Deleting.IsZero() {
-		s.trouble.late = append(s.trouble.late, err)
-		return nil
-	}
-	return err
-}
+// deferError is DeferError.
+func (s *Scope) deferError(err error) error { return s.DeferError(err) }

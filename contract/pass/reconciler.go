@@ -52,7 +52,7 @@ type Kind[S, U, P any] struct {
 	Begin func(ctx context.Context, p P) (wait time.Duration)
 	// RunStep executes one step; nil calls it. A checkpoint of a step without anything to write has no effect.
 	RunStep RunFunc[P]
-	// Flush writes the object at the end of the pass. err is that of the steps, nil when none failed.
+	// Flush writes the object at the end of the pass. err is that of the steps with the deferred ones, nil when none failed.
 	Flush func(ctx context.Context, p P, err error) error
 	// End sees the result of each pass in which steps ran; nil does nothing. An object that no longer exists is no error.
 	End func(p P, requeue time.Duration, err error)
@@ -77,9 +77,6 @@ func NewReconciler[S, U, P any](kind Kind[S, U, P]) *Reconciler[S, U, P] {
 	}
 	if kind.Begin == nil {
 		kind.Begin = func(context.Context, P) time.Duration { return 0 }
-	}
-	if kind.RunStep == nil {
-		kind.RunStep = func(ctx context.Context, step *Step[P], p P) (Result, error) { return step.Run(ctx, p) }
 	}
 	if kind.End == nil {
 		kind.End = func(P, time.Duration, error) {}
@@ -137,12 +134,10 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	result, err := RunSteps(ctx, r.kind.Steps, p, s.Deleting(), func(ctx context.Context, step *Step[P], p P) (Result, error) {
-		result, err := r.kind.RunStep(ctx, step, p)
-		result.Checkpoint = result.Checkpoint && s.HasDecided()
-		s.demanded = s.demanded || (result.Checkpoint && !step.standard)
-		return result, err
+		return RunStep(ctx, step, p, s, r.kind.RunStep)
 	})
 	s.Requeue(result.RequeueAfter)
+	err = join(err, s.deferred)
 	err = join(err, r.kind.Flush(ctx, p, err))
 	if s.EndsWith(err) {
 		s.requeue, err = 0, nil
@@ -155,6 +150,18 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 		return reconcile.Result{RequeueAfter: ConflictRetry}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// RunStep executes one step with run, nil for its function. A checkpoint without anything to write has no effect, and one of a step that is
+// not standard has everything written in this pass, see Scope.Demanded.
+func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U], run RunFunc[P]) (Result, error) {
+	if run == nil {
+		run = func(ctx context.Context, step *Step[P], p P) (Result, error) { return step.Run(ctx, p) }
+	}
+	result, err := run(ctx, step, p)
+	result.Checkpoint = result.Checkpoint && s.HasDecided()
+	s.demanded = s.demanded || (result.Checkpoint && !step.standard)
+	return result, err
 }
 
 // EndsWith reports whether an error only says that an object in deletion, whose last finalizer was removed, no longer exists.

@@ -42,6 +42,7 @@ type Scope[S, U any] struct {
 	paused     bool  // the object is paused, or that is unknown
 	written    bool  // this pass wrote the object
 	demanded   bool  // a step that is not standard requires that all of it is written in this pass
+	deferred   error // see DeferError
 	answer     contract.Object
 	base       patch.Base
 	same       sameness
@@ -87,6 +88,19 @@ func commonOf[U any](u *U) contract.CommonUpdate {
 
 // Deleting reports whether the object is being deleted.
 func (s *Scope[S, U]) Deleting() bool { return !s.common().Deleting.IsZero() }
+
+// DeferError returns an error, except in a deletion: then it returns nil, the later steps run, and the pass fails with the error at its end.
+// Use it for what not every stage of a deletion needs.
+func (s *Scope[S, U]) DeferError(err error) error {
+	if err == nil || !s.Deleting() {
+		return err
+	}
+	s.deferred = join(s.deferred, err)
+	return nil
+}
+
+// Deferred returns the errors that DeferError has kept, nil without any.
+func (s *Scope[S, U]) Deferred() error { return s.deferred }
 
 // Requeue requests another pass after a duration at the latest; zero requests none.
 func (s *Scope[S, U]) Requeue(after time.Duration) { s.requeue = Soonest(s.requeue, after) }
