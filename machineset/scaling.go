@@ -104,7 +104,7 @@ func (s *Scope) carryOut(ctx context.Context, next scale.Ledger, creates bool) e
 		}
 		return errors.Join(err, s.machines.Delete(ctx, s.decision.Delete, keep))
 	}
-	return s.deferError(err)
+	return s.DeferError(err)
 }
 
 // facts are the inputs of the plan. The error means that the order of deletions cannot be read; a set in deletion needs none.

@@ -112,7 +112,7 @@ func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
 func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	var err error
 	if s.selector, err = selectorOf(&s.State); err != nil { // until it is corrected, no Machine is created or released
-		s.selector, s.trouble.selector = labels.Nothing(), err
+		s.selector, s.selectorErr = labels.Nothing(), err
 		s.Hold(ReasonSelectorUnreadable, err.Error())
 	}
 	if err := s.machines.Observe(ctx, s.selector, s.State.ObservedReplicas.Or(0) > 0); err != nil || s.machines.Waiting {
@@ -128,6 +128,3 @@ func syncStep(ctx context.Context, s *Scope) (Result, error) {
 func scaleStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, s.scale(ctx)
 }
-
-// deferError is DeferError.
-func (s *Scope) deferError(err error) error { return s.DeferError(err) }
