@@ -60,7 +60,7 @@ spec:
 func newSetWorld(t *testing.T) *world {
 	t.Helper()
 	w := newBareWorld(t, shared(t))
-	crds, err := cluster.ClusterAPICRDs(t.Context(), "v1beta2", "MachineSet")
+	crds, err := cluster.ClusterAPICRDs(t.Context(), "v1beta2", "MachineSet", "MachineDeployment")
 	require.NoError(t, err)
 	for _, gvk := range []schema.GroupVersionKind{fake.InfraMachineGVK(contract.V1Beta2), fake.BootstrapConfigGVK(contract.V1Beta2)} {
 		crds = append(crds, fake.CRD(gvk.GroupVersion().WithKind(gvk.Kind+contract.TemplateSuffix), contract.V1Beta2))
@@ -72,18 +72,23 @@ func newSetWorld(t *testing.T) *world {
 // setManager is examples/manager with sets and without leader election, with no more rights than it asks for.
 func (w *world) setManager(binary string) *managerProcess {
 	w.t.Helper()
-	m := &managerProcess{t: w.t, binary: binary, args: []string{
-		"--machinesets", "--clusters=never", "--kubeconfig", w.setKubeconfig(binary), "--health-probe-bind-address", "127.0.0.1:0",
-	}}
+	return w.managerWith(binary, managerAgent+"-sets", "--machinesets")
+}
+
+// managerWith is examples/manager with flags that say what it reconciles, as a user with the rights that it asks for with these flags.
+func (w *world) managerWith(binary, user string, flags ...string) *managerProcess {
+	w.t.Helper()
+	m := &managerProcess{t: w.t, binary: binary, args: append([]string{
+		"--clusters=never", "--kubeconfig", w.kubeconfigWith(binary, user, flags...), "--health-probe-bind-address", "127.0.0.1:0",
+	}, flags...)}
 	m.start()
 	return m
 }
 
-// setKubeconfig is for a user who is bound to the ClusterRole that the manager prints for sets.
-func (w *world) setKubeconfig(binary string) string {
+// kubeconfigWith is for a user who is bound to the ClusterRole that the manager prints with some flags.
+func (w *world) kubeconfigWith(binary, user string, flags ...string) string {
 	w.t.Helper()
-	const user = managerAgent + "-sets"
-	out, err := exec.CommandContext(w.t.Context(), binary, "--machinesets", "--print-rbac").Output()
+	out, err := exec.CommandContext(w.t.Context(), binary, append(flags, "--print-rbac")...).Output()
 	require.NoError(w.t, err)
 	var role rbacv1.ClusterRole
 	require.NoError(w.t, yaml.Unmarshal(out, &role))
@@ -213,4 +218,37 @@ func TestASetIsScaledAndDeletedOnARealControlPlane(t *testing.T) {
 	}
 	require.NoError(t, w.client.Delete(t.Context(), objects[0]))
 	require.NoError(t, w.client.Delete(t.Context(), objects[1]))
+}
+
+// kill ends the manager as a crash does.
+func (m *managerProcess) kill() {
+	m.t.Helper()
+	require.NoError(m.t, m.cmd.Process.Kill())
+	_ = m.cmd.Wait() // it says that it was killed
+}
+
+// nothingLeft waits until everything that a set has made is gone, Nodes and Secrets too.
+func (w *world) nothingLeft() {
+	w.t.Helper()
+	w.eventually("everything to be gone", func() string {
+		for _, gvk := range []schema.GroupVersionKind{
+			fake.MachineGVK(), fake.InfraMachineGVK(contract.V1Beta2), fake.BootstrapConfigGVK(contract.V1Beta2),
+		} {
+			if left := w.listed(gvk); len(left) > 0 {
+				return fmt.Sprintf("%d %s are left, such as %s", len(left), gvk.Kind, left[0].GetName())
+			}
+		}
+		for _, kind := range []string{"Node", "Secret"} {
+			list := &unstructured.UnstructuredList{}
+			list.SetAPIVersion("v1")
+			list.SetKind(kind + "List")
+			require.NoError(w.t, w.client.List(w.t.Context(), list))
+			for i := range list.Items {
+				if name := list.Items[i].GetName(); len(name) > 6 && name[:6] == "chaos-" {
+					return kind + " " + name + " is left"
+				}
+			}
+		}
+		return ""
+	})
 }

@@ -11,10 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -98,37 +96,4 @@ func TestE2EASetNeverHasTwoMachinesForASlotWhateverHappensToItsManagers(t *testi
 	for _, template := range objects[:2] {
 		require.NoError(t, w.client.Delete(t.Context(), template))
 	}
-}
-
-// kill ends the manager as a crash does.
-func (m *managerProcess) kill() {
-	m.t.Helper()
-	require.NoError(m.t, m.cmd.Process.Kill())
-	_ = m.cmd.Wait() // it says that it was killed
-}
-
-// nothingLeft waits until everything that a set has made is gone, Nodes and Secrets too.
-func (w *world) nothingLeft() {
-	w.t.Helper()
-	w.eventually("everything to be gone", func() string {
-		for _, gvk := range []schema.GroupVersionKind{
-			fake.MachineGVK(), fake.InfraMachineGVK(contract.V1Beta2), fake.BootstrapConfigGVK(contract.V1Beta2),
-		} {
-			if left := w.listed(gvk); len(left) > 0 {
-				return fmt.Sprintf("%d %s are left, such as %s", len(left), gvk.Kind, left[0].GetName())
-			}
-		}
-		for _, kind := range []string{"Node", "Secret"} {
-			list := &unstructured.UnstructuredList{}
-			list.SetAPIVersion("v1")
-			list.SetKind(kind + "List")
-			require.NoError(w.t, w.client.List(w.t.Context(), list))
-			for i := range list.Items {
-				if name := list.Items[i].GetName(); len(name) > 6 && name[:6] == "chaos-" {
-					return kind + " " + name + " is left"
-				}
-			}
-		}
-		return ""
-	})
 }
