@@ -36,21 +36,11 @@ type Wiring struct {
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	deployments := pass.Resource(w.Kinds.Deployment, w.DeploymentResource)
 	rules := pass.PolicyRules(pass.Wiring{
-		Own: deployments, StatusSubresource: w.Kinds.Deployment.StatusSubresource, Read: w.Templates, Clusters: w.Clusters, Events: w.Events,
+		Own: deployments, StatusSubresource: w.Kinds.Deployment.StatusSubresource, Templates: w.Templates,
+		Children: []schema.GroupResource{pass.Resource(w.Kinds.Set, w.SetResource)},
+		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
-	rules = append(rules, pass.Rule(deployments, "get"),
-		pass.Rule(pass.Resource(w.Kinds.Set, w.SetResource), "get", "list", "watch", "create", "patch", "delete"),
-		pass.Rule(pass.Resource(w.Kinds.Machine, w.MachineResource), "list", "watch", "patch"))
-	if w.OwnerReferencesEnforced {
-		rules = append(rules, pass.Rule(schema.GroupResource{Group: deployments.Group, Resource: deployments.Resource + "/finalizers"}, "update"))
-	}
-	for _, template := range w.Templates {
-		if w.Clusters {
-			rules = append(rules, pass.Rule(template, "patch"))
-		}
-		if w.Clusters && w.OwnerReferencesEnforced {
-			rules = append(rules, pass.Rule(template, "delete"))
-		}
-	}
-	return contract.MergePolicyRules(rules)
+	return contract.MergePolicyRules(rules, []rbacv1.PolicyRule{
+		pass.Rule(deployments, "get"), pass.Rule(pass.Resource(w.Kinds.Machine, w.MachineResource), "list", "watch", "patch"),
+	})
 }

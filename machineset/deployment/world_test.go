@@ -200,6 +200,17 @@ func (w *world) images() map[string]int {
 	return all
 }
 
+// hashOf is the label of the Machines of a template.
+func (w *world) hashOf(image string) string {
+	w.t.Helper()
+	for _, s := range w.setsNow() {
+		if name, _, _ := unstructured.NestedString(s.Object, "spec", "template", "spec", "infrastructureRef", "name"); name == image {
+			return s.GetLabels()[contract.TemplateHashLabel]
+		}
+	}
+	return ""
+}
+
 func (w *world) eventually(what string, check func() string) {
 	w.t.Helper()
 	last := ""

@@ -1,0 +1,201 @@
+package deployment_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+func withoutAnnotation(key string) fake.Option {
+	return func(u *unstructured.Unstructured) {
+		all := u.GetAnnotations()
+		delete(all, key)
+		u.SetAnnotations(all)
+	}
+}
+
+func TestADeploymentWhoseLedgerIsRemovedMakesNoSecondSet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(2)
+	w.rolled(d, "blue", 2)
+	w.change(d, withoutAnnotation(scale.LedgerAnnotation))
+	w.change(d, fake.WithField(int64(3), "spec", "replicas"))
+	w.rolled(d, "blue", 3)
+	require.Len(t, w.setsNow(), 1)
+}
+
+func TestADeploymentThatIsRestoredWithItsSetsTakesThemBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	stop := w.run()
+	d := w.deployment(2)
+	w.rolled(d, "blue", 2)
+	stop()
+	before := w.setsNow()[0].GetName()
+	restored := w.get(d)
+	w.change(d, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	require.NoError(t, w.client.Delete(t.Context(), d, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	w.eventually("the deployment to go", func() string {
+		if w.get(d) != nil {
+			return "it is there"
+		}
+		return ""
+	})
+	restored.SetUID("")
+	restored.SetResourceVersion("")
+	require.NoError(t, w.client.Create(t.Context(), restored))
+	w.run()
+	w.eventually("the set to be owned by the restored deployment", func() string {
+		sets := w.setsNow()
+		if len(sets) != 1 {
+			return fmt.Sprint(w.describeSets())
+		}
+		owner := metav1.GetControllerOf(&sets[0])
+		if owner == nil || owner.UID != w.get(d).GetUID() {
+			return fmt.Sprint(w.describeSets(), owner)
+		}
+		return ""
+	})
+	require.Equal(t, before, w.setsNow()[0].GetName())
+}
+
+func TestTwoLeadersAtOnceMakeOneSetForATemplate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	w.run()
+	d := w.deployment(3)
+	w.rolled(d, "blue", 3)
+	w.change(d, template("green"))
+	w.rolled(d, "green", 3)
+	require.Len(t, w.setsNow(), 2)
+}
+
+func TestARolloutThatChangesItsMindHalfWayEndsWithTheLastTemplate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(4)
+	w.rolled(d, "blue", 4)
+	stop := w.watch()
+	w.change(d, template("green"))
+	w.eventually("a green one", func() string {
+		if w.images()["green"] == 0 {
+			return "there is none"
+		}
+		return ""
+	})
+	w.change(d, template("blue"))
+	w.rolled(d, "blue", 4)
+	stop()
+	require.LessOrEqual(t, w.most, 5)
+	require.GreaterOrEqual(t, w.least, 4)
+}
+
+func TestANewTemplateThatNeverWorksKeepsTheOldMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(3, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{contract.ProgressDeadlineAnnotation: "1s"})
+	})
+	w.rolled(d, "blue", 3)
+	old := map[string]bool{}
+	for _, m := range w.list(w.kinds.Machine.GVK) {
+		old[m.GetName()] = true
+	}
+	w.machines.NotReady(func(m *unstructured.Unstructured) bool { return !old[m.GetName()] })
+	w.change(d, template("green"))
+	w.eventually("the deadline to be exceeded", func() string {
+		if c := w.condition(d, deployment.ConditionProgressing); c.Reason != "ProgressDeadlineExceeded" {
+			return c.Reason
+		}
+		return ""
+	})
+	require.Equal(t, map[string]int{"blue": 3, "green": 1}, w.images())
+	require.Contains(t, w.condition(d, "RollingOut").Message, "waiting for workers-")
+	w.change(d, template("blue"))
+	w.rolled(d, "blue", 3)
+}
+
+func TestAMissingTemplateHoldsARolloutUpAndIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(2)
+	w.rolled(d, "blue", 2)
+	w.change(d, template("red"))
+	w.eventually("the condition to name the template", func() string {
+		if c := w.condition(d, "RollingOut"); !strings.Contains(c.Message, "does not exist") {
+			return c.Message
+		}
+		return ""
+	})
+	require.Equal(t, map[string]int{"blue": 2}, w.images())
+	require.Len(t, w.setsNow(), 1)
+}
+
+func TestWithOnDeleteAMachineIsReplacedWhenAUserDeletesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(2, fake.WithField("OnDelete", "spec", "rollout", "strategy", "type"))
+	w.rolled(d, "blue", 2)
+	w.change(d, template("green"))
+	for want := range 2 {
+		w.eventually("Machines to be replaced one by one", func() string {
+			images := w.images()
+			if images["green"] != want || images["blue"] != 2-want || len(w.setsNow()) != 2 {
+				return fmt.Sprint(images)
+			}
+			return ""
+		})
+		for _, m := range w.list(w.kinds.Machine.GVK) {
+			if m.GetLabels()[contract.TemplateHashLabel] != w.hashOf("green") {
+				require.NoError(t, w.client.Delete(t.Context(), &m))
+				break
+			}
+		}
+	}
+	w.rolled(d, "green", 2)
+}
+
+func TestTheSameRightsAreNeededAsTheRequestsThatAreMade(t *testing.T) {
+	t.Parallel()
+	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	flat := map[string][]string{}
+	for _, r := range deployment.PolicyRules(deployment.Wiring{
+		Kinds: kinds, Templates: []schema.GroupResource{{Group: "example.com", Resource: "t"}}, Clusters: true, Events: true,
+	}) {
+		for _, resource := range r.Resources {
+			flat[resource+"."+r.APIGroups[0]] = r.Verbs
+		}
+	}
+	want := map[string][]string{
+		"machinedeployments.cluster.x-k8s.io":        {"get", "list", "watch", "patch"},
+		"machinedeployments/status.cluster.x-k8s.io": {"patch"},
+		"machinesets.cluster.x-k8s.io":               {"get", "list", "watch", "create", "patch", "delete"},
+		"machines.cluster.x-k8s.io":                  {"list", "watch", "patch"},
+		"t.example.com":                              {"list", "watch", "patch"}, "clusters.cluster.x-k8s.io": {"get", "list", "watch"},
+		"customresourcedefinitions.apiextensions.k8s.io": {"list", "watch"}, "events.events.k8s.io": {"create", "patch"},
+	}
+	if diff := cmp.Diff(want, flat, cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
