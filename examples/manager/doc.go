@@ -18,9 +18,12 @@
 // With --machinepools it also reconciles MachinePools; with --machinepool-group=machinist.dev those of --print-crds. They have Cluster
 // API's fields, and a selector in their Scale, so that a HorizontalPodAutoscaler can scale them.
 //
+// With --machinesets and --machinedeployments it also reconciles those of Cluster API. "manager rollout" shows and changes their rollouts,
+// as kubectl rollout does for Deployments.
+//
 // # Limits
 //
 // It reconciles only Machines and the kinds that flags add. It changes Nodes of its own cluster or, with --workload-clusters, of the
-// clusters of the Machines. It reads Clusters (--clusters), MachineSets and MachineDeployments, but does not reconcile them or their
+// clusters of the Machines. It reads Clusters (--clusters), MachineSets and MachineDeployments, and does not reconcile Clusters or their
 // control planes. It serves no webhooks.
 package main

@@ -36,6 +36,9 @@ func execute(args []string, stdout, stderr io.Writer) int {
 
 // perform runs what the arguments select and returns the exit code.
 func perform(args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "rollout" {
+		return rolloutCommand(args[1:], stdout, stderr)
+	}
 	o, err := parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

@@ -46,17 +46,18 @@ type options struct {
 	probeAddress, metricsAddress string
 	profilerAddress              string
 
-	concurrency      int
-	qps              float64
-	statusDelay      time.Duration
-	workloadClusters bool
-	clusters         string
-	machineSets      bool
-	machinePools     bool
-	poolGroup        string
-	watchFilter      string
-	workloadQPS      float64
-	workloadProbe    string
+	concurrency        int
+	qps                float64
+	statusDelay        time.Duration
+	workloadClusters   bool
+	clusters           string
+	machineSets        bool
+	machineDeployments bool
+	machinePools       bool
+	poolGroup          string
+	watchFilter        string
+	workloadQPS        float64
+	workloadProbe      string
 
 	logFormat string
 	verbosity int
@@ -77,6 +78,8 @@ drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must 
   go run ./examples/manager --leader-elect                       several replicas, one of which acts
   go run ./examples/manager --workload-clusters                  Nodes are in the clusters that Machines name, not in this one
   go run ./examples/manager --machinesets                        MachineSets too
+  go run ./examples/manager --machinesets --machinedeployments   MachineDeployments too
+  go run ./examples/manager rollout --help                       history, undo, pause, resume, restart and status of a rollout
   go run ./examples/manager --machinepools                       MachinePools too
   go run ./examples/manager --print-crds | kubectl apply -f -    a MachinePool of machinist.dev, whose Scale has a selector
   go run ./examples/manager --clusters=never                     Machines have no Cluster objects, although their CRD is installed
@@ -117,11 +120,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.clusters, "clusters", clustersAuto,
 		"whether Machines follow the Cluster object of spec.clusterName: while it is paused they are not reconciled, and without it "+
 			"they are only deleted; auto: if the kind is served when the manager starts; always; never: there are no Cluster objects")
-	flags.BoolVar(&o.machineSets, "machinesets", false, "reconcile MachineSets too")
-	flags.BoolVar(&o.machinePools, "machinepools", false, "reconcile MachinePools too; the CustomResourceDefinition must be installed")
-	flags.StringVar(&o.poolGroup, "machinepool-group", clusterAPIGroup,
-		"API `group` of the MachinePools: cluster.x-k8s.io, or machinist.dev for those of --print-crds, "+
-			"which a HorizontalPodAutoscaler can scale")
+	o.kindFlags(flags)
 	flags.StringVar(&o.watchFilter, "watch-filter", "",
 		"reconcile only Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: all")
 	flags.StringVar(&o.logFormat, "log-format", logText, "text or json, on stderr")
@@ -139,6 +138,16 @@ func parse(args []string, out io.Writer) (options, error) {
 		return options{}, fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
 	}
 	return o, o.validate()
+}
+
+// kindFlags adds the flags for what is reconciled beside Machines.
+func (o *options) kindFlags(flags *flag.FlagSet) {
+	flags.BoolVar(&o.machineSets, "machinesets", false, "reconcile MachineSets too")
+	flags.BoolVar(&o.machineDeployments, "machinedeployments", false, "reconcile MachineDeployments too; their MachineSets need --machinesets")
+	flags.BoolVar(&o.machinePools, "machinepools", false, "reconcile MachinePools too; the CustomResourceDefinition must be installed")
+	flags.StringVar(&o.poolGroup, "machinepool-group", clusterAPIGroup,
+		"API `group` of the MachinePools: cluster.x-k8s.io, or machinist.dev for those of --print-crds, "+
+			"which a HorizontalPodAutoscaler can scale")
 }
 
 // rbacFlags adds the flags for printing rights and CRDs.

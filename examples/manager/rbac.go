@@ -20,6 +20,7 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -28,7 +29,7 @@ func (o options) wiring() machine.Wiring {
 	w := machine.Wiring{
 		Kind: api.Kind(), Resource: machineResource,
 		References: o.providerResources, DrainRules: true, Drains: true, Events: true,
-		Rollouts:                []schema.GroupResource{ours("machinesets"), ours("machinedeployments")},
+		Rollouts:                []schema.GroupResource{ours(setResource), ours(deploymentResource)},
 		OwnerReferencesEnforced: o.ownersEnforced,
 	}
 	if o.clusters != clustersNever {
@@ -55,6 +56,9 @@ func clusterRole(o options) *rbacv1.ClusterRole {
 	rules := [][]rbacv1.PolicyRule{machine.PolicyRules(o.wiring())}
 	if o.machineSets {
 		rules = append(rules, machineset.PolicyRules(setWiring(o)))
+	}
+	if o.machineDeployments {
+		rules = append(rules, deployment.PolicyRules(deploymentWiring(o)))
 	}
 	if o.machinePools {
 		rules = append(rules, machinepool.PolicyRules(o.poolWiring()))

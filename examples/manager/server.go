@@ -43,7 +43,7 @@ func lookAtServer(cfg *rest.Config) (served, error) {
 		return served{}, notServed(cfg)
 	}
 	return served{
-		clusters: has(clusterResource), sets: has(setResource), rollouts: has(setResource) && has("machinedeployments"), pools: has(poolResource),
+		clusters: has(clusterResource), sets: has(setResource), rollouts: has(setResource) && has(deploymentResource), pools: has(poolResource),
 		lists: has,
 	}, nil
 }

@@ -93,6 +93,9 @@ func (o options) lookAround(ctx context.Context, cfg *rest.Config) (served, erro
 	if err := o.needsSets(has.sets); err != nil {
 		return served{}, err
 	}
+	if err := o.needsDeployments(has.rollouts); err != nil {
+		return served{}, err
+	}
 	if err := o.needsPools(cfg, has); err != nil {
 		return served{}, err
 	}
@@ -129,6 +132,11 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 	}
 	if o.machineSets {
 		if err := addSets(ctx, mgr, o, clusters); err != nil {
+			return err
+		}
+	}
+	if o.machineDeployments {
+		if err := addDeployments(ctx, mgr, o, clusters); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/machineset/deployment"
+)
+
+const rolloutUsage = `manager rollout does for MachineDeployments what kubectl rollout does for Deployments.
+
+  manager rollout status NAME --watch              how far it is and what it waits for, until it is done
+  manager rollout history NAME                     the revisions
+  manager rollout undo NAME --to-revision 3        back to a revision; 0 is the one before
+  manager rollout pause NAME                       hold it up; scaling goes on
+  manager rollout resume NAME
+  manager rollout restart NAME                     replace all Machines, without a change of the template
+
+Exit codes: 0 done, or going on without --watch; 1 failed, or the progress deadline is exceeded; 2 wrong flags.
+
+Flags:
+`
+
+// rolloutOptions are the flags of manager rollout.
+type rolloutOptions struct {
+	kubeconfig, namespace, output string
+	revision                      int64
+	watch                         bool
+	timeout                       time.Duration
+
+	verb, name string
+}
+
+// errUsage matches errors about wrong flags.
+var errUsage = errors.New("wrong usage")
+
+// parseRollout reads the arguments behind "rollout". Help goes to out, and the error is flag.ErrHelp.
+func parseRollout(args []string, out io.Writer) (rolloutOptions, error) {
+	var o rolloutOptions
+	flags := flag.NewFlagSet("manager rollout", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
+	flags.StringVar(&o.namespace, "namespace", "default", "`namespace` of the MachineDeployment")
+	flags.StringVar(&o.namespace, "n", "default", "short for --namespace")
+	flags.StringVar(&o.output, "o", "", "json, or empty for text")
+	flags.Int64Var(&o.revision, "to-revision", 0, "for undo: the `revision`, 0 for the one before")
+	flags.BoolVar(&o.watch, "watch", false, "for status: wait until the rollout is done, and print each change")
+	flags.DurationVar(&o.timeout, "timeout", 0, "for status --watch: give up after this time; 0 is no limit")
+	var words []string
+	for rest := args; ; {
+		if err := flags.Parse(rest); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				fmt.Fprint(out, rolloutUsage)
+				flags.SetOutput(out)
+				flags.PrintDefaults()
+			}
+			return o, err
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		words, rest = append(words, flags.Arg(0)), flags.Args()[1:] // flags may stand behind the name
+	}
+	if len(words) != 2 {
+		return o, fmt.Errorf("%w: give a verb and a name, such as: rollout status workers", errUsage)
+	}
+	if o.output != "" && o.output != logJSON {
+		return o, fmt.Errorf("%w: -o %q: give json, or nothing for text", errUsage, o.output)
+	}
+	o.verb, o.name = words[0], words[1]
+	return o, nil
+}
+
+// rolloutCommand is manager rollout. It returns the exit code.
+func rolloutCommand(args []string, stdout, stderr io.Writer) int {
+	o, err := parseRollout(args, stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitDone
+	}
+	if err == nil {
+		err = o.run(stdout)
+	} else {
+		err = fmt.Errorf("%w: %w", errUsage, err)
+	}
+	switch {
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(stderr, "manager rollout: %v\nRun with --help for help.\n", err)
+		return exitUsage
+	case err != nil:
+		fmt.Fprintf(stderr, "manager rollout: %v\n", err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+func (o rolloutOptions) run(out io.Writer) error {
+	cfg, err := restConfig(options{kubeconfig: o.kubeconfig, qps: -1})
+	if err != nil {
+		return err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	kinds, err := deploymentKinds()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return o.perform(ctx, deployment.Commands{Client: c, Kinds: kinds}, out)
+}
+
+// perform runs one verb.
+func (o rolloutOptions) perform(ctx context.Context, c deployment.Commands, out io.Writer) error {
+	key := types.NamespacedName{Namespace: o.namespace, Name: o.name}
+	switch o.verb {
+	case "status":
+		return o.status(ctx, c, key, out)
+	case "history":
+		history, err := c.History(ctx, key)
+		if err != nil {
+			return err
+		}
+		return o.printHistory(history, out)
+	case "undo":
+		done, err := c.Undo(ctx, key, o.revision)
+		if err != nil {
+			return err
+		}
+		return o.say(out, done, fmt.Sprintf("machinedeployment %s goes back to revision %d", o.name, done.Number))
+	}
+	for _, verb := range []struct {
+		name, said string
+		do         func(context.Context, types.NamespacedName) error
+	}{{"pause", "paused", c.Pause}, {"resume", "resumed", c.Resume}, {"restart", "restarted", c.Restart}} {
+		if verb.name == o.verb {
+			if err := verb.do(ctx, key); err != nil {
+				return err
+			}
+			return o.say(out, map[string]string{"name": o.name, "result": verb.said}, "machinedeployment "+o.name+" "+verb.said)
+		}
+	}
+	return fmt.Errorf("%w: %q: give status, history, undo, pause, resume or restart", errUsage, o.verb)
+}
+
+// say prints a value as JSON, or a text.
+func (o rolloutOptions) say(out io.Writer, value any, text string) error {
+	if o.output == logJSON {
+		return json.NewEncoder(out).Encode(value)
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
+}
+
+func (o rolloutOptions) printHistory(history []deployment.Revision, out io.Writer) error {
+	if o.output == logJSON {
+		return json.NewEncoder(out).Encode(history)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "REVISION\tMACHINESET\tREPLICAS\tCURRENT\tAGE\tCHANGE-CAUSE")
+	for _, r := range history {
+		current := ""
+		if r.Current {
+			current = "*"
+		}
+		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\n", r.Number, r.Set, r.Replicas, current, duration.HumanDuration(time.Since(r.Created)), r.Cause)
+	}
+	return w.Flush()
+}
+
+// watchInterval is how often status --watch reads.
+const watchInterval = time.Second
+
+// status prints how far a rollout is. With --watch it prints each change until the rollout is done.
+func (o rolloutOptions) status(ctx context.Context, c deployment.Commands, key types.NamespacedName, out io.Writer) error {
+	if o.timeout > 0 {
+		limited, cancel := context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+		ctx = limited
+	}
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for said := ""; ; {
+		p, err := c.Status(ctx, key)
+		if err != nil {
+			return err
+		}
+		text := strings.Join(append([]string{p.Message}, p.Blocking...), "\n  ")
+		if text != said {
+			if err := o.say(out, p, text); err != nil {
+				return err
+			}
+			said = text
+		}
+		switch {
+		case p.Failed:
+			return errors.New(p.Message)
+		case p.Done || !o.watch:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the rollout of %s is not done: %w", key, ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
