@@ -17,6 +17,12 @@
 //     plan no longer needs are removed.
 //   - A MachineSet is deleted with its UID as a precondition, and only when it has no Machines and wants none, as the API server confirms.
 //
+// # Limits
+//
+// Package rollout plans updates in place too; this reconciler does not carry them out yet, and reports such a strategy in the condition
+// RollingOut. Labels of Gardener that freeze a set are not read. A deployment whose spec.replicas is not set keeps its Machines as they
+// are.
+//
 // # Differences from Cluster API
 //
 // Cluster API has removed the history limit, rollback and the progress deadline; they work here. spec.rollout.after takes effect when its

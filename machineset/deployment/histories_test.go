@@ -150,6 +150,20 @@ func TestAMissingTemplateHoldsARolloutUpAndIsNamed(t *testing.T) {
 	require.Len(t, w.setsNow(), 1)
 }
 
+func TestASelectorThatDoesNotMatchTheTemplateIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(1, fake.WithField("others", "spec", "selector", "matchLabels", "pool"))
+	w.eventually("the condition to say it", func() string {
+		if c := w.condition(d, "RollingOut"); !strings.Contains(c.Message, "does not match the labels") {
+			return c.Message
+		}
+		return ""
+	})
+	require.Empty(t, w.setsNow())
+}
+
 func TestWithOnDeleteAMachineIsReplacedWhenAUserDeletesIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).live()

@@ -90,6 +90,10 @@ func setsStep(ctx context.Context, s *Scope) (Result, error) {
 		s.selector = labels.Nothing()
 		s.Hold(ReasonSelectorUnreadable, s.selectorErr.Error())
 	}
+	if want := setLabels(&s.State); s.selectorErr == nil && !s.selector.Matches(labels.Set(want)) {
+		s.Hold(ReasonSelectorMismatch, fmt.Sprintf(
+			"spec.selector %s does not match the labels of spec.template: new MachineSets would not be the deployment's own", s.selector))
+	}
 	seen, err := s.env.machines.LastSeen(ctx) // before the lists, which then hold at least that
 	if err == nil {
 		err = s.children.Observe(ctx, s.selector, s.State.ObservedReplicas.Or(0) > 0)

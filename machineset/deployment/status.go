@@ -26,6 +26,7 @@ const (
 	ReasonNotAvailable           = "NotAvailable"
 	ReasonWaitingForAvailableSet = "WaitingForAvailableReplicasSet"
 	ConditionProgressing         = "Progressing"
+	ReasonSelectorMismatch       = "SelectorDoesNotMatchTemplate"
 	ReasonSelectorUnreadable     = "SelectorUnreadable"
 	ReasonStrategyUnreadable     = "StrategyUnreadable"
 	phaseScalingUp               = "ScalingUp"
