@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,25 +21,22 @@ import (
 // Machine is ready, available and up to date, and deletes what it refers to when the Machine goes. Safe for concurrent use.
 type Machines struct {
 	client client.Client
-	gvk    schema.GroupVersionKind
+	kind   contract.Kind
 	parts  []schema.GroupVersionKind
 
-	mu      sync.Mutex
-	hold    bool
-	notYet  func(*unstructured.Unstructured) bool
-	waiting time.Duration
+	mu       sync.Mutex
+	hold     bool
+	notReady func(client.Object) bool
 }
 
-// NewMachines returns a controller of unstructured Machines of cluster.x-k8s.io/v1beta2. parts are the kinds of what a Machine of a name
-// refers to, under the same name.
-func NewMachines(c client.Client, gvk schema.GroupVersionKind, parts ...schema.GroupVersionKind) *Machines {
-	ready := func(*unstructured.Unstructured) bool { return false }
-	return &Machines{client: c, gvk: gvk, parts: parts, waiting: 20 * time.Millisecond, notYet: ready}
+// NewMachines returns a controller of Machines of a kind. parts are the kinds of what a Machine refers to, under its own name.
+func NewMachines(c client.Client, kind contract.Kind, parts ...schema.GroupVersionKind) *Machines {
+	return &Machines{client: c, kind: kind, parts: parts, notReady: func(client.Object) bool { return false }}
 }
 
 // SetupWithManager adds the controller to a manager, before the manager is started.
 func (l *Machines) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("fake-machines").For(l.object(l.gvk, client.ObjectKey{})).Complete(l)
+	return ctrl.NewControllerManagedBy(mgr).Named("fake-machines").For(l.machine()).Complete(l)
 }
 
 // Hold keeps Machines in deletion until it is called with false.
@@ -49,82 +47,100 @@ func (l *Machines) Hold(hold bool) {
 }
 
 // NotReady keeps the Machines for which a function returns true from becoming ready, as long as it does.
-func (l *Machines) NotReady(which func(*unstructured.Unstructured) bool) {
+func (l *Machines) NotReady(which func(client.Object) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.notYet = which
+	l.notReady = which
 }
 
-func (l *Machines) object(gvk schema.GroupVersionKind, key client.ObjectKey) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(gvk)
-	u.SetNamespace(key.Namespace)
-	u.SetName(key.Name)
-	return u
+func (l *Machines) machine() client.Object {
+	obj, _ := l.kind.New().(client.Object)
+	return obj
 }
+
+// again is when a Machine that is held is looked at again.
+const again = 20 * time.Millisecond
 
 // Reconcile implements controller-runtime's Reconciler.
 func (l *Machines) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	machine := l.object(l.gvk, request.NamespacedName)
+	machine := l.machine()
 	if err := l.client.Get(ctx, request.NamespacedName, machine); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	l.mu.Lock()
-	hold, wait := l.hold, l.notYet(machine)
+	hold, wait := l.hold, l.notReady(machine)
 	l.mu.Unlock()
-	if machine.GetDeletionTimestamp() != nil {
-		if hold {
-			return reconcile.Result{RequeueAfter: l.waiting}, nil
+	var u contract.MachineUpdate
+	switch {
+	case machine.GetDeletionTimestamp() == nil:
+		for _, gvk := range l.parts {
+			if err := l.takeOver(ctx, machine, gvk); err != nil {
+				return reconcile.Result{}, err
+			}
 		}
-		return reconcile.Result{}, l.end(ctx, machine)
-	}
-	for _, gvk := range l.parts {
-		if err := l.takeOver(ctx, machine, l.object(gvk, request.NamespacedName)); err != nil {
-			return reconcile.Result{}, err
+		if wait {
+			return reconcile.Result{RequeueAfter: again}, nil
 		}
+		u.Node = contract.SetTo(contract.NodeRef{Name: request.Name, UID: "uid"})
+		u.Conditions = ready(machine.GetCreationTimestamp())
+	case hold:
+		return reconcile.Result{RequeueAfter: again}, nil
+	default:
+		for _, gvk := range l.parts {
+			if err := l.client.Delete(ctx, part(gvk, machine)); err != nil && !apierrors.IsNotFound(err) {
+				return reconcile.Result{}, err
+			}
+		}
+		u.Finalizers = contract.SetTo(slices.DeleteFunc(slices.Clone(machine.GetFinalizers()), func(f string) bool {
+			return f == contract.MachineFinalizer
+		}))
 	}
-	if wait {
-		return reconcile.Result{RequeueAfter: l.waiting}, nil
-	}
-	base := machine.DeepCopy()
-	var all []any
-	for _, kind := range []string{
-		contract.ConditionReady, contract.ConditionAvailable, contract.ConditionUpToDate, contract.ConditionNodeReady,
-	} {
-		all = append(all, map[string]any{
-			"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
-		})
-	}
-	machine.Object["status"] = map[string]any{"conditions": all, "nodeRef": map[string]any{"name": request.Name}}
-	return reconcile.Result{}, l.client.Status().Patch(ctx, machine, client.MergeFrom(base))
+	return reconcile.Result{}, client.IgnoreNotFound(l.write(ctx, machine, u))
 }
 
-func (l *Machines) takeOver(ctx context.Context, machine, part *unstructured.Unstructured) error {
-	err := l.client.Get(ctx, client.ObjectKeyFromObject(part), part)
-	if err != nil || metav1.GetControllerOf(part) != nil {
+// ready are the conditions of a Machine that works.
+func ready(since metav1.Time) (all []metav1.Condition) {
+	for _, kind := range []string{
+		contract.ConditionReady, contract.ConditionAvailable, contract.ConditionUpToDate, contract.ConditionNodeReady, "NodeHealthy",
+	} {
+		all = append(all, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, LastTransitionTime: since})
+	}
+	return all
+}
+
+// write writes an update, with the status through its own endpoint where there is one.
+func (l *Machines) write(ctx context.Context, machine client.Object, u contract.MachineUpdate) error {
+	base, _ := machine.DeepCopyObject().(client.Object)
+	if err := l.kind.Adapter.Write(machine, u); err != nil {
+		return err
+	}
+	status, _ := machine.DeepCopyObject().(client.Object)
+	err := l.client.Patch(ctx, machine, client.MergeFrom(base))
+	if err == nil && l.kind.StatusSubresource && machine.GetDeletionTimestamp() == nil {
+		err = l.client.Status().Patch(ctx, status, client.MergeFrom(base))
+	}
+	return err
+}
+
+func part(gvk schema.GroupVersionKind, machine client.Object) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	u.SetNamespace(machine.GetNamespace())
+	u.SetName(machine.GetName())
+	return u
+}
+
+// takeOver makes a Machine the controller of what it refers to.
+func (l *Machines) takeOver(ctx context.Context, machine client.Object, gvk schema.GroupVersionKind) error {
+	obj := part(gvk, machine)
+	err := l.client.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+	if err != nil || metav1.GetControllerOf(obj) != nil {
 		return client.IgnoreNotFound(err)
 	}
-	base := part.DeepCopy()
-	part.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: machine.GetAPIVersion(), Kind: machine.GetKind(), Name: machine.GetName(), UID: machine.GetUID(), Controller: new(true),
+	base := obj.DeepCopy()
+	version, kind := l.kind.GVK.ToAPIVersionAndKind()
+	obj.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: version, Kind: kind, Name: machine.GetName(), UID: machine.GetUID(), Controller: new(true),
 	}})
-	return l.client.Patch(ctx, part, client.MergeFrom(base))
-}
-
-// end deletes what a Machine refers to, and removes its finalizer.
-func (l *Machines) end(ctx context.Context, machine *unstructured.Unstructured) error {
-	for _, gvk := range l.parts {
-		if err := l.client.Delete(ctx, l.object(gvk, client.ObjectKeyFromObject(machine))); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-	}
-	base := machine.DeepCopy()
-	var rest []string
-	for _, f := range machine.GetFinalizers() {
-		if f != contract.MachineFinalizer {
-			rest = append(rest, f)
-		}
-	}
-	machine.SetFinalizers(rest)
-	return client.IgnoreNotFound(l.client.Patch(ctx, machine, client.MergeFrom(base)))
+	return l.client.Patch(ctx, obj, client.MergeFrom(base))
 }

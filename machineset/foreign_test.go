@@ -1,20 +1,16 @@
 package machineset_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -30,24 +26,18 @@ type system struct {
 
 func systems(t *testing.T) map[string]system {
 	t.Helper()
-	of := func(group, version string, set *contract.MachineSetLayout, machine *contract.MachineLayout) machineset.Kinds {
-		gvk := schema.GroupVersion{Group: group, Version: version}.WithKind
-		return machineset.Kinds{Set: contract.Unstructured(gvk("MachineSet"), set), Machine: contract.Unstructured(gvk("Machine"), machine),
-			Maker: contract.UnstructuredMaker(set, gvk("Machine"), machine)}
-	}
-	kubermatic := of("cluster.k8s.io", "v1alpha1", contract.KubermaticMachineSet(), contract.KubermaticMachine())
-	kubermatic.Machine.StatusSubresource = false
-	gardener := of("machine.sapcloud.io", "v1alpha1", contract.GardenerMachineSet(), contract.GardenerMachine())
+	v1beta1, err := machineset.ClusterAPI(contract.V1Beta1)
+	require.NoError(t, err)
 	clusterAPI := map[string]any{"version": "v1.36.3", "bootstrap": map[string]any{"dataSecretName": "data"}}
 	typed, scheme := racks()
 	return map[string]system{
-		"Cluster API v1beta1": {kinds: of("cluster.x-k8s.io", "v1beta1", contract.MachineSetV1Beta1(), contract.MachineV1Beta1()),
+		"Cluster API v1beta1": {kinds: v1beta1,
 			template: clusterAPI, mark: scale.DeleteAnnotation},
-		"Cluster API v1beta2": {kinds: of("cluster.x-k8s.io", "v1beta2", contract.MachineSetV1Beta2(), contract.MachineV1Beta2()),
+		"Cluster API v1beta2": {kinds: kindsOf(t),
 			template: clusterAPI, mark: scale.DeleteAnnotation},
-		"Kubermatic": {kinds: kubermatic, mark: scale.DeleteAnnotation, markedWith: "yes", template: map[string]any{
+		"Kubermatic": {kinds: machineset.Kubermatic(), mark: scale.DeleteAnnotation, markedWith: "yes", template: map[string]any{
 			"providerSpec": map[string]any{"value": map[string]any{"cloudProvider": "aws"}}, "versions": map[string]any{"kubelet": "1.36.3"}}},
-		"Gardener": {kinds: gardener, mark: scale.PriorityAnnotation, markedWith: "1", template: map[string]any{
+		"Gardener": {kinds: machineset.Gardener(), mark: scale.PriorityAnnotation, markedWith: "1", template: map[string]any{
 			"class": map[string]any{"kind": "MachineClass", "name": "small"}}},
 		"Go types": {kinds: typed, scheme: scheme, mark: scale.DeleteAnnotation, template: map[string]any{"size": "small"}},
 	}
@@ -60,8 +50,7 @@ func TestSetsOfEverySystemGrowShrinkByMarkAndGo(t *testing.T) {
 			t.Parallel()
 			w := worldOf(t, s.kinds)
 			mgr := w.managerWith("lives", ctrl.Options{Scheme: s.scheme})
-			require.NoError(t, ctrl.NewControllerManagedBy(mgr).Named("lives").For(s.kinds.Machine.New()).
-				Complete(&livesOfAny{mgr.GetClient(), s.kinds.Machine}))
+			require.NoError(t, fake.NewMachines(mgr.GetClient(), s.kinds.Machine).SetupWithManager(mgr))
 			w.start(mgr)
 			w.runWith(ctrl.Options{Scheme: s.scheme}, machineset.Options{})
 			set := object(s.kinds.Set.GVK, "workers")
@@ -107,37 +96,4 @@ func (w *world) counts(set *unstructured.Unstructured, n int) {
 		}
 		return ""
 	})
-}
-
-// livesOfAny stands for package machine, for Machines of any shape without objects of a provider.
-type livesOfAny struct {
-	client client.Client
-	kind   contract.Kind
-}
-
-func (l *livesOfAny) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	machine := l.kind.New()
-	if err := l.client.Get(ctx, request.NamespacedName, machine); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	base := machine.DeepCopyObject().(client.Object)
-	var u contract.MachineUpdate
-	if machine.GetDeletionTimestamp() != nil {
-		u.Finalizers = contract.SetTo([]string{})
-	} else {
-		u.Node = contract.SetTo(contract.NodeRef{Name: request.Name, UID: "uid"})
-		for _, kind := range []string{"Ready", "Available", "UpToDate", "NodeReady", "NodeHealthy"} {
-			u.Conditions = append(u.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind,
-				LastTransitionTime: metav1.NewTime(machine.GetCreationTimestamp().Time)})
-		}
-	}
-	if err := l.kind.Adapter.Write(machine, u); err != nil {
-		return reconcile.Result{}, err
-	}
-	status := machine.DeepCopyObject().(client.Object)
-	err := l.client.Patch(ctx, machine, client.MergeFrom(base))
-	if err == nil && l.kind.StatusSubresource && machine.GetDeletionTimestamp() == nil {
-		err = l.client.Status().Patch(ctx, status, client.MergeFrom(base))
-	}
-	return reconcile.Result{}, client.IgnoreNotFound(err)
 }

@@ -42,11 +42,27 @@ func ClusterAPI(v contract.Version) (Kinds, error) {
 	default:
 		return Kinds{}, fmt.Errorf("%w: MachineSets have %s and %s, not %q", contract.ErrUnknownVersion, contract.V1Beta1, contract.V1Beta2, v)
 	}
-	gvk := clusterAPI(v)
+	return kindsOf("cluster.x-k8s.io", string(v), set, machine), nil
+}
+
+// Kubermatic returns the kinds of cluster.k8s.io/v1alpha1. The CRD of its Machines has no status subresource.
+func Kubermatic() Kinds {
+	kinds := kindsOf("cluster.k8s.io", "v1alpha1", contract.KubermaticMachineSet(), contract.KubermaticMachine())
+	kinds.Machine.StatusSubresource = false
+	return kinds
+}
+
+// Gardener returns the kinds of machine.sapcloud.io/v1alpha1.
+func Gardener() Kinds {
+	return kindsOf("machine.sapcloud.io", "v1alpha1", contract.GardenerMachineSet(), contract.GardenerMachine())
+}
+
+func kindsOf(group, version string, set *contract.MachineSetLayout, machine *contract.MachineLayout) Kinds {
+	gvk := schema.GroupVersion{Group: group, Version: version}.WithKind
 	return Kinds{
 		Set: contract.Unstructured(gvk("MachineSet"), set), Machine: contract.Unstructured(gvk("Machine"), machine),
 		Maker: contract.UnstructuredMaker(set, gvk("Machine"), machine),
-	}, nil
+	}
 }
 
 func (k Kinds) validate() error {
@@ -158,8 +174,4 @@ func (o Options) withDefaults() Options {
 		o.MachineFinalizers = []string{contract.MachineFinalizer}
 	}
 	return o
-}
-
-func clusterAPI(v contract.Version) func(kind string) schema.GroupVersionKind {
-	return schema.GroupVersion{Group: "cluster.x-k8s.io", Version: string(v)}.WithKind
 }

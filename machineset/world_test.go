@@ -79,7 +79,7 @@ func newWorldWith(t *testing.T, o fake.Options, loops fake.Loops) *world {
 func (w *world) live() *world {
 	w.t.Helper()
 	mgr := w.manager("lives")
-	w.lives = fake.NewMachines(mgr.GetClient(), w.kinds.Machine.GVK, infraGVK(), bootstrapGVK())
+	w.lives = fake.NewMachines(mgr.GetClient(), w.kinds.Machine, infraGVK(), bootstrapGVK())
 	require.NoError(w.t, w.lives.SetupWithManager(mgr))
 	w.start(mgr)
 	return w

@@ -119,7 +119,7 @@ func TestANewTemplateThatNeverWorksKeepsTheOldMachines(t *testing.T) {
 	for _, m := range w.list(w.kinds.Machine.GVK) {
 		old[m.GetName()] = true
 	}
-	w.machines.NotReady(func(m *unstructured.Unstructured) bool { return !old[m.GetName()] })
+	w.machines.NotReady(func(m client.Object) bool { return !old[m.GetName()] })
 	w.change(d, template("green"))
 	w.eventually("the deadline to be exceeded", func() string {
 		if c := w.condition(d, deployment.ConditionProgressing); c.Reason != "ProgressDeadlineExceeded" {

@@ -39,13 +39,31 @@ func ClusterAPI(v contract.Version) (Kinds, error) {
 		return Kinds{}, fmt.Errorf("%w: MachineDeployments have %s and %s, not %q",
 			contract.ErrUnknownVersion, contract.V1Beta1, contract.V1Beta2, v)
 	}
-	group := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: string(v)}
+	return kindsOf("cluster.x-k8s.io", string(v), deployment, set, machine), nil
+}
+
+// Kubermatic returns the kinds of cluster.k8s.io/v1alpha1. The CRD of its Machines has no status subresource.
+func Kubermatic() Kinds {
+	kinds := kindsOf("cluster.k8s.io", "v1alpha1",
+		contract.KubermaticMachineDeployment(), contract.KubermaticMachineSet(), contract.KubermaticMachine())
+	kinds.Machine.StatusSubresource = false
+	return kinds
+}
+
+// Gardener returns the kinds of machine.sapcloud.io/v1alpha1.
+func Gardener() Kinds {
+	return kindsOf("machine.sapcloud.io", "v1alpha1",
+		contract.GardenerMachineDeployment(), contract.GardenerMachineSet(), contract.GardenerMachine())
+}
+
+func kindsOf(
+	group, version string, deployment *contract.MachineDeploymentLayout, set *contract.MachineSetLayout, machine *contract.MachineLayout,
+) Kinds {
+	gvk := schema.GroupVersion{Group: group, Version: version}.WithKind
 	return Kinds{
-		Deployment: contract.Unstructured(group.WithKind("MachineDeployment"), deployment),
-		Set:        contract.Unstructured(group.WithKind("MachineSet"), set),
-		Machine:    contract.Unstructured(group.WithKind("Machine"), machine),
-		Maker:      contract.UnstructuredSetMaker(deployment, group.WithKind("MachineSet"), set),
-	}, nil
+		Deployment: contract.Unstructured(gvk("MachineDeployment"), deployment), Set: contract.Unstructured(gvk("MachineSet"), set),
+		Machine: contract.Unstructured(gvk("Machine"), machine), Maker: contract.UnstructuredSetMaker(deployment, gvk("MachineSet"), set),
+	}
 }
 
 func (k Kinds) validate() error {

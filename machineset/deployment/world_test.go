@@ -46,14 +46,20 @@ func infraTemplate() schema.GroupVersionKind {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	silence()
 	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	sets, err := machineset.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
+	return newWorldOf(t, kinds, sets)
+}
+
+func newWorldOf(t *testing.T, kinds deployment.Kinds, sets machineset.Kinds) *world {
+	t.Helper()
+	silence()
 	w := &world{t: t, kinds: kinds, sets: sets}
 	w.store = fake.NewStore(fake.Options{Kinds: []fake.ServedKind{
-		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true},
+		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true},
+		{GVK: kinds.Machine.GVK, Status: kinds.Machine.StatusSubresource},
 		{GVK: fake.ClusterGVK(), Status: true},
 	}})
 	w.client = w.store.Client()
@@ -104,7 +110,7 @@ func (w *world) start(mgr ctrl.Manager) (stop func()) {
 func (w *world) live() *world {
 	w.t.Helper()
 	mgr := w.manager("others")
-	w.machines = fake.NewMachines(mgr.GetClient(), w.kinds.Machine.GVK, fake.InfraMachineGVK(contract.V1Beta2))
+	w.machines = fake.NewMachines(mgr.GetClient(), w.kinds.Machine, fake.InfraMachineGVK(contract.V1Beta2))
 	require.NoError(w.t, w.machines.SetupWithManager(mgr))
 	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.sets, machineset.Options{StatusDelay: 20 * time.Millisecond})
 	require.NoError(w.t, err)
