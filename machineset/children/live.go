@@ -33,7 +33,7 @@ func (s *Scope[CS, CU]) cacheShowsAll(ctx context.Context, through string) (bool
 	for _, m := range s.candidates {
 		facts.Shown[m.Key.Name] = m.UID
 	}
-	err := s.eachLive(ctx, func(m *metav1.PartialObjectMetadata) {
+	err := s.frame.EachLive(ctx, s.owner.Common().Key.Namespace, func(m *metav1.PartialObjectMetadata) {
 		if s.concerns(m) {
 			facts.Live = append(facts.Live, scale.Live{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion})
 		}
@@ -78,14 +78,13 @@ func (s *Scope[CS, CU]) concerns(m *metav1.PartialObjectMetadata) bool {
 // listLimit is the number of children in one answer of the API server.
 const listLimit = 500
 
-// eachLive passes the metadata of all objects of the children's kind in the namespace to a function, as the API server has them.
-func (s *Scope[CS, CU]) eachLive(ctx context.Context, each func(*metav1.PartialObjectMetadata)) error {
-	gvk, next := s.frame.kind.GVK, ""
+// EachLive passes the metadata of all objects of the children's kind in a namespace to a function, as the API server has them.
+func (f *Frame[CS, CU]) EachLive(ctx context.Context, namespace string, each func(*metav1.PartialObjectMetadata)) error {
+	gvk, next := f.kind.GVK, ""
 	for {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		err := s.frame.ports.APIReader.List(ctx, list, client.InNamespace(s.owner.Common().Key.Namespace), client.Limit(listLimit),
-			client.Continue(next))
+		err := f.ports.APIReader.List(ctx, list, client.InNamespace(namespace), client.Limit(listLimit), client.Continue(next))
 		if err != nil {
 			return fmt.Errorf("list %s objects: %w", gvk.Kind, err)
 		}
@@ -101,7 +100,7 @@ func (s *Scope[CS, CU]) eachLive(ctx context.Context, each func(*metav1.PartialO
 // Live returns the metadata of the children that the owner controls as the API server itself knows them, by name.
 func (s *Scope[CS, CU]) Live(ctx context.Context) (map[string]metav1.PartialObjectMetadata, error) {
 	own := map[string]metav1.PartialObjectMetadata{}
-	err := s.eachLive(ctx, func(m *metav1.PartialObjectMetadata) {
+	err := s.frame.EachLive(ctx, s.owner.Common().Key.Namespace, func(m *metav1.PartialObjectMetadata) {
 		if s.controlled(m) {
 			own[m.Name] = *m
 		}

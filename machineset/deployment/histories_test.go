@@ -128,7 +128,12 @@ func TestANewTemplateThatNeverWorksKeepsTheOldMachines(t *testing.T) {
 		return ""
 	})
 	require.Equal(t, map[string]int{"blue": 3, "green": 1}, w.images())
-	require.Contains(t, w.condition(d, "RollingOut").Message, "waiting for workers-")
+	w.eventually("the condition to name the new Machine", func() string {
+		if said := w.condition(d, "RollingOut").Message; !strings.Contains(said, "waiting for workers-") {
+			return said
+		}
+		return ""
+	})
 	w.change(d, template("blue"))
 	w.rolled(d, "blue", 3)
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -16,20 +18,55 @@ import (
 func (s *Scope) markOf() string { return "MachineDeployment/" + string(s.State.UID) }
 
 // markVictims marks the Machines that a set is to delete. A set whose Machines are all alike, or all go, needs no marks: whichever it
-// chooses is right.
+// chooses is right. In a paused rollout a mark may also say which set shrinks.
 func (s *Scope) markVictims(ctx context.Context, of *set, change rollout.Change) error {
-	if change.To == 0 || of.alike() {
+	if change.To >= change.From {
+		return nil
+	}
+	if change.To == 0 || (of.alike() && !s.State.RolloutPaused) {
 		return nil
 	}
 	victims := map[types.UID]bool{}
 	for _, v := range change.Victims {
 		victims[v.UID] = true
 	}
+	if err := s.seesMarks(ctx); err != nil {
+		return err
+	}
 	return s.eachMachine(func(m machine) error {
 		if _, marked := m.state.Annotations[scale.DeleteAnnotation]; marked || !victims[m.state.UID] {
 			return nil
 		}
 		return s.mark(ctx, m, contract.SetTo(s.markOf()))
+	})
+}
+
+// seesMarks confirms, once in a pass, that the Machines that go were chosen by the marks that Machines have now. cluster-autoscaler marks
+// a Machine and then lowers the replicas: the cache of deployments may show its second write before the cache of Machines shows the first,
+// and another Machine would be marked in its place.
+func (s *Scope) seesMarks(ctx context.Context) error {
+	if s.marksSeen {
+		return nil
+	}
+	marks := map[types.UID]string{}
+	err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
+		if mark, marked := m.Annotations[scale.DeleteAnnotation]; marked {
+			marks[m.UID] = "=" + mark
+		}
+	})
+	if err != nil {
+		return err
+	}
+	s.marksSeen = true
+	return s.eachMachine(func(m machine) error {
+		seen := ""
+		if mark, marked := m.state.Annotations[scale.DeleteAnnotation]; marked {
+			seen = "=" + mark
+		}
+		if marks[m.state.UID] != seen {
+			return fmt.Errorf("%w: %s of Machine %s has changed", pass.ErrStale, scale.DeleteAnnotation, m.state.Key)
+		}
+		return nil
 	})
 }
 

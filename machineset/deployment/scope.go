@@ -39,6 +39,8 @@ type Scope struct {
 	strategy rollout.Strategy
 	plan     rollout.Decision
 	planned  bool
+	// marksSeen: the API server has confirmed the marks of the Machines in this pass.
+	marksSeen bool
 
 	finished bool // the finalizer of the deployment is removed
 }

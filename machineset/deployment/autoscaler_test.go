@@ -1,0 +1,115 @@
+package deployment_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract/autoscaler"
+	"github.com/machinist-dev/machinist/contract/conformance"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+func pointers(all []unstructured.Unstructured) []*unstructured.Unstructured {
+	some := make([]*unstructured.Unstructured, 0, len(all))
+	for i := range all {
+		some = append(some, &all[i])
+	}
+	return some
+}
+
+// group is a deployment that cluster-autoscaler may scale.
+func (w *world) group(replicas int64) *unstructured.Unstructured {
+	w.t.Helper()
+	keys := autoscaler.DefaultKeys()
+	return w.deployment(replicas, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{keys.MinSize: "1", keys.MaxSize: "9"})
+	})
+}
+
+func TestADeploymentIsWhatClusterAutoscalerReads(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.group(2)
+	w.rolled(d, "blue", 2)
+	rolling := func() bool {
+		is, err := autoscaler.RollingOut(w.get(d), pointers(w.setsNow()))
+		require.NoError(t, err)
+		return is
+	}
+	require.False(t, rolling())
+	w.machines.Hold(true)
+	w.change(d, template("green"))
+	w.eventually("the rollout to be seen", func() string {
+		if !rolling() {
+			return "it is not"
+		}
+		return ""
+	})
+	w.machines.Hold(false)
+	w.rolled(d, "green", 2)
+	w.eventually("the rollout to be over", func() string {
+		if rolling() {
+			return "it is not"
+		}
+		return ""
+	})
+	around := autoscaler.Around{MachineSets: pointers(w.setsNow()), Machines: pointers(w.list(w.kinds.Machine.GVK))}
+	must := slices.DeleteFunc(autoscaler.Check(autoscaler.DefaultKeys(), w.get(d), around), func(f conformance.Finding) bool {
+		return f.Level != conformance.Must
+	})
+	require.Empty(t, must)
+}
+
+// cluster-autoscaler marks one Machine and lowers the replicas by one, again and again, without a wait.
+func TestSeveralScaleDownsInARowEndWithExactlyTheMarkedMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.group(6)
+	w.rolled(d, "blue", 6)
+	machines := w.list(w.kinds.Machine.GVK)
+	for i, replicas := range []int64{5, 4, 3} {
+		w.change(&machines[2*i], func(u *unstructured.Unstructured) {
+			all := u.GetAnnotations()
+			all[scale.DeleteAnnotation] = "now"
+			u.SetAnnotations(all)
+		})
+		w.change(d, fake.WithField(replicas, "spec", "replicas"))
+	}
+	w.rolled(d, "blue", 3)
+	for i := range machines { // whatever a cache has shown first
+		require.Equal(t, i%2 == 0, w.get(&machines[i]) == nil, machines[i].GetName())
+	}
+}
+
+func TestAScaleDownInTheMiddleOfARolloutTakesTheMarkedMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.group(4)
+	w.rolled(d, "blue", 4)
+	w.change(d, template("green"))
+	var marked unstructured.Unstructured
+	w.eventually("a green one", func() string {
+		for _, m := range w.list(w.kinds.Machine.GVK) {
+			if m.GetLabels()["machine-template-hash"] == w.hashOf("green") && w.hashOf("green") != "" && m.GetDeletionTimestamp() == nil {
+				marked = m
+				return ""
+			}
+		}
+		return "there is none"
+	})
+	w.change(&marked, func(u *unstructured.Unstructured) {
+		all := u.GetAnnotations()
+		all[scale.DeleteAnnotation] = "now"
+		u.SetAnnotations(all)
+	})
+	w.change(d, fake.WithField(int64(3), "spec", "replicas"))
+	w.rolled(d, "green", 3)
+	require.Nil(t, w.get(&marked), "it goes although it has the new template")
+}
