@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -45,9 +46,6 @@ type rolloutOptions struct {
 	verb, name string
 }
 
-// errUsage matches errors about wrong flags.
-var errUsage = errors.New("wrong usage")
-
 // parseRollout reads the arguments behind "rollout". Help goes to out, and the error is flag.ErrHelp.
 func parseRollout(args []string, out io.Writer) (rolloutOptions, error) {
 	var o rolloutOptions
@@ -76,31 +74,29 @@ func parseRollout(args []string, out io.Writer) (rolloutOptions, error) {
 		words, rest = append(words, flags.Arg(0)), flags.Args()[1:] // flags may stand behind the name
 	}
 	if len(words) != 2 {
-		return o, fmt.Errorf("%w: give a verb and a name, such as: rollout status workers", errUsage)
-	}
-	if o.output != "" && o.output != logJSON {
-		return o, fmt.Errorf("%w: -o %q: give json, or nothing for text", errUsage, o.output)
+		return o, errors.New("give a verb and a name, such as: rollout status workers")
 	}
 	o.verb, o.name = words[0], words[1]
+	if verbs := []string{"status", "history", "undo", "pause", "resume", "restart"}; !slices.Contains(verbs, o.verb) {
+		return o, fmt.Errorf("%q: give %s", o.verb, strings.Join(verbs, ", "))
+	}
+	if o.output != "" && o.output != logJSON {
+		return o, fmt.Errorf("-o %q: give json, or nothing for text", o.output)
+	}
 	return o, nil
 }
 
 // rolloutCommand is manager rollout. It returns the exit code.
 func rolloutCommand(args []string, stdout, stderr io.Writer) int {
 	o, err := parseRollout(args, stdout)
-	if errors.Is(err, flag.ErrHelp) {
-		return exitDone
-	}
-	if err == nil {
-		err = o.run(stdout)
-	} else {
-		err = fmt.Errorf("%w: %w", errUsage, err)
-	}
 	switch {
-	case errors.Is(err, errUsage):
+	case errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case err != nil:
 		fmt.Fprintf(stderr, "manager rollout: %v\nRun with --help for help.\n", err)
 		return exitUsage
-	case err != nil:
+	}
+	if err := o.run(stdout); err != nil {
 		fmt.Fprintf(stderr, "manager rollout: %v\n", err)
 		return exitFailed
 	}
@@ -148,18 +144,17 @@ func (o rolloutOptions) perform(ctx context.Context, c deployment.Commands, out 
 		}
 		return o.say(out, done, fmt.Sprintf("machinedeployment %s goes back to revision %d", o.name, done.Number))
 	}
-	for _, verb := range []struct {
-		name, said string
-		do         func(context.Context, types.NamespacedName) error
-	}{{"pause", "paused", c.Pause}, {"resume", "resumed", c.Resume}, {"restart", "restarted", c.Restart}} {
-		if verb.name == o.verb {
-			if err := verb.do(ctx, key); err != nil {
-				return err
-			}
-			return o.say(out, map[string]string{"name": o.name, "result": verb.said}, "machinedeployment "+o.name+" "+verb.said)
-		}
+	do, said := c.Restart, "restarted"
+	switch o.verb {
+	case "pause":
+		do, said = c.Pause, "paused"
+	case "resume":
+		do, said = c.Resume, "resumed"
 	}
-	return fmt.Errorf("%w: %q: give status, history, undo, pause, resume or restart", errUsage, o.verb)
+	if err := do(ctx, key); err != nil {
+		return err
+	}
+	return o.say(out, map[string]string{"name": o.name, "result": said}, "machinedeployment "+o.name+" "+said)
 }
 
 // say prints a value as JSON, or a text.

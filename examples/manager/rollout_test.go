@@ -91,6 +91,7 @@ func TestWrongArgumentsOfRolloutAreExplained(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		"give a verb and a name":     {"rollout", "status"},
+		`"jump": give status, `:      {"rollout", "jump", "workers"},
 		`-o "yaml": give json`:       {"rollout", "status", "workers", "-o", "yaml"},
 		"flag provided but not":      {"rollout", "status", "workers", "--nothing"},
 		"/nothing cannot be used":    {"rollout", "status", "workers", "--kubeconfig", "/nothing"},
