@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 )
 
 // When returns a [Rule] that applies rule only to the Pods that match. match must not change the Pod.
@@ -119,10 +120,7 @@ func IsSystemCritical(pod *corev1.Pod) bool {
 
 // priority of a Pod without one is 0, as in the scheduler.
 func priority(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
+	return ptr.Deref(pod.Spec.Priority, 0)
 }
 
 // addOrder adds within the range of int32.

@@ -65,10 +65,5 @@ func reasonOfWarning(text string) Reason {
 }
 
 func hasLocalData(pod *corev1.Pod) bool {
-	for i := range pod.Spec.Volumes {
-		if pod.Spec.Volumes[i].EmptyDir != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.EmptyDir != nil })
 }

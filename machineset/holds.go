@@ -110,7 +110,7 @@ func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.State.Annotations[DisableCreateAnnotation] == "true" {
 		s.Hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
 	}
-	if want := machineLabels(&s.State); s.trouble.selector == nil && !s.selector.Matches(labels.Set(want)) {
+	if want := machineLabels(&s.State); s.selectorErr == nil && !s.selector.Matches(labels.Set(want)) {
 		s.Hold(ReasonSelectorMismatch, fmt.Sprintf(
 			"spec.selector %s does not match the labels of spec.template: new Machines would not be the set's own", s.selector))
 	}

@@ -19,16 +19,14 @@ type Scope struct {
 	env *Reconciler
 	mem *recollection
 
-	machines  children.Scope[contract.MachineState, contract.MachineUpdate]
-	selector  labels.Selector
-	templates templates
-	decision  scale.Decision
-	trouble   trouble
-	finished  bool // the finalizer of the set is removed
+	machines children.Scope[contract.MachineState, contract.MachineUpdate]
+	selector labels.Selector
+	// selectorErr says why the selector cannot be read; then no Machine is created or released.
+	selectorErr error
+	templates   templates
+	decision    scale.Decision
+	finished    bool // the finalizer of the set is removed
 }
-
-// trouble is what cannot be read of the set.
-type trouble struct{ selector error }
 
 // templates are what the objects of new Machines are cloned from.
 type templates struct{ bootstrap, infrastructure external.Object }

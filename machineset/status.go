@@ -30,7 +30,7 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 	s.Assert(conditions...)
 	c, counts := summary.Count()
 	u := &s.Update
-	if s.selector != nil && s.trouble.selector == nil {
+	if s.selector != nil && s.selectorErr == nil {
 		u.SelectorText = contract.SetTo(s.selector.String())
 	}
 	u.ObservedReplicas, u.ReadyReplicas = contract.SetTo(c.Replicas), contract.SetTo(c.Ready)
@@ -49,8 +49,8 @@ func (s *Scope) summary() children.Summary {
 	}
 	facts.Missing, facts.Blocked = s.missing()
 	facts.Unclaimed = texts(s.machines.Unclaimed)
-	if s.trouble.selector != nil {
-		facts.Unclaimed = append(facts.Unclaimed, s.trouble.selector.Error())
+	if s.selectorErr != nil {
+		facts.Unclaimed = append(facts.Unclaimed, s.selectorErr.Error())
 	}
 	if facts.Kept = texts(s.machines.Undeleted); len(facts.Kept) > 0 {
 		facts.KeptCause = children.ReasonMachineDeletionFailed

@@ -112,7 +112,7 @@ func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
 func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	var err error
 	if s.selector, err = selectorOf(&s.State); err != nil { // until it is corrected, no Machine is created or released
-		s.selector, s.trouble.selector = labels.Nothing(), err
+		s.selector, s.selectorErr = labels.Nothing(), err
 		s.Hold(ReasonSelectorUnreadable, err.Error())
 	}
 	if err := s.machines.Observe(ctx, s.selector, s.State.ObservedReplicas.Or(0) > 0); err != nil || s.machines.Waiting {

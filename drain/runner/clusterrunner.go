@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -44,22 +43,13 @@ type ClusterOptions struct {
 // NewClusterRunner returns a ClusterRunner for the Nodes of a cluster, such as a manager, that is not started yet. It sends no request.
 // Start it once, for example by adding it to the manager.
 func NewClusterRunner(c ctrlcluster.Cluster, o ClusterOptions) (*ClusterRunner, error) {
-	clients, err := kubernetes.NewForConfigAndClient(c.GetConfig(), c.GetHTTPClient())
-	if err != nil {
-		return nil, err
-	}
-	live, err := client.NewWithWatch(c.GetConfig(), client.Options{
-		HTTPClient: c.GetHTTPClient(), Scheme: c.GetScheme(), Mapper: c.GetRESTMapper(),
-	})
-	if err != nil {
-		return nil, err
-	}
 	failures := &listFailures{by: map[string]error{}}
 	beside, err := newBeside(c, failures)
 	if err != nil {
 		return nil, fmt.Errorf("cache of the drain: %w", err)
 	}
-	cfg, err := configOver(clients, live, beside)
+	clients := client.Options{HTTPClient: c.GetHTTPClient(), Scheme: c.GetScheme(), Mapper: c.GetRESTMapper()}
+	cfg, _, err := configOver(c.GetConfig(), clients, beside)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,9 @@ func Standalone(restConfig *rest.Config) (Config, DrainOptions, error) {
 	if restConfig.QPS == 0 && restConfig.RateLimiter == nil {
 		restConfig.QPS = -1
 	}
+	if restConfig.UserAgent == "" {
+		restConfig.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
 	life, end := context.WithCancel(context.Background()) //nolint:forbidigo // it ends with the drain, whose context comes later
 	cfg, options, err := standalone(life, restConfig)
 	if err != nil {
@@ -46,10 +49,6 @@ func Standalone(restConfig *rest.Config) (Config, DrainOptions, error) {
 
 // standalone makes the results of Standalone. Discovery requests end with ctx.
 func standalone(ctx context.Context, restConfig *rest.Config) (cfg Config, options DrainOptions, err error) {
-	clientset, err := kubernetes.NewForConfig(restConfig)
-	if err != nil {
-		return cfg, options, err
-	}
 	httpClient, err := rest.HTTPClientFor(restConfig)
 	if err != nil {
 		return cfg, options, err
@@ -58,25 +57,29 @@ func standalone(ctx context.Context, restConfig *rest.Config) (cfg Config, optio
 	if err != nil {
 		return cfg, options, err
 	}
-	live, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper})
-	if err != nil {
-		return cfg, options, err
-	}
 	budgets, err := cache.New(restConfig, cache.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper})
 	if err != nil {
 		return cfg, options, err
 	}
-	cfg, err = configOver(clientset, live, budgets)
+	cfg, live, err := configOver(restConfig, client.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper}, budgets)
 	return cfg, DrainOptions{Nodes: live, Beside: budgets.Start}, err
 }
 
-// configOver returns a Config that sends requests through the clients and reads budgets from the cache.
-func configOver(clientset kubernetes.Interface, live client.WithWatch, budgets cache.Cache) (Config, error) {
+// configOver returns a Config that sends requests through live clients and reads budgets from the cache, and its client for Nodes and Pods.
+func configOver(restConfig *rest.Config, o client.Options, budgets cache.Cache) (Config, client.WithWatch, error) {
+	clientset, err := kubernetes.NewForConfigAndClient(restConfig, o.HTTPClient)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	live, err := client.NewWithWatch(restConfig, o)
+	if err != nil {
+		return Config{}, nil, err
+	}
 	pods, errPods := NewScopedPodSource(live, ScopedOptions{})
 	evictor, errEvictor := NewRESTEvictor(clientset)
 	deleter, errDeleter := NewRESTDeleter(clientset)
 	cfg := Config{Nodes: live, Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: budgets, Informers: budgets}
-	return cfg, errors.Join(errPods, errEvictor, errDeleter)
+	return cfg, live, errors.Join(errPods, errEvictor, errDeleter)
 }
 
 // discoveryClient returns a client for discovery requests, which ignore the contexts of their callers: an API server that does not answer
