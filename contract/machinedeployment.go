@@ -11,7 +11,7 @@ import (
 const (
 	// RolloutRolling replaces Machines step by step, within MaxSurge and MaxUnavailable.
 	RolloutRolling = "RollingUpdate"
-	// RolloutOnDelete replaces Machines that somebody else deletes.
+	// RolloutOnDelete replaces Machines that a user deletes.
 	RolloutOnDelete = "OnDelete"
 	// RolloutRecreate deletes all Machines before it creates new ones.
 	RolloutRecreate = "Recreate"

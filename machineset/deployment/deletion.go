@@ -29,6 +29,18 @@ func deleteSetsStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, s.children.Delete(ctx, victims, 0)
 }
 
+// historyStep deletes the old sets that the plan names, each with its UID.
+func historyStep(ctx context.Context, s *Scope) (Result, error) {
+	if len(s.plan.DeleteSets) == 0 || s.behind() {
+		return Result{}, nil
+	}
+	victims := make([]scale.Victim, 0, len(s.plan.DeleteSets))
+	for _, one := range s.plan.DeleteSets {
+		victims = append(victims, scale.Victim(one))
+	}
+	return Result{}, s.children.Delete(ctx, victims, 0)
+}
+
 func (s *Scope) orphans() bool {
 	return slices.Contains(s.State.Finalizers, metav1.FinalizerOrphanDependents)
 }

@@ -223,18 +223,6 @@ func send[S, U any](ctx context.Context, s *Scope, kind contract.KindOf[S, U], o
 	return nil
 }
 
-// historyStep deletes the old sets that the plan names, each with its UID.
-func historyStep(ctx context.Context, s *Scope) (Result, error) {
-	if len(s.plan.DeleteSets) == 0 || s.behind() {
-		return Result{}, nil
-	}
-	victims := make([]scale.Victim, 0, len(s.plan.DeleteSets))
-	for _, one := range s.plan.DeleteSets {
-		victims = append(victims, scale.Victim(one))
-	}
-	return Result{}, s.children.Delete(ctx, victims, 0)
-}
-
 // lastChange is the last time at which a rollout has moved: a set or a Machine was created, became available or was deleted, or the rollout
 // was resumed.
 func (s *Scope) lastChange() time.Time {

@@ -29,7 +29,7 @@ func usable(m *Machine) bool {
 	return m.Available && m.InPlace != Selected && m.InPlace != Failed
 }
 
-// foreign says whether somebody else asks for the Machine to go first.
+// foreign says whether another client asks for the Machine to go first.
 func foreign(m *Machine) bool { return m.Marked && !m.Mine }
 
 // plan is a decision in the making.

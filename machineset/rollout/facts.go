@@ -71,7 +71,7 @@ type Type string
 const (
 	// RollingUpdate replaces Machines within the bounds of surge and unavailability.
 	RollingUpdate Type = "RollingUpdate"
-	// OnDelete replaces a Machine when somebody deletes it.
+	// OnDelete replaces a Machine when a user deletes it.
 	OnDelete Type = "OnDelete"
 	// Recreate deletes all outdated Machines and creates new ones when those are gone.
 	Recreate Type = "Recreate"

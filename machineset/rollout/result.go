@@ -70,7 +70,7 @@ const (
 	ReasonMachinesNotAvailable = "MachinesNotAvailable"
 	// ReasonMachinesLeaving: the next Machine is created when others are gone.
 	ReasonMachinesLeaving = "MachinesLeaving"
-	// ReasonWaitingForDeletion: OnDelete waits for somebody who deletes outdated Machines.
+	// ReasonWaitingForDeletion: OnDelete waits for a user to delete outdated Machines.
 	ReasonWaitingForDeletion = "WaitingForDeletion"
 	// ReasonUpdatingInPlace: an update hook is at work on Machines.
 	ReasonUpdatingInPlace = "UpdatingInPlace"
