@@ -89,8 +89,8 @@ func commonOf[U any](u *U) contract.CommonUpdate {
 // Deleting reports whether the object is being deleted.
 func (s *Scope[S, U]) Deleting() bool { return !s.common().Deleting.IsZero() }
 
-// DeferError returns an error, except in a deletion: then it returns nil, the later steps run, and the pass fails with the error at its end.
-// Use it for what not every stage of a deletion needs.
+// DeferError returns an error, except in a deletion: then it returns nil, the later steps run, and the pass fails with the error at its
+// end. Use it for what not every stage of a deletion needs.
 func (s *Scope[S, U]) DeferError(err error) error {
 	if err == nil || !s.Deleting() {
 		return err
