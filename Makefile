@@ -84,6 +84,10 @@ bench-machine: control-plane ## Machines side by side with Cluster API on a real
 bench-set: control-plane ## One MachineSet scaled up and down side by side with Cluster API on a real control plane (SETSIZE=300, ROUNDS, ARMS=ours,capi)
 	$(GO) run ./examples/controlplane/setbench --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
 
+.PHONY: bench-rollout
+bench-rollout: ## Time and allocations of one plan for a MachineDeployment with 10,000 Machines
+	$(GO) test -run '^$$' -bench Plan10000 -benchmem ./machineset/rollout
+
 .PHONY: bench-pool
 bench-pool: control-plane ## A pool of instances side by side with Cluster API on a real control plane (INSTANCES=1000, EACH_A_MACHINE=true, ARMS=ours,capi)
 	$(GO) run ./examples/controlplane/poolbench --instances $(INSTANCES) --machines=$(EACH_A_MACHINE) --arms '$(ARMS)'
