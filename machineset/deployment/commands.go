@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,7 +23,8 @@ import (
 const ChangeCauseAnnotation = "kubernetes.io/change-cause"
 
 // Commands are what a person does with the rollouts of deployments, in the manner of kubectl rollout. They read from the API server and
-// write on the version that they have read, so that a change which happens meanwhile is a conflict. Safe for concurrent use.
+// write on the version that they have read. After a change that happens meanwhile they read and decide again, a few times. Safe for
+// concurrent use.
 type Commands struct {
 	// Client reads and writes. Required.
 	Client client.Client
@@ -76,16 +78,22 @@ func (c Commands) Resume(ctx context.Context, key types.NamespacedName) error {
 }
 
 func (c Commands) pause(ctx context.Context, key types.NamespacedName, paused bool) error {
-	obj, state, err := c.deployment(ctx, key)
-	if err != nil || state.RolloutPaused == paused {
-		return err
-	}
-	return c.write(ctx, obj, contract.MachineDeploymentUpdate{RolloutPaused: contract.SetTo(paused)})
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		obj, state, err := c.deployment(ctx, key)
+		if err != nil || state.RolloutPaused == paused {
+			return err
+		}
+		return c.write(ctx, obj, contract.MachineDeploymentUpdate{RolloutPaused: contract.SetTo(paused)})
+	})
 }
 
 // Restart replaces all Machines that exist now, without a change of the template. The error matches ErrPaused for a paused deployment.
 // Rule: clusterctl alpha rollout restart, which writes spec.rollout.after.
 func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return c.restart(ctx, key) })
+}
+
+func (c Commands) restart(ctx context.Context, key types.NamespacedName) error {
 	obj, state, err := c.deployment(ctx, key)
 	if err != nil {
 		return err
@@ -102,7 +110,15 @@ func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
 
 // Undo gives a deployment the template of an earlier revision, 0 for the newest one that differs, and returns that revision. The error
 // matches ErrRevision where there is none, and ErrPaused for a paused deployment.
-func (c Commands) Undo(ctx context.Context, key types.NamespacedName, revision int64) (Revision, error) {
+func (c Commands) Undo(ctx context.Context, key types.NamespacedName, revision int64) (done Revision, err error) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		done, err = c.undo(ctx, key, revision)
+		return err
+	})
+	return done, err
+}
+
+func (c Commands) undo(ctx context.Context, key types.NamespacedName, revision int64) (Revision, error) {
 	obj, state, sets, err := c.read(ctx, key)
 	if err != nil {
 		return Revision{}, err
