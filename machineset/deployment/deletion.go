@@ -8,6 +8,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -29,16 +30,36 @@ func deleteSetsStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, s.children.Delete(ctx, victims, 0)
 }
 
-// historyStep deletes the old sets that the plan names, each with its UID.
+// historyStep deletes the old sets that the plan names, while nothing holds the deployment: each with its UID, and only while the API
+// server has it as it was read, so that one that was scaled meanwhile stays.
 func historyStep(ctx context.Context, s *Scope) (Result, error) {
-	if len(s.plan.DeleteSets) == 0 || s.behind() {
+	if len(s.plan.DeleteSets) == 0 || len(s.children.Holds) > 0 || s.behind() {
 		return Result{}, nil
 	}
-	victims := make([]scale.Victim, 0, len(s.plan.DeleteSets))
-	for _, one := range s.plan.DeleteSets {
-		victims = append(victims, scale.Victim(one))
+	live, err := s.children.Live(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	victims := unchanged(s.plan.DeleteSets, s.observed, live)
+	if len(victims) < len(s.plan.DeleteSets) {
+		s.Requeue(pass.ConflictRetry)
+	}
+	if len(victims) == 0 {
+		return Result{}, nil
 	}
 	return Result{}, s.children.Delete(ctx, victims, 0)
+}
+
+// unchanged are the sets to delete that the API server has as they were read.
+func unchanged(due []rollout.Ref, observed []*set, live map[string]metav1.PartialObjectMetadata) (victims []scale.Victim) {
+	for _, one := range due {
+		at := slices.IndexFunc(observed, func(s *set) bool { return s.UID == one.UID })
+		now, found := live[one.Name]
+		if at >= 0 && found && now.UID == one.UID && now.ResourceVersion == observed[at].ResourceVersion {
+			victims = append(victims, scale.Victim(one))
+		}
+	}
+	return victims
 }
 
 func (s *Scope) orphans() bool {

@@ -15,7 +15,8 @@
 //   - Before a MachineSet shrinks, the Machines that the plan has chosen are marked with scale.DeleteAnnotation and the identity of the
 //     deployment, unless all of them are alike. The MachineSet deletes marked Machines first, whatever its own cache shows. Marks that a
 //     plan no longer needs are removed.
-//   - A MachineSet is deleted with its UID as a precondition, and only when it has no Machines and wants none, as the API server confirms.
+//   - An old MachineSet beyond the history limit is deleted with its UID as a precondition, when it has no Machines and wants none, and
+//     only while the API server has it as it was read. Nothing is deleted while something holds the deployment.
 //
 // # Limits
 //
