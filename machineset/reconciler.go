@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -75,26 +74,7 @@ func (r *Reconciler) flush(ctx context.Context, s *Scope, err error) error {
 		conditions, _ := children.Summary{Unobserved: true}.Conditions()
 		s.Assert(conditions...)
 	}
-	written := s.Flush(ctx, pass.Writing[contract.MachineSetUpdate]{
-		Observes: !failed && s.machines.Known && r.kinds.Set.StatusSubresource,
-		Settle: func(changed bool, _, _ contract.MachineSetUpdate) (bool, error) {
-			if !changed || silent {
-				return false, nil
-			}
-			left := pass.Throttle(s.Demanded(), s.mem.statusAt, s.Now, r.frame.Options.StatusDelay)
-			s.Requeue(left)
-			return left == 0, nil
-		},
-		Wrote: func(_ contract.MachineSetUpdate, _, status bool) {
-			if status {
-				s.mem.statusAt = s.Now
-			}
-		},
-	})
-	if external.SaysGone(written) { // the set
-		written = nil
-	}
-	return written
+	return s.FlushThrottled(ctx, failed, s.machines.Known, silent, &s.mem.statusAt)
 }
 
 // end forgets a set whose finalizer is removed.

@@ -189,6 +189,20 @@ func (s *Scope[S, U]) DecidePause() (said metav1.Condition, ends bool) {
 	return said, ends
 }
 
+// StopIfPaused applies DecidePause, and returns a Result that stops the pass of an object that is paused, or may be. The error is that of
+// the lookup of the Cluster.
+func (s *Scope[S, U]) StopIfPaused() (Result, error) {
+	said, ends := s.DecidePause()
+	if !ends {
+		return Result{}, nil
+	}
+	result := s.Pause(said.Status, said.Reason, said.Message)
+	if s.ClusterErr != nil {
+		return result, fmt.Errorf("read Cluster %s: %w", s.ClusterKey(), s.ClusterErr)
+	}
+	return result, nil
+}
+
 // SetFinalizers replaces the finalizers.
 func (s *Scope[S, U]) SetFinalizers(names []string) {
 	have := s.common()

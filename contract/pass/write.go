@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -242,4 +243,30 @@ func (s *Scope[S, U]) Commit(ctx context.Context) error {
 	s.Object, s.State, s.base = written, state, patch.Base{}
 	s.generation = s.frame.Generation(written)
 	return nil
+}
+
+// FlushThrottled is Flush for an object that counts others, with Throttle: the status is written when it says something new and the last
+// write, at writtenAt, is not too recent. failed and known say whether the pass has failed, and whether it knows what it counts: without,
+// the observed generation stays as it is. silent leaves the status as it is. An object that is gone is no error.
+func (s *Scope[S, U]) FlushThrottled(ctx context.Context, failed, known, silent bool, writtenAt *time.Time) error {
+	err := s.Flush(ctx, Writing[U]{
+		Observes: !failed && known && s.frame.Kind.StatusSubresource,
+		Settle: func(changed bool, _, _ U) (bool, error) {
+			if !changed || silent {
+				return false, nil
+			}
+			left := Throttle(s.Demanded(), *writtenAt, s.Now, s.frame.Options.StatusDelay)
+			s.Requeue(left)
+			return left == 0, nil
+		},
+		Wrote: func(_ U, _, status bool) {
+			if status {
+				*writtenAt = s.Now
+			}
+		},
+	})
+	if external.SaysGone(err) {
+		return nil
+	}
+	return err
 }

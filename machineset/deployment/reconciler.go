@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/children"
 )
@@ -83,26 +82,7 @@ func (r *Reconciler) flush(ctx context.Context, s *Scope, err error) error {
 	if failed && !silent && !s.children.Known {
 		s.Assert(unobserved()...)
 	}
-	written := s.Flush(ctx, pass.Writing[contract.MachineDeploymentUpdate]{
-		Observes: !failed && s.children.Known && r.kinds.Deployment.StatusSubresource,
-		Settle: func(changed bool, _, _ contract.MachineDeploymentUpdate) (bool, error) {
-			if !changed || silent {
-				return false, nil
-			}
-			left := pass.Throttle(s.Demanded(), s.mem.statusAt, s.Now, r.frame.Options.StatusDelay)
-			s.Requeue(left)
-			return left == 0, nil
-		},
-		Wrote: func(_ contract.MachineDeploymentUpdate, _, status bool) {
-			if status {
-				s.mem.statusAt = s.Now
-			}
-		},
-	})
-	if external.SaysGone(written) { // the deployment
-		return nil
-	}
-	return written
+	return s.FlushThrottled(ctx, failed, s.children.Known, silent, &s.mem.statusAt)
 }
 
 // end forgets a deployment whose finalizer is removed.

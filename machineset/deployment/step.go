@@ -2,7 +2,6 @@ package deployment
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/machinist-dev/machinist/contract/pass"
 )
@@ -79,17 +78,7 @@ func CheckSteps(steps []Step) error {
 	})
 }
 
-func pauseStep(_ context.Context, s *Scope) (Result, error) {
-	said, ends := s.DecidePause()
-	if !ends {
-		return Result{}, nil
-	}
-	result := s.Pause(said.Status, said.Reason, said.Message)
-	if s.ClusterErr != nil {
-		return result, fmt.Errorf("read Cluster %s: %w", s.ClusterKey(), s.ClusterErr)
-	}
-	return result, nil
-}
+func pauseStep(_ context.Context, s *Scope) (Result, error) { return s.StopIfPaused() }
 
 // finalizerStep gives the deployment its finalizer and its place in its cluster before anything is created for it.
 func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
