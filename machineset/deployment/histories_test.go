@@ -121,9 +121,10 @@ func TestANewTemplateThatNeverWorksKeepsTheOldMachines(t *testing.T) {
 	}
 	w.machines.NotReady(func(m client.Object) bool { return !old[m.GetName()] })
 	w.change(d, template("green"))
-	w.eventually("the deadline to be exceeded", func() string {
-		if c := w.condition(d, deployment.ConditionProgressing); c.Reason != "ProgressDeadlineExceeded" {
-			return c.Reason
+	w.eventually("a new Machine and an exceeded deadline", func() string {
+		images, reason := w.images(), w.condition(d, deployment.ConditionProgressing).Reason
+		if images["green"] == 0 || reason != "ProgressDeadlineExceeded" {
+			return fmt.Sprint(images, " ", reason)
 		}
 		return ""
 	})
