@@ -38,6 +38,10 @@ const (
 	// NodeNameAnnotation and NodeUIDAnnotation hold the matched Node; the UID tells it from a later Node of the same name.
 	NodeNameAnnotation = "machinist.dev/node-name"
 	NodeUIDAnnotation  = "machinist.dev/node-uid"
+	// InPlaceStateAnnotation says how far the update in place of a Machine is, with one of the values InPlaceCandidate to InPlaceMoved, and
+	// InPlaceSetAnnotation names the MachineSet whose template the Machine is to get.
+	InPlaceStateAnnotation = "machinist.dev/in-place-state"
+	InPlaceSetAnnotation   = "machinist.dev/in-place-set"
 	// DrainedAnnotation holds the UID of the Node whose drain was finished.
 	DrainedAnnotation = "machinist.dev/drained-node-uid"
 	// VolumesDetachedAnnotation holds the UID of the Node whose volumes were waited for to the end.
@@ -144,8 +148,24 @@ const updateHook = "UpdateMachine"
 // or the hook is still to be called for it. Rule: Cluster API proposal 20240807, "in-place updates".
 func (s *MachineState) UpdatingInPlace() bool {
 	_, marked := s.Annotations[InPlaceUpdateAnnotation]
-	return marked || slices.Contains(strings.Split(s.Annotations[PendingHooksAnnotation], ","), updateHook)
+	return marked || s.Annotations[InPlaceStateAnnotation] == InPlaceSelected ||
+		slices.Contains(strings.Split(s.Annotations[PendingHooksAnnotation], ","), updateHook)
 }
+
+// Values of InPlaceStateAnnotation. A MachineDeployment writes the first two and the last one. The update hook, a step or another
+// controller, brings a selected Machine to the template of the set, its spec included, and then writes InPlaceUpdated or InPlaceFailed.
+const (
+	// InPlaceCandidate: the Machine may be selected: by the deployment, or by the user with OrchestrationManual.
+	InPlaceCandidate = "candidate"
+	// InPlaceSelected: the update hook is at work.
+	InPlaceSelected = "selected"
+	// InPlaceUpdated: the update has succeeded.
+	InPlaceUpdated = "updated"
+	// InPlaceFailed: the update has failed. It is selected again when a person writes InPlaceSelected, or the template changes.
+	InPlaceFailed = "failed"
+	// InPlaceMoved: the set controls the Machine now, and is about to count it.
+	InPlaceMoved = "moved"
+)
 
 // MachineUpdate is what a pass wants to change. The zero update changes nothing. Where MachineState has no Opt, zero and
 // absent are the same to every reader, and setting the zero value removes the field: the schemas of Machines refuse empty

@@ -98,7 +98,7 @@ func (s *Scope) carryOut(ctx context.Context, next scale.Ledger, creates bool) e
 	case creates:
 		return errors.Join(err, s.create(ctx))
 	case len(s.decision.Delete) > 0:
-		keep := int(s.State.Replicas.Or(0))
+		keep := int(s.State.Replicas.Or(0)) + s.uncounted
 		if s.Deleting() {
 			keep = 0
 		}
@@ -112,11 +112,15 @@ func (s *Scope) facts(ledger scale.Ledger) (scale.Facts, error) {
 	policy := s.env.options.Policy
 	order, err := scale.ParseOrder(s.State.DeletionOrder)
 	policy.Order = order
-	facts := scale.Facts{Machines: s.plannable(), Reserved: len(ledger.Pending), Holds: s.machines.Holds, Policy: policy}
+	all := s.plannable()
+	facts := scale.Facts{Machines: scale.ReceivedBy(&s.State.Metadata).Counted(all), Policy: policy}
+	facts.Reserved, facts.Holds = len(ledger.Pending), s.machines.Holds
 	if desired, known := s.State.Replicas.Get(); known {
 		facts.Desired = contract.Some(int(desired))
 	}
+	s.uncounted = len(all) - len(facts.Machines)
 	if !s.State.Deleting.IsZero() {
+		facts.Machines = all
 		facts.Desired, facts.Policy.MaxUnavailable = contract.Some(0), contract.Opt[int]{}
 		return facts, nil
 	}

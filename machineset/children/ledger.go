@@ -66,6 +66,9 @@ func (s *Scope[CS, CU]) covers(ledger scale.Ledger) {
 		s.seen = s.youngest()
 	}
 	covers, err := ledger.Covers(s.seen)
+	if received := scale.ReceivedBy(s.owner.Common().Metadata); err == nil && covers {
+		covers, err = scale.Ledger{Through: received.Through}.Covers(s.seen)
+	}
 	switch {
 	case err == nil && covers:
 		s.memory.caughtUp()

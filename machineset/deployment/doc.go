@@ -18,11 +18,19 @@
 //   - An old MachineSet beyond the history limit is deleted with its UID as a precondition, when it has no Machines and wants none, and
 //     only while the API server has it as it was read. Nothing is deleted while something holds the deployment.
 //
+// # Updates in place
+//
+// A deployment with the rollout type contract.RolloutInPlace keeps its Machines. The update itself is done by an update hook: a step of the
+// reconciler of Machines, or another controller. It waits for Machines whose contract.InPlaceStateAnnotation is contract.InPlaceSelected,
+// brings them, with their spec, to the template of the MachineSet that contract.InPlaceSetAnnotation names, and writes
+// contract.InPlaceUpdated or contract.InPlaceFailed in the annotation's place. With contract.OrchestrationManual, a user writes
+// contract.InPlaceSelected on candidates. An updated Machine moves to the new MachineSet in one write of its owner and its labels; the
+// MachineSet counts it when its replicas say so, see scale.Received. Where MaxSurge is not 0, that many Machines are replaced.
+//
 // # Limits
 //
-// Package rollout plans updates in place too; this reconciler does not carry them out yet, and reports such a strategy in the condition
-// RollingOut. Labels of Gardener that freeze a set are not read. A deployment whose spec.replicas is not set keeps its Machines as they
-// are.
+// Labels and annotations of Gardener that freeze a set, that trigger a deletion, or that select Nodes for an update in place are not read.
+// A deployment whose spec.replicas is not set keeps its Machines as they are.
 //
 // # Differences from Cluster API
 //

@@ -29,7 +29,7 @@ type Wiring struct {
 //
 //   - deployments: list, watch, patch, patch on the status if that is a subresource, and get, to make sure of what is about to be acted on;
 //   - sets: list, watch, create, patch, delete by UID, and get, to see whose an object is that has a name;
-//   - Machines: list and watch; patch, to mark those that are to go;
+//   - Machines: list and watch; patch, to mark those that are to go and to update others in place;
 //   - Templates: list and watch; patch, to have Clusters own them;
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
 //   - Events: create, and patch when one is repeated.
@@ -40,7 +40,11 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		Children: []schema.GroupResource{pass.Resource(w.Kinds.Set, w.SetResource)},
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
-	return contract.MergePolicyRules(rules, []rbacv1.PolicyRule{
-		pass.Rule(deployments, "get"), pass.Rule(pass.Resource(w.Kinds.Machine, w.MachineResource), "list", "watch", "patch"),
-	})
+	sets, machines := pass.Resource(w.Kinds.Set, w.SetResource), pass.Resource(w.Kinds.Machine, w.MachineResource)
+	also := []rbacv1.PolicyRule{pass.Rule(deployments, "get"), pass.Rule(machines, "list", "watch", "patch")}
+	if w.OwnerReferencesEnforced { // for Machines that move from one set to another
+		also = append(also, pass.Rule(machines, "delete"),
+			pass.Rule(schema.GroupResource{Group: sets.Group, Resource: sets.Resource + "/finalizers"}, "update"))
+	}
+	return contract.MergePolicyRules(rules, also)
 }

@@ -51,21 +51,29 @@ func (s *Scope) decide() {
 		facts.Desired = contract.Some(int(desired))
 	}
 	for _, one := range s.observed {
-		facts.Sets = append(facts.Sets, one.facts(s.markOf()))
+		set := one.facts(s.markOf())
+		set.Frozen = s.inPlace() && one.lacks()
+		facts.Sets = append(facts.Sets, set)
 	}
 	s.plan = rollout.Plan(facts)
 	s.plan.Blocked = append(slices.Clone(s.children.Holds), s.plan.Blocked...)
 }
 
-// strategyOf returns the strategy of a deployment. The error says what is wrong with it. Updates in place are planned by package rollout,
-// and not carried out here yet.
+// strategyOf returns the strategy of a deployment. The error says what is wrong with it.
 func strategyOf(d *contract.MachineDeploymentState) (rollout.Strategy, error) {
 	kind := rollout.Type(cmp.Or(d.RolloutType, contract.RolloutRolling))
-	switch kind {
-	case rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate:
-	default:
-		return rollout.Strategy{}, fmt.Errorf("rollout type %q: want %s, %s or %s",
-			kind, rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate)
+	orchestration := cmp.Or(d.InPlaceOrchestration, contract.OrchestrationAuto)
+	switch {
+	case d.RolloutType == contract.RolloutInPlace && orchestration == contract.OrchestrationAuto:
+		kind = rollout.InPlaceAuto
+	case d.RolloutType == contract.RolloutInPlace && orchestration == contract.OrchestrationManual:
+		kind = rollout.InPlaceManual
+	case d.RolloutType == contract.RolloutInPlace:
+		return rollout.Strategy{}, fmt.Errorf("orchestration %q of updates in place: want %s or %s",
+			orchestration, contract.OrchestrationAuto, contract.OrchestrationManual)
+	case kind != rollout.RollingUpdate && kind != rollout.OnDelete && kind != rollout.Recreate:
+		return rollout.Strategy{}, fmt.Errorf("rollout type %q: want %s, %s, %s or %s",
+			kind, rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate, contract.RolloutInPlace)
 	}
 	return rollout.Resolve(kind, d.MaxSurge, d.MaxUnavailable, int(max(d.Replicas.Or(0), 0)))
 }
@@ -88,7 +96,10 @@ func (m *set) facts(mark string) rollout.Set {
 	}
 	for _, one := range m.machines {
 		mine := mark != "" && one.state.Annotations[scale.DeleteAnnotation] == mark
-		f.Machines = append(f.Machines, rollout.Machine{Machine: scale.Of(one.state, m.UID), Mine: mine})
+		f.Machines = append(f.Machines, rollout.Machine{
+			Machine: scale.Of(one.state, m.UID), Mine: mine,
+			InPlace: m.inPlaceOf(one.state), InPlaceSet: one.state.Annotations[contract.InPlaceSetAnnotation],
+		})
 	}
 	return f
 }
@@ -106,7 +117,7 @@ func rolloutStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.behind() {
 		return Result{RequeueAfter: pass.BehindRetry}, nil
 	}
-	changes := len(s.plan.Replicas) + len(s.plan.Unmark)
+	changes := len(s.plan.Replicas) + len(s.plan.Unmark) + len(s.plan.InPlace)
 	if len(s.children.Holds) > 0 || (changes == 0 && !s.plan.Create.Found()) {
 		return Result{}, nil
 	}
@@ -120,6 +131,7 @@ func rolloutStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.plan.Create.Found() {
 		errs = append(errs, s.createSet(ctx))
 	}
+	errs = append(errs, s.updateInPlace(ctx))
 	return Result{}, errors.Join(errs...)
 }
 
@@ -189,13 +201,10 @@ func (s *Scope) createSet(ctx context.Context) error {
 
 // scaleSet marks the Machines that are to go, and changes the replicas of a set on the version that was read.
 func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
-	at := slices.IndexFunc(s.observed, func(one *set) bool { return one.UID == change.UID })
-	if at < 0 {
-		return nil
-	}
-	of := s.observed[at]
+	of := s.setBy(change.UID)
 	var u contract.MachineSetUpdate
 	u.Replicas = contract.SetTo(int32(change.To))
+	u.Annotations = of.receive()
 	err := s.markVictims(ctx, of, change)
 	if err == nil {
 		err = send(ctx, s, s.env.kinds.Set, of.Object, u)

@@ -42,6 +42,8 @@ type Scope struct {
 	planned  bool
 	// marksSeen: the API server has confirmed the marks of the Machines in this pass.
 	marksSeen bool
+	// currentSeen: the API server has confirmed in this pass that the current set exists.
+	currentSeen bool
 
 	finished bool // the finalizer of the deployment is removed
 }
@@ -171,6 +173,17 @@ func (s *Scope) readSets(ctx context.Context, seen string) error {
 	}
 	s.mem.keep(there)
 	return nil
+}
+
+// setBy returns an observed set. Every UID of a plan is one of them.
+func (s *Scope) setBy(uid types.UID) *set {
+	for _, one := range s.observed {
+		if one.UID == uid {
+			return one
+		}
+	}
+	state := new(contract.MachineSetState)
+	return &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}}
 }
 
 // readMachines lists the Machines of a set. One that cannot be read is there nevertheless when the deployment is being deleted.

@@ -95,7 +95,7 @@ func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.Machi
 	if child.UID == s.plan.Current.UID {
 		maps.Copy(annotations, rollout.RevisionAnnotations(child.Annotations, s.plan.Revision))
 	}
-	keeps := child.UID != s.plan.Current.UID && s.strategy.Type != rollout.RollingUpdate
+	keeps := child.UID != s.plan.Current.UID && s.strategy.Type != rollout.RollingUpdate || s.inPlace() && s.setBy(child.UID).lacks()
 	if said, found := child.Annotations[disableCreateAnnotation]; keeps || found && said == "true" {
 		annotations[disableCreateAnnotation] = strconv.FormatBool(keeps)
 	}

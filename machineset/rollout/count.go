@@ -38,6 +38,7 @@ type plan struct {
 	desired, surge, unavailable int
 	sets                        []*set // by creation and name
 	current                     *set   // nil while there is none
+	updates                     updates
 	out                         Decision
 }
 

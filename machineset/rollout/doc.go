@@ -16,7 +16,14 @@
 // of them: nothing is created while there are as many Machines as desired and surge, those in deletion, reserved and not yet created
 // included; no available Machine goes when fewer than desired minus unavailable would stay; no healthy Machine without a mark of others
 // goes in a decision that leaves a marked one; a frozen set does not grow. Exceptions are OnDelete, Recreate and a plain scale-down, which
-// do not look at availability ([Facts.GuardScaleDown] makes the last one do so).
+// do not look at availability.
+//
+// # Updates in place
+//
+// A plan selects Machines, as many as unavailability allows. An update hook, which is not part of this package, brings a selected Machine
+// to the template of the current set. The Machine then moves to that set, whose replicas follow in the next plan ([Moved]), and those of
+// the set that it came from, which must not create in its place, after that. An update that is under way when the template changes ends
+// first; its Machine is then updated again.
 //
 // # Differences from others
 //

@@ -18,8 +18,10 @@ type Machine struct {
 	// Mine: the delete mark was written by this deployment. A mark of others asks for the Machine to go before the rest, in any set; one
 	// of the deployment only repeats an earlier plan.
 	Mine bool
-	// InPlace is how far the Machine's update in place is; only the strategies InPlaceAuto and InPlaceManual look at it.
-	InPlace InPlaceState
+	// InPlace is how far the Machine's update in place is; only the strategies InPlaceAuto and InPlaceManual look at it, except for Moved
+	// and Received. InPlaceSet is the name of the set whose template the update is about; empty means the current one.
+	InPlace    InPlaceState
+	InPlaceSet string
 }
 
 // InPlaceState is how far the update of a Machine in place is. An update hook, which a step or an external controller serves, takes a
@@ -30,7 +32,7 @@ type InPlaceState uint8
 const (
 	// NotInPlace: nothing was said about the Machine yet.
 	NotInPlace InPlaceState = iota
-	// Candidate: it may be selected, by the plan (InPlaceAuto) or by a user (InPlaceManual).
+	// Candidate: a user may select it (InPlaceManual). The plan selects others, too (InPlaceAuto).
 	Candidate
 	// Selected: it is being updated, and counts as unavailable.
 	Selected
@@ -41,6 +43,8 @@ const (
 	// Moved: it belongs to the current set, which does not count it before the plan has raised its replicas. Outdated sets must be kept
 	// from creating while Machines move: their replicas follow in the plan after the move.
 	Moved
+	// Received: it was moved, and its set counts it.
+	Received
 )
 
 // Set is a MachineSet of the deployment.
@@ -131,8 +135,6 @@ type Facts struct {
 	Now time.Time
 	// HistoryLimit is how many outdated sets without Machines are kept; absent keeps all.
 	HistoryLimit contract.Opt[int]
-	// GuardScaleDown applies MaxUnavailable to a plain scale-down, too. Cluster API and Kubernetes do not.
-	GuardScaleDown bool
 	// Order says which of equally dispensable Machines go first; Random, which has no preference, takes the oldest.
 	Order scale.Order
 }

@@ -2,70 +2,130 @@ package rollout
 
 import "slices"
 
+// updates counts updates in place: of Machines of outdated sets those that are being updated, of all sets those that failed, and of the
+// current set those that have to be updated to it again. due is how many Machines the current set still has to get.
+type updates struct{ selected, updated, failed, current, due int }
+
+// receive has sets count the Machines that were moved to them, and says whether any does not yet: then nothing else is planned.
+func (p *plan) receive() (waits bool) {
+	for _, s := range p.sets {
+		for _, m := range s.alive {
+			switch m.InPlace {
+			case Moved:
+				s.to++
+				waits = true
+			case Received:
+				p.step(s, m, NotInPlace)
+			case NotInPlace, Candidate, Selected, Updated, Failed:
+			}
+		}
+	}
+	return waits
+}
+
 // inPlace lets Machines be updated where they are. Those that were updated move to the current set; those beyond the desired number, which
 // the surge has replaced, are deleted when no update is due any more.
 func (p *plan) inPlace() {
-	c := p.current
-	moved := len(c.alive) - p.counted(c)
-	for _, m := range c.alive {
-		if m.InPlace != NotInPlace && m.InPlace != Selected {
-			p.step(c, m, NotInPlace)
-		}
+	if c := p.current; c.Frozen && c.Replicas > len(c.alive) { // what has moved away is not created again
+		c.to = len(c.alive)
+		return
 	}
-	due := p.desired - c.Replicas - moved
-	selected, updated, failed := 0, 0, 0
+	u := &p.updates
+	u.due = p.desired - p.current.Replicas
 	for _, s := range p.outdated() {
 		for _, m := range s.alive {
-			switch m.InPlace {
-			case Updated:
-				updated++
-				p.step(s, m, Moved)
-			case Selected:
-				selected++
-			case Failed:
-				failed++
-			case NotInPlace:
-				p.step(s, m, Candidate)
-			case Candidate, Moved:
-			}
+			p.bring(s, m)
 		}
 	}
-	due -= selected + updated
+	for _, m := range p.current.alive {
+		p.keep(m)
+	}
+	u.due -= u.selected + u.updated
+	p.selectInPlace()
 	switch {
-	case moved > 0:
-		c.to = c.Replicas + moved
-	case due <= 0 && selected+updated == 0:
-		p.rolling()
-	default:
-		if p.Strategy.Type == InPlaceAuto {
-			p.selectInPlace(due, selected)
-		}
-		p.growBeside(due)
-	}
-	p.blockInPlace(selected, failed)
-}
-
-// growBeside creates Machines of the current set beside those that are to be updated: the surge, or what is missing.
-func (p *plan) growBeside(due int) {
-	if due > 0 && p.total() < p.desired+p.surge {
+	case u.due > 0 && p.total() < p.desired+p.surge: // the surge, or what is missing
 		p.grow(p.desired + p.surge)
+	case u.due <= 0 && u.selected+u.updated+u.current == 0:
+		p.rolling()
+	}
+	p.blockInPlace()
+}
+
+// bring takes a Machine of an outdated set one step towards the current one. What is said about another set no longer counts, but an update
+// that is under way ends first.
+func (p *plan) bring(s *set, m *Machine) {
+	switch {
+	case m.InPlace == Selected:
+		p.updates.selected++
+	case p.selectable(m):
+		if (m.InPlace != Candidate || p.stale(m)) && p.Strategy.Type == InPlaceManual && p.current.Name != "" {
+			p.step(s, m, Candidate)
+		}
+	case m.InPlace == Failed:
+		p.updates.failed++
+	case m.InPlace == Updated:
+		p.updates.updated++
+		p.step(s, m, Moved)
 	}
 }
 
-// selectInPlace selects candidates, unavailable ones first, while enough Machines stay available.
-func (p *plan) selectInPlace(due, selected int) {
-	b := p.bounds()
-	b.budget -= selected
+// selectable says whether a Machine of an outdated set can be selected.
+func (p *plan) selectable(m *Machine) bool {
+	return m.InPlace == NotInPlace || m.InPlace == Candidate || m.InPlace != Selected && p.stale(m)
+}
+
+// keep judges a Machine of the current set.
+func (p *plan) keep(m *Machine) {
+	switch {
+	case p.again(m), m.InPlace == Selected:
+		p.updates.current++
+	case m.InPlace == Failed && !p.stale(m):
+		p.updates.failed++
+	case m.InPlace == Updated || m.InPlace == Candidate:
+		p.step(p.current, m, NotInPlace)
+	}
+}
+
+// stale says whether what is said about a Machine is about another set than the current one.
+func (p *plan) stale(m *Machine) bool {
+	return p.current.Name == "" || m.InPlaceSet != "" && m.InPlaceSet != p.current.Name
+}
+
+// again says whether a Machine of the current set was updated, or may have been, to the template of another one.
+func (p *plan) again(m *Machine) bool {
+	return p.stale(m) && (m.InPlace == Updated || m.InPlace == Failed)
+}
+
+// selectInPlace selects Machines, unavailable ones first, while enough stay available: as many as are due, and those that have
+// to be updated again.
+func (p *plan) selectInPlace() {
+	b, current := p.bounds(), p.current
+	b.budget -= p.updates.selected
 	for r := rankMarkedUnavailable; r <= rankOther; r++ {
 		for _, s := range p.outdated() {
-			ranked := slices.DeleteFunc(s.ranked(r), func(m *Machine) bool { return m.InPlace != Candidate })
-			n := min(len(ranked), max(due, 0))
-			n = b.allow(n, false, r)
-			due -= n
-			for _, m := range p.first(ranked, n) {
-				p.step(s, m, Selected)
+			ranked := slices.DeleteFunc(s.ranked(r), func(m *Machine) bool { return !p.selectable(m) })
+			n := min(len(ranked), max(p.updates.due, 0))
+			if p.Strategy.Type == InPlaceManual || current.Name == "" {
+				n = 0
 			}
+			n = b.allow(n, false, r)
+			p.updates.due -= n
+			p.choose(s, ranked, n)
 		}
+		ranked := slices.DeleteFunc(current.ranked(r), func(m *Machine) bool { return !p.again(m) })
+		n := len(ranked)
+		if r == rankMarked || r == rankOther {
+			n = b.allow(n, false, r)
+		}
+		p.choose(current, ranked, n)
+	}
+}
+
+// choose selects the first of some Machines.
+func (p *plan) choose(s *set, ranked []*Machine, n int) {
+	for _, m := range p.first(ranked, n) {
+		p.step(s, m, Selected)
+		p.updates.selected++
 	}
 }
 
@@ -73,13 +133,14 @@ func (p *plan) step(s *set, m *Machine, to InPlaceState) {
 	p.out.InPlace = append(p.out.InPlace, InPlaceStep{Ref: Ref{m.Name, m.UID}, Set: s.UID, To: to})
 }
 
-func (p *plan) blockInPlace(selected, failed int) {
-	if selected > 0 {
-		p.block(ReasonUpdatingInPlace, count(selected, "Machine")+" being updated in place")
+func (p *plan) blockInPlace() {
+	u := p.updates
+	if n := u.selected + u.current; n > 0 {
+		p.block(ReasonUpdatingInPlace, count(n, "Machine")+" being updated in place")
 	} else if p.Strategy.Type == InPlaceManual && p.remaining() > 0 {
 		p.block(ReasonWaitingForSelection, "waiting for a user to select Machines for their update in place")
 	}
-	if failed > 0 {
-		p.block(ReasonUpdateFailed, "the update in place of "+count(failed, "Machine")+" failed")
+	if u.failed > 0 {
+		p.block(ReasonUpdateFailed, "the update in place of "+count(u.failed, "Machine")+" failed")
 	}
 }

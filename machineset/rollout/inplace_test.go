@@ -25,6 +25,22 @@ func updateInPlace(sets []rollout.Set, d rollout.Decision, manual bool) {
 			m.InPlace, manual = rollout.Selected, false
 		}
 	}
+	for _, c := range d.Replicas {
+		s := byUID[c.UID]
+		s.Replicas = c.To
+		for i := range s.Machines {
+			if s.Machines[i].InPlace == rollout.Moved {
+				s.Machines[i].InPlace = rollout.Received
+			}
+		}
+		for _, v := range c.Victims {
+			s.Machines = slices.DeleteFunc(s.Machines, func(m rollout.Machine) bool { return m.UID == v.UID })
+		}
+		for s == &sets[1] && len(s.Machines) < s.Replicas {
+			uid := types.UID(fmt.Sprintf("new%d", len(s.Machines)))
+			s.Machines = append(s.Machines, rollout.Machine{Machine: scale.Machine{Name: string(uid), UID: uid, Available: true, Ready: true}})
+		}
+	}
 	for _, step := range d.InPlace {
 		s := byUID[step.Set]
 		i := slices.IndexFunc(s.Machines, func(m rollout.Machine) bool { return m.UID == step.UID })
@@ -32,17 +48,6 @@ func updateInPlace(sets []rollout.Set, d rollout.Decision, manual bool) {
 		if step.To == rollout.Moved {
 			sets[1].Machines = append(sets[1].Machines, s.Machines[i])
 			s.Machines = slices.Delete(s.Machines, i, i+1)
-		}
-	}
-	for _, c := range d.Replicas {
-		s := byUID[c.UID]
-		s.Replicas = c.To
-		for _, v := range c.Victims {
-			s.Machines = slices.DeleteFunc(s.Machines, func(m rollout.Machine) bool { return m.UID == v.UID })
-		}
-		for s == &sets[1] && len(s.Machines) < s.Replicas {
-			uid := types.UID(fmt.Sprintf("new%d", len(s.Machines)))
-			s.Machines = append(s.Machines, rollout.Machine{Machine: scale.Machine{Name: string(uid), UID: uid, Available: true, Ready: true}})
 		}
 	}
 }

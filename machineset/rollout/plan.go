@@ -17,6 +17,7 @@ func Plan(f Facts) Decision {
 	}
 	p := newPlan(f, desired)
 	switch {
+	case p.receive():
 	case f.Paused:
 		p.scale()
 		if len(p.outdatedInUse()) > 0 || p.current == nil {
@@ -155,8 +156,8 @@ func (p *plan) unmark() {
 // complete says whether nothing is left to do: a set beside the current one neither has Machines nor may get any.
 func (p *plan) complete() bool {
 	c := p.current
-	if c == nil || len(p.out.Replicas) > 0 || len(p.out.InPlace) > 0 || c.Replicas != p.desired || len(c.Machines) != p.desired ||
-		c.available != p.desired || c.Reserved > 0 {
+	if c == nil || p.updates.current > 0 || len(p.out.Replicas) > 0 || len(p.out.InPlace) > 0 || c.Replicas != p.desired ||
+		len(c.Machines) != p.desired || c.available != p.desired || c.Reserved > 0 {
 		return false
 	}
 	return len(p.outdatedInUse()) == 0

@@ -6,32 +6,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Counts are the numbers that show whether a rollout makes progress. They are comparable.
-type Counts struct {
-	// Updated and Available are Machines of the current set and available ones of all sets; Outdated are Machines of the other sets.
-	Updated, Available, Outdated int
-}
-
-// Progressed says whether there was progress since earlier counts: more Machines are up to date, more are available, or fewer are
-// outdated. Rule: Kubernetes' DeploymentProgressing.
-func (c Counts) Progressed(earlier Counts) bool {
-	return c.Updated > earlier.Updated || c.Available > earlier.Available || c.Outdated < earlier.Outdated
-}
-
-// Count returns the counts of facts.
-func Count(f Facts) Counts {
-	p := newPlan(f, f.Desired.Or(0))
-	c := Counts{Available: p.availableNow()}
-	for _, s := range p.sets {
-		if s == p.current {
-			c.Updated = len(s.Machines)
-		} else {
-			c.Outdated += len(s.Machines)
-		}
-	}
-	return c
-}
-
 // Progress is how a rollout stands.
 type Progress string
 

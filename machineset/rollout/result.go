@@ -31,8 +31,8 @@ type InPlaceStep struct {
 	Ref
 	// Set is the UID of the set that owns the Machine.
 	Set types.UID
-	// To is the state to bring it to: Candidate, Selected or, for an updated Machine that is to be controlled by the current set, Moved.
-	// NotInPlace takes marks of an update away from a Machine that belongs to the current set already.
+	// To is the state to bring it to: Candidate and Selected, both for the current set, or, for an updated Machine that is to be controlled
+	// by the current set, Moved. NotInPlace takes the state away from a Machine that belongs to the current set already.
 	To InPlaceState
 }
 

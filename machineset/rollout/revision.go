@@ -41,18 +41,9 @@ func RevisionAnnotations(have map[string]string, revision int64) map[string]stri
 	if before == "" {
 		return set
 	}
-	history := append(History(have), before)
+	history := append(strings.FieldsFunc(have[RevisionHistoryAnnotation], func(r rune) bool { return r == ',' }), before)
 	set[RevisionHistoryAnnotation] = strings.Join(history[max(len(history)-maxHistory, 0):], ",")
 	return set
-}
-
-// History returns the earlier revisions of a set by its annotations, the oldest first.
-func History(annotations map[string]string) []string {
-	text := annotations[RevisionHistoryAnnotation]
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, ",")
 }
 
 // Rollback returns the set that has a revision, or for 0 the one with the highest revision before that of the current set. It reports

@@ -34,7 +34,7 @@ func TestRevisionsAreNumberedAndRemembered(t *testing.T) {
 	have := map[string]string{contract.RevisionAnnotation: "2", rollout.RevisionHistoryAnnotation: "1"}
 	require.Empty(t, rollout.RevisionAnnotations(have, 2))
 	got := rollout.RevisionAnnotations(have, 4)
-	require.Equal(t, []string{"1", "2"}, rollout.History(got))
+	require.Equal(t, "1,2", got[rollout.RevisionHistoryAnnotation])
 	n, err := rollout.ParseRevision(got)
 	require.NoError(t, err)
 	require.Equal(t, int64(4), n)

@@ -33,12 +33,7 @@ func (p *plan) bounds() bounds {
 
 // plain returns the bounds of a scale-down by a number of Machines.
 func (p *plan) plain(free int) bounds {
-	b := bounds{guarded: p.GuardScaleDown, free: max(free, 0), surplus: max(len(p.current.alive)-p.desired, 0)}
-	if p.GuardScaleDown {
-		b.slack = p.availableNow() - max(p.desired-p.unavailable, 0)
-		b.budget, b.free = b.free, 0
-	}
-	return b
+	return bounds{free: max(free, 0), surplus: max(len(p.current.alive)-p.desired, 0)}
 }
 
 // Ranks of Machines that may go: those with a lower one go first; among equal ones the oldest set comes first, and the current one last.

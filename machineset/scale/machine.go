@@ -40,6 +40,8 @@ type Machine struct {
 	Priority int
 	// Updating: it is being changed in place.
 	Updating bool
+	// Moved: a MachineDeployment has moved it to the set, which counts it from Received on.
+	Moved bool
 	// Unhealthy: it has no Node, or its Node or its health check says that something is wrong. Unknown is healthy.
 	Unhealthy bool
 	// Ready and Available are what its conditions say.
@@ -51,6 +53,7 @@ func Of(state *contract.MachineState, set types.UID) Machine {
 	m := Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Priority: DefaultPriority,
 		Updating: state.UpdatingInPlace(), Slot: SlotOf(&state.Metadata, set),
+		Moved: state.Annotations[contract.InPlaceStateAnnotation] == contract.InPlaceMoved,
 		Unhealthy: state.Node.Name == "" || says(state, "NodeHealthy", metav1.ConditionFalse) ||
 			says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),
 		Ready:     says(state, contract.ConditionReady, metav1.ConditionTrue),

@@ -1,0 +1,133 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// inPlaceBatch is how many Machines one pass takes a step further; the events of their writes cause the next one.
+const inPlaceBatch = 100
+
+// inPlaceTexts are the values of contract.InPlaceStateAnnotation for each state. Received has none of its own.
+func inPlaceTexts() [6]string {
+	return [...]string{
+		rollout.NotInPlace: "", rollout.Candidate: contract.InPlaceCandidate, rollout.Selected: contract.InPlaceSelected,
+		rollout.Updated: contract.InPlaceUpdated, rollout.Failed: contract.InPlaceFailed, rollout.Moved: contract.InPlaceMoved,
+	}
+}
+
+// inPlaceOf reads how far the update in place of a Machine of the set is. A text that is no state counts as none.
+func (m *set) inPlaceOf(one *contract.MachineState) rollout.InPlaceState {
+	texts := inPlaceTexts()
+	state := rollout.InPlaceState(max(slices.Index(texts[:], one.Annotations[contract.InPlaceStateAnnotation]), 0))
+	if state == rollout.Moved && slices.Contains(scale.ReceivedBy(m.Metadata).Names, one.Key.Name) {
+		return rollout.Received
+	}
+	return state
+}
+
+// inPlace says whether the strategy updates Machines in place.
+func (s *Scope) inPlace() bool {
+	return s.strategy.Type == rollout.InPlaceAuto || s.strategy.Type == rollout.InPlaceManual
+}
+
+// lacks says whether the set may not create the Machines that it lacks: they have moved away. It may when its replicas are lowered.
+func (m *set) lacks() bool {
+	return m.Annotations[disableCreateAnnotation] == "true" && int(m.State.Replicas.Or(0)) > len(m.machines)
+}
+
+// receive returns the annotation by which the set counts the Machines that were moved to it, none without any.
+func (m *set) receive() map[string]contract.Change[string] {
+	var to scale.Received
+	for _, one := range m.machines {
+		if one.state.Annotations[contract.InPlaceStateAnnotation] != contract.InPlaceMoved {
+			continue
+		}
+		to.Names = append(to.Names, one.state.Key.Name)
+		version := one.state.ResourceVersion
+		if order, err := resourceversion.CompareResourceVersion(version, to.Through); err != nil || order > 0 {
+			to.Through = version
+		}
+	}
+	if len(to.Names) == 0 {
+		return nil
+	}
+	slices.Sort(to.Names)
+	return map[string]contract.Change[string]{scale.ReceivedAnnotation: contract.SetTo(to.String())}
+}
+
+// updateInPlace writes the next state of Machines that are updated in place.
+func (s *Scope) updateInPlace(ctx context.Context) error {
+	if len(s.plan.InPlace) == 0 {
+		return nil
+	}
+	next := map[string]rollout.InPlaceState{}
+	for _, step := range s.plan.InPlace[:min(len(s.plan.InPlace), inPlaceBatch)] {
+		next[string(step.UID)] = step.To
+	}
+	return s.eachMachine(func(m machine) error {
+		to, found := next[string(m.state.UID)]
+		if !found {
+			return nil
+		}
+		text, set := contract.SetTo(inPlaceTexts()[to]), contract.SetTo(s.plan.Current.Name)
+		if to == rollout.NotInPlace {
+			text, set = contract.Cleared[string](), contract.Cleared[string]()
+		}
+		var u contract.MachineUpdate
+		u.Annotations = map[string]contract.Change[string]{contract.InPlaceStateAnnotation: text, contract.InPlaceSetAnnotation: set}
+		err := error(nil)
+		if to == rollout.Moved {
+			err = s.move(ctx, m, &u)
+		}
+		if err == nil {
+			err = send(ctx, s, s.env.kinds.Machine, m.obj, u)
+		}
+		if err != nil {
+			return fmt.Errorf("update in place of Machine %s: %w", m.state.Key, err)
+		}
+		return nil
+	})
+}
+
+// move has the current set control a Machine and select it, in one write. The API server confirms, once in a pass, that the set is there:
+// the garbage collector deletes what a missing owner controls.
+func (s *Scope) move(ctx context.Context, m machine, u *contract.MachineUpdate) error {
+	to := s.setBy(s.plan.Current.UID)
+	if slices.Contains(scale.ReceivedBy(to.Metadata).Names, m.state.Key.Name) { // from an earlier move, whose number is no longer in replicas
+		var forget contract.MachineSetUpdate
+		forget.Annotations = map[string]contract.Change[string]{scale.ReceivedAnnotation: contract.Cleared[string]()}
+		err := send(ctx, s, s.env.kinds.Set, to.Object, forget)
+		return errors.Join(err, fmt.Errorf("%w: MachineSet %s forgets an earlier move", pass.ErrStale, to.Key))
+	}
+	if !s.currentSeen {
+		live, err := s.children.Live(ctx)
+		if err != nil {
+			return err
+		}
+		now, found := live[to.Key.Name]
+		if !found || now.UID != to.UID || now.DeletionTimestamp != nil {
+			return fmt.Errorf("%w: MachineSet %s is gone or going", pass.ErrStale, to.Key)
+		}
+		s.currentSeen = true
+	}
+	owners := slices.DeleteFunc(slices.Clone(m.state.OwnerReferences), func(ref metav1.OwnerReference) bool {
+		return ref.Controller != nil && *ref.Controller
+	})
+	u.OwnerReferences = contract.SetTo(contract.WithOwner(owners, *metav1.NewControllerRef(to.Object, s.env.kinds.Set.GVK)))
+	u.Labels = map[string]contract.Change[string]{contract.SetNameLabel: contract.SetTo(contract.LabelValue(to.Key.Name))}
+	for key, value := range to.State.Template.Labels {
+		u.Labels[key] = contract.SetTo(value)
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package deployment_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+)
+
+func version(v string) fake.Option { return fake.WithField(v, "spec", "template", "spec", "version") }
+
+func annotated(key, value string) fake.Option {
+	return func(u *unstructured.Unstructured) {
+		all := maps.Clone(u.GetAnnotations())
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[key] = value
+		u.SetAnnotations(all)
+	}
+}
+
+// inPlace is a deployment whose Machines are updated in place, one at a time.
+func (w *world) inPlace(replicas int64, options ...fake.Option) *unstructured.Unstructured {
+	w.t.Helper()
+	return w.deployment(replicas, append([]fake.Option{
+		annotated(contract.RolloutTypeAnnotation, contract.RolloutInPlace),
+		fake.WithField(int64(0), "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"),
+		fake.WithField(int64(1), "spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable"),
+	}, options...)...)
+}
+
+// updateSelected is an update hook: it takes the selected Machines to the version of their set, and says how that went. It returns how
+// many were selected.
+func (w *world) updateSelected(outcome func(m *unstructured.Unstructured, to string) string) int {
+	w.t.Helper()
+	selected := 0
+	for _, m := range w.list(w.kinds.Machine.GVK) {
+		if m.GetAnnotations()[contract.InPlaceStateAnnotation] != contract.InPlaceSelected {
+			continue
+		}
+		selected++
+		set := w.get(object(w.kinds.Set.GVK, m.GetAnnotations()[contract.InPlaceSetAnnotation]))
+		require.NotNil(w.t, set, "the set that a Machine is updated to")
+		to, _, _ := unstructured.NestedString(set.Object, "spec", "template", "spec", "version")
+		said := outcome(&m, to)
+		if said == "" {
+			continue
+		}
+		options := []fake.Option{annotated(contract.InPlaceStateAnnotation, said)}
+		if said == contract.InPlaceUpdated {
+			options = append(options, fake.WithField(to, "spec", "version"))
+		}
+		w.change(&m, options...)
+	}
+	return selected
+}
+
+func succeeds(*unstructured.Unstructured, string) string { return contract.InPlaceUpdated }
+
+// updated runs the hook until all Machines have a version and nothing is left to do. It returns how many were selected at most.
+func (w *world) updated(d *unstructured.Unstructured, v string, hook func(*unstructured.Unstructured, string) string) (most int) {
+	w.t.Helper()
+	n, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
+	w.eventually(fmt.Sprintf("%d Machines of %s", n, v), func() string {
+		most = max(most, w.updateSelected(hook))
+		var got []string
+		for _, m := range w.list(w.kinds.Machine.GVK) {
+			is, _, _ := unstructured.NestedString(m.Object, "spec", "version")
+			got = append(got, is+m.GetAnnotations()[contract.InPlaceStateAnnotation])
+		}
+		want := slices.Repeat([]string{v}, int(n))
+		rolling := w.condition(d, deployment.ConditionRollingOut)
+		if !slices.Equal(got, want) || rolling.Status != "False" {
+			return fmt.Sprint(got, w.describeSets(), rolling.Message)
+		}
+		return ""
+	})
+	return most
+}
+
+func (w *world) uids() []types.UID {
+	w.t.Helper()
+	var all []types.UID
+	for _, m := range w.list(w.kinds.Machine.GVK) {
+		all = append(all, m.GetUID())
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestMachinesAreUpdatedInPlaceOneAtATimeAndStay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.inPlace(4)
+	w.rolled(d, "blue", 4)
+	machines := w.uids()
+	stop := w.watch()
+	w.change(d, version("v1.37.0"))
+	require.Equal(t, 1, w.updated(d, "v1.37.0", succeeds), "maxUnavailable is 1")
+	stop()
+	require.Equal(t, machines, w.uids())
+	require.Equal(t, 4, w.most)
+	sets := w.setsNow()
+	current := sets[slices.IndexFunc(sets, func(s unstructured.Unstructured) bool {
+		return s.GetAnnotations()[contract.RevisionAnnotation] == "2"
+	})]
+	for _, m := range w.list(w.kinds.Machine.GVK) {
+		require.Len(t, m.GetOwnerReferences(), 1)
+		require.Equal(t, current.GetName(), m.GetOwnerReferences()[0].Name)
+		require.Equal(t, current.GetLabels()[contract.TemplateHashLabel], m.GetLabels()[contract.TemplateHashLabel])
+		require.Equal(t, current.GetName(), m.GetLabels()[contract.SetNameLabel])
+	}
+}
+
+func TestAnUpdateInPlaceThatIsTurnedBackOrChangedOnItsWayKeepsTheMachines(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]string{"turned back": "v1.36.3", "changed": "v1.38.0"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).live()
+			w.run()
+			d := w.inPlace(4)
+			w.rolled(d, "blue", 4)
+			machines := w.uids()
+			w.change(d, version("v1.37.0"))
+			done := 0
+			w.eventually("two Machines to be updated, and a third one to be on its way", func() string {
+				n := w.updateSelected(func(*unstructured.Unstructured, string) string {
+					if done < 2 {
+						done++
+						return contract.InPlaceUpdated
+					}
+					return ""
+				})
+				if done < 2 || n == 0 {
+					return fmt.Sprint(done, w.describeSets())
+				}
+				return ""
+			})
+			w.change(d, version(last))
+			w.updated(d, last, succeeds)
+			require.Equal(t, machines, w.uids())
+		})
+	}
+}
+
+func TestAFailedUpdateInPlaceIsNamedAndTheNextTemplateTriesAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.inPlace(3)
+	w.rolled(d, "blue", 3)
+	machines := w.uids()
+	w.change(d, version("v1.37.0"))
+	w.eventually("the failure to be named", func() string {
+		w.updateSelected(func(*unstructured.Unstructured, string) string { return contract.InPlaceFailed })
+		if said := w.condition(d, "RollingOut").Message; !strings.Contains(said, "the update in place of 1 Machine failed") {
+			return said
+		}
+		return ""
+	})
+	w.change(d, version("v1.37.1"))
+	w.updated(d, "v1.37.1", succeeds)
+	require.Equal(t, machines, w.uids())
+}
+
+func TestAUserSelectsTheMachinesOfAManualUpdateInPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.inPlace(2, annotated(contract.OrchestrationAnnotation, contract.OrchestrationManual))
+	w.rolled(d, "blue", 2)
+	machines := w.uids()
+	w.change(d, version("v1.37.0"))
+	w.eventually("the selection to be asked for", func() string {
+		if said := w.condition(d, "RollingOut").Message; !strings.Contains(said, "waiting for a user to select") {
+			return said
+		}
+		return ""
+	})
+	for range 2 {
+		w.eventually("a candidate to be selected and updated", func() string {
+			for _, m := range w.list(w.kinds.Machine.GVK) {
+				if m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceCandidate {
+					w.change(&m, annotated(contract.InPlaceStateAnnotation, contract.InPlaceSelected))
+					require.Equal(t, 1, w.updateSelected(succeeds))
+					return ""
+				}
+			}
+			return "no candidate"
+		})
+	}
+	w.updated(d, "v1.37.0", succeeds)
+	require.Equal(t, machines, w.uids())
+}
+
+func TestADeploymentThatIsUpdatedInPlaceWithASurgeReplacesAsManyMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.inPlace(3, fake.WithField(int64(1), "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"))
+	w.rolled(d, "blue", 3)
+	machines := w.uids()
+	w.change(d, version("v1.37.0"))
+	w.updated(d, "v1.37.0", succeeds)
+	kept := slices.DeleteFunc(w.uids(), func(uid types.UID) bool { return !slices.Contains(machines, uid) })
+	require.Len(t, kept, 2)
+}
