@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -20,6 +21,8 @@ type system struct {
 	sets   machineset.Kinds
 	spec   map[string]any
 	change []string
+	// scheme knows the Go types of the kinds; nil means that they are unstructured.
+	scheme *runtime.Scheme
 }
 
 func systems(t *testing.T) map[string]system {
@@ -28,16 +31,18 @@ func systems(t *testing.T) map[string]system {
 	require.NoError(t, err)
 	sets, err := machineset.ClusterAPI(contract.V1Beta1)
 	require.NoError(t, err)
+	typed, racks, scheme := fleets()
 	return map[string]system{
+		"Go types": {kinds: typed, sets: racks, spec: map[string]any{"size": "small"}, change: []string{"size"}, scheme: scheme},
 		"Cluster API v1beta1": {v1beta1, sets, map[string]any{
 			"clusterName": "demo", "version": "v1.36.3", "bootstrap": map[string]any{"dataSecretName": "data"},
-		}, []string{"version"}},
+		}, []string{"version"}, nil},
 		"Kubermatic": {deployment.Kubermatic(), machineset.Kubermatic(), map[string]any{
 			"providerSpec": map[string]any{"value": map[string]any{"cloudProvider": "aws"}}, "versions": map[string]any{"kubelet": "1.36.3"},
-		}, []string{"versions", "kubelet"}},
+		}, []string{"versions", "kubelet"}, nil},
 		"Gardener": {deployment.Gardener(), machineset.Gardener(), map[string]any{
 			"class": map[string]any{"kind": "MachineClass", "name": "small"},
-		}, []string{"class", "name"}},
+		}, []string{"class", "name"}, nil},
 	}
 }
 
@@ -46,8 +51,9 @@ func TestDeploymentsOfEverySystemRollOutGoBackAndGo(t *testing.T) {
 	for name, s := range systems(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldOf(t, s.kinds, s.sets).live()
-			w.run()
+			w := newWorldOf(t, s.kinds, s.sets)
+			w.scheme = s.scheme
+			w.live().run()
 			d := object(s.kinds.Deployment.GVK, "workers")
 			labels := map[string]any{"pool": "workers"}
 			d.Object["spec"] = map[string]any{

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,6 +35,7 @@ type world struct {
 	kinds    deployment.Kinds
 	sets     machineset.Kinds
 	machines *fake.Machines
+	scheme   *runtime.Scheme // nil for the manager's own
 	// most and least are the largest number of Machines and the smallest number of available ones that were seen.
 	mu          sync.Mutex
 	most, least int
@@ -81,7 +83,7 @@ func newWorldOf(t *testing.T, kinds deployment.Kinds, sets machineset.Kinds) *wo
 func (w *world) manager(agent string) ctrl.Manager {
 	w.t.Helper()
 	options := w.store.ManagerOptions(ctrl.Options{
-		Logger: logr.Discard(), Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 4},
+		Logger: logr.Discard(), Scheme: w.scheme, Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 4},
 	})
 	rest := w.store.RESTConfig()
 	rest.UserAgent = agent

@@ -1,0 +1,193 @@
+package deployment_test
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+)
+
+// Server, Rack and Fleet are an embedder's own Go types: a Rack keeps a number of Servers, and a Fleet has a Rack for each template.
+type (
+	Server struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata,omitzero"`
+		Spec              ServerSpec   `json:"spec,omitzero"`
+		Status            ServerStatus `json:"status,omitzero"`
+	}
+	ServerSpec struct {
+		Size string `json:"size,omitempty"`
+	}
+	ServerStatus struct {
+		Node       string             `json:"node,omitempty"`
+		Conditions []metav1.Condition `json:"conditions,omitempty"`
+	}
+	// Servers is what a Rack and a Fleet have in common.
+	Servers struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata,omitzero"`
+		Spec              ServersSpec   `json:"spec,omitzero"`
+		Status            ServersStatus `json:"status,omitzero"`
+	}
+	ServersSpec struct {
+		Replicas   *int32                `json:"replicas,omitempty"`
+		Selector   *metav1.LabelSelector `json:"selector,omitempty"`
+		Template   Server                `json:"template,omitzero"`
+		RollbackTo *int64                `json:"rollbackTo,omitempty"`
+	}
+	ServersStatus struct {
+		Replicas int32 `json:"replicas,omitempty"`
+	}
+	Rack        struct{ Servers }
+	Fleet       struct{ Servers }
+	list[T any] struct {
+		metav1.TypeMeta `json:",inline"`
+		metav1.ListMeta `json:"metadata,omitzero"`
+		Items           []T `json:"items"`
+	}
+	ServerList struct{ list[Server] }
+	RackList   struct{ list[Rack] }
+	FleetList  struct{ list[Fleet] }
+)
+
+func (s Server) copy() Server {
+	s.ObjectMeta, s.Status.Conditions = *s.ObjectMeta.DeepCopy(), slices.Clone(s.Status.Conditions)
+	return s
+}
+
+func (s Servers) copy() Servers {
+	s.ObjectMeta, s.Spec.Selector, s.Spec.Template = *s.ObjectMeta.DeepCopy(), s.Spec.Selector.DeepCopy(), s.Spec.Template.copy()
+	if s.Spec.Replicas != nil {
+		s.Spec.Replicas = new(*s.Spec.Replicas)
+	}
+	if s.Spec.RollbackTo != nil {
+		s.Spec.RollbackTo = new(*s.Spec.RollbackTo)
+	}
+	return s
+}
+
+func (l list[T]) copy(one func(T) T) list[T] {
+	items := make([]T, 0, len(l.Items))
+	for _, item := range l.Items {
+		items = append(items, one(item))
+	}
+	l.Items = items
+	return l
+}
+
+func (s *Server) DeepCopyObject() runtime.Object { return new(s.copy()) }
+func (r *Rack) DeepCopyObject() runtime.Object   { return &Rack{r.copy()} }
+func (f *Fleet) DeepCopyObject() runtime.Object  { return &Fleet{f.copy()} }
+
+func (l *ServerList) DeepCopyObject() runtime.Object { return &ServerList{l.copy(Server.copy)} }
+func (l *RackList) DeepCopyObject() runtime.Object {
+	return &RackList{l.copy(func(r Rack) Rack { return Rack{r.Servers.copy()} })}
+}
+
+func (l *FleetList) DeepCopyObject() runtime.Object {
+	return &FleetList{l.copy(func(f Fleet) Fleet { return Fleet{f.Servers.copy()} })}
+}
+
+// fleets returns the kinds of these types, for both reconcilers, and a scheme that knows them.
+func fleets() (deployment.Kinds, machineset.Kinds, *runtime.Scheme) {
+	version := schema.GroupVersion{Group: "example.com", Version: "v1"}
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(version, &Server{}, &ServerList{}, &Rack{}, &RackList{}, &Fleet{}, &FleetList{})
+	metav1.AddToGroupVersion(scheme, version)
+	servers := contract.NewTyped(version.WithKind("Server"), func() *Server { return &Server{} },
+		func() runtime.Object { return &ServerList{} }, readServer, writeServer)
+	racks := contract.NewTyped(version.WithKind("Rack"), func() *Rack { return &Rack{} },
+		func() runtime.Object { return &RackList{} }, readRack, writeRack)
+	deployments := contract.NewTyped(version.WithKind("Fleet"), func() *Fleet { return &Fleet{} },
+		func() runtime.Object { return &FleetList{} }, readFleet, writeFleet)
+	makeServers := contract.NewTypedMaker(
+		func(rack *Rack, seed contract.MachineSeed) (*Server, error) {
+			made := &Server{Spec: rack.Spec.Template.Spec}
+			seed.ApplyTo(made)
+			return made, nil
+		},
+		func(*Rack, *Server, []string) ([]string, error) { return nil, nil },
+	)
+	makeRacks := contract.NewTypedSetMaker(newRack,
+		func(*Fleet, *Rack, []string) ([]string, error) { return nil, nil },
+		func(fleet *Fleet, rack *Rack) ([]string, error) {
+			if fleet.Spec.Template.Spec != rack.Spec.Template.Spec {
+				return []string{"spec.template.spec.size"}, nil
+			}
+			return nil, nil
+		},
+		func(rack *Rack, fleet *Fleet) error {
+			fleet.Spec.Template.Spec = rack.Spec.Template.Spec
+			return nil
+		},
+	)
+	return deployment.Kinds{Deployment: deployments, Set: racks, Machine: servers, Maker: makeRacks},
+		machineset.Kinds{Set: racks, Machine: servers, Maker: makeServers}, scheme
+}
+
+func newRack(fleet *Fleet, seed contract.MachineSetSeed) (*Rack, error) {
+	made := &Rack{}
+	seed.ApplyTo(made)
+	made.Spec.Replicas, made.Spec.Selector, made.Spec.Template = new(seed.Replicas), fleet.Spec.Selector.DeepCopy(), fleet.Spec.Template.copy()
+	for key, value := range seed.TemplateLabels {
+		metav1.SetMetaDataLabel(&made.Spec.Template.ObjectMeta, key, value)
+	}
+	for key, value := range seed.SelectorLabels {
+		metav1.AddLabelToSelector(made.Spec.Selector, key, value)
+	}
+	return made, nil
+}
+
+func readServer(s *Server, into *contract.MachineState) error {
+	into.Metadata.From(s)
+	into.Node, into.Conditions = contract.NodeRef{Name: s.Status.Node}, s.Status.Conditions
+	return nil
+}
+
+func writeServer(s *Server, u contract.MachineUpdate) error {
+	u.MetadataUpdate.ApplyTo(s)
+	node := contract.NodeRef{Name: s.Status.Node}
+	u.Node.ApplyTo(&node)
+	s.Status.Node = node.Name
+	s.Status.Conditions = contract.UpdatedConditions(s.Status.Conditions, u.Conditions, u.RemoveConditions)
+	return nil
+}
+
+func (s *Servers) read(into *contract.Metadata, state *contract.ReplicatedState) {
+	into.From(s)
+	state.Replicas, state.Selector, state.Template.Labels = contract.SomeAt(s.Spec.Replicas), s.Spec.Selector, s.Spec.Template.Labels
+	state.ObservedReplicas = contract.Some(s.Status.Replicas)
+}
+
+func (s *Servers) write(metadata contract.MetadataUpdate, u contract.ReplicatedUpdate) {
+	metadata.ApplyTo(s)
+	u.Replicas.ApplyToPointer(&s.Spec.Replicas)
+	u.ObservedReplicas.ApplyTo(&s.Status.Replicas)
+}
+
+func readRack(r *Rack, into *contract.MachineSetState) error {
+	r.read(&into.Metadata, &into.ReplicatedState)
+	return nil
+}
+
+func writeRack(r *Rack, u contract.MachineSetUpdate) error {
+	r.write(u.MetadataUpdate, u.ReplicatedUpdate)
+	return nil
+}
+
+func readFleet(f *Fleet, into *contract.MachineDeploymentState) error {
+	f.read(&into.Metadata, &into.ReplicatedState)
+	into.RollbackTo = contract.SomeAt(f.Spec.RollbackTo)
+	return nil
+}
+
+func writeFleet(f *Fleet, u contract.MachineDeploymentUpdate) error {
+	f.write(u.MetadataUpdate, u.ReplicatedUpdate)
+	u.RollbackTo.ApplyToPointer(&f.Spec.RollbackTo)
+	return nil
+}
