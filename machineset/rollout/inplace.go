@@ -42,7 +42,10 @@ func (p *plan) inPlace() {
 	}
 	u.due -= u.selected + u.updated
 	p.selectInPlace()
+	excess := len(p.current.alive) + p.remaining() - p.desired - p.surge
 	switch {
+	case excess > 0: // a scale-down does not wait for updates
+		p.shrink(p.plain(excess))
 	case u.due > 0 && p.total() < p.desired+p.surge: // the surge, or what is missing
 		p.grow(p.desired + p.surge)
 	case u.due <= 0 && u.selected+u.updated+u.current == 0:

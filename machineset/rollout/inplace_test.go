@@ -99,3 +99,18 @@ func TestMachinesAreUpdatedInPlace(t *testing.T) {
 		})
 	}
 }
+
+func TestAScaleDownDoesNotWaitForUpdatesInPlace(t *testing.T) {
+	old := rollout.Set{Name: "ms1", UID: "ms1", Replicas: 4}
+	for i := range 4 {
+		uid := types.UID(fmt.Sprintf("m%d", i))
+		old.Machines = append(old.Machines, rollout.Machine{Machine: scale.Machine{Name: string(uid), UID: uid, Available: true, Ready: true}})
+	}
+	old.Machines[1].InPlace, old.Machines[3].Marked = rollout.Selected, true
+	d := rollout.Plan(rollout.Facts{
+		Desired: contract.Some(3), Strategy: rollout.Strategy{Type: rollout.InPlaceAuto, MaxUnavailable: 1},
+		Sets: []rollout.Set{old, {Name: "ms2", UID: "ms2", Matches: true, Created: time.Unix(1, 0)}},
+	})
+	require.Len(t, d.Replicas, 1)
+	require.Equal(t, []scale.Victim{{Name: "m3", UID: "m3"}}, d.Replicas[0].Victims, "the marked Machine, and no update is waited for")
+}

@@ -64,19 +64,20 @@ func broken(f rollout.Facts, d rollout.Decision) string {
 
 func createsTooMany(f rollout.Facts, d rollout.Decision, c census) string {
 	raised := d.Create.Or(0)
-	frozen := map[string]bool{}
+	frozen, moved := map[string]bool{}, map[string]int{}
 	for i := range f.Sets {
 		frozen[f.Sets[i].Name] = f.Sets[i].Frozen
 		for _, m := range f.Sets[i].Machines {
 			if m.InPlace == rollout.Moved {
 				raised-- // its set makes room for a Machine that exists
+				moved[f.Sets[i].Name]++
 			}
 		}
 	}
 	for _, change := range d.Replicas {
 		if change.To > change.From {
 			raised += change.To - change.From
-			if frozen[change.Set] {
+			if frozen[change.Set] && change.To-change.From > moved[change.Set] {
 				return "a frozen set grows"
 			}
 		}
