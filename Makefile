@@ -31,6 +31,7 @@ SCENARIO ?=
 ARMS ?=
 MACHINES ?= 500
 SETSIZE ?= 300
+ROLLOUTSIZE ?= 200
 INSTANCES ?= 1000
 EACH_A_MACHINE ?= false
 LIMITS ?=
@@ -85,8 +86,9 @@ bench-set: control-plane ## One MachineSet scaled up and down side by side with 
 	$(GO) run ./examples/controlplane/setbench --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
 
 .PHONY: bench-rollout
-bench-rollout: ## Time and allocations of one plan for a MachineDeployment with 10,000 Machines
+bench-rollout: control-plane ## One plan for 10,000 Machines, and one rollout side by side with Cluster API on a real control plane (ROLLOUTSIZE=200, ROUNDS, ARMS=ours,capi)
 	$(GO) test -run '^$$' -bench Plan10000 -benchmem ./machineset/rollout
+	$(GO) run ./examples/controlplane/setbench --rollout --machines $(ROLLOUTSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
 
 .PHONY: bench-pool
 bench-pool: control-plane ## A pool of instances side by side with Cluster API on a real control plane (INSTANCES=1000, EACH_A_MACHINE=true, ARMS=ours,capi)

@@ -92,6 +92,12 @@ func (p *Process) Stop() {
 	timer.Stop()
 }
 
+// CPU returns the CPU time that the process and its children took in all. Call it after Stop.
+func (p *Process) CPU() time.Duration {
+	<-p.exited
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+}
+
 // FreePort returns an unused TCP port of the loopback interface.
 func FreePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // is there at once, or fails at once

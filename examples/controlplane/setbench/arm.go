@@ -66,8 +66,8 @@ func startManager(ctx context.Context, program, arm string, plane *cluster.Contr
 		})
 	} else {
 		log := filepath.Join(plane.Dir(), fmt.Sprintf("manager-%d.log", port))
-		m.Process, err = bench.StartProcess("our manager", log, nil, program, "--machinesets", "--workload-clusters", "--kube-api-qps=100",
-			"--workload-api-qps=20", "--kubeconfig="+plane.Kubeconfig(), "--health-probe-bind-address="+address)
+		m.Process, err = bench.StartProcess("our manager", log, nil, program, "--machinesets", "--machinedeployments", "--workload-clusters",
+			"--kube-api-qps=100", "--workload-api-qps=20", "--kubeconfig="+plane.Kubeconfig(), "--health-probe-bind-address="+address)
 	}
 	if err != nil {
 		return nil, err

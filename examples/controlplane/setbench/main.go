@@ -2,6 +2,7 @@
 // computer, and prints side by side what each of them cost.
 //
 //	go run ./examples/controlplane/setbench
+//	go run ./examples/controlplane/setbench --rollout
 //
 // Requests are counted from the API server's audit log, so they are exact. Times depend on the computer and hold only beside
 // the other times of the same run.
@@ -23,14 +24,17 @@ const ownName = "set-bench"
 
 const usage = `setbench has a MachineSet scaled from 0 to --machines and back by this library and by Cluster API's manager, on a real
 control plane on this computer, at Cluster API's own client limits (100 requests a second, 20 towards the Nodes), and prints
-what that cost. Both managers lead the Machines too, and all their writes count but Leases.
+what that cost. Both managers lead the Machines too, and all their writes count but Leases. With --rollout it is a
+MachineDeployment, whose Machines are all replaced in between, with a maxSurge of 10%.
 
   go run ./examples/controlplane/setbench                 300 Machines, both arms
+  go run ./examples/controlplane/setbench --rollout       300 Machines of a MachineDeployment
   go run ./examples/controlplane/setbench --rounds 3      medians of three rounds
   go run ./examples/controlplane/setbench --arms ours     one arm
 
 The last line of standard output is
-  set-bench: writes/machine ours=… capi=… ratio=… | up … | down …
+  set-bench: writes/machine ours=… capi=… ratio=… | cpu … | up … | down …
+and with --rollout also roll … and roll-writes/machine ….
 Exit codes: 0 all was measured, 1 something failed, 2 wrong flags.
 
 Flags:
@@ -45,7 +49,7 @@ const (
 type options struct {
 	machines, rounds int
 	arms             []string
-	keep             bool
+	keep, rollout    bool
 }
 
 func main() { bench.Main(run) }
@@ -75,6 +79,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.SetOutput(io.Discard) // mistakes are printed once, by run
 	flags.IntVar(&o.machines, "machines", 300, "how many Machines the set is scaled to")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured; medians are printed")
+	flags.BoolVar(&o.rollout, "rollout", false, "roll a MachineDeployment from one template to another, too")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the audit log and the logs of all components")
 	arms := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
 	err := flags.Parse(args)

@@ -29,6 +29,8 @@ import (
 
 const (
 	clusterName = "setbench"
+	// nextTemplate is the name of the templates that a rollout goes to.
+	nextTemplate = "setbench-next"
 	// quiet is for how long a manager must not write to be at rest.
 	quiet      = 5 * time.Second
 	restLimit  = 5 * time.Minute
@@ -90,9 +92,12 @@ func (c *comparison) install(ctx context.Context) error {
 		}}
 		obj.SetGroupVersionKind(template)
 		obj.SetNamespace(metav1.NamespaceDefault)
-		obj.SetName(clusterName)
-		if err := c.client.Create(ctx, obj); err != nil {
-			return err
+		for _, name := range []string{clusterName, nextTemplate} {
+			one := obj.DeepCopy()
+			one.SetName(name)
+			if err := c.client.Create(ctx, one); err != nil {
+				return err
+			}
 		}
 	}
 	return startProvider(ctx, c.config("setbench-provider"))
@@ -139,11 +144,11 @@ func (c *comparison) all(ctx context.Context) error {
 	return nil
 }
 
-// one has an arm scale a set of its own up and down.
+// one has an arm scale a set of its own up and down, or a deployment, and roll that out in between.
 func (c *comparison) one(ctx context.Context, arm, name string) (figures, error) {
 	f := figures{machines: c.machines}
-	set := setOf(name)
-	if err := c.client.Create(ctx, set); err != nil {
+	obj := c.object(name)
+	if err := c.client.Create(ctx, obj); err != nil {
 		return f, err
 	}
 	mark, err := c.plane.Audit().Mark()
@@ -155,32 +160,54 @@ func (c *comparison) one(ctx context.Context, arm, name string) (figures, error)
 		return f, err
 	}
 	defer m.Stop()
+	n := int64(c.machines)
 	err = m.While(ctx, func(ctx context.Context) error {
 		if _, err := c.rest(ctx, m.agent, mark); err != nil {
 			return err
 		}
-		if f.up, err = c.phase(ctx, m.agent, set, int64(c.machines)); err != nil {
+		if f.up, err = c.phase(ctx, m.agent, obj, scaledTo(n), n); err != nil {
 			return err
 		}
-		if f.down, err = c.phase(ctx, m.agent, set, 0); err != nil {
+		if c.rollout {
+			next := fmt.Sprintf(`{"spec":{"template":{"spec":{"infrastructureRef":{"name":%q}}}}}`, nextTemplate)
+			roll, err := c.phase(ctx, m.agent, obj, next, n)
+			if err != nil {
+				return err
+			}
+			f.roll = &roll
+		}
+		if f.down, err = c.phase(ctx, m.agent, obj, scaledTo(0), 0); err != nil {
 			return err
 		}
-		if err := c.client.Delete(ctx, set); err != nil {
+		if err := c.client.Delete(ctx, obj); err != nil {
 			return err
 		}
 		return wait.PollUntilContextTimeout(ctx, statusPoll, restLimit, true, func(ctx context.Context) (bool, error) {
-			return apierrors.IsNotFound(c.client.Get(ctx, client.ObjectKeyFromObject(set), set.DeepCopy())), nil
+			return apierrors.IsNotFound(c.client.Get(ctx, client.ObjectKeyFromObject(obj), obj.DeepCopy())), nil
 		})
 	})
+	m.Stop()
+	f.cpu = m.CPU().Seconds()
 	return f, err
 }
 
-func setOf(name string) *unstructured.Unstructured {
+func scaledTo(replicas int64) string { return fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas) }
+
+// kind is what is scaled.
+func (o options) kind() string {
+	if o.rollout {
+		return "MachineDeployment"
+	}
+	return "MachineSet"
+}
+
+// object is a set, or a deployment, without Machines.
+func (c *comparison) object(name string) *unstructured.Unstructured {
 	ref := func(gvk schema.GroupVersionKind) map[string]any {
 		return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind + contract.TemplateSuffix, "name": clusterName}
 	}
 	pool := map[string]any{"pool": name, contract.ClusterNameLabel: clusterName}
-	set := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+	spec := map[string]any{
 		"clusterName": clusterName, "replicas": int64(0), "selector": map[string]any{"matchLabels": pool},
 		"template": map[string]any{
 			"metadata": map[string]any{"labels": pool},
@@ -189,43 +216,74 @@ func setOf(name string) *unstructured.Unstructured {
 				"bootstrap": map[string]any{"configRef": ref(fake.BootstrapConfigGVK(contract.V1Beta2))},
 			},
 		},
-	}}}
-	set.SetAPIVersion("cluster.x-k8s.io/v1beta2")
-	set.SetKind("MachineSet")
-	set.SetNamespace(metav1.NamespaceDefault)
-	set.SetName(name)
-	return set
+	}
+	if c.rollout { // without webhooks there are no defaults
+		spec["rollout"] = map[string]any{"strategy": map[string]any{
+			"type": contract.RolloutRolling, "rollingUpdate": map[string]any{"maxSurge": "10%", "maxUnavailable": int64(0)},
+		}}
+	}
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	obj.SetAPIVersion("cluster.x-k8s.io/v1beta2")
+	obj.SetKind(c.kind())
+	obj.SetNamespace(metav1.NamespaceDefault)
+	obj.SetName(name)
+	return obj
 }
 
-// phase scales a set, waits until its status says that all is done and its manager is at rest, and counts.
-func (c *comparison) phase(ctx context.Context, agent string, set *unstructured.Unstructured, replicas int64) (phase, error) {
+// phase changes the object, waits until its status says that all is done and its manager is at rest, and counts.
+func (c *comparison) phase(ctx context.Context, agent string, obj *unstructured.Unstructured, change string, n int64) (phase, error) {
 	mark, err := c.plane.Audit().Mark()
 	if err != nil {
 		return phase{}, err
 	}
 	start := time.Now()
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
-	if err := c.client.Patch(ctx, set.DeepCopy(), patch); err != nil {
+	changed := obj.DeepCopy()
+	if err := c.client.Patch(ctx, changed, client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
 		return phase{}, err
 	}
 	err = wait.PollUntilContextTimeout(ctx, statusPoll, phaseLimit, true, func(ctx context.Context) (bool, error) {
-		fresh := set.DeepCopy()
-		if err := c.client.Get(ctx, client.ObjectKeyFromObject(set), fresh); err != nil {
+		fresh := obj.DeepCopy()
+		if err := c.client.Get(ctx, client.ObjectKeyFromObject(obj), fresh); err != nil {
 			return false, err
 		}
-		for _, field := range []string{"replicas", "readyReplicas", "availableReplicas"} {
-			if n, found, _ := unstructured.NestedInt64(fresh.Object, "status", field); !found || n != replicas {
-				return false, nil
-			}
-		}
-		return true, nil
+		return c.isDone(ctx, fresh, changed.GetGeneration(), n)
 	})
 	if err != nil {
-		return phase{}, fmt.Errorf("scale to %d: %w", replicas, err)
+		return phase{}, fmt.Errorf("%s: %w", change, err)
 	}
 	took := time.Since(start)
 	events, err := c.rest(ctx, agent, mark)
 	return phaseOf(events, took), err
+}
+
+// isDone says whether a status is that of a generation, and of n Machines that are all available, and, with a deployment, whether they are
+// all those of the set with its template. How many are up to date says nothing right after a change.
+func (c *comparison) isDone(ctx context.Context, obj *unstructured.Unstructured, generation, n int64) (bool, error) {
+	number := func(of *unstructured.Unstructured, fields ...string) int64 {
+		value, _, _ := unstructured.NestedInt64(of.Object, fields...)
+		return value
+	}
+	for _, field := range []string{"replicas", "readyReplicas", "availableReplicas"} {
+		_, found, _ := unstructured.NestedInt64(obj.Object, "status", field)
+		if !found || number(obj, "status", field) != n {
+			return false, nil
+		}
+	}
+	if number(obj, "status", "observedGeneration") < generation || !c.rollout {
+		return number(obj, "status", "observedGeneration") >= generation, nil
+	}
+	sets := &unstructured.UnstructuredList{}
+	sets.SetGroupVersionKind(obj.GroupVersionKind().GroupVersion().WithKind("MachineSetList"))
+	err := c.client.List(ctx, sets, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{contract.DeploymentNameLabel: obj.GetName()})
+	template := []string{"spec", "template", "spec", "infrastructureRef", "name"}
+	want, _, _ := unstructured.NestedString(obj.Object, template...)
+	for i := range sets.Items {
+		name, _, _ := unstructured.NestedString(sets.Items[i].Object, template...)
+		if has := number(&sets.Items[i], "status", "replicas"); (name == want && has != n) || (name != want && has != 0) {
+			return false, err
+		}
+	}
+	return len(sets.Items) > 0, err
 }
 
 // rest waits until a manager writes no more, and returns its requests since a mark.
