@@ -116,7 +116,7 @@ func (r *Rollouts) kinds() []client.Object {
 // read fills a state from the cache, and returns false when the object does not exist.
 func read[S, U any](ctx context.Context, c client.Reader, kind contract.KindOf[S, U], key types.NamespacedName, into *S) (bool, error) {
 	obj, _ := kind.New().(client.Object)
-	err := c.Get(ctx, key, obj)
+	err := c.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil
@@ -127,8 +127,8 @@ func read[S, U any](ctx context.Context, c client.Reader, kind contract.KindOf[S
 }
 
 // Source implements Ports.RolloutEvents: it wakes the Machines of a MachineDeployment when the deployment or one of its MachineSets is
-// created, deleted or has a changed spec. Changes of counters in their status wake no Machine. A kind that is not installed is looked for
-// again every ten seconds.
+// created, deleted or asks for other Machines. Changes of their replicas and their status wake no Machine. A kind that is not installed is
+// looked for again every ten seconds.
 func (r *Rollouts) Source(machines RolloutMapper) source.Source {
 	return &rolloutSource{rollouts: r, machines: machines}
 }
@@ -153,13 +153,14 @@ func (s *rolloutSource) Start(ctx context.Context, q queue) error {
 // listen listens to both kinds, and wakes the Machines of all deployments when both are known: earlier passes could not decide.
 func (s *rolloutSource) listen(ctx context.Context, q queue) {
 	informers := make([]toolscache.InformerSynced, 0, 2)
-	for _, obj := range s.rollouts.kinds() {
+	same := []func(old, now client.Object) bool{s.rollouts.sameSet, s.rollouts.sameDeployment}
+	for i, obj := range s.rollouts.kinds() {
 		err := wait.PollUntilContextCancel(ctx, notInstalledRetry, true, func(ctx context.Context) (bool, error) {
 			informer, err := s.rollouts.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 			if err != nil {
 				return false, nil //nolint:nilerr // the passes of Machines report it
 			}
-			_, err = informer.AddEventHandler(s.handler(q))
+			_, err = informer.AddEventHandler(s.handler(q, same[i]))
 			informers = append(informers, informer.HasSynced)
 			return err == nil, nil
 		})
@@ -177,8 +178,8 @@ func (s *rolloutSource) listen(ctx context.Context, q queue) {
 	_ = pass.EachObject(list, func(obj client.Object) { s.wake(q, obj) }) // it returns no error of its own
 }
 
-// handler wakes the Machines of a deployment when one of its objects changes.
-func (s *rolloutSource) handler(q queue) toolscache.ResourceEventHandler {
+// handler wakes the Machines of a deployment when one of its objects changes. same says whether both ask for the same Machines.
+func (s *rolloutSource) handler(q queue, same func(old, now client.Object) bool) toolscache.ResourceEventHandler {
 	wake := func(raw any) {
 		if obj, ok := external.EventObject(raw); ok {
 			s.wake(q, obj)
@@ -189,7 +190,7 @@ func (s *rolloutSource) handler(q queue) toolscache.ResourceEventHandler {
 		UpdateFunc: func(before, after any) {
 			old, ok := before.(client.Object)
 			now, ok2 := after.(client.Object)
-			if ok && ok2 && !sameRollout(old, now) {
+			if ok && ok2 && !sameRollout(old, now, same) {
 				wake(before)
 				wake(after)
 			}
@@ -198,11 +199,25 @@ func (s *rolloutSource) handler(q queue) toolscache.ResourceEventHandler {
 	}
 }
 
-// sameRollout reports whether a change does not affect the decision whether Machines are up to date.
-func sameRollout(old, now metav1.Object) bool {
-	return old.GetUID() == now.GetUID() && old.GetGeneration() == now.GetGeneration() &&
+// sameRollout reports whether a change does not affect the decision whether Machines are up to date. same compares the specs.
+func sameRollout(old, now client.Object, same func(old, now client.Object) bool) bool {
+	return old.GetUID() == now.GetUID() && (old.GetGeneration() == now.GetGeneration() || same(old, now)) &&
 		old.GetLabels()[contract.DeploymentNameLabel] == now.GetLabels()[contract.DeploymentNameLabel] &&
 		old.GetAnnotations()[contract.RevisionAnnotation] == now.GetAnnotations()[contract.RevisionAnnotation]
+}
+
+// sameSet reports whether a change of the spec of a set does not affect that decision. A rollout changes the replicas of sets often.
+func (r *Rollouts) sameSet(old, now client.Object) bool {
+	var a, b contract.MachineSetState
+	return errors.Join(r.sets.Adapter.Read(old, &a), r.sets.Adapter.Read(now, &b)) == nil &&
+		len(templateDiff(&a.Template.MachineSpec, &b.Template.MachineSpec)) == 0
+}
+
+// sameDeployment is sameSet for deployments.
+func (r *Rollouts) sameDeployment(old, now client.Object) bool {
+	var a, b contract.MachineDeploymentState
+	return errors.Join(r.deployments.Adapter.Read(old, &a), r.deployments.Adapter.Read(now, &b)) == nil &&
+		len(templateDiff(&a.Template.MachineSpec, &b.Template.MachineSpec)) == 0 && a.RolloutAfter.Equal(b.RolloutAfter)
 }
 
 // wake wakes the Machines of the deployment that obj is, or that it belongs to. A deployment itself does not have the label with its own

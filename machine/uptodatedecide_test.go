@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -165,26 +167,47 @@ func TestUpToDateIsLeftToOthersWhereNobodyIsAsked(t *testing.T) {
 	}
 }
 
-func TestCountersOfADeploymentWakeNobody(t *testing.T) {
-	before := metav1.ObjectMeta{
-		UID: "u", ResourceVersion: "1", Generation: 1, Labels: map[string]string{contract.DeploymentNameLabel: "md", "a": "b"},
-		Annotations: map[string]string{contract.RevisionAnnotation: "1"},
+func TestCountersAndReplicasOfADeploymentWakeNoMachine(t *testing.T) {
+	rollouts := &Rollouts{
+		sets:        contract.Unstructured(schema.GroupVersionKind{Kind: "MachineSet"}, contract.MachineSetV1Beta2()),
+		deployments: contract.Unstructured(schema.GroupVersionKind{Kind: "MachineDeployment"}, contract.MachineDeploymentV1Beta2()),
 	}
+	spec := func(u *unstructured.Unstructured, value any, fields ...string) {
+		u.SetGeneration(2)
+		require.NoError(t, unstructured.SetNestedField(u.Object, value, append([]string{"spec"}, fields...)...))
+	}
+	before := &unstructured.Unstructured{Object: map[string]any{}}
+	before.SetUID("u")
+	before.SetResourceVersion("1")
+	before.SetGeneration(1)
+	before.SetLabels(map[string]string{contract.DeploymentNameLabel: "md", "a": "b"})
+	before.SetAnnotations(map[string]string{contract.RevisionAnnotation: "1"})
 	for name, tc := range map[string]struct {
-		change func(*metav1.ObjectMeta)
+		change func(*unstructured.Unstructured)
 		same   bool
 	}{
-		"a counter":          {func(m *metav1.ObjectMeta) { m.ResourceVersion = "2" }, true},
-		"a label":            {func(m *metav1.ObjectMeta) { m.Labels["a"] = "c" }, true},
-		"the template":       {func(m *metav1.ObjectMeta) { m.Generation = 2 }, false},
-		"the revision":       {func(m *metav1.ObjectMeta) { m.Annotations[contract.RevisionAnnotation] = "2" }, false},
-		"another deployment": {func(m *metav1.ObjectMeta) { m.Labels[contract.DeploymentNameLabel] = "other" }, false},
-		"another object":     {func(m *metav1.ObjectMeta) { m.UID = "v" }, false},
+		"a counter": {func(u *unstructured.Unstructured) { u.SetResourceVersion("2") }, true},
+		"a label": {func(u *unstructured.Unstructured) {
+			u.SetLabels(map[string]string{contract.DeploymentNameLabel: "md", "a": "c"})
+		}, true},
+		"the replicas": {func(u *unstructured.Unstructured) { spec(u, int64(3), "replicas") }, true},
+		"the template": {func(u *unstructured.Unstructured) { spec(u, "v1.36.3", "template", "spec", "version") }, false},
+		"the revision": {func(u *unstructured.Unstructured) {
+			u.SetAnnotations(map[string]string{contract.RevisionAnnotation: "2"})
+		}, false},
+		"another deployment": {func(u *unstructured.Unstructured) {
+			u.SetLabels(map[string]string{contract.DeploymentNameLabel: "other"})
+		}, false},
+		"another object": {func(u *unstructured.Unstructured) { u.SetUID("v") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			after := before.DeepCopy()
 			tc.change(after)
-			require.Equal(t, tc.same, sameRollout(&before, after))
+			require.Equal(t, tc.same, sameRollout(before, after, rollouts.sameSet))
+			require.Equal(t, tc.same, sameRollout(before, after, rollouts.sameDeployment))
 		})
 	}
+	after := before.DeepCopy()
+	spec(after, "2026-01-01T00:00:00Z", "rollout", "after")
+	require.False(t, sameRollout(before, after, rollouts.sameDeployment), "a rollout was asked for")
 }
