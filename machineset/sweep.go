@@ -2,6 +2,7 @@ package machineset
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,6 +31,9 @@ type recollection struct {
 	machines *children.Memory[contract.MachineState]
 	// statusAt is when the status was written last.
 	statusAt time.Time
+	// generation is the last one that was compared, since the one since which the set says the same, and says a digest of that.
+	generation, since int64
+	says              [sha256.Size]byte
 	// swept: the objects that were created for Machines which do not exist have been deleted.
 	swept bool
 	// left are the parts of slots for which no Machine was made, which a cache may have yet to show.
