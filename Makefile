@@ -146,7 +146,7 @@ verify: ## Formatting, go.mod, generated files and go vet
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(GO) vet -tags e2e ./...
-	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation|TestExportedAPI)' ./contract ./machine
+	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation|TestExportedAPI)' ./contract ./machine ./examples/quickstart
 	@echo "verify: $(EMBED)"; $(IN_EMBED); $(GO) mod tidy -diff; $(GO) vet ./...; $(GO) vet -tags e2e ./...
 	@for module in $(filter-out $(EMBED),$(NESTED)); do \
 		echo "verify: $$module"; \
@@ -157,6 +157,7 @@ verify: ## Formatting, go.mod, generated files and go vet
 generate: ## Write the generated parts of README.md and of package comments, and new exports
 	$(GO) test -count=1 -run '^TestDocumentationIsCurrent$$' ./machine -update
 	$(GO) test -count=1 -run '^(TestREADMEIsCurrent|TestDocumentationIsCurrent|TestExportedAPIIsPromised)$$' ./contract -update
+	$(GO) test -count=1 -run '^TestREADMEPictureIsCurrent$$' ./examples/quickstart -update
 
 .PHONY: api
 api: ## Record removed or changed exports in testdata/api.txt, and in CHANGELOG.md what callers do now (BREAK="...")

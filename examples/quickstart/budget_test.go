@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"sync"
 	"testing"
@@ -35,7 +36,7 @@ func TestAPodThatIsDeletedPastTheBudgetMakesTheStoryFail(t *testing.T) {
 	}}
 	err := tale.perform(t.Context(), o)
 	require.ErrorIs(t, err, errBroken)
-	require.ErrorContains(t, err, "PodDisruptionBudget default/web demands 6")
+	require.ErrorContains(t, err, fmt.Sprintf("PodDisruptionBudget default/web demands %d", newScript(o).minAvailable))
 	result := tale.summarise(err, o)
 	require.Equal(t, exitFailed, result.exitCode())
 	require.False(t, result.Budget.Kept)

@@ -40,10 +40,11 @@ type event struct {
 	// Message is for users.
 	Message string `json:"message,omitempty"`
 
-	// Machine, Pod and Budget are set for objects of those kinds.
-	Machine *machineRow `json:"machine,omitempty"`
-	Pod     *podRow     `json:"pod,omitempty"`
-	Budget  *budgetRow  `json:"budget,omitempty"`
+	// Machine, Deployment, Pod and Budget are set for objects of those kinds.
+	Machine    *machineRow    `json:"machine,omitempty"`
+	Deployment *deploymentRow `json:"deployment,omitempty"`
+	Pod        *podRow        `json:"pod,omitempty"`
+	Budget     *budgetRow     `json:"budget,omitempty"`
 }
 
 // machineRow has the columns that kubectl prints for a Machine.
@@ -51,6 +52,7 @@ type machineRow struct {
 	Phase      string `json:"phase"`
 	Node       string `json:"node"`
 	ProviderID string `json:"providerID"`
+	Version    string `json:"version,omitempty"`
 	Ready      string `json:"ready"`
 	Message    string `json:"message"`
 }
@@ -73,7 +75,7 @@ func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 
 // rowOf returns the columns of a Machine.
 func rowOf(state *contract.MachineState) machineRow {
 	row := machineRow{
-		Phase: state.Phase, Node: state.Node.Name, ProviderID: state.ProviderID, Ready: unknownReadiness,
+		Phase: state.Phase, Node: state.Node.Name, ProviderID: state.ProviderID, Version: state.Version, Ready: unknownReadiness,
 	}
 	if ready := conditionOf(state, "Ready"); ready != nil {
 		row.Ready, row.Message = string(ready.Status), ready.Message

@@ -41,19 +41,22 @@ type options struct {
 	minAvailable int
 	timeout      time.Duration
 	output       string
+	timeline     string
 	verbose      bool
 	pace         pace
 	log          logr.Logger
 }
 
-const usage = `quickstart leads Machines through their life without a cluster: created, Running, drained, gone.
+const usage = `quickstart shows Machines from creation to deletion without a cluster: created, Running, drained, gone, and a
+MachineDeployment that replaces its Machines by ones of another version.
 
-It runs Machinist's Machine reconciler in a real controller-runtime manager over an in-memory API server, with fake
+It runs Machinist's reconcilers in a real controller-runtime manager over an in-memory API server, with fake
 infrastructure and bootstrap providers, and ends by itself.
 
   go run ./examples/quickstart                             three Machines, a table when stdout is a terminal
   go run ./examples/quickstart -machines 6 -seed 7         another story; the same seed tells the same one
   go run ./examples/quickstart -o json | jq .              one JSON object per change, a summary as the last one
+  go run ./examples/quickstart -timeline story.svg         a picture of it, for a browser
   go run ./examples/quickstart -budget-min-available 99    a budget that can never open: see what the drain says
 
 Exit codes: 0 done, 1 failed (a budget that cannot open, a timeout), 2 wrong flags, 130 interrupted.
@@ -101,8 +104,9 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "decides names, delays, the number of pods and which Machine is deleted")
 	flags.IntVar(&o.minAvailable, "budget-min-available", automatic,
 		"pods that the PodDisruptionBudget wants ready; -1 is all but one; as many as there are, or more, can never open")
-	flags.DurationVar(&o.timeout, "timeout", 25*time.Second, "give up after this time")
+	flags.DurationVar(&o.timeout, "timeout", time.Minute, "give up after this time")
 	flags.StringVar(&o.output, "o", "", "output: lines or json; a live table on a terminal and lines elsewhere when empty")
+	flags.StringVar(&o.timeline, "timeline", "", "draw who was in which phase when into this `file`, as SVG")
 	flags.BoolVar(&o.verbose, "v", false, "show the logs of the controllers on stderr")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -129,7 +133,7 @@ func (o options) validate() error {
 		errs = append(errs, fmt.Errorf("-budget-min-available %d: give a number of pods, or -1 for all but one", o.minAvailable))
 	}
 	if o.timeout <= 0 {
-		errs = append(errs, fmt.Errorf("-timeout %s: give a positive time such as 25s", o.timeout))
+		errs = append(errs, fmt.Errorf("-timeout %s: give a positive time such as 60s", o.timeout))
 	}
 	if o.output != "" && o.output != outputLines && o.output != outputJSON {
 		errs = append(errs, fmt.Errorf("-o %q: give lines or json", o.output))
@@ -141,9 +145,20 @@ func (o options) validate() error {
 func run(ctx context.Context, o options, stdout, stderr io.Writer) int {
 	start := time.Now()
 	known := newPicture(start)
-	shown := newView(o.output, stdout, known)
+	shown := &recorder{view: newView(o.output, stdout, known)}
+	var drawing *timelineFile
+	if o.timeline != "" {
+		var err error
+		if drawing, err = openTimeline(o.timeline); err != nil {
+			fmt.Fprintf(stderr, "quickstart: %v\n", err)
+			return exitUsage
+		}
+	}
 	tale := &story{script: newScript(o), picture: known, view: shown, start: start}
 	err := tale.perform(ctx, o)
+	if drawing != nil { // also of a story that was interrupted, or has failed
+		err = errors.Join(err, drawing.write(shown.events))
+	}
 	result := tale.summarise(err, o)
 	shown.finish(result)
 	if err != nil {

@@ -113,6 +113,15 @@ func TestTheStoryIsToldToItsEnd(t *testing.T) {
 	require.Positive(t, got.summary.Budget.Waits, "the drain waited for the budget")
 	require.True(t, got.summary.Budget.Kept)
 	require.Equal(t, s.minAvailable, got.summary.Budget.FewestReady)
+	rollout := got.summary.Rollout
+	require.Equal(t, fleetSize, rollout.Replaced)
+	require.Equal(t, fleetSize+1, rollout.Most, "maxSurge is 1")
+	last := slices.IndexFunc(got.events, func(e event) bool { return e.Kind == kindAct && strings.Contains(e.Message, newVersion) })
+	for _, e := range got.events[last:] {
+		if e.Deployment != nil {
+			require.GreaterOrEqual(t, e.Deployment.Available, int32(fleetSize), "maxUnavailable is 0")
+		}
+	}
 }
 
 func TestEveryPodLeavesBeforeTheMachineBehindItIsDeleted(t *testing.T) {
@@ -120,18 +129,22 @@ func TestEveryPodLeavesBeforeTheMachineBehindItIsDeleted(t *testing.T) {
 	got := tell(t, t.Context(), quick())
 	require.Equal(t, exitDone, got.code, got.stderr)
 	victim := newScript(quick()).victim
-	left := -1
+	left := map[string]bool{} // Nodes that a pod has left
+	var gone []string
 	for i, e := range got.events {
 		switch {
-		case e.Kind == "Pod" && e.Event == happenedGone && e.Pod.Node == victim:
-			left = i
+		case e.Kind == "Pod" && e.Event == happenedGone:
+			left[e.Pod.Node] = true
 		case e.Kind == "FakeMachine" && e.Event == happenedGone:
-			require.Positive(t, left, "pods left before")
-			require.False(t, slices.ContainsFunc(got.events[i:], func(e event) bool {
-				return e.Kind == "Pod" && e.Pod.Node == victim
-			}), "no pod is heard of afterwards")
+			gone = append(gone, e.Name)
+			require.True(t, left[e.Name], "pods left %s before", e.Name)
+			require.False(t, slices.ContainsFunc(got.events[i:], func(later event) bool {
+				return later.Kind == "Pod" && later.Pod.Node == e.Name
+			}), "no pod of %s is heard of afterwards", e.Name)
 		}
 	}
+	require.Len(t, gone, 1+fleetSize)
+	require.Contains(t, gone, victim)
 }
 
 func TestABudgetThatCanNeverOpenEndsTheStoryAndIsNamed(t *testing.T) {

@@ -23,6 +23,8 @@ type picture struct {
 	nodes    map[string]bool
 	parts    map[string]bool // "Kind/name" of InfraMachines and BootstrapConfigs
 	adapter  contract.MachineAdapter
+	fleets   contract.MachineDeploymentAdapter
+	rolled   *deploymentRow
 	promise  promise
 	waits    waits
 }
@@ -39,6 +41,7 @@ func newPicture(start time.Time) *picture {
 		start: start, machines: map[string]*life{}, pods: map[string]*corev1.Pod{}, nodes: map[string]bool{},
 		parts:   map[string]bool{},
 		adapter: contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()).Adapter,
+		fleets:  contract.Unstructured(capi("MachineDeployment"), contract.MachineDeploymentV1Beta2()).Adapter,
 	}
 }
 
@@ -57,10 +60,12 @@ func (p *picture) apply(c change, now time.Time) (event, bool) {
 		e.Kind = "Node"
 		worth = presence(&e, p.nodes, obj.Name, c.gone)
 	case *unstructured.Unstructured:
-		e.Kind = obj.GetKind()
-		if e.Kind == fake.MachineGVK().Kind {
+		switch e.Kind = obj.GetKind(); e.Kind {
+		case fake.MachineGVK().Kind:
 			worth = p.applyMachine(&e, obj, c.gone, now)
-		} else {
+		case "MachineDeployment":
+			worth = p.applyFleet(&e, obj)
+		default:
 			worth = presence(&e, p.parts, e.Kind+"/"+e.Name, c.gone)
 			p.machineGoes(obj, c.gone, now)
 		}

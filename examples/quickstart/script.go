@@ -53,7 +53,7 @@ func newScript(o options) script {
 		s.arrive[name] = around(rng, o.pace.stage)
 	}
 	s.victim = s.machines[rng.IntN(len(s.machines))]
-	s.replicas = 2*o.machines + rng.IntN(o.machines) // two or three pods on each Node
+	s.replicas = 2*(o.machines+fleetSize) + rng.IntN(o.machines) // two or three pods on each Node
 	s.minAvailable = o.minAvailable
 	if o.minAvailable == automatic {
 		s.minAvailable = s.replicas - 1

@@ -22,7 +22,8 @@ type story struct {
 	start   time.Time
 	act     string
 
-	writes []machineWrites // from created to Running
+	writes  []machineWrites // from created to Running
+	rollout *rolloutSummary
 }
 
 var (
@@ -41,7 +42,7 @@ func (s *story) perform(ctx context.Context, o options) error {
 	}
 	defer w.stop()
 	s.world = w
-	for _, act := range []func(context.Context) error{s.machinesComeUp, s.workloadStarts, s.machineGoes} {
+	for _, act := range []func(context.Context) error{s.machinesComeUp, s.workloadStarts, s.machineGoes, s.fleetRolls} {
 		if err := act(ctx); err != nil {
 			return s.because(ctx, o, err)
 		}
@@ -69,7 +70,10 @@ func (s *story) timedOut(o options) error {
 }
 
 func (s *story) machinesComeUp(ctx context.Context) error {
-	s.begin("%d Machines are created and come up", len(s.script.machines))
+	s.begin("%d Machines are created and come up, and a MachineDeployment of %d more", len(s.script.machines), fleetSize)
+	if err := s.world.createFleet(ctx); err != nil {
+		return err
+	}
 	for _, name := range s.script.machines {
 		if err := s.world.createMachine(ctx, name); err != nil {
 			return err
@@ -81,7 +85,7 @@ func (s *story) machinesComeUp(ctx context.Context) error {
 				return false
 			}
 		}
-		return true
+		return s.fleetRunsAt(oldVersion)
 	})
 	s.writes = countWrites(s.world.store.Requests(), s.script.machines)
 	return err

@@ -29,6 +29,7 @@ type summary struct {
 	Machines []machineSummary `json:"machines,omitempty"`
 	Deletion *deletionSummary `json:"deletion,omitempty"`
 	Budget   *budgetSummary   `json:"budget,omitempty"`
+	Rollout  *rolloutSummary  `json:"rollout,omitempty"`
 }
 
 type machineSummary struct {
@@ -82,6 +83,7 @@ func (s *story) summarise(err error, o options) summary {
 	case err != nil:
 		sum.Outcome, sum.Problem = outcomeFailed, err.Error()
 	}
+	sum.Rollout = s.rollout
 	for i, writes := range s.writes {
 		name := s.script.machines[i]
 		m := machineSummary{Name: name, machineWrites: writes}
@@ -167,6 +169,9 @@ func (s summary) lines() []string {
 	if d := s.Deletion; d != nil && d.Seconds > 0 {
 		out = append(out, fmt.Sprintf("  Machine %s: drained %.1f s after its deletion was asked for, gone after %.1f s, with its InfraMachine, "+
 			"BootstrapConfig and Node.", d.Machine, d.DrainSeconds, d.Seconds))
+	}
+	if r := s.Rollout; r != nil && r.Seconds > 0 {
+		out = append(out, r.line())
 	}
 	if d, b := s.Deletion, s.Budget; d != nil && b != nil {
 		out = append(out, fmt.Sprintf("  Evictions: %d accepted, %d refused. The drain waited %s for PodDisruptionBudget %s, %.1f s in all.",

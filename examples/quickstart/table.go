@@ -97,7 +97,7 @@ func (t *table) block(width int) []string {
 	}
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tPHASE\tNODE\tPROVIDERID\tREADY\tPODS\tAGE\tMESSAGE")
+	fmt.Fprintln(w, "NAME\tPHASE\tNODE\tPROVIDERID\tVERSION\tREADY\tPODS\tAGE\tMESSAGE")
 	for _, name := range slices.Sorted(maps.Keys(t.known.machines)) {
 		fmt.Fprintln(w, t.row(name, t.known.machines[name]))
 	}
@@ -118,7 +118,7 @@ func (t *table) block(width int) []string {
 
 func (t *table) row(name string, l *life) string {
 	if !l.gone.IsZero() {
-		return strings.Join([]string{name, "gone", "-", "-", "-", "-", "-", ""}, "\t")
+		return strings.Join([]string{name, "gone", "-", "-", orDash(l.row.Version), "-", "-", "-", ""}, "\t")
 	}
 	pods, ready := t.known.podsOn(l.row.Node)
 	onNode := "-"
@@ -126,7 +126,7 @@ func (t *table) row(name string, l *life) string {
 		onNode = fmt.Sprintf("%d/%d", ready, len(pods))
 	}
 	return strings.Join([]string{
-		name, orDash(l.row.Phase), orDash(l.row.Node), shortID(l.row.ProviderID), l.row.Ready, onNode,
+		name, orDash(l.row.Phase), orDash(l.row.Node), shortID(l.row.ProviderID), orDash(l.row.Version), l.row.Ready, onNode,
 		duration.HumanDuration(time.Since(l.created)), tableMessage(l.row.Message),
 	}, "\t")
 }

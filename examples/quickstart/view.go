@@ -98,6 +98,9 @@ func line(e event) string {
 	switch {
 	case e.Machine != nil && e.Event != happenedGone:
 		return at + subject + machineText(*e.Machine)
+	case e.Deployment != nil:
+		d := e.Deployment
+		return at + subject + fmt.Sprintf("has %d Machines, %d up to date, %d available", d.Replicas, d.UpToDate, d.Available)
 	case e.Pod != nil:
 		return at + subject + podText(e)
 	case e.Budget != nil:

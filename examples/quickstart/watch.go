@@ -32,7 +32,7 @@ type change struct {
 func (w *world) follow(ctx context.Context) error {
 	for _, list := range []client.ObjectList{
 		listOf(fake.MachineGVK()), listOf(fake.InfraMachineGVK(contract.V1Beta2)), listOf(fake.BootstrapConfigGVK(contract.V1Beta2)),
-		&corev1.NodeList{}, &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{},
+		listOf(capi("MachineDeployment")), &corev1.NodeList{}, &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{},
 	} {
 		watcher, err := w.client.Watch(ctx, list)
 		if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
 )
 
@@ -77,6 +79,8 @@ func (w *world) installKinds(ctx context.Context) error {
 		fake.CRD(fake.MachineGVK()),
 		fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2),
 		fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2),
+		fake.CRD(capi("MachineSet")), fake.CRD(capi("MachineDeployment")),
+		fake.CRD(templates()[0], contract.V1Beta2), fake.CRD(templates()[1], contract.V1Beta2),
 	} {
 		if err := w.client.Create(ctx, crd); err != nil {
 			return fmt.Errorf("install %s: %w", crd.GetName(), err)
@@ -93,14 +97,27 @@ func (w *world) startCluster(ctx context.Context, s script) error {
 	return nil
 }
 
-// startMachinist is everything that an operator needs: a manager and one call.
+// startMachinist is everything that an operator needs: a manager, and the reconcilers of Machines, MachineSets and MachineDeployments.
 func (w *world) startMachinist(ctx context.Context, s script, log logr.Logger) error {
 	mgr, err := w.manager(userAgent, log)
 	if err != nil {
 		return err
 	}
+	rollouts, err := startFleets(ctx, mgr, s.pace.status)
+	if err != nil {
+		return err
+	}
+	ports, err := machine.PortsFromManager(ctx, mgr, noderef.Rules{})
+	if err != nil {
+		return err
+	}
+	ports.RolloutOf, ports.RolloutEvents = rollouts.Of, rollouts.Source
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	if _, err := machine.SetupWithManager(ctx, mgr, kind, machine.Options{StatusDelay: s.pace.status}); err != nil {
+	machines, err := machine.New(kind, ports, machine.Options{StatusDelay: s.pace.status, Recorder: mgr.GetEventRecorder("machine")})
+	if err == nil {
+		err = machines.AddToManager(ctx, mgr)
+	}
+	if err != nil {
 		return err
 	}
 	w.start(ctx, userAgent, mgr)
@@ -117,7 +134,7 @@ func (w *world) startProviders(ctx context.Context, s script, log logr.Logger) e
 			if !w.shows(ctx, obj.GetName(), shown) {
 				return time.Hour // the provider looks again when its Machine changes
 			}
-			return of[obj.GetName()]
+			return cmp.Or(of[obj.GetName()], s.pace.stage) // the names of a MachineSet's Machines are not known before
 		}
 	}
 	bootstrap := &fake.Bootstrap{ProviderOptions: fake.ProviderOptions{Delay: takes(s.bootstrap, phases.Pending)}}
