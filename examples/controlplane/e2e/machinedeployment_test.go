@@ -8,9 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -54,44 +58,65 @@ type bounds struct {
 	most, least int
 }
 
-// watchBounds counts Machines until it is stopped.
+// watchBounds counts Machines until it is stopped. It lists and watches again when a watch ends, as with its API server.
 func (w *world) watchBounds() (seen *bounds, stop func()) {
 	w.t.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(fake.MachineGVK().GroupVersion().WithKind("MachineList"))
 	watcher, err := client.NewWithWatch(w.plane.Config(), client.Options{})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(w.t.Context())
-	events, err := watcher.Watch(ctx, list, client.InNamespace("default"))
-	require.NoError(w.t, err)
-	machines := map[string]bool{}
-	for _, m := range w.listed(fake.MachineGVK()) {
-		machines[m.GetName()] = countsAsAvailable(&m)
-	}
-	seen = &bounds{most: len(machines), least: len(machines)}
+	seen = &bounds{least: len(w.listed(fake.MachineGVK()))}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for e := range events.ResultChan() {
-			m, ok := e.Object.(*unstructured.Unstructured)
-			if !ok {
-				continue
-			}
-			if machines[m.GetName()] = countsAsAvailable(m); e.Type == "DELETED" {
-				delete(machines, m.GetName())
-			}
-			n := 0
-			for _, is := range machines {
-				if is {
-					n++
-				}
-			}
-			seen.mu.Lock()
-			seen.most, seen.least = max(seen.most, len(machines)), min(seen.least, n)
-			seen.mu.Unlock()
-		}
+		_ = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			seen.follow(ctx, watcher)
+			return false, nil
+		})
 	}()
-	return seen, func() { events.Stop(); cancel(); <-done }
+	return seen, func() { cancel(); <-done }
+}
+
+// follow counts what one list and the watch from there on show.
+func (b *bounds) follow(ctx context.Context, watcher client.WithWatch) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(fake.MachineGVK().GroupVersion().WithKind("MachineList"))
+	if watcher.List(ctx, list, client.InNamespace("default")) != nil {
+		return
+	}
+	machines := map[string]bool{}
+	for i := range list.Items {
+		machines[list.Items[i].GetName()] = countsAsAvailable(&list.Items[i])
+	}
+	b.count(machines)
+	events, err := watcher.Watch(ctx, list, client.InNamespace("default"), &client.ListOptions{
+		Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()},
+	})
+	if err != nil {
+		return
+	}
+	defer events.Stop()
+	for e := range events.ResultChan() {
+		m, ok := e.Object.(*unstructured.Unstructured)
+		if !ok || m.GetKind() != fake.MachineGVK().Kind {
+			return // an error, or the end
+		}
+		if machines[m.GetName()] = countsAsAvailable(m); e.Type == watch.Deleted {
+			delete(machines, m.GetName())
+		}
+		b.count(machines)
+	}
+}
+
+func (b *bounds) count(machines map[string]bool) {
+	n := 0
+	for _, is := range machines {
+		if is {
+			n++
+		}
+	}
+	b.mu.Lock()
+	b.most, b.least = max(b.most, len(machines)), min(b.least, n)
+	b.mu.Unlock()
 }
 
 func countsAsAvailable(m *unstructured.Unstructured) bool {

@@ -59,7 +59,12 @@ spec:
 // newSetWorld also has the CRDs of sets and their templates, without a controller.
 func newSetWorld(t *testing.T) *world {
 	t.Helper()
-	w := newBareWorld(t, shared(t))
+	return newSetWorldOn(t, shared(t))
+}
+
+func newSetWorldOn(t *testing.T, plane *cluster.ControlPlane) *world {
+	t.Helper()
+	w := newBareWorld(t, plane)
 	crds, err := cluster.ClusterAPICRDs(t.Context(), "v1beta2", "MachineSet", "MachineDeployment")
 	require.NoError(t, err)
 	for _, gvk := range []schema.GroupVersionKind{fake.InfraMachineGVK(contract.V1Beta2), fake.BootstrapConfigGVK(contract.V1Beta2)} {

@@ -242,8 +242,13 @@ func (w *world) get(obj client.Object) *unstructured.Unstructured {
 // eventually polls until check says nothing any more, and fails with what it said last.
 func (w *world) eventually(what string, check func() string) {
 	w.t.Helper()
+	w.within(2*time.Minute, what, check)
+}
+
+func (w *world) within(limit time.Duration, what string, check func() string) {
+	w.t.Helper()
 	last := ""
-	err := wait.PollUntilContextTimeout(w.t.Context(), 100*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.t.Context(), 100*time.Millisecond, limit, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == "", nil
 	})
