@@ -82,8 +82,8 @@ func TestATimelineIsDrawnOfAStoryThatFailsToo(t *testing.T) {
 	require.Len(t, files, 1, "nothing else is left")
 }
 
+// It does not run beside others: execute sets the loggers of the process.
 func TestATimelineThatCannotBeWrittenIsNamedBeforeTheStoryBegins(t *testing.T) {
-	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, exitUsage, execute([]string{"-timeline", filepath.Join(t.TempDir(), "none", "a.svg")}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "a.svg")
