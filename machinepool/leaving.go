@@ -335,18 +335,20 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 	result, err := p.workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
 		Node: node, Owner: p.State.Key, Rules: p.env.options.Policy.DrainRules, StartedAt: began, Timeout: limit,
 	})
-	if err != nil {
-		return false, fmt.Errorf("wait for the volumes of Node %s: %w", node.Name, err)
-	}
-	p.Requeue(result.RequeueAfter)
 	p.requeueAt(began, limit)
-	if !result.Done {
+	message := result.Message
+	if err != nil {
+		message = pass.Bounded("* "+err.Error(), pass.MaxNoteLength)
+		err = fmt.Errorf("wait for the volumes of Node %s: %w", node.Name, err)
+	}
+	if err != nil || !result.Done {
 		if p.attached == nil {
 			p.attached = map[string]string{}
 		}
-		p.attached[node.Name] = result.Message
+		p.attached[node.Name] = message
+		p.Requeue(result.RequeueAfter)
 	}
-	return result.Done, nil
+	return result.Done && err == nil, err
 }
 
 // detaches records that volumes of a Node are waited for, and returns since when.

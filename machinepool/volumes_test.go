@@ -2,6 +2,7 @@ package machinepool_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -132,6 +133,30 @@ func TestADeletionSaysWhichVolumesItWaitsFor(t *testing.T) {
 	w.eventually("the pool is gone", func() string {
 		if fresh := w.get(pool); fresh != nil {
 			return describe(fresh)
+		}
+		return ""
+	})
+}
+
+// unreadable are volumes that cannot be read.
+type unreadable struct{ attached }
+
+func (*unreadable) StepVolumes(context.Context, runner.VolumeRequest) (runner.VolumesResult, error) {
+	return runner.VolumesResult{}, errors.New("volumes are forbidden")
+}
+
+func TestADeletionSaysWhyTheVolumesOfANodeAreNotKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, ports: func(_ ctrl.Manager, ports *machinepool.Ports) {
+		ports.Workload.Volumes = &unreadable{}
+	}})
+	pool := w.poolWith(1)
+	w.says(pool, "Running", 1, 1)
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.eventually("the error is named", func() string {
+		c := conditionOf(w.get(pool), contract.ConditionDeleting)
+		if !strings.Contains(c.Message, "waiting for volumes of pool-0:\n* volumes are forbidden") {
+			return c.Message
 		}
 		return ""
 	})
