@@ -180,13 +180,6 @@ func isUnreadYet(e external.Object) bool {
 	return e.Presence == external.Unread && (reason == "" || reason == external.ReasonCacheNotSynced)
 }
 
-// keepsStored reports whether the stored condition of a referenced object, empty if there is none, stays for a while although the object
-// could not be read: at the start of a process no object can be read until the first list of its kind is complete, and that must not change
-// the readiness of every Machine twice.
-func keepsStored(e external.Object, stored metav1.Condition) bool {
-	return isUnreadYet(e) && stored.Type != "" && stored.Status != metav1.ConditionUnknown
-}
-
 // keepUnread restores the conditions of referenced objects that this pass could not read, for Options.ConnectionGrace from the first such
 // pass on, and returns the rest of that duration.
 func (s *Scope) keepUnread() time.Duration {

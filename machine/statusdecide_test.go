@@ -2,6 +2,7 @@ package machine
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -35,7 +36,10 @@ func TestWhatIsSaidOfAReferencedObjectOutlivesOnlyAReadThatHasYetToComeBack(t *t
 		"its version is not labeled": {
 			external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonContractLabelMissing}}, said, false},
 	} {
-		if got := keepsStored(tc.object, tc.stored); got != tc.want {
+		now := pass.Condition(said.Type, metav1.ConditionUnknown, contract.ReasonInternalError, "")
+		kept, _ := pass.SpareUnread([]metav1.Condition{tc.stored}, []metav1.Condition{now},
+			func(metav1.Condition) bool { return isUnreadYet(tc.object) }, new(time.Time), time.Unix(1, 0), time.Minute)
+		if got := len(kept) == 0; got != tc.want {
 			t.Errorf("%s: want %t, got %t", name, tc.want, got)
 		}
 	}
