@@ -27,13 +27,9 @@ var ErrNoCRD = errors.New("no such CRD in Cluster API " + ClusterAPIVersion)
 // one API version, such as "v1beta2", which becomes the stored one, and no conversion webhook, since nothing here
 // would answer it. Everything else is as Cluster API ships it.
 func ClusterAPICRDs(ctx context.Context, version string, kinds ...string) ([]*unstructured.Unstructured, error) {
-	dir, err := moduleDir(ctx, "sigs.k8s.io/cluster-api@"+ClusterAPIVersion)
+	all, err := ModuleCRDs(ctx, "sigs.k8s.io/cluster-api@"+ClusterAPIVersion, "config/crd/bases/*.yaml")
 	if err != nil {
 		return nil, err
-	}
-	all, err := readCRDs(filepath.Join(dir, "config", "crd", "bases"))
-	if err != nil {
-		return nil, fmt.Errorf("read Cluster API's CRDs: %w", err)
 	}
 	if len(kinds) == 0 {
 		kinds = slices.Sorted(maps.Keys(all))
@@ -71,14 +67,16 @@ func moduleDir(ctx context.Context, module string) (string, error) {
 	return downloaded.Dir, nil
 }
 
-// readCRDs returns the CRDs of a directory by kind.
-func readCRDs(dir string) (map[string]*unstructured.Unstructured, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+// ModuleCRDs returns the CRDs in files of a Go module, such as "config/crd/*.yaml" of "example.com/module@v1.2.3", by kind and as they are.
+// The go command downloads the module into its cache.
+func ModuleCRDs(ctx context.Context, module, pattern string) (map[string]*unstructured.Unstructured, error) {
+	dir, err := moduleDir(ctx, module)
 	if err != nil {
 		return nil, err
 	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("%s holds none", dir)
+	files, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
+	if err != nil {
+		return nil, fmt.Errorf("CRDs of %s: %w", module, err)
 	}
 	crds := map[string]*unstructured.Unstructured{}
 	for _, file := range files {
@@ -86,22 +84,35 @@ func readCRDs(dir string) (map[string]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Not into map[string]any directly: the dynamic client wants int64, which this decoder makes.
-		data, err := yaml.YAMLToJSON(content)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
+		for document := range strings.SplitSeq("\n"+string(content), "\n---") {
+			if err := addCRD(crds, document); err != nil {
+				return nil, fmt.Errorf("%s of %s: %w", filepath.Base(file), module, err)
+			}
 		}
-		crd := &unstructured.Unstructured{}
-		if err := crd.UnmarshalJSON(data); err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
-		}
-		kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
-		}
-		crds[kind] = crd
+	}
+	if len(crds) == 0 {
+		return nil, fmt.Errorf("%s of %s holds no CRD", pattern, module)
 	}
 	return crds, nil
+}
+
+// addCRD adds the CRD that a document holds; another object is none.
+func addCRD(crds map[string]*unstructured.Unstructured, document string) error {
+	// Not into map[string]any directly: the dynamic client wants int64, which this decoder makes.
+	data, err := yaml.YAMLToJSON([]byte(document))
+	if err != nil || string(data) == "null" {
+		return err
+	}
+	crd := &unstructured.Unstructured{}
+	if err := crd.UnmarshalJSON(data); err != nil {
+		return err
+	}
+	if crd.GetKind() != "CustomResourceDefinition" {
+		return nil
+	}
+	kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	crds[kind] = crd
+	return err
 }
 
 // keepVersion leaves one version of a CRD, served and stored.

@@ -68,7 +68,7 @@ func (w *world) machineOfClusterAPI(program string) *unstructured.Unstructured {
 	infra, config := template(fake.InfraMachineGVK(contract.V1Beta2)), template(fake.BootstrapConfigGVK(contract.V1Beta2))
 	require.NoError(w.t, cluster.InstallCRDs(w.t.Context(), w.plane.Config(), fake.CRD(infra, contract.V1Beta2),
 		fake.CRD(config, contract.V1Beta2)))
-	w.apply(deployment(infra, config))
+	w.apply(deploymentOf(infra, config))
 	var made unstructured.Unstructured
 	w.eventually("Cluster API's Machine to be available", func() string {
 		list := &unstructured.UnstructuredList{}
@@ -94,8 +94,8 @@ func template(of schema.GroupVersionKind) schema.GroupVersionKind {
 	return of
 }
 
-// deployment is a MachineDeployment of one Machine, with everything that Cluster API's webhooks would have filled in.
-func deployment(infra, config schema.GroupVersionKind) string {
+// deploymentOf is a MachineDeployment of one Machine, with everything that Cluster API's webhooks would have filled in.
+func deploymentOf(infra, config schema.GroupVersionKind) string {
 	return fmt.Sprintf(`apiVersion: %[2]s
 kind: %[3]s
 metadata: {name: %[1]s, namespace: default}
