@@ -41,13 +41,13 @@ func TestE2EClusterctlDescribesOurMachinesAsItDescribesThoseOfClusterAPI(t *test
 	w.startProviders(worldOptions{})
 
 	theirs := w.machineOfClusterAPI(program)
-	want := described(t, clusterctl, plane.Kubeconfig(), theirs.GetName())
+	want := described(t, clusterctl, plane.Kubeconfig(), "Machine/"+theirs.GetName())
 	ours := w.twinOf(theirs)
 	w.startManager(nil)
 	w.ready(ours)
 	var got map[string]string
 	w.eventually("clusterctl to describe both alike", func() string {
-		got = described(t, clusterctl, plane.Kubeconfig(), ours.GetName())
+		got = described(t, clusterctl, plane.Kubeconfig(), "Machine/"+ours.GetName())
 		return cmp.Diff(want, got)
 	})
 	for kind, says := range got {
@@ -146,22 +146,22 @@ func (w *world) twinOf(other *unstructured.Unstructured) *unstructured.Unstructu
 	return twin
 }
 
-// described returns the status and reason of each condition that clusterctl shows of a Machine.
-func described(t *testing.T, clusterctl, kubeconfig, machine string) map[string]string {
+// described returns the status and reason of each condition that clusterctl shows of an object, such as Machine/m1.
+func described(t *testing.T, clusterctl, kubeconfig, object string) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), clusterctl, "describe", "cluster", describedCluster, "--namespace", "default",
 		"--kubeconfig", kubeconfig, "--show-conditions", "all", "--grouping=false")
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	shown := conditionsShown(string(out), machine)
-	require.NotEmpty(t, shown, "clusterctl shows no condition of the Machine %s:\n%s", machine, out)
+	shown := conditionsShown(string(out), object)
+	require.NotEmpty(t, shown, "clusterctl shows no condition of %s:\n%s", object, out)
 	return shown
 }
 
-// conditionsShown reads the rows below a Machine's, up to the next object's. A condition's row is its type, status and reason, behind
+// conditionsShown reads the rows below an object's, up to the next object's. A condition's row is its type, status and reason, behind
 // the lines that draw the tree.
-func conditionsShown(out, machine string) map[string]string {
+func conditionsShown(out, object string) map[string]string {
 	shown, inside := map[string]string{}, false
 	statuses := []string{string(metav1.ConditionTrue), string(metav1.ConditionFalse), string(metav1.ConditionUnknown)}
 	for line := range strings.Lines(out) {
@@ -171,7 +171,7 @@ func conditionsShown(out, machine string) map[string]string {
 		}
 		switch {
 		case strings.Contains(words[0], "/"):
-			inside = words[0] == "Machine/"+machine
+			inside = words[0] == object
 		case inside && len(words) > 2 && slices.Contains(statuses, words[1]):
 			shown[words[0]] = words[1] + " " + words[2]
 		}
