@@ -155,7 +155,6 @@ verify: ## Formatting, go.mod, generated files and go vet
 
 .PHONY: generate
 generate: ## Write the generated parts of README.md and of package comments, and new exports
-	$(GO) test -count=1 -run '^TestDocumentationIsCurrent$$' ./machine -update
 	$(GO) test -count=1 -run '^(TestREADMEIsCurrent|TestDocumentationIsCurrent|TestExportedAPIIsPromised)$$' ./contract -update
 	$(GO) test -count=1 -run '^TestREADMEPictureIsCurrent$$' ./examples/quickstart -update
 

@@ -118,7 +118,7 @@ func (s *Scope) drainEnds() bool {
 // forcesStatus reports whether values that a step needs stored are in the status. Many are in annotations, and written with the metadata:
 // then the status can wait.
 func (s *Scope) forcesStatus(u contract.MachineUpdate) (bool, error) {
-	if s.demanded {
+	if s.Demanded() {
 		return true, nil
 	}
 	if s.urgent && (len(s.told) > 0 || !s.Update.Finalizers.Keeps()) {
@@ -129,17 +129,4 @@ func (s *Scope) forcesStatus(u contract.MachineUpdate) (bool, error) {
 		return s.urgent, nil // the conditions have the required value
 	}
 	return s.WouldChangeStatus(needed)
-}
-
-// hasDecided reports whether the decisions so far would change the object, as it was read. A value that a step sets and a later one resets
-// is no change. The condition that a deletion has begun, which each pass sets until a stage replaces it, is none either.
-func (s *Scope) hasDecided() bool {
-	u, asserted := s.Update, s.Asserted
-	if said, _ := pass.Find(s.Stored, contract.ConditionDeleting); said.Status == metav1.ConditionTrue {
-		asserted = slices.DeleteFunc(slices.Clone(asserted), func(c metav1.Condition) bool {
-			return c.Type == contract.ConditionDeleting && c.Reason == contract.ReasonDeleting
-		})
-	}
-	u.Conditions = contract.ChangedConditions(s.Stored, asserted, s.env.frame.Generation(s.Object), s.Now)
-	return s.WouldChange(u)
 }

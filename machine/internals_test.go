@@ -39,5 +39,7 @@ func attached(s *Scope) *Scope {
 
 // run executes steps as a pass does.
 func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
-	return pass.RunSteps(ctx, steps, s, !s.State.Deleting.IsZero(), runStep)
+	return pass.RunSteps(ctx, steps, s, !s.State.Deleting.IsZero(), func(ctx context.Context, step *Step, s *Scope) (Result, error) {
+		return pass.RunStep(ctx, step, s, &s.Scope, runStep)
+	})
 }

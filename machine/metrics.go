@@ -26,11 +26,12 @@ import (
 //	err := registry.Register(metrics) // controller-runtime's metrics.Registry, or any other
 //	options.Metrics = metrics
 //
-// Several Reconcilers can share one, then their values are added; or each has its own, with a unique MetricsOptions.Name, and all of
-// them fit into one registry. A nil Metrics counts nothing and costs nothing. Safe for concurrent use.
+// They contain those of pass.Metrics, with machine as the kind. Several Reconcilers can share one, then their values are added; or each has
+// its own, with a unique MetricsOptions.Name, and all of them fit into one registry. Nil Metrics count nothing and cost nothing. Safe for
+// concurrent use.
 //
-// No label names an object, and every label has a bounded set of values: operations and steps are the names of steps; of phases and
-// providers, which come from objects, 32 are distinguished, and further ones count as "other".
+// No label names an object, and every label has a bounded set of values: of phases and providers, which come from objects, 32 are
+// distinguished, and further ones count as "other".
 //
 // Machines and replicas are counted in the cache at each scrape, without copies and without requests, in a few microseconds for
 // each Machine. They are missing, not zero, until the cache is complete, and in a process that waits for leader election, so that sums
@@ -47,10 +48,6 @@ import (
 //
 //	machine_controller_machines_total{controller,provider}: gauge
 //		Machines that are looked after, by what provides their machine.
-//	machine_controller_errors_total{controller,operation}: counter
-//		Errors that are retried, by the step that failed, or read or write of the Machine itself; without conflicts.
-//	machine_controller_workers_running{controller}: gauge
-//		Passes over Machines that are under way.
 //	machine_controller_machine_deployment_replicas{controller,state}: gauge
 //		Replicas of all MachineDeployments: desired, actual, ready and available.
 //	machinist_machines{controller,phase}: gauge
@@ -58,25 +55,12 @@ import (
 //	machinist_machine_phase_duration_seconds{controller,phase}: histogram
 //		Time that a Machine spent in a phase, observed when it has left it.
 //		Buckets: 1 2 5 10 20 30 60 120 300 600 1200 1800 3600 7200 21600 86400 604800 2592000.
-//	machinist_machine_pass_duration_seconds{controller,result}: histogram
-//		Time of a pass over a Machine, writes included, by how it ended: done, requeued, conflict or failed.
-//		Buckets: 0.0005 0.001 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30.
-//	machinist_machine_step_duration_seconds{controller,step}: histogram
-//		Time that a step took for one Machine.
-//		Buckets: 0.0001 0.0005 0.001 0.005 0.01 0.05 0.1 0.5 1 5 10.
-//	machinist_machine_step_results_total{controller,step,result}: counter
-//		Steps by how they ended: done, stopped (the pass), checkpoint, conflict or failed.
-//	machinist_machine_conflicts_total{controller,operation}: counter
-//		Writes that were rejected because the object had changed since it was read, by the step, or write of the Machine itself.
 type Metrics struct {
-	fixed    prometheus.Labels
+	passes   *pass.Metrics
 	provider func(*contract.MachineState) string
 
 	machines, replicas, phases *prometheus.Desc // computed when they are scraped
-	errors, conflicts, results *prometheus.CounterVec
-	passTime, stepTime         *prometheus.HistogramVec
 	phaseTime                  *prometheus.HistogramVec
-	workers                    prometheus.Gauge
 
 	phaseNames, providerNames labelValues
 
@@ -104,18 +88,63 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	if o.Provider == nil {
 		o.Provider = providerOf
 	}
-	fixed := prometheus.Labels{"controller": strings.ToValidUTF8(cmp.Or(o.Name, "machine"), "?")}
-	is := metricTable()
+	of := pass.MetricsOptions{Kind: "Machine", Name: o.Name}
+	desc := func(m metric) *prometheus.Desc {
+		return prometheus.NewDesc(m.name, m.help, []string{m.label}, of.Labels())
+	}
+	table := metricTable()
+	times := table[metricPhaseTime]
 	return &Metrics{
-		fixed: fixed, provider: o.Provider,
-		machines: is[metricMachines].desc(fixed), replicas: is[metricReplicas].desc(fixed), phases: is[metricPhases].desc(fixed),
-		errors: is[metricErrors].counters(fixed), conflicts: is[metricConflicts].counters(fixed), results: is[metricResults].counters(fixed),
-		passTime: is[metricPassTime].histograms(fixed), stepTime: is[metricStepTime].histograms(fixed),
-		phaseTime: is[metricPhaseTime].histograms(fixed),
-		workers: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: is[metricWorkers].name, Help: is[metricWorkers].help, ConstLabels: fixed,
-		}),
-		active: map[*Reconciler]machineCount{},
+		passes: pass.NewMetrics(of), provider: o.Provider, active: map[*Reconciler]machineCount{},
+		machines: desc(table[metricMachines]), replicas: desc(table[metricReplicas]), phases: desc(table[metricPhases]),
+		phaseTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: times.name, Help: times.help, ConstLabels: of.Labels(), Buckets: times.buckets,
+		}, []string{times.label}),
+	}
+}
+
+// ofPasses returns the metrics of the passes, nil without.
+func (m *Metrics) ofPasses() *pass.Metrics {
+	if m == nil {
+		return nil
+	}
+	return m.passes
+}
+
+// metric describes one metric. The collector and the list in the documentation are made from these.
+type metric struct {
+	name, help, label string
+	buckets           []float64 // of a histogram, in seconds
+}
+
+// The metrics, in the order of the documentation. The names of the first two come from the requirements of this project.
+const (
+	metricMachines = iota
+	metricReplicas
+	metricPhases
+	metricPhaseTime
+	metricCount
+)
+
+func metricTable() [metricCount]metric {
+	return [metricCount]metric{
+		metricMachines: {
+			name: "machine_controller_machines_total", label: "provider",
+			help: "Machines that are looked after, by what provides their machine.",
+		},
+		metricReplicas: {
+			name: "machine_controller_machine_deployment_replicas", label: "state",
+			help: "Replicas of all MachineDeployments: desired, actual, ready and available.",
+		},
+		metricPhases: {
+			name: "machinist_machines", label: "phase",
+			help: "Machines that are looked after, by the phase in their status.",
+		},
+		metricPhaseTime: {
+			name: "machinist_machine_phase_duration_seconds", label: "phase",
+			help:    "Time that a Machine spent in a phase, observed when it has left it.",
+			buckets: []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 21600, 86400, 604800, 2592000},
+		},
 	}
 }
 
@@ -143,16 +172,10 @@ func (m *Metrics) WatchDeployments(ctx context.Context, c cache.Cache, kind cont
 	return nil
 }
 
-// collectors are the metrics that count while the Reconcilers work.
-func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.errors, m.workers, m.phaseTime, m.passTime, m.stepTime, m.results, m.conflicts}
-}
-
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range m.collectors() {
-		c.Describe(to)
-	}
+	m.passes.Describe(to)
+	m.phaseTime.Describe(to)
 	to <- m.machines
 	to <- m.replicas
 	to <- m.phases
@@ -160,25 +183,10 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. It makes no request and copies no object.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	for _, c := range m.collectors() {
-		c.Collect(to)
-	}
+	m.passes.Collect(to)
+	m.phaseTime.Collect(to)
 	m.collectCounts(to)
 }
-
-// Kinds and labels of metrics.
-const (
-	kindGauge     = "gauge"
-	kindCounter   = "counter"
-	kindHistogram = "histogram"
-
-	labelProvider  = "provider"
-	labelOperation = "operation"
-	labelState     = "state"
-	labelPhase     = "phase"
-	labelStep      = "step"
-	labelResult    = "result"
-)
 
 // Label values for what has no name of its own.
 const (

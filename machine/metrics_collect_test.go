@@ -165,12 +165,10 @@ func TestMachinesAreCountedWhileTheReconcilerActs(t *testing.T) {
 	loop := NewMetrics(MetricsOptions{})
 	o, r := observerOf(loop), reconciler()
 	o.begin(t.Context(), r)
-	o.end()
 	require.Empty(t, Scrape(t, loop), "without an index nobody may have asked for an informer")
 	r.indexed = true
 	for range 2 {
 		o.begin(t.Context(), r)
-		o.end()
 	}
 	require.InDelta(t, 2, Scrape(t, loop)[series], 0, "from the first pass in a loop of the caller's own")
 }

@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,13 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func testKind() contract.Kind {
@@ -26,59 +21,7 @@ func testKind() contract.Kind {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func observerOf(m *Metrics, steps ...Step) *observer {
-	return newObserver(Options{Metrics: m, Steps: steps, Clock: clocktesting.NewFakePassiveClock(noon)}.withDefaults(testKind()))
-}
-
-func TestStepsAreCountedByHowTheyEnd(t *testing.T) {
-	now := clocktesting.NewFakePassiveClock(noon)
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "m1", errors.New("it has changed"))
-	step := func(name string, result Result, err error) Step {
-		return Step{Name: name, On: pass.InBoth, Closing: true, Run: func(context.Context, *Scope) (Result, error) {
-			now.SetTime(now.Now().Add(20 * time.Millisecond))
-			return result, err
-		}}
-	}
-	steps := []Step{
-		step("quiet", Result{RequeueAfter: time.Second}, nil), step("stops", Result{Stop: true}, nil),
-		step("asks", Result{Stop: true, Checkpoint: true}, nil), step("late", Result{Stop: true}, fmt.Errorf("write: %w", conflict)),
-		step("broken", Result{}, errors.New("boom")),
-	}
-	m := NewMetrics(MetricsOptions{})
-	o := newObserver(Options{Metrics: m, Steps: steps, Clock: now}.withDefaults(testKind()))
-	s := attached(&Scope{Scope: base{Now: now.Now(), Object: testKind().New()}, observer: o})
-	s.SetLabel("changed", "") // what there is a checkpoint for
-	_, err := run(t.Context(), steps, s)
-	require.Error(t, err)
-	o.passed(s, 0, errors.New("boom"))
-	o.passed(s, time.Second, nil)
-	o.passed(s, 0, nil)
-	o.passed(s, 0, conflict)
-	o.wrote(&Scope{env: &Reconciler{}}, conflict)
-	o.wrote(&Scope{env: &Reconciler{}}, errors.New("no connection"))
-	o.unread()
-	got := Scrape(t, m)
-	want := map[string]float64{"machine_controller_errors_total{controller=machine}{operation=broken}": 1,
-		"machine_controller_errors_total{controller=machine}{operation=write}":   1,
-		"machine_controller_errors_total{controller=machine}{operation=read}":    1,
-		"machinist_machine_conflicts_total{controller=machine}{operation=late}":  1,
-		"machinist_machine_conflicts_total{controller=machine}{operation=write}": 1,
-	}
-	for name, result := range map[string]string{
-		"quiet": "done", "stops": "stopped", "asks": "checkpoint", "late": "conflict", "broken": "failed",
-	} {
-		want["machinist_machine_step_results_total{controller=machine}{result="+result+"}{step="+name+"}"] = 1
-		want["machinist_machine_step_duration_seconds{controller=machine}{step="+name+"}"] = 1
-		want["machinist_machine_step_duration_seconds_sum{controller=machine}{step="+name+"}"] = .02
-	}
-	for _, result := range []string{"done", "requeued", "conflict", "failed"} {
-		want["machinist_machine_pass_duration_seconds{controller=machine}{result="+result+"}"] = 1
-		want["machinist_machine_pass_duration_seconds_sum{controller=machine}{result="+result+"}"] = .1
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
+func observerOf(m *Metrics) *observer { return newObserver(Options{Metrics: m}) }
 
 func TestTimeInPhasesIsCountedWhenItIsStoredAndOnce(t *testing.T) {
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
@@ -214,38 +157,13 @@ func TestTheProviderIsTheInfrastructureOrTheSchemeOfTheProviderID(t *testing.T) 
 	require.Empty(t, providerOf(&oracle), "it would name an object")
 }
 
-func TestWithoutMetricsObservingCostsNothing(t *testing.T) {
-	s, ctx, r := &Scope{}, t.Context(), &Reconciler{}
-	require.Zero(t, testing.AllocsPerRun(100, func() { observe(ctx, nil, s, r) }))
-}
-
 func TestASteadyPassIsObservedWithoutAllocations(t *testing.T) {
-	o := observerOf(NewMetrics(MetricsOptions{}), Steps()...)
-	s, ctx, r := &Scope{env: &Reconciler{}, observer: o, before: phaseAt{"Running", noon}}, t.Context(), &Reconciler{}
+	s, ctx, r := &Scope{env: &Reconciler{}, before: phaseAt{"Running", noon}}, t.Context(), &Reconciler{}
 	s.State.Phase = "Running"
-	require.Zero(t, testing.AllocsPerRun(100, func() { observe(ctx, o, s, r) }))
-}
-
-// observe is what happens in one pass.
-func observe(ctx context.Context, o *observer, s *Scope, r *Reconciler) {
-	o.begin(ctx, r)
-	for _, step := range []string{StepBootstrap, StepInfrastructure, StepNode, StepPropagate, StepConditions, StepPhase} {
-		o.ran(step, o.now(), Result{}, nil)
-	}
-	o.wrote(s, nil)
-	o.passed(s, 0, nil)
-	o.end()
-}
-
-func BenchmarkObserve(b *testing.B) {
-	for name, o := range map[string]*observer{"nil": nil, "metrics": observerOf(NewMetrics(MetricsOptions{}), Steps()...)} {
-		b.Run(name, func(b *testing.B) {
-			s, ctx, r := &Scope{env: &Reconciler{}, observer: o, before: phaseAt{"Running", noon}}, b.Context(), &Reconciler{}
-			s.State.Phase = "Running"
-			b.ReportAllocs()
-			for b.Loop() {
-				observe(ctx, o, s, r)
-			}
-		})
+	for name, o := range map[string]*observer{"nil": nil, "metrics": observerOf(NewMetrics(MetricsOptions{}))} {
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			o.begin(ctx, r)
+			o.wrote(s, nil)
+		}), name)
 	}
 }

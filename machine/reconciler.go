@@ -159,7 +159,7 @@ func (o Options) withDefaults(kind contract.Kind) Options {
 func (o Options) shared() pass.Options {
 	return pass.Options{
 		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer,
-		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Controller: o.Controller,
+		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Metrics: o.Metrics.ofPasses(), Controller: o.Controller,
 	}
 }
 
@@ -221,8 +221,8 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 			s := &Scope{env: r, observer: r.observer}
 			return s, &s.Scope
 		},
-		Enter: func(ctx context.Context) { r.observer.begin(ctx, r) }, Leave: r.observer.end,
-		Begin: r.begin, Flush: flush, End: r.observer.passed, Unread: r.observer.unread,
+		Enter: func(ctx context.Context) { r.observer.begin(ctx, r) },
+		Begin: r.begin, Flush: flush,
 		// the other controller may continue its drain with the same Drainer
 		Excluded: func(key types.NamespacedName) { r.memory.unwatchNode(key) },
 		Forget: func(key types.NamespacedName) {

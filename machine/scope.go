@@ -52,7 +52,6 @@ type Scope struct {
 	failures     []stepFailure // of steps of the embedder, while the Machine is not being deleted
 	recordsFirst bool          // all of this pass must be stored before a later pass acts on the Node
 	lost         string        // what the API server did not store of the last pass
-	demanded     bool          // a step of the embedder requires that all of it is written in this pass
 	recorded     bool          // events about drain and volumes were recorded in an earlier pass
 	// notDrained and notDeleted record why the Node of a Machine in deletion is left as it is.
 	notDrained, notDeleted leftNode

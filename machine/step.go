@@ -106,18 +106,15 @@ func neverSet(steps []Step) []string {
 	return kinds
 }
 
-// run executes one step, and records its error. A checkpoint with nothing to write has no effect.
+// runStep executes one step, and records its error.
 func runStep(ctx context.Context, step *Step, s *Scope) (Result, error) {
-	began, id := s.observer.now(), s.State.ProviderID
+	id := s.State.ProviderID
 	result, err := step.Run(ctx, s)
 	tells := !step.IsStandard() // the others have conditions of their own
 	if err == nil && s.State.ProviderID != id {
 		err = s.checkProviderIDStored(id)
 		tells = true
 	}
-	result.Checkpoint = result.Checkpoint && s.hasDecided()
-	s.demanded = s.demanded || (result.Checkpoint && !step.IsStandard())
-	s.observer.ran(step.Name, began, result, err)
 	switch {
 	case err == nil:
 	case !s.State.Deleting.IsZero():

@@ -141,6 +141,8 @@ type Options struct {
 	// ContractVersions are the versions of the provider contract that count in the labels of CRDs, in any order. Default
 	// contract.Versions(), as Cluster API has it; contract.AllVersions() also reads providers of v1alpha3 and v1alpha4.
 	ContractVersions []contract.Version
+	// Metrics count the passes; nil counts nothing.
+	Metrics *pass.Metrics
 	// Controller is passed to controller-runtime.
 	Controller controller.Options
 }
@@ -167,6 +169,6 @@ func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 func (o Options) frame() pass.Options {
 	return pass.Options{
 		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer, WatchFilter: o.WatchFilter,
-		ContractVersions: o.ContractVersions, Controller: o.Controller,
+		ContractVersions: o.ContractVersions, Metrics: o.Metrics, Controller: o.Controller,
 	}
 }

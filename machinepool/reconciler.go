@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,7 +75,7 @@ func (r *Reconciler) newScope() (*Scope, *pass.Scope[contract.MachinePoolState, 
 }
 
 // end forgets a pool whose finalizer was removed.
-func (r *Reconciler) end(p *Scope, _ time.Duration, err error) {
+func (r *Reconciler) end(p *Scope, err error) {
 	if err == nil && p.isDone() {
 		r.memory.Forget(p.State.Key)
 	}

@@ -78,7 +78,7 @@ func (r *Reconciler) flush(ctx context.Context, s *Scope, err error) error {
 }
 
 // end forgets a set whose finalizer is removed.
-func (r *Reconciler) end(s *Scope, _ time.Duration, _ error) {
+func (r *Reconciler) end(s *Scope, _ error) {
 	if s.finished {
 		r.Forget(s.State.Key)
 	}

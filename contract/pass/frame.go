@@ -105,6 +105,8 @@ type Options struct {
 	WatchFilter string
 	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs. Default contract.Versions().
 	ContractVersions []contract.Version
+	// Metrics count the passes; nil counts nothing.
+	Metrics *Metrics
 	// Controller is passed to controller-runtime.
 	Controller controller.Options
 }

@@ -45,49 +45,43 @@ type Kind[S, U, P any] struct {
 	Steps []Step[P]
 	// NewScope returns an empty Scope of the kind, and the Scope that it embeds.
 	NewScope func() (P, *Scope[S, U])
-	// Enter is called at the start of each pass, and Leave at its end; nil does nothing.
+	// Enter is called at the start of each pass; nil does nothing.
 	Enter func(context.Context)
-	Leave func()
 	// Begin completes the Scope before the first step; nil does nothing. A wait delays the pass: no step runs.
 	Begin func(ctx context.Context, p P) (wait time.Duration)
-	// RunStep executes one step; nil calls it. A checkpoint of a step without anything to write has no effect.
+	// RunStep executes one step; nil calls it. A checkpoint without anything to write has no effect.
 	RunStep RunFunc[P]
 	// Flush writes the object at the end of the pass. err is that of the steps with the deferred ones, nil when none failed.
 	Flush func(ctx context.Context, p P, err error) error
 	// End sees the result of each pass in which steps ran; nil does nothing. An object that no longer exists is no error.
-	End func(p P, requeue time.Duration, err error)
+	End func(p P, err error)
 	// Excluded is called with an object that the watch filter excludes, before Forget; nil does nothing.
 	Excluded func(types.NamespacedName)
 	// Forget removes what the kind remembers about an object.
 	Forget func(types.NamespacedName)
-	// Unread is called when an object could not be read; nil does nothing.
-	Unread func()
 }
 
 // Reconciler reconciles the objects of one kind. Safe for concurrent use for different objects.
-type Reconciler[S, U, P any] struct{ kind Kind[S, U, P] }
+type Reconciler[S, U, P any] struct {
+	kind     Kind[S, U, P]
+	observer *observer // nil without Options.Metrics
+}
 
 // NewReconciler returns a Reconciler of a kind.
 func NewReconciler[S, U, P any](kind Kind[S, U, P]) *Reconciler[S, U, P] {
 	if kind.Enter == nil {
 		kind.Enter = func(context.Context) {}
 	}
-	if kind.Leave == nil {
-		kind.Leave = func() {}
-	}
 	if kind.Begin == nil {
 		kind.Begin = func(context.Context, P) time.Duration { return 0 }
 	}
 	if kind.End == nil {
-		kind.End = func(P, time.Duration, error) {}
+		kind.End = func(P, error) {}
 	}
 	if kind.Excluded == nil {
 		kind.Excluded = func(types.NamespacedName) {}
 	}
-	if kind.Unread == nil {
-		kind.Unread = func() {}
-	}
-	return &Reconciler[S, U, P]{kind}
+	return &Reconciler[S, U, P]{kind, newObserver(kind.Frame.Options.Metrics, kind.Frame.Options.Clock, kind.Steps)}
 }
 
 // Reconcile implements controller-runtime's Reconciler.
@@ -100,7 +94,7 @@ func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.R
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
-		r.kind.Unread()
+		r.observer.unread()
 		return reconcile.Result{}, fmt.Errorf("read %s: %w", f.name(request.NamespacedName), err)
 	}
 	return r.ReconcileObject(ctx, obj)
@@ -111,11 +105,13 @@ func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.R
 // object from two goroutines at a time.
 func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
 	r.kind.Enter(ctx)
-	defer r.kind.Leave()
+	r.observer.works(1)
+	defer r.observer.works(-1)
 	p, s := r.kind.NewScope()
+	s.observer = r.observer
 	f := r.kind.Frame
 	if err := s.begin(f, obj); err != nil {
-		r.kind.Unread()
+		r.observer.unread()
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	key := s.common().Key
@@ -138,11 +134,16 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	})
 	s.Requeue(result.RequeueAfter)
 	err = join(err, s.deferred)
-	err = join(err, r.kind.Flush(ctx, p, err))
+	unwritten := r.kind.Flush(ctx, p, err)
+	if !s.EndsWith(unwritten) {
+		r.observer.unwritten(unwritten)
+	}
+	err = join(err, unwritten)
 	if s.EndsWith(err) {
 		s.requeue, err = 0, nil
 	}
-	r.kind.End(p, s.requeue, err)
+	r.kind.End(p, err)
+	r.observer.passed(s.Now, s.requeue, err)
 	switch {
 	case err == nil:
 		return reconcile.Result{RequeueAfter: s.requeue}, nil
@@ -158,9 +159,11 @@ func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U
 	if run == nil {
 		run = func(ctx context.Context, step *Step[P], p P) (Result, error) { return step.Run(ctx, p) }
 	}
+	began := s.observer.now()
 	result, err := run(ctx, step, p)
 	result.Checkpoint = result.Checkpoint && s.HasDecided()
 	s.demanded = s.demanded || (result.Checkpoint && !step.standard)
+	s.observer.ran(step.Name, began, result, err)
 	return result, err
 }
 

@@ -3,9 +3,11 @@ package pass
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -127,10 +129,17 @@ func (s *Scope[S, U]) WouldChange(u U) bool {
 	return err != nil || !contents.Whole().Empty()
 }
 
-// HasDecided reports whether this pass has decided something that is not stored. A checkpoint without that has no effect.
+// HasDecided reports whether this pass has decided something that is not stored. A checkpoint without that has no effect. A value that a
+// step sets and a later one resets is no decision. Neither is the condition that a deletion has begun: each pass sets it until a stage
+// replaces it.
 func (s *Scope[S, U]) HasDecided() bool {
-	u := s.Update
-	s.completeStatus(&u, false)
+	u, asserted := s.Update, s.Asserted
+	if said, _ := Find(s.Stored, contract.ConditionDeleting); said.Status == metav1.ConditionTrue {
+		asserted = slices.DeleteFunc(slices.Clone(asserted), func(c metav1.Condition) bool {
+			return c.Type == contract.ConditionDeleting && c.Reason == contract.ReasonDeleting
+		})
+	}
+	*commonOf(&u).Conditions = contract.ChangedConditions(s.Stored, asserted, s.generation, s.Now)
 	return s.WouldChange(u)
 }
 

@@ -37,13 +37,17 @@ func addDeployments(ctx context.Context, mgr ctrl.Manager, o options, clusters *
 	if err != nil {
 		return err
 	}
+	counted, err := newPassMetrics("MachineDeployment")
+	if err != nil {
+		return err
+	}
 	ports := deployment.PortsFromManager(mgr)
 	if clusters != nil {
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	}
 	r, err := deployment.New(kinds, ports, deployment.Options{
 		StatusDelay: statusDelay(o), WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
-		Controller: controller.Options{MaxConcurrentReconciles: o.concurrency},
+		Controller: controller.Options{MaxConcurrentReconciles: o.concurrency}, Metrics: counted,
 	})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -20,6 +21,15 @@ func newMetrics(ctx context.Context, mgr ctrl.Manager, has served) (*machine.Met
 	}
 	if err != nil {
 		return nil, fmt.Errorf("set up metrics: %w", err)
+	}
+	return ours, nil
+}
+
+// newPassMetrics returns metrics of the passes over objects of a kind, which are served too.
+func newPassMetrics(kind string) (*pass.Metrics, error) {
+	ours := pass.NewMetrics(pass.MetricsOptions{Kind: kind})
+	if err := metrics.Registry.Register(ours); err != nil {
+		return nil, fmt.Errorf("set up metrics of %ss: %w", kind, err)
 	}
 	return ours, nil
 }

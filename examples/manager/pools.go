@@ -63,9 +63,13 @@ func addPools(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Po
 	if err != nil {
 		return err
 	}
+	counted, err := newPassMetrics("MachinePool")
+	if err != nil {
+		return err
+	}
 	r, err := machinepool.New(kinds, poolPorts(ports), machinepool.Options{
 		StatusDelay: options.StatusDelay, Controller: options.Controller, WatchFilter: options.WatchFilter, Recorder: options.Recorder,
-		ConnectionGrace: options.ConnectionGrace, Matching: options.Matching,
+		ConnectionGrace: options.ConnectionGrace, Matching: options.Matching, Metrics: counted,
 	})
 	if err != nil {
 		return err

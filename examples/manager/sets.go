@@ -47,13 +47,17 @@ func setWiring(o options) machineset.Wiring {
 
 // addSets adds the reconciler of MachineSets.
 func addSets(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters) error {
+	counted, err := newPassMetrics("MachineSet")
+	if err != nil {
+		return err
+	}
 	ports := machineset.PortsFromManager(mgr)
 	if clusters != nil {
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	}
 	r, err := machineset.New(setKinds(), ports, machineset.Options{
 		StatusDelay: statusDelay(o), WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
-		Controller: controller.Options{MaxConcurrentReconciles: o.concurrency},
+		Controller: controller.Options{MaxConcurrentReconciles: o.concurrency}, Metrics: counted,
 	})
 	if err != nil {
 		return err

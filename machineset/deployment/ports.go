@@ -111,6 +111,8 @@ type Options struct {
 	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default
 	// contract.Versions().
 	ContractVersions []contract.Version
+	// Metrics count the passes; nil counts nothing.
+	Metrics *pass.Metrics
 	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
 	Controller controller.Options
 }
@@ -119,6 +121,6 @@ type Options struct {
 func (o Options) frame(kind contract.MachineDeploymentKind) pass.Options {
 	return pass.Options{
 		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer,
-		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Controller: o.Controller,
+		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Metrics: o.Metrics, Controller: o.Controller,
 	}.WithDefaults(kind.GVK.Kind, Finalizer)
 }
