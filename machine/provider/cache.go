@@ -1,0 +1,142 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// CacheOptions say for how long the answer of Get is used again.
+type CacheOptions struct {
+	// For returns the time for one instance. Default: one minute for Running and Stopped, 15 seconds otherwise.
+	For func(Instance) time.Duration
+	// Max is how many instances are kept; beyond, those that expire first are dropped. Default 100,000.
+	Max int
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+}
+
+// Cache returns a Decorator that answers Get from the last answer of Create or Get, for a time. Errors are not kept: neither is the absence
+// of an instance, because a provider may show a new instance late. After Delete, nothing is kept about the instance.
+func Cache(o CacheOptions) Decorator {
+	if o.For == nil {
+		o.For = func(i Instance) time.Duration {
+			if i.State == Running || i.State == Stopped {
+				return time.Minute
+			}
+			return 15 * time.Second
+		}
+	}
+	if o.Max <= 0 {
+		o.Max = 100_000
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	c := &cached{options: o, entries: map[cacheKey]cacheEntry{}}
+	return c.decorate
+}
+
+type cacheKey struct{ account, token string }
+
+type cacheEntry struct {
+	instance Instance
+	until    time.Time
+	// deleted: Delete was called, and answers to calls that began before must not be kept.
+	deleted bool
+}
+
+// cached keeps the last answers.
+type cached struct {
+	options CacheOptions
+
+	mu      sync.Mutex
+	entries map[cacheKey]cacheEntry
+}
+
+// afterDelete is for how long nothing is kept about an instance after Delete.
+const afterDelete = 10 * time.Minute
+
+func (c *cached) decorate(calls Calls) Calls {
+	create, get, remove := calls.Create, calls.Get, calls.Delete
+	calls.Create = func(ctx context.Context, r Request) (Instance, error) {
+		instance, err := create(ctx, r)
+		c.keep(r, instance, err)
+		return instance, err
+	}
+	calls.Get = func(ctx context.Context, r Request) (Instance, error) {
+		if kept, found := c.kept(r); found {
+			return kept, nil
+		}
+		instance, err := get(ctx, r)
+		c.keep(r, instance, err)
+		return instance, err
+	}
+	calls.Delete = func(ctx context.Context, r Request) (bool, error) {
+		c.drop(r)
+		return remove(ctx, r)
+	}
+	return calls
+}
+
+// kept returns an answer that is not too old. One about another provider ID is none.
+func (c *cached) kept(r Request) (Instance, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	entry, found := c.entries[cacheKey{r.Account, r.Token}]
+	if !found || entry.deleted || !c.options.Clock.Now().Before(entry.until) ||
+		(r.ProviderID != "" && r.ProviderID != entry.instance.ProviderID) {
+		return Instance{}, false
+	}
+	return entry.instance.clone(), true
+}
+
+func (c *cached) keep(r Request, instance Instance, err error) {
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, key := c.options.Clock.Now(), cacheKey{r.Account, r.Token}
+	if before := c.entries[key]; before.deleted && now.Before(before.until) {
+		return
+	}
+	c.entries[key] = cacheEntry{instance: instance.clone(), until: now.Add(c.options.For(instance))}
+	c.shrink(now)
+}
+
+func (c *cached) drop(r Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.options.Clock.Now()
+	c.entries[cacheKey{r.Account, r.Token}] = cacheEntry{deleted: true, until: now.Add(afterDelete)}
+	c.shrink(now)
+}
+
+// shrink drops what has expired when there is too much, and then the tenth that expires first.
+func (c *cached) shrink(now time.Time) {
+	if len(c.entries) <= c.options.Max {
+		return
+	}
+	maps.DeleteFunc(c.entries, func(_ cacheKey, e cacheEntry) bool { return !now.Before(e.until) })
+	if len(c.entries) <= c.options.Max {
+		return
+	}
+	keys := slices.SortedFunc(maps.Keys(c.entries), func(a, b cacheKey) int {
+		return cmp.Or(c.entries[a].until.Compare(c.entries[b].until), cmp.Compare(a.account, b.account), cmp.Compare(a.token, b.token))
+	})
+	for _, key := range keys[:len(keys)/10+1] {
+		delete(c.entries, key)
+	}
+}
+
+// clone returns a copy that shares nothing that can be changed.
+func (i Instance) clone() Instance {
+	i.Addresses, i.Resume = slices.Clone(i.Addresses), slices.Clone(i.Resume)
+	return i
+}

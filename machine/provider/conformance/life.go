@@ -1,0 +1,239 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/machinist-dev/machinist/machine/provider"
+)
+
+func identifies(ctx context.Context, e Env) (err error) {
+	r := e.request()
+	instance, clean, err := e.create(ctx, r)
+	defer func() { err = errors.Join(err, clean()) }()
+	if err != nil {
+		return err
+	}
+	if instance.ProviderID == "" && instance.Resume == nil {
+		return errors.New("create returned neither a provider ID nor what to resume with")
+	}
+	if instance.ProviderID != "" && !strings.Contains(instance.ProviderID, "://") {
+		return fmt.Errorf("provider ID %q has no scheme", instance.ProviderID)
+	}
+	if instance.Token != r.Token {
+		return fmt.Errorf("create returned the token %q, not %q", instance.Token, r.Token)
+	}
+	return nil
+}
+
+func runs(ctx context.Context, e Env) (err error) {
+	r := e.request()
+	_, clean, err := e.create(ctx, r)
+	defer func() { err = errors.Join(err, clean()) }()
+	if err != nil {
+		return err
+	}
+	return e.eventually(ctx, "the instance to run", func(ctx context.Context) (bool, error) {
+		instance, err := e.Driver.Get(ctx, r)
+		if err == nil && (instance.State != provider.Running || instance.ProviderID == "") {
+			err = fmt.Errorf("it is %s %q, with the provider ID %q", instance.State, instance.Message, instance.ProviderID)
+		}
+		return err == nil, err
+	})
+}
+
+func repeats(ctx context.Context, e Env) (err error) {
+	r := e.request()
+	first, clean, err := e.create(ctx, r)
+	defer func() { err = errors.Join(err, clean()) }()
+	if err != nil {
+		return err
+	}
+	if _, err := e.found(ctx, r, "the new instance"); err != nil {
+		return err
+	}
+	second, again, err := e.create(ctx, r) // nothing is recorded: the answer was lost
+	if err != nil {
+		return err
+	}
+	if first.ProviderID != second.ProviderID {
+		return errors.Join(fmt.Errorf("there are two instances, %s and %s", first.ProviderID, second.ProviderID), again())
+	}
+	return nil
+}
+
+func races(ctx context.Context, e Env) (err error) {
+	r := e.request()
+	const callers = 4
+	ids := make(chan string, callers)
+	var clean func() error
+	var all sync.WaitGroup
+	var once sync.Once
+	for range callers {
+		all.Go(func() {
+			instance, cleanup, err := e.create(ctx, r)
+			once.Do(func() { clean = cleanup })
+			if err == nil { // one that says that another is under way is right too
+				ids <- instance.ProviderID
+			}
+		})
+	}
+	all.Wait()
+	close(ids)
+	defer func() { err = errors.Join(err, clean()) }()
+	made := map[string]bool{}
+	for id := range ids {
+		made[id] = true
+		if extra := r; len(made) > 1 {
+			extra.ProviderID = id
+			err = errors.Join(fmt.Errorf("there are %d instances", len(made)), e.cleanup(ctx, extra)())
+		}
+	}
+	if len(made) == 0 {
+		return errors.New("none of the concurrent creates succeeded")
+	}
+	return err
+}
+
+func finds(ctx context.Context, e Env) (err error) {
+	r := e.request()
+	_, clean, err := e.create(ctx, r)
+	defer func() { err = errors.Join(err, clean()) }()
+	if err != nil {
+		return err
+	}
+	byToken, err := e.found(ctx, r, "get by the token")
+	if err != nil {
+		return err
+	}
+	byID := r
+	byID.Token, byID.ProviderID = e.Token(), byToken.ProviderID // as after a restore from a backup
+	other, err := e.found(ctx, byID, "get by the provider ID")
+	if err != nil {
+		return err
+	}
+	if other.ProviderID != byToken.ProviderID || other.Token != r.Token {
+		return fmt.Errorf("get by the provider ID %s found %s of the token %s", byToken.ProviderID, other.ProviderID, other.Token)
+	}
+	return nil
+}
+
+func misses(ctx context.Context, e Env) error {
+	instance, err := e.Driver.Get(ctx, e.request())
+	if class := provider.ClassOf(err); class != provider.NotFound {
+		return errors.Join(fmt.Errorf("get of what was never made returned %q, and the class %q", instance.ProviderID, class), err)
+	}
+	return nil
+}
+
+func deletes(ctx context.Context, e Env) error {
+	r := e.request()
+	instance, clean, err := e.create(ctx, r)
+	if err != nil {
+		return errors.Join(err, clean())
+	}
+	if _, err := e.found(ctx, r, "the new instance"); err != nil {
+		return errors.Join(err, clean())
+	}
+	if err := clean(); err != nil {
+		return err
+	}
+	r.ProviderID = instance.ProviderID
+	if still, err := e.Driver.Get(ctx, r); provider.ClassOf(err) != provider.NotFound {
+		return errors.Join(fmt.Errorf("delete said that the instance is gone, and get finds it %s", still.State), err)
+	}
+	return nil
+}
+
+func deletesNothing(ctx context.Context, e Env) error {
+	gone, err := e.Driver.Delete(ctx, e.request())
+	if provider.ClassOf(err) == provider.NotFound || (gone && err == nil) {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("delete of what was never made: gone is %t", gone), err)
+}
+
+func deletesBare(ctx context.Context, e Env) error {
+	r := e.request()
+	instance, clean, err := e.create(ctx, r)
+	if err != nil {
+		return errors.Join(err, clean())
+	}
+	bare := provider.Request{
+		Token: r.Token, ProviderID: instance.ProviderID, Resume: instance.Resume, Account: r.Account, Credentials: r.Credentials,
+		Spec: e.Invalid,
+	}
+	if err := e.cleanup(ctx, bare)(); err != nil {
+		return errors.Join(fmt.Errorf("delete without a specification: %w", err), clean())
+	}
+	return nil
+}
+
+func deletesOne(ctx context.Context, e Env) (err error) {
+	going, staying := e.request(), e.request()
+	staying.Name = going.Name
+	_, clean, err := e.create(ctx, going)
+	if err != nil {
+		return errors.Join(err, clean())
+	}
+	kept, keep, err := e.create(ctx, staying)
+	defer func() { err = errors.Join(err, keep()) }()
+	if err != nil {
+		return errors.Join(err, clean())
+	}
+	if _, err := e.found(ctx, staying, "the other instance"); err != nil {
+		return errors.Join(err, clean())
+	}
+	if err := e.cleanup(ctx, going)(); err != nil { // by its token alone
+		return err
+	}
+	still, err := e.Driver.Get(ctx, staying)
+	if err != nil || still.ProviderID != kept.ProviderID || still.State == provider.Deleting {
+		return errors.Join(fmt.Errorf("the other instance is %s %s now", still.ProviderID, still.State), err)
+	}
+	return nil
+}
+
+func stops(ctx context.Context, e Env) error {
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	r := e.request()
+	instance, err := e.Driver.Create(ended, r)
+	if err == nil {
+		return errors.Join(fmt.Errorf("a create whose context had ended made %s", instance.ProviderID), e.cleanup(ctx, r)())
+	}
+	if gone, err := e.Driver.Delete(ended, r); err == nil {
+		return fmt.Errorf("a delete whose context had ended has no error, and gone is %t", gone)
+	}
+	return nil
+}
+
+func hides(ctx context.Context, e Env) error {
+	values, err := e.Request.Credentials.Read(ctx)
+	if err != nil && !errors.Is(err, provider.ErrNoCredentials) {
+		return err
+	}
+	r := e.request()
+	r.Spec = e.Invalid
+	_, err = e.Driver.Create(ctx, r)
+	if err == nil {
+		err = e.cleanup(ctx, r)()
+	}
+	_, missing := e.Driver.Get(ctx, r)
+	for _, err := range []error{err, missing} {
+		text := fmt.Sprint(err)
+		if strings.Contains(text, userDataSecret) {
+			return errors.New("an error contains the user data")
+		}
+		for name, value := range values {
+			if len(value) > 0 && bytes.Contains([]byte(text), value) {
+				return fmt.Errorf("an error contains the credential %s", name)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/machinist-dev/machinist/machine/provider"
+)
+
+func refuses(ctx context.Context, e Env) error {
+	r := e.request()
+	r.Spec = e.Invalid
+	instance, err := e.Driver.Create(ctx, r)
+	if err == nil {
+		return errors.Join(fmt.Errorf("create accepted %s and made %s", e.Invalid, instance.ProviderID), e.cleanup(ctx, r)())
+	}
+	if class := provider.ClassOf(err); class != provider.Invalid {
+		return fmt.Errorf("create refused an invalid specification with the class %q: %w", class, err)
+	}
+	return nil
+}
+
+func validates(ctx context.Context, e Env) error {
+	v, ok := e.Driver.(provider.Validator)
+	if !ok {
+		return nil
+	}
+	r := e.request()
+	if err := v.Validate(ctx, r); err != nil {
+		return fmt.Errorf("validate refused what create accepts: %w", err)
+	}
+	if made, err := e.Driver.Get(ctx, r); err == nil {
+		return errors.Join(fmt.Errorf("validate has made %s", made.ProviderID), e.cleanup(ctx, r)())
+	}
+	r.Spec = e.Invalid
+	if err := v.Validate(ctx, r); provider.ClassOf(err) != provider.Invalid {
+		return errors.Join(fmt.Errorf("validate returned the class %q for an invalid specification", provider.ClassOf(err)), err)
+	}
+	return nil
+}
+
+func defaults(ctx context.Context, e Env) error {
+	d, ok := e.Driver.(provider.Defaulter)
+	if !ok {
+		return nil
+	}
+	for _, spec := range [][]byte{nil, []byte("{}"), e.Request.Spec} {
+		input := bytes.Clone(spec)
+		once, err := d.AddDefaults(input)
+		if err != nil {
+			return fmt.Errorf("add defaults to %q: %w", spec, err)
+		}
+		if !bytes.Equal(input, spec) {
+			return fmt.Errorf("the input %q became %q", spec, input)
+		}
+		twice, err := d.AddDefaults(bytes.Clone(once))
+		if err != nil || !bytes.Equal(once, twice) {
+			return errors.Join(fmt.Errorf("defaults of %q are %q, and defaults of these %q", spec, once, twice), err)
+		}
+	}
+	return nil
+}
+
+func lists(ctx context.Context, e Env) (err error) {
+	l, ok := e.Driver.(provider.Lister)
+	if !ok {
+		return nil
+	}
+	r, other := e.request(), e.request()
+	other.Cluster += "-other"
+	_, clean, err := e.create(ctx, r)
+	defer func() { err = errors.Join(err, clean()) }()
+	if err != nil {
+		return err
+	}
+	_, cleanOther, err := e.create(ctx, other)
+	defer func() { err = errors.Join(err, cleanOther()) }()
+	if err != nil {
+		return err
+	}
+	var all []provider.Instance
+	has := func(token string) bool {
+		return slices.ContainsFunc(all, func(i provider.Instance) bool { return i.Token == token })
+	}
+	for _, one := range []provider.Request{r, other} { // each is seen before the other's absence says anything
+		if err := e.eventually(ctx, "the list of "+one.Cluster+" to have the new instance", func(ctx context.Context) (bool, error) {
+			all, err = l.List(ctx, one)
+			return has(one.Token), err
+		}); err != nil {
+			return err
+		}
+	}
+	if has(r.Token) {
+		return fmt.Errorf("the list of the cluster %q has an instance of %q", other.Cluster, r.Cluster)
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// Driver creates, finds and deletes instances at one provider. It knows no Kubernetes objects. What is optional is in Validator,
+// Defaulter, Lister and CloudConfigurer. Every method must be safe for concurrent use, return when its context ends, return errors of type
+// *Error where it knows their Class, and put neither credentials nor user data into errors. Package conformance checks these rules.
+type Driver interface {
+	// Name is a short, constant name of the provider, such as hcloud. It is the value of labels in metrics.
+	Name() string
+	// Create makes the instance of Request.Token, or returns the one that exists: of all calls with one Token, also concurrent ones and
+	// ones whose answer was lost, at most one makes an instance. It does not wait until the instance runs. A request that the
+	// provider will never accept is an error of the class Invalid, and leaves nothing behind.
+	Create(ctx context.Context, r Request) (Instance, error)
+	// Get returns the instance with Request.ProviderID, or without one that of Request.Token. An instance that does not exist is an error of
+	// the class NotFound; an instance that cannot be seen is any other error.
+	Get(ctx context.Context, r Request) (Instance, error)
+	// Delete begins or continues to delete the instance with Request.ProviderID, or without one that of Request.Token, with everything that
+	// Create has made for it. It does not wait: gone is true when nothing is left, also when there never was anything. It uses only
+	// Token, ProviderID, Resume and Credentials of the request: the specification may have become invalid.
+	Delete(ctx context.Context, r Request) (gone bool, err error)
+}
+
+// Validator is a Driver that can say before Create whether it accepts a request. It makes and changes nothing. An error of the class
+// Invalid says what to change; any other error says that the answer is not known.
+type Validator interface {
+	Validate(ctx context.Context, r Request) error
+}
+
+// Defaulter is a Driver whose specifications have defaults. AddDefaults is pure: it makes no request, changes no input, and adds nothing
+// to a specification that has all defaults.
+type Defaulter interface {
+	AddDefaults(spec json.RawMessage) (json.RawMessage, error)
+}
+
+// Lister is a Driver that can find instances whose Machines are gone. List returns the instances that Create has made for
+// Request.Cluster with Request.Credentials, those in deletion included, with their Tokens.
+type Lister interface {
+	List(ctx context.Context, r Request) ([]Instance, error)
+}
+
+// CloudConfigurer is a Driver that writes the configuration file of its cloud provider for the kubelet.
+type CloudConfigurer interface {
+	GetCloudConfig(ctx context.Context, r Request) (string, error)
+}
+
+// Request is what a Driver is asked for. A Driver must not change what it refers to. Its text form has neither user data nor
+// credentials.
+type Request struct {
+	// Token identifies one instance for ever; usually it is the UID of the Machine.
+	Token string
+	// Name is what people call the instance; it may be used again for another Token. Cluster is what Machines belong to.
+	Name, Cluster string
+	// ProviderID is that of the instance, as Create returned it; empty before that is recorded.
+	ProviderID string
+	// Spec is the provider's own content, with defaults.
+	Spec json.RawMessage
+	// Version is the Kubernetes version, with its leading v. FailureDomain is the wanted one, empty without.
+	Version, FailureDomain string
+	// Labels are for the provider's own labels or tags, where it has such.
+	Labels map[string]string
+	// UserData is the first-boot data; only Create has it.
+	UserData []byte
+	// Resume is Instance.Resume of the last answer, nil without.
+	Resume json.RawMessage
+	// Account names the credentials, for example the Secret that they are from: rate limits apply to an Account.
+	Account string
+	// Credentials returns the credentials; nil means that there are none. A Driver calls it in each call that needs them, and keeps nothing.
+	Credentials Credentials
+}
+
+// Format implements fmt.Formatter, so that no secret is printed.
+func (r Request) Format(to fmt.State, _ rune) { _, _ = fmt.Fprint(to, r.text()) }
+
+// MarshalLog implements logr.Marshaler, so that no secret is logged.
+func (r Request) MarshalLog() any { return r.text() }
+
+// MarshalJSON implements json.Marshaler, so that no secret is stored.
+func (r Request) MarshalJSON() ([]byte, error) { return json.Marshal(r.text()) }
+
+func (r Request) text() string {
+	return fmt.Sprintf("instance %q of %q (token %s, provider ID %q)", r.Name, r.Cluster, r.Token, r.ProviderID)
+}
+
+// State is what an instance does.
+type State string
+
+// States of an instance. A Driver that cannot tell says Running.
+const (
+	Creating State = "Creating"
+	Running  State = "Running"
+	Stopped  State = "Stopped"
+	Deleting State = "Deleting"
+	// Failed: the provider says that the instance never will run.
+	Failed State = "Failed"
+)
+
+// Instance is what a provider says about one instance.
+type Instance struct {
+	// ProviderID is that of the Node, such as hcloud://12345. Create may return none yet, and then Resume finds the instance.
+	ProviderID string
+	// Token is that of the Request that made it.
+	Token string
+	// Name is the provider's, and usually that of the Node.
+	Name string
+	// State is what it does, and Message why, for people; it may be empty.
+	State   State
+	Message string
+	// Addresses are those of the Node. FailureDomain is the actual one, empty where there are none.
+	Addresses     []Address
+	FailureDomain string
+	// Resume is what the Driver wants to have in later Requests, nil for nothing. It must not contain secrets: it is stored in an object.
+	Resume json.RawMessage
+}
+
+// Address is an address of an instance. A contract.Address can be converted from it.
+type Address struct {
+	// Type is Hostname, ExternalIP, InternalIP, ExternalDNS or InternalDNS.
+	Type string
+	// Address is the text of the address.
+	Address string
+}
+
+// Operation is a call to a Driver, as it is named in metrics and errors.
+type Operation string
+
+// Operations.
+const (
+	OpCreate         Operation = "create"
+	OpGet            Operation = "get"
+	OpDelete         Operation = "delete"
+	OpValidate       Operation = "validate"
+	OpList           Operation = "list"
+	OpGetCloudConfig Operation = "get-cloud-config"
+)
+
+// Calls are the methods of a Driver as function values, so that each can be decorated alone. An optional one that the Driver does not have
+// is nil. Safe for concurrent use.
+type Calls struct {
+	// Name is that of the Driver.
+	Name           string
+	Create, Get    func(context.Context, Request) (Instance, error)
+	Delete         func(context.Context, Request) (gone bool, err error)
+	Validate       func(context.Context, Request) error
+	AddDefaults    func(json.RawMessage) (json.RawMessage, error)
+	List           func(context.Context, Request) ([]Instance, error)
+	GetCloudConfig func(context.Context, Request) (string, error)
+}
+
+// Decorator adds something to each call of a Driver.
+type Decorator func(Calls) Calls
+
+// Of returns the Calls of a Driver with decorators, the first of which is called last, next to the Driver. It finds out once what the
+// Driver has. A Delete that returns an error of the class NotFound counts as gone. A usual list is
+//
+//	provider.Of(driver, metrics.Decorator(), provider.Timeout(...), provider.RateLimit(...), provider.Cache(...))
+func Of(d Driver, decorators ...Decorator) Calls {
+	c := Calls{Name: d.Name(), Create: d.Create, Get: d.Get, Delete: func(ctx context.Context, r Request) (bool, error) {
+		gone, err := d.Delete(ctx, r)
+		if ClassOf(err) == NotFound {
+			return true, nil
+		}
+		return gone && err == nil, err
+	}}
+	if v, ok := d.(Validator); ok {
+		c.Validate = v.Validate
+	}
+	if v, ok := d.(Defaulter); ok {
+		c.AddDefaults = v.AddDefaults
+	}
+	if v, ok := d.(Lister); ok {
+		c.List = v.List
+	}
+	if v, ok := d.(CloudConfigurer); ok {
+		c.GetCloudConfig = v.GetCloudConfig
+	}
+	for _, decorate := range decorators {
+		c = decorate(c)
+	}
+	return c
+}
+
+// Around returns a Decorator that calls a function around every call that makes requests. The function gets the context, the operation and
+// the request, and the call, which it makes at most once; it returns the error of the call or its own.
+func Around(around func(ctx context.Context, op Operation, r *Request, call func(context.Context) error) error) Decorator {
+	return func(c Calls) Calls {
+		create, get, remove, validate, list, config := c.Create, c.Get, c.Delete, c.Validate, c.List, c.GetCloudConfig
+		c.Create, c.Get = wrap(OpCreate, create, around), wrap(OpGet, get, around)
+		c.Delete = wrap(OpDelete, remove, around)
+		if validate != nil {
+			c.Validate = func(ctx context.Context, r Request) error {
+				return around(ctx, OpValidate, &r, func(ctx context.Context) error { return validate(ctx, r) })
+			}
+		}
+		c.List, c.GetCloudConfig = wrap(OpList, list, around), wrap(OpGetCloudConfig, config, around)
+		return c
+	}
+}
+
+func wrap[T any](
+	op Operation, call func(context.Context, Request) (T, error),
+	around func(context.Context, Operation, *Request, func(context.Context) error) error,
+) func(context.Context, Request) (T, error) {
+	if call == nil {
+		return nil
+	}
+	return func(ctx context.Context, r Request) (result T, err error) {
+		err = around(ctx, op, &r, func(ctx context.Context) (err error) {
+			result, err = call(ctx, r)
+			return err
+		})
+		return result, err
+	}
+}

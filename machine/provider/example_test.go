@@ -1,0 +1,34 @@
+package provider_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine/provider"
+)
+
+// A Driver is used through its Calls, which keep to the rate of each account and say how long to wait after an error.
+func Example() {
+	ctx := context.Background()
+	calls := provider.Of(fake.NewDriver(fake.DriverOptions{Quota: 1}),
+		provider.Timeout(provider.TimeoutOptions{Default: 30 * time.Second}),
+		provider.RateLimit(provider.RateLimitOptions{PerSecond: 20, Burst: 20}),
+		provider.Cache(provider.CacheOptions{}))
+
+	spec, _ := calls.AddDefaults([]byte(`{}`)) // in memory: who writes defaults into objects is the caller's choice
+	for _, token := range []string{"uid-1", "uid-1", "uid-2"} {
+		instance, err := calls.Create(ctx, provider.Request{Token: token, Spec: spec, Account: "default/cloud"})
+		if err != nil {
+			wait, parked := provider.DefaultBackoff().After(err, 1, 0)
+			fmt.Println(token, "waits", wait, parked, err)
+			continue
+		}
+		fmt.Println(token, "is", instance.ProviderID, instance.State)
+	}
+	// Output:
+	// uid-1 is fake://1 Running
+	// uid-1 is fake://1 Running
+	// uid-2 waits 1m0s false the quota of 1 instances is used up
+}

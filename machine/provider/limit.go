@@ -1,0 +1,163 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
+)
+
+// TimeoutOptions say how long a call may take.
+type TimeoutOptions struct {
+	// Default is the limit of every call, Of those of some. Default one minute.
+	Default time.Duration
+	Of      map[Operation]time.Duration
+}
+
+// Timeout returns a Decorator that ends the context of a call after a time. Its error has the class Unavailable: the provider may have done
+// what it was asked for.
+func Timeout(o TimeoutOptions) Decorator {
+	if o.Default <= 0 {
+		o.Default = time.Minute
+	}
+	return Around(func(ctx context.Context, op Operation, _ *Request, call func(context.Context) error) error {
+		limit := o.Default
+		if own, found := o.Of[op]; found {
+			limit = own
+		}
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return timedOut(ctx, op, limit, call(limited))
+	})
+}
+
+// RateLimitOptions are what a provider allows to one account.
+type RateLimitOptions struct {
+	// PerSecond is the number of calls, and Burst how many of them may come at once. Default 10 and 1.
+	PerSecond float64
+	Burst     int
+	// Pause is for how long an account makes no calls after an error of the class RateLimited without a RetryAfter. Default ten seconds.
+	Pause time.Duration
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+}
+
+// RateLimit returns a Decorator that keeps to a rate for each Request.Account. It does not wait: a call that comes too early
+// returns an error with Delayed and RetryAfter, and has its turn at that time. Turns are given in the order of the first attempts. After an
+// error of the class RateLimited the account makes no calls until the provider wants some again, and then begins without a burst; other
+// accounts go on.
+func RateLimit(o RateLimitOptions) Decorator {
+	if o.PerSecond <= 0 {
+		o.PerSecond = 10
+	}
+	if o.Burst <= 0 {
+		o.Burst = 1
+	}
+	if o.Pause <= 0 {
+		o.Pause = 10 * time.Second
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	l := &limits{options: o, accounts: map[string]*account{}}
+	return Around(l.around)
+}
+
+// limits are the rates of all accounts.
+type limits struct {
+	options RateLimitOptions
+
+	mu       sync.Mutex
+	accounts map[string]*account
+}
+
+// account is the rate of one account.
+type account struct {
+	limiter *rate.Limiter
+	blocked time.Time // no calls until then
+	turns   map[turn]time.Time
+	used    time.Time
+}
+
+// turn is a call that waits.
+type turn struct {
+	op    Operation
+	token string
+}
+
+// Turns that were not used, and accounts that had no calls, are forgotten.
+const (
+	unusedTurn    = 10 * time.Minute
+	unusedAccount = time.Hour
+)
+
+func (l *limits) around(ctx context.Context, op Operation, r *Request, call func(context.Context) error) error {
+	if wait := l.wait(r.Account, turn{op, r.Token}); wait > 0 {
+		return &Error{Class: RateLimited, Delayed: true, RetryAfter: wait, Message: fmt.Sprintf(
+			"%s waits %s: the rate of this process is %g calls a second", op, wait.Round(time.Millisecond), l.options.PerSecond)}
+	}
+	err := call(ctx)
+	if _, delayed := IsDelayed(err); ClassOf(err) == RateLimited && !delayed {
+		l.block(r.Account, err)
+	}
+	return err
+}
+
+// wait returns how long a call has to wait, zero when it is its turn.
+func (l *limits) wait(name string, of turn) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.options.Clock.Now()
+	a := l.accounts[name]
+	if a == nil {
+		l.forgetUnused(now)
+		a = &account{limiter: rate.NewLimiter(rate.Limit(l.options.PerSecond), l.options.Burst), turns: map[turn]time.Time{}}
+		l.accounts[name] = a
+	}
+	a.used = now
+	at, waits := a.turns[of]
+	if !waits {
+		from := now
+		if a.blocked.After(from) {
+			from = a.blocked
+		}
+		at = from.Add(a.limiter.ReserveN(from, 1).DelayFrom(from))
+	}
+	if at.After(now) {
+		a.turns[of] = at
+		return at.Sub(now)
+	}
+	delete(a.turns, of)
+	return 0
+}
+
+// block stops the calls of an account. Those that wait get a new turn when they come back.
+func (l *limits) block(name string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.accounts[name]
+	if until := l.options.Clock.Now().Add(cmp.Or(retryAfter(err), l.options.Pause)); a != nil && until.After(a.blocked) {
+		a.blocked = until
+		a.limiter = rate.NewLimiter(rate.Limit(l.options.PerSecond), l.options.Burst)
+		a.limiter.ReserveN(until, l.options.Burst)
+		clear(a.turns)
+	}
+}
+
+// forgetUnused removes what no call has used for long.
+func (l *limits) forgetUnused(now time.Time) {
+	for name, a := range l.accounts {
+		for of, at := range a.turns {
+			if now.Sub(at) > unusedTurn {
+				delete(a.turns, of)
+			}
+		}
+		if now.Sub(a.used) > unusedAccount && len(a.turns) == 0 {
+			delete(l.accounts, name)
+		}
+	}
+}
