@@ -59,11 +59,13 @@ type Scope struct {
 	// measure and measureErr are the result of RolloutOf in this pass; both nil before the call.
 	measure    *Rollout
 	measureErr error
-	failed     bool    // a step returned an error
-	before     phaseAt // as read
-	stores     bool    // this pass has written the status
-	matchTold  bool    // the event of the Node of this pass is recorded
-	mainTold   bool    // the write of the metadata has recorded the events of its values
+	failed     bool // a step returned an error
+	// validated says whether a Driver accepts the specification; absent without a Driver.
+	validated contract.Opt[bool]
+	before    phaseAt // as read
+	stores    bool    // this pass has written the status
+	matchTold bool    // the event of the Node of this pass is recorded
+	mainTold  bool    // the write of the metadata has recorded the events of its values
 	// infrastructureGone: the API server confirmed that the infrastructure object is gone.
 	infrastructureGone bool
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.

@@ -242,7 +242,8 @@ const KubermaticInitializers = "machine-controller.kubermatic.io/initializers"
 
 // KubermaticFacts are the facts of a pass for Kubermatic's dialect, as far as they follow from a Machine.
 //
-//   - Valid: bootstrap data or an instance exists, and neither is created from an invalid spec. If you validate earlier, set it.
+//   - Valid: bootstrap data or an instance exists, and neither is created from an invalid spec; or the Driver of WithDriver has accepted
+//     the spec. If you validate earlier, set it.
 //   - Held: the Machine has KubermaticInitializers, or is paused; PhaseStep leaves a paused one as it is.
 //   - NodeWasReady: the Node is Ready, or the status remembers that the Machine was Running with this Node. If that write was lost,
 //     the Machine is Joining until the Node is Ready again.
@@ -257,7 +258,7 @@ func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 		HasNode:      s.State.Node.Name != "",
 		NodeWasReady: s.IsTrue(contract.ConditionNodeReady) || s.remembers(phases.Running),
 	}
-	f.Valid = f.HasInstance || s.State.BootstrapReady.Or(false)
+	f.Valid = f.HasInstance || s.validated.Or(s.State.BootstrapReady.Or(false))
 	f.Gone = f.Deleting && !slices.Contains(s.State.Finalizers, s.env.options.Finalizer)
 	return f
 }

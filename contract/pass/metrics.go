@@ -22,12 +22,13 @@ import (
 // its own, with a unique MetricsOptions.Name, and all of them fit into one registry. Nil Metrics count nothing and cost nothing. Safe
 // for concurrent use.
 //
-// No label names an object, and every label has a bounded set of values: operations and steps are the names of steps.
+// No label names an object, and every label has a bounded set of values: steps are named, and an operation is a step, or
+// read or write of the object itself.
 //
 // The metrics, where KIND is the kind in lower case:
 //
 //	machine_controller_errors_total{controller,operation}: counter
-//		Errors that are retried, by the step that failed, or read or write of the object itself; without conflicts.
+//		Errors that are retried, by operation; without conflicts.
 //	machine_controller_workers_running{controller}: gauge
 //		Passes that are under way.
 //	machinist_KIND_pass_duration_seconds{controller,result}: histogram
@@ -84,7 +85,7 @@ func metricTable() [metricCount]metric {
 	return [metricCount]metric{
 		metricErrors: {
 			name: "machine_controller_errors_total", labels: []string{"operation"},
-			help: "Errors that are retried, by the step that failed, or read or write of the object itself; without conflicts.",
+			help: "Errors that are retried, by operation; without conflicts.",
 		},
 		metricWorkers: {name: "machine_controller_workers_running", help: "Passes that are under way."},
 		metricPassTime: {

@@ -8,6 +8,8 @@
 //	calls := provider.Of(driver, metrics.Decorator(), provider.Timeout(provider.TimeoutOptions{}),
 //		provider.RateLimit(provider.RateLimitOptions{PerSecond: 20}), provider.Cache(provider.CacheOptions{}))
 //
+// machine.WithDriver puts a Driver in the place of the infrastructure object of a Machine.
+//
 // # Creation
 //
 // Create is idempotent by a token, usually the UID of the Machine: the answer to a request may be lost, and a process may die between an

@@ -1,0 +1,260 @@
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/phases"
+)
+
+// cloudWorld is a world whose Machines have a Driver, and no objects for bootstrap and infrastructure.
+type cloudWorld struct {
+	*world
+
+	cloud *fake.Driver
+
+	mu    sync.Mutex
+	token string // what the credentials are
+}
+
+// quickBackoff is a back-off that a test can wait for.
+func quickBackoff() provider.Backoff {
+	b := provider.DefaultBackoff()
+	for class, pause := range b {
+		pause.Base, pause.Max = min(pause.Base, 10*time.Millisecond), min(pause.Max, 20*time.Millisecond)
+		b[class] = pause
+	}
+	b[provider.Unauthenticated] = provider.Pause{Parks: true}
+	return b
+}
+
+func newCloudWorld(t *testing.T, o fake.DriverOptions) *cloudWorld {
+	t.Helper()
+	w := &cloudWorld{cloud: fake.NewDriver(o), token: o.Token}
+	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+		Calls: provider.Of(w.cloud), Backoff: quickBackoff(), Poll: 10 * time.Millisecond,
+		RequestOf: func(_ context.Context, m *contract.MachineState) (provider.Request, error) {
+			return provider.Request{Spec: m.Provider.Spec, Credentials: w.credentials}, nil
+		},
+	})
+	require.NoError(t, err)
+	steps, err = pass.Remove(steps, machine.StepBootstrap)
+	require.NoError(t, err)
+	steps, err = pass.Replace(steps, machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
+	require.NoError(t, err)
+	w.world = newWorld(t, worldOptions{kind: shapes()["Kubermatic, without a status subresource"].kind, noCRDs: true,
+		machine: machine.Options{Steps: steps}})
+	return w
+}
+
+func (w *cloudWorld) credentials(context.Context) (provider.Values, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return provider.Values{"token": []byte(w.token)}, nil
+}
+
+// machineOf creates a Machine of a size.
+func (w *cloudWorld) machineOf(size string) *unstructured.Unstructured {
+	w.t.Helper()
+	m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"providerSpec": map[string]any{"value": map[string]any{"size": size}}}}}
+	m.SetGroupVersionKind(shapes()["Kubermatic, without a status subresource"].kind.GVK)
+	m.SetNamespace("default")
+	m.SetName("m1")
+	w.create(m)
+	return m
+}
+
+// joins waits for the provider ID of a Machine, and creates its Node.
+func (w *cloudWorld) joins(m *unstructured.Unstructured) {
+	w.t.Helper()
+	var id string
+	w.eventually("a provider ID", func() string {
+		id, _, _ = unstructured.NestedString(w.get(m).Object, "spec", "providerID")
+		if id == "" {
+			return "none yet: " + describe(w.get(m))
+		}
+		return ""
+	})
+	w.create(fake.Node(m.GetName(), id))
+}
+
+func TestAMachineWithADriverLivesAndDies(t *testing.T) {
+	t.Parallel()
+	w := newCloudWorld(t, fake.DriverOptions{Boot: 50 * time.Millisecond, Vanish: 50 * time.Millisecond})
+	m := w.machineOf("enormous")
+	w.reaches(m, string(phases.Validating))
+	said := w.conditionIs(m, contract.ConditionInfrastructureReady, "InvalidConfiguration")
+	require.Contains(t, said, `size "enormous": give one of small, large`)
+	w.isQuiet()
+	asked := w.cloud.Calls(provider.OpValidate)
+	for range 5 {
+		w.annotate(m, map[string]any{"example.com/wake": time.Now().String()})
+		w.isQuiet()
+	}
+	require.Equal(t, asked, w.cloud.Calls(provider.OpValidate), "it costs no call until the specification changes")
+	require.Zero(t, w.cloud.Calls(provider.OpCreate))
+
+	w.change(m, func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(u.Object, "large", "spec", "providerSpec", "value", "size"))
+	})
+	w.joins(m)
+	w.reaches(m, string(phases.Running))
+	require.Equal(t, 1, w.cloud.Made(string(m.GetUID())))
+	addresses, _, _ := unstructured.NestedSlice(w.get(m).Object, "status", "addresses")
+	require.NotEmpty(t, addresses)
+
+	w.change(m, func(u *unstructured.Unstructured) { // the specification breaks, as a class may that is gone
+		require.NoError(t, unstructured.SetNestedField(u.Object, "broken", "spec", "providerSpec", "value", "size"))
+	})
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+	require.Empty(t, w.listedInCloud())
+	require.Nil(t, w.nodeOrNil("m1"))
+}
+
+func (w *cloudWorld) listedInCloud() []provider.Instance {
+	all, err := w.cloud.List(w.t.Context(), provider.Request{Credentials: w.credentials})
+	require.NoError(w.t, err)
+	return all
+}
+
+func (w *cloudWorld) nodeOrNil(name string) *unstructured.Unstructured {
+	node := &unstructured.Unstructured{}
+	node.SetAPIVersion("v1")
+	node.SetKind("Node")
+	node.SetName(name)
+	return w.get(node)
+}
+
+func TestAnAnswerThatIsLostMakesNoSecondInstance(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	lost := map[provider.Operation]int{provider.OpCreate: 3, provider.OpGet: 2, provider.OpDelete: 3}
+	var w *cloudWorld
+	var bare []string
+	w = newCloudWorld(t, fake.DriverOptions{
+		Boot: 20 * time.Millisecond, Hidden: 100 * time.Millisecond, Answer: func(op provider.Operation, r provider.Request) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if op == provider.OpCreate { // the finalizer stands before anything is made
+				m := &unstructured.Unstructured{}
+				m.SetGroupVersionKind(shapes()["Kubermatic, without a status subresource"].kind.GVK)
+				m.SetNamespace("default")
+				m.SetName(r.Name)
+				if !slices.Contains(w.get(m).GetFinalizers(), contract.MachineFinalizer) {
+					bare = append(bare, r.Name)
+				}
+			}
+			if lost[op]--; lost[op] >= 0 {
+				return errors.New("connection reset")
+			}
+			return nil
+		},
+	})
+	m := w.machineOf("small")
+	w.joins(m)
+	w.reaches(m, string(phases.Running))
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+	mu.Lock()
+	require.Empty(t, bare)
+	mu.Unlock()
+	require.Equal(t, 1, w.cloud.Made(string(m.GetUID())))
+	require.Empty(t, w.listedInCloud())
+}
+
+func TestAMachineThatIsDeletedBeforeItsInstanceIsRecordedLeavesNone(t *testing.T) {
+	t.Parallel()
+	var lose sync.Map
+	lose.Store(provider.OpCreate, true)
+	w := newCloudWorld(t, fake.DriverOptions{Answer: func(op provider.Operation, _ provider.Request) error {
+		if _, lost := lose.Load(op); lost {
+			return errors.New("connection reset")
+		}
+		return nil
+	}})
+	m := w.machineOf("small")
+	w.eventually("an instance that no answer told of", func() string {
+		if w.cloud.Made(string(m.GetUID())) == 0 {
+			return "there is none"
+		}
+		return ""
+	})
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+	require.Empty(t, w.listedInCloud())
+}
+
+func TestWrongCredentialsParkAMachineUntilTheyChange(t *testing.T) {
+	t.Parallel()
+	w := newCloudWorld(t, fake.DriverOptions{Token: "right"})
+	w.mu.Lock()
+	w.token = "wrong"
+	w.mu.Unlock()
+	m := w.machineOf("small")
+	w.conditionIs(m, contract.ConditionInfrastructureReady, string(provider.Unauthenticated))
+	w.isQuiet()
+	asked := w.cloud.Calls(provider.OpValidate)
+	w.annotate(m, map[string]any{"example.com/wake": "1"})
+	w.isQuiet()
+	require.Equal(t, asked, w.cloud.Calls(provider.OpValidate))
+	w.mu.Lock()
+	w.token = "right"
+	w.mu.Unlock()
+	w.annotate(m, map[string]any{"example.com/wake": "2"})
+	w.joins(m)
+	w.reaches(m, string(phases.Running))
+}
+
+func TestAnInstanceThatIsLostFailsItsMachineAndIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := newCloudWorld(t, fake.DriverOptions{})
+	m := w.machineOf("small")
+	w.joins(m)
+	w.reaches(m, string(phases.Running))
+	require.True(t, w.cloud.Lose(string(m.GetUID())))
+	w.annotate(m, map[string]any{"example.com/wake": "1"})
+	w.conditionIs(m, contract.ConditionInfrastructureReady, machine.ReasonInstanceGone)
+	w.isQuiet()
+	require.Equal(t, 1, w.cloud.Made(string(m.GetUID())))
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+}
+
+func TestADriverNeedsItsCallsAndTheStepsThatItReplaces(t *testing.T) {
+	_, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{})
+	require.ErrorContains(t, err, "provider.Of")
+	steps, err := pass.Remove(machine.Steps(), machine.StepInfrastructure)
+	require.NoError(t, err)
+	_, err = machine.WithDriver(steps, machine.DriverOptions{Calls: provider.Of(fake.NewDriver(fake.DriverOptions{}))})
+	require.ErrorIs(t, err, pass.ErrNoStep)
+}
+
+func TestMetricsOfDriversAndReconcilersFitIntoOneRegistry(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	calls := provider.NewMetrics("fake")
+	for _, c := range []prometheus.Collector{
+		machine.NewMetrics(machine.MetricsOptions{}), pass.NewMetrics(pass.MetricsOptions{Kind: "MachineSet"}), calls,
+	} {
+		require.NoError(t, registry.Register(c))
+	}
+	driver := provider.Of(fake.NewDriver(fake.DriverOptions{Token: "right"}), calls.Decorator())
+	_, err := driver.Create(t.Context(), provider.Request{})
+	require.Error(t, err)
+	_, err = registry.Gather()
+	require.NoError(t, err)
+}

@@ -1,0 +1,31 @@
+package machine_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/provider"
+)
+
+// A Driver takes the place of infrastructure objects: here, of Machines whose specification is inside the Machine.
+func ExampleWithDriver() {
+	calls := provider.Of(fake.NewDriver(fake.DriverOptions{}), // the driver of a cloud
+		provider.Timeout(provider.TimeoutOptions{}),
+		provider.RateLimit(provider.RateLimitOptions{PerSecond: 20}),
+		provider.Cache(provider.CacheOptions{}))
+	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+		Calls: calls,
+		RequestOf: func(_ context.Context, m *contract.MachineState) (provider.Request, error) {
+			return provider.Request{
+				Spec: m.Provider.Spec, Account: m.Key.Namespace + "/cloud",
+				Credentials: func(context.Context) (provider.Values, error) { return provider.Values{"token": nil}, nil },
+			}, nil
+		},
+	})
+	options := machine.Options{Steps: steps}
+	fmt.Println(len(options.Steps) == len(machine.Steps()), err)
+	// Output: true <nil>
+}
