@@ -101,7 +101,8 @@ func TestAMachineThatIsHandedToAnotherControllerIsForgotten(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
 	s.env.frame.Options.WatchFilter = "mine"
-	s.env.memory.setSettling(types.NamespacedName{Namespace: "default", Name: "m1"}, pass.Settling{Fingerprint: 1})
+	s.env.frame.Options.StatusDelay = time.Minute
+	delayed(t, s.env)
 	own, others := fake.Machine("m1"), fake.Machine("m1")
 	own.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
 	filter := s.env.frame.WatchFilterPredicate()
@@ -109,7 +110,7 @@ func TestAMachineThatIsHandedToAnotherControllerIsForgotten(t *testing.T) {
 	require.False(t, filter.Update(ctrlevent.UpdateEvent{ObjectOld: others, ObjectNew: others}))
 	_, err := s.env.ReconcileObject(t.Context(), others)
 	require.NoError(t, err)
-	require.Zero(t, s.env.memory.waiting())
+	require.Zero(t, s.env.frame.Waiting())
 	require.Empty(t, released, "the other controller goes on with the drain, perhaps by the same Drainer")
 }
 

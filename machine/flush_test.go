@@ -91,9 +91,7 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 				s.Stored = s.State.Conditions
 				s.SetAddresses(addresses)
 				var write bool
-				err := s.Flush(t.Context(), pass.Writing[contract.MachineUpdate]{
-					Observes: true, Settle: func(changed bool, _, _ contract.MachineUpdate) (bool, error) { write = changed; return false, nil },
-				})
+				err := s.Flush(t.Context(), noticing(&write, true))
 				require.NoError(t, err)
 				return write
 			}
@@ -107,6 +105,16 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 				t.Error("it would be looked at again and again")
 			}
 		})
+	}
+}
+
+// noticing writes no status of a Scope with a delay, and notices whether there is one to write.
+func noticing(dirty *bool, observes bool) pass.Writing[contract.MachineUpdate] {
+	return pass.Writing[contract.MachineUpdate]{
+		Observes: observes, Settle: func(_, _ contract.MachineUpdate) (pass.SettleFacts, error) {
+			*dirty = true
+			return pass.SettleFacts{}, nil
+		},
 	}
 }
 
@@ -125,15 +133,13 @@ func TestOnlyAWholePassSaysThatAGenerationWasObserved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			obj := testKind().New()
 			obj.SetGeneration(7)
-			s := attached(&Scope{Scope: base{Object: obj}})
+			s := attached(&Scope{Scope: base{Object: obj}, env: testReconciler(testKind(), Ports{}, Options{StatusDelay: time.Minute})})
 			s.State.ObservedGeneration, s.failed = tc.observed, tc.failed
 			if tc.paused {
 				s.Pause("", "", "")
 			}
 			var dirty, whole bool
-			err := s.Flush(t.Context(), pass.Writing[contract.MachineUpdate]{
-				Observes: s.observes(), Settle: func(changed bool, _, _ contract.MachineUpdate) (bool, error) { dirty = changed; return false, nil },
-			})
+			err := s.Flush(t.Context(), noticing(&dirty, s.observes()))
 			require.NoError(t, err)
 			require.Equal(t, tc.want, dirty)
 			whole = !tc.failed && !tc.paused
@@ -146,7 +152,7 @@ func TestAnEventIsRecordedWithTheStatusThatItWaitedForAndNotAgain(t *testing.T) 
 	now, recorder := time.Unix(1000, 0), events.NewFakeRecorder(10)
 	first := scopeWithVolumes(nil, now, 0)
 	env := first.env
-	env.frame.Options.Recorder, env.options.StatusDelay = recorder, time.Second
+	env.frame.Options.Recorder, env.frame.Options.StatusDelay = recorder, time.Second
 	env.frame.Writer = patch.NewWriter(nil, clocktesting.NewFakePassiveClock(now))
 	passes := func(phase string, tells bool) time.Duration {
 		s := scopeWithVolumes(nil, now, 0)
@@ -158,9 +164,8 @@ func TestAnEventIsRecordedWithTheStatusThatItWaitedForAndNotAgain(t *testing.T) 
 			s.tell("Normal", "Reason", "Act", "it happened")
 		}
 		attached(s)
-		again, err := s.flushed(t.Context(), nil)
-		require.NoError(t, err)
-		return again
+		require.NoError(t, flush(t.Context(), s, nil))
+		return s.RequeueAfter()
 	}
 	require.Equal(t, time.Second, passes("Pending", true), "its status settles")
 	require.Empty(t, recorder.Events)

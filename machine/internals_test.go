@@ -2,8 +2,10 @@ package machine
 
 import (
 	"context"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -42,4 +44,17 @@ func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 	return pass.RunSteps(ctx, steps, s, !s.State.Deleting.IsZero(), func(ctx context.Context, step *Step, s *Scope) (Result, error) {
 		return pass.RunStep(ctx, step, s, &s.Scope, runStep)
 	})
+}
+
+// delayed has the status of the Machine default/m1 wait to be written.
+func delayed(t *testing.T, r *Reconciler) {
+	t.Helper()
+	obj := r.kind.New()
+	obj.SetNamespace("default")
+	obj.SetName("m1")
+	s := &Scope{env: r}
+	require.NoError(t, pass.Begin(&s.Scope, r.frame, obj))
+	s.SetPhase("Pending")
+	require.NoError(t, flush(t.Context(), s, nil))
+	require.Equal(t, 1, r.frame.Waiting())
 }

@@ -6,18 +6,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-
-	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-// memory is what a process remembers between passes: which status is delayed, which events were recorded, and which objects are unread.
+// memory is what a process remembers between passes: which events were recorded, and which objects are unread.
 // The patch.Writer knows which writes the caches do not show yet. Losing the memory costs time or one rejected write, never correctness.
 // Safe for concurrent use.
 type memory struct {
 	clock clock.PassiveClock
 
 	mu        sync.Mutex
-	pending   map[types.NamespacedName]pass.Settling
 	told      map[types.NamespacedName]telling
 	deletions map[types.NamespacedName]deletionMemory
 	held      map[types.NamespacedName]watchedNode
@@ -40,7 +37,7 @@ type watchedNode struct {
 
 func newMemory(c clock.PassiveClock) *memory {
 	return &memory{
-		clock: c, pending: map[types.NamespacedName]pass.Settling{},
+		clock:     c,
 		deletions: map[types.NamespacedName]deletionMemory{},
 		held:      map[types.NamespacedName]watchedNode{},
 		told:      map[types.NamespacedName]telling{},
@@ -48,22 +45,6 @@ func newMemory(c clock.PassiveClock) *memory {
 		lost:      map[types.NamespacedName]lostObject{},
 		notKept:   map[types.NamespacedName]notKeptWrite{},
 	}
-}
-
-func (m *memory) settling(key types.NamespacedName) pass.Settling {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pending[key]
-}
-
-func (m *memory) setSettling(key types.NamespacedName, s pass.Settling) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s == (pass.Settling{}) {
-		delete(m.pending, key)
-		return
-	}
-	m.pending[key] = s
 }
 
 // watchNode remembers the Node that is watched for a Machine, in place of another one, until unwatchNode.
@@ -100,7 +81,6 @@ func (m *memory) forget(key types.NamespacedName) {
 }
 
 func (m *memory) dropLocked(key types.NamespacedName) {
-	delete(m.pending, key)
 	delete(m.deletions, key)
 	delete(m.told, key)
 	delete(m.unread, key)
@@ -158,11 +138,4 @@ func (m *memory) setTelling(key types.NamespacedName, t telling) {
 		return
 	}
 	m.told[key] = t
-}
-
-// waiting is how many statuses wait to be written.
-func (m *memory) waiting() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.pending)
 }

@@ -7,14 +7,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
-
-	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func TestWhatIsRememberedOfAMachineEndsWithIt(t *testing.T) {
 	m := newMemory(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
 	key := types.NamespacedName{Name: "m"}
-	m.pending[key], m.told[key], m.deletions[key] = pass.Settling{Fingerprint: 1}, telling{}, deletionMemory{}
+	m.told[key], m.deletions[key] = telling{}, deletionMemory{}
 	m.held[key], m.unread[key], m.lost[key], m.notKept[key] = watchedNode{}, time.Unix(1000, 0), lostObject{}, notKeptWrite{}
 	remembers := func(want int) {
 		t.Helper()
@@ -31,13 +29,13 @@ func TestWhatIsRememberedOfAMachineEndsWithIt(t *testing.T) {
 }
 
 func TestAMachineThatALoopForgetsIsNotDrainedAnyMore(t *testing.T) {
-	r := testReconciler(testKind(), Ports{}, Options{})
+	r := testReconciler(testKind(), Ports{}, Options{StatusDelay: time.Minute})
 	key, released := types.NamespacedName{Namespace: "default", Name: "m1"}, 0
 	r.memory.watchNode(key, watchedNode{name: "n", release: func() { released++ }})
-	r.memory.setSettling(key, pass.Settling{Fingerprint: 1})
+	delayed(t, r)
 	r.Forget(key)
 	r.Forget(key)
-	if released != 1 || r.memory.waiting() != 0 {
-		t.Errorf("the drain ended %d times, and %d statuses wait", released, r.memory.waiting())
+	if released != 1 || r.frame.Waiting() != 0 {
+		t.Errorf("the drain ended %d times, and %d statuses wait", released, r.frame.Waiting())
 	}
 }

@@ -32,8 +32,6 @@ type recollection struct {
 	missedSince time.Time
 	// made are the Machines that were made and that the cache has yet to show, by name, and when that was.
 	made map[string]time.Time
-	// statusAt is when the status was written last.
-	statusAt time.Time
 	// unread is since when something has not been read that was read before, and nodesUnread since when Nodes are not; zero while they are.
 	unread, nodesUnread time.Time
 }

@@ -51,7 +51,6 @@ type Scope struct {
 // begin completes a Scope before the first step.
 func begin(ctx context.Context, p *Scope) time.Duration {
 	p.ReadCluster(ctx)
-	p.Requeue(p.Cluster.RetryAfter)
 	p.ids, p.replicas = p.State.ProviderIDs, p.State.ObservedReplicas
 	p.bootstrapReady, p.infraReady = p.State.BootstrapReady.Or(false), p.State.InfrastructureReady.Or(false)
 	return 0

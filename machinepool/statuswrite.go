@@ -16,17 +16,12 @@ import (
 // flush writes the pool at the end of a pass.
 func flush(ctx context.Context, p *Scope, failed error) error {
 	p.urgent = p.urgent || p.isNewStage()
-	return p.Flush(ctx, writing{Observes: failed == nil && !p.Paused(), Guarded: true, Settle: p.settle, Wrote: p.wrote})
-}
-
-// settle decides whether a changed status is written in this pass.
-func (p *Scope) settle(changed bool, _, _ contract.MachinePoolUpdate) (bool, error) {
-	if !changed {
-		return false, nil
-	}
-	left := pass.Throttle(p.urgent || p.Demanded(), p.mem().statusAt, p.Now, p.env.frame.Options.StatusDelay)
-	p.Requeue(left)
-	return left == 0, nil
+	return p.Flush(ctx, writing{
+		Observes: failed == nil && !p.Paused(), Guarded: true, Wrote: p.wrote,
+		Settle: func(_, _ contract.MachinePoolUpdate) (pass.SettleFacts, error) {
+			return pass.SettleFacts{Urgent: p.urgent, Counts: true}, nil
+		},
+	})
 }
 
 // wrote records the events of a status that was written.
@@ -34,7 +29,6 @@ func (p *Scope) wrote(u contract.MachinePoolUpdate, _, status bool) {
 	if !status {
 		return
 	}
-	p.mem().statusAt = p.Now
 	p.Record(pass.ConditionEvents(p.Stored, u.Conditions, problems())...)
 	if refs, set := u.Nodes.Value(); set {
 		p.tellNodes(p.State.Nodes, refs)

@@ -48,7 +48,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		}),
 	}
 	r.reconciler = pass.NewReconciler(pass.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{
-		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: r.flush, End: r.end, Forget: r.memory.Forget,
+		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
 		NewScope: func() (*Scope, *pass.Scope[contract.MachineSetState, contract.MachineSetUpdate]) {
 			s := &Scope{env: r}
 			return s, &s.Scope
@@ -61,25 +61,10 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
 	s.mem = r.memory.Of(s.State.Key, s.State.UID)
 	r.machines.Begin(&s.machines, owner{s}, s.mem.machines)
 	s.ReadCluster(ctx)
-	s.Requeue(s.Cluster.RetryAfter)
 	return 0
 }
 
-// flush writes the status in one request when it says something new and the last write is not too recent. A pass that has read too little
-// leaves it as it is.
-func (r *Reconciler) flush(ctx context.Context, s *Scope, err error) error {
-	failed := err != nil && !pass.IsStale(err)
-	silent := s.machines.Waiting || s.finished || (failed && s.Paused())
-	if failed && !silent && !s.machines.Known {
-		conditions, _ := children.Summary{Unobserved: true}.Conditions()
-		s.Assert(conditions...)
-	}
-	return s.FlushThrottled(ctx, failed, s.machines.Known, silent, &s.mem.statusAt)
-}
-
-// end forgets a set whose finalizer is removed.
-func (r *Reconciler) end(s *Scope, _ error) {
-	if s.finished {
-		r.Forget(s.State.Key)
-	}
+// flush writes the object at the end of a pass.
+func flush(ctx context.Context, s *Scope, err error) error {
+	return children.Flush(ctx, &s.Scope, &s.machines, unobserved, err)
 }

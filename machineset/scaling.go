@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -27,7 +23,7 @@ func (s *Scope) scale(ctx context.Context) error {
 		return err
 	}
 	facts, orderErr := s.facts(settled)
-	if s.orphans() {
+	if s.IsOrphaning() {
 		return s.abandon(ctx, settled)
 	}
 	s.plan(facts, orderErr)
@@ -127,11 +123,6 @@ func (s *Scope) facts(ledger scale.Ledger) (scale.Facts, error) {
 	return facts, err
 }
 
-// orphans reports whether the set is being deleted without its Machines. The garbage collector removes the owner references.
-func (s *Scope) orphans() bool {
-	return !s.State.Deleting.IsZero() && slices.Contains(s.State.Finalizers, metav1.FinalizerOrphanDependents)
-}
-
 // abandon gives up what a set was about to create that is deleted without its Machines.
 func (s *Scope) abandon(ctx context.Context, settled scale.Ledger) error {
 	next := settled.Abandon(len(settled.Pending))
@@ -146,7 +137,7 @@ func (s *Scope) abandon(ctx context.Context, settled scale.Ledger) error {
 // Machines stay.
 func removeFinalizerStep(ctx context.Context, s *Scope) (Result, error) {
 	switch {
-	case s.orphans():
+	case s.IsOrphaning():
 		// Without the set, objects that were created for a missing Machine can no longer be found. But objects that cannot be watched must
 		// not delay a deletion for ever.
 		if !s.mem.swept && s.Now.Before(s.State.Deleting.Add(sweepLimit)) {
@@ -155,18 +146,9 @@ func removeFinalizerStep(ctx context.Context, s *Scope) (Result, error) {
 	case len(s.machines.Own) > 0 || (len(s.machines.Ledger.Pending) > 0 && !s.machines.IsHeld(ReasonLedgerUnreadable)):
 		return Result{}, nil
 	default:
-		live, err := s.machines.Live(ctx)
-		if err != nil {
+		if gone, err := s.machines.AllGone(ctx); err != nil || !gone {
 			return Result{}, err
 		}
-		if len(live) > 0 { // their events are on the way
-			return Result{RequeueAfter: pass.BehindRetry}, nil
-		}
 	}
-	s.RemoveFinalizer()
-	if err := s.Commit(ctx); err != nil && !external.SaysGone(err) {
-		return Result{}, err
-	}
-	s.finished = true
-	return Result{}, nil
+	return Result{}, s.Release(ctx)
 }

@@ -25,8 +25,7 @@ type Scope struct {
 	selectorErr error
 	templates   templates
 	decision    scale.Decision
-	uncounted   int  // Machines that were moved to the set and are not received yet
-	finished    bool // the finalizer of the set is removed
+	uncounted   int // Machines that were moved to the set and are not received yet
 }
 
 // templates are what the objects of new Machines are cloned from.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/children"
@@ -38,6 +40,12 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 	u.NodeReadyReplicas, u.NodeAvailableReplicas = contract.SetTo(c.NodeReady), contract.SetTo(c.NodeAvailable)
 	u.FullyLabeledReplicas = contract.SetTo(c.FullyLabeled)
 	return Result{RequeueAfter: pass.Soonest(changes, counts)}, nil
+}
+
+// unobserved are the conditions of a set whose Machines could not be read.
+func unobserved() []metav1.Condition {
+	all, _ := children.Summary{Unobserved: true}.Conditions()
+	return all
 }
 
 // summary sums up what this pass has found out.

@@ -89,12 +89,7 @@ func pauseStep(_ context.Context, s *Scope) (Result, error) { return s.StopIfPau
 
 // finalizerStep gives the set its finalizer and its place in its cluster before anything is created for it.
 func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
-	s.AddFinalizer()
-	err := s.JoinCluster(ctx, contract.DeploymentNameLabel)
-	if err == nil {
-		err = s.Commit(ctx)
-	}
-	return Result{Stop: err != nil}, err
+	return s.Keep(ctx, contract.DeploymentNameLabel)
 }
 
 // machinesStep ends the pass where the Machines could not be read: nothing is decided after that. Machines that could not be adopted or

@@ -29,8 +29,6 @@ const sweepLimit = 30 * time.Second
 // recollection is what a process remembers of one set between passes. Losing it costs time and reads, never correctness.
 type recollection struct {
 	machines *children.Memory[contract.MachineState]
-	// statusAt is when the status was written last.
-	statusAt time.Time
 	// generation is the last one that was compared, since the one since which the set says the same, and says a digest of that.
 	generation, since int64
 	says              [sha256.Size]byte

@@ -97,7 +97,7 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Clock is compared with the times of objects. Default the real one.
 	Clock clock.PassiveClock
-	// StatusDelay delays writes of the status, see Settle and Throttle. Default DefaultStatusDelay; negative: no delay.
+	// StatusDelay delays writes of the status, see Settle. Default DefaultStatusDelay; negative: no delay.
 	StatusDelay time.Duration
 	// Finalizer keeps an object until everything that belongs to it is gone.
 	Finalizer string
@@ -133,6 +133,7 @@ type Frame[S, U any] struct {
 
 	// normalize completes a state that was read; nil changes nothing.
 	normalize func(*S)
+	settlings settlings
 }
 
 // state and update are the pointer types of a kind's state and update.

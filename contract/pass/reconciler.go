@@ -143,6 +143,9 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 		s.requeue, err = 0, nil
 	}
 	r.kind.End(p, err)
+	if s.released {
+		r.Forget(key)
+	}
 	r.observer.passed(s.Now, s.requeue, err)
 	switch {
 	case err == nil:
@@ -185,4 +188,7 @@ func join(a, b error) error {
 
 // Forget removes what this process remembers about an object that is gone, or that the watch filter excludes now. Reconcile calls it; in
 // your own loop, call it for each object that you no longer pass to ReconcileObject, or memory grows with each.
-func (r *Reconciler[S, U, P]) Forget(key types.NamespacedName) { r.kind.Forget(key) }
+func (r *Reconciler[S, U, P]) Forget(key types.NamespacedName) {
+	r.kind.Frame.settlings.set(key, Settling{})
+	r.kind.Forget(key)
+}

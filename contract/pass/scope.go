@@ -43,10 +43,14 @@ type Scope[S, U any] struct {
 	paused     bool  // the object is paused, or that is unknown
 	written    bool  // this pass wrote the object
 	demanded   bool  // a step that is not standard requires that all of it is written in this pass
-	deferred   error // see DeferError
-	answer     contract.Object
-	base       patch.Base
-	same       sameness
+	delayed    bool  // see Delayed
+	released   bool  // see Release
+	// statusWritten: this pass wrote the status.
+	statusWritten bool
+	deferred      error // see DeferError
+	answer        contract.Object
+	base          patch.Base
+	same          sameness
 }
 
 // Begin fills an empty Scope for one object that was read. A Reconciler calls it; a test of a single step calls it itself.
@@ -168,10 +172,11 @@ func (s *Scope[S, U]) ClusterKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: common.Key.Namespace, Name: common.ClusterName}
 }
 
-// ReadCluster sets Cluster and ClusterErr from Ports.ClusterOf.
+// ReadCluster sets Cluster and ClusterErr from Ports.ClusterOf, and requests another pass where no event of the Cluster follows.
 func (s *Scope[S, U]) ReadCluster(ctx context.Context) {
 	if key := s.ClusterKey(); s.frame.Ports.ClusterOf != nil && key.Name != "" {
 		s.Cluster, s.ClusterErr = s.frame.Ports.ClusterOf(ctx, key)
+		s.Requeue(s.Cluster.RetryAfter)
 	}
 }
 
@@ -228,6 +233,33 @@ func (s *Scope[S, U]) AddFinalizer() bool {
 // RemoveFinalizer removes Options.Finalizer.
 func (s *Scope[S, U]) RemoveFinalizer() {
 	s.SetFinalizers(without(s.common().Finalizers, s.frame.Options.Finalizer))
+}
+
+// Keep adds Options.Finalizer, joins the Cluster, see JoinCluster, and writes both before anything else is changed. It stops a pass in
+// which that fails.
+func (s *Scope[S, U]) Keep(ctx context.Context, adoptedBy ...string) (Result, error) {
+	s.AddFinalizer()
+	err := s.JoinCluster(ctx, adoptedBy...)
+	if err == nil {
+		err = s.Commit(ctx)
+	}
+	return Result{Stop: err != nil}, err
+}
+
+// Release removes Options.Finalizer now. The status stays as it is, and the object is forgotten at the end of the pass. An object that is
+// gone is no error.
+func (s *Scope[S, U]) Release(ctx context.Context) error {
+	s.RemoveFinalizer()
+	if err := s.Commit(ctx); err != nil && !external.SaysGone(err) {
+		return err
+	}
+	s.released = true
+	return nil
+}
+
+// IsOrphaning reports whether the object is being deleted without what it owns: the garbage collector removes the owner references.
+func (s *Scope[S, U]) IsOrphaning() bool {
+	return s.Deleting() && slices.Contains(s.common().Finalizers, metav1.FinalizerOrphanDependents)
 }
 
 // SetOwnerReferences replaces the owner references, which the Scope keeps. The write only applies to the version that was read, so that an

@@ -67,6 +67,24 @@ func TestAStatusIsWrittenWhenItHasSettled(t *testing.T) {
 			facts: pass.SettleFacts{Dirty: true, Final: true, Now: at(0), Delay: time.Second},
 			want:  want{Now: true},
 		},
+		"a count after a quiet time": {
+			reason: "it shows at once",
+			facts: pass.SettleFacts{Dirty: true, Counts: true, Now: at(1000), Delay: time.Second, Fingerprint: 1,
+				Pending: pass.Settling{Written: at(0)}},
+			want: want{Now: true, Pending: pass.Settling{Written: at(0)}},
+		},
+		"a count a moment after another one": {
+			reason: "what changes meanwhile is the same write",
+			facts: pass.SettleFacts{Dirty: true, Counts: true, Now: at(900), Delay: time.Second, Fingerprint: 2,
+				Pending: pass.Settling{Written: at(200), Fingerprint: 1, Since: at(300), Last: at(300)}},
+			want: want{Again: 300 * time.Millisecond,
+				Pending: pass.Settling{Written: at(200), Fingerprint: 2, Since: at(300), Last: at(900)}},
+		},
+		"a count that must not be hidden": {
+			facts: pass.SettleFacts{Dirty: true, Urgent: true, Counts: true, Now: at(900), Delay: time.Second,
+				Pending: pass.Settling{Written: at(200)}},
+			want: want{Now: true, Pending: pass.Settling{Written: at(200)}},
+		},
 		"no delay": {
 			facts: pass.SettleFacts{Dirty: true, Now: at(0), Delay: -1},
 			want:  want{Now: true},

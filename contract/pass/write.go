@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,28 +21,60 @@ type Writing[U any] struct {
 	Urgent bool
 	// Guarded: the metadata is written on the version that was read, also when no status follows.
 	Guarded bool
-	// Settle decides whether the status is written in this pass; changed says whether it differs from the stored one. Nil writes what
-	// changed.
-	Settle func(changed bool, main, status U) (bool, error)
+	// Silent: the status stays as it is. It does so in any case after Release.
+	Silent bool
+	// Settle returns the facts of a status that differs from the stored one, for the decision whether it is written in this pass. It is not
+	// called for other ones. Nil writes the status.
+	Settle func(main, status U) (SettleFacts, error)
 	// Wrote is called after each write with the update that it stored; nil does nothing. The status is part of it when status is true.
 	Wrote func(u U, main, status bool)
 }
 
 // Flush writes the decisions of the pass: metadata and spec first, then status on top of the server's answer. It skips values that are
-// already stored.
+// already stored. A status that waits is written by a later pass, which Flush requests, see Settle.
 func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
+	w.Observes = w.Observes && s.frame.Kind.StatusSubresource
 	main, status := s.frame.Members.Main(s.Update), s.frame.Members.Status(s.Update)
 	due, err := s.statusDue(status, w.Observes)
 	if err != nil {
 		return err
 	}
-	write, err := w.settle(due != nil, main, status)
+	facts, err := s.settleFacts(due != nil && !w.Silent && !s.released, main, status, w.Settle)
 	if err != nil {
 		return err
 	}
-	if !write && !w.Urgent && !s.frame.Members.Urgent(&main) {
-		return nil
+	write, again, pending := Settle(facts)
+	if write || w.Urgent || s.frame.Members.Urgent(&main) {
+		err = s.flush(ctx, w, main, status, due, write)
 	}
+	if s.statusWritten && facts.Counts {
+		pending.Written = s.Now
+	}
+	if err == nil || !write { // what was due and could not be written is still due
+		s.frame.settlings.set(s.common().Key, pending)
+	}
+	if s.delayed = again > 0 && !s.IsGone(); s.delayed {
+		s.Requeue(again)
+	}
+	return err
+}
+
+// settleFacts returns the facts about a status that is dirty or not.
+func (s *Scope[S, U]) settleFacts(dirty bool, main, status U, settle func(main, status U) (SettleFacts, error)) (SettleFacts, error) {
+	facts := SettleFacts{Urgent: settle == nil}
+	if dirty && settle != nil {
+		var err error
+		if facts, err = settle(main, status); err != nil {
+			return facts, err
+		}
+	}
+	facts.Dirty, facts.Urgent = dirty, facts.Urgent || s.demanded
+	facts.Pending, facts.Now, facts.Delay = s.frame.settlings.of(s.common().Key), s.Now, s.frame.patience()
+	return facts, nil
+}
+
+// flush writes the metadata, and the status when write is true.
+func (s *Scope[S, U]) flush(ctx context.Context, w Writing[U], main, status U, due *dueStatus[U], write bool) error {
 	if write && !s.frame.Kind.StatusSubresource {
 		return s.writeWhole(ctx, w)
 	}
@@ -51,7 +82,7 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
 	if err != nil || !write || s.isGone(current) {
 		return err
 	}
-	if due == nil || current != s.Object { // the write of the metadata has changed what the status is written on
+	if current != s.Object { // the write of the metadata has changed what the status is written on
 		if due, err = s.statusOn(current, status, w.Observes); err != nil {
 			return err
 		}
@@ -59,12 +90,8 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
 	return s.writeStatus(ctx, current, due, w)
 }
 
-func (w Writing[U]) settle(changed bool, main, status U) (bool, error) {
-	if w.Settle == nil {
-		return changed, nil
-	}
-	return w.Settle(changed, main, status)
-}
+// Delayed reports whether Flush has left a status that differs from the stored one for a later pass.
+func (s *Scope[S, U]) Delayed() bool { return s.delayed }
 
 // isGone reports whether a write has removed the last finalizer of an object in deletion: there is no status to write.
 func (s *Scope[S, U]) isGone(current contract.Object) bool {
@@ -165,11 +192,13 @@ func (s *Scope[S, U]) writeWhole(ctx context.Context, w Writing[U]) error {
 	if _, err := s.send(ctx, s.Object, whole, false, true); err != nil {
 		return err
 	}
-	w.wrote(due.update, true, true)
+	s.wrote(w, due.update, true, true)
 	return nil
 }
 
-func (w Writing[U]) wrote(u U, main, status bool) {
+// wrote records that an update was written.
+func (s *Scope[S, U]) wrote(w Writing[U], u U, main, status bool) {
+	s.statusWritten = s.statusWritten || status
 	if w.Wrote != nil {
 		w.Wrote(u, main, status)
 	}
@@ -191,7 +220,7 @@ func (s *Scope[S, U]) writeMain(ctx context.Context, u U, w Writing[U], guarded 
 	if err != nil {
 		return nil, err
 	}
-	w.wrote(u, true, false)
+	s.wrote(w, u, true, false)
 	s.common().Generation, s.generation = current.GetGeneration(), s.frame.Generation(current)
 	return current, nil
 }
@@ -204,7 +233,7 @@ func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, 
 	_, err := s.send(ctx, current, status, true, true)
 	switch {
 	case err == nil:
-		w.wrote(due.update, false, true)
+		s.wrote(w, due.update, false, true)
 	case apierrors.IsNotFound(err) && !external.SaysGone(err): // silence would mean to work without ever reporting anything
 		return fmt.Errorf("%w: its CRD has no status subresource: add it, or set StatusSubresource of the contract.Kind to false", err)
 	}
@@ -252,30 +281,4 @@ func (s *Scope[S, U]) Commit(ctx context.Context) error {
 	s.Object, s.State, s.base = written, state, patch.Base{}
 	s.generation = s.frame.Generation(written)
 	return nil
-}
-
-// FlushThrottled is Flush for an object that counts others, with Throttle: the status is written when it says something new and the last
-// write, at writtenAt, is not too recent. failed and known say whether the pass has failed, and whether it knows what it counts: without,
-// the observed generation stays as it is. silent leaves the status as it is. An object that is gone is no error.
-func (s *Scope[S, U]) FlushThrottled(ctx context.Context, failed, known, silent bool, writtenAt *time.Time) error {
-	err := s.Flush(ctx, Writing[U]{
-		Observes: !failed && known && s.frame.Kind.StatusSubresource,
-		Settle: func(changed bool, _, _ U) (bool, error) {
-			if !changed || silent {
-				return false, nil
-			}
-			left := Throttle(s.Demanded(), *writtenAt, s.Now, s.frame.Options.StatusDelay)
-			s.Requeue(left)
-			return left == 0, nil
-		},
-		Wrote: func(_ U, _, status bool) {
-			if status {
-				*writtenAt = s.Now
-			}
-		},
-	})
-	if external.SaysGone(err) {
-		return nil
-	}
-	return err
 }

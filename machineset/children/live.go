@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -106,6 +107,16 @@ func (s *Scope[CS, CU]) Live(ctx context.Context) (map[string]metav1.PartialObje
 		}
 	})
 	return own, err
+}
+
+// AllGone reports whether the API server confirms that the owner controls no child any more. Otherwise it requests another pass: the events
+// of the children are on the way.
+func (s *Scope[CS, CU]) AllGone(ctx context.Context) (bool, error) {
+	live, err := s.Live(ctx)
+	if len(live) > 0 {
+		s.owner.Requeue(pass.BehindRetry)
+	}
+	return err == nil && len(live) == 0, err
 }
 
 func (s *Scope[CS, CU]) key(name string) types.NamespacedName {

@@ -6,7 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -15,7 +14,7 @@ import (
 // deleteSetsStep requests the deletion of all sets, which delete their Machines. A deployment that is deleted without its dependents keeps
 // them: the garbage collector removes the owner references.
 func deleteSetsStep(ctx context.Context, s *Scope) (Result, error) {
-	if s.orphans() {
+	if s.IsOrphaning() {
 		return Result{}, nil
 	}
 	var victims []scale.Victim
@@ -62,29 +61,16 @@ func unchanged(due []rollout.Ref, observed []*set, live map[string]metav1.Partia
 	return victims
 }
 
-func (s *Scope) orphans() bool {
-	return slices.Contains(s.State.Finalizers, metav1.FinalizerOrphanDependents)
-}
-
 // removeFinalizerStep removes the finalizer of a deployment in deletion that has no set any more, as the API server confirms, or whose sets
 // stay.
 func removeFinalizerStep(ctx context.Context, s *Scope) (Result, error) {
-	if !s.orphans() {
+	if !s.IsOrphaning() {
 		if len(s.observed) > 0 {
 			return Result{}, nil
 		}
-		live, err := s.children.Live(ctx)
-		if err != nil {
+		if gone, err := s.children.AllGone(ctx); err != nil || !gone {
 			return Result{}, err
 		}
-		if len(live) > 0 { // their events are on the way
-			return Result{RequeueAfter: pass.BehindRetry}, nil
-		}
 	}
-	s.RemoveFinalizer()
-	if err := s.Commit(ctx); err != nil && !external.SaysGone(err) {
-		return Result{}, err
-	}
-	s.finished = true
-	return Result{}, nil
+	return Result{}, s.Release(ctx)
 }

@@ -57,7 +57,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		Differs: func(before, now *contract.MachineState) bool { return before.Node != now.Node },
 	})
 	r.reconciler = pass.NewReconciler(pass.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]{
-		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: r.flush, End: r.end, Forget: r.memory.Forget,
+		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
 		NewScope: func() (*Scope, *pass.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]) {
 			s := &Scope{env: r}
 			return s, &s.Scope
@@ -70,26 +70,12 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
 	s.mem = r.memory.Of(s.State.Key, s.State.UID)
 	r.sets.Begin(&s.children, owner{s}, s.mem.sets)
 	s.ReadCluster(ctx)
-	s.Requeue(s.Cluster.RetryAfter)
 	return 0
 }
 
-// flush writes the status in one request when it says something new and the last write is not too recent. A pass that has read too little
-// leaves it as it is.
-func (r *Reconciler) flush(ctx context.Context, s *Scope, err error) error {
-	failed := err != nil && !pass.IsStale(err)
-	silent := s.children.Waiting || s.finished || (failed && s.Paused())
-	if failed && !silent && !s.children.Known {
-		s.Assert(unobserved()...)
-	}
-	return s.FlushThrottled(ctx, failed, s.children.Known, silent, &s.mem.statusAt)
-}
-
-// end forgets a deployment whose finalizer is removed.
-func (r *Reconciler) end(s *Scope, _ error) {
-	if s.finished {
-		r.Forget(s.State.Key)
-	}
+// flush writes the object at the end of a pass.
+func flush(ctx context.Context, s *Scope, err error) error {
+	return children.Flush(ctx, &s.Scope, &s.children, unobserved, err)
 }
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters: to use them, fill Ports and call

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -44,15 +43,12 @@ type Scope struct {
 	marksSeen bool
 	// currentSeen: the API server has confirmed in this pass that the current set exists.
 	currentSeen bool
-
-	finished bool // the finalizer of the deployment is removed
 }
 
 // recollection is what a process remembers of one deployment between passes. Losing it costs time and reads, never correctness.
 type recollection struct {
 	sets     *children.Memory[contract.MachineSetState]
 	machines map[types.UID]known
-	statusAt time.Time
 	// current: the API server has confirmed once that the cache shows the sets as they are.
 	confirmed bool
 }

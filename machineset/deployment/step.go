@@ -81,11 +81,4 @@ func CheckSteps(steps []Step) error {
 func pauseStep(_ context.Context, s *Scope) (Result, error) { return s.StopIfPaused() }
 
 // finalizerStep gives the deployment its finalizer and its place in its cluster before anything is created for it.
-func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
-	s.AddFinalizer()
-	err := s.JoinCluster(ctx)
-	if err == nil {
-		err = s.Commit(ctx)
-	}
-	return Result{Stop: err != nil}, err
-}
+func finalizerStep(ctx context.Context, s *Scope) (Result, error) { return s.Keep(ctx) }
