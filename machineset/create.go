@@ -85,17 +85,7 @@ func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	annotations := maps.Clone(made.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{} // Create refuses it
-	}
-	annotations[GivenAnnotation] = giving(&s.State, fields).Text()
-	made.SetAnnotations(annotations)
-	machine, ok := made.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("%T is no client.Object", made)
-	}
-	return machine, nil
+	return giving(&s.State, fields).Of(made, GivenAnnotation)
 }
 
 // createPart clones an object that a Machine references from a template. own is false when an object of another owner has the name.

@@ -66,15 +66,13 @@ func kindsOf(group, version string, set *contract.MachineSetLayout, machine *con
 }
 
 func (k Kinds) validate() error {
-	var errs []error
-	if err := pass.CheckKind("Kinds.Machine", k.Machine); err != nil {
-		errs = append(errs, err)
-	}
+	var maker error
 	if k.Maker == nil {
-		errs = append(errs, errors.New("Kinds.Maker is not set"))
+		maker = errors.New("Kinds.Maker is not set")
 	}
-	if len(errs) > 0 || pass.CheckKind("Kinds.Set", k.Set) != nil { // New reports the set's own
-		return errors.Join(errs...)
+	err := errors.Join(pass.CheckKind("Kinds.Machine", k.Machine), maker)
+	if err != nil || pass.CheckKind("Kinds.Set", k.Set) != nil { // New reports the set's own
+		return err
 	}
 	return k.keeps()
 }
@@ -95,7 +93,7 @@ func (k Kinds) keeps() error {
 const RestoredAnnotation = children.RestoredAnnotation
 
 // Ports are the interfaces that a Reconciler uses: those of all kinds, and those of sets. Client, Cache and APIReader are required, and
-// ClusterEvents with ClusterOf.
+// AddToManager requires ClusterEvents with ClusterOf.
 type Ports struct {
 	pass.Ports
 

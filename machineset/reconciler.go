@@ -33,7 +33,7 @@ type Reconciler struct {
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults()
 	frame, err := pass.NewFrame(kinds.Set, ports.Ports, options.frame(kinds.Set), nil)
-	err = errors.Join(err, kinds.validate(), ports.CheckEvents(kinds.Set.GVK.Kind), CheckSteps(options.Steps))
+	err = errors.Join(err, kinds.validate(), CheckSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)
 	}
@@ -59,7 +59,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 
 func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
 	s.mem = r.memory.Of(s.State.Key, s.State.UID)
-	r.machines.Begin(&s.machines, owner{s}, s.mem.machines)
+	r.machines.Begin(&s.machines, s, s.mem.machines)
 	s.ReadCluster(ctx)
 	return 0
 }

@@ -34,12 +34,6 @@ type templates struct{ bootstrap, infrastructure external.Object }
 // member is a Machine of the set.
 type member = children.Child[contract.MachineState]
 
-// owner is the set of a pass as the owner of its Machines.
-type owner struct{ *Scope }
-
-// Common implements children.Owner.
-func (o owner) Common() contract.Common { return o.State.Common() }
-
 // Machines returns the states of the Machines that the set controls, those in deletion included, and whether StepMachines has read them in
 // this pass. The states are shared with later passes and must not be changed.
 func (s *Scope) Machines() (machines []*contract.MachineState, known bool) {

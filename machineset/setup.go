@@ -14,14 +14,9 @@ import (
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters and makes no preflight checks: to
 // use them, fill Ports and call New and AddToManager. The error names what is missing. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
-	if options.Recorder == nil {
-		options.Recorder = mgr.GetEventRecorder(options.frame(kinds.Set).Name)
-	}
-	r, err := New(kinds, PortsFromManager(mgr), options)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.AddToManager(ctx, mgr)
+	return pass.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Set).Name, func() (*Reconciler, error) {
+		return New(kinds, PortsFromManager(mgr), options)
+	})
 }
 
 // PortsFromManager returns the ports of a manager, without Clusters and preflight checks.
@@ -35,6 +30,9 @@ func PortsFromManager(mgr ctrl.Manager) Ports {
 // A set is reconciled when its Machines are created, deleted or being deleted, when their labels, annotations, owners or
 // Nodes change, and when one of their conditions does. Events of many Machines at once cause one pass.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.frame.Ports.CheckEvents(r.kinds.Set.GVK.Kind); err != nil {
+		return err
+	}
 	if err := r.IndexMachines(ctx); err != nil {
 		return err
 	}

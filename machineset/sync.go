@@ -93,11 +93,7 @@ func (s *Scope) syncMachine(ctx context.Context, m member) error {
 // selectorOf returns which Machines are a set's own. A set without a selector means those that carry its name, and all must be of its
 // cluster.
 func selectorOf(set *contract.MachineSetState) (labels.Selector, error) {
-	selector, err := children.Selector(set.Selector, set.Common(), contract.SetNameLabel)
-	if err != nil {
-		return nil, fmt.Errorf("spec.selector: %w", err)
-	}
-	return selector, nil
+	return children.Selector(set.Selector, set.Common(), contract.SetNameLabel)
 }
 
 // machineLabels are the labels that the Machines of a set get. Rule: Cluster API's machineLabelsFromMachineSet.

@@ -23,7 +23,8 @@ const (
 	MaxMessageLength = 8192
 	// MaxNoteLength limits notes of events, in bytes. events.k8s.io/v1 allows 1,024.
 	MaxNoteLength = 1000
-	maxNames      = 5
+	// maxNames is how many names Named has.
+	maxNames = 5
 )
 
 // Condition returns a condition without times.
@@ -111,11 +112,14 @@ func Bounded(text string, limit int) string {
 }
 
 // Named joins names for a message: the first five, and how many more there are.
-func Named(names []string) string {
-	if len(names) <= maxNames {
+func Named(names []string) string { return FirstNamed(names, maxNames) }
+
+// FirstNamed joins names for a message: the first few, and how many more there are.
+func FirstNamed(names []string, few int) string {
+	if len(names) <= few {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s, ... (%d more)", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
+	return fmt.Sprintf("%s, ... (%d more)", strings.Join(names[:few], ", "), len(names)-few)
 }
 
 // SpareUnread returns the asserted conditions without those that only say that something cannot be read now, while the stored one says

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +48,7 @@ type Ports struct {
 	// is read, a pass acts on nothing and changes no condition. An object in deletion does not wait for a Cluster that does not exist.
 	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (external.ClusterView, error)
 	// ClusterEvents returns a source that enqueues what the mapper returns for a Cluster whenever the result of ClusterOf for it changes.
-	// It is required with ClusterOf.
+	// AddToManager requires it with ClusterOf; a loop of your own wakes objects itself.
 	ClusterEvents func(external.ClusterMapper) source.Source
 }
 
@@ -136,20 +135,33 @@ type Frame[S, U any] struct {
 	settlings settlings
 }
 
-// state and update are the pointer types of a kind's state and update.
-type state[S any] interface {
+// State and Update are the pointer types of a kind's state and update.
+type State[S any] interface {
 	*S
 	Common() contract.Common
 }
 
-type update[U any] interface {
+// Update is the pointer type of a kind's update.
+type Update[U any] interface {
 	*U
 	Common() contract.CommonUpdate
 }
 
+// CommonOf returns the members that all states have. Its S is one that NewFrame accepts.
+func CommonOf[S any](s *S) contract.Common {
+	state, _ := any(s).(interface{ Common() contract.Common })
+	return state.Common()
+}
+
+// ChangesOf returns the members that all updates have. Its U is one that NewFrame accepts.
+func ChangesOf[U any](u *U) contract.CommonUpdate {
+	update, _ := any(u).(interface{ Common() contract.CommonUpdate })
+	return update.Common()
+}
+
 // NewFrame returns the Frame of a kind. refer describes the objects that the tracker reads, for logs, and wake maps their events to objects
 // of the kind. The error names what is missing in the kind, the ports and the options; NewFrame makes no request.
-func NewFrame[S, U any, PS state[S], PU update[U]](
+func NewFrame[S, U any, PS State[S], PU Update[U]](
 	kind contract.KindOf[S, U], ports Ports, options Options, normalize func(*S),
 ) (*Frame[S, U], error) {
 	members, err := NewMembers[U]()
@@ -252,9 +264,4 @@ func Group(apiVersion string) string {
 		return ""
 	}
 	return group
-}
-
-// without returns a list without one value, as a copy.
-func without(list []string, value string) []string {
-	return slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v == value })
 }

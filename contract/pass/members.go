@@ -22,9 +22,24 @@ import (
 type Members[U any] struct{ all []member }
 
 type member struct {
-	index                                          []int
-	main, conditions, urgent, stage, record, quiet bool
+	index []int
+	tag   tag
 }
+
+// tag is a set of words.
+type tag uint8
+
+const (
+	inMain tag = 1 << iota
+	inConditions
+	inStatus
+	urgent
+	stage
+	record
+	quiet
+
+	places = inMain | inConditions | inStatus
+)
 
 // NewMembers returns the table of an update. The error names a member without a tag or with an unknown one.
 func NewMembers[U any]() (Members[U], error) {
@@ -50,81 +65,71 @@ func (m *Members[U]) add(t reflect.Type, at []int, inherited string) error {
 			}
 			continue
 		}
-		one, err := newMember(index, tag)
+		words, err := parseTag(tag)
 		if err != nil {
 			return fmt.Errorf("member %s of %s: %w", f.Name, t, err)
 		}
-		m.all = append(m.all, one)
+		m.all = append(m.all, member{index, words})
 	}
 	return nil
 }
 
-func newMember(index []int, tag string) (member, error) {
-	one := member{index: index}
-	place, rest, _ := strings.Cut(tag, ",")
-	switch place {
-	case "main":
-		one.main = true
-	case "conditions":
-		one.conditions = true
-	case "status":
-	default:
-		return member{}, fmt.Errorf(`tag write:%q: want main, status or conditions first`, tag)
+func parseTag(text string) (all tag, err error) {
+	words := map[string]tag{
+		"main": inMain, "conditions": inConditions, "status": inStatus, "urgent": urgent, "stage": urgent | stage, "record": record, "quiet": quiet,
 	}
+	place, rest, more := strings.Cut(text, ",")
+	if words[place]&places == 0 {
+		return 0, fmt.Errorf(`tag write:%q: want main, status or conditions first`, text)
+	}
+	all = words[place]
 	for word := range strings.SplitSeq(rest, ",") {
-		switch word {
-		case "":
-		case "urgent":
-			one.urgent = true
-		case "stage":
-			one.urgent, one.stage = true, true
-		case "record":
-			one.record = true
-		case "quiet":
-			one.quiet = true
-		default:
-			return member{}, fmt.Errorf(`tag write:%q: unknown word %q`, tag, word)
+		if more && (words[word] == 0 || words[word]&places != 0) {
+			return 0, fmt.Errorf(`tag write:%q: unknown word %q`, text, word)
 		}
+		all |= words[word]
 	}
-	return one, nil
+	return all, nil
 }
 
 // Main returns the part of an update for the main resource.
-func (m Members[U]) Main(u U) U { return m.only(u, func(f member) bool { return !f.conditions }) }
+func (m Members[U]) Main(u U) U { return m.only(u, func(t tag) bool { return t&inConditions == 0 }) }
 
 // Status returns the part of an update for the status subresource.
-func (m Members[U]) Status(u U) U { return m.only(u, func(f member) bool { return !f.main }) }
+func (m Members[U]) Status(u U) U { return m.only(u, func(t tag) bool { return t&inMain == 0 }) }
 
 // Needed returns the members of the status that a later pass depends on; with a stage that begins in this pass, those of the stage too.
-func (m Members[U]) Needed(u U, stage bool) U {
-	return m.only(u, func(f member) bool { return !f.main && ((f.urgent && !f.stage) || (stage && (f.stage || f.record))) })
+func (m Members[U]) Needed(u U, begins bool) U {
+	return m.only(u, func(t tag) bool {
+		return t&inMain == 0 && (t&(urgent|stage) == urgent || (begins && t&(stage|record) != 0))
+	})
 }
 
 // Urgent reports whether an update has a member that is written at once.
-func (m Members[U]) Urgent(u *U) bool { return m.has(u, func(f member) bool { return f.urgent }) }
+func (m Members[U]) Urgent(u *U) bool { return m.has(u, func(t tag) bool { return t&urgent != 0 }) }
 
 // Dirty reports whether an update has a member that is a reason to write the status.
 func (m Members[U]) Dirty(u *U) bool {
-	return m.has(u, func(f member) bool { return !f.main && !f.quiet })
+	return m.has(u, func(t tag) bool { return t&(inMain|quiet) == 0 })
 }
 
 // Empty reports whether an update changes nothing.
-func (m Members[U]) Empty(u *U) bool { return !m.has(u, func(member) bool { return true }) }
+func (m Members[U]) Empty(u *U) bool { return !m.has(u, func(tag) bool { return true }) }
 
-func (m Members[U]) has(u *U, is func(member) bool) bool {
+func (m Members[U]) has(u *U, is func(tag) bool) bool {
 	v := reflect.ValueOf(u).Elem()
 	for _, f := range m.all {
-		if is(f) && !empty(v.FieldByIndex(f.index)) {
+		if is(f.tag) && !empty(v.FieldByIndex(f.index)) {
 			return true
 		}
 	}
 	return false
 }
 
-func (m Members[U]) only(u U, is func(member) bool) U {
+func (m Members[U]) only(u U, is func(tag) bool) U {
 	v := reflect.ValueOf(&u).Elem() // u is a copy
 	for _, f := range m.all {
-		if !is(f) {
+		if !is(f.tag) {
 			v.FieldByIndex(f.index).SetZero()
 		}
 	}

@@ -24,7 +24,7 @@ func ClusterOwner(m *contract.Metadata, cluster external.ClusterView, adoptedBy 
 	}
 	for _, ref := range m.OwnerReferences {
 		isCluster := ref.Kind == owner.Kind && Group(ref.APIVersion) == cluster.GVK.Group
-		if isController(ref) || (isCluster && (ref.Name != owner.Name || ref.UID == owner.UID)) {
+		if IsController(ref) || (isCluster && (ref.Name != owner.Name || ref.UID == owner.UID)) {
 			return m.OwnerReferences, false
 		}
 	}
@@ -42,7 +42,8 @@ func ClusterReference(cluster external.ClusterView) contract.Opt[metav1.OwnerRef
 	return contract.Some(metav1.OwnerReference{APIVersion: version, Kind: kind, Name: cluster.State.Key.Name, UID: cluster.State.UID})
 }
 
-func isController(ref metav1.OwnerReference) bool { return ref.Controller != nil && *ref.Controller }
+// IsController reports whether an owner reference is that of a controller.
+func IsController(ref metav1.OwnerReference) bool { return ref.Controller != nil && *ref.Controller }
 
 // Own returns the owner references of a referenced object that me controls from now on. An owner for which gives returns true created the
 // object for me, and gives it up; nil means none. Any other controller is a conflict, named by foreign, and nothing changes. References of
@@ -57,7 +58,7 @@ func Own(
 		case contract.IsOwner(ref, me):
 		case gives != nil && gives(ref):
 			continue
-		case isController(ref):
+		case IsController(ref):
 			return nil, false, &ref
 		}
 		want = append(want, ref)
@@ -80,7 +81,7 @@ func (s *Scope[S, U]) IsSame(ctx context.Context) (bool, error) {
 	if same, known := s.same.said.Get(); known {
 		return same, nil
 	}
-	m := s.common()
+	m := s.Common()
 	same, err := external.ConfirmUID(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
 	if err == nil {
 		s.same.said = contract.Some(same)
@@ -90,7 +91,7 @@ func (s *Scope[S, U]) IsSame(ctx context.Context) (bool, error) {
 
 // OwnerReference is the reference by which this object controls others.
 func (s *Scope[S, U]) OwnerReference() metav1.OwnerReference {
-	return s.frame.OwnerReference(s.common().Metadata, true)
+	return s.frame.OwnerReference(s.Common().Metadata, true)
 }
 
 // TakeOwnership makes the object the controller of an object that it refers to, and labels that with the Cluster, in one patch, when
@@ -121,18 +122,23 @@ func (s *Scope[S, U]) TakeOwnership(ctx context.Context, found *external.Object,
 	if untouched || (s.Deleting() && !restored) {
 		return nil
 	}
-	metadata := ownershipPatch(obj, owners, changed, s.common().ClusterName)
+	metadata := ownershipPatch(obj, owners, changed, s.Common().ClusterName)
 	if metadata == nil {
 		return nil
 	}
-	written := &metav1.PartialObjectMetadata{} // the rest of the answer is not used
-	written.SetGroupVersionKind(found.GVK)
-	written.SetNamespace(obj.GetNamespace())
-	written.SetName(obj.GetName())
+	written := named(&metav1.PartialObjectMetadata{}, *found) // the rest of the answer is not used
 	if err := s.frame.Writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false); err != nil {
 		return fmt.Errorf("take ownership of %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
 	}
 	return nil
+}
+
+// named gives an empty object the kind, the namespace and the name of an object that was found.
+func named(empty client.Object, found external.Object) client.Object {
+	empty.GetObjectKind().SetGroupVersionKind(found.GVK)
+	empty.SetNamespace(found.Object.GetNamespace())
+	empty.SetName(found.Object.GetName())
+	return empty
 }
 
 // ownershipPatch returns the metadata to write so that an object has the given owners and belongs to the cluster, nil when it already
@@ -160,11 +166,8 @@ func (s *Scope[S, U]) DeleteReferenced(ctx context.Context, found external.Objec
 	if unchanged {
 		only.ResourceVersion = new(found.Object.GetResourceVersion())
 	}
-	gone := &unstructured.Unstructured{} // what is deleted as metadata, controller-runtime 0.25 answers with an error
-	gone.SetGroupVersionKind(found.GVK)
-	gone.SetNamespace(found.Object.GetNamespace())
-	gone.SetName(found.Object.GetName())
-	err := s.frame.Ports.Client.Delete(ctx, gone, only)
+	// what is deleted as metadata, controller-runtime 0.25 answers with an error
+	err := s.frame.Ports.Client.Delete(ctx, named(&unstructured.Unstructured{}, found), only)
 	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
 	}

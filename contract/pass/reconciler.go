@@ -110,17 +110,17 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	p, s := r.kind.NewScope()
 	s.observer = r.observer
 	f := r.kind.Frame
-	if err := s.begin(f, obj); err != nil {
+	if err := Begin(s, f, obj); err != nil {
 		r.observer.unread()
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	key := s.common().Key
+	key := s.Common().Key
 	switch {
 	case !f.MatchesWatchFilter(obj):
 		r.kind.Excluded(key)
 		r.Forget(key)
 		return reconcile.Result{}, nil
-	case s.Deleting() && !slices.Contains(s.common().Finalizers, f.Options.Finalizer):
+	case s.Deleting() && !slices.Contains(s.Common().Finalizers, f.Options.Finalizer):
 		r.Forget(key) // our finalizer is gone or was never set; others may remain
 		return reconcile.Result{}, nil
 	case f.Writer.Behind(obj):
@@ -172,7 +172,7 @@ func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U
 
 // EndsWith reports whether an error only says that an object in deletion, whose last finalizer was removed, no longer exists.
 func (s *Scope[S, U]) EndsWith(err error) bool {
-	return s.Deleting() && len(s.common().Finalizers) == 0 && external.SaysGone(err)
+	return s.Deleting() && len(s.Common().Finalizers) == 0 && external.SaysGone(err)
 }
 
 // join joins two errors, and keeps the tree as it is when there is only one.

@@ -53,11 +53,6 @@ type Scope[S, U any] struct {
 	same          sameness
 }
 
-// Begin fills an empty Scope for one object that was read. A Reconciler calls it; a test of a single step calls it itself.
-func Begin[S, U any](s *Scope[S, U], f *Frame[S, U], obj contract.Object) error {
-	return s.begin(f, obj)
-}
-
 // Attach has the Scope read and write through a Frame. ReconcileObject does this; call it in a test of a step, with a Scope of your own.
 func (s *Scope[S, U]) Attach(f *Frame[S, U]) {
 	s.frame = f
@@ -66,33 +61,24 @@ func (s *Scope[S, U]) Attach(f *Frame[S, U]) {
 	}
 }
 
-// begin fills a Scope for one object that was read.
-func (s *Scope[S, U]) begin(f *Frame[S, U], obj contract.Object) error {
+// Begin fills an empty Scope for one object that was read. A Reconciler calls it; a test of a single step calls it itself.
+func Begin[S, U any](s *Scope[S, U], f *Frame[S, U], obj contract.Object) error {
 	s.Object, s.Now = obj, f.Options.Clock.Now()
 	s.Attach(f)
 	if err := f.Read(obj, &s.State); err != nil {
 		return err
 	}
-	s.Stored = s.common().Conditions
+	s.Stored = s.Common().Conditions
 	return nil
 }
 
-// common returns the members that all states have; NewFrame accepts no state without them.
-func (s *Scope[S, U]) common() contract.Common {
-	state, _ := any(&s.State).(interface{ Common() contract.Common })
-	return state.Common()
-}
+// Common returns the members that all states have, of the object as it is after the last Commit.
+func (s *Scope[S, U]) Common() contract.Common { return CommonOf(&s.State) }
 
-func (s *Scope[S, U]) changes() contract.CommonUpdate { return commonOf(&s.Update) }
-
-// commonOf returns the members that all updates have; NewFrame accepts no update without them.
-func commonOf[U any](u *U) contract.CommonUpdate {
-	update, _ := any(u).(interface{ Common() contract.CommonUpdate })
-	return update.Common()
-}
+func (s *Scope[S, U]) changes() contract.CommonUpdate { return ChangesOf(&s.Update) }
 
 // Deleting reports whether the object is being deleted.
-func (s *Scope[S, U]) Deleting() bool { return !s.common().Deleting.IsZero() }
+func (s *Scope[S, U]) Deleting() bool { return !s.Common().Deleting.IsZero() }
 
 // DeferError returns an error, except in a deletion: then it returns nil, the later steps run, and the pass fails with the error at its
 // end. Use it for what not every stage of a deletion needs.
@@ -165,7 +151,7 @@ func (s *Scope[S, U]) Pause(status metav1.ConditionStatus, reason, message strin
 
 // ClusterKey is the name of the object's Cluster; its Name is empty without one.
 func (s *Scope[S, U]) ClusterKey() types.NamespacedName {
-	common := s.common()
+	common := s.Common()
 	if common.ClusterName == "" {
 		return types.NamespacedName{}
 	}
@@ -183,7 +169,7 @@ func (s *Scope[S, U]) ReadCluster(ctx context.Context) {
 // DecidePause applies DecidePause, and returns the condition to pass to Pause: ends says whether the pass ends. When it does not, Paused is
 // asserted as False.
 func (s *Scope[S, U]) DecidePause() (said metav1.Condition, ends bool) {
-	common := s.common()
+	common := s.Common()
 	decided, ends := DecidePause(PauseFacts{
 		Cluster: s.Cluster, ClusterKey: types.NamespacedName{Namespace: common.Key.Namespace, Name: common.ClusterName},
 		Failed: s.ClusterErr != nil, Kind: s.frame.Kind.GVK.Kind, Annotated: common.Paused(), Deleting: s.Deleting(),
@@ -211,7 +197,7 @@ func (s *Scope[S, U]) StopIfPaused() (Result, error) {
 
 // SetFinalizers replaces the finalizers.
 func (s *Scope[S, U]) SetFinalizers(names []string) {
-	have := s.common()
+	have := s.Common()
 	if slices.Equal(have.Finalizers, names) {
 		return
 	}
@@ -222,7 +208,7 @@ func (s *Scope[S, U]) SetFinalizers(names []string) {
 // AddFinalizer adds Options.Finalizer, and reports whether it was missing. A pass changes no other object before it is stored: an object
 // without a finalizer could vanish and leave behind what was made for it.
 func (s *Scope[S, U]) AddFinalizer() bool {
-	have := s.common().Finalizers
+	have := s.Common().Finalizers
 	if slices.Contains(have, s.frame.Options.Finalizer) {
 		return false
 	}
@@ -232,7 +218,9 @@ func (s *Scope[S, U]) AddFinalizer() bool {
 
 // RemoveFinalizer removes Options.Finalizer.
 func (s *Scope[S, U]) RemoveFinalizer() {
-	s.SetFinalizers(without(s.common().Finalizers, s.frame.Options.Finalizer))
+	s.SetFinalizers(slices.DeleteFunc(slices.Clone(s.Common().Finalizers), func(name string) bool {
+		return name == s.frame.Options.Finalizer
+	}))
 }
 
 // Keep adds Options.Finalizer, joins the Cluster, see JoinCluster, and writes both before anything else is changed. It stops a pass in
@@ -259,13 +247,13 @@ func (s *Scope[S, U]) Release(ctx context.Context) error {
 
 // IsOrphaning reports whether the object is being deleted without what it owns: the garbage collector removes the owner references.
 func (s *Scope[S, U]) IsOrphaning() bool {
-	return s.Deleting() && slices.Contains(s.common().Finalizers, metav1.FinalizerOrphanDependents)
+	return s.Deleting() && slices.Contains(s.Common().Finalizers, metav1.FinalizerOrphanDependents)
 }
 
 // SetOwnerReferences replaces the owner references, which the Scope keeps. The write only applies to the version that was read, so that an
 // owner which was added meanwhile is not lost.
 func (s *Scope[S, U]) SetOwnerReferences(owners []metav1.OwnerReference) {
-	have := s.common()
+	have := s.Common()
 	if contract.SameOwners(have.OwnerReferences, owners) {
 		return
 	}
@@ -275,7 +263,7 @@ func (s *Scope[S, U]) SetOwnerReferences(owners []metav1.OwnerReference) {
 
 // SetLabel sets a label of the object.
 func (s *Scope[S, U]) SetLabel(key, value string) {
-	have := s.common()
+	have := s.Common()
 	if now, found := have.Labels[key]; !found || now != value {
 		have.Labels = changed(have.Labels, &s.changes().Labels, key, contract.SetTo(value))
 	}
@@ -283,7 +271,7 @@ func (s *Scope[S, U]) SetLabel(key, value string) {
 
 // ChangeAnnotation sets or removes an annotation of the object.
 func (s *Scope[S, U]) ChangeAnnotation(key string, to contract.Change[string]) {
-	have := s.common()
+	have := s.Common()
 	have.Annotations = changed(have.Annotations, &s.changes().Annotations, key, to)
 }
 
@@ -310,7 +298,7 @@ func changed(have map[string]string, into *map[string]contract.Change[string], k
 // references come later (kubernetes-sigs/cluster-api#7529). A Cluster that is being deleted may have removed itself from an object that was
 // reconciled before: then the API server is asked whether the Cluster stays.
 func (s *Scope[S, U]) JoinCluster(ctx context.Context, adoptedBy ...string) error {
-	common := s.common()
+	common := s.Common()
 	if common.ClusterName != "" {
 		s.SetLabel(contract.ClusterNameLabel, common.ClusterName)
 	}

@@ -8,6 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +33,22 @@ func (f *Frame[S, U]) Controller(ctx context.Context, mgr ctrl.Manager) *ctrlbui
 		}))
 	}
 	return builder
+}
+
+// Setup is what SetupWithManager of each kind does: it creates a reconciler and adds it to a manager. Without a recorder it sets the
+// manager's, for the controller's name, before create is called.
+func Setup[R interface {
+	AddToManager(ctx context.Context, mgr ctrl.Manager) error
+}](ctx context.Context, mgr ctrl.Manager, recorder *events.EventRecorder, name string, create func() (R, error)) (R, error) {
+	if *recorder == nil {
+		*recorder = mgr.GetEventRecorder(name)
+	}
+	r, err := create()
+	if err != nil {
+		var none R
+		return none, err
+	}
+	return r, r.AddToManager(ctx, mgr)
 }
 
 // WatchFilterPredicate passes events of objects that match the watch filter, or that have just stopped to match it.

@@ -24,7 +24,7 @@ const (
 // ReadTemplate reads a template from which objects are to be made, and has the Cluster own it. The problem says why nothing can be made
 // from it now; the zero Problem means that it can, or that the reference is empty. It requests another pass where no event follows.
 func (s *Scope[S, U]) ReadTemplate(ctx context.Context, ref contract.Ref) (external.Object, external.Problem, error) {
-	found, err := s.frame.Tracker.Get(ctx, s.common().Key, ref)
+	found, err := s.frame.Tracker.Get(ctx, s.Common().Key, ref)
 	if err != nil {
 		return found, external.Problem{Reason: ReasonTemplateUnread, Message: ref.Kind + " could not be read: " + SeeLogs}, err
 	}
@@ -65,13 +65,9 @@ func (s *Scope[S, U]) ownTemplate(ctx context.Context, found external.Object) er
 // PatchMetadata writes metadata, with the UID that it is meant for, of an object that was read. verb begins the error; an object that is
 // gone is no error.
 func (s *Scope[S, U]) PatchMetadata(ctx context.Context, verb string, found external.Object, metadata map[string]any) error {
-	written := &unstructured.Unstructured{}
-	written.SetGroupVersionKind(found.GVK)
-	written.SetNamespace(found.Object.GetNamespace())
-	written.SetName(found.Object.GetName())
-	err := s.frame.Writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false)
+	err := s.frame.Writer.Patch(ctx, named(&unstructured.Unstructured{}, found), map[string]any{"metadata": metadata}, false)
 	if err != nil && !external.SaysGone(err) {
-		key := types.NamespacedName{Namespace: s.common().Key.Namespace, Name: found.Ref.Name}
+		key := types.NamespacedName{Namespace: s.Common().Key.Namespace, Name: found.Ref.Name}
 		return fmt.Errorf("%s %s %s: %w", verb, found.Ref.Kind, key, err)
 	}
 	return nil

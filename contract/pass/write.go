@@ -51,7 +51,7 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
 		pending.Written = s.Now
 	}
 	if err == nil || !write { // what was due and could not be written is still due
-		s.frame.settlings.set(s.common().Key, pending)
+		s.frame.settlings.set(s.Common().Key, pending)
 	}
 	if s.delayed = again > 0 && !s.IsGone(); s.delayed {
 		s.Requeue(again)
@@ -69,7 +69,7 @@ func (s *Scope[S, U]) settleFacts(dirty bool, main, status U, settle func(main, 
 		}
 	}
 	facts.Dirty, facts.Urgent = dirty, facts.Urgent || s.demanded
-	facts.Pending, facts.Now, facts.Delay = s.frame.settlings.of(s.common().Key), s.Now, s.frame.patience()
+	facts.Pending, facts.Now, facts.Delay = s.frame.settlings.of(s.Common().Key), s.Now, s.frame.patience()
 	return facts, nil
 }
 
@@ -116,7 +116,7 @@ type dueStatus[U any] struct {
 // statusDue returns the status update when it would change the object, nil otherwise. Not every layout stores every member of an update:
 // one without a field for the generation, for example, would be dirty for ever.
 func (s *Scope[S, U]) statusDue(status U, observes bool) (*dueStatus[U], error) {
-	behind := observes && s.common().ObservedGeneration != s.generation
+	behind := observes && s.Common().ObservedGeneration != s.generation
 	if !behind && !s.frame.Members.Dirty(&status) &&
 		len(contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)) == 0 {
 		return nil, nil
@@ -136,7 +136,7 @@ func (s *Scope[S, U]) statusOn(obj contract.Object, u U, observes bool) (*dueSta
 
 // completeStatus adds the changed conditions and the observed generation to an update.
 func (s *Scope[S, U]) completeStatus(u *U, observes bool) {
-	common := commonOf(u)
+	common := ChangesOf(u)
 	*common.Conditions = contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)
 	*common.ObservedGeneration = s.observed(observes)
 }
@@ -166,7 +166,7 @@ func (s *Scope[S, U]) HasDecided() bool {
 			return c.Type == contract.ConditionDeleting && c.Reason == contract.ReasonDeleting
 		})
 	}
-	*commonOf(&u).Conditions = contract.ChangedConditions(s.Stored, asserted, s.generation, s.Now)
+	*ChangesOf(&u).Conditions = contract.ChangedConditions(s.Stored, asserted, s.generation, s.Now)
 	return s.WouldChange(u)
 }
 
@@ -207,7 +207,7 @@ func (s *Scope[S, U]) wrote(w Writing[U], u U, main, status bool) {
 // writeMain writes metadata and spec. A guarded patch only applies to the version that this pass has read: a status that follows was
 // decided on that version.
 func (s *Scope[S, U]) writeMain(ctx context.Context, u U, w Writing[U], guarded bool) (contract.Object, error) {
-	*commonOf(&u).ObservedGeneration = s.observed(w.Observes) // for a layout that keeps it in an annotation
+	*ChangesOf(&u).ObservedGeneration = s.observed(w.Observes) // for a layout that keeps it in an annotation
 	contents, err := patch.ApplyOn(s.frame.Kind, &s.base, s.Object, u)
 	if err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func (s *Scope[S, U]) writeMain(ctx context.Context, u U, w Writing[U], guarded 
 		return nil, err
 	}
 	s.wrote(w, u, true, false)
-	s.common().Generation, s.generation = current.GetGeneration(), s.frame.Generation(current)
+	s.Common().Generation, s.generation = current.GetGeneration(), s.frame.Generation(current)
 	return current, nil
 }
 
@@ -245,11 +245,30 @@ func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, 
 func (s *Scope[S, U]) send(ctx context.Context, on contract.Object, d patch.Document, status, guarded bool) (contract.Object, error) {
 	target := NewObject(s.frame.Kind)
 	if err := s.frame.Writer.Send(ctx, on, target, d, status, guarded); err != nil {
-		return nil, fmt.Errorf("write %s: %w", s.frame.name(s.common().Key), err)
+		return nil, fmt.Errorf("write %s: %w", s.frame.name(s.Common().Key), err)
 	}
 	s.written, s.answer = true, target
 	target.SetManagedFields(nil) // they are not used, and would be copied for the next write
 	return target, nil
+}
+
+// Write writes the metadata and the spec of an update to an object of any kind, and returns the answer of the API server. It writes nothing
+// that is stored already, and then returns the object as it is. guarded writes only on the version that was read.
+func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U, guarded bool,
+) (contract.Object, error) {
+	contents, err := patch.Apply(kind, obj, u)
+	if err != nil {
+		return nil, err
+	}
+	document := contents.Main()
+	if document.Empty() {
+		return obj, nil
+	}
+	written := NewObject(kind)
+	if err := w.Send(ctx, obj, written, document, false, guarded); err != nil {
+		return nil, fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
+	}
+	return written, nil
 }
 
 // Commit writes metadata and spec now, on the version that was read, and continues the pass with the server's answer: the decisions that
@@ -262,15 +281,11 @@ func (s *Scope[S, U]) Commit(ctx context.Context) error {
 		return nil
 	}
 	contents, err := patch.Apply(s.frame.Kind, s.Object, main)
-	if err != nil {
+	if err != nil || contents.Main().Empty() {
 		return err
 	}
-	document := contents.Main()
-	if document.Empty() {
-		return nil
-	}
 	s.Update = s.frame.Members.Status(s.Update)
-	written, err := s.send(ctx, s.Object, document, false, true)
+	written, err := s.send(ctx, s.Object, contents.Main(), false, true)
 	if err != nil {
 		return err
 	}

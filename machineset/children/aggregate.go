@@ -10,13 +10,15 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// aggregation describes how one condition of many Machines becomes one of their set.
-type aggregation struct {
-	source, target string
-	// bad, unknown and good are the reasons.
-	bad, unknown, good string
+// Aggregation describes how one condition of many Machines becomes one of what owns them: a set, a deployment or a pool.
+type Aggregation struct {
+	// Source is the type of the condition of Machines, and Target that of their owner.
+	Source, Target string
+	// Bad, Unknown and Good are the reasons when Source is False for a Machine, else not known for one, else True for all.
+	Bad, Unknown, Good string
 }
 
 // rank is how much a condition counts: the lowest of all decides.
@@ -54,9 +56,9 @@ const (
 	maxNames  = 3
 )
 
-// of aggregates; there must be a Machine. Rule: Cluster API's conditions.NewAggregateCondition with its default merge strategy:
+// Of aggregates the conditions of at least one Machine, which it does not change. Rule: Cluster API's conditions.NewAggregateCondition with its default merge strategy:
 // issues first, then what is unknown, and only without both what else is said; of Machines that say the same three are named.
-func (a aggregation) of(machines []*contract.MachineState) metav1.Condition {
+func (a Aggregation) Of(machines []*contract.MachineState) metav1.Condition {
 	worst, said := rankInfo, map[string]*group{}
 	members := map[string]bool{}
 	ranks := make([]rank, len(machines))
@@ -81,19 +83,19 @@ func (a aggregation) of(machines []*contract.MachineState) metav1.Condition {
 	}
 	groups := make([]*group, 0, len(said))
 	for _, v := range said {
-		slices.SortFunc(v.names, func(x, y string) int { return cmp.Or(trueFirst(members[x], members[y]), cmp.Compare(x, y)) })
+		slices.SortFunc(v.names, func(x, y string) int { return cmp.Or(scale.TrueFirst(members[x], members[y]), cmp.Compare(x, y)) })
 		groups = append(groups, v)
 	}
-	reason := map[rank]string{rankIssue: a.bad, rankUnknown: a.unknown, rankInfo: a.good}[worst]
-	return pass.Condition(a.target, worst.status(), reason, messageOf(groups))
+	reason := map[rank]string{rankIssue: a.Bad, rankUnknown: a.Unknown, rankInfo: a.Good}[worst]
+	return pass.Condition(a.Target, worst.status(), reason, messageOf(groups))
 }
 
 // read returns the rank and the message of a Machine.
-func (a aggregation) read(m *contract.MachineState) (rank, string) {
-	c, found := pass.Find(m.Conditions, a.source)
+func (a Aggregation) read(m *contract.MachineState) (rank, string) {
+	c, found := pass.Find(m.Conditions, a.Source)
 	switch {
 	case !found:
-		return rankUnknown, fmt.Sprintf("Condition %s not yet reported", a.source)
+		return rankUnknown, fmt.Sprintf("Condition %s not yet reported", a.Source)
 	case c.Status == metav1.ConditionTrue:
 		return rankInfo, c.Message
 	case c.Status == metav1.ConditionFalse:
@@ -105,7 +107,7 @@ func (a aggregation) read(m *contract.MachineState) (rank, string) {
 // messageOf joins the most important messages, and counts the other Machines.
 func messageOf(groups []*group) string {
 	slices.SortFunc(groups, func(x, y *group) int {
-		return cmp.Or(trueFirst(x.first, y.first), cmp.Compare(x.rank, y.rank), cmp.Compare(len(y.names), len(x.names)),
+		return cmp.Or(scale.TrueFirst(x.first, y.first), cmp.Compare(x.rank, y.rank), cmp.Compare(len(y.names), len(x.names)),
 			cmp.Compare(strings.Join(x.names, ","), strings.Join(y.names, ",")))
 	})
 	var lines []string
@@ -132,7 +134,7 @@ func messageOf(groups []*group) string {
 func bullet(v *group) string {
 	head := "* Machine " + v.names[0] + ":"
 	if len(v.names) > 1 {
-		head = "* Machines " + listed(v.names) + ":"
+		head = "* Machines " + pass.FirstNamed(v.names, maxNames) + ":"
 	}
 	return head + indented(v.message)
 }
@@ -166,24 +168,4 @@ func hasBullet(line string) bool {
 		}
 	}
 	return false
-}
-
-func trueFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	default:
-		return 1
-	}
-}
-
-// listed joins names for a message: the first ones, and how many more there are.
-func listed(names []string) string {
-	all := strings.Join(names[:min(len(names), maxNames)], ", ")
-	if more := len(names) - maxNames; more > 0 {
-		return fmt.Sprintf("%s, ... (%d more)", all, more)
-	}
-	return all
 }

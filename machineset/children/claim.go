@@ -32,15 +32,6 @@ const (
 	claimRelease
 )
 
-// String returns the name of the constant.
-func (c claim) String() string {
-	names := [...]string{"None", "Own", "Adopt", "Restore", "Release"}
-	if int(c) < len(names) {
-		return names[c]
-	}
-	return fmt.Sprintf("claim(%d)", uint8(c))
-}
-
 // claimFacts are what a claim depends on.
 type claimFacts struct {
 	Owner, Child contract.Common
@@ -78,30 +69,22 @@ func decideClaim(f claimFacts) claim {
 }
 
 func controllerOf(owners []metav1.OwnerReference) *metav1.OwnerReference {
-	for i := range owners {
-		if owners[i].Controller != nil && *owners[i].Controller {
-			return &owners[i]
-		}
+	if at := slices.IndexFunc(owners, pass.IsController); at >= 0 {
+		return &owners[at]
 	}
 	return nil
 }
 
-// owned returns owner references with the owner as the controller: in place of the given dead one, if any.
-func owned(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
+// Owned returns owner references with the owner as the controller, in place of any other one. have is not changed.
+func Owned(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
 	return contract.WithOwner(slices.DeleteFunc(slices.Clone(have), func(ref metav1.OwnerReference) bool {
-		return ref.Controller != nil && *ref.Controller && !contract.IsOwner(ref, owner)
+		return pass.IsController(ref) && !contract.IsOwner(ref, owner)
 	}), owner)
 }
 
 // released returns owner references without the owner.
 func released(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
-	want := make([]metav1.OwnerReference, 0, len(have))
-	for _, ref := range have {
-		if ref.UID != owner.UID {
-			want = append(want, ref)
-		}
-	}
-	return want
+	return slices.DeleteFunc(slices.Clone(have), func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID })
 }
 
 // Reasons and actions of events that claims record on the owner; the name of the child follows the actions. The reasons are Cluster API's.
@@ -117,7 +100,7 @@ func (s *Scope[CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 	own := make([]Child[CS], 0, len(s.candidates))
 	facts := claimFacts{Owner: s.owner.Common(), Selector: s.selector, Named: s.frame.isOwner, GivenAnnotation: s.frame.config.GivenAnnotation}
 	for _, m := range failedLast(s.candidates, func(m Child[CS]) bool { return s.memory.refused[m.UID] }) {
-		facts.Child = commonOf(m.State)
+		facts.Child = pass.CommonOf(m.State)
 		c := decideClaim(facts)
 		if c == claimOwn {
 			own = append(own, m)
@@ -164,12 +147,10 @@ func (s *Scope[CS, CU]) take(ctx context.Context, m Child[CS], c claim) (taken C
 		if live.GetDeletionTimestamp() != nil {
 			return m, false, fmt.Errorf("%w: %s %s is being deleted", pass.ErrStale, s.frame.owner.Kind, owner.Key)
 		}
-		owners = owned(m.OwnerReferences, ref)
+		owners = Owned(m.OwnerReferences, ref)
 	}
 	var u CU
-	if changes, ok := any(&u).(interface{ Common() contract.CommonUpdate }); ok {
-		changes.Common().OwnerReferences = contract.SetTo(owners)
-	}
+	pass.ChangesOf(&u).OwnerReferences = contract.SetTo(owners)
 	written, err := s.Write(ctx, m.Object, s.frame.kind, u)
 	switch {
 	case external.SaysGone(err):
@@ -186,24 +167,12 @@ func (s *Scope[CS, CU]) take(ctx context.Context, m Child[CS], c claim) (taken C
 		return m, false, nil
 	}
 	s.owner.Eventf(corev1.EventTypeNormal, eventAdopt, "Adopt"+name, "Adopted %s %q", name, m.Key.Name)
-	taken, err = s.read(written)
+	taken, err = s.frame.remembered(s.memory, written)
 	return taken, err == nil, err
 }
 
 // Write writes an update to a child through a kind, the children's own or one whose adapter adds to the update, and returns the answer of
 // the API server. It writes nothing that is stored already, and then returns the child as it is.
 func (s *Scope[CS, CU]) Write(ctx context.Context, child contract.Object, kind contract.KindOf[CS, CU], u CU) (contract.Object, error) {
-	contents, err := patch.Apply(kind, child, u)
-	if err != nil {
-		return nil, err
-	}
-	document := contents.Main()
-	if document.Empty() {
-		return child, nil
-	}
-	written := pass.NewObject(kind)
-	if err := s.frame.writer.Send(ctx, child, written, document, false, false); err != nil {
-		return nil, fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, child.GetNamespace(), child.GetName(), err)
-	}
-	return written, nil
+	return pass.Write(ctx, s.frame.writer, kind, child, u, false)
 }

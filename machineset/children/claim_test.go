@@ -1,6 +1,7 @@
 package children
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -93,7 +94,7 @@ func TestOwnersOfAMachineThatIsTakenOrLetGo(t *testing.T) {
 		false)
 	unsaid := other
 	unsaid.Controller, unsaid.UID = nil, "unsaid"
-	if diff := cmp.Diff([]metav1.OwnerReference{set, other, unsaid}, owned([]metav1.OwnerReference{dead, other, unsaid}, set)); diff != "" {
+	if diff := cmp.Diff([]metav1.OwnerReference{set, other, unsaid}, Owned([]metav1.OwnerReference{dead, other, unsaid}, set)); diff != "" {
 		t.Errorf("taken (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]metav1.OwnerReference{other, unsaid}, released([]metav1.OwnerReference{other, set, unsaid}, set)); diff != "" {
@@ -119,4 +120,13 @@ func TestASetWithoutASelectorMeansMachinesThatCarryItsName(t *testing.T) {
 			require.Equal(t, tc.want, got.String())
 		})
 	}
+}
+
+// String returns the name of the constant.
+func (c claim) String() string {
+	names := [...]string{"None", "Own", "Adopt", "Restore", "Release"}
+	if int(c) < len(names) {
+		return names[c]
+	}
+	return fmt.Sprintf("claim(%d)", uint8(c))
 }

@@ -140,5 +140,5 @@ func (f *Frame[CS, CU]) named(names []string) string {
 	if len(names) == 1 {
 		return fmt.Sprintf("%s %q", f.config.Name, names[0])
 	}
-	return fmt.Sprintf("%d %ss: %s", len(names), f.config.Name, listed(names))
+	return fmt.Sprintf("%d %ss: %s", len(names), f.config.Name, pass.FirstNamed(names, maxNames))
 }

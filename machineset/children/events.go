@@ -2,6 +2,7 @@ package children
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -87,7 +88,7 @@ func (f *Frame[CS, CU]) isRelevant(before, now client.Object) bool {
 	if err != nil || newErr != nil {
 		return true // the pass reports it
 	}
-	old, fresh := commonOf(oldState), commonOf(newState)
+	old, fresh := pass.CommonOf(oldState), pass.CommonOf(newState)
 	sameOwner := func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
 	sameCondition := func(a, b metav1.Condition) bool {
 		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
@@ -133,5 +134,9 @@ func Selector(have *metav1.LabelSelector, owner contract.Common, nameLabel strin
 	if owner.ClusterName != "" {
 		effective.MatchLabels[contract.ClusterNameLabel] = owner.ClusterName
 	}
-	return metav1.LabelSelectorAsSelector(effective)
+	selector, err := metav1.LabelSelectorAsSelector(effective)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	return selector, nil
 }

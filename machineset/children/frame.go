@@ -61,19 +61,9 @@ type owners interface {
 	MatchesWatchFilter(obj metav1.Object) bool
 }
 
-type state[S any] interface {
-	*S
-	Common() contract.Common
-}
-
-type update[U any] interface {
-	*U
-	Common() contract.CommonUpdate
-}
-
 // NewFrame returns the Frame for owners that have a pass.Frame, with children of a kind that passes pass.CheckKind. selector says which
 // children an owner selects; an owner for which it fails adopts none.
-func NewFrame[S, U, CS, CU any, PS state[CS], PU update[CU]](
+func NewFrame[S, U, CS, CU any, PS pass.State[CS], PU pass.Update[CU]](
 	owner *pass.Frame[S, U], kind contract.KindOf[CS, CU], selector func(*S) (labels.Selector, error), config Config[CS],
 ) *Frame[CS, CU] {
 	return &Frame[CS, CU]{
@@ -90,7 +80,7 @@ func NewFrame[S, U, CS, CU any, PS state[CS], PU update[CU]](
 	}
 }
 
-// Owner is the object whose children a pass keeps. A Scope that embeds pass.Scope has these methods, except Common.
+// Owner is the object whose children a pass keeps. A Scope that embeds pass.Scope has these methods.
 type Owner interface {
 	// Common returns the members of the owner's state, as they are after the last Commit.
 	Common() contract.Common
@@ -107,12 +97,6 @@ type Child[CS any] struct {
 	Object contract.Object
 	State  *CS
 	*contract.Metadata
-}
-
-// commonOf returns the members that all states have; NewFrame accepts no state without them.
-func commonOf[CS any](s *CS) contract.Common {
-	state, _ := any(s).(interface{ Common() contract.Common })
-	return state.Common()
 }
 
 // read reads a child.

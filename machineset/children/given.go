@@ -2,8 +2,11 @@ package children
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -37,6 +40,21 @@ func (g Given) Text() string {
 		return "" // texts always have a text
 	}
 	return string(text)
+}
+
+// Of records on a child, before it is created, what the owner gives it, and returns the child as a client creates it.
+func (g Given) Of(made contract.Object, annotation string) (client.Object, error) {
+	child, ok := made.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no client.Object", made)
+	}
+	annotations := maps.Clone(made.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{} // Create refuses it
+	}
+	annotations[annotation] = g.Text()
+	child.SetAnnotations(annotations)
+	return child, nil
 }
 
 // Changes returns the changes that give a child, or an object that it refers to, labels and annotations: these are added, and values that

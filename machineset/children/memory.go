@@ -105,18 +105,18 @@ func (m *Memory[CS]) keep(observed []Child[CS]) {
 			m.trusted = false
 		}
 	}
-	for uid := range m.read {
-		if _, found := there[uid]; !found {
-			delete(m.read, uid)
-		}
-	}
-	for uid := range m.asked {
-		if !there[uid] {
-			delete(m.asked, uid)
-		}
-	}
+	m.KeepRead(there)
+	maps.DeleteFunc(m.asked, func(uid types.UID, _ bool) bool { return !there[uid] })
 	maps.DeleteFunc(there, func(_ types.UID, alive bool) bool { return !alive })
 	m.shown = there
+}
+
+// KeepRead forgets the objects that were read and are not there any more.
+func (m *Memory[CS]) KeepRead(there map[types.UID]bool) {
+	maps.DeleteFunc(m.read, func(uid types.UID, _ *known[CS]) bool {
+		_, found := there[uid]
+		return !found
+	})
 }
 
 // attempted remembers whether a request for a child has failed.

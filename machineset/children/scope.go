@@ -1,14 +1,13 @@
 package children
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -75,52 +74,69 @@ func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector, h
 	return s.beginLedger(ctx)
 }
 
-// list lists the children that the owner controls, or may come to control.
+// list lists the children that the owner controls, or may come to control. What is not the owner's own is read only when it matches: it
+// may be unreadable.
 func (s *Scope[CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 	var all []Child[CS]
 	owner := s.owner.Common()
 	own, seen := ownerKey(owner.UID), map[string]bool{}
 	for _, key := range []string{own, freeKey, nameKey(owner.Key.Name)} {
-		list := pass.NewList(s.frame.kind)
-		err := s.frame.ports.Cache.List(ctx, list, client.InNamespace(owner.Key.Namespace),
-			client.MatchingFields{s.frame.owners.IndexName(): key}, client.UnsafeDisableDeepCopy)
-		if err == nil {
-			err = meta.EachListItem(list, func(item runtime.Object) error {
-				obj, ok := item.(contract.Object)
-				if !ok || seen[obj.GetName()] || (key != own && !s.selector.Matches(labels.Set(obj.GetLabels()))) {
-					return nil // what is not the owner's own is not read: it may be unreadable
-				}
-				seen[obj.GetName()] = true
-				m, err := s.read(obj)
-				if err != nil && !owner.Deleting.IsZero() { // that it exists is enough to delete it
-					m, err = child(obj, new(CS)), nil
-					m.From(obj)
-				}
-				all = append(all, m)
-				return err
-			})
-		}
+		more, err := s.frame.List(ctx, s.memory, owner.Key.Namespace, key, !owner.Deleting.IsZero(), func(obj client.Object) bool {
+			wanted := !seen[obj.GetName()] && (key == own || s.selector.Matches(labels.Set(obj.GetLabels())))
+			seen[obj.GetName()] = seen[obj.GetName()] || wanted
+			return wanted
+		})
 		if err != nil {
-			return nil, fmt.Errorf("list %s objects of %s: %w", s.frame.kind.GVK.Kind, owner.Key, err)
+			return nil, fmt.Errorf("children of %s: %w", owner.Key, err)
 		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// List returns the objects of the children's kind under a key of the index that are wanted; nil wants all. An object that did not change
+// since it was read is as memory has it. goes says that they are to be deleted: then one that cannot be read is there nevertheless.
+func (f *Frame[CS, CU]) List(
+	ctx context.Context, memory *Memory[CS], namespace, key string, goes bool, wanted func(client.Object) bool,
+) ([]Child[CS], error) {
+	list := pass.NewList(f.kind)
+	err := f.ports.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{f.owners.IndexName(): key},
+		client.UnsafeDisableDeepCopy)
+	var all []Child[CS]
+	var unread error
+	if err == nil {
+		err = pass.EachObject(list, func(obj client.Object) {
+			if unread != nil || (wanted != nil && !wanted(obj)) {
+				return
+			}
+			m, err := f.remembered(memory, obj)
+			if err != nil && goes { // that it exists is enough to delete it
+				m, err = child(obj, new(CS)), nil
+				m.From(obj)
+			}
+			all, unread = append(all, m), err
+		})
+	}
+	if err = cmp.Or(err, unread); err != nil {
+		return nil, fmt.Errorf("list %s objects: %w", f.kind.GVK.Kind, err)
 	}
 	return all, nil
 }
 
 func child[CS any](obj contract.Object, state *CS) Child[CS] {
-	return Child[CS]{Object: obj, State: state, Metadata: commonOf(state).Metadata}
+	return Child[CS]{Object: obj, State: state, Metadata: pass.CommonOf(state).Metadata}
 }
 
-// read reads a child, unless this process has read it as it is now.
-func (s *Scope[CS, CU]) read(obj contract.Object) (Child[CS], error) {
-	if k := s.memory.read[obj.GetUID()]; k != nil && k.resourceVersion == obj.GetResourceVersion() {
+// remembered reads an object, unless memory has it as it is now.
+func (f *Frame[CS, CU]) remembered(memory *Memory[CS], obj contract.Object) (Child[CS], error) {
+	if k := memory.read[obj.GetUID()]; k != nil && k.resourceVersion == obj.GetResourceVersion() {
 		return child(obj, k.state), nil
 	}
-	state, err := s.frame.read(obj)
+	state, err := f.read(obj)
 	if err != nil {
 		return Child[CS]{}, err
 	}
-	s.memory.read[obj.GetUID()] = &known[CS]{resourceVersion: obj.GetResourceVersion(), state: state}
+	memory.read[obj.GetUID()] = &known[CS]{resourceVersion: obj.GetResourceVersion(), state: state}
 	return child(obj, state), nil
 }
 

@@ -86,5 +86,5 @@ func machinesAre(names []string) string {
 	if len(names) == 1 {
 		subject, verb = "Machine ", " is "
 	}
-	return subject + listed(names) + verb
+	return subject + pass.FirstNamed(names, maxNames) + verb
 }

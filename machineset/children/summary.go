@@ -184,10 +184,10 @@ func (f Summary) ready() metav1.Condition {
 	if len(f.Machines) == 0 {
 		return pass.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
 	}
-	return aggregation{
+	return Aggregation{
 		contract.ConditionReady, contract.ConditionMachinesReady,
 		contract.ReasonNotReady, contract.ReasonReadyUnknown, contract.ReasonReady,
-	}.of(f.Machines)
+	}.Of(f.Machines)
 }
 
 func (f Summary) upToDate() (metav1.Condition, time.Duration) {
@@ -204,10 +204,10 @@ func (f Summary) upToDate() (metav1.Condition, time.Duration) {
 	if len(counted) == 0 {
 		return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonNoReplicas, ""), again
 	}
-	return aggregation{
+	return Aggregation{
 		contract.ConditionUpToDate, contract.ConditionMachinesUpToDate,
 		contract.ReasonNotUpToDate, ReasonUpToDateUnknown, contract.ReasonUpToDate,
-	}.of(counted), again
+	}.Of(counted), again
 }
 
 // remediating reports the Machines that failed a health check. Only health checks request a remediation.
@@ -230,7 +230,7 @@ func (f Summary) remediating() metav1.Condition {
 		}
 		return pass.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, message)
 	}
-	c := aggregation{source: contract.ConditionOwnerRemediated, target: contract.ConditionRemediating}.of(remediated)
+	c := Aggregation{Source: contract.ConditionOwnerRemediated, Target: contract.ConditionRemediating}.Of(remediated)
 	return pass.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating, c.Message)
 }
 

@@ -239,5 +239,6 @@ func (c Commands) read(ctx context.Context, key types.NamespacedName) (
 }
 
 func (c Commands) write(ctx context.Context, obj contract.Object, u contract.MachineDeploymentUpdate) error {
-	return write(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds.Deployment, obj, u)
+	_, err := pass.Write(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds.Deployment, obj, u, true)
+	return err
 }

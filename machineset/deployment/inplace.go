@@ -11,6 +11,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -50,11 +51,11 @@ func (m *set) lacks() bool {
 func (m *set) receive() map[string]contract.Change[string] {
 	var to scale.Received
 	for _, one := range m.machines {
-		if one.state.Annotations[contract.InPlaceStateAnnotation] != contract.InPlaceMoved {
+		if one.State.Annotations[contract.InPlaceStateAnnotation] != contract.InPlaceMoved {
 			continue
 		}
-		to.Names = append(to.Names, one.state.Key.Name)
-		version := one.state.ResourceVersion
+		to.Names = append(to.Names, one.State.Key.Name)
+		version := one.State.ResourceVersion
 		if order, err := resourceversion.CompareResourceVersion(version, to.Through); err != nil || order > 0 {
 			to.Through = version
 		}
@@ -76,7 +77,7 @@ func (s *Scope) updateInPlace(ctx context.Context) error {
 		next[string(step.UID)] = step.To
 	}
 	return s.eachMachine(func(m machine) error {
-		to, found := next[string(m.state.UID)]
+		to, found := next[string(m.State.UID)]
 		if !found {
 			return nil
 		}
@@ -91,10 +92,10 @@ func (s *Scope) updateInPlace(ctx context.Context) error {
 			err = s.move(ctx, m, &u)
 		}
 		if err == nil {
-			err = send(ctx, s, s.env.kinds.Machine, m.obj, u)
+			err = send(ctx, s, s.env.kinds.Machine, m.Object, u)
 		}
 		if err != nil {
-			return fmt.Errorf("update in place of Machine %s: %w", m.state.Key, err)
+			return fmt.Errorf("update in place of Machine %s: %w", m.State.Key, err)
 		}
 		return nil
 	})
@@ -104,7 +105,7 @@ func (s *Scope) updateInPlace(ctx context.Context) error {
 // the garbage collector deletes what a missing owner controls.
 func (s *Scope) move(ctx context.Context, m machine, u *contract.MachineUpdate) error {
 	to := s.setBy(s.plan.Current.UID)
-	if slices.Contains(scale.ReceivedBy(to.Metadata).Names, m.state.Key.Name) { // from an earlier move, whose number is no longer in replicas
+	if slices.Contains(scale.ReceivedBy(to.Metadata).Names, m.State.Key.Name) { // from an earlier move, whose number is no longer in replicas
 		var forget contract.MachineSetUpdate
 		forget.Annotations = map[string]contract.Change[string]{scale.ReceivedAnnotation: contract.Cleared[string]()}
 		err := send(ctx, s, s.env.kinds.Set, to.Object, forget)
@@ -121,10 +122,7 @@ func (s *Scope) move(ctx context.Context, m machine, u *contract.MachineUpdate) 
 		}
 		s.currentSeen = true
 	}
-	owners := slices.DeleteFunc(slices.Clone(m.state.OwnerReferences), func(ref metav1.OwnerReference) bool {
-		return ref.Controller != nil && *ref.Controller
-	})
-	u.OwnerReferences = contract.SetTo(contract.WithOwner(owners, *metav1.NewControllerRef(to.Object, s.env.kinds.Set.GVK)))
+	u.OwnerReferences = contract.SetTo(children.Owned(m.State.OwnerReferences, *metav1.NewControllerRef(to.Object, s.env.kinds.Set.GVK)))
 	u.Labels = map[string]contract.Change[string]{contract.SetNameLabel: contract.SetTo(contract.LabelValue(to.Key.Name))}
 	for key, value := range to.State.Template.Labels {
 		u.Labels[key] = contract.SetTo(value)

@@ -34,7 +34,7 @@ func (s *Scope) markVictims(ctx context.Context, of *set, change rollout.Change)
 		return err
 	}
 	return s.eachMachine(func(m machine) error {
-		if _, marked := m.state.Annotations[scale.DeleteAnnotation]; marked || !victims[m.state.UID] {
+		if _, marked := m.State.Annotations[scale.DeleteAnnotation]; marked || !victims[m.State.UID] {
 			return nil
 		}
 		return s.mark(ctx, m, contract.SetTo(s.markOf()))
@@ -60,11 +60,11 @@ func (s *Scope) seesMarks(ctx context.Context) error {
 	s.marksSeen = true
 	return s.eachMachine(func(m machine) error {
 		seen := ""
-		if mark, marked := m.state.Annotations[scale.DeleteAnnotation]; marked {
+		if mark, marked := m.State.Annotations[scale.DeleteAnnotation]; marked {
 			seen = "=" + mark
 		}
-		if marks[m.state.UID] != seen {
-			return fmt.Errorf("%w: %s of Machine %s has changed", pass.ErrStale, scale.DeleteAnnotation, m.state.Key)
+		if marks[m.State.UID] != seen {
+			return fmt.Errorf("%w: %s of Machine %s has changed", pass.ErrStale, scale.DeleteAnnotation, m.State.Key)
 		}
 		return nil
 	})
@@ -77,7 +77,7 @@ func (s *Scope) unmark(ctx context.Context) error {
 		spared[m.UID] = true
 	}
 	return s.eachMachine(func(m machine) error {
-		if !spared[m.state.UID] {
+		if !spared[m.State.UID] {
 			return nil
 		}
 		return s.mark(ctx, m, contract.Cleared[string]())
@@ -97,8 +97,8 @@ func (s *Scope) eachMachine(do func(machine) error) error {
 func (s *Scope) mark(ctx context.Context, m machine, to contract.Change[string]) error {
 	var u contract.MachineUpdate
 	u.Annotations = map[string]contract.Change[string]{scale.DeleteAnnotation: to}
-	if err := send(ctx, s, s.env.kinds.Machine, m.obj, u); err != nil {
-		return fmt.Errorf("mark Machine %s for deletion: %w", m.state.Key, err)
+	if err := send(ctx, s, s.env.kinds.Machine, m.Object, u); err != nil {
+		return fmt.Errorf("mark Machine %s for deletion: %w", m.State.Key, err)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (s *Scope) mark(ctx context.Context, m machine, to contract.Change[string])
 // alike reports whether all Machines of a set that are not in deletion are available and have no marks.
 func (m *set) alike() bool {
 	for _, one := range m.machines {
-		is := scale.Of(one.state, m.UID)
+		is := scale.Of(one.State, m.UID)
 		if !is.Deleting && (!is.Available || !is.Ready || is.Marked) {
 			return false
 		}

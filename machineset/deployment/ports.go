@@ -81,8 +81,8 @@ func (k Kinds) validate() error {
 	return nil
 }
 
-// Ports are the interfaces that a Reconciler uses: those of all kinds. Client, Cache and APIReader are required, and ClusterEvents with
-// ClusterOf.
+// Ports are the interfaces that a Reconciler uses: those of all kinds. Client, Cache and APIReader are required, and AddToManager
+// requires ClusterEvents with ClusterOf.
 type Ports struct{ pass.Ports }
 
 // PortsFromManager returns the ports of a manager, without Clusters.

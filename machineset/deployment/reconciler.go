@@ -40,7 +40,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		options.Steps = Steps()
 	}
 	frame, err := pass.NewFrame(kinds.Deployment, ports.Ports, options.frame(kinds.Deployment), nil)
-	err = errors.Join(err, kinds.validate(), ports.CheckEvents(kinds.Deployment.GVK.Kind), CheckSteps(options.Steps))
+	err = errors.Join(err, kinds.validate(), CheckSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine deployment reconciler for %s: %w", cmp.Or(kinds.Deployment.GVK.Kind, "a kind without a name"), err)
 	}
@@ -68,7 +68,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 
 func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
 	s.mem = r.memory.Of(s.State.Key, s.State.UID)
-	r.sets.Begin(&s.children, owner{s}, s.mem.sets)
+	r.sets.Begin(&s.children, s, s.mem.sets)
 	s.ReadCluster(ctx)
 	return 0
 }
@@ -81,19 +81,17 @@ func flush(ctx context.Context, s *Scope, err error) error {
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters: to use them, fill Ports and call
 // New and AddToManager. The error names what is missing. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
-	if options.Recorder == nil {
-		options.Recorder = mgr.GetEventRecorder(options.frame(kinds.Deployment).Name)
-	}
-	r, err := New(kinds, PortsFromManager(mgr), options)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.AddToManager(ctx, mgr)
+	return pass.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Deployment).Name, func() (*Reconciler, error) {
+		return New(kinds, PortsFromManager(mgr), options)
+	})
 }
 
 // AddToManager registers the Reconciler as a controller, with its indexes and its watches. Call it once, before the manager is
 // started. A deployment is reconciled when its sets or their Machines change.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.frame.Ports.CheckEvents(r.kinds.Deployment.GVK.Kind); err != nil {
+		return err
+	}
 	if err := r.Index(ctx); err != nil {
 		return err
 	}

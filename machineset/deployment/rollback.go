@@ -75,21 +75,8 @@ func copyTemplate(ctx context.Context, w *patch.Writer, kinds Kinds, deployment,
 	kind := children.Also(kinds.Deployment, func(obj contract.Object, _ *contract.MachineDeploymentUpdate) error {
 		return kinds.Maker.CopyTemplate(set, obj)
 	})
-	return write(ctx, w, kind, deployment, contract.MachineDeploymentUpdate{RollbackTo: contract.Cleared[int64]()})
-}
-
-// write writes an update of a deployment on the version that was read.
-func write(
-	ctx context.Context, w *patch.Writer, kind contract.MachineDeploymentKind, deployment contract.Object, u contract.MachineDeploymentUpdate,
-) error {
-	contents, err := patch.Apply(kind, deployment, u)
-	if err != nil || contents.Main().Empty() {
-		return err
-	}
-	if err := w.Send(ctx, deployment, pass.NewObject(kind), contents.Main(), false, true); err != nil {
-		return fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, deployment.GetNamespace(), deployment.GetName(), err)
-	}
-	return nil
+	_, err := pass.Write(ctx, w, kind, deployment, contract.MachineDeploymentUpdate{RollbackTo: contract.Cleared[int64]()}, true)
+	return err
 }
 
 // byRevision orders sets, the oldest revision first; sets without one come first, by name.

@@ -95,10 +95,10 @@ func (m *set) facts(mark string) rollout.Set {
 		Machines: make([]rollout.Machine, 0, len(m.machines)),
 	}
 	for _, one := range m.machines {
-		mine := mark != "" && one.state.Annotations[scale.DeleteAnnotation] == mark
+		mine := mark != "" && one.State.Annotations[scale.DeleteAnnotation] == mark
 		f.Machines = append(f.Machines, rollout.Machine{
-			Machine: scale.Of(one.state, m.UID), Mine: mine,
-			InPlace: m.inPlaceOf(one.state), InPlaceSet: one.state.Annotations[contract.InPlaceSetAnnotation],
+			Machine: scale.Of(one.State, m.UID), Mine: mine,
+			InPlace: m.inPlaceOf(one.State), InPlaceSet: one.State.Annotations[contract.InPlaceSetAnnotation],
 		})
 	}
 	return f
@@ -142,7 +142,7 @@ func (s *Scope) behind() bool {
 			return true
 		}
 		for _, m := range one.machines {
-			if s.env.frame.Writer.Behind(m.obj) {
+			if s.env.frame.Writer.Behind(m.Object) {
 				return true
 			}
 		}
@@ -221,13 +221,8 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 
 // send writes an update of an object on the version that was read. An object that is gone is no error.
 func send[S, U any](ctx context.Context, s *Scope, kind contract.KindOf[S, U], obj contract.Object, u U) error {
-	contents, err := patch.Apply(kind, obj, u)
-	if err != nil || contents.Main().Empty() {
+	if _, err := pass.Write(ctx, s.env.frame.Writer, kind, obj, u, true); err != nil && !external.SaysGone(err) {
 		return err
-	}
-	err = s.env.frame.Writer.Send(ctx, obj, pass.NewObject(kind), contents.Main(), false, true)
-	if err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
 	}
 	return nil
 }
@@ -247,9 +242,9 @@ func (s *Scope) lastChange() time.Time {
 	for _, one := range s.observed {
 		later(one.Created)
 		for _, m := range one.machines {
-			later(m.state.Created)
-			later(m.state.Deleting)
-			if c, found := pass.Find(m.state.Conditions, ConditionAvailable); found && c.Status == "True" {
+			later(m.State.Created)
+			later(m.State.Deleting)
+			if c, found := pass.Find(m.State.Conditions, ConditionAvailable); found && c.Status == "True" {
 				later(c.LastTransitionTime.Time)
 			}
 		}

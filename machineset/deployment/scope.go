@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -48,39 +47,14 @@ type Scope struct {
 // recollection is what a process remembers of one deployment between passes. Losing it costs time and reads, never correctness.
 type recollection struct {
 	sets     *children.Memory[contract.MachineSetState]
-	machines map[types.UID]known
+	machines *children.Memory[contract.MachineState]
 	// current: the API server has confirmed once that the cache shows the sets as they are.
 	confirmed bool
 }
 
-// known is a Machine as it was read last, so that one that did not change is not read again.
-type known struct {
-	resourceVersion string
-	state           *contract.MachineState
-}
-
 func newRecollection() *recollection {
-	return &recollection{sets: children.NewMemory[contract.MachineSetState](), machines: map[types.UID]known{}}
-}
-
-func (r *recollection) machine(kind contract.Kind, obj contract.Object) (*contract.MachineState, error) {
-	if k, found := r.machines[obj.GetUID()]; found && k.resourceVersion == obj.GetResourceVersion() {
-		return k.state, nil
-	}
-	state := new(contract.MachineState)
-	if err := kind.Adapter.Read(obj, state); err != nil {
-		return nil, err
-	}
-	r.machines[obj.GetUID()] = known{obj.GetResourceVersion(), state}
-	return state, nil
-}
-
-// keep forgets the Machines that are not among those observed.
-func (r *recollection) keep(observed map[types.UID]bool) {
-	for uid := range r.machines {
-		if !observed[uid] {
-			delete(r.machines, uid)
-		}
+	return &recollection{
+		sets: children.NewMemory[contract.MachineSetState](), machines: children.NewMemory[contract.MachineState](),
 	}
 }
 
@@ -96,16 +70,7 @@ type set struct {
 }
 
 // machine is a Machine of a set.
-type machine struct {
-	obj   contract.Object // a view
-	state *contract.MachineState
-}
-
-// owner is a Scope as the owner of children.
-type owner struct{ *Scope }
-
-// Common implements children.Owner.
-func (o owner) Common() contract.Common { return o.State.Common() }
+type machine = children.Child[contract.MachineState]
 
 // Hold keeps the deployment from creating sets and from changing their replicas in this pass; the condition RollingOut says why with the
 // message. Call it from a step in front of StepSync, in each pass for as long as the reason lasts, and have the step request another pass
@@ -167,7 +132,7 @@ func (s *Scope) readSets(ctx context.Context, seen string) error {
 		}
 		s.observed = append(s.observed, one)
 	}
-	s.mem.keep(there)
+	s.mem.machines.KeepRead(there)
 	return nil
 }
 
@@ -182,26 +147,17 @@ func (s *Scope) setBy(uid types.UID) *set {
 	return &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}}
 }
 
-// readMachines lists the Machines of a set. One that cannot be read is there nevertheless when the deployment is being deleted.
+// readMachines lists the Machines of a set.
 func (s *Scope) readMachines(ctx context.Context, one *set, there map[types.UID]bool) error {
-	list, kind := pass.NewList(s.env.kinds.Machine), s.env.kinds.Machine
-	err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace),
-		client.MatchingFields{s.env.frame.IndexName(): setKey(one.UID)}, client.UnsafeDisableDeepCopy)
+	var err error
+	one.machines, err = s.env.machines.List(ctx, s.mem.machines, s.State.Key.Namespace, setKey(one.UID), s.Deleting(), nil)
 	if err != nil {
-		return fmt.Errorf("list %s objects of MachineSet %s: %w", kind.GVK.Kind, one.Key, err)
+		return fmt.Errorf("Machines of MachineSet %s: %w", one.Key, err) //nolint:staticcheck // it begins with a kind
 	}
-	var errs []error
-	err = pass.EachObject(list, func(obj client.Object) {
-		state, err := s.mem.machine(kind, obj)
-		if err != nil && s.Deleting() {
-			state, err = new(contract.MachineState), nil
-			state.From(obj)
-		}
-		there[obj.GetUID()] = true
-		one.machines = append(one.machines, machine{obj, state})
-		errs = append(errs, err)
-	})
-	return errors.Join(append(errs, err)...)
+	for _, m := range one.machines {
+		there[m.UID] = true
+	}
+	return nil
 }
 
 // count counts what the set has reserved in its creation ledger, and reports whether a cache of Machines that has seen everything up to a
@@ -214,7 +170,7 @@ func (m *set) count(seen string) bool {
 	}
 	names := make([]scale.Machine, 0, len(m.machines))
 	for _, one := range m.machines {
-		names = append(names, scale.Machine{Name: one.state.Key.Name})
+		names = append(names, scale.Machine{Name: one.State.Key.Name})
 	}
 	m.reserved = len(ledger.Unseen(names))
 	covers, err := ledger.Covers(seen)

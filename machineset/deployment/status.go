@@ -163,9 +163,9 @@ func (s *Scope) statusFacts() statusFacts {
 	}}
 	for _, one := range s.observed {
 		for _, m := range one.machines {
-			f.Machines = append(f.Machines, m.state)
+			f.Machines = append(f.Machines, m.State)
 			if one.UID != s.plan.Current.UID && !s.Deleting() {
-				f.Outdated = append(f.Outdated, m.state)
+				f.Outdated = append(f.Outdated, m.State)
 			}
 		}
 	}

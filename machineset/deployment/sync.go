@@ -29,11 +29,7 @@ const disableCreateAnnotation = "cluster.x-k8s.io/disable-machine-create"
 // selectorOf returns which sets are a deployment's own. A deployment without a selector means those that carry its name, and all must be of
 // its cluster.
 func selectorOf(d *contract.MachineDeploymentState) (labels.Selector, error) {
-	selector, err := children.Selector(d.Selector, d.Common(), contract.DeploymentNameLabel)
-	if err != nil {
-		return nil, fmt.Errorf("spec.selector: %w", err)
-	}
-	return selector, nil
+	return children.Selector(d.Selector, d.Common(), contract.DeploymentNameLabel)
 }
 
 // setLabels are the labels that the sets of a deployment get: those of its template, and by which they are found.
@@ -132,15 +128,5 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	annotations := made.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{} // Create refuses it
-	}
-	annotations[GivenAnnotation] = given(&s.State, fields).Text()
-	made.SetAnnotations(annotations)
-	set, ok := made.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("%T is no client.Object", made)
-	}
-	return set, nil
+	return given(&s.State, fields).Of(made, GivenAnnotation)
 }

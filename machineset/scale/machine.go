@@ -92,8 +92,8 @@ func says(state *contract.MachineState, kind string, status metav1.ConditionStat
 	return false
 }
 
-// trueFirst orders by a property: those that have it go first.
-func trueFirst(a, b bool) int {
+// TrueFirst orders by a property: those that have it go first.
+func TrueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -106,5 +106,5 @@ func trueFirst(a, b bool) int {
 
 // before orders two times, the earlier first; the zero time is later than every other.
 func before(a, b time.Time) int {
-	return cmp.Or(trueFirst(!a.IsZero(), !b.IsZero()), a.Compare(b))
+	return cmp.Or(TrueFirst(!a.IsZero(), !b.IsZero()), a.Compare(b))
 }

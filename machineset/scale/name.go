@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -39,19 +40,14 @@ func NewNaming(set types.UID, setName, clusterName, text string) (Naming, error)
 	if text == "" {
 		return n, nil
 	}
-	parsed, err := template.New("name").Option("missingkey=error").Parse(text)
-	if err != nil {
+	var err error
+	if n.template, err = template.New("name").Option("missingkey=error").Parse(text); err != nil {
 		return Naming{}, fmt.Errorf("naming template %q: %w", text, err)
 	}
-	n.template, n.values = parsed, map[string]any{
-		"machineSet": map[string]any{"name": setName}, "cluster": map[string]any{"name": clusterName},
-	}
+	n.values = map[string]any{"machineSet": map[string]any{"name": setName}, "cluster": map[string]any{"name": clusterName}}
 	one, err := n.render("aaaaa")
-	if err != nil {
-		return Naming{}, fmt.Errorf("naming template %q: %w", text, err)
-	}
-	other, err := n.render("bbbbb")
-	if err != nil {
+	other, otherErr := n.render("bbbbb")
+	if err = cmp.Or(err, otherErr); err != nil {
 		return Naming{}, fmt.Errorf("naming template %q: %w", text, err)
 	}
 	if one == other {

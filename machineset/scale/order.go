@@ -39,11 +39,11 @@ func ParseOrder(text string) (Order, error) {
 func (o Order) Compare(a, b Machine) int { return o.compare(&a, &b) }
 
 func (o Order) compare(a, b *Machine) int {
-	if c := cmp.Or(trueFirst(a.Deleting, b.Deleting), trueFirst(a.Marked, b.Marked)); c != 0 {
+	if c := cmp.Or(TrueFirst(a.Deleting, b.Deleting), TrueFirst(a.Marked, b.Marked)); c != 0 {
 		return c
 	}
-	if c := cmp.Or(cmp.Compare(a.Priority, b.Priority), before(a.MarkedAt, b.MarkedAt), trueFirst(a.Updating, b.Updating),
-		trueFirst(a.Unhealthy, b.Unhealthy), trueFirst(!a.Ready, !b.Ready)); c != 0 {
+	if c := cmp.Or(cmp.Compare(a.Priority, b.Priority), before(a.MarkedAt, b.MarkedAt), TrueFirst(a.Updating, b.Updating),
+		TrueFirst(a.Unhealthy, b.Unhealthy), TrueFirst(!a.Ready, !b.Ready)); c != 0 {
 		return c
 	}
 	switch o {

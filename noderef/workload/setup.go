@@ -83,10 +83,12 @@ type Wiring struct {
 	Drains bool
 	// Namespaces: [Workload.NamespaceLabels] is called.
 	Namespaces bool
+	// Writes: Nodes are labelled, tainted, cordoned and deleted.
+	Writes bool
 }
 
 // PolicyRules are the rights that a Workload needs in its cluster: to list and watch Nodes, to get one to confirm that it is gone, to drain
-// them, and to list and watch Namespaces for their labels. A reconciler that writes Nodes needs rights of its own for that.
+// them, to list and watch Namespaces for their labels, and to patch and delete Nodes.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{nodeindex.PolicyRules(), {rule("nodes", "get")}}
 	if w.Drains {
@@ -94,6 +96,9 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	}
 	if w.Namespaces {
 		lists = append(lists, []rbacv1.PolicyRule{rule("namespaces", "list", "watch")})
+	}
+	if w.Writes {
+		lists = append(lists, []rbacv1.PolicyRule{rule("nodes", "patch", "delete")})
 	}
 	return contract.MergePolicyRules(lists...)
 }
