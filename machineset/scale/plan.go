@@ -88,7 +88,8 @@ const ReasonMaxUnavailable = "MaxUnavailable"
 // ReasonReplicasNotSet is the reason of the Hold when the set has no desired number of Machines.
 const ReasonReplicasNotSet = "ReplicasNotSet"
 
-// Plan decides how many Machines to create or which to delete. It is pure and takes time linear in the number of Machines.
+// Plan decides how many Machines to create or which to delete. It is pure, and takes time linear in the number of Machines unless hundreds
+// of them go at once.
 func Plan(f Facts) Decision {
 	desired, known := f.Desired.Get()
 	if !known {
