@@ -87,7 +87,7 @@ func floors() []floor {
 			uses:    []string{"0 decide", "1 ports"},
 			outside: append(clients(), "gopkg.in/evanphx/json-patch.v4", "k8s.io/apiextensions-apiserver", "k8s.io/klog/v2", "sigs.k8s.io/yaml"),
 			not:     []string{"testing"}, unlinked: []string{kubectl}},
-		{name: "test kit", packages: []string{"fake/conformance", "fake/simulation", "machine/provider/conformance"},
+		{name: "test kit", packages: []string{"fake/conformance", "fake/simulation", "fake/testenv", "machine/provider/conformance"},
 			uses: everything, outside: append(clients(), "k8s.io/klog/v2", "sigs.k8s.io/yaml"), unlinked: []string{kubectl}},
 		{name: "3 adapters", packages: []string{"drain/kubectl"},
 			uses: everything, outside: append(clients(), kubectl)},

@@ -135,7 +135,7 @@ func TestOptionsSayWhatMatchesAndWhatIsHandedDown(t *testing.T) {
 		}
 		return ""
 	})
-	time.Sleep(time.Second) // creation times have no fractions: the Node must not look older
+	w.Still("the second of the Machine's creation", time.Second, func() int { return 0 }) // the Node must not look older
 	w.create(fake.Node("byname", ""))
 	w.conditionIs(byName, contract.ConditionNodeReady, machine.ReasonNodeReady)
 	require.NoError(t, w.client.Delete(t.Context(), byName))

@@ -2,7 +2,6 @@ package machine_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -233,15 +233,8 @@ func TestMachinesSleepThroughWhatDoesNotConcernThemInTheirCluster(t *testing.T) 
 	cluster := w.cluster("demo")
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	before := 0
-	w.eventually("no pass that was asked for when something was not listed yet", func() string {
-		before = seen.total()
-		time.Sleep(external.UnsyncedRetry + time.Second)
-		if n := seen.total() - before; n > 0 {
-			return fmt.Sprintf("%d of late", n)
-		}
-		return ""
-	})
+	w.Still("passes that were asked for when something was not listed yet", external.UnsyncedRetry+time.Second, seen.total)
+	before := seen.total()
 	for i := range int64(5) {
 		w.change(cluster, func(u *unstructured.Unstructured) {
 			fake.WithField(i, "status", "workers", "readyReplicas")(u)
@@ -344,7 +337,7 @@ func TestAClusterThatBreaksItsContractIsAConditionAndNoLoop(t *testing.T) {
 func TestClustersThatAreNotServedOrNotListedAreTroubleThatAPersonSees(t *testing.T) {
 	t.Parallel()
 	store := fake.NewStore(fake.Options{})
-	w := &world{t: t, store: store, client: store.Client()}
+	w := worldIn(t, testenv.Over(t, store))
 	mgr := w.manager("none")
 	_, err := external.ClustersFromManager(mgr, external.ClusterOptions{Version: "v1alpha3"})
 	require.ErrorIs(t, err, contract.ErrUnknownVersion)

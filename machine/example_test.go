@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -52,8 +53,8 @@ func Example_embed() {
 func Example_fakes() {
 	ctx, cancel := context.WithCancel(context.Background())
 	store := fake.NewStore(fake.Options{})
-	wait := store.Start(ctx, fake.AllLoops())
-	defer wait()
+	settled := store.Start(ctx, fake.AllLoops())
+	defer settled()
 	defer cancel()
 	c, v := store.Client(), contract.V1Beta2
 	mgr, err := store.NewManager(ctrl.Options{})
@@ -85,14 +86,13 @@ func Example_fakes() {
 	m := fake.Machine("one")
 	err = errors.Join(c.Create(ctx, fake.BootstrapConfig(v, "one")), c.Create(ctx, fake.InfraMachine(v, "one")), c.Create(ctx, m))
 	until := func(what string, done func(error) bool) {
-		for range 6000 {
-			if done(c.Get(ctx, client.ObjectKeyFromObject(m), m)) {
-				fmt.Println(what)
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
+		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			return done(c.Get(ctx, client.ObjectKeyFromObject(m), m)), nil
+		})
+		if err != nil {
+			what = fmt.Sprint("never ", what, m.Object["status"])
 		}
-		fmt.Println("never", what, m.Object["status"])
+		fmt.Println(what)
 	}
 	until("Running", func(error) bool {
 		phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")

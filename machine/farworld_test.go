@@ -243,10 +243,12 @@ func (f *farWorld) isLeftAlone(name string) {
 	f.t.Helper()
 	f.isQuiet()
 	before := f.passesOf(name)
-	time.Sleep(time.Second)
-	if n := f.passesOf(name) - before; n > late {
-		f.t.Errorf("Machine %s was looked at %d times in a second in which nothing happened", name, n)
-	}
+	f.Never("a second in which nothing happens", time.Second, func() string {
+		if n := f.passesOf(name) - before; n > late {
+			return fmt.Sprintf("Machine %s was looked at %d times", name, n)
+		}
+		return ""
+	})
 }
 
 // wakesAgainAndAgain changes a Node ten times, and waits each time until a Machine has been looked at.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -115,7 +116,7 @@ func phasesSeen(t *testing.T, events watch.Interface, name string) []string {
 			if phase == "Running" {
 				return seen
 			}
-		case <-time.After(waitLimit):
+		case <-time.After(testenv.Limit):
 			t.Fatalf("saw only %v", seen)
 		}
 	}
@@ -131,8 +132,10 @@ func TestAMachineDeletedAtAnyMomentLeavesNothingBehind(t *testing.T) {
 	for i := range 12 {
 		machines = append(machines, w.machineWith(fmt.Sprintf("m%d", i)))
 	}
+	moments := time.NewTicker(25 * time.Millisecond)
+	defer moments.Stop()
 	for _, m := range machines {
-		time.Sleep(25 * time.Millisecond)
+		<-moments.C
 		require.NoError(t, w.client.Delete(t.Context(), m))
 	}
 	for i, m := range machines {

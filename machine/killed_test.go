@@ -138,15 +138,8 @@ func (m *mortal) settled() string {
 	return m.atRest()
 }
 
-// atRest says which request was made a moment ago.
-func (m *mortal) atRest() string {
-	before := m.ownRequests()
-	time.Sleep(4 * killedStatusDelay)
-	if after := m.ownRequests(); after != before {
-		return fmt.Sprintf("%d requests in the last moment", after-before)
-	}
-	return ""
-}
+// atRest says why requests may follow.
+func (m *mortal) atRest() string { return m.calm.For(m.ownRequests(), 4*killedStatusDelay) }
 
 func (m *mortal) ownRequests() int {
 	return m.store.CountRequests(func(r fake.Request) bool { return strings.HasPrefix(r.UserAgent, userAgent) && r.Verb != "watch" })

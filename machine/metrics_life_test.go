@@ -15,11 +15,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -160,8 +162,7 @@ func TestAReplicaThatDoesNotActReportsNoMachines(t *testing.T) {
 	t.Parallel()
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kind.GVK, Status: true}}})
-	silence()
-	w := &world{t: t, store: store, client: store.Client()}
+	w := worldIn(t, testenv.Over(t, store))
 	w.create(fake.Machine("m1"))
 	m := machine.NewMetrics(machine.MetricsOptions{})
 	mgr := w.manager(userAgent)
@@ -191,12 +192,11 @@ func TestMetricsAreScrapedWhileMachinesAreWorkedOn(t *testing.T) {
 	var scrapes sync.WaitGroup
 	for range 2 {
 		scrapes.Go(func() {
-			for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) { // or nothing else would get a processor
+			wait.UntilWithContext(ctx, func(context.Context) { // not without a pause, or nothing else would get a processor
 				if _, err := registry.Gather(); err != nil {
 					t.Errorf("scrape: %v", err)
-					return
 				}
-			}
+			}, 20*time.Millisecond)
 		})
 	}
 	var all []*unstructured.Unstructured
@@ -225,7 +225,6 @@ func TestMetricsAreScrapedWhileMachinesAreWorkedOn(t *testing.T) {
 // life. Both processes tell the same Metrics, as if their counters were added up.
 func TestNoTimeIsCountedTwiceHoweverOftenTheProcessDies(t *testing.T) {
 	t.Parallel()
-	silence()
 	phases := []string{"Pending", "Provisioning", "Provisioned", "Running", "Deleting"}
 	times := func(m *machine.Metrics) map[string]float64 {
 		counts, got := map[string]float64{}, machine.Scrape(t, m)

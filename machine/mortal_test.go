@@ -15,6 +15,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -24,33 +25,26 @@ type mortal struct {
 
 	machine *unstructured.Unstructured
 	options worldOptions
+	calm    testenv.Calm
 }
 
 func newMortal(t *testing.T, name string) *mortal {
 	t.Helper()
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kind.GVK, Status: kind.StatusSubresource}}})
+	kinds := []fake.ServedKind{{GVK: kind.GVK, Status: kind.StatusSubresource}}
+	env := testenv.Start(t, fake.Options{Kinds: kinds}, fake.AllLoops(), func(e *testenv.Env) {
+		e.Create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2),
+			fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
+	})
 	m := &mortal{
-		world:   &world{t: t, store: store, client: store.Client()},
+		world:   worldIn(t, env),
 		machine: fake.Machine(name, fake.WithLabels(map[string]string{"node-role.kubernetes.io/worker": ""})),
 		options: worldOptions{kind: kind, machine: machine.Options{StatusDelay: killedStatusDelay}},
 	}
-	m.world.create(
-		fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2), fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
-	settled := store.Start(ctx, fake.AllLoops())
 	providers := m.manager("provider")
 	require.NoError(t, (&fake.Infrastructure{}).SetupWithManager(providers))
 	require.NoError(t, (&fake.Bootstrap{}).SetupWithManager(providers))
-	done := make(chan error, 1)
-	go func() { done <- providers.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("providers: %v", err)
-		}
-		settled()
-	})
+	m.Run(providers)
 	return m
 }
 

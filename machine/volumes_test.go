@@ -17,6 +17,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -262,7 +263,7 @@ func TestVolumesAreThoseOfTheWorkloadCluster(t *testing.T) {
 	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	f.change(m, func(m *unstructured.Unstructured) { m.SetAnnotations(map[string]string{contract.ExcludeDrain: ""}) })
 	f.attach("here", "n") // to a Node of the same name
-	there := &world{t: t, store: server.Store, client: server.Client()}
+	there := worldIn(t, testenv.Over(t, server.Store))
 	va := there.attach("there", "n")
 	require.NoError(t, f.client.Delete(t.Context(), m))
 	if message := f.waitsForVolumes(m, "default/there"); !strings.Contains(message+"\n", "* PersistentVolumeClaims: default/there\n") {

@@ -12,6 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
@@ -250,7 +251,7 @@ func TestTheVolumesOfANodeThatCannotBeReadAreNamed(t *testing.T) {
 	f.joins(server, "n", "fake://x/1")
 	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	f.change(m, func(m *unstructured.Unstructured) { m.SetAnnotations(map[string]string{contract.ExcludeDrain: ""}) })
-	there := &world{t: t, store: server.Store, client: server.Client()}
+	there := worldIn(t, testenv.Over(t, server.Store))
 	there.attach("data", "n")
 	require.NoError(t, f.client.Delete(t.Context(), m))
 	f.waitsForVolumes(m, "PersistentVolume", "no matches for kind")

@@ -49,7 +49,7 @@ func TestSetsOfEverySystemGrowShrinkByMarkAndGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := worldOf(t, s.kinds)
-			mgr := w.managerWith("lives", ctrl.Options{Scheme: s.scheme})
+			mgr := w.Manager("lives", ctrl.Options{Scheme: s.scheme})
 			require.NoError(t, fake.NewMachines(mgr.GetClient(), s.kinds.Machine).SetupWithManager(mgr))
 			w.start(mgr)
 			w.runWith(ctrl.Options{Scheme: s.scheme}, machineset.Options{})

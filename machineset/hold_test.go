@@ -167,7 +167,7 @@ func TestASetInDeletionIsLetGoByAProcessThatHasWatchedNothingYet(t *testing.T) {
 	w.has(set, 1)
 	stop()
 	require.NoError(t, w.client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-	mgr := w.managerWith(userAgent, ctrl.Options{Cache: cache.Options{ReaderFailOnMissingInformer: true}})
+	mgr := w.Manager(userAgent, ctrl.Options{Cache: cache.Options{ReaderFailOnMissingInformer: true}})
 	_, err := machineset.SetupWithManager(t.Context(), mgr, w.kinds, machineset.Options{})
 	require.NoError(t, err)
 	w.start(mgr)

@@ -16,6 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -143,12 +144,7 @@ func TestASetIsAsCheapAsItCanBe(t *testing.T) {
 	})
 	clock.SetTime(clock.Now().Add(time.Second))
 	w.has(set, 40)
-	count := map[string]int{}
-	for _, r := range w.store.Requests() {
-		if r.UserAgent == userAgent && r.IsWrite() && r.GVK.Kind != "Event" {
-			count[r.Verb+" "+r.GVK.Kind+r.Subresource]++
-		}
-	}
+	count := testenv.Count(w.Writes(userAgent), func(r fake.Request) string { return r.Verb + " " + r.GVK.Kind + r.Subresource })
 	t.Log(count)
 	for _, kind := range []string{"Machine", infraGVK().Kind, bootstrapGVK().Kind} {
 		require.Equal(t, 40, count["create "+kind])
@@ -156,19 +152,7 @@ func TestASetIsAsCheapAsItCanBe(t *testing.T) {
 	}
 	require.LessOrEqual(t, count["patch MachineSet"], 4, "finalizer, names, and that they are used")
 	require.LessOrEqual(t, count["patch MachineSetstatus"], 6)
-	quiet := 0
-	w.eventually("come to rest", func() string {
-		w.store.ResetRequests()
-		time.Sleep(200 * time.Millisecond)
-		if w.store.CountRequests(func(r fake.Request) bool { return r.UserAgent == userAgent && r.Verb != "watch" }) > 0 {
-			quiet = 0
-			return "it still makes requests"
-		}
-		if quiet++; quiet < 5 {
-			return "not quiet for long enough"
-		}
-		return ""
-	})
+	w.Quiet(userAgent, time.Second)
 }
 
 func TestASetFollowsItsClusterAndWaitsForItsControlPlane(t *testing.T) {

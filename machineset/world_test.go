@@ -1,33 +1,25 @@
 package machineset_test
 
 import (
-	"context"
 	"fmt"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 const userAgent = "machinist-under-test"
-
-var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) })
 
 func kindsOf(t *testing.T) machineset.Kinds {
 	t.Helper()
@@ -45,6 +37,8 @@ func bootstrapGVK() schema.GroupVersionKind { return fake.BootstrapConfigGVK(con
 
 // world is a store with somebody who looks after Machines, and templates for a set.
 type world struct {
+	*testenv.Env
+
 	t      *testing.T
 	store  *fake.Store
 	client client.WithWatch
@@ -59,19 +53,16 @@ func newWorld(t *testing.T, o fake.Options) *world {
 
 func newWorldWith(t *testing.T, o fake.Options, loops fake.Loops) *world {
 	t.Helper()
-	silence()
 	kinds := kindsOf(t)
 	o.Kinds = append(o.Kinds, fake.ServedKind{GVK: kinds.Set.GVK, Status: true}, fake.ServedKind{GVK: kinds.Machine.GVK, Status: true},
 		fake.ServedKind{GVK: fake.ClusterGVK(), Status: true})
-	store := fake.NewStore(o)
-	w := &world{t: t, store: store, client: store.Client(), kinds: kinds}
-	for _, gvk := range []schema.GroupVersionKind{infraGVK(), bootstrapGVK(), templateOf(infraGVK()), templateOf(bootstrapGVK())} {
-		w.create(fake.CRD(gvk, contract.V1Beta2))
-	}
+	env := testenv.Start(t, o, loops, func(e *testenv.Env) {
+		for _, gvk := range []schema.GroupVersionKind{infraGVK(), bootstrapGVK(), templateOf(infraGVK()), templateOf(bootstrapGVK())} {
+			e.Create(fake.CRD(gvk, contract.V1Beta2))
+		}
+	})
+	w := &world{Env: env, t: t, store: env.Store, client: env.Client, kinds: kinds}
 	w.create(w.template(infraGVK()), w.template(bootstrapGVK()))
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
-	settled := store.Start(ctx, loops)
-	t.Cleanup(func() { cancel(); settled() })
 	return w
 }
 
@@ -87,35 +78,32 @@ func (w *world) live() *world {
 
 func (w *world) manager(agent string) ctrl.Manager {
 	w.t.Helper()
-	return w.managerWith(agent, ctrl.Options{})
+	return w.Manager(agent, ctrl.Options{})
 }
 
-func (w *world) managerWith(agent string, options ctrl.Options) ctrl.Manager {
+func (w *world) start(mgr ctrl.Manager) (stop func()) { w.t.Helper(); return w.Run(mgr) }
+
+func (w *world) create(objects ...client.Object) { w.t.Helper(); w.Create(objects...) }
+
+func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	w.t.Helper()
-	options.Logger = logr.Discard()
-	options.Controller = config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 4}
-	options = w.store.ManagerOptions(options)
-	rest := w.store.RESTConfig()
-	rest.UserAgent = agent
-	mgr, err := ctrl.NewManager(rest, options)
-	require.NoError(w.t, err)
-	return mgr
+	return w.Get(obj)
 }
 
-// start runs a manager until the test ends, or until it is stopped.
-func (w *world) start(mgr ctrl.Manager) (stop func()) {
+func (w *world) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) {
 	w.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Errorf("manager: %v", err)
-		}
-	})
-	w.t.Cleanup(stop)
-	return stop
+	w.Change(obj, do)
+}
+
+func (w *world) list(gvk schema.GroupVersionKind) []unstructured.Unstructured {
+	w.t.Helper()
+	return w.List(gvk)
+}
+
+func (w *world) eventually(what string, check func() string) { w.t.Helper(); w.Eventually(what, check) }
+
+func object(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
+	return testenv.Object(gvk, name)
 }
 
 // run starts the reconciler under test.
@@ -127,7 +115,7 @@ func (w *world) run(options machineset.Options) (stop func()) {
 // runWith starts it in a manager of these options.
 func (w *world) runWith(manager ctrl.Options, options machineset.Options) (stop func()) {
 	w.t.Helper()
-	mgr := w.managerWith(userAgent, manager)
+	mgr := w.Manager(userAgent, manager)
 	if options.StatusDelay == 0 {
 		options.StatusDelay = 50 * time.Millisecond
 	}
@@ -136,24 +124,9 @@ func (w *world) runWith(manager ctrl.Options, options machineset.Options) (stop 
 	return w.start(mgr)
 }
 
-func (w *world) create(objects ...client.Object) {
-	w.t.Helper()
-	for _, obj := range objects {
-		require.NoError(w.t, w.client.Create(w.t.Context(), obj))
-	}
-}
-
 func (w *world) template(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	u := object(templateOf(gvk), "workers")
 	u.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"size": "large"}}}
-	return u
-}
-
-func object(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetGroupVersionKind(gvk)
-	u.SetNamespace("default")
-	u.SetName(name)
 	return u
 }
 
@@ -181,61 +154,14 @@ func (w *world) set(name string, replicas int64, options ...fake.Option) *unstru
 	return u
 }
 
-func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	w.t.Helper()
-	fresh := &unstructured.Unstructured{}
-	fresh.SetGroupVersionKind(obj.GroupVersionKind())
-	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(obj), fresh)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	require.NoError(w.t, err)
-	return fresh
-}
-
-// change writes what a function does to an object, its status aside.
-func (w *world) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) {
-	w.t.Helper()
-	fresh := w.get(obj)
-	require.NotNil(w.t, fresh)
-	base := fresh.DeepCopy()
-	do(fresh)
-	require.NoError(w.t, w.client.Patch(w.t.Context(), fresh, client.MergeFrom(base)))
-}
-
 func (w *world) scale(set *unstructured.Unstructured, replicas int64) {
 	w.t.Helper()
 	w.change(set, fake.WithField(replicas, "spec", "replicas"))
 }
 
-func (w *world) list(gvk schema.GroupVersionKind) []unstructured.Unstructured {
-	w.t.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	require.NoError(w.t, w.client.List(w.t.Context(), list, client.InNamespace("default")))
-	return list.Items
-}
-
 func (w *world) machines() []unstructured.Unstructured {
 	w.t.Helper()
 	return w.list(w.kinds.Machine.GVK)
-}
-
-// waitLimit bounds every wait, so that what never comes ends a test by itself. Only how busy the machine is says how long what does come
-// may take.
-const waitLimit = 2 * time.Minute
-
-// eventually polls until check says nothing any more, and fails with what it said last.
-func (w *world) eventually(what string, check func() string) {
-	w.t.Helper()
-	last := ""
-	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, waitLimit, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == "", nil
-	})
-	if err != nil {
-		w.t.Fatalf("%s: %s", what, last)
-	}
 }
 
 // has waits until a set has so many Machines, all of them in its status, and nothing else is left of others.
@@ -278,26 +204,13 @@ func (w *world) describe(set *unstructured.Unstructured) string {
 
 func (w *world) condition(set *unstructured.Unstructured, kind string) metav1.Condition {
 	w.t.Helper()
-	fresh := w.get(set)
-	if fresh == nil {
-		return metav1.Condition{}
-	}
-	c, _, err := contract.ConditionsAt("status", "conditions").Find(fresh.Object, kind)
-	require.NoError(w.t, err)
-	return c
+	return testenv.Condition(w.get(set), kind)
 }
 
 // conditionSays waits for the message of a condition to contain a text.
 func (w *world) conditionSays(set *unstructured.Unstructured, kind, text string) metav1.Condition {
 	w.t.Helper()
-	var c metav1.Condition
-	w.eventually(kind+" to say "+text, func() string {
-		if c = w.condition(set, kind); !strings.Contains(c.Message, text) || c.Type == "" {
-			return fmt.Sprintf("it says %q; %s", c.Message, w.describe(set))
-		}
-		return ""
-	})
-	return c
+	return w.Says(set, kind, "", text)
 }
 
 // oneForEachSlot checks that no name was ever given to two machines: the provider is asked for a machine by an infrastructure object.

@@ -7,28 +7,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
-var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) })
-
 // world is a store with the reconcilers of deployments and sets, and a stand-in for that of Machines.
 type world struct {
+	*testenv.Env
+
 	t        *testing.T
 	store    *fake.Store
 	client   client.WithWatch
@@ -57,55 +54,44 @@ func newWorld(t *testing.T) *world {
 
 func newWorldOf(t *testing.T, kinds deployment.Kinds, sets machineset.Kinds) *world {
 	t.Helper()
-	silence()
-	w := &world{t: t, kinds: kinds, sets: sets}
-	w.store = fake.NewStore(fake.Options{Kinds: []fake.ServedKind{
+	env := testenv.Start(t, fake.Options{Kinds: []fake.ServedKind{
 		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true},
 		{GVK: kinds.Machine.GVK, Status: kinds.Machine.StatusSubresource},
 		{GVK: fake.ClusterGVK(), Status: true},
-	}})
-	w.client = w.store.Client()
-	infra := fake.InfraMachineGVK(contract.V1Beta2)
-	for _, gvk := range []schema.GroupVersionKind{infra, infraTemplate()} {
-		require.NoError(t, w.client.Create(t.Context(), fake.CRD(gvk, contract.V1Beta2)))
-	}
-	for _, name := range []string{"blue", "green"} {
-		u := object(infraTemplate(), name)
-		u.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"image": name}}}
-		require.NoError(t, w.client.Create(t.Context(), u))
-	}
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
-	settled := w.store.Start(ctx, fake.AllLoops())
-	t.Cleanup(func() { cancel(); settled() })
-	return w
+	}}, fake.AllLoops(), func(e *testenv.Env) {
+		for _, gvk := range []schema.GroupVersionKind{fake.InfraMachineGVK(contract.V1Beta2), infraTemplate()} {
+			e.Create(fake.CRD(gvk, contract.V1Beta2))
+		}
+		for _, name := range []string{"blue", "green"} {
+			u := object(infraTemplate(), name)
+			u.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"image": name}}}
+			e.Create(u)
+		}
+	})
+	return &world{Env: env, t: t, store: env.Store, client: env.Client, kinds: kinds, sets: sets}
 }
 
 func (w *world) manager(agent string) ctrl.Manager {
 	w.t.Helper()
-	options := w.store.ManagerOptions(ctrl.Options{
-		Logger: logr.Discard(), Scheme: w.scheme, Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 4},
-	})
-	rest := w.store.RESTConfig()
-	rest.UserAgent = agent
-	mgr, err := ctrl.NewManager(rest, options)
-	require.NoError(w.t, err)
-	return mgr
+	return w.Manager(agent, ctrl.Options{Scheme: w.scheme})
 }
 
-// start runs a manager until the test ends, or until it is stopped.
-func (w *world) start(mgr ctrl.Manager) (stop func()) {
+func (w *world) start(mgr ctrl.Manager) (stop func()) { w.t.Helper(); return w.Run(mgr) }
+
+func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	w.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Errorf("manager: %v", err)
-		}
-	})
-	w.t.Cleanup(stop)
-	return stop
+	return w.Get(obj)
+}
+
+func (w *world) list(gvk schema.GroupVersionKind) []unstructured.Unstructured {
+	w.t.Helper()
+	return w.List(gvk)
+}
+
+func (w *world) eventually(what string, check func() string) { w.t.Helper(); w.Eventually(what, check) }
+
+func object(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
+	return testenv.Object(gvk, name)
 }
 
 // live starts the reconciler of sets and the stand-in for that of Machines.
@@ -127,14 +113,6 @@ func (w *world) run() (stop func()) {
 	_, err := deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{StatusDelay: 20 * time.Millisecond})
 	require.NoError(w.t, err)
 	return w.start(mgr)
-}
-
-func object(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetGroupVersionKind(gvk)
-	u.SetNamespace("default")
-	u.SetName(name)
-	return u
 }
 
 // deployment creates a deployment with the template blue.
@@ -160,39 +138,18 @@ func (w *world) deployment(replicas int64, options ...fake.Option) *unstructured
 	return u
 }
 
-func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	w.t.Helper()
-	fresh := object(obj.GroupVersionKind(), obj.GetName())
-	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(obj), fresh)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	require.NoError(w.t, err)
-	return fresh
-}
-
 // change writes what options do to an object.
 func (w *world) change(obj *unstructured.Unstructured, options ...fake.Option) {
 	w.t.Helper()
-	fresh := w.get(obj)
-	require.NotNil(w.t, fresh)
-	base := fresh.DeepCopy()
-	for _, option := range options {
-		option(fresh)
-	}
-	require.NoError(w.t, w.client.Patch(w.t.Context(), fresh, client.MergeFrom(base)))
+	w.Change(obj, func(u *unstructured.Unstructured) {
+		for _, option := range options {
+			option(u)
+		}
+	})
 }
 
 func template(name string) fake.Option {
 	return fake.WithField(name, "spec", "template", "spec", "infrastructureRef", "name")
-}
-
-func (w *world) list(gvk schema.GroupVersionKind) []unstructured.Unstructured {
-	w.t.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	require.NoError(w.t, w.client.List(w.t.Context(), list, client.InNamespace("default")))
-	return list.Items
 }
 
 func (w *world) setsNow() []unstructured.Unstructured { w.t.Helper(); return w.list(w.kinds.Set.GVK) }
@@ -217,18 +174,6 @@ func (w *world) hashOf(image string) string {
 		}
 	}
 	return ""
-}
-
-func (w *world) eventually(what string, check func() string) {
-	w.t.Helper()
-	last := ""
-	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == "", nil
-	})
-	if err != nil {
-		w.t.Fatalf("%s: %s", what, last)
-	}
 }
 
 // rolled waits until a deployment has so many Machines of one template, all of them available, and no others.
@@ -260,13 +205,7 @@ func (w *world) describeSets() (all []string) {
 
 func (w *world) condition(d *unstructured.Unstructured, kind string) metav1.Condition {
 	w.t.Helper()
-	fresh := w.get(d)
-	if fresh == nil {
-		return metav1.Condition{}
-	}
-	c, _, err := contract.ConditionsAt("status", "conditions").Find(fresh.Object, kind)
-	require.NoError(w.t, err)
-	return c
+	return testenv.Condition(w.get(d), kind)
 }
 
 // watch counts Machines until it is stopped: how many there are at most, and how many are available at least.
