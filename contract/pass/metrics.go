@@ -156,31 +156,12 @@ const (
 	resultFailed     = "failed"
 )
 
-// observer updates Metrics for one Reconciler, with series that are looked up once. A nil observer does nothing.
+// observer updates Metrics for one Reconciler. A nil observer does nothing.
 type observer struct {
-	clock       clock.PassiveClock
-	workers     prometheus.Gauge
-	steps       map[string]stepSeries
-	passes      map[string]prometheus.Observer
-	read, write failures // of the object itself
-}
+	*Metrics
 
-// failures are the counters of the two ways in which an operation fails.
-type failures struct{ errors, conflicts prometheus.Counter }
-
-func (f failures) count(err error) {
-	if patch.Retryable(err) {
-		f.conflicts.Inc()
-		return
-	}
-	f.errors.Inc()
-}
-
-type stepSeries struct {
-	failures
-
-	took    prometheus.Observer
-	results map[string]prometheus.Counter
+	clock clock.PassiveClock
+	steps map[string]string // the values of the label step, by the names of the steps
 }
 
 // newObserver creates the series of all steps, so that they exist, with zero, from the start.
@@ -188,26 +169,37 @@ func newObserver[P any](m *Metrics, now clock.PassiveClock, steps []Step[P]) *ob
 	if m == nil {
 		return nil
 	}
-	o := &observer{
-		clock: now, workers: m.workers, steps: map[string]stepSeries{}, passes: map[string]prometheus.Observer{},
-		read: failures{errors: m.errors.WithLabelValues("read")}, write: m.failures("write"),
-	}
+	o := &observer{m, now, map[string]string{}}
+	m.errors.WithLabelValues("read")
+	operations := []string{"write"}
 	for i := range steps {
 		step := strings.ToValidUTF8(steps[i].Name, "?")
-		series := stepSeries{failures: m.failures(step), took: m.stepTime.WithLabelValues(step), results: map[string]prometheus.Counter{}}
+		o.steps[steps[i].Name] = step
+		operations = append(operations, step)
+		m.stepTime.WithLabelValues(step)
 		for _, result := range []string{resultDone, resultStopped, resultCheckpoint, resultConflict, resultFailed} {
-			series.results[result] = m.results.WithLabelValues(step, result)
+			m.results.WithLabelValues(step, result)
 		}
-		o.steps[steps[i].Name] = series
+	}
+	for _, operation := range operations {
+		m.errors.WithLabelValues(operation)
+		m.conflicts.WithLabelValues(operation)
 	}
 	for _, result := range []string{resultDone, resultRequeued, resultConflict, resultFailed} {
-		o.passes[result] = m.passTime.WithLabelValues(result)
+		m.passTime.WithLabelValues(result)
 	}
 	return o
 }
 
-func (m *Metrics) failures(operation string) failures {
-	return failures{errors: m.errors.WithLabelValues(operation), conflicts: m.conflicts.WithLabelValues(operation)}
+// count counts a failed operation, and returns how it failed.
+func (o *observer) count(operation string, err error) string {
+	result := failureResult(err)
+	if result == resultConflict {
+		o.conflicts.WithLabelValues(operation).Inc()
+	} else {
+		o.errors.WithLabelValues(operation).Inc()
+	}
+	return result
 }
 
 // works adds to the number of passes that are under way.
@@ -220,7 +212,7 @@ func (o *observer) works(passes float64) {
 // unread counts an object that could not be read.
 func (o *observer) unread() {
 	if o != nil {
-		o.read.errors.Inc()
+		o.errors.WithLabelValues("read").Inc()
 	}
 }
 
@@ -237,22 +229,21 @@ func (o *observer) ran(step string, since time.Time, result Result, err error) {
 	if o == nil {
 		return
 	}
-	series, found := o.steps[step]
+	step, found := o.steps[step]
 	if !found { // it is not in the list: a step has run it
 		return
 	}
-	series.took.Observe(o.clock.Since(since).Seconds())
+	o.stepTime.WithLabelValues(step).Observe(o.clock.Since(since).Seconds())
 	ended := resultDone
 	switch {
 	case err != nil:
-		ended = failureResult(err)
-		series.count(err)
+		ended = o.count(step, err)
 	case result.Checkpoint:
 		ended = resultCheckpoint
 	case result.Stop:
 		ended = resultStopped
 	}
-	series.results[ended].Inc()
+	o.results.WithLabelValues(step, ended).Inc()
 }
 
 func failureResult(err error) string {
@@ -265,7 +256,7 @@ func failureResult(err error) string {
 // unwritten counts an object that could not be written.
 func (o *observer) unwritten(err error) {
 	if o != nil && err != nil {
-		o.write.count(err)
+		o.count("write", err)
 	}
 }
 
@@ -281,5 +272,5 @@ func (o *observer) passed(since time.Time, again time.Duration, err error) {
 	case again > 0:
 		result = resultRequeued
 	}
-	o.passes[result].Observe(o.clock.Since(since).Seconds())
+	o.passTime.WithLabelValues(result).Observe(o.clock.Since(since).Seconds())
 }
