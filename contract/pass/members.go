@@ -76,7 +76,8 @@ func (m *Members[U]) add(t reflect.Type, at []int, inherited string) error {
 
 func parseTag(text string) (all tag, err error) {
 	words := map[string]tag{
-		"main": inMain, "conditions": inConditions, "status": inStatus, "urgent": urgent, "stage": urgent | stage, "record": record, "quiet": quiet,
+		"main": inMain, "conditions": inConditions, "status": inStatus,
+		"urgent": urgent, "stage": urgent | stage, "record": record, "quiet": quiet,
 	}
 	place, rest, more := strings.Cut(text, ",")
 	if words[place]&places == 0 {

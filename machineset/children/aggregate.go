@@ -56,8 +56,9 @@ const (
 	maxNames  = 3
 )
 
-// Of aggregates the conditions of at least one Machine, which it does not change. Rule: Cluster API's conditions.NewAggregateCondition with its default merge strategy:
-// issues first, then what is unknown, and only without both what else is said; of Machines that say the same three are named.
+// Of aggregates the conditions of at least one Machine, which it does not change. Rule: Cluster API's conditions.NewAggregateCondition with
+// its default merge strategy: issues first, then what is unknown, and only without both what else is said; of Machines that say the same
+// three are named.
 func (a Aggregation) Of(machines []*contract.MachineState) metav1.Condition {
 	worst, said := rankInfo, map[string]*group{}
 	members := map[string]bool{}
