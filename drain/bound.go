@@ -1,12 +1,12 @@
 package drain
 
 import (
-	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // Bound is a lower bound of a drain of the Nodes of a plan.
@@ -39,7 +39,7 @@ func (p Plan) LowerBound() Bound {
 		start = end
 	}
 	for of, pods := range b.total {
-		b.raise(rounds(pods, of), of.name)
+		b.bound.raise(rounds(pods, of), of.name)
 	}
 	return b.bound
 }
@@ -51,15 +51,15 @@ type bounder struct {
 }
 
 // raise increases the number of waves. For equal numbers, no budget is preferred to a budget, and budgets are ordered by name.
-func (b *bounder) raise(waves int, by types.NamespacedName) {
+func (b *Bound) raise(waves int, by types.NamespacedName) {
 	if waves <= 1 {
 		by = types.NamespacedName{}
 	}
 	switch {
-	case waves > b.bound.Waves:
-		b.bound.Waves, b.bound.By = waves, by
-	case waves == b.bound.Waves && compareKeys(by, b.bound.By) < 0: // no name is less than any
-		b.bound.By = by
+	case waves > b.Waves:
+		b.Waves, b.By = waves, by
+	case waves == b.Waves && compareKeys(by, b.By) < 0: // no name is less than any
+		b.By = by
 	}
 }
 
@@ -70,26 +70,22 @@ type tier struct {
 	covered map[*budget]int32
 }
 
-// waves returns the rounds of the tier, and the budget that causes them if there is one.
-func (t *tier) waves() (int, types.NamespacedName) {
-	most, by := 0, types.NamespacedName{}
+// bound returns the waves of the tier, and the budget that causes them if there is one.
+func (t *tier) bound() Bound {
+	b := Bound{Time: t.time}
 	if t.evicts {
-		most = 1
+		b.Waves = 1
 	}
 	for of, pods := range t.covered {
-		n := rounds(pods, of)
-		if n > most || n == most && n > 1 && compareKeys(of.name, by) < 0 {
-			most, by = n, of.name
-		}
+		b.raise(rounds(pods, of), of.name)
 	}
-	return most, by
+	return b
 }
 
 // node adds the tiers of a Node, which are sorted by order. Orders do not apply to finished Pods, which cause a wave only if no other Pod
 // does.
 func (b *bounder) node(ds []Decision) {
-	sum, top, by, finishedOnly := 0, 1, types.NamespacedName{}, false
-	total := time.Duration(0)
+	sum, top, finishedOnly := Bound{}, Bound{Waves: 1}, false
 	for start := 0; start < len(ds); {
 		end := start + 1
 		for end < len(ds) && ds[end].Order == ds[start].Order {
@@ -100,18 +96,18 @@ func (b *bounder) node(ds []Decision) {
 			finishedOnly = finishedOnly || ds[i].Action == Evict && finished(ds[i].Pod)
 			b.count(&t, &ds[i])
 		}
-		waves, of := t.waves()
-		sum, total = sum+waves, total+t.time
-		if waves > top {
-			top, by = waves, of
+		of := t.bound()
+		sum.Waves, sum.Time = sum.Waves+of.Waves, sum.Time+of.Time
+		if of.Waves > top.Waves {
+			top = of
 		}
 		start = end
 	}
 	if finishedOnly {
-		sum = max(sum, 1)
+		sum.Waves = max(sum.Waves, 1)
 	}
-	b.bound.Time = max(b.bound.Time, total)
-	b.raise(sum, by)
+	b.bound.Time = max(b.bound.Time, sum.Time)
+	b.bound.raise(sum.Waves, top.By)
 }
 
 func (b *bounder) count(t *tier, d *Decision) {
@@ -153,14 +149,7 @@ func (b *bounder) left(pod *corev1.Pod) time.Duration {
 
 // graceFor is how long the Pod of a decision may take to end.
 func graceFor(d *Decision) time.Duration {
-	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
-	switch {
-	case d.GracePeriodSeconds != nil:
-		seconds = *d.GracePeriodSeconds
-	case d.Pod.Spec.TerminationGracePeriodSeconds != nil:
-		seconds = *d.Pod.Spec.TerminationGracePeriodSeconds
-	}
-	return time.Duration(min(max(0, seconds), int64(math.MaxInt64/time.Second))) * time.Second
+	return seconds(max(0, ptr.Deref(d.GracePeriodSeconds, graceOfPod(d.Pod))))
 }
 
 // covering returns the only budget that counts the eviction of the Pod, or nil; never says that budgets refuse it permanently.

@@ -46,13 +46,8 @@ func (s *MachineDrainRules) WithoutInvalid() *MachineDrainRules {
 	if s == nil {
 		return nil
 	}
-	valid := &MachineDrainRules{problems: s.problems}
-	for _, r := range s.rules {
-		if r.holding == "" {
-			valid.rules = append(valid.rules, r)
-		}
-	}
-	return valid
+	valid := slices.DeleteFunc(slices.Clone(s.rules), func(r *drainRule) bool { return r.holding != "" })
+	return &MachineDrainRules{rules: valid, problems: s.problems}
 }
 
 // DrainedMachine is what rules need to know about the Machine that is drained.

@@ -1,9 +1,13 @@
 package drain
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Rule gets a Pod and the verdict of earlier rules, and returns the new verdict: prev if it does not decide. It must not change the Pod. An
@@ -29,39 +33,27 @@ func Decide(pod *corev1.Pod, rules []Rule) Verdict {
 		if err != nil {
 			return v.decide(Deny, ReasonRuleFailed, err.Error())
 		}
-		if next.Action == Deny {
-			return explained(next)
+		if v = next; v.Action == Deny {
+			break
 		}
-		v = next
 	}
 	if v.Action == Undecided || v.Action > Deny {
 		return v.decide(Deny, ReasonNoVerdict, "no drain rule decided about the pod")
 	}
-	return explained(v)
-}
-
-func explained(v Verdict) Verdict {
-	if v.Reason == "" {
-		v.Reason = ReasonUnexplained
-	}
+	v.Reason = cmp.Or(v.Reason, ReasonUnexplained)
 	return v
 }
 
 // IgnoreMirrorPods is a [Rule]: static Pods belong to the kubelet and cannot be evicted.
 func IgnoreMirrorPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror || prev.Action != Undecided {
-		return prev, nil
-	}
-	return prev.decide(Ignore, ReasonMirrorPod, "mirror pod of a static pod"), nil
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return prev.decideIf(mirror, Ignore, ReasonMirrorPod, "mirror pod of a static pod"), nil
 }
 
 // IgnoreDaemonSetPods is a [Rule]: Pods controlled by an apps DaemonSet are ignored in any phase, also when finished or terminating. It
 // trusts the owner reference and does not read the DaemonSet.
 func IgnoreDaemonSetPods(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-	if prev.Action != Undecided || !ofDaemonSet(pod) {
-		return prev, nil
-	}
-	return prev.decide(Ignore, ReasonDaemonSetPod, "ignoring DaemonSet-managed Pod"), nil
+	return prev.decideIf(ofDaemonSet(pod), Ignore, ReasonDaemonSetPod, "ignoring DaemonSet-managed Pod"), nil
 }
 
 // WaitForTerminating is a [Rule]: a Pod with a deletionTimestamp is waited for, and not evicted a second time.
@@ -74,20 +66,16 @@ func WaitForTerminating(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 
 // EvictFinished is a [Rule]: Succeeded and Failed Pods are evicted.
 func EvictFinished(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-	if prev.Action != Undecided || !finished(pod) {
-		return prev, nil
-	}
-	v := prev.decide(Evict, ReasonFinished, "evicting finished Pod")
+	v := prev.decideIf(finished(pod), Evict, ReasonFinished, "evicting finished Pod")
 	v.Warnings = prev.Warnings
 	return v, nil
 }
 
 // EvictRest is a [Rule]: Pods that no earlier rule decided about are evicted.
 func EvictRest(_ *corev1.Pod, prev Verdict) (Verdict, error) {
-	if prev.Action != Undecided {
-		return prev, nil
-	}
-	return Verdict{Action: Evict, Order: prev.Order, Reason: ReasonEvictable, Warnings: prev.Warnings}, nil
+	v := prev.decideIf(true, Evict, ReasonEvictable, "")
+	v.Warnings = prev.Warnings
+	return v, nil
 }
 
 func finished(pod *corev1.Pod) bool {
@@ -98,22 +86,15 @@ func finished(pod *corev1.Pod) bool {
 // Failed Pod is ignored even while its object exists; Cluster API waits for the object (#12920). A Pod that is deleted is waited for like
 // other terminating Pods.
 func WaitCompleted(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-	switch {
-	case prev.Action != Undecided:
-		return prev, nil
-	case finished(pod):
-		return prev.decide(Ignore, ReasonCompleted, "the Pod has completed"), nil
-	default:
-		return prev.decide(Wait, ReasonWaitCompleted, "waiting for completion"), nil
+	if finished(pod) {
+		return prev.decideIf(true, Ignore, ReasonCompleted, "the Pod has completed"), nil
 	}
+	return prev.decideIf(true, Wait, ReasonWaitCompleted, "waiting for completion"), nil
 }
 
 // Skip is a [Rule] for [When]: the Pod stays on the Node and does not block the drain.
 func Skip(_ *corev1.Pod, prev Verdict) (Verdict, error) {
-	if prev.Action != Undecided {
-		return prev, nil
-	}
-	return prev.decide(Ignore, ReasonSkipped, "a rule leaves the Pod alone"), nil
+	return prev.decideIf(true, Ignore, ReasonSkipped, "a rule leaves the Pod alone"), nil
 }
 
 // neverCompletes reports that a Pod ends only when it is deleted.
@@ -121,3 +102,107 @@ func neverCompletes(pod *corev1.Pod) bool {
 	always := pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == ""
 	return always && pod.Spec.ActiveDeadlineSeconds == nil
 }
+
+// DaemonSetDrain selects the DaemonSet Pods that are drained too. The zero value drains none.
+type DaemonSetDrain struct {
+	// Taints are taints with effect NoSchedule or NoExecute that were set on the Node for the drain. A DaemonSet Pod that tolerates all of
+	// them would be created again immediately, even on a cordoned Node, and is ignored; other DaemonSet Pods are drained. Karpenter decides
+	// in the same way. Without taints, all of them are ignored.
+	Taints []corev1.Taint
+	// All drains every unfinished DaemonSet Pod, whatever it tolerates. Use it only if the Pods are not created again: otherwise the drain
+	// does not end.
+	All bool
+	// Offset is added to the order of earlier rules: positive to drain DaemonSet Pods after other Pods with the same order, negative to
+	// drain them before.
+	Offset int32
+}
+
+// Rule returns a [Rule] that replaces [IgnoreDaemonSetPods]: it ignores DaemonSet Pods that would be created again, and finished ones,
+// which the DaemonSet would create again without end (Cluster API #12640). Later rules decide about the others. It keeps o.Taints.
+func (o DaemonSetDrain) Rule() Rule {
+	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
+		if prev.Action != Undecided || !ofDaemonSet(pod) {
+			return prev, nil
+		}
+		if finished(pod) || !o.All && comesBack(pod, o.Taints) {
+			return IgnoreDaemonSetPods(pod, prev)
+		}
+		prev.Order = addOrder(prev.Order, o.Offset)
+		return prev, nil
+	}
+}
+
+func ofDaemonSet(pod *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || ref.Kind != "DaemonSet" {
+		return false
+	}
+	group, _, versioned := strings.Cut(ref.APIVersion, "/")
+	return versioned && group == "apps"
+}
+
+// comesBack reports that no taint prevents a new Pod of the same DaemonSet from being scheduled to the Node.
+func comesBack(pod *corev1.Pod, taints []corev1.Taint) bool {
+	for i := range taints {
+		if taints[i].Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, &taints[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// tolerates follows the scheduler. An unknown operator is regarded as tolerating, so that a DaemonSet Pod is ignored.
+func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
+	for i := range pod.Spec.Tolerations {
+		t := &pod.Spec.Tolerations[i]
+		if t.Key != "" && t.Key != taint.Key || t.Effect != "" && t.Effect != taint.Effect {
+			continue
+		}
+		if equal := t.Operator == "" || t.Operator == corev1.TolerationOpEqual; !equal || t.Value == taint.Value {
+			return true
+		}
+	}
+	return false
+}
+
+// DrainLabel is a label of a Pod that decides how the Pod is drained.
+type DrainLabel struct {
+	Key string
+	// Skip are the values that exclude the Pod from the drain, case-insensitive.
+	Skip []string
+	// WaitCompleted are the values that let the drain wait for completion of the Pod, case-insensitive and with or without their first dash.
+	WaitCompleted []string
+}
+
+// ClusterAPIDrainLabel returns the label of Cluster API (capi-machine 3.2): cluster.x-k8s.io/drain with the case-insensitive values skip,
+// wait-completed and waitcompleted.
+func ClusterAPIDrainLabel() DrainLabel {
+	return DrainLabel{Key: "cluster.x-k8s.io/drain", Skip: []string{"skip"}, WaitCompleted: []string{"wait-completed"}}
+}
+
+// Rule returns the [Rule] of the label. Pods whose completion is waited for have order 0, as in Cluster API. Other values do not decide, as
+// in Cluster API, and cause a warning about the Pod.
+func (l DrainLabel) Rule() Rule {
+	skip, wait := slices.Clone(l.Skip), make([]string, 0, len(l.WaitCompleted))
+	for _, value := range l.WaitCompleted {
+		wait = append(wait, withoutDash(value))
+	}
+	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
+		value, found := pod.Labels[l.Key]
+		is := func(other string) bool { return strings.EqualFold(value, other) }
+		if !found || prev.Action != Undecided {
+			return prev, nil
+		}
+		if slices.ContainsFunc(skip, is) {
+			return Skip(pod, prev)
+		}
+		value = withoutDash(value)
+		if slices.ContainsFunc(wait, is) {
+			prev.Order = 0
+			return WaitCompleted(pod, prev)
+		}
+		return prev.warn(fmt.Sprintf("label %s has the unknown value %.64q", l.Key, pod.Labels[l.Key])), nil
+	}
+}
+
+func withoutDash(s string) string { return strings.Replace(s, "-", "", 1) }

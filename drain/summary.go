@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -83,11 +84,7 @@ func troubleLines(troubles map[string][]PodRef, maxPods int) []string {
 }
 
 func troubleText(d *Decision) string {
-	text := d.Message
-	if text == "" {
-		text = string(d.Reason)
-	}
-	text = bounded(text)
+	text := bounded(cmp.Or(d.Message, string(d.Reason)))
 	if strings.HasPrefix(text, violation) {
 		return text
 	}

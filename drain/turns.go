@@ -2,7 +2,6 @@ package drain
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -47,14 +46,7 @@ const (
 
 // String returns the name without its prefix, for example "Detach".
 func (s VolumeStage) String() string {
-	switch s {
-	case WaitDetach:
-		return "Detach"
-	case WaitReattach:
-		return "Reattach"
-	default:
-		return fmt.Sprintf("VolumeStage(%d)", uint8(s))
-	}
+	return nameOf(s, "VolumeStage", "VolumeStage(0)", "Detach", "Reattach")
 }
 
 // VolumeWait is a volume that takes a turn after its Pod.
@@ -223,9 +215,6 @@ func (t *VolumeTurns) Summary(maxNames int) string {
 	if t == nil {
 		return ""
 	}
-	if maxNames <= 0 {
-		maxNames = maxVolumeNames
-	}
 	var lines []string
 	for _, stage := range []struct {
 		stage VolumeStage
@@ -280,12 +269,9 @@ func (t *VolumeTurns) settleInTurn(ds []Decision, held map[types.UID]Hold, settl
 
 // underWay reports that the Pod may be evicted, or have been evicted, without another planned request.
 func underWay(r Reason) bool {
-	switch r {
-	case ReasonEvictionRequested, ReasonEvictionAccepted, ReasonThrottled, ReasonUnauthorized, ReasonUnknownOutcome:
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]Reason{
+		ReasonEvictionRequested, ReasonEvictionAccepted, ReasonThrottled, ReasonUnauthorized, ReasonUnknownOutcome,
+	}, r)
 }
 
 // turns returns how many turns a decision takes: 1 or 0.

@@ -1,10 +1,12 @@
 package drain
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // UnreachablePolicy decides what a drain does with a Node that does not answer. The zero value is the table of drain-noderef 4.5: five
@@ -31,11 +33,6 @@ type UnreachablePolicy struct {
 	// collector deletes its Pods.
 	FinishWhenPoweredOff bool
 }
-
-const (
-	defaultUnreachableAfter = 5 * time.Minute
-	defaultSkipTerminating  = time.Minute
-)
 
 // NodeState is how a policy regards a Node.
 type NodeState uint8
@@ -101,24 +98,15 @@ func (p Policy) OutOfService(s Situation) bool {
 }
 
 func (u *UnreachablePolicy) after() time.Duration {
-	if u.After == 0 {
-		return defaultUnreachableAfter
-	}
-	return max(0, u.After)
+	return max(0, cmp.Or(u.After, 5*time.Minute))
 }
 
 func (u *UnreachablePolicy) skipAfter() time.Duration {
-	if u.SkipTerminatingAfter == 0 {
-		return defaultSkipTerminating
-	}
-	return u.SkipTerminatingAfter
+	return cmp.Or(u.SkipTerminatingAfter, time.Minute)
 }
 
 func (u *UnreachablePolicy) grace() int64 {
-	if u.Grace == nil {
-		return 1
-	}
-	return *u.Grace
+	return ptr.Deref(u.Grace, 1)
 }
 
 func (u *UnreachablePolicy) bypasses(s *Situation) bool {

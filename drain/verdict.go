@@ -112,6 +112,14 @@ func (v Verdict) decide(a Action, r Reason, message string) Verdict {
 	return Verdict{Action: a, Order: v.Order, Reason: r, Message: message}
 }
 
+// decideIf decides when no earlier rule did and the condition of a rule holds; otherwise it returns v.
+func (v Verdict) decideIf(holds bool, a Action, r Reason, message string) Verdict {
+	if v.Action != Undecided || !holds {
+		return v
+	}
+	return v.decide(a, r, message)
+}
+
 // warn adds a warning. It does not change the array of earlier warnings: verdicts are values and may be kept.
 func (v Verdict) warn(message string) Verdict {
 	v.Warnings = append(slices.Clip(v.Warnings), message)

@@ -255,9 +255,6 @@ func (p VolumePlan) Summary(maxNames int) string {
 	if p.Done() {
 		return ""
 	}
-	if maxNames <= 0 {
-		maxNames = maxVolumeNames
-	}
 	var claims, volumes, inTree, failures []string
 	for _, d := range p.Blocking() {
 		switch {
@@ -292,7 +289,11 @@ func failure(d *VolumeDecision) string {
 	return fmt.Sprintf("* VolumeAttachment %s: attach failed, see its .status.attachError", d.Name)
 }
 
+// limited lists as many names as limit says; 0 or less means maxVolumeNames.
 func limited(names []string, limit int) string {
+	if limit <= 0 {
+		limit = maxVolumeNames
+	}
 	slices.Sort(names)
 	shown := names[:min(limit, len(names))]
 	return joined(shown, len(names)-len(shown))
