@@ -9,7 +9,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -139,4 +144,152 @@ func (s *ScopedPodSource) reflector(w *nodeWatch) *cache.Reflector {
 			Steps: int(math.Ceil(float64(s.opts.MaxBackoff) / float64(s.opts.MinBackoff))),
 		},
 	})
+}
+
+// nodeWatch is the store that a reflector fills with the Pods of one Node. A reflector retries some errors without reporting them, so the
+// list and watch calls report their failures to the store.
+type nodeWatch struct {
+	node   string
+	cancel context.CancelFunc // guarded by the mutex of the source
+
+	mu      sync.Mutex
+	pods    map[types.NamespacedName]*corev1.Pod
+	synced  bool
+	err     error
+	changed func(string)
+}
+
+var _ cache.ReflectorStore = (*nodeWatch)(nil)
+
+func newNodeWatch(node string) *nodeWatch {
+	return &nodeWatch{node: node, pods: map[types.NamespacedName]*corev1.Pod{}}
+}
+
+func (w *nodeWatch) notify(changed func(string)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changed = changed
+}
+
+func (w *nodeWatch) snapshot() ([]*corev1.Pod, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pods := make([]*corev1.Pod, 0, len(w.pods))
+	for _, pod := range w.pods {
+		pods = append(pods, pod)
+	}
+	return pods, w.synced && w.err == nil, w.err
+}
+
+// change runs f under the lock. If f reports a change, the listener is called without the lock.
+func (w *nodeWatch) change(f func() bool) {
+	w.mu.Lock()
+	told, changed := f(), w.changed
+	w.mu.Unlock()
+	if told && changed != nil {
+		changed(w.node)
+	}
+}
+
+func (w *nodeWatch) failed(err error) { w.change(func() bool { w.err = err; return true }) }
+
+// reached ends a failure: a watch continues where the store stands.
+func (w *nodeWatch) reached() {
+	w.change(func() bool {
+		failed := w.err != nil
+		w.err = nil
+		return failed
+	})
+}
+
+// Add implements cache.ReflectorStore.
+func (w *nodeWatch) Add(obj any) error { return w.Update(obj) }
+
+// Update implements cache.ReflectorStore. API servers that ignore field selectors on watches send Pods of other Nodes.
+func (w *nodeWatch) Update(obj any) error {
+	pod, err := asPod(obj)
+	if err != nil || pod.Spec.NodeName != w.node {
+		return err
+	}
+	w.change(func() bool { w.pods[client.ObjectKeyFromObject(pod)] = pod; return true })
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (w *nodeWatch) Delete(obj any) error {
+	pod, err := asPod(obj)
+	if err != nil {
+		return err
+	}
+	w.change(func() bool {
+		key := client.ObjectKeyFromObject(pod)
+		if known := w.pods[key]; known == nil || known.UID != pod.UID {
+			return false
+		}
+		delete(w.pods, key)
+		return true
+	})
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (w *nodeWatch) Replace(list []any, _ string) error {
+	pods := make(map[types.NamespacedName]*corev1.Pod, len(list))
+	for _, obj := range list {
+		pod, err := asPod(obj)
+		if err != nil {
+			return err
+		}
+		if pod.Spec.NodeName == w.node {
+			pods[client.ObjectKeyFromObject(pod)] = pod
+		}
+	}
+	w.change(func() bool { w.pods, w.synced, w.err = pods, true, nil; return true })
+	return nil
+}
+
+// Resync implements cache.ReflectorStore; there are no resyncs.
+func (w *nodeWatch) Resync() error { return nil }
+
+func asPod(obj any) (*corev1.Pod, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("want a Pod from the watch, got %T", obj)
+	}
+	return pod, nil
+}
+
+// newNodeListWatch lists and watches the Pods of one Node through a client. An API server that streams lists sends the existing Pods
+// through the watch, in one request; otherwise the reflector of client-go falls back to a list. Both are consistent reads: resource version
+// 0, the reflector's first choice, may be answered from a cache that lacks the newest Pods.
+func newNodeListWatch(c client.WithWatch, w *nodeWatch) *cache.ListWatch {
+	options := func(raw *metav1.ListOptions) *client.ListOptions {
+		return &client.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", w.node), Limit: raw.Limit, Continue: raw.Continue, Raw: raw,
+		}
+	}
+	report := func(ctx context.Context, verb string, err error) error {
+		if err != nil && ctx.Err() == nil {
+			w.failed(fmt.Errorf("%s: %w", verb, err))
+		}
+		return err
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
+			pods := &corev1.PodList{}
+			return pods, report(ctx, "list", c.List(ctx, pods, options(&opts)))
+		},
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			streams := opts.SendInitialEvents != nil && *opts.SendInitialEvents
+			if streams {
+				opts.ResourceVersion = ""
+			}
+			events, err := c.Watch(ctx, &corev1.PodList{}, options(&opts))
+			if err == nil && !streams { // a stream replaces the store later
+				w.reached()
+			}
+			return events, report(ctx, "watch", err)
+		},
+	}
 }
