@@ -137,7 +137,7 @@ func (d *drains) one(ctx context.Context, name string) NodeResult {
 		d.tell(last)
 		return last
 	}
-	w := &waiter{runner: d.runner, name: name, prepare: d.opts.Prepare}
+	w := &waiter{runner: d.runner, name: name, prepare: d.opts.Prepare, until: d.until}
 	w.req = Request{Rules: d.opts.Rules, Policy: d.opts.Policy, StartedAt: d.opts.StartedAt, Deadline: d.opts.Deadline}
 	w.opts = WaitOptions{
 		Node: func(ctx context.Context) (*corev1.Node, error) {
@@ -150,10 +150,8 @@ func (d *drains) one(ctx context.Context, name string) NodeResult {
 			}
 		},
 	}
-	if !d.until.IsZero() {
-		if w.opts.Timeout = d.until.Sub(d.runner.cfg.Clock.Now()); w.opts.Timeout <= 0 {
-			return end(Result{}, w.failed(ErrOutOfTime))
-		}
+	if err := w.over(ctx); err != nil {
+		return end(Result{}, err)
 	}
 	result, err := w.wait(ctx)
 	if errors.Is(err, ErrStopped) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -174,10 +176,7 @@ func (w *nodeWatch) notify(changed func(string)) {
 func (w *nodeWatch) snapshot() ([]*corev1.Pod, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	pods := make([]*corev1.Pod, 0, len(w.pods))
-	for _, pod := range w.pods {
-		pods = append(pods, pod)
-	}
+	pods := slices.AppendSeq(make([]*corev1.Pod, 0, len(w.pods)), maps.Values(w.pods))
 	return pods, w.synced && w.err == nil, w.err
 }
 

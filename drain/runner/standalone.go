@@ -1,10 +1,10 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -85,23 +85,13 @@ func configOver(restConfig *rest.Config, o client.Options, budgets cache.Cache) 
 // discoveryClient returns a client for discovery requests, which ignore the contexts of their callers: an API server that does not answer
 // would delay the end of a drain. The requests end with life, and after 10 seconds at the latest.
 func discoveryClient(life context.Context, c *http.Client) *http.Client {
-	base := c.Transport
-	if base == nil {
-		base = http.DefaultTransport
-	}
+	base := cmp.Or(c.Transport, http.DefaultTransport)
 	bounded := *c
 	bounded.Timeout = 10 * time.Second
 	bounded.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
 		ctx, cancel := context.WithCancel(req.Context())
-		stop := context.AfterFunc(life, cancel)
-		resp, err := base.RoundTrip(req.WithContext(ctx))
-		if err != nil {
-			stop()
-			cancel()
-			return nil, err
-		}
-		resp.Body = &bodyUntilClosed{ReadCloser: resp.Body, closed: func() { stop(); cancel() }}
-		return resp, nil
+		context.AfterFunc(life, cancel) // it stays until the end of the life: there are few such requests
+		return base.RoundTrip(req.WithContext(ctx))
 	})
 	return &bounded
 }
@@ -110,15 +100,3 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// bodyUntilClosed calls closed when the body is closed.
-type bodyUntilClosed struct {
-	io.ReadCloser
-	closed func()
-}
-
-// Close implements io.Closer.
-func (b *bodyUntilClosed) Close() error {
-	defer b.closed()
-	return b.ReadCloser.Close()
-}

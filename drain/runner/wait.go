@@ -49,6 +49,12 @@ func (r *Runner) Wait(ctx context.Context, req Request, opts WaitOptions) (Resul
 	if req.Node != nil {
 		w.name = req.Node.Name
 	}
+	if opts.Timeout > 0 {
+		w.until = r.cfg.Clock.Now().Add(opts.Timeout)
+		var end func()
+		ctx, end = limited(ctx, r.cfg.Clock, opts.Timeout)
+		defer end()
+	}
 	return w.wait(ctx)
 }
 
@@ -69,15 +75,9 @@ type waiter struct {
 	failures   int
 }
 
-// wait limits the time of run, including its requests.
+// wait releases the Node at the end of run.
 func (w *waiter) wait(ctx context.Context) (Result, error) {
 	w.woken = make(chan struct{}, 1)
-	if w.opts.Timeout > 0 {
-		w.until = w.runner.cfg.Clock.Now().Add(w.opts.Timeout)
-		var end func()
-		ctx, end = limited(ctx, w.runner.cfg.Clock, w.opts.Timeout)
-		defer end()
-	}
 	defer func() {
 		if w.removeSink != nil {
 			w.removeSink()
