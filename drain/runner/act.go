@@ -17,12 +17,11 @@ const (
 // act makes a plan of a draft and queues what may go: evictions queued by one Step count for the budgets of the next one. known is false if
 // the Node was released. respawnAt is when the first Pod that was created again has rested.
 func (r *Runner) act(
-	req *Request, pods []*corev1.Pod, draft drain.Draft, s drain.Situation, cordoned bool,
+	ns *nodeState, req *Request, pods []*corev1.Pod, draft drain.Draft, s drain.Situation, cordoned bool,
 ) (plan drain.Plan, respawnAt time.Time, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ns := r.nodeLocked(req.Node.Name, req.Node.UID)
-	if ns == nil {
+	if ns.released {
 		return plan, respawnAt, false
 	}
 	ns.selectors = draft.Selectors()

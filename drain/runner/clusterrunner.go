@@ -24,13 +24,11 @@ var ErrNotListed = errors.New("not listed yet")
 
 // ClusterRunner is a Runner for the Nodes of one cluster. It lists what only drains need when the first Node is drained: attached volumes,
 // labels of Namespaces, and PodDisruptionBudgets. It lists them in a cache of its own, because a source of controller-runtime waits for
-// every informer of its cache. A kind that the API server does not serve, or does not allow to be listed, delays only what needs it. It is
-// safe for concurrent use.
+// every informer of its cache. A kind that the API server does not serve, or does not allow to be listed, delays only what needs it; until
+// then, the Message of a result contains the answer of the API server. It is safe for concurrent use.
 type ClusterRunner struct {
 	*Runner
 	beside     cache.Cache
-	failures   *listFailures
-	volumes    *CachedVolumes // nil without ClusterOptions.Volumes
 	namespaces *listing
 }
 
@@ -54,19 +52,22 @@ func NewClusterRunner(c ctrlcluster.Cluster, o ClusterOptions) (*ClusterRunner, 
 		return nil, err
 	}
 	cfg.Nodes = c.GetClient()
-	d := &ClusterRunner{beside: beside, failures: failures, namespaces: newListing(beside, "Namespaces", &corev1.Namespace{})}
+	later := func(l *listing) { l.onDemand, l.failures = true, failures }
 	if o.Volumes {
-		if d.volumes, err = NewCachedVolumes(beside); err != nil {
+		volumes, err := NewCachedVolumes(beside)
+		if err != nil {
 			return nil, err
 		}
-		cfg.Volumes = d.volumes
-		d.volumes.configure(func(l *listing) { l.onDemand = true })
-		d.volumes.attachmentList.emptyIfUnserved = true // without VolumeAttachments, nothing that could be read here is attached
+		volumes.configure(later)
+		volumes.attachmentList.emptyIfUnserved = true // without VolumeAttachments, nothing that could be read here is attached
+		cfg.Volumes = volumes
 	}
+	d := &ClusterRunner{beside: beside, namespaces: newListing(beside, "Namespaces", &corev1.Namespace{})}
 	if d.Runner, err = New(cfg); err != nil {
 		return nil, err
 	}
-	d.budgetList.onDemand, d.namespaces.onDemand = true, true
+	later(d.budgetList)
+	later(d.namespaces)
 	d.budgetList.emptyIfUnserved = true // the API server respects budgets itself
 	return d, nil
 }
@@ -110,48 +111,14 @@ func (f *listFailures) note(kind string, err error) {
 	}
 }
 
-// why returns ": " and the reason why a kind is not listed, or nothing when no reason is known.
-func (f *listFailures) why(l *listing) string {
-	_, err := l.ask()
-	if err == nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		err = f.by[fmt.Sprintf("%T", l.kind)]
+// of returns the last answer about a kind.
+func (f *listFailures) of(kind client.Object) error {
+	if f == nil {
+		return nil
 	}
-	if err == nil {
-		return ""
-	}
-	return ": " + err.Error()
-}
-
-// list starts the lists of budgets and volumes, so that volumes are known when the Pods have left.
-func (d *ClusterRunner) list() {
-	_, _ = d.budgetList.ask()
-	if d.volumes != nil {
-		d.volumes.unknown()
-	}
-}
-
-// StepVolumes does what Runner.StepVolumes does. While volumes are not listed, the Message contains the answer of the API server.
-func (d *ClusterRunner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
-	d.list()
-	result, err := d.Runner.StepVolumes(ctx, req)
-	if err == nil && d.volumes != nil && !result.Done && len(result.Attached) == 0 {
-		if unknown := d.volumes.unknown(); unknown != nil {
-			result.Message += d.failures.why(unknown)
-		}
-	}
-	return result, err
-}
-
-// Step does what Runner.Step does. While budgets are not listed, the Message contains the answer of the API server.
-func (d *ClusterRunner) Step(ctx context.Context, req Request) (Result, error) {
-	d.list()
-	result, err := d.Runner.Step(ctx, req)
-	if err == nil && result.Message == waitsForBudgets {
-		result.Message += d.failures.why(d.budgetList)
-	}
-	return result, err
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.by[fmt.Sprintf("%T", kind)]
 }
 
 // NamespaceLabels returns a function that finds labels in memory. It must not be called after ctx has ended. NamespaceLabels does not wait:
@@ -160,7 +127,7 @@ func (d *ClusterRunner) NamespaceLabels(ctx context.Context) (drain.NamespaceLab
 	if known, _ := d.namespaces.ask(); !known {
 		return nil, fmt.Errorf(
 			"the Namespaces, whose labels drain rules ask for, are %w; if this lasts, look for missing list and watch permissions%s",
-			ErrNotListed, d.failures.why(d.namespaces))
+			ErrNotListed, d.namespaces.why())
 	}
 	return func(namespace string) (map[string]string, bool) {
 		var found corev1.Namespace

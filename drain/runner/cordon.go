@@ -37,13 +37,8 @@ func (m cordonMemo) covers(observed string) bool {
 }
 
 // cordon cordons the Node. It returns since when Steps were shown the cordon; zero if this one was not.
-func (r *Runner) cordon(ctx context.Context, node *corev1.Node) (time.Time, error) {
+func (r *Runner) cordon(ctx context.Context, ns *nodeState, node *corev1.Node) (time.Time, error) {
 	r.mu.Lock()
-	ns := r.nodes[node.Name]
-	if ns == nil { // it was released
-		r.mu.Unlock()
-		return time.Time{}, nil
-	}
 	if node.Spec.Unschedulable {
 		defer r.mu.Unlock()
 		if now := r.cfg.Clock.Now(); ns.cordonSeen.IsZero() || ns.cordonSeen.After(now) { // or the clock was set back
@@ -52,9 +47,9 @@ func (r *Runner) cordon(ctx context.Context, node *corev1.Node) (time.Time, erro
 		return ns.cordonSeen, nil
 	}
 	ns.cordonSeen = time.Time{}
-	covered := ns.cordon.covers(node.ResourceVersion)
+	skip := ns.released || ns.cordon.covers(node.ResourceVersion)
 	r.mu.Unlock()
-	if covered {
+	if skip {
 		return time.Time{}, nil
 	}
 	after, err := r.patchUnschedulable(ctx, node, true)
@@ -121,7 +116,7 @@ const outOfServicePath = "/metadata/annotations/machinist.dev~1out-of-service"
 // taint sets the out-of-service taint on a Node if the policy asks for it, and removes its own taint from a Node that is Ready again. It
 // sends at most one patch, and none before the cordon was observed. A patch that no longer fits is not an error: the next observation of
 // the Node decides again.
-func (r *Runner) taint(ctx context.Context, req *Request) error {
+func (r *Runner) taint(ctx context.Context, ns *nodeState, req *Request) error {
 	node := req.Node
 	if !node.Spec.Unschedulable {
 		return nil
@@ -132,9 +127,9 @@ func (r *Runner) taint(ctx context.Context, req *Request) error {
 	var err error
 	switch {
 	case ready:
-		err = r.removeTaint(ctx, node)
+		err = r.removeTaint(ctx, ns, node)
 	case outOfService(node) < 0 && req.policy().OutOfService(r.situation(req)):
-		err = r.patchTaint(ctx, node, "put out-of-service taint on", putTaint(node))
+		err = r.patchTaint(ctx, ns, node, "put out-of-service taint on", putTaint(node))
 	}
 	if apierrors.IsInvalid(err) {
 		return nil
@@ -158,12 +153,8 @@ func putTaint(node *corev1.Node) []patchOperation {
 }
 
 // patchTaint sends a patch once for each observation of the Node. The error is Invalid when the Node has changed.
-func (r *Runner) patchTaint(ctx context.Context, node *corev1.Node, what string, ops []patchOperation) error {
+func (r *Runner) patchTaint(ctx context.Context, ns *nodeState, node *corev1.Node, what string, ops []patchOperation) error {
 	r.mu.Lock()
-	ns := r.nodes[node.Name]
-	if ns == nil { // of a drain that was cancelled
-		ns = &nodeState{}
-	}
 	sent := node.ResourceVersion != "" && ns.taintedAt == node.ResourceVersion
 	ns.taintedAt = node.ResourceVersion
 	r.mu.Unlock()
@@ -183,7 +174,7 @@ func (r *Runner) patchTaint(ctx context.Context, node *corev1.Node, what string,
 }
 
 // removeTaint removes the taint that this package set. It tests the position of the taint, because other writers move it.
-func (r *Runner) removeTaint(ctx context.Context, node *corev1.Node) error {
+func (r *Runner) removeTaint(ctx context.Context, ns *nodeState, node *corev1.Node) error {
 	if _, ours := node.Annotations[OutOfServiceAnnotation]; !ours {
 		return nil
 	}
@@ -193,7 +184,7 @@ func (r *Runner) removeTaint(ctx context.Context, node *corev1.Node) error {
 		ops = append(ops, patchOperation{Op: "test", Path: path + "/key", Value: drain.OutOfServiceTaint().Key},
 			patchOperation{Op: "remove", Path: path})
 	}
-	return r.patchTaint(ctx, node, "remove out-of-service taint from", ops)
+	return r.patchTaint(ctx, ns, node, "remove out-of-service taint from", ops)
 }
 
 func outOfService(node *corev1.Node) int {

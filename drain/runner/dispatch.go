@@ -71,7 +71,7 @@ func (r *Runner) send(ctx context.Context, a *attempt) {
 
 // shows asks the source for one Pod. A source that is not synced counts as showing it: unknown is not gone.
 func (r *Runner) shows(a *attempt) bool {
-	pods, synced, err := r.podsOf(a.ns.name, a.ns.uid)
+	pods, synced, err := r.podsOf(a.ns)
 	return err != nil || !synced || slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.UID == a.ref.UID })
 }
 
@@ -92,7 +92,7 @@ func (r *Runner) finish(a *attempt, err error, stillThere, stopping bool) {
 	if a.budget.answered(outcome, r.cfg.MaxInFlightPerBudget, r.cfg.ProbeInterval, now) {
 		r.recallLocked(a.budget)
 	}
-	dropped := r.nodes[a.ns.name] != a.ns || a.ns.attempts[a.ref.UID] != a // the Pod is gone, or the Node was released
+	dropped := a.ns.released || a.ns.attempts[a.ref.UID] != a // the Pod is gone, or the Node was released
 	switch {
 	case outcome.Class == drain.Accepted || outcome.Class == drain.Gone:
 		a.succeeded(outcome, r.cfg.ProbeInterval, now)

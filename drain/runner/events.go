@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -44,14 +45,13 @@ type progress struct {
 
 // report completes a result with what is known about the past and the queue. end decides whether the drain has ended. refused says that the
 // credentials are refused; events are those that the result causes.
-func (r *Runner) report(node *corev1.Node, result *Result, now time.Time, end func()) (events []event, refused error) {
+func (r *Runner) report(ns *nodeState, result *Result, now time.Time, end func()) (events []event, refused error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Before(r.paused.until) {
 		refused = r.paused.refused
 	}
-	ns := r.nodeLocked(node.Name, node.UID)
-	if ns == nil { // it was released
+	if ns.released {
 		end()
 		return nil, refused
 	}
@@ -153,10 +153,7 @@ func blockerNote(b *drain.Blocker) string {
 	if rest := b.Count - len(names); rest > 0 {
 		text += fmt.Sprintf(", ... (%d more)", rest)
 	}
-	if b.Message == "" {
-		return text + ": " + string(b.Reason)
-	}
-	return text + ": " + b.Message
+	return text + ": " + cmp.Or(b.Message, string(b.Reason))
 }
 
 func shorten(note string) string {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -29,7 +30,8 @@ type listing struct {
 	onDemand  bool // the informer is not requested before the first call of ask
 	// emptyIfUnserved: a kind that the API server does not serve has no objects. Otherwise its objects are unknown.
 	emptyIfUnserved bool
-	changed         func() // is called when ask may give another answer; may be nil
+	failures        *listFailures // of the cache behind informers; may be nil
+	changed         func()        // is called when ask may give another answer; may be nil
 
 	demand sync.Once
 	asked  chan struct{} // closed by the first call of ask
@@ -53,6 +55,15 @@ func (l *listing) ask() (known bool, err error) {
 		return true, nil
 	}
 	return l.synced != nil && l.synced(), l.err
+}
+
+// why returns ": " and the reason why the kind is not listed, or nothing when no reason is known.
+func (l *listing) why() string {
+	_, err := l.ask()
+	if err = cmp.Or(err, l.failures.of(l.kind)); err == nil {
+		return ""
+	}
+	return ": " + err.Error()
 }
 
 // open follows the informer until stop is called. It returns when the informer accepts the handler, or when ctx ends. It does not wait for

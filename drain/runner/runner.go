@@ -53,6 +53,7 @@ type nodeState struct {
 	taintedAt  string    // resource version of the Node for which a taint patch was sent
 	inFlight   int
 	respawns   respawns
+	released   bool // it is no longer in Runner.nodes
 }
 
 // Request says which Node to drain, and how.
@@ -165,24 +166,16 @@ func (r *Runner) Release(node string) {
 }
 
 // podsOf asks the source for the Pods of a Node, unless the Node was released.
-func (r *Runner) podsOf(node string, uid types.UID) (pods []*corev1.Pod, synced bool, err error) {
+func (r *Runner) podsOf(ns *nodeState) (pods []*corev1.Pod, synced bool, err error) {
 	r.looks.RLock()
 	defer r.looks.RUnlock()
 	r.mu.Lock()
-	ns := r.nodeLocked(node, uid)
+	released := ns.released
 	r.mu.Unlock()
-	if ns == nil {
+	if released {
 		return nil, false, errReleased
 	}
-	return r.cfg.Pods.Pods(node)
-}
-
-// nodeLocked returns what is remembered about a Node; nil if it was released.
-func (r *Runner) nodeLocked(node string, uid types.UID) *nodeState {
-	if ns := r.nodes[node]; ns != nil && ns.uid == uid {
-		return ns
-	}
-	return nil
+	return r.cfg.Pods.Pods(ns.name)
 }
 
 // Cancel ends the drain of a Node like [Runner.Release] and, with uncordon, makes the Node schedulable again and removes an out-of-service
@@ -199,7 +192,7 @@ func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) e
 	if _, err := r.patchUnschedulable(ctx, node, false); err != nil {
 		return err
 	}
-	return r.removeTaint(ctx, node)
+	return r.removeTaint(ctx, &nodeState{}, node)
 }
 
 func (r *Runner) forgetLocked(node string) {
@@ -213,6 +206,7 @@ func (r *Runner) forgetLocked(node string) {
 	if p := &ns.progress; !p.begun.IsZero() && !p.done {
 		r.cfg.Metrics.drained(r.cfg.Clock.Since(p.begun), resultReleased)
 	}
+	ns.released = true
 	delete(r.nodes, node)
 	r.ring = slices.DeleteFunc(r.ring, func(other *nodeState) bool { return other == ns })
 	if len(r.nodes) == 0 {

@@ -35,21 +35,22 @@ const (
 // Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example [ErrNodeReplaced], or NotFound when the
 // Node does not exist), the credentials are refused, or with [ErrStopped]. Done is false then.
 func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
-	if err := r.enter(&req); err != nil {
+	ns, err := r.enter(&req)
+	if err != nil {
 		return Result{}, err
 	}
 	if req.InstanceGone {
 		return Result{Done: true}, nil
 	}
 	node := req.Node
-	cordonedSince, err := r.cordon(ctx, node)
+	cordonedSince, err := r.cordon(ctx, ns, node)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := r.taint(ctx, &req); err != nil {
+	if err := r.taint(ctx, ns, &req); err != nil {
 		return Result{}, err
 	}
-	pods, synced, err := r.podsOf(node.Name, node.UID)
+	pods, synced, err := r.podsOf(ns)
 	if errors.Is(err, errReleased) {
 		return cancelled(), nil
 	}
@@ -64,36 +65,38 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 		return Result{}, fmt.Errorf("drain node %s: %w", node.Name, err)
 	}
 	if !synced {
-		return Result{Message: waitsForBudgets, RequeueAfter: soon}, nil
+		return Result{Message: waitsForBudgets + r.budgetList.why(), RequeueAfter: soon}, nil
 	}
-	r.takeTurns(&req, pods)
-	return r.advance(&req, pods, budgets, cordonedSince)
+	r.takeTurns(ns, &req, pods)
+	return r.advance(ns, &req, pods, budgets, cordonedSince)
 }
 
 func cancelled() Result { return Result{Message: "* the drain was cancelled", RequeueAfter: soon} }
 
-// enter registers the Node, or begins a new drain when its UID has changed.
-func (r *Runner) enter(req *Request) error {
+// enter returns what is remembered about the Node, or begins a new drain when its UID has changed.
+func (r *Runner) enter(req *Request) (*nodeState, error) {
 	if req.Node == nil || req.Node.Name == "" || req.Node.UID == "" {
-		return fmt.Errorf("drain node: %w: the Node is nil or has no name or no uid; pass it as read from the API server",
+		return nil, fmt.Errorf("drain node: %w: the Node is nil or has no name or no uid; pass it as read from the API server",
 			errInvalidRequest)
 	}
 	policy := req.policy()
 	if err := policy.Validate(); err != nil {
-		return fmt.Errorf("drain node %s: %w: %w", req.Node.Name, errInvalidRequest, err)
+		return nil, fmt.Errorf("drain node %s: %w: %w", req.Node.Name, errInvalidRequest, err)
 	}
 	if policy.SerialVolumes != nil && r.cfg.Volumes == nil {
-		return fmt.Errorf("drain node %s: %w: Config.Volumes is required for drain.Policy.SerialVolumes", req.Node.Name, errInvalidRequest)
+		return nil, fmt.Errorf("drain node %s: %w: Config.Volumes is required for drain.Policy.SerialVolumes", req.Node.Name,
+			errInvalidRequest)
 	}
+	r.list()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
 	case <-r.stopped:
-		return fmt.Errorf("drain node %s: %w", req.Node.Name, ErrStopped)
+		return nil, fmt.Errorf("drain node %s: %w", req.Node.Name, ErrStopped)
 	default:
 	}
-	ns := r.nodeLocked(req.Node.Name, req.Node.UID)
-	if ns == nil {
+	ns := r.nodes[req.Node.Name]
+	if ns == nil || ns.uid != req.Node.UID {
 		r.forgetLocked(req.Node.Name)
 		ns = &nodeState{
 			name: req.Node.Name, uid: req.Node.UID, attempts: map[types.UID]*attempt{}, startedAt: r.cfg.Clock.Now(),
@@ -106,7 +109,17 @@ func (r *Runner) enter(req *Request) error {
 	if req.StartedAt.IsZero() {
 		req.StartedAt = ns.startedAt
 	}
-	return nil
+	return ns, nil
+}
+
+// list starts the lists that are made on demand, so that volumes are known when the Pods have left.
+func (r *Runner) list() {
+	if r.budgetList != nil {
+		_, _ = r.budgetList.ask()
+	}
+	if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok {
+		cached.unknown()
+	}
 }
 
 // policy of a request without one evicts without a limit.
@@ -151,13 +164,16 @@ func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policy
 
 // advance plans, queues and reports. Slow work is done without the lock: rules and selectors before it, texts after it.
 func (r *Runner) advance(
-	req *Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget, cordonedSince time.Time,
+	ns *nodeState, req *Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget, cordonedSince time.Time,
 ) (Result, error) {
 	situation := r.situation(req)
+	r.mu.Lock()
+	selectors := ns.selectors // of the last plan
+	r.mu.Unlock()
 	draft := r.cfg.Planner.Draft(
-		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: r.rules(req, situation)}}, budgets, r.selectors(req.Node))
+		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: r.rules(req, situation)}}, budgets, selectors)
 	policy, now := req.policy(), situation.Now
-	plan, respawnAt, known := r.act(req, pods, draft, situation, !cordonedSince.IsZero())
+	plan, respawnAt, known := r.act(ns, req, pods, draft, situation, !cordonedSince.IsZero())
 	if !known {
 		return cancelled(), nil
 	}
@@ -170,7 +186,7 @@ func (r *Runner) advance(
 	result.againAt(respawnAt, now)
 	result.againAt(policy.Next(pods, situation), now)
 	done := plan.Done()
-	events, refused := r.report(req.Node, &result, now, func() {
+	events, refused := r.report(ns, &result, now, func() {
 		switch {
 		case done:
 			result.settle(r.cfg.Settle, cordonedSince, now)
@@ -202,14 +218,4 @@ func (r *Runner) rules(req *Request, s drain.Situation) []drain.Rule {
 		rules = drain.DefaultRules()
 	}
 	return append(slices.Clip(rules), req.policy().Rule(s))
-}
-
-// selectors returns those that the last plan of a Node has parsed.
-func (r *Runner) selectors(node *corev1.Node) drain.Selectors {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if ns := r.nodeLocked(node.Name, node.UID); ns != nil {
-		return ns.selectors
-	}
-	return drain.Selectors{}
 }

@@ -186,22 +186,29 @@ func TestVolumesThatAreGoneAreForgotten(t *testing.T) {
 	}
 	v, err := NewCachedVolumes(refusingTwice())
 	require.NoError(t, err)
-	v.putVolume(pv, false)
-	v.putAttachment(attachment, false)
-	require.Len(t, v.byClaim.list(claim), 1)
-	require.Len(t, v.byNode.list("n"), 1)
-	require.Len(t, v.byVolume.list("pv"), 1)
+	claimed := func() []*corev1.PersistentVolume {
+		return find[*corev1.PersistentVolume](v.volumes, byClaim, claim.String())
+	}
+	attached := func(index, key string) []*storagev1.VolumeAttachment {
+		return find[*storagev1.VolumeAttachment](v.attachments, index, key)
+	}
+	put(v.volumes, pv, false)
+	put(v.attachments, attachment, false)
+	require.Len(t, claimed(), 1)
+	require.Len(t, attached(byNode, "n"), 1)
+	require.Len(t, attached(byVolume, "pv"), 1)
 
 	released := pv.DeepCopy()
 	released.Spec.ClaimRef.Name = "another"
-	v.putVolume(released, false)
-	require.Empty(t, v.byClaim.list(claim), "a volume has one claim")
+	put(v.volumes, released, false)
+	require.Empty(t, claimed(), "a volume has one claim")
 	moved := attachment.DeepCopy()
 	moved.Spec.NodeName = "other"
-	v.putAttachment(moved, false)
-	require.Empty(t, v.byNode.list("n"), "an attachment has one Node")
+	put(v.attachments, moved, false)
+	require.Empty(t, attached(byNode, "n"), "an attachment has one Node")
 
-	v.putVolume(released, true)
-	v.putAttachment(moved, true)
-	require.Zero(t, len(v.volumes)+len(v.attachments)+len(v.byClaim)+len(v.byNode)+len(v.byVolume))
+	put(v.volumes, released, true)
+	put(v.attachments, moved, true)
+	require.Zero(t, len(v.volumes.List())+len(v.attachments.List())+len(v.volumes.ListIndexFuncValues(byClaim))+
+		len(v.attachments.ListIndexFuncValues(byNode))+len(v.attachments.ListIndexFuncValues(byVolume)))
 }

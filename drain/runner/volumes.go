@@ -66,11 +66,12 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 	if r.cfg.Volumes == nil {
 		return VolumesResult{}, errors.New("wait for volumes: set Config.Volumes")
 	}
-	if err := errors.Join(ctx.Err(), r.enter(&Request{Node: req.Node, Owner: req.Owner})); err != nil {
+	ns, err := r.enter(&Request{Node: req.Node, Owner: req.Owner})
+	if err = errors.Join(ctx.Err(), err); err != nil {
 		return VolumesResult{}, err
 	}
 	now := r.cfg.Clock.Now()
-	plan, missing, err := r.planVolumes(&req, now)
+	plan, missing, err := r.planVolumes(ns, &req, now)
 	switch {
 	case errors.Is(err, errReleased):
 		return VolumesResult{Message: "* the wait was cancelled", RequeueAfter: soon}, nil
@@ -83,10 +84,14 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 }
 
 // planVolumes reads the Pods of the Node only if volumes block without them. missing says what is not listed yet.
-func (r *Runner) planVolumes(req *VolumeRequest, now time.Time) (plan drain.VolumePlan, missing string, err error) {
+func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (plan drain.VolumePlan, missing string, err error) {
 	attachments, synced, err := r.attachments(req.Node.Name)
 	if err != nil || !synced {
-		return plan, volumesUnlisted, err
+		missing = volumesUnlisted
+		if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok {
+			missing += cached.why()
+		}
+		return plan, missing, err
 	}
 	facts := drain.VolumeFacts{
 		Now: now, Node: req.Node, Attachments: attachments, Lookup: r.cfg.Volumes,
@@ -97,7 +102,7 @@ func (r *Runner) planVolumes(req *VolumeRequest, now time.Time) (plan drain.Volu
 	if plan, err = r.cfg.VolumePlanner.Plan(facts); err != nil || plan.Done() {
 		return plan, "", err
 	}
-	pods, synced, err := r.podsOf(req.Node.Name, req.Node.UID)
+	pods, synced, err := r.podsOf(ns)
 	if err != nil || !synced {
 		return plan, waitsForPods, err
 	}
@@ -157,12 +162,9 @@ func (r *Runner) runVolumes(ctx context.Context) error {
 }
 
 // takeTurns decides which pods with volumes may leave a Node, when the policy lets them leave one after the other.
-func (r *Runner) takeTurns(req *Request, pods []*corev1.Pod) {
+func (r *Runner) takeTurns(ns *nodeState, req *Request, pods []*corev1.Pod) {
 	r.mu.Lock()
-	var prev *drain.VolumeTurns
-	if ns := r.nodes[req.Node.Name]; ns != nil {
-		prev = ns.turns
-	}
+	prev := ns.turns
 	r.mu.Unlock()
 	var next *drain.VolumeTurns
 	if serial := req.policy().SerialVolumes; serial != nil {
@@ -170,9 +172,7 @@ func (r *Runner) takeTurns(req *Request, pods []*corev1.Pod) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ns := r.nodes[req.Node.Name]; ns != nil && ns.uid == req.Node.UID {
-		ns.turns = next
-	}
+	ns.turns = next
 }
 
 // nextTurns calls the source, so it must not hold the lock: events of the source take it.

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -36,39 +39,47 @@ type VolumeSource interface {
 type CachedVolumes struct {
 	attachmentList, volumeList *listing
 
-	mu          sync.RWMutex
-	ran         bool
-	attachments map[string]*storagev1.VolumeAttachment
-	byNode      index[string, *storagev1.VolumeAttachment]
-	byVolume    index[string, *storagev1.VolumeAttachment]
-	volumes     map[string]*corev1.PersistentVolume
-	byClaim     index[types.NamespacedName, *corev1.PersistentVolume]
+	ran                  atomic.Bool
+	attachments, volumes toolscache.Indexer
 }
 
 var _ VolumeSource = (*CachedVolumes)(nil)
 
-// index holds objects by a shared key, and by name for each key.
-type index[K comparable, O client.Object] map[K]map[string]O
+// The indexes of CachedVolumes.
+const (
+	byNode   = "node"
+	byVolume = "volume"
+	byClaim  = "claim"
+)
 
-func (x index[K, O]) put(key K, obj O) {
-	if x[key] == nil {
-		x[key] = map[string]O{}
+// indexedBy returns an index of the objects of one kind.
+func indexedBy[O client.Object](key func(O) string) toolscache.IndexFunc {
+	return func(obj any) ([]string, error) {
+		if o, ok := obj.(O); ok {
+			return []string{key(o)}, nil
+		}
+		return nil, nil
 	}
-	x[key][obj.GetName()] = obj
 }
 
-func (x index[K, O]) remove(key K, name string) {
-	if delete(x[key], name); len(x[key]) == 0 {
-		delete(x, key)
-	}
-}
-
-func (x index[K, O]) list(key K) []O {
-	out := make([]O, 0, len(x[key]))
-	for _, obj := range x[key] {
-		out = append(out, obj)
+func find[O client.Object](in toolscache.Indexer, index, key string) []O {
+	found, _ := in.ByIndex(index, key) // fails only for an unknown index
+	out := make([]O, 0, len(found))
+	for _, obj := range found {
+		if o, ok := obj.(O); ok {
+			out = append(out, o)
+		}
 	}
 	return out
+}
+
+// put adds, replaces or removes an object. It fails only for what is no object.
+func put(in toolscache.Indexer, obj client.Object, gone bool) {
+	if gone {
+		_ = in.Delete(obj)
+	} else {
+		_ = in.Update(obj)
+	}
 }
 
 // NewCachedVolumes returns a source over a cache, usually manager.GetCache(). It requests the informers when the source runs.
@@ -79,10 +90,20 @@ func NewCachedVolumes(informers Informers) (*CachedVolumes, error) {
 	return &CachedVolumes{
 		attachmentList: newListing(informers, "VolumeAttachments", &storagev1.VolumeAttachment{}),
 		volumeList:     newListing(informers, "PersistentVolumes", &corev1.PersistentVolume{}),
-		attachments:    map[string]*storagev1.VolumeAttachment{}, volumes: map[string]*corev1.PersistentVolume{},
-		byNode: index[string, *storagev1.VolumeAttachment]{}, byVolume: index[string, *storagev1.VolumeAttachment]{},
-		byClaim: index[types.NamespacedName, *corev1.PersistentVolume]{},
+		attachments: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
+			byNode:   indexedBy(func(a *storagev1.VolumeAttachment) string { return a.Spec.NodeName }),
+			byVolume: indexedBy(volumeOf),
+		}),
+		volumes: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{byClaim: indexedBy(claimOf)}),
 	}, nil
+}
+
+// why returns the reason why the first incomplete list is not known; see listing.why.
+func (v *CachedVolumes) why() string {
+	if unknown := v.unknown(); unknown != nil {
+		return unknown.why()
+	}
+	return ""
 }
 
 // configure changes both listings; call it before Run.
@@ -94,10 +115,8 @@ func (v *CachedVolumes) configure(change func(*listing)) {
 // Attachments implements [VolumeSource]. Before Run and after its end nothing is synced. Listed on demand, they are not synced before the
 // PersistentVolumes of what is attached are.
 func (v *CachedVolumes) Attachments(node string) ([]*storagev1.VolumeAttachment, bool) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
 	synced, _ := v.attachmentList.ask()
-	attachments := v.byNode.list(node)
+	attachments := find[*storagev1.VolumeAttachment](v.attachments, byNode, node)
 	if known, _ := v.volumeList.ask(); v.volumeList.onDemand && len(attachments) > 0 && !known {
 		synced = false
 	}
@@ -106,29 +125,25 @@ func (v *CachedVolumes) Attachments(node string) ([]*storagev1.VolumeAttachment,
 
 // AttachmentsOf implements [VolumeSource].
 func (v *CachedVolumes) AttachmentsOf(volume string) []*storagev1.VolumeAttachment {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.byVolume.list(volume)
+	return find[*storagev1.VolumeAttachment](v.attachments, byVolume, volume)
 }
 
 // Volume implements [drain.VolumeLookup]. It returns an error until all volumes are listed.
 func (v *CachedVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
 	if known, _ := v.volumeList.ask(); !known {
 		return nil, errVolumesUnread
 	}
-	return v.volumes[name], nil
+	found, _, err := v.volumes.GetByKey(name)
+	pv, _ := found.(*corev1.PersistentVolume)
+	return pv, err
 }
 
 // VolumesOf implements [drain.VolumeLookup].
 func (v *CachedVolumes) VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
 	if known, _ := v.volumeList.ask(); !known {
 		return nil, errVolumesUnread
 	}
-	return v.byClaim.list(claim), nil
+	return find[*corev1.PersistentVolume](v.volumes, byClaim, claim.String()), nil
 }
 
 // unknown returns the first list that is not complete; nil when both are.
@@ -143,11 +158,7 @@ func (v *CachedVolumes) unknown() *listing {
 
 // Run implements [VolumeSource]. It does not wait for the informers. A source runs once.
 func (v *CachedVolumes) Run(ctx context.Context, changed func(node, volume string)) error {
-	v.mu.Lock()
-	ran := v.ran
-	v.ran = true
-	v.mu.Unlock()
-	if ran {
+	if v.ran.Swap(true) {
 		return errors.New("run volume source: it was started before")
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -160,13 +171,13 @@ func (v *CachedVolumes) Run(ctx context.Context, changed func(node, volume strin
 	}{
 		{v.attachmentList, func(obj client.Object, gone bool) {
 			if a, ok := obj.(*storagev1.VolumeAttachment); ok {
-				v.putAttachment(a, gone)
+				put(v.attachments, a, gone)
 				changed(a.Spec.NodeName, volumeOf(a))
 			}
 		}},
 		{v.volumeList, func(obj client.Object, gone bool) {
 			if pv, ok := obj.(*corev1.PersistentVolume); ok {
-				v.putVolume(pv, gone)
+				put(v.volumes, pv, gone)
 				for _, a := range v.AttachmentsOf(pv.Name) {
 					changed(a.Spec.NodeName, pv.Name)
 				}
@@ -184,47 +195,14 @@ func (v *CachedVolumes) Run(ctx context.Context, changed func(node, volume strin
 	return nil
 }
 
-func (v *CachedVolumes) putAttachment(a *storagev1.VolumeAttachment, gone bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if old := v.attachments[a.Name]; old != nil {
-		v.byNode.remove(old.Spec.NodeName, a.Name)
-		v.byVolume.remove(volumeOf(old), a.Name)
-		delete(v.attachments, a.Name)
-	}
-	if !gone {
-		v.attachments[a.Name] = a
-		v.byNode.put(a.Spec.NodeName, a)
-		v.byVolume.put(volumeOf(a), a)
-	}
-}
-
-func (v *CachedVolumes) putVolume(pv *corev1.PersistentVolume, gone bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if old := v.volumes[pv.Name]; old != nil {
-		v.byClaim.remove(claimOf(old), pv.Name)
-		delete(v.volumes, pv.Name)
-	}
-	if !gone {
-		v.volumes[pv.Name] = pv
-		v.byClaim.put(claimOf(pv), pv)
-	}
-}
-
 // volumeOf returns the PersistentVolume of an attachment, or "" when it has none.
 func volumeOf(a *storagev1.VolumeAttachment) string {
-	if a.Spec.Source.PersistentVolumeName == nil {
-		return ""
-	}
-	return *a.Spec.Source.PersistentVolumeName
+	return ptr.Deref(a.Spec.Source.PersistentVolumeName, "")
 }
 
-func claimOf(pv *corev1.PersistentVolume) types.NamespacedName {
-	if pv.Spec.ClaimRef == nil {
-		return types.NamespacedName{}
-	}
-	return types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}
+func claimOf(pv *corev1.PersistentVolume) string {
+	ref := ptr.Deref(pv.Spec.ClaimRef, corev1.ObjectReference{})
+	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}.String()
 }
 
 // TrimVolumes is a transform for the VolumeAttachments and PersistentVolumes of a cache (cache.ByObject.Transform). It removes what
