@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -211,4 +213,90 @@ func multipleBudgetsMessage(budgets []*budget) string {
 	}
 	return fmt.Sprintf("more than one disruption budget selects the Pod (%s), which the eviction API does not support; "+
 		"let only one of them select it", strings.Join(names, ", "))
+}
+
+// Selectors are the parsed selectors of the PodDisruptionBudgets that may select Pods of a [Draft]. With them, the next Draft does not
+// parse unchanged selectors again. The zero value is empty. They are immutable and safe for concurrent use.
+type Selectors struct {
+	of map[types.NamespacedName]parsedSelector
+}
+
+type parsedSelector struct {
+	from     *metav1.LabelSelector
+	selector labels.Selector // nil when from is invalid
+}
+
+// parse returns the selector of a budget and parses it only if it has changed. A cache shares the selector between reads, which makes the
+// comparison cheap.
+func (s Selectors) parse(name types.NamespacedName, from *metav1.LabelSelector) parsedSelector {
+	if known, found := s.of[name]; found && (known.from == from || reflect.DeepEqual(known.from, from)) {
+		return known
+	}
+	parsed := parsedSelector{from: from}
+	if selector, err := metav1.LabelSelectorAsSelector(from); err == nil { // the API server lets an invalid one match nothing
+		parsed.selector = selector
+	}
+	return parsed
+}
+
+func (p parsedSelector) among(pods []*corev1.Pod) []*corev1.Pod {
+	var found []*corev1.Pod
+	for _, pod := range pods {
+		if p.selector != nil && p.selector.Matches(labels.Set(pod.Labels)) {
+			found = append(found, pod)
+		}
+	}
+	return found
+}
+
+// podIndex finds the Pods that a selector may select without parsing the selector. In a Namespace with thousands of budgets, few of them
+// select Pods of one Node.
+type podIndex struct {
+	in      map[string][]*corev1.Pod // by namespace
+	labeled map[podLabel][]*corev1.Pod
+}
+
+type podLabel struct{ namespace, key, value string }
+
+// indexPods indexes the Pods that the rules evict or delete, by the labels that budgets ask for.
+func indexPods(ds []Decision, budgets []*policyv1.PodDisruptionBudget) podIndex {
+	keys := map[string]bool{}
+	for _, pdb := range budgets {
+		if pdb.Spec.Selector == nil {
+			continue
+		}
+		for key := range pdb.Spec.Selector.MatchLabels {
+			keys[key] = true
+		}
+	}
+	index := podIndex{map[string][]*corev1.Pod{}, map[podLabel][]*corev1.Pod{}}
+	for i := range ds {
+		pod := ds[i].Pod
+		if ds[i].Intended != Evict && ds[i].Intended != Delete {
+			continue
+		}
+		index.in[pod.Namespace] = append(index.in[pod.Namespace], pod)
+		for key, value := range pod.Labels {
+			if keys[key] {
+				label := podLabel{pod.Namespace, key, value}
+				index.labeled[label] = append(index.labeled[label], pod)
+			}
+		}
+	}
+	return index
+}
+
+// fitting returns the Pods in the Namespace of the budget with one of the labels that it asks for: the label that the fewest Pods have. A
+// budget without a selector selects no Pods.
+func (x podIndex) fitting(pdb *policyv1.PodDisruptionBudget) []*corev1.Pod {
+	if pdb.Spec.Selector == nil {
+		return nil
+	}
+	fewest := x.in[pdb.Namespace]
+	for key, value := range pdb.Spec.Selector.MatchLabels {
+		if pods := x.labeled[podLabel{pdb.Namespace, key, value}]; len(pods) < len(fewest) {
+			fewest = pods
+		}
+	}
+	return fewest
 }

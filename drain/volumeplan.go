@@ -232,69 +232,47 @@ func shared(pv *corev1.PersistentVolume) bool {
 	})
 }
 
-// claimsOf returns the claims that a Pod uses, including those of its generic ephemeral volumes.
-func claimsOf(pod *corev1.Pod) []types.NamespacedName {
-	var claims []types.NamespacedName
-	for i := range pod.Spec.Volumes {
-		switch volume := &pod.Spec.Volumes[i]; {
-		case volume.PersistentVolumeClaim != nil:
-			claims = append(claims, types.NamespacedName{Namespace: pod.Namespace, Name: volume.PersistentVolumeClaim.ClaimName})
-		case volume.Ephemeral != nil:
-			claims = append(claims, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name + "-" + volume.Name})
-		}
+const pluginFlex = "flexvolume"
+
+// pluginOf returns the driver of a CSI volume, or the plugin of another volume, from its name in the status of a Node.
+func pluginOf(name string) string {
+	if rest, csi := strings.CutPrefix(name, csiPrefix); csi {
+		driver, _, _ := strings.Cut(rest, "^")
+		return driver
 	}
-	return claims
+	if strings.HasPrefix(name, pluginFlex) {
+		return pluginFlex
+	}
+	first, rest, found := strings.Cut(name, "/")
+	if !found {
+		return name
+	}
+	second, _, _ := strings.Cut(rest, "/")
+	return first + "/" + second
 }
 
-const maxVolumeNames = 5 // per line, as in Cluster API
-
-// Summary returns the volumes that are waited for in the lines of Cluster API's message, without its first line, which contains a start
-// time. Each line names at most maxNames volumes (0 or less means 5), and at most three failures of drivers follow. It is empty when the
-// plan is Done, contains no times, and is equal for equal plans.
-func (p VolumePlan) Summary(maxNames int) string {
-	if p.Done() {
-		return ""
-	}
-	var claims, volumes, inTree, failures []string
-	for _, d := range p.Blocking() {
-		switch {
-		case d.Claim.Name != "":
-			claims = append(claims, d.Claim.String())
-		case d.PV != "":
-			volumes = append(volumes, d.PV)
-		default:
-			inTree = append(inTree, d.Name)
-		}
-		if d.Failed && len(failures) < defaultNames {
-			failures = append(failures, failure(&d))
-		}
-	}
-	var lines []string
-	bullet := func(text string, names []string) {
-		if len(names) > 0 {
-			lines = append(lines, "* "+text+": "+limited(names, maxNames))
-		}
-	}
-	bullet("PersistentVolumeClaims", claims)
-	bullet("PersistentVolumes without a .spec.claimRef to a PersistentVolumeClaim", volumes)
-	bullet("Node with .status.volumesAttached entries not matching a PersistentVolume", inTree)
-	return strings.Join(append(lines, failures...), "\n")
+// inTreePlugin returns the plugin of a volume in the spec of a Pod that may be attached without a VolumeAttachment, or "".
+func inTreePlugin(s *corev1.VolumeSource) string {
+	return firstPlugin(s.ISCSI != nil, s.FC != nil, s.FlexVolume != nil, s.RBD != nil, s.AWSElasticBlockStore != nil,
+		s.GCEPersistentDisk != nil, s.AzureDisk != nil, s.Cinder != nil, s.VsphereVolume != nil, s.PortworxVolume != nil)
 }
 
-// failure omits the text of the driver: many contain the ID of a request, and would change the message with every attempt.
-func failure(d *VolumeDecision) string {
-	if d.Reason == VolumeDetaching {
-		return fmt.Sprintf("* VolumeAttachment %s: detach failed and is tried again, see its .status.detachError", d.Name)
-	}
-	return fmt.Sprintf("* VolumeAttachment %s: attach failed, see its .status.attachError", d.Name)
+// inTreePluginOfVolume does the same for a PersistentVolume.
+func inTreePluginOfVolume(s *corev1.PersistentVolumeSource) string {
+	return firstPlugin(s.ISCSI != nil, s.FC != nil, s.FlexVolume != nil, s.RBD != nil, s.AWSElasticBlockStore != nil,
+		s.GCEPersistentDisk != nil, s.AzureDisk != nil, s.Cinder != nil, s.VsphereVolume != nil, s.PortworxVolume != nil)
 }
 
-// limited lists as many names as limit says; 0 or less means maxVolumeNames.
-func limited(names []string, limit int) string {
-	if limit <= 0 {
-		limit = maxVolumeNames
+// firstPlugin returns the name of the first plugin in use, as it begins the names in the status of a Node. Current Kubernetes attaches only
+// the first three without CSI; older workload clusters use the others.
+func firstPlugin(used ...bool) string {
+	names := [...]string{
+		"kubernetes.io/iscsi", "kubernetes.io/fc", pluginFlex, "kubernetes.io/rbd", "kubernetes.io/aws-ebs",
+		"kubernetes.io/gce-pd", "kubernetes.io/azure-disk", "kubernetes.io/cinder", "kubernetes.io/vsphere-volume",
+		"kubernetes.io/portworx-volume",
 	}
-	slices.Sort(names)
-	shown := names[:min(limit, len(names))]
-	return joined(shown, len(names)-len(shown))
+	if i := slices.Index(used, true); i >= 0 {
+		return names[i]
+	}
+	return ""
 }

@@ -77,6 +77,14 @@ func (ns *nodeState) enqueue(d *drain.Decision, known budgets, token bool) *atte
 	return a
 }
 
+// hopeless reports that the rules let a Pod be evicted and that, as far as the plan can know, its budgets never do. The Pod is requested
+// nevertheless, because the API server decides and webhooks act on the request: KubeVirt migrates the virtual machine, which has a budget
+// of its own, and Strimzi's drain cleaner lets the operator of Kafka restart the Pod.
+func hopeless(d *drain.Decision) bool {
+	return d.Intended == drain.Evict && d.Action == drain.Deny &&
+		(d.Reason == drain.ReasonBudgetNeverAllows || d.Reason == drain.ReasonMultipleBudgets)
+}
+
 // withdraw removes a queued request.
 func (a *attempt) withdraw() {
 	a.releaseToken()

@@ -124,26 +124,6 @@ func (r *Runner) record(node *corev1.Node, events []event) {
 	}
 }
 
-// againAt requests the next Step at a time that is known already; zero is none.
-func (r *Result) againAt(at, now time.Time) {
-	if !at.IsZero() {
-		r.RequeueAfter = min(r.RequeueAfter, max(at.Sub(now), time.Millisecond))
-	}
-}
-
-// settle decides whether a Node without blocking Pods is drained.
-func (r *Result) settle(settle time.Duration, cordonedSince, now time.Time) {
-	switch left := settle - now.Sub(cordonedSince); {
-	case cordonedSince.IsZero():
-		r.Message = "* waiting to see the Node cordoned"
-	case left > 0:
-		r.Message = "* no Pods left; making sure that none was bound right after the cordon"
-		r.RequeueAfter = left
-	default:
-		r.Done, r.Message, r.RequeueAfter = true, "", 0
-	}
-}
-
 func blockerNote(b *drain.Blocker) string {
 	names := make([]string, 0, len(b.Pods))
 	for _, ref := range b.Pods {

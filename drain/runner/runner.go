@@ -56,46 +56,6 @@ type nodeState struct {
 	released   bool // it is no longer in Runner.nodes
 }
 
-// Request says which Node to drain, and how.
-type Request struct {
-	// Node as the caller last observed it. It is shared and not changed.
-	Node *corev1.Node
-	// Owner is enqueued through [Runner.Source] when the state of the drain changes.
-	Owner types.NamespacedName
-	// Rules replaces the rules of the planner for this Node when it is not nil.
-	Rules []drain.Rule
-	// Policy decides how the drain escalates; nil is the zero policy, which evicts without a limit.
-	Policy *drain.Policy
-	// StartedAt is when the drain began. The stages of the policy count from it, so the owner persists it. Zero means the first Step of
-	// this process.
-	StartedAt time.Time
-	// Deadline is when the Node is removed even if Pods are left, for [drain.ModeClamp]; zero means never.
-	Deadline time.Time
-	// PoweredOff: the provider confirms that the instance is off. It counts only if the policy has an [drain.UnreachablePolicy].
-	PoweredOff bool
-	// InstanceGone: the provider confirms that the instance does not exist. No request is sent and the drain is Done immediately.
-	InstanceGone bool
-}
-
-// Result is the state of the drain of a Node.
-type Result struct {
-	// Done: the Node is cordoned, its Pods are completely known and none of them blocks; or its instance is gone.
-	Done bool
-	// Abandoned: the policy gave the drain up while Pods were left. No more requests are sent; Done is false.
-	Abandoned bool
-	Counts    drain.Counts
-	// Blockers are sorted. Their Since is as far as this process remembers.
-	Blockers []drain.Blocker
-	// Volumes are those that drain.Policy.SerialVolumes waits for before the next Pod leaves, sorted. Volumes that are waited for
-	// after the drain are in [VolumesResult].
-	Volumes []VolumeRef
-	// Message says what is left to do, in the lines of Cluster API without the first one; empty when Done. Equal states give equal
-	// messages.
-	Message string
-	// RequeueAfter is when to call Step again even if the owner is not woken; 0 when Done or Abandoned.
-	RequeueAfter time.Duration
-}
-
 // New checks the configuration and returns a Runner. It sends no request before [Runner.Start].
 func New(cfg Config) (*Runner, error) {
 	if err := cfg.complete(); err != nil {
