@@ -169,20 +169,16 @@ func onItsWay(d *Decision) bool { return d.Action == Wait && group(d) == groupTe
 
 // obstacle reports whether budgets refuse the Pod permanently.
 func (l ledger) obstacle(pod *corev1.Pod) (b Blocker, remedy string, found bool) {
-	budgets := l.matching(pod)
-	switch {
-	case len(budgets) == 0 || outsideBudgets(pod):
-		return Blocker{}, "", false
-	case len(budgets) > 1:
-		return Blocker{Reason: ReasonMultipleBudgets, Budgets: appendNames(nil, budgets), Message: multipleBudgetsMessage(budgets)},
+	only, refusal := l.judge(pod)
+	switch budgets := l.of[pod]; refusal {
+	case ReasonMultipleBudgets:
+		return Blocker{Reason: refusal, Budgets: appendNames(nil, budgets), Message: multipleBudgetsMessage(budgets)},
 			"let one budget select the Pod: change the selectors or the Pod's labels, or delete the others", true
+	case ReasonBudgetNeverAllows:
+		return Blocker{Reason: refusal, Budgets: appendNames(nil, budgets), Message: neverAllowsMessage(only)},
+			openBudget(only.obj), true
 	}
-	only := budgets[0]
-	if stale(only.obj) || !neverAllows(only.obj) || !ready(pod) && unreadyMayGo(only.obj) {
-		return Blocker{}, "", false
-	}
-	return Blocker{Reason: ReasonBudgetNeverAllows, Budgets: appendNames(nil, budgets), Message: neverAllowsMessage(only)},
-		openBudget(only.obj), true
+	return Blocker{}, "", false
 }
 
 // strangeFinalizers returns the finalizers that are not those of Kubernetes' own controllers, sorted.

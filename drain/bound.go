@@ -154,17 +154,16 @@ func graceFor(d *Decision) time.Duration {
 
 // covering returns the only budget that counts the eviction of the Pod, or nil; never says that budgets refuse it permanently.
 func (l ledger) covering(pod *corev1.Pod) (of *budget, never bool) {
-	if _, _, never = l.obstacle(pod); never {
+	only, refusal := l.judge(pod)
+	if refusal == ReasonMultipleBudgets || refusal == ReasonBudgetNeverAllows {
 		return nil, true
 	}
-	budgets := l.matching(pod)
-	if len(budgets) != 1 || outsideBudgets(pod) || !ready(pod) && unreadyMayGo(budgets[0].obj) {
-		return nil, false
+	if only != nil {
+		if _, known := mostAtOnce(only.obj); known {
+			return only, false
+		}
 	}
-	if _, known := mostAtOnce(budgets[0].obj); !known {
-		return nil, false
-	}
-	return budgets[0], false
+	return nil, false
 }
 
 // mostAtOnce is how many Pods a budget can ever allow to be disrupted at the same time; known is false if its status does not contain it.

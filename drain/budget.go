@@ -61,7 +61,27 @@ func newLedger(ds []Decision, budgets []*policyv1.PodDisruptionBudget, known Sel
 	return l, selectors
 }
 
-func (l ledger) matching(pod *corev1.Pod) []*budget { return l.of[pod] }
+// judge decides about a Pod that leaves, like the eviction endpoint (drain-noderef 3.1): some phases ignore budgets, two budgets are an
+// error, unready Pods follow unhealthyPodEvictionPolicy (KEP-3017), and all other Pods count. only is the budget that counts the Pod, or
+// nil; refusal says why budgets refuse the Pod whatever they still allow, and is empty if they do not.
+func (l ledger) judge(pod *corev1.Pod) (only *budget, refusal Reason) {
+	budgets := l.of[pod]
+	switch {
+	case len(budgets) == 0 || outsideBudgets(pod):
+		return nil, ""
+	case len(budgets) > 1:
+		return nil, ReasonMultipleBudgets
+	}
+	switch only = budgets[0]; {
+	case !ready(pod) && unreadyMayGo(only.obj):
+		return nil, ""
+	case stale(only.obj):
+		return only, ReasonBudgetStale
+	case neverAllows(only.obj):
+		return only, ReasonBudgetNeverAllows
+	}
+	return only, ""
+}
 
 // counter counts what budgets still allow while a plan is made.
 type counter struct {
@@ -79,28 +99,18 @@ func (l ledger) counter(spent map[types.NamespacedName]int32) counter {
 	return c
 }
 
-// gate applies the budgets to a Pod that leaves, like the eviction endpoint (drain-noderef 3.1): some phases ignore budgets, two budgets
-// are an error, unready Pods follow unhealthyPodEvictionPolicy (KEP-3017), and all other Pods count.
+// gate applies the budgets to a Pod that leaves.
 func (c counter) gate(d *Decision) {
-	budgets := c.matching(d.Pod)
-	d.Budgets = appendNames(d.Budgets, budgets)
-	switch {
-	case len(budgets) == 0 || outsideBudgets(d.Pod):
-		return
-	case len(budgets) > 1:
-		d.hold(Deny, ReasonMultipleBudgets, multipleBudgetsMessage(budgets))
-		return
-	}
-	b := budgets[0]
-	if !ready(d.Pod) && unreadyMayGo(b.obj) {
-		return
-	}
-	switch {
-	case stale(b.obj):
-		d.hold(Wait, ReasonBudgetStale,
+	d.Budgets = appendNames(d.Budgets, c.of[d.Pod])
+	switch b, refusal := c.judge(d.Pod); {
+	case refusal == ReasonMultipleBudgets:
+		d.hold(Deny, refusal, multipleBudgetsMessage(c.of[d.Pod]))
+	case refusal == ReasonBudgetStale:
+		d.hold(Wait, refusal,
 			fmt.Sprintf("%s The disruption budget %s is still being processed by the server.", violation, b.name.Name))
-	case neverAllows(b.obj):
-		d.hold(Deny, ReasonBudgetNeverAllows, neverAllowsMessage(b))
+	case refusal == ReasonBudgetNeverAllows:
+		d.hold(Deny, refusal, neverAllowsMessage(b))
+	case b == nil:
 	case c.left[b.at] == 0:
 		d.hold(Wait, ReasonBudgetExhausted, exhaustedMessage(b))
 	default:

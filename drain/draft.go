@@ -122,7 +122,7 @@ func settle(d *Decision, budgets counter, facts *Facts) {
 		return
 	}
 	if hold, held := facts.Held[d.Pod.UID]; held && (hold.Only == Undecided || hold.Only == d.Action) {
-		d.Budgets = appendNames(d.Budgets, budgets.matching(d.Pod))
+		d.Budgets = appendNames(d.Budgets, budgets.of[d.Pod])
 		d.hold(Wait, hold.Reason, hold.Message)
 		return
 	}

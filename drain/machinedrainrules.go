@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -181,27 +182,24 @@ func newSelector(from *metav1.LabelSelector) (selector, error) {
 	if from == nil {
 		return selector{}, nil
 	}
-	s := selector{}
+	parts := []*metav1.LabelSelector{{MatchLabels: from.MatchLabels}}
+	for i := range from.MatchExpressions {
+		parts = append(parts, &metav1.LabelSelector{MatchExpressions: from.MatchExpressions[i : i+1]})
+	}
 	var first error
-	add := func(part *metav1.LabelSelector) {
+	var valid labels.Requirements
+	for _, part := range parts {
 		parsed, err := metav1.LabelSelectorAsSelector(part)
 		if err != nil {
-			s.broken = true
-			if first == nil {
-				first = err
-			}
-			return
+			first = cmp.Or(first, err)
+			continue
 		}
-		if requirements, _ := parsed.Requirements(); len(requirements) > 0 {
-			if s.valid == nil {
-				s.valid = labels.NewSelector()
-			}
-			s.valid = s.valid.Add(requirements...)
-		}
+		requirements, _ := parsed.Requirements()
+		valid = append(valid, requirements...)
 	}
-	add(&metav1.LabelSelector{MatchLabels: from.MatchLabels})
-	for i := range from.MatchExpressions {
-		add(&metav1.LabelSelector{MatchExpressions: from.MatchExpressions[i : i+1]})
+	s := selector{broken: first != nil}
+	if len(valid) > 0 {
+		s.valid = labels.NewSelector().Add(valid...)
 	}
 	return s, first
 }
