@@ -251,7 +251,7 @@ const (
 // Pod of its controller was evicted before. Clocks are not compared.
 type respawns struct {
 	known       map[types.UID]bool // Pods of the first look; nil before it
-	controllers map[types.UID]*respawning
+	controllers map[types.UID]respawning
 }
 
 type respawning struct {
@@ -264,7 +264,7 @@ func (s *respawns) look(pods []*corev1.Pod) {
 	if s.known != nil {
 		return
 	}
-	s.known = make(map[types.UID]bool, len(pods))
+	s.known, s.controllers = make(map[types.UID]bool, len(pods)), map[types.UID]respawning{}
 	for _, pod := range pods {
 		s.known[pod.UID] = true
 	}
@@ -275,20 +275,14 @@ func (s *respawns) evicted(pod types.UID, controller types.UID, now time.Time) {
 	if controller == "" || s.known == nil {
 		return
 	}
-	if s.controllers == nil {
-		s.controllers = map[types.UID]*respawning{}
-	}
 	c := s.controllers[controller]
-	if c == nil {
-		c = &respawning{}
-		s.controllers[controller] = c
-	}
 	rest := minRespawnRest
 	if !s.known[pod] {
 		c.times++
 		rest = min(maxRespawnRest, minRespawnRest<<min(c.times, 10))
 	}
 	c.until = now.Add(rest)
+	s.controllers[controller] = c
 }
 
 // hold adds holds for the Pods that rest, and returns when the first rest ends; zero when none rests.
@@ -298,10 +292,7 @@ func (s *respawns) hold(pods []*corev1.Pod, held map[types.UID]drain.Hold, now t
 	}
 	for _, pod := range pods {
 		c := s.controllers[controllerOf(pod)]
-		if c == nil || s.known[pod.UID] || !now.Before(c.until) {
-			continue
-		}
-		if _, busy := held[pod.UID]; busy {
+		if _, busy := held[pod.UID]; busy || s.known[pod.UID] || !now.Before(c.until) {
 			continue
 		}
 		held[pod.UID] = drain.Hold{

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 // cordonMemo remembers a cordon patch, so that an older observation of the Node does not cause a second one.
@@ -121,12 +122,9 @@ func (r *Runner) taint(ctx context.Context, ns *nodeState, req *Request) error {
 	if !node.Spec.Unschedulable {
 		return nil
 	}
-	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 	var err error
 	switch {
-	case ready:
+	case noderef.Ready(node):
 		err = r.removeTaint(ctx, ns, node)
 	case outOfService(node) < 0 && req.policy().OutOfService(r.situation(req)):
 		err = r.patchTaint(ctx, ns, node, "put out-of-service taint on", putTaint(node))

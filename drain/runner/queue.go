@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -17,7 +18,7 @@ type queue struct {
 	limit            int // of requests in flight: halved by throttling, increased by each success
 	workers, perNode int
 	paused           pause
-	rate             bucket
+	rate             *rate.Limiter
 }
 
 // pause delays all requests.
@@ -35,13 +36,13 @@ func (q *queue) next(now time.Time) (requests []*attempt, wait time.Duration) {
 	for idleTurns := 0; q.inFlight < q.limit && idleTurns < len(q.ring); {
 		q.turn %= len(q.ring)
 		ns := q.ring[q.turn]
-		if wait = q.rate.wait(now); wait > 0 {
+		if wait = q.wait(now); wait > 0 {
 			return requests, wait
 		}
 		q.turn++
 		idleTurns++
 		if a := q.take(ns, now); a != nil {
-			q.rate.tokens--
+			q.rate.AllowN(now, 1)
 			requests, idleTurns = append(requests, a), 0
 		}
 	}
@@ -95,23 +96,11 @@ func (q *queue) answered(o drain.Outcome, err error, now time.Time) {
 	}
 }
 
-// bucket is a token bucket that is told the time. The zero value has no limit.
-type bucket struct {
-	perSecond, size, tokens float64
-	last                    time.Time
-}
-
-// wait returns how long the next request waits; 0 means that it can be sent.
-func (b *bucket) wait(now time.Time) time.Duration {
-	if b.perSecond <= 0 {
+// wait returns how long the next request waits for the rate; 0 means that it can be sent.
+func (q *queue) wait(now time.Time) time.Duration {
+	missing := 1 - q.rate.TokensAt(now)
+	if missing <= 0 {
 		return 0
 	}
-	if passed := now.Sub(b.last); !b.last.IsZero() && passed > 0 {
-		b.tokens = min(b.size, b.tokens+passed.Seconds()*b.perSecond)
-	}
-	b.last = now
-	if b.tokens >= 1 {
-		return 0
-	}
-	return max(time.Millisecond, time.Duration((1-b.tokens)/b.perSecond*float64(time.Second)))
+	return max(time.Millisecond, time.Duration(missing/float64(q.rate.Limit())*float64(time.Second)))
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,6 +62,10 @@ func New(cfg Config) (*Runner, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("new drain runner: %w", err)
 	}
+	limit := rate.Inf
+	if cfg.QPS > 0 {
+		limit = rate.Limit(cfg.QPS)
+	}
 	r := &Runner{
 		cfg:     cfg,
 		kick:    make(chan struct{}, 1),
@@ -69,7 +74,7 @@ func New(cfg Config) (*Runner, error) {
 		sinks:   map[*sink]struct{}{},
 		queue: queue{
 			limit: cfg.Workers, workers: cfg.Workers, perNode: cfg.MaxInFlightPerNode,
-			rate: bucket{perSecond: cfg.QPS, size: float64(cfg.Burst), tokens: float64(cfg.Burst)},
+			rate: rate.NewLimiter(limit, cfg.Burst),
 		},
 	}
 	if cfg.Informers != nil {

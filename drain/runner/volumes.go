@@ -166,10 +166,7 @@ func (r *Runner) takeTurns(ns *nodeState, req *Request, pods []*corev1.Pod) {
 	r.mu.Lock()
 	prev := ns.turns
 	r.mu.Unlock()
-	var next *drain.VolumeTurns
-	if serial := req.policy().SerialVolumes; serial != nil {
-		next = r.nextTurns(serial, prev, req.Node, pods)
-	}
+	next := r.nextTurns(req.policy().SerialVolumes, prev, req.Node, pods)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ns.turns = next
@@ -177,6 +174,9 @@ func (r *Runner) takeTurns(ns *nodeState, req *Request, pods []*corev1.Pod) {
 
 // nextTurns calls the source, so it must not hold the lock: events of the source take it.
 func (r *Runner) nextTurns(serial *drain.SerialVolumes, prev *drain.VolumeTurns, node *corev1.Node, pods []*corev1.Pod) *drain.VolumeTurns {
+	if serial == nil {
+		return nil
+	}
 	attachments, synced, err := r.attachments(node.Name)
 	if err != nil {
 		return serial.UnknownVolumes(prev, err.Error())
@@ -191,17 +191,12 @@ func (r *Runner) nextTurns(serial *drain.SerialVolumes, prev *drain.VolumeTurns,
 	}
 	return serial.Next(prev, drain.TurnFacts{
 		Now: now, Volumes: plan, Pods: pods,
-		Elsewhere: func(volume string) bool { return attachedElsewhere(r.cfg.Volumes.AttachmentsOf(volume), node.Name) },
+		Elsewhere: func(volume string) bool {
+			return slices.ContainsFunc(r.cfg.Volumes.AttachmentsOf(volume), func(a *storagev1.VolumeAttachment) bool {
+				return a.Spec.NodeName != node.Name && a.Status.Attached && a.DeletionTimestamp == nil
+			})
+		},
 	})
-}
-
-func attachedElsewhere(attachments []*storagev1.VolumeAttachment, node string) bool {
-	for _, a := range attachments {
-		if a.Spec.NodeName != node && a.Status.Attached && a.DeletionTimestamp == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // reportTurns adds the volumes that are waited for to a result.
