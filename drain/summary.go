@@ -43,7 +43,7 @@ func (p Plan) Summary(maxPods int) string {
 	var lines []string
 	bullet := func(refs []PodRef, text string) {
 		if len(refs) > 0 {
-			lines = append(lines, fmt.Sprintf("* %s %s: %s", kind(len(refs)), names(refs, maxPods), text))
+			lines = append(lines, fmt.Sprintf("* %s %s: %s", kind(refs), names(refs, maxPods), text))
 		}
 	}
 	bullet(groups[groupTerminating], "deletionTimestamp set, but still not removed from the Node")
@@ -72,10 +72,13 @@ func troubleLines(troubles map[string][]PodRef, maxPods int) []string {
 			rest += len(refs)
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("* %s %s: %s", kind(len(refs)), names(refs, maxPods), text))
+		lines = append(lines, fmt.Sprintf("* %s %s: %s", kind(refs), names(refs, maxPods), text))
 	}
-	if rest > 0 {
-		lines = append(lines, fmt.Sprintf("* %d %s with other issues", rest, kind(rest)))
+	switch {
+	case rest == 1:
+		lines = append(lines, "* 1 Pod with other issues")
+	case rest > 1:
+		lines = append(lines, fmt.Sprintf("* %d Pods with other issues", rest))
 	}
 	return lines
 }
@@ -88,8 +91,8 @@ func troubleText(d *Decision) string {
 	return "failed to evict Pod, " + text
 }
 
-func kind(pods int) string {
-	if pods == 1 {
+func kind(refs []PodRef) string {
+	if len(refs) == 1 {
 		return "Pod"
 	}
 	return "Pods"

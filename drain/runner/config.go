@@ -150,24 +150,23 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 	}
-	rules := []rbacv1.PolicyRule{
-		rule("", "nodes", "patch"),
-		rule("", "pods", "list", "watch"),
-		rule("", "pods/eviction", "create"),
-	}
+	var rules []rbacv1.PolicyRule
 	for _, choice := range []struct {
-		made  bool
-		rules []rbacv1.PolicyRule
+		made bool
+		rule rbacv1.PolicyRule
 	}{
-		{w.Budgets, []rbacv1.PolicyRule{rule("policy", "poddisruptionbudgets", "list", "watch")}},
-		{w.Deleter, []rbacv1.PolicyRule{rule("", "pods", "delete")}},
-		{w.Volumes, []rbacv1.PolicyRule{
-			rule("", "persistentvolumes", "list", "watch"), rule("storage.k8s.io", "volumeattachments", "list", "watch")}},
-		{w.Events, []rbacv1.PolicyRule{rule("events.k8s.io", "events", "create", "patch")}},
-		{w.ReadsNodes, []rbacv1.PolicyRule{rule("", "nodes", "get")}},
+		{true, rule("", "nodes", "patch")},
+		{true, rule("", "pods", "list", "watch")},
+		{true, rule("", "pods/eviction", "create")},
+		{w.Budgets, rule("policy", "poddisruptionbudgets", "list", "watch")},
+		{w.Deleter, rule("", "pods", "delete")},
+		{w.Volumes, rule("", "persistentvolumes", "list", "watch")},
+		{w.Volumes, rule("storage.k8s.io", "volumeattachments", "list", "watch")},
+		{w.Events, rule("events.k8s.io", "events", "create", "patch")},
+		{w.ReadsNodes, rule("", "nodes", "get")},
 	} {
 		if choice.made {
-			rules = append(rules, choice.rules...)
+			rules = append(rules, choice.rule)
 		}
 	}
 	return contract.MergePolicyRules(rules)

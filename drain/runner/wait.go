@@ -75,18 +75,6 @@ type waiter struct {
 	failures   int
 }
 
-// wait releases the Node at the end of run.
-func (w *waiter) wait(ctx context.Context) (Result, error) {
-	w.woken = make(chan struct{}, 1)
-	defer func() {
-		if w.removeSink != nil {
-			w.removeSink()
-			w.runner.Release(w.name)
-		}
-	}()
-	return w.run(ctx)
-}
-
 // limited returns a context that ends with ErrOutOfTime after the timeout, by the clock of the Runner.
 func limited(ctx context.Context, clock clock.Clock, timeout time.Duration) (limited context.Context, end func()) {
 	limited, cancel := context.WithCancelCause(ctx)
@@ -106,7 +94,15 @@ func limited(ctx context.Context, clock clock.Clock, timeout time.Duration) (lim
 	}
 }
 
-func (w *waiter) run(ctx context.Context) (Result, error) {
+// wait steps until the drain ends, and then releases the Node.
+func (w *waiter) wait(ctx context.Context) (Result, error) {
+	w.woken = make(chan struct{}, 1)
+	defer func() {
+		if w.removeSink != nil {
+			w.removeSink()
+			w.runner.Release(w.name)
+		}
+	}()
 	for {
 		result, err := w.look(ctx)
 		switch {
