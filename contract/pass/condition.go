@@ -122,6 +122,30 @@ func FirstNamed(names []string, few int) string {
 	return fmt.Sprintf("%s, ... (%d more)", strings.Join(names[:few], ", "), len(names)-few)
 }
 
+// Indented returns a message as it follows a bullet that ends with a colon: in the same line, or below it when it has several lines or is a
+// list. Where only some of its lines are bullets, the others become bullets of their own. Rule: Cluster API's default merge strategy.
+func Indented(message string) string {
+	lines := strings.Split(message, "\n")
+	if len(lines) == 1 && !isBullet(message) {
+		return " " + message
+	}
+	mixed := slices.ContainsFunc(lines, func(line string) bool { return !isBullet(line) })
+	for i, line := range lines {
+		switch {
+		case mixed && !isBullet(line):
+			lines[i] = "  * " + line
+		case mixed:
+			lines[i] = "    " + line
+		default:
+			lines[i] = "  " + line
+		}
+	}
+	return "\n" + strings.Join(lines, "\n")
+}
+
+// isBullet reports whether a line is a bullet, at any depth.
+func isBullet(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), "* ") }
+
 // SpareUnread returns the asserted conditions without those that only say that something cannot be read now, while the stored one says
 // something else, for a grace from the first such pass on: a restart of a server or of this process must not change the readiness of every
 // object twice. isUnread selects the conditions. since is kept between passes; left is the rest of the grace, zero when none is spared.
