@@ -69,7 +69,7 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 
 func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	facts := bootstrapFacts{DataSecretName: s.State.DataSecretName, Created: s.State.BootstrapReady.Or(false),
-		Deleting: !s.State.Deleting.IsZero()}
+		Deleting: s.Deleting()}
 	read := func(found external.Object) error {
 		return contract.BootstrapConfig(found.Contract).Read(found.Object, &facts.Config)
 	}

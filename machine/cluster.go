@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -17,36 +17,39 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-// clusterView returns the Cluster of a Machine, and for a Machine in deletion also the Cluster's control plane.
-func (r *Reconciler) clusterView(ctx context.Context, state *contract.MachineState) (external.ClusterView, error) {
-	if r.ports.ClusterOf == nil || state.ClusterName == "" {
-		return external.ClusterView{}, nil
+// lookUpCluster reads the Machine's Cluster, and for a Machine in deletion also the Cluster's control plane.
+func (s *Scope) lookUpCluster(ctx context.Context) {
+	s.ReadCluster(ctx)
+	if s.env.ports.ClusterOf != nil && s.ClusterKey().Name != "" && s.Deleting() && s.ClusterErr == nil {
+		s.ClusterErr = s.readControlPlane(ctx)
 	}
-	cluster := types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
-	view, err := r.ports.ClusterOf(ctx, cluster)
-	if err != nil || state.Deleting.IsZero() {
-		return view, err
-	}
-	r.dependents.add(state.Key, pass.ClusterKey(cluster))
+}
+
+// readControlPlane adds to the Cluster of a Machine in deletion what is known about its control plane.
+func (s *Scope) readControlPlane(ctx context.Context) error {
+	cluster, view := s.ClusterKey(), &s.Cluster
+	s.env.dependents.add(s.State.Key, pass.ClusterKey(cluster))
 	if !view.ActiveControlPlaneMachines.Found() && !view.ControlPlaneUncounted {
-		if err := r.countControlPlane(ctx, state, cluster, &view); err != nil {
-			return view, err
+		if err := s.countControlPlane(ctx, cluster); err != nil {
+			return err
 		}
 	}
 	if view.Presence != external.Present || view.ControlPlane.Presence != external.NotReferenced || view.State.ControlPlane.IsZero() {
-		return view, nil
+		return nil
 	}
-	return view, r.controlPlane(ctx, state.Key, &view)
+	return s.readControlPlaneObject(ctx)
 }
 
-// controlPlane reads the object that a Cluster references as its control plane. An object that breaks the contract counts as unread: its
-// content decides whether a Node is drained.
-func (r *Reconciler) controlPlane(ctx context.Context, machine types.NamespacedName, view *external.ClusterView) error {
+// readControlPlaneObject reads the object that a Cluster references as its control plane. An object that breaks the contract counts as
+// unread: its content decides whether a Node is drained.
+func (s *Scope) readControlPlaneObject(ctx context.Context) error {
+	machine, view := s.State.Key, &s.Cluster
 	ref := view.State.ControlPlane
 	crd := contract.CRDName(ref.GroupKind())
-	r.dependents.add(machine, pass.CRDKey(crd), controlPlaneObjectKey(crd, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}))
+	s.env.dependents.add(machine, pass.CRDKey(crd),
+		controlPlaneObjectKey(crd, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}))
 	var err error
-	if view.ControlPlane, err = r.frame.Tracker.Get(ctx, machine, ref); err != nil || view.ControlPlane.Presence != external.Present {
+	if view.ControlPlane, err = s.env.frame.Tracker.Get(ctx, machine, ref); err != nil || view.ControlPlane.Presence != external.Present {
 		return err
 	}
 	if err := contract.ControlPlane(view.ControlPlane.Contract).Read(view.ControlPlane.Object, &view.ControlPlaneState); err != nil {
@@ -79,12 +82,11 @@ func (m members) counted() bool {
 
 // countControlPlane counts the Machines of a Cluster's control plane that are not being deleted. A count of zero means that Nodes are not
 // drained, so the API server is asked to confirm it: a cache may be stale, or its label selector may leave Machines out.
-func (r *Reconciler) countControlPlane(
-	ctx context.Context, state *contract.MachineState, cluster types.NamespacedName, view *external.ClusterView,
-) error {
-	m := members{Own: r.kind.GVK.Group, Cluster: view.GVK.Group, Indexed: r.indexed}
+func (s *Scope) countControlPlane(ctx context.Context, cluster types.NamespacedName) error {
+	view := &s.Cluster
+	m := members{Own: s.env.kind.GVK.Group, Cluster: view.GVK.Group, Indexed: s.env.indexed}
 	if m.Indexed {
-		err := r.eachMachine(ctx, cluster.Namespace, controlPlaneKey(cluster), func(obj client.Object) {
+		err := s.env.eachMachine(ctx, cluster.Namespace, controlPlaneKey(cluster), func(obj client.Object) {
 			m.Seen++
 			if isActiveControlPlane(obj) {
 				m.Active++
@@ -99,7 +101,7 @@ func (r *Reconciler) countControlPlane(
 	}
 	if m.Active == 0 && view.Presence == external.Present && view.State.Deleting.IsZero() {
 		var err error
-		if m.Active, err = r.liveControlPlane(ctx, state, cluster); err != nil {
+		if m.Active, err = s.liveControlPlane(ctx, cluster); err != nil {
 			return err
 		}
 	}
@@ -108,14 +110,15 @@ func (r *Reconciler) countControlPlane(
 }
 
 // liveControlPlane counts them in a list from the API server. A count of zero is confirmed once for each Machine.
-func (r *Reconciler) liveControlPlane(ctx context.Context, state *contract.MachineState, cluster types.NamespacedName) (int, error) {
-	none := goneObject{gvk: r.kind.GVK, name: types.NamespacedName{Namespace: cluster.Namespace, Name: controlPlaneKey(cluster)}}
-	if r.memory.isGone(state, none) {
+func (s *Scope) liveControlPlane(ctx context.Context, cluster types.NamespacedName) (int, error) {
+	gvk := s.env.kind.GVK
+	none := goneObject{gvk: gvk, name: types.NamespacedName{Namespace: cluster.Namespace, Name: controlPlaneKey(cluster)}}
+	if s.memory.isGone(none) {
 		return 0, nil
 	}
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(r.kind.GVK.GroupVersion().WithKind(r.kind.GVK.Kind + "List"))
-	err := r.ports.APIReader.List(ctx, list, client.InNamespace(cluster.Namespace), client.HasLabels{contract.ControlPlaneLabel})
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	err := s.env.ports.APIReader.List(ctx, list, client.InNamespace(cluster.Namespace), client.HasLabels{contract.ControlPlaneLabel})
 	if err != nil {
 		return 0, fmt.Errorf("count the Machines of the control plane of Cluster %s: %w", cluster, err)
 	}
@@ -127,7 +130,7 @@ func (r *Reconciler) liveControlPlane(ctx context.Context, state *contract.Machi
 		}
 	}
 	if active == 0 {
-		r.memory.setGone(state, none)
+		s.memory.setGone(none)
 	}
 	return active, nil
 }
@@ -141,27 +144,23 @@ func isActiveControlPlane(obj client.Object) bool {
 // its Machines are left. They are stored by the keys of those objects, because no Machine references its control plane, and most Machines
 // do not depend on it. Losing them costs time only: each pass of a Machine in deletion adds it again. Safe for concurrent use.
 type dependents struct {
-	mu   sync.Mutex
-	of   map[string]map[types.NamespacedName]struct{}
-	seen map[types.NamespacedName]map[string]struct{}
+	mu sync.Mutex
+	of map[string]map[types.NamespacedName]struct{}
 }
 
 func newDependents() *dependents {
-	return &dependents{of: map[string]map[types.NamespacedName]struct{}{}, seen: map[types.NamespacedName]map[string]struct{}{}}
+	return &dependents{of: map[string]map[types.NamespacedName]struct{}{}}
 }
 
 // add registers a Machine for the events of the given keys.
 func (o *dependents) add(machine types.NamespacedName, keys ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.seen[machine] == nil {
-		o.seen[machine] = map[string]struct{}{}
-	}
 	for _, key := range keys {
 		if o.of[key] == nil {
 			o.of[key] = map[types.NamespacedName]struct{}{}
 		}
-		o.of[key][machine], o.seen[machine][key] = struct{}{}, struct{}{}
+		o.of[key][machine] = struct{}{}
 	}
 }
 
@@ -169,13 +168,12 @@ func (o *dependents) add(machine types.NamespacedName, keys ...string) {
 func (o *dependents) forget(machine types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for key := range o.seen[machine] {
-		delete(o.of[key], machine)
-		if len(o.of[key]) == 0 {
+	for key, machines := range o.of {
+		delete(machines, machine)
+		if len(machines) == 0 {
 			delete(o.of, key)
 		}
 	}
-	delete(o.seen, machine)
 }
 
 // requests returns the Machines registered for a key.
@@ -189,28 +187,20 @@ func (o *dependents) requests(key string) []reconcile.Request {
 	return requests
 }
 
-// controlPlaneEvents wakes the Machines in deletion of a Cluster when a Machine of its control plane is created, deleted, or begins to be
-// deleted: the Node of the last one is not drained.
-func (r *Reconciler) controlPlaneEvents() handler.EventHandler {
-	wake := func(before, after bool, obj client.Object, q queue) {
-		var state contract.MachineState
-		if before == after || r.kind.Adapter.Read(obj, &state) != nil {
-			return
-		}
-		for _, request := range r.dependents.requests(
-			pass.ClusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName})) {
-			q.Add(request)
-		}
+// controlPlaneChanges passes the events of a Machine of a control plane when it is created, deleted, or begins to be deleted.
+func controlPlaneChanges() predicate.Predicate {
+	changes := predicate.NewPredicateFuncs(isActiveControlPlane)
+	changes.UpdateFunc = func(e ctrlevent.UpdateEvent) bool {
+		return isActiveControlPlane(e.ObjectOld) != isActiveControlPlane(e.ObjectNew)
 	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e ctrlevent.CreateEvent, q queue) {
-			wake(false, isActiveControlPlane(e.Object), e.Object, q)
-		},
-		UpdateFunc: func(_ context.Context, e ctrlevent.UpdateEvent, q queue) {
-			wake(isActiveControlPlane(e.ObjectOld), isActiveControlPlane(e.ObjectNew), e.ObjectNew, q)
-		},
-		DeleteFunc: func(_ context.Context, e ctrlevent.DeleteEvent, q queue) {
-			wake(isActiveControlPlane(e.Object), false, e.Object, q)
-		},
+	return changes
+}
+
+// besideControlPlane maps a Machine of a control plane to the Machines in deletion of its Cluster: the Node of the last one is not drained.
+func (r *Reconciler) besideControlPlane(_ context.Context, obj client.Object) []reconcile.Request {
+	var state contract.MachineState
+	if r.kind.Adapter.Read(obj, &state) != nil {
+		return nil
 	}
+	return r.dependents.requests(pass.ClusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
 }

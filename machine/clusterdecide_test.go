@@ -34,8 +34,8 @@ func TestMachinesThatLookAtAControlPlaneAreForgottenWhenTheyAreGone(t *testing.T
 		t.Errorf("nobody is left, and %v are woken", got)
 	}
 	o.forget(b)
-	if len(o.of) > 0 || len(o.seen) > 0 {
-		t.Errorf("what nobody looks at takes no room: %v, %v", o.of, o.seen)
+	if len(o.of) > 0 {
+		t.Errorf("what nobody looks at takes no room: %v", o.of)
 	}
 }
 
@@ -48,15 +48,17 @@ func TestAMachineInDeletionIsWokenByWhatItsDeletionDependsOn(t *testing.T) {
 		view.State.ControlPlane = plane
 		return view, nil
 	}
-	state := &contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Namespace: "ns", Name: "m"}}}
+	r.frame.Ports.ClusterOf = r.ports.ClusterOf
+	state := contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Namespace: "ns", Name: "m"}}}
 	state.ClusterName = "c"
-	_, err := r.clusterView(t.Context(), state)
-	require.NoError(t, err)
+	s := attached(&Scope{Scope: base{State: state}, env: r})
+	s.lookUpCluster(t.Context())
+	require.NoError(t, s.ClusterErr)
 	require.Empty(t, r.dependents.of, "one that lives has no business with the control plane")
 
-	state.Deleting = time.Unix(1, 0)
-	_, err = r.clusterView(t.Context(), state)
-	require.ErrorIs(t, err, errBroken, "the control plane is unread, and not absent")
+	s.State.Deleting = time.Unix(1, 0)
+	s.lookUpCluster(t.Context())
+	require.ErrorIs(t, s.ClusterErr, errBroken, "the control plane is unread, and not absent")
 	crd := contract.CRDName(plane.GroupKind())
 	for _, key := range []string{
 		pass.ClusterKey(types.NamespacedName{Namespace: "ns", Name: "c"}), pass.CRDKey(crd),

@@ -1,13 +1,17 @@
 package machine
 
 import (
-	"fmt"
+	"context"
 	"slices"
+	"strings"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/drain"
 )
 
 // Condition types of a Machine. Types, reasons and messages are those of Cluster API's v1beta2 Machine, so that its dashboards and tools
@@ -90,68 +94,152 @@ const (
 	actionLabelNode    = "LabelNode"
 )
 
-// matchEvents returns the events of a Node that is recorded as the Machine's.
-func matchEvents(u contract.MachineUpdate) []pass.Event {
-	if node, set := u.Node.Value(); set && node.Name != "" {
-		return []pass.Event{{Kind: corev1.EventTypeNormal, Reason: EventNodeMatched, Action: actionMatchNode, Note: node.Name}}
+// conditionsStep sets the conditions that summarize others. It does not change a paused Machine's conditions.
+func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
+	if s.Paused() {
+		return Result{}, nil
 	}
-	return nil
+	unread := s.keepUnread()
+	s.assertDeleting()
+	s.Assert(s.updating())
+	s.assertMissing()
+	s.assertProvisioned()
+	measured, err := s.assertUpToDate(ctx)
+	ready := s.assertReady()
+	available := s.assertAvailable()
+	return Result{RequeueAfter: pass.Soonest(pass.Soonest(unread, measured), pass.Soonest(ready, available))}, err
 }
 
-// nodeRecorded returns the events of a Node that a write of the metadata has recorded, as some layouts do: a status write in a later pass
-// would find the Node recorded already.
-func (s *Scope) nodeRecorded(u contract.MachineUpdate) []pass.Event {
-	var have contract.MachineState
-	node, set := u.Node.Value()
-	if !set || s.env.kind.Adapter.Read(s.Answer(), &have) != nil || have.Node.Name != node.Name {
-		return nil
+// assertDeleting sets Deleting to False on a Machine that is not being deleted, or reports that the deletion has begun when no step has
+// set a stage.
+func (s *Scope) assertDeleting() {
+	if !s.Deleting() {
+		s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
+		return
 	}
-	s.matchTold = true
-	return matchEvents(u)
-}
-
-// drained returns the events of a Node whose drain is recorded as completed, unless they were recorded when it ended.
-func (s *Scope) drained(u contract.MachineUpdate) []pass.Event {
-	if s.recorded {
-		return nil
+	if c, found := s.Condition(contract.ConditionDeleting); !found || c.Status != metav1.ConditionTrue {
+		s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
 	}
-	return drainEvents(u, s.State.Node.Name)
+	s.assertLeft()
 }
 
-// drainEvents returns the events of a Node whose drain is completed.
-func drainEvents(u contract.MachineUpdate, node string) []pass.Event {
-	if uid, set := u.DrainedNode.Value(); set && uid != "" {
-		return []pass.Event{{Kind: corev1.EventTypeNormal, Reason: EventNodeDrained, Action: actionDrainNode,
-			Note: fmt.Sprintf("success draining Machine's node %q", node)}}
-	}
-	return nil
-}
-
-// tell adds an event of this pass. Use it for completed actions and for final decisions: it is recorded when the Machine was written, or
-// at the end of a pass that has nothing to write. A pass that delays its status keeps the event for the next. An event that every pass
-// adds is recorded when the first of them adds it.
-func (s *Scope) tell(kind, reason, action, note string) {
-	if e := (pass.Event{Kind: kind, Reason: reason, Action: action, Note: note}); !slices.Contains(s.told, e) {
-		s.told = append(s.told, e)
-	}
-}
-
-// telling are the events that passes have added for one Machine.
-type telling struct {
-	// last are those of the last pass, and due those that are not recorded yet.
-	last, due []pass.Event
-}
-
-// tells adds the events of one pass, and returns those to record now. recordable is false while the status of the pass is delayed.
-func (t telling) tells(told []pass.Event, recordable bool) (telling, []pass.Event) {
-	due := slices.Clone(t.due)
-	for _, e := range told {
-		if !slices.Contains(t.last, e) && !slices.Contains(due, e) {
-			due = append(due, e)
+// assertMissing sets conditions that neither this pass nor an earlier one has set, because a missing condition can look like one that does
+// not matter. Conditions that no step in the list sets stay missing.
+func (s *Scope) assertMissing() {
+	for _, kind := range []string{
+		contract.ConditionPaused, contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady, contract.ConditionNodeReady,
+		ConditionNodeHealthy,
+	} {
+		if _, found := s.Condition(kind); !found && !slices.Contains(s.env.neverSet, kind) {
+			s.Assert(pass.Condition(kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported))
 		}
 	}
-	if recordable {
-		return telling{last: told}, due
+}
+
+// assertProvisioned explains why the phase does not become Running when no object represents the infrastructure.
+func (s *Scope) assertProvisioned() {
+	c, found := s.Condition(contract.ConditionInfrastructureReady)
+	if !s.env.withoutInfrastructure || s.Deleting() || (found && c.Reason != ReasonInfrastructureNotReported) {
+		return
 	}
-	return telling{last: told, due: due}, nil
+	switch {
+	case s.State.InfrastructureReady.Or(false) && found:
+		s.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, contract.ReasonReady, ""))
+	case !s.State.InfrastructureReady.Or(false) && s.State.Node.Name != "":
+		s.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInfrastructureNotReported,
+			"The phase waits for a step that calls Scope.SetInfrastructureReady, in every pass once the machine is there, "+
+				"because there is no step "+StepInfrastructure))
+	}
+}
+
+// stepFailure is the error of a step of the embedder.
+type stepFailure struct {
+	step string
+	err  error
+}
+
+// maxFailureLength is the maximum length of a step's error in Ready.
+const maxFailureLength = 1024
+
+// failureLines returns the lines of Ready about failed steps. While a step keeps failing, its line keeps the text of the first error: many
+// errors differ in each attempt, for example by a request number, and would cause a write each.
+func failureLines(failures []stepFailure, before string) []string {
+	said := strings.Split(before, "\n")
+	lines := make([]string, 0, len(failures))
+	for _, f := range failures {
+		start := "* Step " + f.step + " failed: "
+		line := start + pass.Bounded(strings.Join(strings.Fields(f.err.Error()), " "), maxFailureLength)
+		if at := slices.IndexFunc(said, func(text string) bool { return strings.HasPrefix(text, start) }); at >= 0 {
+			line = said[at]
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// assertReady returns when Ready changes with time.
+func (s *Scope) assertReady() time.Duration {
+	facts := readyFacts{Conditions: slices.Concat(s.Asserted, s.Stored), Gates: s.State.ReadinessGates, Deleting: s.Deleting(), NeverSet: s.env.neverSet}
+	before, _ := pass.Find(s.Stored, contract.ConditionReady)
+	facts.Before, facts.Failures = before.Status, failureLines(s.failures, before.Message)
+	if s.memory.notKept != nil {
+		facts.Failures = append(facts.Failures, "* "+s.memory.notKept.text)
+	}
+	var again time.Duration
+	if facts.Deleting {
+		stage, _ := s.Condition(contract.ConditionDeleting)
+		facts.Stage, again = decideStage(stageFacts{
+			Reason: stage.Reason, Deleting: s.State.Deleting, DrainStarted: s.State.DrainStarted,
+			Blockers: s.Blockers, Counts: ptr.Deref(s.waiting, drain.Counts{}), Now: s.Now,
+		})
+	}
+	s.Assert(decideReady(facts))
+	return again
+}
+
+// assertAvailable returns when a Machine that is ready becomes available. An available Machine stays available while it is ready: a
+// process whose clock is behind that of the previous one would compute a shorter time.
+func (s *Scope) assertAvailable() time.Duration {
+	ready, _ := pass.Find(s.Asserted, contract.ConditionReady)
+	since, now := s.Now, s.Now
+	if before, found := pass.Find(s.Stored, contract.ConditionReady); found && before.Status == ready.Status {
+		since = before.LastTransitionTime.Time
+	}
+	if before, found := pass.Find(s.Stored, contract.ConditionAvailable); found && before.Status == metav1.ConditionTrue {
+		now = later(now, before.LastTransitionTime.Time)
+	}
+	c, again := decideAvailable(ready.Status, since, s.State.MinReady.Or(0), now)
+	s.Assert(c)
+	return again
+}
+
+// decideUpdating reads the annotations that the owner of the Machine sets.
+func decideUpdating(state *contract.MachineState) metav1.Condition {
+	if state.UpdatingInPlace() {
+		return pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
+	}
+	return pass.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
+}
+
+// updating returns the condition Updating of this pass. It sets the fields that a policy leaves empty, because the API server would reject
+// them.
+func (s *Scope) updating() metav1.Condition {
+	decide := s.env.options.Policy.Updating
+	if decide == nil {
+		return decideUpdating(&s.State)
+	}
+	c := decide(&s.State)
+	c.Type = ConditionUpdating
+	switch {
+	case c.Status == "":
+		c.Status = metav1.ConditionUnknown
+		fallthrough
+	case c.Reason == "" && c.Status == metav1.ConditionUnknown:
+		c.Reason = ReasonNotYetReported
+	case c.Reason == "" && c.Status == metav1.ConditionTrue:
+		c.Reason = ReasonUpdating
+	case c.Reason == "":
+		c.Reason = ReasonNotUpdating
+	}
+	return c
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -55,27 +54,26 @@ func deleteInfrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 // deferDrained defers the record of a drain and a wait for volumes that this pass has completed to the next write: the deletion of the
 // infrastructure already implies that neither is repeated. The events are recorded in this pass.
 func (s *Scope) deferDrained() {
-	done := contract.MachineUpdate{DrainedNode: s.Update.DrainedNode, VolumesDetachedNode: s.Update.VolumesDetachedNode}
-	drained, _ := done.DrainedNode.Value()
-	detached, _ := done.VolumesDetachedNode.Value()
+	drained, _ := s.Update.DrainedNode.Value()
+	detached, _ := s.Update.VolumesDetachedNode.Value()
 	if drained == "" && detached == "" {
 		return
 	}
-	s.env.memory.setDeferred(&s.State, drained, detached)
+	s.memory.drained, s.memory.detached = drained, detached
 	s.Update.DrainedNode, s.Update.VolumesDetachedNode = contract.Change[types.UID]{}, contract.Change[types.UID]{}
-	s.Record(drainEvents(done, s.State.Node.Name)...)
+	if drained != "" {
+		s.Record(s.drainedEvent())
+	}
 }
 
 // recordDeferred writes the deferred record together with the removal of the finalizer, for controllers whose finalizers remain.
 func (s *Scope) recordDeferred() {
-	drained, detached := s.env.memory.deferred(&s.State)
-	if drained != "" {
-		s.SetDrained(drained)
+	if s.memory.drained != "" {
+		s.SetDrained(s.memory.drained)
 	}
-	if detached != "" {
-		s.SetVolumesDetached(detached)
+	if s.memory.detached != "" {
+		s.SetVolumesDetached(s.memory.detached)
 	}
-	s.recorded = drained != "" || detached != ""
 }
 
 func deleteBootstrapStep(ctx context.Context, s *Scope) (Result, error) {
@@ -123,12 +121,12 @@ func (s *Scope) continueWhenGone(ctx context.Context, object goneObject, reason,
 
 // confirmGone is external.ConfirmAbsent with a memory: an object that is gone stays gone, so each object costs one request.
 func (s *Scope) confirmGone(ctx context.Context, object goneObject) (bool, error) {
-	if s.env.memory.isGone(&s.State, object) {
+	if s.memory.isGone(object) {
 		return true, nil
 	}
 	gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, object.gvk, object.name)
 	if gone {
-		s.env.memory.setGone(&s.State, object)
+		s.memory.setGone(object)
 	}
 	return gone, err
 }
@@ -136,7 +134,7 @@ func (s *Scope) confirmGone(ctx context.Context, object goneObject) (bool, error
 // forgetDeletion removes what a Machine that is not being deleted records about a deletion. Such records come from a backup that was made
 // during a deletion. With them, a later deletion would skip its drain, or reach its limits before it began.
 func (s *Scope) forgetDeletion() {
-	if !s.State.Deleting.IsZero() || s.Paused() {
+	if s.Deleting() || s.Paused() {
 		return
 	}
 	for _, began := range []struct {
@@ -173,104 +171,4 @@ func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
 	s.RemoveFinalizer()
 	s.urgent = s.urgent || len(s.State.Finalizers) > 0 // others hold it, and no later pass would say that we are done
 	return Result{}, nil
-}
-
-// deletionMemory is what a process knows about the deletion of a Machine's objects. An object that the API server confirmed as gone stays
-// gone, and a delete request that it accepted is not repeated: caches show both later.
-type deletionMemory struct {
-	machine types.UID
-	gone    map[goneObject]struct{}
-	asked   map[types.UID]time.Time
-	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that can wait for another write.
-	drained, detached types.UID
-	// attempt is the last failed deletion of the Node.
-	attempt nodeAttempt
-}
-
-// nodeAttempt is a failed attempt to delete a Node.
-type nodeAttempt struct {
-	node        types.UID
-	started, at time.Time // of the deletion, and of the attempt
-	text        string
-}
-
-type goneObject struct {
-	gvk  schema.GroupVersionKind
-	name types.NamespacedName
-}
-
-// isGone reports whether an object of a Machine is known to be gone.
-func (m *memory) isGone(machine *contract.MachineState, object goneObject) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, found := m.deletionLocked(machine).gone[object]
-	return found
-}
-
-// setDeferred remembers which Nodes were drained and had their volumes detached, until deferred is called.
-func (m *memory) setDeferred(machine *contract.MachineState, drained, detached types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := m.changeDeletionLocked(machine)
-	known.drained, known.detached = drained, detached
-	m.deletions[machine.Key] = known
-}
-
-func (m *memory) deferred(machine *contract.MachineState) (drained, detached types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := m.deletionLocked(machine)
-	return known.drained, known.detached
-}
-
-func (m *memory) attempt(machine *contract.MachineState) nodeAttempt {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.deletionLocked(machine).attempt
-}
-
-func (m *memory) setAttempt(machine *contract.MachineState, a nodeAttempt) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := m.changeDeletionLocked(machine)
-	known.attempt = a
-	m.deletions[machine.Key] = known
-}
-
-// setGone remembers that an object of a Machine is gone.
-func (m *memory) setGone(machine *contract.MachineState, object goneObject) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.changeDeletionLocked(machine).gone[object] = struct{}{}
-}
-
-// asked returns when the API server accepted the deletion of an object of a Machine, zero before.
-func (m *memory) asked(machine *contract.MachineState, object types.UID) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.deletionLocked(machine).asked[object]
-}
-
-// setAsked remembers that the API server accepted the deletion of an object of a Machine.
-func (m *memory) setAsked(machine *contract.MachineState, object types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.changeDeletionLocked(machine).asked[object] = m.clock.Now()
-}
-
-// deletionLocked returns what is known about the deletion of a Machine, zero when that is nothing.
-func (m *memory) deletionLocked(machine *contract.MachineState) deletionMemory {
-	if known := m.deletions[machine.Key]; known.machine == machine.UID {
-		return known
-	}
-	return deletionMemory{}
-}
-
-func (m *memory) changeDeletionLocked(machine *contract.MachineState) deletionMemory {
-	known := m.deletionLocked(machine)
-	if known.gone == nil {
-		known = deletionMemory{machine: machine.UID, gone: map[goneObject]struct{}{}, asked: map[types.UID]time.Time{}}
-		m.deletions[machine.Key] = known
-	}
-	return known
 }

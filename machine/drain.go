@@ -107,7 +107,9 @@ func decideDrain(f nodeStageFacts) (drainAction, string) {
 	switch {
 	case skip:
 		return drainSkip, why
-	case f.mayBeFinished():
+	case isUnreadYet(f.Infrastructure) && !f.State.DrainStarted.IsZero():
+		// An earlier process may have finished the drain: the deletion of the infrastructure may be the only record of that, and a process that
+		// has just started has not read it yet.
 		ref := f.Infrastructure.Ref
 		return drainWait, ref.Kind + " " + ref.Name + " could not be read yet" + because(f.Infrastructure.Problem)
 	case f.State.DrainedNode != "" && f.State.DrainedNode == f.State.Node.UID && !f.NodesSynced:
@@ -124,6 +126,8 @@ func decideDrain(f nodeStageFacts) (drainAction, string) {
 
 // excluded reports whether the Node is not drained in any case, and why; the reason is empty when the drain is over.
 func (f nodeStageFacts) excluded() (why string, skip bool) {
+	// A Node that has registered again since it was drained may have pods again.
+	registeredAgain := f.State.DrainedNode != "" && f.Match.Node != nil && f.Match.Node.UID != f.State.DrainedNode
 	switch {
 	case f.Care == CareNone:
 		return f.CareReason, true
@@ -131,7 +135,7 @@ func (f nodeStageFacts) excluded() (why string, skip bool) {
 		return f.Excluded, true
 	case f.InstanceGone:
 		return "the machine no longer exists", true
-	case !f.State.PreTerminateStarted.IsZero() && f.registeredAgain():
+	case !f.State.PreTerminateStarted.IsZero() && registeredAgain:
 		return "it registered again after it was drained, when pre-terminate hooks were waited for already", true
 	case !f.State.PreTerminateStarted.IsZero():
 		return f.unlessBegun("pre-terminate hooks were waited for before there was a Node to drain"), true
@@ -175,17 +179,6 @@ func (f nodeStageFacts) unlessBegun(why string) string {
 		return ""
 	}
 	return why
-}
-
-// registeredAgain reports whether the Node has registered again since it was drained, so that it may have pods again.
-func (f nodeStageFacts) registeredAgain() bool {
-	return f.State.DrainedNode != "" && f.Match.Node != nil && f.Match.Node.UID != f.State.DrainedNode
-}
-
-// mayBeFinished reports whether an earlier process may have finished the drain: the deletion of the infrastructure may be the only record
-// of that, and a process that has just started has not read it yet.
-func (f nodeStageFacts) mayBeFinished() bool {
-	return isUnreadYet(f.Infrastructure) && !f.State.DrainStarted.IsZero()
 }
 
 // contestedDrain: while several Machines claim the Node it is not drained, until the limit of the drain is reached.
@@ -319,18 +312,23 @@ func finishedFor(finished, deleting time.Time, node *corev1.Node) bool {
 	return node == nil || !finished.Before(node.CreationTimestamp.Add(youngNode))
 }
 
+// drain continues the drain of the Node.
 func (s *Scope) drain(ctx context.Context) (Result, error) {
+	var result runner.Result
 	rules, err := s.drainRules(ctx)
-	if err != nil {
-		return s.drainFailed(err)
+	if err == nil {
+		s.watchNode()
+		result, err = s.Workload.Drainer.Step(ctx, runner.Request{
+			Node: s.Node.Node, Owner: s.State.Key, Rules: rules, Policy: s.env.options.Policy.DrainPolicy, StartedAt: s.State.DrainStarted,
+			PoweredOff: s.PoweredOff,
+		})
 	}
-	s.watchNode()
-	result, err := s.Workload.Drainer.Step(ctx, runner.Request{
-		Node: s.Node.Node, Owner: s.State.Key, Rules: rules, Policy: s.env.options.Policy.DrainPolicy, StartedAt: s.State.DrainStarted,
-		PoweredOff: s.PoweredOff,
-	})
 	if err != nil {
-		return s.drainFailed(err)
+		s.Wait(contract.ReasonDrainingNode, err.Error())
+		if workload.IsUnread(err) {
+			return Result{Stop: true, RequeueAfter: s.until(pass.ConflictRetry, s.State.DrainStarted, s.limits().Drain)}, nil
+		}
+		return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
 	}
 	s.Blockers, s.waiting = result.Blockers, &result.Counts
 	switch {
@@ -346,14 +344,6 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	return Result{}, nil
 }
 
-func (s *Scope) drainFailed(err error) (Result, error) {
-	s.Wait(contract.ReasonDrainingNode, err.Error())
-	if workload.IsUnread(err) {
-		return Result{Stop: true, RequeueAfter: s.until(pass.ConflictRetry, s.State.DrainStarted, s.limits().Drain)}, nil
-	}
-	return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
-}
-
 // drainRules are the rules for the pods of this Machine's Node; nil means those of the Drainer.
 func (s *Scope) drainRules(ctx context.Context) ([]drain.Rule, error) {
 	rules := s.env.options.Policy.DrainRules
@@ -366,16 +356,17 @@ func (s *Scope) drainRules(ctx context.Context) ([]drain.Rule, error) {
 // watchNode remembers that this process watches the Node's pods or volumes from now on.
 func (s *Scope) watchNode() {
 	name, w := s.State.Node.Name, s.Workload
-	s.env.memory.watchNode(s.State.Key, watchedNode{name: name, release: func() { w.Release(name) }})
+	s.memory.watch(watchedNode{name: name, release: func() { w.Release(name) }})
 }
 
 // releaseNode stops watching the pods and the volumes of the Node. It must not be called while the pass waits for either: they would be
 // listed again. A Node of the recorded name may belong to another Machine by now, which may be draining it.
 func (s *Scope) releaseNode() {
-	held := s.env.memory.unwatchNode(s.State.Key)
+	watched := s.memory.watched
+	s.memory.watched = watchedNode{}
 	switch {
-	case held.release != nil:
-		held.release()
+	case watched.release != nil:
+		watched.release()
 	case s.Node.Outcome != noderef.Stale && s.Node.Outcome != noderef.Claimed:
 		s.Workload.Release(s.State.Node.Name) // a step of the embedder may have begun
 	}

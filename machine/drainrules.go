@@ -14,7 +14,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -138,12 +137,8 @@ func (r *Reconciler) drainRuleGVK() schema.GroupVersionKind {
 
 // drainedIn returns the Machines of a namespace that are being deleted.
 func (r *Reconciler) drainedIn(ctx context.Context, namespace string) []reconcile.Request {
-	list, ok := r.kind.NewList().(client.ObjectList)
-	if !ok || r.ports.Cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy) != nil {
-		return nil // it fails only when the cache is stopping
-	}
 	var requests []reconcile.Request
-	_ = pass.EachObject(list, func(obj client.Object) { // it returns no error of its own
+	_ = r.frame.Each(ctx, namespace, "", func(obj client.Object) { // fails only when the cache is stopping
 		if obj.GetDeletionTimestamp() != nil {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}

@@ -93,7 +93,7 @@ func TestAMachineThatIsPausedInItsDrainLetsGoOfItsNode(t *testing.T) {
 	_, err = pauseStep(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, []string{"n"}, released)
-	s.env.memory.forget(s.State.Key)
+	s.env.memory.Forget(s.State.Key)
 	require.Len(t, released, 1, "it was let go of already")
 }
 
@@ -118,7 +118,7 @@ func TestAMachineLetsNoNodeGoThatTookTheNameOfItsOwn(t *testing.T) {
 	for _, taken := range []noderef.Outcome{noderef.Stale, noderef.Claimed} {
 		var released []string
 		s := draining(t, &released)
-		s.env.memory = newMemory(clocktesting.NewFakePassiveClock(s.Now)) // another process has begun the drain
+		s.memory = &recollection{} // another process has begun the drain
 		s.Node = noderef.Match{Outcome: taken}
 		_, err := volumesStep(t.Context(), s)
 		require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestAHookThatComesInTheMiddleOfADrainLetsGoOfItsNode(t *testing.T) {
 func TestTheEndOfADeletionLetsGoOfTheNodeAndSaysWhatWasDone(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
-	s.env.memory.setDeferred(&s.State, "drained", "detached")
+	s.memory.drained, s.memory.detached = "drained", "detached"
 	s.State.Finalizers = []string{"example.com/others", s.env.options.Finalizer}
 	_, err := removeFinalizerStep(t.Context(), s)
 	require.NoError(t, err)

@@ -2,8 +2,10 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -15,16 +17,24 @@ import (
 func flush(ctx context.Context, s *Scope, err error) error {
 	s.failed = err != nil
 	s.forgetDeletion()
-	before := s.env.memory.telling(s.State.Key)
 	err = s.Flush(ctx, pass.Writing[contract.MachineUpdate]{
-		Observes: s.observes(), Urgent: s.urgent, Settle: s.settleFacts, Wrote: s.wrote,
+		Observes: s.observes(),
+		Urgent:   s.urgent,
+		Settle:   s.settleFacts,
+		Wrote: func(u contract.MachineUpdate, _, status bool) {
+			if status {
+				s.stores = true
+				s.Record(pass.ConditionEvents(s.Stored, u.Conditions, problems(s.Deleting()))...)
+			}
+		},
 	})
-	s.observer.wrote(s, err)
+	s.Record(s.storedEvents()...)
+	s.env.options.Metrics.wrote(s, err)
 	if err == nil {
 		err = s.checkKept()
 	}
-	next, now := before.tells(s.told, err == nil && (!s.Delayed() || s.Written()))
-	s.env.memory.setTelling(s.State.Key, next)
+	var now []pass.Event
+	s.memory.told, now = s.memory.told.tells(s.told, err == nil && (!s.Delayed() || s.Written()))
 	s.Record(now...)
 	return err
 }
@@ -32,30 +42,6 @@ func flush(ctx context.Context, s *Scope, err error) error {
 // observes reports whether this pass has evaluated the whole Machine: a pass that failed or found the Machine paused has not. Each
 // condition still has its own observed generation. Rule: Cluster API's Machine controller.
 func (s *Scope) observes() bool { return !s.failed && !s.Paused() }
-
-// wrote records the events of one write.
-func (s *Scope) wrote(u contract.MachineUpdate, main, status bool) {
-	var events []pass.Event
-	if status {
-		s.stores = true
-		events = pass.ConditionEvents(s.Stored, u.Conditions, problems(s.Deleting()))
-	}
-	switch {
-	case main && !status:
-		events = append(s.drained(u), s.nodeRecorded(u)...)
-		s.mainTold = true
-	case main:
-		events = slices.Concat(events, matchEvents(u), s.drained(u))
-	default:
-		if !s.matchTold {
-			events = append(events, matchEvents(u)...)
-		}
-		if !s.mainTold { // otherwise the write of the metadata has recorded the events
-			events = append(events, s.drained(u)...)
-		}
-	}
-	s.Record(events...)
-}
 
 // settleFacts are what this package knows about a status that differs from the stored one.
 func (s *Scope) settleFacts(main, status contract.MachineUpdate) (pass.SettleFacts, error) {
@@ -86,4 +72,57 @@ func (s *Scope) forcesStatus(u contract.MachineUpdate) (bool, error) {
 		return s.urgent, nil // the conditions have the required value
 	}
 	return s.WouldChangeStatus(needed)
+}
+
+// storedEvents returns the events about the Node that the writes of this pass have recorded as the Machine's, or as drained. Some layouts
+// record the Node in the metadata, and then the write of the status in a later pass finds it recorded already.
+func (s *Scope) storedEvents() []pass.Event {
+	if !s.Written() {
+		return nil
+	}
+	var all []pass.Event
+	var have contract.MachineState
+	if node, set := s.Update.Node.Value(); set && node.Name != "" &&
+		(s.stores || (s.env.kind.Adapter.Read(s.Answer(), &have) == nil && have.Node.Name == node.Name)) {
+		all = append(all, pass.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeMatched, Action: actionMatchNode, Note: node.Name})
+	}
+	if node, set := s.Update.DrainedNode.Value(); set && node != "" && node != s.memory.drained {
+		all = append(all, s.drainedEvent())
+	}
+	return all
+}
+
+// drainedEvent is the event of a Node whose drain is completed.
+func (s *Scope) drainedEvent() pass.Event {
+	return pass.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeDrained, Action: actionDrainNode,
+		Note: fmt.Sprintf("success draining Machine's node %q", s.State.Node.Name)}
+}
+
+// tell adds an event of this pass. Use it for completed actions and for final decisions: it is recorded when the Machine was written, or
+// at the end of a pass that has nothing to write. A pass that delays its status keeps the event for the next. An event that every pass
+// adds is recorded when the first of them adds it.
+func (s *Scope) tell(kind, reason, action, note string) {
+	if e := (pass.Event{Kind: kind, Reason: reason, Action: action, Note: note}); !slices.Contains(s.told, e) {
+		s.told = append(s.told, e)
+	}
+}
+
+// telling are the events that passes have added for one Machine.
+type telling struct {
+	// last are those of the last pass, and due those that are not recorded yet.
+	last, due []pass.Event
+}
+
+// tells adds the events of one pass, and returns those to record now. recordable is false while the status of the pass is delayed.
+func (t telling) tells(told []pass.Event, recordable bool) (telling, []pass.Event) {
+	due := slices.Clone(t.due)
+	for _, e := range told {
+		if !slices.Contains(t.last, e) && !slices.Contains(due, e) {
+			due = append(due, e)
+		}
+	}
+	if recordable {
+		return telling{last: told}, due
+	}
+	return telling{last: told, due: due}, nil
 }

@@ -82,7 +82,7 @@ func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
 	}
 	return s.waitForHooks(hookKind{
 		prefix: contract.PreDrainHook, reason: ReasonWaitingForPreDrainHook, name: "pre-drain",
-		started: s.State.PreDrainStarted, begin: s.SetPreDrainStarted, limit: s.limits().PreDrainHooks,
+		started: &s.State.PreDrainStarted, change: &s.Update.PreDrainStarted, limit: s.limits().PreDrainHooks,
 	}), nil
 }
 
@@ -91,21 +91,21 @@ func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
 func preTerminateHooksStep(_ context.Context, s *Scope) (Result, error) {
 	return s.waitForHooks(hookKind{
 		prefix: contract.PreTerminateHook, reason: ReasonWaitingForPreTerminateHook, name: "pre-terminate",
-		started: s.State.PreTerminateStarted, begin: s.SetPreTerminateStarted, limit: s.limits().PreTerminateHooks,
+		started: &s.State.PreTerminateStarted, change: &s.Update.PreTerminateStarted, limit: s.limits().PreTerminateHooks,
 	}), nil
 }
 
 // hookKind is one of the two kinds of hooks.
 type hookKind struct {
 	prefix, reason, name string
-	started              time.Time
-	begin                func(time.Time)
+	started              *time.Time
+	change               *contract.Change[time.Time]
 	limit                time.Duration
 }
 
 func (s *Scope) waitForHooks(k hookKind) Result {
 	hooks := hooksOf(s.State.Annotations, k.prefix)
-	switch decideHooks(hookFacts{Hooks: hooks, Started: k.started, Limit: k.limit, Now: s.Now}) {
+	switch decideHooks(hookFacts{Hooks: hooks, Started: *k.started, Limit: k.limit, Now: s.Now}) {
 	case hooksDone:
 		return Result{}
 	case hooksOverdue:
@@ -113,15 +113,14 @@ func (s *Scope) waitForHooks(k hookKind) Result {
 			"%s, %s: the deletion goes on without", waitingForHooks(k.name, hooks), notWithin(k.limit)))
 		return Result{}
 	case hooksBegin:
-		k.begin(s.Now)
-		k.started = s.Now
+		s.began(k.started, s.Now, k.change)
 	case hooksWait:
 	}
 	if !s.State.DrainStarted.IsZero() {
 		s.releaseNode() // a hook that was added late delays a drain too
 	}
 	wait := s.Wait(k.reason, waitingForHooks(k.name, hooks))
-	wait.RequeueAfter = s.until(0, k.started, k.limit)
+	wait.RequeueAfter = s.until(0, *k.started, k.limit)
 	return wait
 }
 

@@ -170,7 +170,7 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 			result, err := deleteNodeStep(t.Context(), s)
 			got := outcome{
 				Again: result.RequeueAfter, Started: s.State.Annotations[NodeDeletionStartedAnnotation], Told: len(s.told), Fails: err != nil,
-				Asked: !s.env.memory.asked(&s.State, "n-uid").IsZero(),
+				Asked: !s.memory.asked["n-uid"].IsZero(),
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -227,13 +227,13 @@ func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	s.Workload = deletingNode(now, 0, nil).Workload
 	_, err = deleteNodeStep(t.Context(), s)
 	require.NoError(t, err)
-	require.False(t, s.env.memory.asked(&s.State, "n-uid").IsZero())
+	require.False(t, s.memory.asked["n-uid"].IsZero())
 }
 
 func TestANodeThatWasAskedToGoIsNotAskedAgain(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := deletingNode(now, 10*time.Second, errors.New("asked again"))
-	s.env.memory.setAsked(&s.State, "n-uid")
+	s.memory.setAsked("n-uid", s.Now)
 	s.Now = now.Add(3 * time.Second)
 	result, err := deleteNodeStep(t.Context(), s)
 	require.NoError(t, err)
@@ -246,21 +246,19 @@ func TestANodeThatWasAskedToGoIsNotAskedAgain(t *testing.T) {
 }
 
 func TestWhatIsKnownOfADeletionIsThatOfOneMachine(t *testing.T) {
-	m := newMemory(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
-	object := goneObject{name: types.NamespacedName{Name: "o"}}
-	first := &contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Name: "m"}, UID: "first"}}
-	second := &contract.MachineState{Metadata: contract.Metadata{Key: first.Key, UID: "second"}}
-	m.setGone(first, object)
-	m.setAsked(first, "u")
-	m.setDeferred(first, "drained", "detached")
-	is := func(machine *contract.MachineState) []any {
-		drained, detached := m.deferred(machine)
-		return []any{m.isGone(machine, object), m.asked(machine, "u").Unix(), drained, detached}
+	r := testReconciler(testKind(), Ports{}, Options{})
+	object, key := goneObject{name: types.NamespacedName{Name: "o"}}, types.NamespacedName{Name: "m"}
+	m := r.memory.Of(key, "first")
+	m.setGone(object)
+	m.setAsked("u", time.Unix(1000, 0))
+	m.drained, m.detached = "drained", "detached"
+	is := func(uid types.UID) []any {
+		m := r.memory.Of(key, uid)
+		return []any{m.isGone(object), m.asked["u"].Unix(), m.drained, m.detached}
 	}
-	require.Equal(t, []any{true, int64(1000), types.UID("drained"), types.UID("detached")}, is(first))
+	require.Equal(t, []any{true, int64(1000), types.UID("drained"), types.UID("detached")}, is("first"))
 	nothing := []any{false, time.Time{}.Unix(), types.UID(""), types.UID("")}
-	require.Equal(t, nothing, is(second), "a Machine of the same name")
-	m.forget(first.Key)
-	require.Equal(t, nothing, is(first))
-	require.Empty(t, m.deletions)
+	require.Equal(t, nothing, is("second"), "a Machine of the same name")
+	r.memory.Forget(key)
+	require.Equal(t, nothing, is("first"))
 }

@@ -20,21 +20,13 @@ import (
 
 // indexKeys are the keys under which events of other objects find a Machine.
 func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules noderef.Rules) []string {
-	var keys []string
-	if state.ClusterName != "" {
-		keys = append(keys, pass.ClusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
-	}
-	if _, member := state.Labels[contract.ControlPlaneLabel]; member && state.ClusterName != "" {
-		keys = append(keys, controlPlaneKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
+	named := types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
+	keys := pass.ReferenceKeys(named, state.Bootstrap, state.Infrastructure)
+	if _, member := state.Labels[contract.ControlPlaneLabel]; member && named.Name != "" {
+		keys = append(keys, controlPlaneKey(named))
 	}
 	if deployment := state.Labels[contract.DeploymentNameLabel]; deployment != "" {
 		keys = append(keys, deploymentKey(deployment))
-	}
-	for _, ref := range []contract.Ref{state.Bootstrap, state.Infrastructure} {
-		if ref.Group != "" && ref.Kind != "" {
-			crd := contract.CRDName(ref.GroupKind())
-			keys = append(keys, pass.CRDKey(crd), pass.RefKey(crd, ref.Name))
-		}
 	}
 	return append(keys, claimKeys(cluster, identityOf(state), rules)...)
 }

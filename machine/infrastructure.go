@@ -110,7 +110,7 @@ func unacceptable(m *contract.InfraMachineState) string {
 // object that has it is deleted.
 func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	facts := infrastructureFacts{Provisioned: s.State.InfrastructureReady.Or(false), ProviderID: s.State.ProviderID,
-		Deleting: !s.State.Deleting.IsZero(), Early: s.env.options.Policy.EarlyProviderID}
+		Deleting: s.Deleting(), Early: s.env.options.Policy.EarlyProviderID}
 	read := func(found external.Object) error {
 		return contract.InfraMachine(found.Contract).Read(found.Object, &facts.Machine)
 	}
@@ -199,29 +199,29 @@ func (s *Scope) recordFailure(f failure) {
 func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	e := s.Infrastructure
 	if e.Presence == external.Present {
-		s.env.memory.setLost(s.State.Key, lostObject{})
+		s.memory.lost = nil
 	}
-	if e.Presence != external.Absent || !s.State.InfrastructureReady.Or(false) || !s.State.Deleting.IsZero() {
+	if e.Presence != external.Absent || !s.State.InfrastructureReady.Or(false) || s.Deleting() {
 		return nil
 	}
-	lost := lostObject{machine: s.State.UID, object: s.referenced(e)}
+	lost := s.referenced(e)
 	f := failure{reasonInvalidConfiguration, fmt.Sprintf(
-		"Machine infrastructure resource %s %s has been deleted after provisioning was completed", e.Ref.Kind, lost.object.name)}
+		"Machine infrastructure resource %s %s has been deleted after provisioning was completed", e.Ref.Kind, lost.name)}
 	if s.State.FailureReason == f.Reason && s.State.FailureMessage == f.Message {
 		return nil
 	}
-	if !s.env.memory.isLost(s.State.Key, lost) { // not every kind stores a failure
-		if gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, lost.object.name); err != nil || !gone {
+	if s.memory.lost == nil || *s.memory.lost != lost { // not every kind stores a failure
+		if gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, lost.name); err != nil || !gone {
 			return err
 		}
-		s.env.memory.setLost(s.State.Key, lost)
+		s.memory.lost = &lost
 	}
 	s.recordFailure(f)
 	return nil
 }
 
 // isNotMissed reports whether a Machine in deletion has no reference to an object, or no longer has one.
-func (s *Scope) isNotMissed(ref contract.Ref) bool { return ref.IsZero() && !s.State.Deleting.IsZero() }
+func (s *Scope) isNotMissed(ref contract.Ref) bool { return ref.IsZero() && s.Deleting() }
 
 // look reads a referenced object, and makes the Machine its controller if allowed. After an error, do not use the result.
 func (s *Scope) look(ctx context.Context, ref contract.Ref) (external.Object, error) {
@@ -247,7 +247,7 @@ func (s *Scope) lookUnless(ctx context.Context, have *external.Object, ref contr
 
 // isGoing reports whether a referenced object is being deleted, as the cache or this process knows.
 func (s *Scope) isGoing(found external.Object) bool {
-	return found.Deleting() || (found.Object != nil && !s.env.memory.asked(&s.State, found.Object.GetUID()).IsZero())
+	return found.Deleting() || (found.Object != nil && s.memory.wasAsked(found.Object.GetUID()))
 }
 
 // deleteExternal requests the deletion of a referenced object, once, by UID. While the Machine has no provider ID, an object that changed
@@ -260,7 +260,7 @@ func (s *Scope) deleteExternal(ctx context.Context, found external.Object) error
 	if err := s.DeleteReferenced(ctx, found, s.State.ProviderID == ""); err != nil {
 		return err
 	}
-	s.env.memory.setAsked(&s.State, found.Object.GetUID())
+	s.memory.setAsked(found.Object.GetUID(), s.Now)
 	return nil
 }
 

@@ -36,6 +36,7 @@ func attached(s *Scope) *Scope {
 		s.env = testReconciler(testKind(), Ports{}, Options{})
 	}
 	s.Attach(s.env.frame)
+	s.memory = s.env.memory.Of(s.State.Key, s.State.UID)
 	return s
 }
 

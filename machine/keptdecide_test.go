@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -59,24 +58,26 @@ func TestWhatTheAPIServerDoesNotKeepIsNamed(t *testing.T) {
 
 // A webhook that changes something else with each write causes an event each time.
 func TestAWriteThatIsNotKeptIsRepeatedEachTimeAfterTwiceAsLong(t *testing.T) {
-	key, began := types.NamespacedName{Name: "m"}, time.Unix(0, 0)
-	clock := clocktesting.NewFakePassiveClock(began)
-	m := newMemory(clock)
+	began := time.Unix(0, 0)
+	now := began
+	r, key := testReconciler(testKind(), Ports{}, Options{}), types.NamespacedName{Name: "m"}
+	m := r.memory.Of(key, "uid")
 	for i, seconds := range []int64{0, 1, 2, 4, 8, 16, 32, 62, 92} {
 		at := time.Unix(seconds, 0)
-		if _, wait := m.notKeptOf(key, "uid"); i > 0 && clock.Now().Add(wait) != at {
-			t.Fatalf("attempt %d: want it after %s, got %s", i, at.Sub(began), clock.Now().Add(wait).Sub(began))
+		if wait := m.notKept.left(now); i > 0 && now.Add(wait) != at {
+			t.Fatalf("attempt %d: want it after %s, got %s", i, at.Sub(began), now.Add(wait).Sub(began))
 		}
-		clock.SetTime(at)
-		if first := m.setNotKept(key, "uid", "text"); first != (i == 0) {
+		now = at
+		if first := m.setNotKept("text", now); first != (i == 0) {
 			t.Fatalf("attempt %d: told is %t", i, first)
 		}
 	}
-	if text, _ := m.notKeptOf(key, "another"); text != "" {
-		t.Error("another Machine of that name has lost nothing")
-	}
-	m.setNotKept(key, "uid", "")
-	if text, wait := m.notKeptOf(key, "uid"); text != "" || wait > 0 {
+	m.setNotKept("", now)
+	if m.notKept != nil || m.notKept.left(now) > 0 {
 		t.Error("what is kept again is not waited for")
+	}
+	m.setNotKept("text", now)
+	if r.memory.Of(key, "another").notKept != nil {
+		t.Error("another Machine of that name has lost nothing")
 	}
 }

@@ -1,32 +1,45 @@
 package machine
 
 import (
-	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
+
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-// memory is what a process remembers between passes: which events were recorded, and which objects are unread.
-// The patch.Writer knows which writes the caches do not show yet. Losing the memory costs time or one rejected write, never correctness.
-// Safe for concurrent use.
-type memory struct {
-	clock clock.PassiveClock
+// recollection is what a process remembers about one Machine between passes. Losing it costs time or one rejected write, never correctness.
+// It belongs to the worker that reconciles the Machine. The patch.Writer knows which writes the caches do not show yet.
+type recollection struct {
+	// told are the events that passes have added.
+	told telling
+	// watched is the Node whose pods or volumes this process watches for the Machine.
+	watched watchedNode
+	// unreadSince is since when referenced objects are unread, zero while they are read.
+	unreadSince time.Time
+	// lost is an object that a running Machine references, and that the API server confirmed as gone. Unlike an object that a Machine in
+	// deletion has lost, it may come back. It is nil when no object is lost.
+	lost *goneObject
+	// notKept is what the API server did not store of the last pass, nil when it stored all.
+	notKept *notKeptWrite
+	// phases is the sequence of the Machine's phases, nil without Options.Metrics.
+	phases *phaseTrack
 
-	mu        sync.Mutex
-	told      map[types.NamespacedName]telling
-	deletions map[types.NamespacedName]deletionMemory
-	held      map[types.NamespacedName]watchedNode
-	unread    map[types.NamespacedName]time.Time
-	lost      map[types.NamespacedName]lostObject
-	notKept   map[types.NamespacedName]notKeptWrite
+	// gone and asked are about objects of a Machine in deletion. An object that the API server confirmed as gone stays gone, and a delete
+	// request that it accepted, at this time, is not repeated: caches show both later. The objects in asked have these UIDs.
+	gone  map[goneObject]struct{}
+	asked map[types.UID]time.Time
+	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that waits for another write.
+	drained, detached types.UID
+	// attempt is the last failed deletion of the Node, nil before.
+	attempt *nodeAttempt
 }
 
-// lostObject is an object that a running Machine references, and that the API server confirmed as gone.
-type lostObject struct {
-	machine types.UID
-	object  goneObject
+// goneObject is an object that may be gone.
+type goneObject struct {
+	gvk  schema.GroupVersionKind
+	name types.NamespacedName
 }
 
 // watchedNode is a Node whose pods or volumes are watched for a Machine, and the function that stops that.
@@ -35,107 +48,61 @@ type watchedNode struct {
 	release func()
 }
 
-func newMemory(c clock.PassiveClock) *memory {
-	return &memory{
-		clock:     c,
-		deletions: map[types.NamespacedName]deletionMemory{},
-		held:      map[types.NamespacedName]watchedNode{},
-		told:      map[types.NamespacedName]telling{},
-		unread:    map[types.NamespacedName]time.Time{},
-		lost:      map[types.NamespacedName]lostObject{},
-		notKept:   map[types.NamespacedName]notKeptWrite{},
-	}
+// isGone reports whether an object of a Machine in deletion is known to be gone.
+func (m *recollection) isGone(object goneObject) bool {
+	_, found := m.gone[object]
+	return found
 }
 
-// watchNode remembers the Node that is watched for a Machine, in place of another one, until unwatchNode.
-func (m *memory) watchNode(key types.NamespacedName, node watchedNode) {
-	m.mu.Lock()
-	before := m.held[key]
-	m.held[key] = node
-	m.mu.Unlock()
+func (m *recollection) setGone(object goneObject) {
+	if m.gone == nil {
+		m.gone = map[goneObject]struct{}{}
+	}
+	m.gone[object] = struct{}{}
+}
+
+// wasAsked reports whether the API server accepted the deletion of an object.
+func (m *recollection) wasAsked(object types.UID) bool {
+	_, found := m.asked[object]
+	return found
+}
+
+func (m *recollection) setAsked(object types.UID, at time.Time) {
+	if m.asked == nil {
+		m.asked = map[types.UID]time.Time{}
+	}
+	m.asked[object] = at
+}
+
+// watch remembers the Node that is watched from now on, in place of another one.
+func (m *recollection) watch(node watchedNode) {
+	before := m.watched
+	m.watched = node
 	if before.release != nil && before.name != node.name {
 		before.release()
 	}
 }
 
-// unwatchNode forgets the Node that is watched for a Machine and returns it; the caller releases it. It is zero when there is none.
-func (m *memory) unwatchNode(key types.NamespacedName) watchedNode {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	held := m.held[key]
-	delete(m.held, key)
-	return held
+// newMemory returns the memory of a Reconciler. When a Machine is forgotten during its drain, because its finalizer was removed, the drain of
+// its Node ends.
+func (r *Reconciler) newMemory() *pass.Memory[recollection] {
+	return pass.NewMemory(func() *recollection { return &recollection{} }, func(m *recollection) {
+		if m.watched.release != nil {
+			m.watched.release()
+		}
+	})
 }
 
-// forget removes what was remembered about a Machine that is gone, or is no longer reconciled. When its finalizer was removed during its
-// drain, the drain of its Node ends.
-func (m *memory) forget(key types.NamespacedName) {
-	m.mu.Lock()
-	held := m.held[key]
-	delete(m.held, key)
-	m.dropLocked(key)
-	m.mu.Unlock()
-	if held.release != nil {
-		held.release()
+// excluded forgets a Machine that the watch filter excludes now. Another controller may continue its drain with the same Drainer, so that the
+// drain does not end.
+func (r *Reconciler) excluded(key types.NamespacedName) {
+	if m := r.memory.Known(key); m != nil {
+		m.watched = watchedNode{}
 	}
 }
 
-func (m *memory) dropLocked(key types.NamespacedName) {
-	delete(m.deletions, key)
-	delete(m.told, key)
-	delete(m.unread, key)
-	delete(m.lost, key)
-	delete(m.notKept, key)
-}
-
-// isLost reports whether an object was gone when the API server was asked. Unlike an object that a Machine in deletion has lost, it may
-// come back.
-func (m *memory) isLost(key types.NamespacedName, o lostObject) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.lost[key] == o
-}
-
-// setLost remembers an object that is gone; the zero lostObject means that it is back.
-func (m *memory) setLost(key types.NamespacedName, o lostObject) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if o == (lostObject{}) {
-		delete(m.lost, key)
-		return
-	}
-	m.lost[key] = o
-}
-
-// unreadSince returns since when referenced objects of a Machine are unread, zero while they are read.
-func (m *memory) unreadSince(key types.NamespacedName) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.unread[key]
-}
-
-func (m *memory) setUnreadSince(key types.NamespacedName, since time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if since.IsZero() {
-		delete(m.unread, key)
-		return
-	}
-	m.unread[key] = since
-}
-
-func (m *memory) telling(key types.NamespacedName) telling {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.told[key]
-}
-
-func (m *memory) setTelling(key types.NamespacedName, t telling) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(t.last) == 0 && len(t.due) == 0 {
-		delete(m.told, key)
-		return
-	}
-	m.told[key] = t
+// forget removes what this process remembers about a Machine.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.memory.Forget(key)
+	r.dependents.forget(key)
 }

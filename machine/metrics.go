@@ -66,7 +66,7 @@ type Metrics struct {
 
 	mu sync.Mutex
 	// active are the Reconcilers at work, and deployments the caches of WatchDeployments.
-	active      map[*Reconciler]machineCount
+	active      map[*Reconciler]struct{}
 	deployments []deploymentSource
 }
 
@@ -95,7 +95,7 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	table := metricTable()
 	times := table[metricPhaseTime]
 	return &Metrics{
-		passes: pass.NewMetrics(of), provider: o.Provider, active: map[*Reconciler]machineCount{},
+		passes: pass.NewMetrics(of), provider: o.Provider, active: map[*Reconciler]struct{}{},
 		machines: desc(table[metricMachines]), replicas: desc(table[metricReplicas]), phases: desc(table[metricPhases]),
 		phaseTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: times.name, Help: times.help, ConstLabels: of.Labels(), Buckets: times.buckets,
@@ -158,17 +158,13 @@ func (m *Metrics) WatchDeployments(ctx context.Context, c cache.Cache, kind cont
 	if err := pass.CheckKind("the kind of MachineDeployment", kind); err != nil {
 		return err
 	}
-	obj, _ := kind.New().(client.Object) // checkKind has checked this
-	informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+	informer, err := c.GetInformer(ctx, pass.NewObject(kind), cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch %s objects for metrics: %w", kind.GVK.Kind, err)
 	}
-	ctx = context.WithoutCancel(ctx) // it may be the context of the set-up
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.deployments = append(m.deployments, deploymentSource{informer: informer, kind: kind, each: func(do func(client.Object)) error {
-		return eachInCache(ctx, c, informer, kind, do)
-	}})
+	m.deployments = append(m.deployments, deploymentSource{c, informer, kind})
 	return nil
 }
 
@@ -185,7 +181,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.passes.Collect(to)
 	m.phaseTime.Collect(to)
-	m.collectCounts(to)
+	m.collectCounts(context.Background(), to)
 }
 
 // Label values for what has no name of its own.
@@ -236,23 +232,33 @@ func providerOf(state *contract.MachineState) string {
 
 // deploymentSource is a cache of MachineDeployments.
 type deploymentSource struct {
+	cache    cache.Cache
 	informer cache.Informer
 	kind     contract.MachineDeploymentKind
-	each     func(do func(client.Object)) error
 }
 
 // errNotCounted is returned while a cache is not complete: unread objects may exist, so nothing is reported.
 var errNotCounted = errors.New("the cache is not synced")
 
-// machineCount counts the Machines of a Reconciler.
-type machineCount func(byPhase, byProvider map[string]int) error
+// start counts the Machines of a Reconciler while its controller runs: from its start until ctx ends.
+func (m *Metrics) start(ctx context.Context, r *Reconciler) {
+	if m != nil && r.counted.CompareAndSwap(false, true) {
+		context.AfterFunc(ctx, m.activate(r))
+	}
+}
 
-// activate counts the Machines of a Reconciler until the returned function is called. The end of ctx does not matter.
-func (m *Metrics) activate(ctx context.Context, r *Reconciler) (end func()) {
-	ctx = context.WithoutCancel(ctx)
+// begin is called at the start of a pass. Where no controller was started, the first pass shows that this process is active.
+func (m *Metrics) begin(ctx context.Context, r *Reconciler) {
+	if m != nil && r.indexed && !r.counted.Load() {
+		m.start(context.WithoutCancel(ctx), r)
+	}
+}
+
+// activate counts the Machines of a Reconciler until the returned function is called.
+func (m *Metrics) activate(r *Reconciler) (end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.active[r] = func(byPhase, byProvider map[string]int) error { return m.countMachines(ctx, r, byPhase, byProvider) }
+	m.active[r] = struct{}{}
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -262,17 +268,17 @@ func (m *Metrics) activate(ctx context.Context, r *Reconciler) (end func()) {
 
 // collectCounts reports the counts of objects in caches. A replica that waits for leadership reports none, so that sums over replicas are
 // right, and neither does one whose caches are not complete.
-func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
+func (m *Metrics) collectCounts(ctx context.Context, to chan<- prometheus.Metric) {
 	m.mu.Lock()
-	active, deployments := slices.Collect(maps.Values(m.active)), slices.Clone(m.deployments)
+	active, deployments := slices.Collect(maps.Keys(m.active)), slices.Clone(m.deployments)
 	m.mu.Unlock()
 	if len(active) == 0 {
 		return
 	}
 	byPhase, byProvider := map[string]int{}, map[string]int{}
 	var err error
-	for _, count := range active {
-		err = errors.Join(err, count(byPhase, byProvider))
+	for _, r := range active {
+		err = errors.Join(err, m.countMachines(ctx, r, byPhase, byProvider))
 	}
 	if err == nil {
 		gauges(to, m.phases, m.phaseNames.sum(byPhase))
@@ -281,7 +287,7 @@ func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
 	if len(deployments) == 0 {
 		return
 	}
-	if byState, err := countReplicas(deployments); err == nil {
+	if byState, err := countReplicas(ctx, deployments); err == nil {
 		gauges(to, m.replicas, byState)
 	}
 }
@@ -333,14 +339,14 @@ func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byP
 }
 
 // countReplicas adds up the replicas of all MachineDeployments. An absent number counts as zero.
-func countReplicas(sources []deploymentSource) (map[string]int, error) {
+func countReplicas(ctx context.Context, sources []deploymentSource) (map[string]int, error) {
 	byState := map[string]int{"desired": 0, "actual": 0, "ready": 0, "available": 0}
 	for _, source := range sources {
 		if !source.informer.HasSynced() {
 			return nil, errNotCounted
 		}
 		var state contract.MachineDeploymentState
-		err := source.each(func(obj client.Object) {
+		err := eachInCache(ctx, source.cache, source.informer, source.kind, func(obj client.Object) {
 			if source.kind.Adapter.Read(obj, &state) != nil {
 				state = contract.MachineDeploymentState{} // a failed read may leave any content
 				return
@@ -370,10 +376,7 @@ func eachInCache[S, U any](
 		}
 		return nil
 	}
-	list, ok := kind.NewList().(client.ObjectList)
-	if !ok {
-		return errNotCounted
-	}
+	list := pass.NewList(kind)
 	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}

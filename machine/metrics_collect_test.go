@@ -102,10 +102,10 @@ func conditionsInCache() []any {
 }
 
 // counting returns Metrics that count what is in a cache.
-func counting(ctx context.Context, o MetricsOptions, filter string, caches ...*listed) *Metrics {
+func counting(o MetricsOptions, filter string, caches ...*listed) *Metrics {
 	m := NewMetrics(o)
 	for _, c := range caches {
-		m.activate(ctx, testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: c}}, Options{WatchFilter: filter}))
+		m.activate(testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: c}}, Options{WatchFilter: filter}))
 	}
 	return m
 }
@@ -119,8 +119,8 @@ func TestMachinesAreCountedByPhaseAndProvider(t *testing.T) {
 	set(1, "", "status", "phase")
 	set(2, int64(7), "status", "phase")
 	set(3, "theirs", "metadata", "labels", contract.WatchFilterLabel)
-	got := Scrape(t, counting(t.Context(), MetricsOptions{Name: "x"}, "ours", c))
-	inStore := Scrape(t, counting(t.Context(), MetricsOptions{Name: "x"}, "ours", c.inStore()))
+	got := Scrape(t, counting(MetricsOptions{Name: "x"}, "ours", c))
+	inStore := Scrape(t, counting(MetricsOptions{Name: "x"}, "ours", c.inStore()))
 	require.Equal(t, got, inStore)
 	want := map[string]float64{
 		"machinist_machines{controller=x}{phase=Pending}": 1, "machinist_machines{controller=x}{phase=none}": 1,
@@ -134,7 +134,7 @@ func TestMachinesAreCountedByPhaseAndProvider(t *testing.T) {
 }
 
 func TestTheCallerCanSayWhatTheProviderIs(t *testing.T) {
-	got := Scrape(t, counting(t.Context(), MetricsOptions{Provider: func(*contract.MachineState) string { return "aws" }}, "",
+	got := Scrape(t, counting(MetricsOptions{Provider: func(*contract.MachineState) string { return "aws" }}, "",
 		machinesInCache(3), machinesInCache(4)))
 	require.InDelta(t, 7, got["machine_controller_machines_total{controller=machine}{provider=aws}"], 0, "of both Reconcilers")
 }
@@ -142,11 +142,11 @@ func TestTheCallerCanSayWhatTheProviderIs(t *testing.T) {
 func TestWhatWasNotReadIsNotReported(t *testing.T) {
 	unsynced := machinesInCache(1)
 	unsynced.unsynced = true
-	m := counting(t.Context(), MetricsOptions{}, "", machinesInCache(1), unsynced)
+	m := counting(MetricsOptions{}, "", machinesInCache(1), unsynced)
 	require.Empty(t, Scrape(t, m), "half of the Machines are not known yet")
 	missing := machinesInCache(1)
 	missing.missing = &meta.NoKindMatchError{}
-	require.Empty(t, Scrape(t, counting(t.Context(), MetricsOptions{}, "", missing)))
+	require.Empty(t, Scrape(t, counting(MetricsOptions{}, "", missing)))
 	require.Empty(t, Scrape(t, NewMetrics(MetricsOptions{})), "no Reconciler is at work")
 }
 
@@ -157,18 +157,18 @@ func TestMachinesAreCountedWhileTheReconcilerActs(t *testing.T) {
 	}
 	controller := NewMetrics(MetricsOptions{})
 	ctx, end := context.WithCancel(t.Context())
-	observerOf(controller).activate(ctx, reconciler())
+	controller.start(ctx, reconciler())
 	require.InDelta(t, 2, Scrape(t, controller)[series], 0, "from the controller's start")
 	end()
 	require.Eventually(t, func() bool { return len(Scrape(t, controller)) == 0 }, 30*time.Second, 10*time.Millisecond, "to its end")
 
 	loop := NewMetrics(MetricsOptions{})
-	o, r := observerOf(loop), reconciler()
-	o.begin(t.Context(), r)
+	r := reconciler()
+	loop.begin(t.Context(), r)
 	require.Empty(t, Scrape(t, loop), "without an index nobody may have asked for an informer")
 	r.indexed = true
 	for range 2 {
-		o.begin(t.Context(), r)
+		loop.begin(t.Context(), r)
 	}
 	require.InDelta(t, 2, Scrape(t, loop)[series], 0, "from the first pass in a loop of the caller's own")
 }
@@ -188,7 +188,7 @@ func TestReplicasOfDeploymentsAreAddedUp(t *testing.T) {
 	m := NewMetrics(MetricsOptions{})
 	require.NoError(t, m.WatchDeployments(t.Context(), deployments, kind))
 	require.Empty(t, Scrape(t, m), "a replica that waits for its turn reports nothing")
-	end := m.activate(t.Context(), testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: machinesInCache(0)}}, Options{}))
+	end := m.activate(testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: machinesInCache(0)}}, Options{}))
 	series := func(state string) string {
 		return "machine_controller_machine_deployment_replicas{controller=machine}{state=" + state + "}"
 	}
@@ -221,7 +221,7 @@ func none(t *testing.T, few, many float64) {
 
 func scrapeAllocations(t *testing.T, c *listed) float64 {
 	t.Helper()
-	m := counting(t.Context(), MetricsOptions{}, "", c)
+	m := counting(MetricsOptions{}, "", c)
 	return testing.AllocsPerRun(5, func() { collect(m) })
 }
 
@@ -236,7 +236,7 @@ func collect(m *Metrics) (series int) {
 func BenchmarkScrape(b *testing.B) {
 	for _, n := range []int{1000, 10000, 50000} {
 		b.Run(fmt.Sprintf("%dMachines", n), func(b *testing.B) {
-			m := counting(b.Context(), MetricsOptions{}, "", machinesInCache(n).inStore())
+			m := counting(MetricsOptions{}, "", machinesInCache(n).inStore())
 			b.ReportAllocs()
 			for b.Loop() {
 				collect(m)

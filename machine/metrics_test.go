@@ -21,8 +21,6 @@ func testKind() contract.Kind {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func observerOf(m *Metrics) *observer { return newObserver(Options{Metrics: m}) }
-
 func TestTimeInPhasesIsCountedWhenItIsStoredAndOnce(t *testing.T) {
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 	// pass is one pass: what is read, what is decided, and whether that is stored or ends the Machine.
@@ -158,9 +156,9 @@ func TestTheProviderIsTheInfrastructureOrTheSchemeOfTheProviderID(t *testing.T) 
 }
 
 func TestASteadyPassIsObservedWithoutAllocations(t *testing.T) {
-	s, ctx, r := &Scope{env: &Reconciler{}, before: phaseAt{"Running", noon}}, t.Context(), &Reconciler{}
+	s, ctx, r := &Scope{env: &Reconciler{}, memory: &recollection{}, before: phaseAt{"Running", noon}}, t.Context(), &Reconciler{}
 	s.State.Phase = "Running"
-	for name, o := range map[string]*observer{"nil": nil, "metrics": observerOf(NewMetrics(MetricsOptions{}))} {
+	for name, o := range map[string]*Metrics{"nil": nil, "metrics": NewMetrics(MetricsOptions{})} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			o.begin(ctx, r)
 			o.wrote(s, nil)

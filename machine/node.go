@@ -64,7 +64,7 @@ func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	s.Assert(conditions...)
 	if !s.NodesSynced {
 		result, err := s.nodesUnread(len(conditions) > 0)
-		if !s.State.Deleting.IsZero() {
+		if s.Deleting() {
 			err = nil // only the stages that need the Nodes wait, and they report it
 		}
 		return result, err
@@ -100,7 +100,7 @@ func (s *Scope) confirmNoNode(ctx context.Context) {
 		return
 	}
 	gone := goneObject{gvk: corev1.SchemeGroupVersion.WithKind("Node"), name: types.NamespacedName{Namespace: string(ref.UID), Name: ref.Name}}
-	if !s.env.memory.asked(&s.State, ref.UID).IsZero() || s.env.memory.isGone(&s.State, gone) {
+	if s.memory.wasAsked(ref.UID) || s.memory.isGone(gone) {
 		return
 	}
 	isGone, err := s.Workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
@@ -108,7 +108,7 @@ func (s *Scope) confirmNoNode(ctx context.Context) {
 	})
 	switch {
 	case isGone:
-		s.env.memory.setGone(&s.State, gone)
+		s.memory.setGone(gone)
 	case err != nil:
 		s.NodesSynced, s.NodesErr = false, err
 	default: // its event will follow

@@ -70,8 +70,6 @@ func bothOfNode(status metav1.ConditionStatus, reason, message string) []metav1.
 	}
 }
 
-const maxNodeNames = 5
-
 func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	id, node := f.State.ProviderID, f.State.Node.Name
 	switch {
@@ -142,16 +140,7 @@ func claimed(m noderef.Match, state *contract.MachineState) string {
 			node, holder, this, why)
 	}
 	return fmt.Sprintf("Node %s is left alone until it is clear whose it is: Machine %s and this Machine %s both %s: "+
-		"correct or delete those that are wrong", node, firstOf(others), this, why)
-}
-
-// firstOf lists the first few of many names.
-func firstOf(names []string) string {
-	list := strings.Join(names[:min(len(names), maxNodeNames)], ", ")
-	if more := len(names) - maxNodeNames; more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	return list
+		"correct or delete those that are wrong", node, pass.Named(others), this, why)
 }
 
 // ambiguous says which Nodes have one provider ID and what to do.
@@ -161,7 +150,7 @@ func ambiguous(m noderef.Match, id string) string {
 	if len(m.Candidates) > 0 && !noderef.ValidProviderID(m.Candidates[0].Spec.ProviderID) {
 		what = "an address of this Machine"
 	}
-	return fmt.Sprintf("several Nodes have %s: %s; delete those that are not this machine's", what, firstOf(names))
+	return fmt.Sprintf("several Nodes have %s: %s; delete those that are not this machine's", what, pass.Named(names))
 }
 
 // nodeReady is the Ready condition of a Node in the words of its Machine.

@@ -3,8 +3,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,7 +103,7 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	if node := s.Node.Node; node != nil {
 		facts.MatchedByStep = node != s.matched
-		facts.Asked = s.env.memory.asked(&s.State, node.UID)
+		facts.Asked = s.memory.asked[node.UID]
 	}
 	why := notWithin(limit)
 	if !facts.Synced {
@@ -184,7 +182,7 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 	err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
 	switch {
 	case err == nil:
-		s.env.memory.setAsked(&s.State, uid)
+		s.memory.setAsked(uid, s.Now)
 		return s.waitForNode(s.Now, limit), nil
 	case external.SaysGone(err):
 		return Result{}, nil
@@ -204,16 +202,23 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 		}
 		return wait, fmt.Errorf("delete Node %s: %w", node.Name, err)
 	}
-	s.env.memory.setAttempt(&s.State, nodeAttempt{uid, s.nodeDeletionStarted(), s.Now, err.Error()})
+	s.memory.attempt = &nodeAttempt{uid, s.nodeDeletionStarted(), s.Now, err.Error()}
 	wait.RequeueAfter = s.until(attemptRetry(s.Now.Sub(s.nodeDeletionStarted())), s.nodeDeletionStarted(), limit)
 	return wait, nil
+}
+
+// nodeAttempt is a failed attempt to delete a Node.
+type nodeAttempt struct {
+	node        types.UID
+	started, at time.Time // of the deletion, and of the attempt
+	text        string
 }
 
 // untilNextAttempt returns how long a failed deletion of a Node is not repeated, whatever events arrive, and the answer to it. The
 // events of this process's own writes would repeat it at once.
 func (s *Scope) untilNextAttempt(node types.UID) (left time.Duration, why string) {
-	a := s.env.memory.attempt(&s.State)
-	if a.node != node || s.Now.Before(a.at) {
+	a := s.memory.attempt
+	if a == nil || a.node != node || s.Now.Before(a.at) {
 		return 0, ""
 	}
 	return a.at.Add(attemptRetry(a.at.Sub(a.started))).Sub(s.Now), a.text
@@ -256,121 +261,4 @@ func (s *Scope) beginNodeDeletion(started time.Time) {
 	}
 	s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.SetTo(s.Now.UTC().Format(time.RFC3339)))
 	s.urgent = true
-}
-
-// Reasons of the events about a Node that a deletion leaves as it is without an attempt. They are warnings unless the Machine asks for it
-// or the Node is deleted with its Cluster.
-const (
-	// EventNodeNotDrained: the Node is not drained, or neither drained nor deleted. The note says why.
-	EventNodeNotDrained = "NodeNotDrained"
-	// EventNodeNotDeleted: the Node stays when the Machine is removed.
-	EventNodeNotDeleted = "NodeNotDeleted"
-)
-
-// Lines of the condition Deleting about a Node that is left as it is, behind the message of the stage.
-const (
-	isNotDrained = "is not drained"
-	isNeither    = "is neither drained nor deleted"
-	isNotDeleted = "is not deleted"
-)
-
-// leftNode is what a pass has decided about a Node and one of its stages. While that is not decided, because the stage has not run or does
-// not change what an earlier pass decided, the line of the stored condition stays.
-type leftNode struct {
-	decided bool
-	line    string // empty: the stage handles the Node
-}
-
-// leftLines are the lines to say, given the message that is stored.
-func leftLines(stored string, drained, deleted leftNode) []string {
-	var lines []string
-	for _, stage := range []struct {
-		now   leftNode
-		marks []string
-	}{{drained, []string{isNotDrained, isNeither}}, {deleted, []string{isNotDeleted}}} {
-		line := stage.now.line
-		if !stage.now.decided {
-			line = findLeft(stored, stage.marks)
-		}
-		if line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-// findLeft returns the line of a message that has one of these forms.
-func findLeft(message string, marks []string) string {
-	for line := range strings.SplitSeq(message, "\n") {
-		rest, isNode := strings.CutPrefix(line, "* Node ")
-		_, says, _ := strings.Cut(rest, " ")
-		if isNode && slices.ContainsFunc(marks, func(mark string) bool { return strings.HasPrefix(says, mark+": ") }) {
-			return line
-		}
-	}
-	return ""
-}
-
-// withoutLeft returns a message without these lines.
-func withoutLeft(message string) string {
-	for _, mark := range []string{isNotDrained, isNeither, isNotDeleted} {
-		if line := findLeft(message, []string{mark}); line != "" {
-			message = strings.Replace(message, "\n"+line, "", 1)
-		}
-	}
-	return message
-}
-
-// reportLeft records why a stage leaves a Node as it is. With tells, it adds an event too, once: afterwards the stored condition has the
-// line.
-func (s *Scope) reportLeft(stage *leftNode, what, why string, tells bool) {
-	name := s.leftNode()
-	if name == "" || why == "" {
-		return
-	}
-	note := fmt.Sprintf("Node %s %s: %s", name, what, strings.ReplaceAll(why, "\n", "; "))
-	*stage = leftNode{decided: true, line: "* " + note}
-	stored, _ := pass.Find(s.Stored, contract.ConditionDeleting)
-	if !tells || findLeft(stored.Message, []string{what}) == stage.line {
-		return
-	}
-	kind, reason, action := corev1.EventTypeWarning, EventNodeNotDrained, actionDrainNode
-	if what == isNotDeleted {
-		reason, action = EventNodeNotDeleted, actionDeleteNode
-	}
-	if _, excluded := s.State.Annotations[contract.ExcludeDrain]; (excluded && what == isNotDrained) || s.clusterDeleting() {
-		kind = corev1.EventTypeNormal
-	}
-	s.tell(kind, reason, action, note)
-}
-
-// clusterDeleting reports whether the Machine's Cluster is gone or being deleted.
-func (s *Scope) clusterDeleting() bool {
-	return s.Cluster.Presence == external.Absent || (s.Cluster.Presence == external.Present && !s.Cluster.State.Deleting.IsZero())
-}
-
-// leftNode is the name of the Node that a stage can leave as it is: the recorded or matched one, unless it is gone.
-func (s *Scope) leftNode() string {
-	switch {
-	case !s.NodesSynced:
-		return s.State.Node.Name
-	case s.Node.Node != nil:
-		return s.Node.Node.Name
-	case s.Node.Outcome == noderef.NotFound, s.Node.Outcome == noderef.NoProviderID && !s.disowned():
-		return ""
-	}
-	return s.State.Node.Name
-}
-
-// assertLeft appends the lines to the condition Deleting.
-func (s *Scope) assertLeft() {
-	stored, _ := pass.Find(s.Stored, contract.ConditionDeleting)
-	lines := leftLines(stored.Message, s.notDrained, s.notDeleted)
-	c, found := s.Condition(contract.ConditionDeleting)
-	if !found {
-		return
-	}
-	if message := strings.Join(append([]string{withoutLeft(c.Message)}, lines...), "\n"); message != c.Message {
-		s.Assert(pass.Condition(c.Type, c.Status, c.Reason, message))
-	}
 }

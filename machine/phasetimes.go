@@ -1,46 +1,11 @@
 package machine
 
 import (
-	"context"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// observer updates Metrics with what only Reconcilers of Machines know: which of them are at work, and how long Machines are in their
-// phases. A nil observer does nothing. Safe for concurrent use.
-type observer struct {
-	metrics *Metrics
-	active  atomic.Bool // the Reconciler's Machines are counted, or were
-
-	mu     sync.Mutex
-	phases map[types.NamespacedName]phaseTrack
-}
-
-// newObserver returns nil without Options.Metrics.
-func newObserver(o Options) *observer {
-	if o.Metrics == nil {
-		return nil
-	}
-	return &observer{metrics: o.Metrics, phases: map[types.NamespacedName]phaseTrack{}}
-}
-
-// activate counts the Machines while the controller runs: from its start until ctx ends.
-func (o *observer) activate(ctx context.Context, r *Reconciler) {
-	if o != nil && o.active.CompareAndSwap(false, true) {
-		context.AfterFunc(ctx, o.metrics.activate(ctx, r))
-	}
-}
-
-// begin is called at the start of a pass. Where no controller was started, the first pass shows that this process is active.
-func (o *observer) begin(ctx context.Context, r *Reconciler) {
-	if o != nil && r.indexed && !o.active.Load() {
-		o.activate(context.WithoutCancel(ctx), r)
-	}
-}
 
 // phaseAt is a phase and when it began, zero when that is unknown. phaseTime is how long a Machine was in a phase that it has left.
 type (
@@ -121,38 +86,26 @@ func (t phaseTrack) left(now time.Time) []phaseTime {
 
 // wrote is called when the pass has written its decisions, or has found that there is nothing to write. It records what the pass decided
 // about the phase, and observes the phases that the Machine left when that is stored.
-func (o *observer) wrote(s *Scope, err error) {
-	if o == nil {
+func (m *Metrics) wrote(s *Scope, err error) {
+	if m == nil {
 		return
 	}
-	o.mu.Lock()
-	before := o.phases[s.State.Key]
-	track := before.decided(s.State.UID, s.before, s.State.Phase, s.Now)
+	if s.memory.phases == nil {
+		s.memory.phases = &phaseTrack{}
+	}
+	track := s.memory.phases.decided(s.State.UID, s.before, s.State.Phase, s.Now)
 	var left []phaseTime
-	over := err == nil && s.Written() && s.env.released(&s.State)
 	switch {
-	case over:
+	case err == nil && s.Written() && s.env.released(&s.State):
 		left = track.left(s.Now)
-		delete(o.phases, s.State.Key)
+		track = phaseTrack{}
 	case err == nil && s.stores && s.State.Phase != s.before.phase:
 		track, left = track.told(s.State.LastUpdated.Truncate(time.Second))
 	}
-	if !over {
-		o.phases[s.State.Key] = track
-	}
-	o.mu.Unlock()
+	*s.memory.phases = track
 	for _, phase := range left {
 		if phase.took >= 0 {
-			o.metrics.phaseTime.WithLabelValues(o.metrics.phaseNames.admit(phase.phase)).Observe(phase.took.Seconds())
+			m.phaseTime.WithLabelValues(m.phaseNames.admit(phase.phase)).Observe(phase.took.Seconds())
 		}
-	}
-}
-
-// forget removes what is known about a Machine that is gone.
-func (o *observer) forget(machine types.NamespacedName) {
-	if o != nil {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.phases, machine)
 	}
 }

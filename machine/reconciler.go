@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -75,13 +76,6 @@ type Ports struct {
 func (p Ports) workload() Workload {
 	own := Workload{Nodes: p.Nodes, Client: p.NodeClient, APIReader: p.NodeReader, Drainer: p.Drainer, Volumes: p.Volumes}
 	return own.Or(p.Client, p.APIReader)
-}
-
-func (p Ports) validate() error {
-	if p.Nodes == nil && p.NodesOf == nil {
-		return errors.New("neither Ports.Nodes nor Ports.NodesOf is set")
-	}
-	return nil
 }
 
 // validateEvents reports what AddToManager needs in addition to what New needs: without events no Machine would be reconciled again.
@@ -176,8 +170,10 @@ type Reconciler struct {
 	kind    contract.Kind
 	ports   Ports
 	options Options
-	memory  *memory
-	indexed bool // the cache has the index of Machines that claim a Node
+	memory  *pass.Memory[recollection]
+	waiting atomic.Int64 // how many statuses are delayed, see settle
+	counted atomic.Bool  // Options.Metrics count its Machines, or did
+	indexed bool         // the cache has the index of Machines that claim a Node
 	// neverSet are the conditions that no step sets.
 	neverSet []string
 	// withoutInfrastructure: the phase depends on whether the infrastructure is ready, and no step of this package sets that.
@@ -185,7 +181,6 @@ type Reconciler struct {
 
 	workloads  *workload.Tracker
 	dependents *dependents
-	observer   *observer // nil without Options.Metrics
 }
 
 // New returns a Reconciler. It reports all errors in its inputs at once and makes no request. Most callers want SetupWithManager, which
@@ -194,7 +189,10 @@ type Reconciler struct {
 func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kind)
 	f, err := pass.NewFrame(kind, ports.Ports, options.shared(), nil)
-	err = errors.Join(err, ports.validate(), validateSteps(options.Steps), options.Policy.DrainPolicy.Validate())
+	if ports.Nodes == nil && ports.NodesOf == nil {
+		err = errors.Join(err, errors.New("neither Ports.Nodes nor Ports.NodesOf is set"))
+	}
+	err = errors.Join(err, validateSteps(options.Steps), options.Policy.DrainPolicy.Validate())
 	if pass.CheckKind("", kind) == nil {
 		err = errors.Join(err, validateKind(kind, options))
 	}
@@ -206,54 +204,46 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 
 // newReconciler connects the parts of a Reconciler, which New has checked.
 func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
-	r := &Reconciler{frame: f, kind: f.Kind, ports: ports, options: options, memory: newMemory(options.Clock), dependents: newDependents(),
-		neverSet: neverSet(options.Steps), observer: newObserver(options)}
+	r := &Reconciler{frame: f, kind: f.Kind, ports: ports, options: options, dependents: newDependents(),
+		neverSet: neverSet(options.Steps)}
+	r.memory = r.newMemory()
 	r.withoutInfrastructure = pass.HasStandard(options.Steps, StepPhase) &&
 		pass.Position(options.Steps, StepInfrastructure, pass.InRunning) < 0
 	f.Track("kinds that Machines refer to", r.machinesOf)
 	r.workloads = workload.NewTracker(workload.Config{
 		Kind: "Machine", Own: ports.workload(), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
-		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns, InCluster: r.inCluster,
+		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns, InCluster: func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
+			return r.machinesByKey(ctx, cluster.Namespace, pass.ClusterKey(cluster))
+		},
 	})
 	r.loop = pass.NewReconciler(pass.Kind[contract.MachineState, contract.MachineUpdate, *Scope]{
 		Frame: f, Steps: options.Steps, RunStep: runStep,
 		NewScope: func() (*Scope, *pass.Scope[contract.MachineState, contract.MachineUpdate]) {
-			s := &Scope{env: r, observer: r.observer}
+			s := &Scope{env: r}
 			return s, &s.Scope
 		},
-		Enter: func(ctx context.Context) { r.observer.begin(ctx, r) },
-		Begin: r.begin, Flush: flush,
-		// the other controller may continue its drain with the same Drainer
-		Excluded: func(key types.NamespacedName) { r.memory.unwatchNode(key) },
-		Forget: func(key types.NamespacedName) {
-			r.memory.forget(key)
-			r.dependents.forget(key)
-			r.observer.forget(key)
-		},
+		Enter: func(ctx context.Context) { options.Metrics.begin(ctx, r) },
+		Begin: r.begin, Flush: flush, Excluded: r.excluded, Forget: r.forget,
 	})
 	return r
 }
 
 // begin reads what the steps need. The wait is for a Machine whose last write the API server did not keep.
 func (r *Reconciler) begin(ctx context.Context, s *Scope) (wait time.Duration) {
-	if s.lost, wait = r.memory.notKeptOf(s.State.Key, s.State.UID); wait > 0 {
+	s.memory = r.memory.Of(s.State.Key, s.State.UID)
+	if wait = s.memory.notKept.left(s.Now); wait > 0 {
 		return wait
 	}
 	s.before, s.storedID = phaseAt{s.State.Phase, s.State.LastUpdated}, s.State.ProviderID
 	s.cluster = r.clusterOf(&s.State)
 	s.Workload, s.NodesErr = r.workloads.Of(s.cluster)
-	s.Cluster, s.ClusterErr = r.clusterView(ctx, &s.State)
+	s.lookUpCluster(ctx)
 	return 0
 }
 
 // clusterOf is the cluster of a Machine's Node; the zero name is that of Ports.Nodes.
 func (r *Reconciler) clusterOf(state *contract.MachineState) types.NamespacedName {
 	return r.workloads.ClusterOf(state.Key.Namespace, state.ClusterName)
-}
-
-// inCluster returns the Machines of a workload cluster.
-func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
-	return r.machinesByKey(ctx, cluster.Namespace, pass.ClusterKey(cluster))
 }
 
 // released reports whether a Machine in deletion no longer needs this Reconciler.

@@ -5,21 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
@@ -91,7 +91,7 @@ func (r *Rollouts) ownerOf(state *contract.MachineState) (metav1.OwnerReference,
 
 // synced reports whether both kinds are completely in the cache.
 func (r *Rollouts) synced(ctx context.Context) (bool, error) {
-	for _, obj := range r.kinds() {
+	for _, obj := range []client.Object{pass.NewObject(r.sets), pass.NewObject(r.deployments)} {
 		informer, err := r.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if meta.IsNoMatchError(err) {
 			return false, nil // the kind is not installed (yet)
@@ -106,16 +106,9 @@ func (r *Rollouts) synced(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// kinds are empty objects of both kinds.
-func (r *Rollouts) kinds() []client.Object {
-	set, _ := r.sets.New().(client.Object) // the constructor has checked this
-	deployment, _ := r.deployments.New().(client.Object)
-	return []client.Object{set, deployment}
-}
-
 // read fills a state from the cache, and returns false when the object does not exist.
 func read[S, U any](ctx context.Context, c client.Reader, kind contract.KindOf[S, U], key types.NamespacedName, into *S) (bool, error) {
-	obj, _ := kind.New().(client.Object)
+	obj := pass.NewObject(kind)
 	err := c.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -130,73 +123,50 @@ func read[S, U any](ctx context.Context, c client.Reader, kind contract.KindOf[S
 // created, deleted or asks for other Machines. Changes of their replicas and their status wake no Machine. A kind that is not installed is
 // looked for again every ten seconds.
 func (r *Rollouts) Source(machines RolloutMapper) source.Source {
-	return &rolloutSource{rollouts: r, machines: machines}
-}
-
-type rolloutSource struct {
-	rollouts *Rollouts
-	machines RolloutMapper
-}
-
-// String names the source in logs.
-func (s *rolloutSource) String() string { return "MachineSets and MachineDeployments of Machines" }
-
-// notInstalledRetry: discovery has no events.
-const notInstalledRetry = 10 * time.Second
-
-// Start implements controller-runtime's Source. It does not block.
-func (s *rolloutSource) Start(ctx context.Context, q queue) error {
-	go s.listen(ctx, q)
-	return nil
-}
-
-// listen listens to both kinds, and wakes the Machines of all deployments when both are known: earlier passes could not decide.
-func (s *rolloutSource) listen(ctx context.Context, q queue) {
-	informers := make([]toolscache.InformerSynced, 0, 2)
-	same := []func(old, now client.Object) bool{s.rollouts.sameSet, s.rollouts.sameDeployment}
-	for i, obj := range s.rollouts.kinds() {
-		err := wait.PollUntilContextCancel(ctx, notInstalledRetry, true, func(ctx context.Context) (bool, error) {
-			informer, err := s.rollouts.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
-			if err != nil {
-				return false, nil //nolint:nilerr // the passes of Machines report it
-			}
-			_, err = informer.AddEventHandler(s.handler(q, same[i]))
-			informers = append(informers, informer.HasSynced)
-			return err == nil, nil
+	return source.Func(func(ctx context.Context, q queue) error {
+		wakes := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+			return inRolloutOf(obj, machines)
 		})
-		if err != nil {
-			return // the context has ended
+		sets := source.Kind(r.cache, pass.NewObject(r.sets), wakes, rolloutChanges(r.sameSet))
+		deployments := source.Kind(r.cache, pass.NewObject(r.deployments), wakes, rolloutChanges(r.sameDeployment))
+		if err := errors.Join(sets.Start(ctx, q), deployments.Start(ctx, q)); err != nil {
+			return err
 		}
-	}
-	if !toolscache.WaitForCacheSync(ctx.Done(), informers...) {
-		return
-	}
-	list, ok := s.rollouts.deployments.NewList().(client.ObjectList)
-	if !ok || s.rollouts.cache.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
-		return
-	}
-	_ = pass.EachObject(list, func(obj client.Object) { s.wake(q, obj) }) // it returns no error of its own
+		go func() { // a kind that is not installed must not delay the controller
+			if sets.WaitForSync(ctx) == nil && deployments.WaitForSync(ctx) == nil {
+				r.wakeAll(ctx, q, machines)
+			}
+		}()
+		return nil
+	})
 }
 
-// handler wakes the Machines of a deployment when one of its objects changes. same says whether both ask for the same Machines.
-func (s *rolloutSource) handler(q queue, same func(old, now client.Object) bool) toolscache.ResourceEventHandler {
-	wake := func(raw any) {
-		if obj, ok := external.EventObject(raw); ok {
-			s.wake(q, obj)
+// wakeAll wakes the Machines of all deployments when both kinds are known: earlier passes could not decide.
+func (r *Rollouts) wakeAll(ctx context.Context, q queue, machines RolloutMapper) {
+	list := pass.NewList(r.deployments)
+	if r.cache.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
+		return // it fails only when the cache is stopping
+	}
+	_ = pass.EachObject(list, func(obj client.Object) { // it returns no error of its own
+		for _, request := range inRolloutOf(obj, machines) {
+			q.Add(request)
 		}
+	})
+}
+
+// inRolloutOf returns the Machines of the deployment that obj is, or that it belongs to. A deployment itself does not have the label with its
+// own name; it may have the label with the name of another object that created it.
+func inRolloutOf(obj client.Object, machines RolloutMapper) []reconcile.Request {
+	requests := machines(client.ObjectKeyFromObject(obj))
+	if label := obj.GetLabels()[contract.DeploymentNameLabel]; label != "" && label != obj.GetName() {
+		requests = append(requests, machines(types.NamespacedName{Namespace: obj.GetNamespace(), Name: label})...)
 	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: wake,
-		UpdateFunc: func(before, after any) {
-			old, ok := before.(client.Object)
-			now, ok2 := after.(client.Object)
-			if ok && ok2 && !sameRollout(old, now, same) {
-				wake(before)
-				wake(after)
-			}
-		},
-		DeleteFunc: wake,
-	}
+	return requests
+}
+
+// rolloutChanges passes the changes that may affect the decision whether Machines are up to date. same compares the specs.
+func rolloutChanges(same func(old, now client.Object) bool) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool { return !sameRollout(e.ObjectOld, e.ObjectNew, same) }}
 }
 
 // sameRollout reports whether a change does not affect the decision whether Machines are up to date. same compares the specs.
@@ -218,18 +188,4 @@ func (r *Rollouts) sameDeployment(old, now client.Object) bool {
 	var a, b contract.MachineDeploymentState
 	return errors.Join(r.deployments.Adapter.Read(old, &a), r.deployments.Adapter.Read(now, &b)) == nil &&
 		len(templateDiff(&a.Template.MachineSpec, &b.Template.MachineSpec)) == 0 && a.RolloutAfter.Equal(b.RolloutAfter)
-}
-
-// wake wakes the Machines of the deployment that obj is, or that it belongs to. A deployment itself does not have the label with its own
-// name; it may have the label with the name of another object that created it.
-func (s *rolloutSource) wake(q queue, obj client.Object) {
-	names := []string{obj.GetName()}
-	if label := obj.GetLabels()[contract.DeploymentNameLabel]; label != "" && label != obj.GetName() {
-		names = append(names, label)
-	}
-	for _, name := range names {
-		for _, request := range s.machines(types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}) {
-			q.Add(request)
-		}
-	}
 }

@@ -51,8 +51,6 @@ type Scope struct {
 	urgent       bool          // something in status must be written in this pass
 	failures     []stepFailure // of steps of the embedder, while the Machine is not being deleted
 	recordsFirst bool          // all of this pass must be stored before a later pass acts on the Node
-	lost         string        // what the API server did not store of the last pass
-	recorded     bool          // events about drain and volumes were recorded in an earlier pass
 	// notDrained and notDeleted record why the Node of a Machine in deletion is left as it is.
 	notDrained, notDeleted leftNode
 	waiting                *drain.Counts // what the drain of this pass waits for; nil when it did not drain
@@ -64,8 +62,6 @@ type Scope struct {
 	validated contract.Opt[bool]
 	before    phaseAt // as read
 	stores    bool    // this pass has written the status
-	matchTold bool    // the event of the Node of this pass is recorded
-	mainTold  bool    // the write of the metadata has recorded the events of its values
 	// infrastructureGone: the API server confirmed that the infrastructure object is gone.
 	infrastructureGone bool
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.
@@ -73,7 +69,7 @@ type Scope struct {
 	matched     *corev1.Node         // the Node that this package's rules have found
 	cluster     types.NamespacedName // of the Node; zero for that of Ports.Nodes
 	env         *Reconciler
-	observer    *observer // nil without Options.Metrics
+	memory      *recollection // what this process remembers about the Machine
 }
 
 // ObjectAs returns the Machine of a pass as the embedder's own type, and false when it has another type. It is a view that must not be
@@ -96,11 +92,7 @@ func (s *Scope) Pause(status metav1.ConditionStatus, reason, message string) Res
 
 // SetDataSecretName records the name of the bootstrap data Secret.
 func (s *Scope) SetDataSecretName(name string) {
-	if have, found := s.State.DataSecretName.Get(); found && have == name {
-		return
-	}
-	s.State.DataSecretName = contract.Some(name)
-	s.Update.DataSecretName = contract.SetTo(name)
+	changeOpt(&s.State.DataSecretName, name, &s.Update.DataSecretName)
 }
 
 // SetProviderID records the provider ID. The stored one is not a change, whatever an earlier step has set.
@@ -139,12 +131,14 @@ func (s *Scope) SetAddresses(addresses []contract.Address) {
 
 // SetBootstrapReady and SetInfrastructureReady record that a stage was reached. They cannot be reset. A kind without a field for the value
 // loses it after the pass, so call them in each pass; that causes no write.
-func (s *Scope) SetBootstrapReady() { reached(&s.State.BootstrapReady, &s.Update.BootstrapReady) }
+func (s *Scope) SetBootstrapReady() {
+	changeOpt(&s.State.BootstrapReady, true, &s.Update.BootstrapReady)
+}
 
 // SetInfrastructureReady records that the infrastructure was provisioned. Without [StepInfrastructure], a step of your own must call it:
 // the phase Running requires it.
 func (s *Scope) SetInfrastructureReady() {
-	reached(&s.State.InfrastructureReady, &s.Update.InfrastructureReady)
+	changeOpt(&s.State.InfrastructureReady, true, &s.Update.InfrastructureReady)
 }
 
 // SetCertificatesExpire records when the certificates of a control plane Machine expire; the zero time clears it.
@@ -158,11 +152,6 @@ func (s *Scope) SetFailure(reason, message string) {
 	change(&s.State.FailureMessage, message, &s.Update.FailureMessage)
 }
 
-// SetPreDrainStarted records when the wait for pre-drain hooks began, and writes it in this pass.
-func (s *Scope) SetPreDrainStarted(at time.Time) {
-	s.began(&s.State.PreDrainStarted, at, &s.Update.PreDrainStarted)
-}
-
 // SetDrainStarted records when draining began, and writes it in this pass.
 func (s *Scope) SetDrainStarted(at time.Time) {
 	s.began(&s.State.DrainStarted, at, &s.Update.DrainStarted)
@@ -171,11 +160,6 @@ func (s *Scope) SetDrainStarted(at time.Time) {
 // SetVolumeDetachStarted records when the wait for volumes began, and writes it in this pass.
 func (s *Scope) SetVolumeDetachStarted(at time.Time) {
 	s.began(&s.State.VolumeDetachStarted, at, &s.Update.VolumeDetachStarted)
-}
-
-// SetPreTerminateStarted records when the wait for pre-terminate hooks began, and writes it in this pass.
-func (s *Scope) SetPreTerminateStarted(at time.Time) {
-	s.began(&s.State.PreTerminateStarted, at, &s.Update.PreTerminateStarted)
 }
 
 // began records the start of a stage. Its limit counts from there, so it is written before the stage continues. Objects store whole
@@ -202,10 +186,11 @@ func change[T comparable](have *T, want T, into *contract.Change[T]) {
 	*into = contract.SetTo(want)
 }
 
-func reached(have *contract.Opt[bool], into *contract.Change[bool]) {
-	if have.Or(false) {
+// changeOpt is change for a value that may be absent.
+func changeOpt[T comparable](have *contract.Opt[T], want T, into *contract.Change[T]) {
+	if said, found := have.Get(); found && said == want {
 		return
 	}
-	*have = contract.Some(true)
-	*into = contract.SetTo(true)
+	*have = contract.Some(want)
+	*into = contract.SetTo(want)
 }

@@ -72,16 +72,17 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		builder = builder.WatchesRawSource(events)
 	}
 	if r.ports.ClusterOf != nil {
-		builder = builder.Watches(pass.NewObject(r.kind), r.controlPlaneEvents())
+		builder = builder.Watches(pass.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.besideControlPlane),
+			ctrlbuilder.WithPredicates(controlPlaneChanges()))
 	}
 	if r.ports.RolloutOf != nil {
 		builder = builder.WatchesRawSource(r.ports.RolloutEvents(func(deployment types.NamespacedName) []reconcile.Request {
-			return r.inDeployment(ctx, deployment)
+			return r.machinesByKey(ctx, deployment.Namespace, deploymentKey(deployment.Name))
 		}))
 	}
-	if r.observer != nil {
+	if r.options.Metrics != nil {
 		builder = builder.WatchesRawSource(source.Func(func(ctx context.Context, _ queue) error {
-			r.observer.activate(ctx, r)
+			r.options.Metrics.start(ctx, r)
 			return nil
 		}))
 	}

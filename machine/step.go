@@ -117,7 +117,7 @@ func runStep(ctx context.Context, step *Step, s *Scope) (Result, error) {
 	}
 	switch {
 	case err == nil:
-	case !s.State.Deleting.IsZero():
+	case s.Deleting():
 		s.sayFailed(err)
 	case tells && !patch.Retryable(err):
 		s.failures = append(s.failures, stepFailure{step.Name, err})
@@ -148,6 +148,7 @@ func validateSteps(steps []Step) error {
 // same effect under another name.
 func validateNeeds(steps []Step) error {
 	var errs []error
+	standard := Steps()
 	for _, rule := range []struct{ step, needs, why string }{
 		{StepDrain, StepNode, "looks the Node up"},
 		{StepVolumes, StepNode, "looks the Node up"},
@@ -156,7 +157,7 @@ func validateNeeds(steps []Step) error {
 	} {
 		i := pass.Position(steps, rule.step, pass.InDeletion)
 		if i < 0 || slices.ContainsFunc(steps[:i], func(s Step) bool {
-			return s.On&pass.InDeletion != 0 && (s.Name == rule.needs || !isStandard(s.Name))
+			return s.On&pass.InDeletion != 0 && (s.Name == rule.needs || pass.Position(standard, s.Name, pass.InBoth) < 0)
 		}) {
 			continue
 		}
@@ -164,11 +165,6 @@ func validateNeeds(steps []Step) error {
 			rule.step, rule.why, rule.needs, rule.step))
 	}
 	return errors.Join(errs...)
-}
-
-// isStandard reports whether Steps has a step of the name.
-func isStandard(name string) bool {
-	return slices.ContainsFunc(Steps(), func(s Step) bool { return s.Name == name })
 }
 
 // pauseStep ends the pass of a paused Machine. When the Machine or its Cluster asks for the pause, queued evictions of its drain are

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -164,33 +165,10 @@ func missing(c metav1.Condition) bool {
 	return false
 }
 
-// bullet returns the line of a condition. A message of several lines, or one that is a list, follows below it, indented; where only some
-// of its lines are bullets, the others become bullets of their own.
+// bullet returns the lines of a condition.
 func bullet(c metav1.Condition) string {
-	message := c.Message
-	if message == "" {
-		message = c.Reason
-	}
-	lines := strings.Split(message, "\n")
-	if len(lines) == 1 && !isBullet(message) {
-		return "* " + c.Type + ": " + message
-	}
-	mixed := slices.ContainsFunc(lines, func(line string) bool { return !isBullet(line) })
-	for i, line := range lines {
-		switch {
-		case mixed && !isBullet(line):
-			lines[i] = "  * " + line
-		case mixed:
-			lines[i] = "    " + line
-		default:
-			lines[i] = "  " + line
-		}
-	}
-	return "* " + c.Type + ":\n" + strings.Join(lines, "\n")
+	return "* " + c.Type + ":" + pass.Indented(cmp.Or(c.Message, c.Reason))
 }
-
-// isBullet reports whether a line is a bullet, at any depth.
-func isBullet(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), "* ") }
 
 // joinComponents joins the lines about the components of a control plane when there are several with the same text.
 func joinComponents(lines []string) []string {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/workload"
@@ -110,4 +111,21 @@ func decideUnread(f unreadFacts) unreadDecision {
 		return unreadDecision{Again: left}
 	}
 	return unreadDecision{Conditions: bothOfNode(metav1.ConditionUnknown, reason, f.Message)}
+}
+
+// isUnreadYet reports whether an object is unread for a reason that a person cannot fix.
+func isUnreadYet(e external.Object) bool {
+	reason := e.Problem.Reason
+	return e.Presence == external.Unread && (reason == "" || reason == external.ReasonCacheNotSynced)
+}
+
+// keepUnread restores the conditions of referenced objects that this pass could not read, for Options.ConnectionGrace from the first such
+// pass on, and returns the rest of that duration.
+func (s *Scope) keepUnread() time.Duration {
+	kept, left := pass.SpareUnread(s.Stored, s.Asserted, func(c metav1.Condition) bool {
+		return (c.Type == contract.ConditionBootstrapConfigReady && isUnreadYet(s.Bootstrap)) ||
+			(c.Type == contract.ConditionInfrastructureReady && isUnreadYet(s.Infrastructure))
+	}, &s.memory.unreadSince, s.Now, s.env.options.ConnectionGrace)
+	s.Asserted = kept
+	return left
 }

@@ -34,11 +34,6 @@ type Rollout struct {
 // RolloutMapper returns the Machines of a MachineDeployment. It reads a cache, and may be called from several goroutines.
 type RolloutMapper func(deployment types.NamespacedName) []reconcile.Request
 
-// inDeployment returns the Machines that carry the label of a MachineDeployment.
-func (r *Reconciler) inDeployment(ctx context.Context, deployment types.NamespacedName) []reconcile.Request {
-	return r.machinesByKey(ctx, deployment.Namespace, deploymentKey(deployment.Name))
-}
-
 // upToDateFacts are the inputs of decideUpToDate.
 type upToDateFacts struct {
 	Rollout *Rollout
@@ -100,7 +95,7 @@ func templateDiff(current, desired *contract.MachineSpec) []string {
 // rollout calls RolloutOf once in a pass, unless the Machine is being deleted.
 func (s *Scope) rollout(ctx context.Context) (*Rollout, error) {
 	ask := s.env.ports.RolloutOf
-	if ask == nil || !s.State.Deleting.IsZero() {
+	if ask == nil || s.Deleting() {
 		return &Rollout{Unread: true}, nil
 	}
 	if s.measure == nil && s.measureErr == nil {
@@ -118,7 +113,7 @@ func (s *Scope) rollout(ctx context.Context) (*Rollout, error) {
 func (s *Scope) assertUpToDate(ctx context.Context) (time.Duration, error) {
 	found, err := s.rollout(ctx)
 	switch {
-	case err != nil || (found.Unread && s.State.Deleting.IsZero() && s.env.ports.RolloutOf != nil):
+	case err != nil || (found.Unread && !s.Deleting() && s.env.ports.RolloutOf != nil):
 		if _, said := s.Condition(contract.ConditionUpToDate); !said && s.State.Labels[contract.DeploymentNameLabel] != "" {
 			s.Assert(pass.Condition(contract.ConditionUpToDate, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
 		}

@@ -96,18 +96,21 @@ func volumesStep(ctx context.Context, s *Scope) (Result, error) {
 // checkVolumes looks up which volumes are attached. The start of the wait is recorded when there are any: a Machine without volumes costs
 // no write.
 func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, error) {
+	var result runner.VolumesResult
 	rules, err := s.drainRules(ctx)
-	if err != nil {
-		return s.volumesFailed(err, limit)
+	if err == nil {
+		s.watchNode()
+		result, err = s.Workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
+			Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.State.VolumeDetachStarted, Timeout: limit,
+			PoweredOff: s.PoweredOff,
+		})
 	}
-	s.watchNode()
-	result, err := s.Workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
-		Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.State.VolumeDetachStarted, Timeout: limit,
-		PoweredOff: s.PoweredOff,
-	})
 	switch {
+	case workload.IsUnread(err):
+		return s.volumesUnknown(err.Error(), limit, Result{Stop: true, RequeueAfter: pass.ConflictRetry}), nil
 	case err != nil:
-		return s.volumesFailed(err, limit)
+		s.volumesUnknown(err.Error(), limit, Result{})
+		return Result{}, fmt.Errorf("wait for the volumes of Node %s: %w", s.Node.Node.Name, err)
 	case result.Done:
 		s.volumesEnded(result)
 		return Result{}, nil
@@ -117,14 +120,6 @@ func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, 
 	checkpoint := s.volumesBegin()
 	s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(result.Message))
 	return Result{Stop: true, Checkpoint: checkpoint, RequeueAfter: s.until(result.RequeueAfter, s.State.VolumeDetachStarted, limit)}, nil
-}
-
-func (s *Scope) volumesFailed(err error, limit time.Duration) (Result, error) {
-	if workload.IsUnread(err) {
-		return s.volumesUnknown(err.Error(), limit, Result{Stop: true, RequeueAfter: pass.ConflictRetry}), nil
-	}
-	s.volumesUnknown(err.Error(), limit, Result{})
-	return Result{}, fmt.Errorf("wait for the volumes of Node %s: %w", s.Node.Node.Name, err)
 }
 
 // volumesUnknown waits until the volumes can be read. A limit counts from here, or it would never be reached.

@@ -1,0 +1,123 @@
+package machine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-logr/logr"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/phases"
+)
+
+// PhaseStep returns the step that computes the phase in the dialect of a table, from facts of a pass:
+//
+//	steps, err := machine.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
+//
+// The facts are read once in every pass, at its end, also of one that failed; they see what the pass has decided and must not change the
+// Scope. ClusterAPIFacts, KubermaticFacts and GardenerFacts return the facts that follow from a Machine; wrap one to add facts that only
+// you know, or write your own for a table of your own.
+//
+// The decision, with its reason and what is waited for, is in Scope.Phase from then on, for a closing step behind this one; a change
+// is logged at level 1. The phase of a paused Machine stays as it is. A nil table or function makes a step that New refuses.
+func PhaseStep[F comparable](table *phases.Table[F], facts func(*Scope) F) Step {
+	step := Step{Name: StepPhase, On: pass.InBoth, Closing: true}
+	if table == nil || facts == nil {
+		return step
+	}
+	step.Run = func(ctx context.Context, s *Scope) (Result, error) {
+		if s.Paused() {
+			return Result{}, nil
+		}
+		before := s.State.Phase
+		s.Phase = table.Compute(facts(s))
+		s.SetPhase(string(s.Phase.Phase))
+		if s.State.Phase != before {
+			logr.FromContextOrDiscard(ctx).V(1).Info("phase", "from", before, "to", s.Phase.Phase, "reason", s.Phase.Reason,
+				"waitingFor", s.Phase.Waiting)
+		}
+		return Result{}, nil
+	}
+	return step
+}
+
+// ClusterAPIFacts are the facts of a pass for the dialects of Cluster API.
+func ClusterAPIFacts(s *Scope) phases.Facts {
+	return phases.Facts{
+		Deleting:            s.Deleting(),
+		BootstrapReady:      s.State.BootstrapReady.Or(false),
+		InfrastructureReady: s.State.InfrastructureReady.Or(false),
+		HasProviderID:       noderef.ValidProviderID(s.State.ProviderID),
+		HasNode:             s.State.Node.Name != "",
+		Updating:            s.IsTrue(ConditionUpdating),
+		Failed:              s.failureReported(),
+	}
+}
+
+// KubermaticInitializers is the annotation that stops Kubermatic's machine-controller from acting on a Machine while it is not empty.
+const KubermaticInitializers = "machine-controller.kubermatic.io/initializers"
+
+// KubermaticFacts are the facts of a pass for Kubermatic's dialect, as far as they follow from a Machine.
+//
+//   - Valid: bootstrap data or an instance exists, and neither is created from an invalid spec; or the Driver of WithDriver has accepted
+//     the spec. If you validate earlier, set it.
+//   - Held: the Machine has KubermaticInitializers, or is paused; PhaseStep leaves a paused one as it is.
+//   - NodeWasReady: the Node is Ready, or the status remembers that the Machine was Running with this Node. If that write was lost,
+//     the Machine is Joining until the Node is Ready again.
+//   - Gone: the finalizer is removed in this pass. The phase is visible only if there are other finalizers.
+func KubermaticFacts(s *Scope) phases.KubermaticFacts {
+	f := phases.KubermaticFacts{
+		Deleting:     s.Deleting(),
+		Failed:       s.failureReported(),
+		Held:         s.Paused() || s.State.Annotations[KubermaticInitializers] != "",
+		HasInstance:  s.hasInstance(),
+		HasAddresses: len(s.State.Addresses) > 0,
+		HasNode:      s.State.Node.Name != "",
+		NodeWasReady: s.IsTrue(contract.ConditionNodeReady) || s.remembers(phases.Running),
+	}
+	f.Valid = f.HasInstance || s.validated.Or(s.State.BootstrapReady.Or(false))
+	f.Gone = f.Deleting && !slices.Contains(s.State.Finalizers, s.env.options.Finalizer)
+	return f
+}
+
+// GardenerFacts are the facts of a pass for Gardener's dialect, as far as they follow from a Machine.
+//
+//   - CreateFailed: a failure was recorded (Scope.SetFailure) and there is no instance. Clear it before the next attempt.
+//   - Healthy: NodeReady and NodeHealthy are True; Policy.Health says what the latter asks for.
+//   - Joined: the status remembers a phase that only a Machine whose Node was healthy has.
+//   - WasFailed: the status remembers that the Machine was Failed with this Node.
+//   - UpdateStarted: the condition Updating is True; UpdateFailed: with ReasonInPlaceUpdateFailed. The end of an update that succeeded is
+//     a healthy Node.
+//
+// NoTarget, StaleNode, Blocked and the two timeouts are never set: they follow from the landscape, from the Node's past and taints, and
+// from the clock. If you add a timeout, request another pass when it ends (Result.RequeueAfter in a step of your own).
+func GardenerFacts(s *Scope) phases.GardenerFacts {
+	f := phases.GardenerFacts{
+		Deleting:      s.Deleting(),
+		HasInstance:   s.hasInstance(),
+		Healthy:       s.IsTrue(contract.ConditionNodeReady) && s.IsTrue(ConditionNodeHealthy),
+		UpdateStarted: s.IsTrue(ConditionUpdating),
+	}
+	f.CreateFailed = s.failureReported() && !f.HasInstance
+	f.Joined = s.remembers(phases.Running, phases.Unknown, phases.InPlaceUpdating, phases.InPlaceUpdateSuccessful, phases.InPlaceUpdateFailed)
+	f.WasFailed = s.remembers(phases.Failed)
+	updating, _ := s.Condition(ConditionUpdating)
+	f.UpdateFailed = f.UpdateStarted && updating.Reason == ReasonInPlaceUpdateFailed
+	return f
+}
+
+func (s *Scope) failureReported() bool {
+	return s.State.FailureReason != "" || s.State.FailureMessage != ""
+}
+
+func (s *Scope) hasInstance() bool {
+	return noderef.ValidProviderID(s.State.ProviderID) || s.State.InfrastructureReady.Or(false)
+}
+
+// remembers reports whether the stored phase is one that a Machine only reaches with its Node. The earlier phase of a Machine is recorded
+// nowhere else; after a change of its Node in this pass it does not count.
+func (s *Scope) remembers(words ...phases.Phase) bool {
+	return s.State.Node.Name != "" && s.Update.Node.Keeps() && slices.Contains(words, phases.Phase(s.State.Phase))
+}
