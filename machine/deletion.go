@@ -102,9 +102,14 @@ func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, r
 		return s.continueWhenGone(ctx, goneObject{gvk: external.CRDGVK(), name: crd}, reason, message)
 	case pass.RemovalWait:
 	}
+	return s.waitFor(reason, message, e.RetryAfter), nil
+}
+
+// waitFor is Wait with another pass after a duration at the latest; zero requests none.
+func (s *Scope) waitFor(reason, message string, after time.Duration) Result {
 	wait := s.Wait(reason, message)
-	wait.RequeueAfter = e.RetryAfter
-	return wait, nil
+	wait.RequeueAfter = after
+	return wait
 }
 
 // continueWhenGone continues when the API server confirms that an object is gone, and retries soon when it does not.
@@ -115,8 +120,7 @@ func (s *Scope) continueWhenGone(ctx context.Context, object goneObject, reason,
 	case gone:
 		return Result{}, nil
 	}
-	s.Wait(reason, message)
-	return Result{Stop: true, RequeueAfter: external.AbsenceRetry}, nil
+	return s.waitFor(reason, message, external.AbsenceRetry), nil
 }
 
 // confirmGone is external.ConfirmAbsent with a memory: an object that is gone stays gone, so each object costs one request.

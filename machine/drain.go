@@ -221,9 +221,7 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	switch action {
 	case drainWait:
 		s.beginDrain()
-		wait := s.Wait(contract.ReasonDrainingNode, message)
-		wait.RequeueAfter = s.until(0, s.State.DrainStarted, facts.Limit)
-		return wait, nil
+		return s.waitFor(contract.ReasonDrainingNode, message, s.until(0, s.State.DrainStarted, facts.Limit)), nil
 	case drainUnread:
 		s.beginDrain()
 		return s.waitUnread(contract.ReasonDrainingNode, message, s.State.DrainStarted, facts.Limit)
@@ -323,11 +321,12 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 			PoweredOff: s.PoweredOff,
 		})
 	}
-	if err != nil {
+	started, limit := s.State.DrainStarted, s.limits().Drain
+	switch {
+	case workload.IsUnread(err):
+		return s.waitFor(contract.ReasonDrainingNode, err.Error(), s.until(pass.ConflictRetry, started, limit)), nil
+	case err != nil:
 		s.Wait(contract.ReasonDrainingNode, err.Error())
-		if workload.IsUnread(err) {
-			return Result{Stop: true, RequeueAfter: s.until(pass.ConflictRetry, s.State.DrainStarted, s.limits().Drain)}, nil
-		}
 		return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
 	}
 	s.Blockers, s.waiting = result.Blockers, &result.Counts
@@ -336,9 +335,8 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 		s.skipDrain("given up by the drain policy")
 		return Result{}, nil
 	case !result.Done:
-		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", s.State.DrainStarted.UTC().Format(time.RFC3339), result.Message)
-		s.Wait(contract.ReasonDrainingNode, strings.TrimSpace(message))
-		return Result{Stop: true, RequeueAfter: s.until(result.RequeueAfter, s.State.DrainStarted, s.limits().Drain)}, nil
+		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", started.UTC().Format(time.RFC3339), result.Message)
+		return s.waitFor(contract.ReasonDrainingNode, strings.TrimSpace(message), s.until(result.RequeueAfter, started, limit)), nil
 	}
 	s.SetDrained(s.Node.Node.UID)
 	return Result{}, nil

@@ -119,9 +119,7 @@ func (s *Scope) waitForHooks(k hookKind) Result {
 	if !s.State.DrainStarted.IsZero() {
 		s.releaseNode() // a hook that was added late delays a drain too
 	}
-	wait := s.Wait(k.reason, waitingForHooks(k.name, hooks))
-	wait.RequeueAfter = s.until(0, *k.started, k.limit)
-	return wait
+	return s.waitFor(k.reason, waitingForHooks(k.name, hooks), s.until(0, *k.started, k.limit))
 }
 
 // Limits are how long the stages of a deletion may take, from when the Machine records that the stage began; for NodeDeletion from the

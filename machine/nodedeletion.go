@@ -123,8 +123,7 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 		s.urgent = true
 		return s.recordFirst(contract.ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
 	case nodeUnread:
-		s.beginNodeDeletion(started)
-		return s.waitUnread(contract.ReasonDeletingNode, why, s.nodeDeletionStarted(), s.setNodeDeletionLimit())
+		return s.waitUnread(contract.ReasonDeletingNode, why, s.beginNodeDeletion(), s.setNodeDeletionLimit())
 	case nodeWait:
 		since := facts.Asked
 		if gone := s.Node.Node.DeletionTimestamp; gone != nil {
@@ -174,10 +173,7 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 	node := s.Node.Node
 	uid := node.UID
 	if left, why := s.untilNextAttempt(uid); left > 0 && !last {
-		s.beginNodeDeletion(started)
-		wait := s.Wait(contract.ReasonDeletingNode, why)
-		wait.RequeueAfter = s.until(left, s.nodeDeletionStarted(), limit)
-		return wait, nil
+		return s.waitFor(contract.ReasonDeletingNode, why, s.until(left, s.beginNodeDeletion(), limit)), nil
 	}
 	err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
 	switch {
@@ -190,21 +186,18 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 		s.leaveNode(notWithin(limit) + ": " + err.Error())
 		return Result{}, nil
 	}
-	s.beginNodeDeletion(started)
-	wait := s.Wait(contract.ReasonDeletingNode, err.Error())
+	began := s.beginNodeDeletion()
 	if workload.IsUnread(err) {
-		wait.RequeueAfter = pass.ConflictRetry
-		return wait, nil
+		return s.waitFor(contract.ReasonDeletingNode, err.Error(), pass.ConflictRetry), nil
 	}
 	if limit <= 0 && !apierrors.IsConflict(err) { // the Node has another UID by now, and its event will follow
 		if started.IsZero() { // with a limit, an event follows when it is reached
 			s.tell(corev1.EventTypeWarning, EventNodeDeletionFailed, actionDeleteNode, "error deleting Machine's Node: "+err.Error())
 		}
-		return wait, fmt.Errorf("delete Node %s: %w", node.Name, err)
+		return s.Wait(contract.ReasonDeletingNode, err.Error()), fmt.Errorf("delete Node %s: %w", node.Name, err)
 	}
-	s.memory.attempt = &nodeAttempt{uid, s.nodeDeletionStarted(), s.Now, err.Error()}
-	wait.RequeueAfter = s.until(attemptRetry(s.Now.Sub(s.nodeDeletionStarted())), s.nodeDeletionStarted(), limit)
-	return wait, nil
+	s.memory.attempt = &nodeAttempt{uid, began, s.Now, err.Error()}
+	return s.waitFor(contract.ReasonDeletingNode, err.Error(), s.until(attemptRetry(s.Now.Sub(began)), began, limit)), nil
 }
 
 // nodeAttempt is a failed attempt to delete a Node.
@@ -231,9 +224,7 @@ func attemptRetry(elapsed time.Duration) time.Duration {
 }
 
 func (s *Scope) waitForNode(since time.Time, limit time.Duration) Result {
-	wait := s.Wait(contract.ReasonDeletingNode, "Waiting for Node "+s.Node.Node.Name+" to be deleted")
-	wait.RequeueAfter = s.until(0, since, limit)
-	return wait
+	return s.waitFor(contract.ReasonDeletingNode, "Waiting for Node "+s.Node.Node.Name+" to be deleted", s.until(0, since, limit))
 }
 
 // setNodeDeletionLimit returns the limit in the Machine's spec or in the policy, zero when it is only this module's default: the default
@@ -254,11 +245,11 @@ func (s *Scope) nodeDeletionStarted() time.Time {
 	return at
 }
 
-// beginNodeDeletion records the start, once.
-func (s *Scope) beginNodeDeletion(started time.Time) {
-	if !started.IsZero() {
-		return
+// beginNodeDeletion records the start, once, and returns it.
+func (s *Scope) beginNodeDeletion() time.Time {
+	if s.nodeDeletionStarted().IsZero() {
+		s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.SetTo(s.Now.UTC().Format(time.RFC3339)))
+		s.urgent = true
 	}
-	s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.SetTo(s.Now.UTC().Format(time.RFC3339)))
-	s.urgent = true
+	return s.nodeDeletionStarted()
 }

@@ -78,7 +78,7 @@ func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 		NodeWasReady: s.IsTrue(contract.ConditionNodeReady) || s.remembers(phases.Running),
 	}
 	f.Valid = f.HasInstance || s.validated.Or(s.State.BootstrapReady.Or(false))
-	f.Gone = f.Deleting && !slices.Contains(s.State.Finalizers, s.env.options.Finalizer)
+	f.Gone = s.env.released(&s.State)
 	return f
 }
 

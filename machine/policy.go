@@ -235,9 +235,8 @@ func (s *Scope) mayHaveNode() bool {
 
 // careUnknown waits until the decision about the Node is possible. An event of the Cluster ends the wait.
 func (s *Scope) careUnknown() (Result, error) {
-	wait := s.Wait(contract.ReasonDeleting, "Waiting to know whether the Node is to be drained: "+s.CareReason)
-	wait.RequeueAfter = s.Cluster.ControlPlane.RetryAfter
-	return wait, s.ClusterErr
+	message := "Waiting to know whether the Node is to be drained: " + s.CareReason
+	return s.waitFor(contract.ReasonDeleting, message, s.Cluster.ControlPlane.RetryAfter), s.ClusterErr
 }
 
 // Unreachable is the decision about a stage of a deletion that needs the Nodes while they cannot be read.
@@ -323,8 +322,7 @@ const unreadRetry = 10 * time.Second
 
 // waitUnread waits for Nodes that cannot be read. An event, a limit or a retry ends the wait.
 func (s *Scope) waitUnread(reason, why string, started time.Time, limit time.Duration) (Result, error) {
-	wait := s.Wait(reason, why)
-	wait.RequeueAfter = s.until(0, started, limit)
+	wait := s.waitFor(reason, why, s.until(0, started, limit))
 	switch {
 	case s.nodesBehind:
 		wait.RequeueAfter = pass.Soonest(wait.RequeueAfter, external.AbsenceRetry) // and an event will follow
