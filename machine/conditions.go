@@ -179,7 +179,9 @@ func failureLines(failures []stepFailure, before string) []string {
 
 // assertReady returns when Ready changes with time.
 func (s *Scope) assertReady() time.Duration {
-	facts := readyFacts{Conditions: slices.Concat(s.Asserted, s.Stored), Gates: s.State.ReadinessGates, Deleting: s.Deleting(), NeverSet: s.env.neverSet}
+	facts := readyFacts{
+		Conditions: slices.Concat(s.Asserted, s.Stored), Gates: s.State.ReadinessGates, Deleting: s.Deleting(), NeverSet: s.env.neverSet,
+	}
 	before, _ := pass.Find(s.Stored, contract.ConditionReady)
 	facts.Before, facts.Failures = before.Status, failureLines(s.failures, before.Message)
 	if s.memory.notKept != nil {

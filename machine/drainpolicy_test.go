@@ -92,7 +92,7 @@ func deletedBy(t *testing.T, a *asked, says func(*machine.Scope)) *world {
 	})
 	require.NoError(t, err)
 	o := worldOptions{machine: machine.Options{StatusDelay: -1, Steps: steps}, ports: func(mgr ctrl.Manager, p *machine.Ports) {
-		p.Drainer, p.Volumes = a, a
+		p.Workload.Drainer, p.Workload.Volumes = a, a
 	}}
 	w := newWorld(t, o)
 	m := w.machineWith("m")

@@ -201,7 +201,7 @@ func TestDrainRulesThatAskForWhatNobodyReadsHoldTheDrain(t *testing.T) {
 		"labels of a Cluster": {rule: rule, says: []string{"MachineDrainRule default/of-a-cluster", "of the Cluster that were not read"}},
 		"labels of namespaces": {
 			rule:  drainRule("of-a-namespace", "Skip", "web", selecting("pods", "namespaceSelector", object{"team": "shop"})),
-			ports: func(p *machine.Ports) { p.Drainer = struct{ workload.Drainer }{p.Drainer} },
+			ports: func(p *machine.Ports) { p.Workload.Drainer = struct{ workload.Drainer }{p.Workload.Drainer} },
 			says:  []string{"asks for labels of namespaces", "NamespaceReader"},
 		},
 	} {

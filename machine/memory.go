@@ -83,8 +83,8 @@ func (m *recollection) watch(node watchedNode) {
 	}
 }
 
-// newMemory returns the memory of a Reconciler. When a Machine is forgotten during its drain, because its finalizer was removed, the drain of
-// its Node ends.
+// newMemory returns the memory of a Reconciler. When a Machine is forgotten during its drain, because its finalizer was removed, the drain
+// of its Node ends.
 func (r *Reconciler) newMemory() *pass.Memory[recollection] {
 	return pass.NewMemory(func() *recollection { return &recollection{} }, func(m *recollection) {
 		if m.watched.release != nil {
@@ -93,8 +93,8 @@ func (r *Reconciler) newMemory() *pass.Memory[recollection] {
 	})
 }
 
-// excluded forgets a Machine that the watch filter excludes now. Another controller may continue its drain with the same Drainer, so that the
-// drain does not end.
+// excluded forgets which Node is watched for a Machine that the watch filter excludes now: another controller may continue the drain with
+// the same Drainer.
 func (r *Reconciler) excluded(key types.NamespacedName) {
 	if m := r.memory.Known(key); m != nil {
 		m.watched = watchedNode{}

@@ -42,8 +42,8 @@ func missedWorld(t *testing.T, options ...fake.Option) (*world, *behindIndex, *u
 	t.Helper()
 	nodes := &behindIndex{}
 	w := newWorld(t, worldOptions{machine: atOnce, ports: func(_ ctrl.Manager, p *machine.Ports) {
-		nodes.Index, _ = p.Nodes.(*nodeindex.Index)
-		p.Nodes = nodes
+		nodes.Index, _ = p.Workload.Nodes.(*nodeindex.Index)
+		p.Workload.Nodes = nodes
 	}})
 	m := w.machineWith("m1", append(options, fake.WithAnnotations(map[string]string{contract.PreTerminateHook + "/look": ""}))...)
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)

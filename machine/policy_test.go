@@ -60,7 +60,7 @@ func (v *views) ports(unreachable ...string) func(ctrl.Manager, *machine.Ports) 
 		if len(unreachable) == 0 {
 			return
 		}
-		here := machine.Workload{Nodes: p.Nodes, Client: p.Client, Drainer: p.Drainer, Volumes: p.Volumes}
+		here := machine.Workload{Nodes: p.Workload.Nodes, Client: p.Client, Drainer: p.Workload.Drainer, Volumes: p.Workload.Volumes}
 		p.NodesOf = func(key types.NamespacedName) (machine.Workload, error) {
 			v.mu.Lock()
 			defer v.mu.Unlock()

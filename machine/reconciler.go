@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -29,24 +28,17 @@ import (
 // Workload is the access to the Nodes of one cluster; see package workload.
 type Workload = workload.Workload
 
-// Ports are the interfaces that a Reconciler uses. Nodes or NodesOf is required, and so are Client, Cache and APIReader. Node writes go to
-// NodeClient when it is set.
+// Ports are the interfaces that a Reconciler uses: those of all kinds, and the access to Nodes. Client, Cache and APIReader are required,
+// and so is Workload.Nodes or NodesOf.
 type Ports struct {
 	pass.Ports
 
-	// Nodes and NodeClient are those of one cluster for all Machines; where NodesOf is set, for those that name no cluster.
-	// NodeClient defaults to Client. Events of Nodes wake Machines if it has a Source as a nodeindex.Index does.
-	Nodes      workload.Nodes
-	NodeClient client.Client
-	// NodeReader reads Nodes from their API server itself, as Workload.APIReader does. It defaults to APIReader where NodeClient is not set.
-	NodeReader client.Reader
-	// Drainer drains Nodes; nil means that Nodes are not drained.
-	Drainer workload.Drainer
-	// Volumes reports after the drain whether volumes are still attached; nil means that the deletion does not wait for them. It is
-	// usually the Drainer, whose events then include volumes.
-	Volumes workload.Volumes
+	// Workload is the cluster of all Machines; where NodesOf is set, that of Machines that name no cluster. Events of its Nodes wake Machines
+	// if Workload.Nodes has a Source as a nodeindex.Index does. Its Client defaults to Ports.Client, and its APIReader to Ports.APIReader
+	// where the Client is not set.
+	Workload Workload
 
-	// NodesOf returns the access to the Nodes of a workload cluster; nil means that all Nodes are those of Ports.Nodes. A Machine's
+	// NodesOf returns the access to the Nodes of a workload cluster; nil means that all Nodes are those of Ports.Workload. A Machine's
 	// cluster has the Machine's namespace and the name in its state's ClusterName. The function is called in every pass, from several
 	// goroutines, and must not block.
 	//
@@ -70,12 +62,6 @@ type Ports struct {
 	// RolloutEvents returns a source that enqueues what the mapper returns for a MachineDeployment, by namespace and name, whenever the
 	// result of RolloutOf for its Machines changes. AddToManager requires it with RolloutOf.
 	RolloutEvents func(RolloutMapper) source.Source
-}
-
-// workload is the access to the Nodes of Machines that name no cluster.
-func (p Ports) workload() Workload {
-	own := Workload{Nodes: p.Nodes, Client: p.NodeClient, APIReader: p.NodeReader, Drainer: p.Drainer, Volumes: p.Volumes}
-	return own.Or(p.Client, p.APIReader)
 }
 
 // validateEvents reports what AddToManager needs in addition to what New needs: without events no Machine would be reconciled again.
@@ -119,8 +105,8 @@ type Options struct {
 	// cache has no other Machine of a control plane, for example because of its label selector, the API server is asked, because the
 	// Node of a Cluster without control plane Machines is not drained.
 	WatchFilter string
-	// Matching defines which Node belongs to a Machine. Default: an equal provider ID, and nothing else. Ports.Nodes must be an index for
-	// the same rules.
+	// Matching defines which Node belongs to a Machine. Default: an equal provider ID, and nothing else. Ports.Workload.Nodes must be an
+	// index for the same rules.
 	Matching noderef.Rules
 	// Propagation defines what a Machine propagates to its Node. Default propagate.ClusterAPI(). It must not be changed later.
 	Propagation *propagate.Policy
@@ -189,8 +175,8 @@ type Reconciler struct {
 func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kind)
 	f, err := pass.NewFrame(kind, ports.Ports, options.shared(), nil)
-	if ports.Nodes == nil && ports.NodesOf == nil {
-		err = errors.Join(err, errors.New("neither Ports.Nodes nor Ports.NodesOf is set"))
+	if ports.Workload.Nodes == nil && ports.NodesOf == nil {
+		err = errors.Join(err, errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set"))
 	}
 	err = errors.Join(err, validateSteps(options.Steps), options.Policy.DrainPolicy.Validate())
 	if pass.CheckKind("", kind) == nil {
@@ -204,15 +190,17 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 
 // newReconciler connects the parts of a Reconciler, which New has checked.
 func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
-	r := &Reconciler{frame: f, kind: f.Kind, ports: ports, options: options, dependents: newDependents(),
-		neverSet: neverSet(options.Steps)}
+	r := &Reconciler{
+		frame: f, kind: f.Kind, ports: ports, options: options, dependents: newDependents(), neverSet: neverSet(options.Steps),
+	}
 	r.memory = r.newMemory()
 	r.withoutInfrastructure = pass.HasStandard(options.Steps, StepPhase) &&
 		pass.Position(options.Steps, StepInfrastructure, pass.InRunning) < 0
 	f.Track("kinds that Machines refer to", r.machinesOf)
 	r.workloads = workload.NewTracker(workload.Config{
-		Kind: "Machine", Own: ports.workload(), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
-		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns, InCluster: func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
+		Kind: "Machine", Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
+		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns,
+		InCluster: func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
 			return r.machinesByKey(ctx, cluster.Namespace, pass.ClusterKey(cluster))
 		},
 	})
@@ -241,7 +229,7 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) (wait time.Duration) {
 	return 0
 }
 
-// clusterOf is the cluster of a Machine's Node; the zero name is that of Ports.Nodes.
+// clusterOf is the cluster of a Machine's Node; the zero name is that of Ports.Workload.
 func (r *Reconciler) clusterOf(state *contract.MachineState) types.NamespacedName {
 	return r.workloads.ClusterOf(state.Key.Namespace, state.ClusterName)
 }

@@ -154,8 +154,8 @@ func (r *Rollouts) wakeAll(ctx context.Context, q queue, machines RolloutMapper)
 	})
 }
 
-// inRolloutOf returns the Machines of the deployment that obj is, or that it belongs to. A deployment itself does not have the label with its
-// own name; it may have the label with the name of another object that created it.
+// inRolloutOf returns the Machines of the deployment that obj is, or that it belongs to. A deployment itself does not have the label with
+// its own name; it may have the label with the name of another object that created it.
 func inRolloutOf(obj client.Object, machines RolloutMapper) []reconcile.Request {
 	requests := machines(client.ObjectKeyFromObject(obj))
 	if label := obj.GetLabels()[contract.DeploymentNameLabel]; label != "" && label != obj.GetName() {

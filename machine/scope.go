@@ -67,7 +67,7 @@ type Scope struct {
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.
 	nodesBehind bool
 	matched     *corev1.Node         // the Node that this package's rules have found
-	cluster     types.NamespacedName // of the Node; zero for that of Ports.Nodes
+	cluster     types.NamespacedName // of the Node; zero for that of Ports.Workload
 	env         *Reconciler
 	memory      *recollection // what this process remembers about the Machine
 }

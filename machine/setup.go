@@ -48,9 +48,7 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules
 	if err != nil {
 		return Ports{}, err
 	}
-	return Ports{
-		Ports: pass.PortsFromManager(mgr), Nodes: w.Nodes, NodeReader: w.APIReader, Drainer: w.Drainer, Volumes: w.Volumes,
-	}, nil
+	return Ports{Ports: pass.PortsFromManager(mgr), Workload: w}, nil
 }
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager

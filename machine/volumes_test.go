@@ -275,7 +275,7 @@ func TestVolumesAreThoseOfTheWorkloadCluster(t *testing.T) {
 
 func TestWithoutAnybodyToAskNoVolumeIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{ports: func(_ ctrl.Manager, ports *machine.Ports) { ports.Volumes = nil }})
+	w := newWorld(t, worldOptions{ports: func(_ ctrl.Manager, ports *machine.Ports) { ports.Workload.Volumes = nil }})
 	m := w.undrained("m1")
 	w.attach("data", "m1")
 	require.NoError(t, w.client.Delete(t.Context(), m))

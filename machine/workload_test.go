@@ -177,7 +177,7 @@ func TestNodesOfNeedsWhatWakesMachines(t *testing.T) {
 	ports := machine.Ports{Ports: pass.PortsFromManager(mgr)}
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	_, err = machine.New(kind, ports, machine.Options{})
-	require.ErrorContains(t, err, "neither Ports.Nodes nor Ports.NodesOf")
+	require.ErrorContains(t, err, "neither Ports.Workload.Nodes nor Ports.NodesOf")
 	ports.NodesOf = func(types.NamespacedName) (machine.Workload, error) {
 		return machine.Workload{}, cluster.ErrNotConnected
 	}

@@ -9,11 +9,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machinepool"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 const (
@@ -80,12 +78,7 @@ func addPools(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Po
 // poolPorts are the Ports of Machines that pools need.
 func poolPorts(ports machine.Ports) machinepool.Ports {
 	return machinepool.Ports{
-		Ports: pass.Ports{
-			Client: ports.Client, Cache: ports.Cache, APIReader: ports.APIReader, ClusterOf: ports.ClusterOf, ClusterEvents: ports.ClusterEvents,
-		},
-		Workload: workload.Workload{
-			Nodes: ports.Nodes, Client: ports.NodeClient, APIReader: ports.NodeReader, Drainer: ports.Drainer, Volumes: ports.Volumes,
-		},
-		NodesOf: ports.NodesOf, WorkloadEvents: ports.WorkloadEvents,
+		Ports:    ports.Ports,
+		Workload: ports.Workload, NodesOf: ports.NodesOf, WorkloadEvents: ports.WorkloadEvents,
 	}
 }
