@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -132,17 +134,25 @@ func (r *Rollouts) Source(machines RolloutMapper) source.Source {
 		if err := errors.Join(sets.Start(ctx, q), deployments.Start(ctx, q)); err != nil {
 			return err
 		}
-		go func() { // a kind that is not installed must not delay the controller
-			if sets.WaitForSync(ctx) == nil && deployments.WaitForSync(ctx) == nil {
-				r.wakeAll(ctx, q, machines)
-			}
-		}()
+		go r.wakeAll(ctx, q, machines) // a kind that is not installed must not delay the controller
 		return nil
 	})
 }
 
-// wakeAll wakes the Machines of all deployments when both kinds are known: earlier passes could not decide.
+// notInstalledRetry: discovery has no events.
+const notInstalledRetry = 10 * time.Second
+
+// wakeAll wakes the Machines of all deployments when both kinds are known: earlier passes could not decide. It waits for these two only:
+// WaitForSync of a source waits for all kinds in the cache.
 func (r *Rollouts) wakeAll(ctx context.Context, q queue, machines RolloutMapper) {
+	err := wait.PollUntilContextCancel(ctx, notInstalledRetry, true, func(ctx context.Context) (bool, error) {
+		_, sets := r.cache.GetInformer(ctx, pass.NewObject(r.sets)) // it waits until the kind is listed
+		_, deployments := r.cache.GetInformer(ctx, pass.NewObject(r.deployments))
+		return sets == nil && deployments == nil, nil
+	})
+	if err != nil {
+		return // the context has ended
+	}
 	list := pass.NewList(r.deployments)
 	if r.cache.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
 		return // it fails only when the cache is stopping
