@@ -70,12 +70,10 @@ func (r *Reconciler) poolOfMachine(_ context.Context, obj client.Object) []recon
 
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
 type Wiring struct {
-	// Pool is what the pools' kind is called in paths, such as machinepools of cluster.x-k8s.io. StatusSubresource says that their
-	// status is written through its own endpoint.
-	Pool              schema.GroupResource
-	StatusSubresource bool
-	// Machines are those of Kinds.Machine; zero where that is not set.
-	Machines schema.GroupResource
+	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count, and whether there are Machines.
+	Kinds Kinds
+	// PoolResource and MachineResource are what they are called in paths; default those of Kinds.
+	PoolResource, MachineResource string
 	// References are the kinds of infrastructure and bootstrap objects that pools may refer to, and those of the InfraMachines of single
 	// instances, as resources; "*" means all of their group.
 	References []schema.GroupResource
@@ -101,11 +99,11 @@ type Wiring struct {
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	shared := pass.Wiring{
-		Own: w.Pool, StatusSubresource: w.StatusSubresource, References: w.References, Clusters: w.Clusters, Events: w.Events,
-		OwnerReferencesEnforced: w.OwnerReferencesEnforced,
+		Own: pass.Resource(w.Kinds.Pool, w.PoolResource), StatusSubresource: w.Kinds.Pool.StatusSubresource, References: w.References,
+		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	}
-	if !w.Machines.Empty() {
-		shared.Children = []schema.GroupResource{w.Machines}
+	if w.Kinds.knowsMachines() {
+		shared.Children = []schema.GroupResource{pass.Resource(w.Kinds.Machine, w.MachineResource)}
 	}
 	return pass.PolicyRules(shared)
 }

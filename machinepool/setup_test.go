@@ -1,6 +1,7 @@
 package machinepool_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,32 @@ func TestAKindThatForgetsWhatAPoolRestsOnIsRefused(t *testing.T) {
 	kinds.Pool = contract.Unstructured(kinds.Pool.GVK, &layout)
 	_, err = machinepool.New(kinds, machinepool.Ports{}, machinepool.Options{})
 	require.ErrorContains(t, err, "Nodes is not kept, so the Nodes of instances that are gone are neither drained nor deleted")
+}
+
+func TestRightsForPoolsAreThoseOfTheirKinds(t *testing.T) {
+	t.Parallel()
+	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	const group = "cluster.x-k8s.io"
+	rights := func(w machinepool.Wiring) map[string][]string {
+		all := map[string][]string{}
+		for _, rule := range machinepool.PolicyRules(w) {
+			for _, resource := range rule.Resources {
+				all[resource+"."+rule.APIGroups[0]] = append(all[resource+"."+rule.APIGroups[0]], rule.Verbs...)
+			}
+		}
+		for _, verbs := range all {
+			slices.Sort(verbs)
+		}
+		return all
+	}
+	require.Equal(t, map[string][]string{
+		"machinepools." + group: {"list", "patch", "watch"}, "machinepools/status." + group: {"patch"},
+		"machines." + group: {"create", "delete", "get", "list", "patch", "watch"},
+	}, rights(machinepool.Wiring{Kinds: kinds}))
+	kinds.Pool.StatusSubresource, kinds.Machine, kinds.NewMachine = false, contract.Kind{}, nil
+	require.Equal(t, map[string][]string{"pools." + group: {"list", "patch", "watch"}},
+		rights(machinepool.Wiring{Kinds: kinds, PoolResource: "pools"}))
 }
 
 func TestPoolsOfTheOlderAPIVersionAndProvidersOfTheOlderContract(t *testing.T) {

@@ -40,10 +40,10 @@ func (o options) wiring() machine.Wiring {
 
 // poolWiring is the configuration for pools. In the clusters of the Nodes, pools need no more rights than Machines.
 func (o options) poolWiring() machinepool.Wiring {
+	kinds, _ := poolKinds(o) // its version is one that there is
 	return machinepool.Wiring{
-		Pool: schema.GroupResource{Group: o.poolGroup, Resource: poolResource}, Machines: ours(machineResource), StatusSubresource: true,
-		References: o.providerResources,
-		Clusters:   o.clusters != clustersNever, Drains: true, Events: true, OwnerReferencesEnforced: o.ownersEnforced,
+		Kinds: kinds, PoolResource: poolResource, MachineResource: machineResource, References: o.providerResources,
+		Clusters: o.clusters != clustersNever, Drains: true, Events: true, OwnerReferencesEnforced: o.ownersEnforced,
 	}
 }
 

@@ -167,9 +167,10 @@ func (p *poolScene) startPools() {
 func (p *poolScene) limited() *rest.Config {
 	p.t.Helper()
 	name := metav1.ObjectMeta{Name: poolAgent}
+	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
+	require.NoError(p.t, err)
 	wiring := machinepool.Wiring{
-		Pool:     schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machinepools"},
-		Machines: schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machines"}, StatusSubresource: true, Drains: true, Events: true,
+		Kinds: kinds, Drains: true, Events: true,
 		References: []schema.GroupResource{
 			{Group: "infrastructure.cluster.x-k8s.io", Resource: "fakemachinepools"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "fakeconfigs"},
 		},
