@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -375,7 +376,7 @@ func TestVolumesThatAreNotWaitedForAnyMoreAreLetGo(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		require.Equal(t, actingNow, p.mem().detaches(volumes, name, actingNow))
 	}
-	p.mem().release(map[string]struct{}{"b": {}})
+	p.mem().release(sets.Set[string]{"b": {}})
 	require.Equal(t, []string{"a"}, volumes.released)
 	p.env.memory.Forget(testPool)
 	require.Equal(t, []string{"a", "b"}, volumes.released)

@@ -48,12 +48,12 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	}
 	named := f.DataSecretName.Or("") != ""
 	d := bootstrapDecision{Created: f.Created || named}
-	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
+	if !isRead(f.External) {
 		d.Condition = pass.Unavailable(contract.ConditionBootstrapConfigReady, "MachinePool", f.External, f.Created, f.Deleting)
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
-	d.Failure = contract.Some(failureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage))
+	d.Failure = contract.Some(pass.FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage))
 	d.Condition = pass.Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
 		pass.Initialized(contract.ConditionBootstrapConfigReady, ready || named, kind+" status.initialization.dataSecretCreated is false"))
 	if !ready || (named && f.Policy == KeepDataSecret) || f.Deleting || f.External.Deleting() {
@@ -81,13 +81,11 @@ func (p *Scope) observeBootstrap(ctx context.Context) error {
 		DataSecretName: p.State.Template.DataSecretName, Created: p.State.BootstrapReady.Or(false),
 		Deleting: p.Deleting(), Policy: p.env.options.Policy.DataSecret,
 	}
-	found, err := p.observeReferenced(ctx, p.State.Template.Bootstrap, func(e external.Object) error {
+	found, err := p.observeReferenced(ctx, contract.ConditionBootstrapConfigReady, p.State.Template.Bootstrap, func(e external.Object) error {
 		return contract.BootstrapConfig(e.Contract).Read(e.Object, &facts.Config)
 	})
 	p.bootstrap = found
 	if err != nil {
-		p.failures = append(p.failures, finding{})
-		p.Assert(pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
 		return err
 	}
 	facts.External = found
@@ -95,11 +93,11 @@ func (p *Scope) observeBootstrap(ctx context.Context) error {
 	d := decideBootstrap(facts)
 	p.failures = append(p.failures, d.Failure)
 	p.Assert(d.Condition)
-	if name, set := d.DataSecretName.Get(); set && p.State.Template.DataSecretName != contract.Some(name) {
-		p.Update.DataSecretName = contract.SetTo(name)
+	if name, set := d.DataSecretName.Get(); set {
+		setIf(&p.Update.DataSecretName, p.State.Template.DataSecretName, name)
 	}
-	if d.Created && !p.State.BootstrapReady.Or(false) {
-		p.Update.BootstrapReady = contract.SetTo(true)
+	if d.Created {
+		setIf(&p.Update.BootstrapReady, contract.Some(p.State.BootstrapReady.Or(false)), true)
 	}
 	p.bootstrapReady = d.Created
 	return nil

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 )
 
 // CordonedAnnotation of a Node is the time when a pool cordoned it, because its instance was about to leave. The patch that cordons a Node
@@ -84,7 +83,7 @@ func hasMark(node *corev1.Node) bool {
 // begun returns when the drain of a Node began: its first turn, which may be long after it was cordoned. Where the drain has a limit, an
 // annotation of the Node records the time, so that every process counts from it.
 func (p *Scope) begun(ctx context.Context, node *corev1.Node, since time.Time, limit time.Duration) (time.Time, error) {
-	if at, err := time.Parse(time.RFC3339, node.Annotations[contract.DrainStartedAnnotation]); err == nil {
+	if at := timeIn(node.Annotations, contract.DrainStartedAnnotation); !at.IsZero() {
 		return at, nil
 	}
 	if limit <= 0 || p.env.frame.Writer.Behind(node) {
@@ -96,47 +95,10 @@ func (p *Scope) begun(ctx context.Context, node *corev1.Node, since time.Time, l
 
 // cordon cordons Nodes, in one patch for each that needs it. The drains of the first ones begin now.
 func (p *Scope) cordon(ctx context.Context, nodes []*corev1.Node, begin int) error {
-	var open []*corev1.Node
-	first := map[types.UID]bool{}
-	for i, node := range nodes {
-		if !node.Spec.Unschedulable && !p.env.frame.Writer.Behind(node) {
-			open = append(open, node)
-			first[node.UID] = i < begin
-		}
-	}
-	return p.each(len(open), func(i int) error {
-		return p.operate(ctx, open[i], cordonPatch(open[i], p.Now, first[open[i].UID]))
-	})
-}
-
-// takeBack removes the marks of Nodes whose instances stay, and uncordons them. The API server confirms which instances leave: a provider
-// may already have read that a Node was drained.
-func (p *Scope) takeBack(ctx context.Context, nodes []*corev1.Node) error {
-	var marked []*corev1.Node
-	known := p.infraRead || p.infrastructure.Presence == external.NotReferenced
-	for _, node := range byRefusal(nodes, p.mem().refused) {
-		if known && !p.env.frame.Writer.Behind(node) && len(marked) < maxNodeWrites {
-			marked = append(marked, node)
-		}
-	}
-	if len(marked) == 0 {
-		return nil
-	}
-	if current, err := p.infrastructureIsCurrent(ctx); err != nil || !current {
-		return err
-	}
-	if len(marked) == maxNodeWrites {
-		p.Requeue(atOnce)
-	}
-	for _, node := range marked {
-		delete(p.mem().drained, node.UID)
-		delete(p.mem().confirmed, node.UID)
-	}
-	return p.eachNode(marked, func(node *corev1.Node) error {
-		if !hasMark(node) {
-			return nil // it was only remembered
-		}
-		return p.operate(ctx, node, takeBackPatch(node))
+	first := uidsOf(nodes[:min(begin, len(nodes))])
+	open := slices.DeleteFunc(p.notBehind(nodes), func(node *corev1.Node) bool { return node.Spec.Unschedulable })
+	return p.eachNode(ctx, open, func(node *corev1.Node) error {
+		return p.operate(ctx, node, cordonPatch(node, p.Now, first.Has(node.UID)))
 	})
 }
 

@@ -36,7 +36,8 @@ func countNodes(nodes []*corev1.Node, minReady time.Duration, version string, no
 			continue
 		}
 		c.Ready++
-		if left := readySince(node).Add(minReady).Sub(now); minReady > 0 && left > 0 {
+		since, _ := readySince(node)
+		if left := since.Add(minReady).Sub(now); minReady > 0 && left > 0 {
 			c.Again = pass.Soonest(c.Again, left)
 			continue
 		}
@@ -45,13 +46,14 @@ func countNodes(nodes []*corev1.Node, minReady time.Duration, version string, no
 	return c
 }
 
-func readySince(node *corev1.Node) time.Time {
+// readySince returns since when the condition Ready of a Node has its status, if the Node has the condition.
+func readySince(node *corev1.Node) (at time.Time, found bool) {
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			return c.LastTransitionTime.Time
+			return c.LastTransitionTime.Time, true
 		}
 	}
-	return time.Time{}
+	return time.Time{}, false
 }
 
 // hasVersion says whether a kubelet has the version of the template; every kubelet has when that names none. Distributions append to

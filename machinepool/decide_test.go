@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -253,7 +254,7 @@ func TestAFailureIsReportedWithoutAPanicAndEndsWhenTheProviderRecovers(t *testin
 		t.Errorf("what is unread has not recovered, got %+v", now)
 	}
 	gone := decideInfrastructure(infrastructureFacts{External: external.Object{Presence: external.Absent}, Provisioned: true})
-	if now := decideFailure(failure{}, gone.Failure); now.Reason != reasonInvalidConfiguration {
+	if now := decideFailure(failure{}, gone.Failure); now.Reason != pass.ReasonInvalidConfiguration {
 		t.Errorf("infrastructure that was taken away is a failure, got %+v", now)
 	}
 }
@@ -376,7 +377,7 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"new-a", "new-b"}, {"lost"}, {"sick-1"}}, got); diff != "" {
 		t.Errorf("created, orphaned, replaced (-want +got):\n%s", diff)
 	}
-	facts.Asked = map[types.UID]struct{}{"sick-2": {}}
+	facts.Asked = sets.Set[types.UID]{"sick-2": {}}
 	if got := planMachines(facts).Replace; len(got) != 0 {
 		t.Errorf("the deletion of one was asked for already, got %v", machineNames(got))
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -107,26 +108,20 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 		return false, nil
 	case drainGo:
 	}
-	var left []*corev1.Node
-	for _, node := range slices.Concat(p.match.Nodes, p.match.Retired) {
-		if !p.wasDrained(node) && node.DeletionTimestamp == nil {
-			left = append(left, node)
-		}
-	}
+	left := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return p.wasDrained(node) || node.DeletionTimestamp != nil })
 	over := 0
 	err := p.drain(ctx, left, facts.Started, func(*corev1.Node) error { over++; return nil })
 	switch {
-	case over == len(left) && p.missedHolds(facts.UnreadLimit):
+	case over < len(left):
+		p.Wait(contract.ReasonDrainingNode, drainProgress(facts.Started, len(left)-over, p.attached))
+	case p.missedHolds(facts.UnreadLimit):
 		p.Wait(contract.ReasonDrainingNode, p.missed)
-		p.requeueAt(facts.Started, facts.Limit)
-		return false, err
-	case over == len(left):
+	default:
 		if p.missed != "" {
 			p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile, "%s: the deletion goes on without their drain", p.missed)
 		}
 		return true, err
 	}
-	p.Wait(contract.ReasonDrainingNode, drainProgress(facts.Started, len(left)-over, p.attached))
 	p.requeueAt(facts.Started, facts.Limit)
 	return false, err
 }
@@ -176,8 +171,7 @@ func (p *Scope) isGoing(e external.Object) bool {
 	if e.Object == nil {
 		return false
 	}
-	_, asked := p.mem().asked[e.Object.GetUID()]
-	return asked || e.Deleting()
+	return e.Deleting() || p.mem().asked.Has(e.Object.GetUID())
 }
 
 // deleteReferenced deletes one object by its UID, and is done when the API server confirms that it is gone. lost is that of DecideRemoval.
@@ -218,7 +212,7 @@ func (p *Scope) deleteExternal(ctx context.Context, e external.Object) error {
 	if err := p.DeleteReferenced(ctx, e, false); err != nil {
 		return err
 	}
-	p.mem().asked[e.Object.GetUID()] = struct{}{}
+	p.mem().asked.Insert(e.Object.GetUID())
 	return nil
 }
 
@@ -240,29 +234,21 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 		return p.givesNodesUp(reached(started, limit, p.Now) && reached(p.mem().nodesUnread, limit, p.Now), limit), nil
 	}
 	nodes := p.recordedNodes()
-	names := make([]string, 0, len(nodes))
-	for _, node := range nodes {
-		names = append(names, node.Name)
-	}
+	names := textsOf(nodes, (*corev1.Node).GetName)
 	p.Wait(contract.ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+pass.Named(names), ": "))
 	if len(nodes) == 0 && p.missed != "" {
 		p.Wait(contract.ReasonDeletingNode, p.missed)
 	}
-	p.urgent = p.urgent || len(p.match.Nodes)+len(p.match.Retired) > len(nodes)
+	p.urgent = p.urgent || len(p.match.all()) > len(nodes)
 	refused, err := p.deleteNodes(ctx, nodes)
 	if err != nil {
 		p.Wait(contract.ReasonDeletingNode, err.Error())
 		p.Requeue(pass.ConflictRetry)
 	}
+	// While the deletion of any was not requested, the pool continues: a large pool has more Nodes than can be deleted within the limit, which
+	// is for Nodes that cannot be deleted or do not disappear.
 	over := reached(started, limit, p.Now) && (refused || !slices.ContainsFunc(nodes, p.isUnasked))
 	return p.givesNodesUp(over, limit), nil
-}
-
-// isUnasked reports whether the deletion of a Node was not requested yet. While any are left, the pool continues: a large pool has
-// more Nodes than can be deleted within the limit, which is for Nodes that cannot be deleted or do not disappear.
-func (p *Scope) isUnasked(node *corev1.Node) bool {
-	_, asked := p.mem().asked[node.UID]
-	return !asked && node.DeletionTimestamp == nil
 }
 
 func (p *Scope) givesNodesUp(over bool, limit time.Duration) bool {
@@ -276,31 +262,28 @@ func (p *Scope) givesNodesUp(over bool, limit time.Duration) bool {
 // hasNoNodes reports whether the pool has no Nodes. While Nodes cannot be read, a pool with recorded Nodes or instances may have some.
 func (p *Scope) hasNoNodes() bool {
 	if p.nodesKnown {
-		return len(p.match.Nodes)+len(p.match.Retired) == 0 && p.missed == ""
+		return len(p.match.all()) == 0 && p.missed == ""
 	}
 	return len(p.State.Nodes) == 0 && len(p.ids) == 0
 }
 
 // recordedNodes are the Nodes of the pool that the stored status names with their UIDs.
 func (p *Scope) recordedNodes() []*corev1.Node {
-	recorded := make(map[contract.NodeRef]struct{}, len(p.State.Nodes))
-	for _, ref := range p.State.Nodes {
-		recorded[ref] = struct{}{}
-	}
-	return slices.DeleteFunc(slices.Concat(p.match.Nodes, p.match.Retired), func(node *corev1.Node) bool {
-		_, found := recorded[contract.NodeRef{Name: node.Name, UID: node.UID}]
-		return !found
-	})
+	recorded := sets.New(p.State.Nodes...)
+	return slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return !recorded.Has(refOf(node)) })
 }
 
-// started returns when a stage began, zero before.
-func (p *Scope) started(annotation string) time.Time {
-	at, err := time.Parse(time.RFC3339, p.State.Annotations[annotation])
+// timeIn returns the time in an annotation, zero without one.
+func timeIn(annotations map[string]string, key string) time.Time {
+	at, err := time.Parse(time.RFC3339, annotations[key])
 	if err != nil {
 		return time.Time{}
 	}
 	return at
 }
+
+// started returns when a stage began, zero before.
+func (p *Scope) started(annotation string) time.Time { return timeIn(p.State.Annotations, annotation) }
 
 // begin records that a stage began.
 func (p *Scope) begin(annotation string) {

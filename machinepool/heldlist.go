@@ -41,17 +41,14 @@ const silentFor = 5 * time.Minute
 
 // silentIn returns how long it takes until a Node has not been Ready for silentFor; absent while it is Ready.
 func silentIn(node *corev1.Node, now time.Time) contract.Opt[time.Duration] {
-	for i := range node.Status.Conditions {
-		c := &node.Status.Conditions[i]
-		switch {
-		case c.Type != corev1.NodeReady:
-		case c.Status == corev1.ConditionTrue:
-			return contract.Opt[time.Duration]{}
-		default:
-			return contract.Some(c.LastTransitionTime.Add(silentFor).Sub(now))
-		}
+	since, found := readySince(node)
+	switch {
+	case noderef.Ready(node):
+		return contract.Opt[time.Duration]{}
+	case !found: // it has never answered
+		return contract.Some(time.Duration(0))
 	}
-	return contract.Some(time.Duration(0)) // it has never answered
+	return contract.Some(since.Add(silentFor).Sub(now))
 }
 
 // unbelievable returns the Nodes that a list of instances retires, or will retire when it is complete, although the list is probably wrong:
@@ -63,10 +60,8 @@ func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration)
 	if len(f.IDs) == 0 && f.Wanted == contract.Some(int32(0)) {
 		return nil, 0
 	}
-	for _, node := range f.Matched {
-		if slices.Contains(f.Recorded, contract.NodeRef{Name: node.Name, UID: node.UID}) {
-			return nil, 0
-		}
+	if slices.ContainsFunc(f.Matched, func(node *corev1.Node) bool { return slices.Contains(f.Recorded, refOf(node)) }) {
+		return nil, 0
 	}
 	for _, node := range f.Retired {
 		left, silent := silentIn(node, f.Now).Get()
@@ -98,12 +93,8 @@ func (p *Scope) mayHold() bool {
 // holdsUnread keeps the recorded instances while the Nodes cannot be read that decide about a list which names none of these instances.
 func (p *Scope) holdsUnread() {
 	rules := p.env.options.Matching
-	known := make(map[string]struct{}, len(p.State.ProviderIDs))
-	for _, id := range p.State.ProviderIDs {
-		known[rules.Key(id)] = struct{}{}
-	}
-	listed := slices.ContainsFunc(p.ids, func(id string) bool { _, found := known[rules.Key(id)]; return found })
-	if p.mayHold() && len(known) > 0 && !listed {
+	known := keysOf(p.State.ProviderIDs, rules)
+	if p.mayHold() && len(known) > 0 && !known.HasAny(keysOf(p.ids, rules).UnsortedList()...) {
 		p.keepInstances(p.State.ProviderIDs)
 	}
 }
@@ -129,16 +120,13 @@ func (p *Scope) holdsList(facts matchFacts) {
 		return
 	}
 	p.Requeue(again)
-	ids, names := make([]string, 0, len(held)), make([]string, 0, len(held))
-	for _, node := range held {
-		ids, names = append(ids, node.Spec.ProviderID), append(names, node.Name)
-	}
+	ids := textsOf(held, func(node *corev1.Node) string { return node.Spec.ProviderID })
 	p.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, ReasonInstancesHeld, fmt.Sprintf(
 		"%s %s lists %d instances, and none of them has one of the recorded Nodes, of which %d answer: %s. "+
 			"No Node is drained or deleted for it. "+
 			"If the form of the provider IDs has changed, change it back, or let Options.Matching take both forms for equal. "+
 			"If the instances were replaced, annotate the %s with %s=%s", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, len(p.ids),
-		len(held), pass.Named(names), p.env.kinds.Pool.GVK.Kind, ConfirmedInstancesAnnotation, confirmation(p.ids, p.env.options.Matching))))
+		len(held), pass.Named(textsOf(held, (*corev1.Node).GetName)), p.env.kinds.Pool.GVK.Kind, ConfirmedInstancesAnnotation, confirmation(p.ids, p.env.options.Matching))))
 	p.keepInstances(ids)
 	facts.IDs, facts.Complete = p.ids, false
 	p.match = matchNodes(facts)

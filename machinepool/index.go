@@ -41,8 +41,18 @@ func workloadKey(cluster types.NamespacedName) string { return "workload:" + clu
 func instanceKey(cluster types.NamespacedName, id string) string {
 	return "id:" + cluster.String() + "/" + id
 }
+
 func nodeKey(cluster types.NamespacedName, name string) string {
 	return "node:" + cluster.String() + "/" + name
+}
+
+// nodeKeys returns the keys of a Node.
+func nodeKeys(cluster types.NamespacedName, node *corev1.Node, rules noderef.Rules) []string {
+	keys := []string{nodeKey(cluster, node.Name)}
+	if id := rules.Key(node.Spec.ProviderID); id != "" {
+		keys = append(keys, instanceKey(cluster, id))
+	}
+	return keys
 }
 
 // IndexPools registers the indexes of pools, and of Machines where those are known, with the cache. AddToManager calls it. If you call
@@ -72,98 +82,11 @@ func (r *Reconciler) poolsOf(ctx context.Context, kind, obj client.Object) []rec
 
 // poolsOfNode maps an event about a Node to the pools of its cluster that list its instance, or had it recorded by name.
 func (r *Reconciler) poolsOfNode(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
-	var requests []reconcile.Request
-	seen := map[reconcile.Request]bool{}
+	var keys []string
 	for _, node := range nodes {
-		if node == nil {
-			continue
-		}
-		keys := []string{nodeKey(cluster, node.Name)}
-		if id := r.options.Matching.Key(node.Spec.ProviderID); id != "" {
-			keys = append(keys, instanceKey(cluster, id))
-		}
-		for _, key := range keys {
-			for _, request := range r.frame.ByKey(ctx, cluster.Namespace, key) {
-				if !seen[request] {
-					seen[request] = true
-					requests = append(requests, request)
-				}
-			}
+		if node != nil {
+			keys = append(keys, nodeKeys(cluster, node, r.options.Matching)...)
 		}
 	}
-	return requests
-}
-
-// claims are those of the other pools of a cluster. It implements noderef.Claims.
-type claims struct {
-	ctx     context.Context //nolint:containedctx // lives for one call of Resolve
-	r       *Reconciler
-	cluster types.NamespacedName
-	self    types.NamespacedName
-	err     error
-}
-
-// claimsIn returns the claims of other pools on the Nodes of a cluster, nil when there are no other pools.
-func (r *Reconciler) claimsIn(ctx context.Context, cluster, self types.NamespacedName) (*claims, error) {
-	others := 0
-	err := r.frame.Each(ctx, cluster.Namespace, workloadKey(cluster), func(obj client.Object) {
-		if client.ObjectKeyFromObject(obj) != self {
-			others++
-		}
-	})
-	if err != nil || others == 0 {
-		return nil, err
-	}
-	return &claims{ctx: ctx, r: r, cluster: cluster, self: self}, nil
-}
-
-// failed is why not all claims are known, nil when they are.
-func (c *claims) failed() error {
-	if c == nil {
-		return nil
-	}
-	return c.err
-}
-
-// ClaimsOn implements noderef.Claims.
-func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
-	var all []noderef.Identity
-	seen := map[types.NamespacedName]bool{c.self: true}
-	add := func(obj client.Object) {
-		key := client.ObjectKeyFromObject(obj)
-		if seen[key] {
-			return
-		}
-		seen[key] = true
-		var state contract.MachinePoolState
-		if err := c.r.frame.Read(obj, &state); err == nil {
-			all = append(all, claimOf(&state, node, c.r.options.Matching))
-		}
-	}
-	keys := []string{nodeKey(c.cluster, node.Name)}
-	if id := c.r.options.Matching.Key(node.Spec.ProviderID); id != "" {
-		keys = append(keys, instanceKey(c.cluster, id))
-	}
-	for _, key := range keys {
-		if err := c.r.frame.Each(c.ctx, c.cluster.Namespace, key, add); err != nil {
-			c.err = err
-		}
-	}
-	return all
-}
-
-// claimOf returns the claim of a pool on one Node.
-func claimOf(state *contract.MachinePoolState, node *corev1.Node, rules noderef.Rules) noderef.Identity {
-	identity := noderef.Identity{Machine: state.Key}
-	for _, id := range state.ProviderIDs {
-		if rules.Same(id, node.Spec.ProviderID) {
-			identity.ProviderID = id
-		}
-	}
-	for _, ref := range state.Nodes {
-		if ref.Name == node.Name {
-			identity.Current = noderef.Ref{Name: ref.Name, UID: ref.UID}
-		}
-	}
-	return identity
+	return r.frame.ByKeys(ctx, cluster.Namespace, keys...)
 }

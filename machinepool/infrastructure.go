@@ -54,13 +54,13 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 			"the MachinePool has no spec.template.spec.infrastructureRef: set it")
 		return d
 	}
-	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
+	if !isRead(f.External) {
 		d.Condition = pass.Unavailable(contract.ConditionInfrastructureReady, "MachinePool", f.External, f.Provisioned, f.Deleting)
 		d.Failure = missingInfrastructure(f)
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Pool.Provisioned || f.Provisioned
-	d.Failure = contract.Some(failureOf(f.External, f.Pool.FailureReason, f.Pool.FailureMessage))
+	d.Failure = contract.Some(pass.FailureOf(f.External, f.Pool.FailureReason, f.Pool.FailureMessage))
 	d.MachineKind = f.Pool.InfrastructureMachineKind
 	d.Condition = pass.Mirror(contract.ConditionInfrastructureReady, f.Pool.Ready,
 		pass.Initialized(contract.ConditionInfrastructureReady, f.Pool.Provisioned, kind+" status.initialization.provisioned is false"))
@@ -94,7 +94,7 @@ func missingInfrastructure(f infrastructureFacts) finding {
 	if !f.Provisioned || f.Deleting {
 		return contract.Some(failure{})
 	}
-	return contract.Some(failure{reasonInvalidConfiguration, fmt.Sprintf(
+	return contract.Some(failure{Reason: pass.ReasonInvalidConfiguration, Message: fmt.Sprintf(
 		"MachinePool infrastructure resource %s with name %q has been deleted after being ready", f.External.Ref.Kind, f.External.Ref.Name)})
 }
 
@@ -127,14 +127,11 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 		Provisioned: p.State.InfrastructureReady.Or(false), Deleting: p.Deleting(), Known: p.State.ProviderIDs,
 		Observed: p.State.ObservedReplicas, Rules: p.env.options.Matching,
 	}
-	found, err := p.observeReferenced(ctx, p.State.Template.Infrastructure, func(e external.Object) error {
+	found, err := p.observeReferenced(ctx, contract.ConditionInfrastructureReady, p.State.Template.Infrastructure, func(e external.Object) error {
 		return contract.InfraMachinePool(e.Contract).Read(e.Object, &facts.Pool)
 	})
-	p.infrastructure, p.infraState = found, facts.Pool
-	p.infraReady = facts.Provisioned
+	p.infrastructure, p.infraReady = found, facts.Provisioned
 	if err != nil {
-		p.failures = append(p.failures, finding{})
-		p.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
 		return err
 	}
 	facts.External = found
@@ -153,8 +150,8 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 		p.replicas = contract.Some(n)
 		setIf(&p.Update.ObservedReplicas, p.State.ObservedReplicas, n)
 	}
-	if d.Provisioned && !p.State.InfrastructureReady.Or(false) {
-		p.Update.InfrastructureReady = contract.SetTo(true)
+	if d.Provisioned {
+		setIf(&p.Update.InfrastructureReady, contract.Some(p.State.InfrastructureReady.Or(false)), true)
 	}
 	return nil
 }
@@ -166,19 +163,13 @@ func setIf[T comparable](change *contract.Change[T], have contract.Opt[T], want 
 	}
 }
 
-// observeReferenced reads a referenced object, and makes the pool its controller. What breaks the contract is a Problem.
-func (p *Scope) observeReferenced(ctx context.Context, ref contract.Ref, read func(external.Object) error) (external.Object, error) {
-	found, err := p.env.frame.Tracker.Get(ctx, p.State.Key, ref)
-	p.Requeue(found.RetryAfter)
-	if err != nil || found.Presence != external.Present {
-		return found, err
+// observeReferenced reads a referenced object, and makes the pool its controller. A pool whose object could not be read keeps its failure.
+func (p *Scope) observeReferenced(
+	ctx context.Context, condition string, ref contract.Ref, read func(external.Object) error,
+) (external.Object, error) {
+	found, err := p.ReadReferenced(ctx, condition, ref, nil, read)
+	if err != nil {
+		p.failures = append(p.failures, finding{})
 	}
-	if err := p.TakeOwnership(ctx, &found, nil); err != nil {
-		found.Presence = external.Unread // it is not known whose it is
-		return found, err
-	}
-	if err := read(found); err != nil && !found.Foreign {
-		found.Problem = external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
-	}
-	return found, nil
+	return found, err
 }

@@ -10,16 +10,22 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
+
+// DeleteMachineAnnotation of a Machine, and here of a Node too, marks what is deleted first. It is Cluster API's.
+const DeleteMachineAnnotation = "cluster.x-k8s.io/delete-machine"
+
+// MarkedLeaving reports whether a Node has DeleteMachineAnnotation, with any value.
+func MarkedLeaving(node *corev1.Node) bool {
+	_, marked := node.Annotations[DeleteMachineAnnotation]
+	return marked
+}
 
 // leavingFacts are the inputs of planLeaving.
 type leavingFacts struct {
@@ -66,31 +72,24 @@ func planLeaving(f leavingFacts) leavingPlan {
 }
 
 // leavingIDs returns the instances that the provider reports as about to leave, by the keys of their IDs.
-func leavingIDs(annotations map[string]string, rules noderef.Rules) map[string]struct{} {
-	keys := map[string]struct{}{}
+func leavingIDs(annotations map[string]string, rules noderef.Rules) sets.Set[string] {
+	keys := sets.New[string]()
 	for id := range strings.SplitSeq(annotations[contract.LeavingInstancesAnnotation], ",") {
 		if key := rules.Key(strings.TrimSpace(id)); key != "" {
-			keys[key] = struct{}{}
+			keys.Insert(key)
 		}
 	}
 	return keys
 }
 
-// canDrain reports whether Nodes of this pool are drained at all.
-func (p *Scope) canDrain() bool {
-	return p.workload.Drainer != nil && !p.env.options.Policy.NoDrain && !p.isExcluded()
-}
-
-// isExcluded reports whether an annotation of the pool excludes its Nodes from drains.
-func (p *Scope) isExcluded() bool {
-	_, excluded := p.State.Annotations[contract.ExcludeDrain]
-	return excluded
-}
-
-// wasDrained reports whether a Node was drained, as its annotation says or this process knows.
-func (p *Scope) wasDrained(node *corev1.Node) bool {
-	_, known := p.mem().drained[node.UID]
-	return known || node.Annotations[contract.DrainedAnnotation] == string(node.UID)
+// isLeaving returns a function that reports whether a Node is about to leave, by the provider's list or by its own mark.
+func (p *Scope) isLeaving() func(*corev1.Node) bool {
+	rules, marked := p.env.options.Matching, p.env.options.Policy.Leaving
+	var listed sets.Set[string]
+	if p.infrastructure.Object != nil {
+		listed = leavingIDs(p.infrastructure.Object.GetAnnotations(), rules)
+	}
+	return func(node *corev1.Node) bool { return listed.Has(rules.Key(node.Spec.ProviderID)) || marked(node) }
 }
 
 // removeNodes drains the Nodes of instances that leave, deletes those whose instance has left, and removes the marks of those that stay.
@@ -98,47 +97,28 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 	if !p.actsOnNodes() {
 		return nil
 	}
-	retired, err := p.confirmRetired(ctx)
-	facts := leavingFacts{
+	retired, unconfirmed := p.confirmRetired(ctx)
+	plan := planLeaving(leavingFacts{
 		Nodes: p.match.Nodes, Retired: retired, Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.isExcluded(), Leaving: p.isLeaving(),
-	}
-	plan := planLeaving(facts)
-	var unread error
-	plan.Drain, unread = p.withoutClaimed(ctx, plan.Drain)
-	err = errors.Join(err, unread)
-	gone := make(map[types.UID]struct{}, len(retired))
-	for _, node := range retired {
-		gone[node.UID] = struct{}{}
-	}
-	err = errors.Join(err, p.drain(ctx, plan.Drain, time.Time{}, func(node *corev1.Node) error {
-		if _, left := gone[node.UID]; left {
+	})
+	leaving, unread := p.withoutClaimed(ctx, plan.Drain)
+	gone := uidsOf(retired)
+	undrained := p.drain(ctx, leaving, time.Time{}, func(node *corev1.Node) error {
+		if gone.Has(node.UID) {
 			plan.Delete = append(plan.Delete, node)
 			return nil
 		}
 		return p.sayDrained(ctx, node)
-	}))
-	_, deleted := p.deleteNodes(ctx, plan.Delete)
-	return errors.Join(err, p.release(ctx, plan.Release), deleted, p.takeBack(ctx, plan.Stay))
-}
-
-// release marks Nodes that are excluded from drains as drained: a provider that has named their instances waits for that.
-func (p *Scope) release(ctx context.Context, nodes []*corev1.Node) error {
-	return p.each(len(nodes), func(i int) error {
-		if p.env.frame.Writer.Behind(nodes[i]) {
-			return nil
-		}
-		return p.sayDrained(ctx, nodes[i])
 	})
+	_, undeleted := p.deleteNodes(ctx, plan.Delete)
+	return errors.Join(unconfirmed, unread, undrained, undeleted, p.release(ctx, plan.Release), p.takeBack(ctx, plan.Stay))
 }
 
 // confirmRetired returns the Nodes whose instance has left the pool as the API server confirms: the first list of a process may be older
 // than what the process before it has read.
 func (p *Scope) confirmRetired(ctx context.Context) ([]*corev1.Node, error) {
 	confirmed := p.mem().confirmed
-	isNew := func(node *corev1.Node) bool {
-		_, known := confirmed[node.UID]
-		return !known
-	}
+	isNew := func(node *corev1.Node) bool { return !confirmed.Has(node.UID) }
 	if !slices.ContainsFunc(p.match.Retired, isNew) {
 		return p.match.Retired, nil
 	}
@@ -147,7 +127,7 @@ func (p *Scope) confirmRetired(ctx context.Context) ([]*corev1.Node, error) {
 		return slices.DeleteFunc(slices.Clone(p.match.Retired), isNew), err
 	}
 	for _, node := range p.match.Retired {
-		confirmed[node.UID] = struct{}{}
+		confirmed.Insert(node.UID)
 	}
 	return p.match.Retired, nil
 }
@@ -172,190 +152,51 @@ func (p *Scope) infrastructureIsCurrent(ctx context.Context) (bool, error) {
 	return current, nil
 }
 
-// isLeaving returns a function that reports whether a Node is about to leave, by the provider's list or by its own mark.
-func (p *Scope) isLeaving() func(*corev1.Node) bool {
-	rules, marked := p.env.options.Matching, p.env.options.Policy.Leaving
-	var listed map[string]struct{}
-	if p.infrastructure.Object != nil {
-		listed = leavingIDs(p.infrastructure.Object.GetAnnotations(), rules)
-	}
-	return func(node *corev1.Node) bool {
-		_, leaves := listed[rules.Key(node.Spec.ProviderID)]
-		return leaves || marked(node)
-	}
+// release marks Nodes that are excluded from drains as drained: a provider that has named their instances waits for that.
+func (p *Scope) release(ctx context.Context, nodes []*corev1.Node) error {
+	return p.eachNode(ctx, p.notBehind(nodes), func(node *corev1.Node) error { return p.sayDrained(ctx, node) })
 }
 
-// deleteNodes deletes Nodes that no deletion was asked for yet, and reports whether any of these was refused: a conflict is no error.
-func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused bool, err error) {
-	asked := p.mem().asked
-	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool {
-		_, already := asked[node.UID]
-		return already || node.DeletionTimestamp != nil
-	})
-	nodes = byRefusal(nodes, p.mem().refused)
-	if len(nodes) > maxNodeWrites {
-		nodes = nodes[:maxNodeWrites]
-		p.Requeue(atOnce)
+// takeBack removes the marks of Nodes whose instances stay, and uncordons them. The API server confirms which instances leave: a provider
+// may already have read that a Node was drained.
+func (p *Scope) takeBack(ctx context.Context, nodes []*corev1.Node) error {
+	known := p.infraRead || p.infrastructure.Presence == external.NotReferenced
+	if nodes = p.notBehind(nodes); !known || len(nodes) == 0 {
+		return nil
 	}
-	err = p.eachNode(nodes, func(node *corev1.Node) error { return p.deleteNode(ctx, node) })
-	var names []string
+	if current, err := p.infrastructureIsCurrent(ctx); err != nil || !current {
+		return err
+	}
+	nodes = p.someNow(nodes)
 	for _, node := range nodes {
-		if _, failed := p.mem().refused[node.UID]; !failed {
-			asked[node.UID] = struct{}{}
-			names = append(names, node.Name)
-		}
+		p.mem().drained.Delete(node.UID)
+		p.mem().confirmed.Delete(node.UID)
 	}
-	if len(names) > 0 {
-		p.Eventf(corev1.EventTypeNormal, EventNodeDeleted, pass.ActionReconcile, "%s", pass.Named(names))
-	}
-	return len(names) < len(nodes), err
-}
-
-// drain continues drains. All Nodes are cordoned first, so that no pod moves from one leaving Node to another; then a few are drained at a
-// time, and a Node that is stuck gives its turn to another one that waits. With a zero start each Node has a limit of its own, which counts
-// from its first turn. It calls done for Nodes that are drained, or whose limit is reached.
-func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node, start time.Time, done func(*corev1.Node) error) error {
-	mem, patience := p.mem(), p.env.options.Policy.StuckAfter
-	keep := make(map[string]struct{}, p.env.options.Policy.MaxDraining)
-	nodes = inTurn(nodes, mem.turns, p.isExpired(start), patience, p.Now)
-	begin := 0
-	if start.IsZero() {
-		begin = p.env.options.Policy.MaxDraining
-	}
-	err := p.cordon(ctx, nodes, begin)
-	for _, node := range nodes {
-		if len(keep) == p.env.options.Policy.MaxDraining {
-			break
+	return p.eachNode(ctx, nodes, func(node *corev1.Node) error {
+		if !hasMark(node) {
+			return nil // it was only remembered
 		}
-		keep[node.Name] = struct{}{}
-		if !node.Spec.Unschedulable {
-			continue // its event is on the way
-		}
-		over, stepErr := p.step(ctx, node, start)
-		if stepErr == nil && over {
-			if stepErr = done(node); stepErr == nil { // otherwise it is done again
-				mem.drained[node.UID] = struct{}{}
-				delete(keep, node.Name)
-			}
-		}
-		if errors.Is(stepErr, errAgain) || workload.IsUnread(stepErr) {
-			p.Requeue(pass.ConflictRetry)
-			stepErr = nil
-		}
-		err = errors.Join(err, stepErr)
-	}
-	mem.release(keep)
-	p.Requeue(mem.passOn(nodes, keep, patience, p.Now))
-	return err
-}
-
-// isExpired returns a function that reports whether the limit of a Node's drain is reached, whether or not it has a turn now.
-func (p *Scope) isExpired(start time.Time) func(*corev1.Node) bool {
-	limit := p.drainLimit()
-	return func(node *corev1.Node) bool {
-		began := start
-		if began.IsZero() {
-			began = p.mem().turns[node.UID].Began
-		}
-		if at, err := time.Parse(time.RFC3339, node.Annotations[contract.DrainStartedAnnotation]); err == nil && start.IsZero() {
-			began = at
-		}
-		return reached(began, limit, p.Now)
-	}
-}
-
-// drainLimit returns how long the drain of a Node may take, zero for no limit. A drain policy that gives up sets a limit too.
-func (p *Scope) drainLimit() time.Duration {
-	limit, gives := p.State.Template.NodeDrainTimeout.Or(0), p.env.options.Policy.DrainPolicy.AbandonsAfter()
-	if limit <= 0 || (gives > 0 && gives < limit) {
-		return gives
-	}
-	return limit
-}
-
-// step continues the drain of one Node, and reports whether it is over.
-func (p *Scope) step(ctx context.Context, node *corev1.Node, start time.Time) (bool, error) {
-	drainer, policy := p.workload.Drainer, p.env.options.Policy
-	since := p.mem().takes(node.UID, p.Now)
-	p.mem().drains(drainer, node.Name)
-	limit := p.drainLimit()
-	if start.IsZero() {
-		var err error
-		if start, err = p.begun(ctx, node, since, limit); err != nil {
-			return false, err
-		}
-	}
-	if limit > 0 && !p.Now.Before(start.Add(limit)) {
-		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile,
-			"Node %s was not drained within %s: going on without", node.Name, limit)
-		return true, nil
-	}
-	result, err := drainer.Step(ctx, runner.Request{
-		Node: node, Owner: p.State.Key, Rules: policy.DrainRules, Policy: policy.DrainPolicy, StartedAt: start,
+		return p.operate(ctx, node, takeBackPatch(node))
 	})
-	if err != nil {
-		return false, fmt.Errorf("drain Node %s: %w", node.Name, err)
-	}
-	p.mem().turns[node.UID] = p.mem().turns[node.UID].steps(result.Counts, p.Now)
-	gone := result.Abandoned
-	if gone {
-		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile,
-			"Node %s was not drained: given up by the drain policy: going on without", node.Name)
-	}
-	if result.Done {
-		gone, err = p.volumesGone(ctx, node)
-	}
-	if gone && result.Done {
-		p.Eventf(corev1.EventTypeNormal, EventNodeDrained, pass.ActionReconcile, "success draining Node %s", node.Name)
-	}
-	if gone || err != nil {
-		return gone, err
-	}
-	p.Requeue(result.RequeueAfter)
-	if limit > 0 {
-		p.Requeue(max(start.Add(limit).Sub(p.Now), time.Second))
-	}
-	return false, nil
 }
 
-// volumesGone reports whether a Node without pods has no volume to wait for: when an instance is deleted with a volume attached, the pods'
-// replacements wait for that volume for minutes. Rule: Cluster API's Machine controller.
-func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error) {
-	_, excluded := p.State.Annotations[contract.ExcludeVolumeDetach]
-	if excluded || p.workload.Volumes == nil {
-		return true, nil
-	}
-	limit := p.State.Template.NodeVolumeDetachTimeout.Or(0)
-	began := p.mem().detaches(p.workload.Volumes, node.Name, p.Now)
-	if reached(began, limit, p.Now) { // whether volumes can be read or not
-		p.Eventf(corev1.EventTypeWarning, EventVolumesLeft, pass.ActionReconcile,
-			"Volumes of Node %s were not detached within %s: going on without", node.Name, limit)
-		return true, nil
-	}
-	result, err := p.workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
-		Node: node, Owner: p.State.Key, Rules: p.env.options.Policy.DrainRules, StartedAt: began, Timeout: limit,
-	})
-	p.requeueAt(began, limit)
-	message := result.Message
-	if err != nil {
-		message = pass.Bounded("* "+err.Error(), pass.MaxNoteLength)
-		err = fmt.Errorf("wait for the volumes of Node %s: %w", node.Name, err)
-	}
-	if err != nil || !result.Done {
-		if p.attached == nil {
-			p.attached = map[string]string{}
-		}
-		p.attached[node.Name] = message
-		p.Requeue(result.RequeueAfter)
-	}
-	return result.Done && err == nil, err
+// notBehind returns the Nodes that are as this process has written them.
+func (p *Scope) notBehind(nodes []*corev1.Node) []*corev1.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return p.env.frame.Writer.Behind(node) })
 }
 
-// detaches records that volumes of a Node are waited for, and returns since when.
-func (r *recollection) detaches(v workload.Volumes, node string, now time.Time) time.Time {
-	r.volumes = v
-	if _, known := r.detaching[node]; !known {
-		r.detaching[node] = now
-	}
-	return r.detaching[node]
+// canDrain reports whether Nodes of this pool are drained at all.
+func (p *Scope) canDrain() bool {
+	return p.workload.Drainer != nil && !p.env.options.Policy.NoDrain && !p.isExcluded()
+}
+
+// isExcluded reports whether an annotation of the pool excludes its Nodes from drains.
+func (p *Scope) isExcluded() bool {
+	_, excluded := p.State.Annotations[contract.ExcludeDrain]
+	return excluded
+}
+
+// wasDrained reports whether a Node was drained, as its annotation says or this process knows.
+func (p *Scope) wasDrained(node *corev1.Node) bool {
+	return p.mem().drained.Has(node.UID) || node.Annotations[contract.DrainedAnnotation] == string(node.UID)
 }

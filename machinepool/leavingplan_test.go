@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
@@ -89,8 +90,8 @@ func TestADrainDoesNotWaitForAKubeletThatIsGone(t *testing.T) {
 
 func TestTheMemoryHoldsNoMoreThanThereIs(t *testing.T) {
 	pool := newRecollection()
-	set := func(uids ...types.UID) map[types.UID]struct{} {
-		all := map[types.UID]struct{}{}
+	set := func(uids ...types.UID) sets.Set[types.UID] {
+		all := sets.Set[types.UID]{}
 		for _, uid := range uids {
 			all[uid] = struct{}{}
 		}
@@ -98,8 +99,8 @@ func TestTheMemoryHoldsNoMoreThanThereIs(t *testing.T) {
 	}
 	pool.asked, pool.drained, pool.confirmed = set("a", "gone"), set("b", "gone"), set("c", "d", "gone")
 	pool.keep(set("a", "b", "c", "d"), set("c"))
-	got := []map[types.UID]struct{}{pool.asked, pool.drained, pool.confirmed}
-	if diff := cmp.Diff([]map[types.UID]struct{}{set("a"), set("b"), set("c")}, got); diff != "" {
+	got := []sets.Set[types.UID]{pool.asked, pool.drained, pool.confirmed}
+	if diff := cmp.Diff([]sets.Set[types.UID]{set("a"), set("b"), set("c")}, got); diff != "" {
 		t.Errorf("asked, drained, confirmed (-want +got):\n%s", diff)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -67,7 +68,7 @@ type machineFacts struct {
 	Kind     schema.GroupKind
 	Machines []*contract.MachineState
 	// Asked are those whose deletion was requested, whether or not the cache shows it.
-	Asked map[types.UID]struct{}
+	Asked sets.Set[types.UID]
 	// MaxRemediating limits how many unhealthy Machines are being deleted; negative for no limit.
 	MaxRemediating int
 }
@@ -82,8 +83,7 @@ type machinePlan struct {
 
 // goes reports whether a Machine is being deleted, or its deletion was requested.
 func (f *machineFacts) goes(m *contract.MachineState) bool {
-	_, asked := f.Asked[m.UID]
-	return asked || !m.Deleting.IsZero()
+	return f.Asked.Has(m.UID) || !m.Deleting.IsZero()
 }
 
 // planMachines: each InfraMachine has one Machine, which is found by its reference, whatever its name. A Machine is deleted when its
@@ -92,10 +92,10 @@ func (f *machineFacts) goes(m *contract.MachineState) bool {
 // InfraMachine was not looked up.
 func planMachines(f machineFacts) machinePlan {
 	var plan machinePlan
-	has := make(map[string]struct{}, len(f.Machines))
+	has := make(sets.Set[string], len(f.Machines))
 	going := 0
 	for _, m := range f.Machines {
-		has[m.Infrastructure.Name] = struct{}{}
+		has.Insert(m.Infrastructure.Name)
 		if isUnhealthy(m) && f.goes(m) {
 			going++
 		}
@@ -113,7 +113,7 @@ func planMachines(f machineFacts) machinePlan {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Infra)) {
-		if _, made := has[name]; !made && !f.Infra[name] {
+		if !has.Has(name) && !f.Infra[name] {
 			plan.Create = append(plan.Create, name)
 		}
 	}
@@ -128,10 +128,9 @@ func (p *Scope) observeMachines(ctx context.Context) error {
 	}
 	m := &machines{objects: map[types.UID]client.Object{}, infra: map[string]*unstructured.Unstructured{}}
 	list := pass.NewList(p.env.kinds.Machine)
-	labels := client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.State.Key.Name)}
-	err := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(p.State.Key.Namespace), labels, client.UnsafeDisableDeepCopy)
+	err := p.list(ctx, list, "Machines", client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.State.Key.Name)})
 	if err != nil {
-		return fmt.Errorf("list Machines of %s: %w", p.State.Key, err)
+		return err
 	}
 	var unknown error
 	err = pass.EachObject(list, func(obj client.Object) {
@@ -141,7 +140,8 @@ func (p *Scope) observeMachines(ctx context.Context) error {
 		}
 		state := &contract.MachineState{}
 		if p.env.kinds.Machine.Adapter.Read(obj, state) != nil { // it reports itself what is wrong with it, and is one all the same
-			state = &contract.MachineState{Metadata: metadataOf(obj)}
+			state = &contract.MachineState{}
+			state.From(obj)
 		}
 		m.states, m.objects[state.UID] = append(m.states, state), obj
 	})
@@ -156,14 +156,13 @@ func (p *Scope) observeMachines(ctx context.Context) error {
 	return nil
 }
 
-func metadataOf(obj client.Object) contract.Metadata {
-	m := contract.Metadata{
-		Key: client.ObjectKeyFromObject(obj), UID: obj.GetUID(), Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(),
+// list lists objects of the pool's namespace from the cache, as views.
+func (p *Scope) list(ctx context.Context, into client.ObjectList, what string, labels client.MatchingLabels) error {
+	err := p.env.frame.Ports.Cache.List(ctx, into, client.InNamespace(p.State.Key.Namespace), labels, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("list %s of %s: %w", what, p.State.Key, err)
 	}
-	if at := obj.GetDeletionTimestamp(); at != nil {
-		m.Deleting = at.Time
-	}
-	return m
+	return nil
 }
 
 // observeInfraMachines reads the objects that the provider has created for its instances. They have the group and version of the pool's
@@ -189,13 +188,8 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(m.gvk.GroupVersion().WithKind(p.machineKind + "List"))
-	labels := client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.State.Key.Name)}
-	if p.State.ClusterName != "" {
-		labels[contract.ClusterNameLabel] = p.State.ClusterName
-	}
-	err = p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(p.State.Key.Namespace), labels, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("list %s of %s: %w", p.machineKind, p.State.Key, err)
+	if err := p.list(ctx, list, p.machineKind, client.MatchingLabels(instanceLabels(&p.State))); err != nil {
+		return err
 	}
 	for i := range list.Items {
 		m.infra[list.Items[i].GetName()] = &list.Items[i]
@@ -220,90 +214,6 @@ func (p *Scope) syncMachines(ctx context.Context) error {
 	plan := planMachines(facts)
 	return errors.Join(p.createMachines(ctx, plan.Create), p.labelMachines(ctx), p.deleteOrphaned(ctx, plan.Orphaned),
 		p.deleteMachines(ctx, plan.Replace, true))
-}
-
-// machineMetadata are the labels and annotations of the pool's Machines.
-func (p *Scope) machineMetadata() (labels, annotations map[string]string) {
-	labels = map[string]string{}
-	maps.Copy(labels, p.State.Template.Labels)
-	labels[contract.PoolNameLabel] = contract.LabelValue(p.State.Key.Name)
-	if p.State.ClusterName != "" {
-		labels[contract.ClusterNameLabel] = p.State.ClusterName
-	}
-	return labels, p.State.Template.Annotations
-}
-
-// errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
-var errForeignMachine = errors.New("it exists and is not one")
-
-// alreadyThere distinguishes a Machine that the cache does not show yet from one of the same name with another owner. A Machine whose
-// labels were removed, by which it is found, gets them again.
-func (p *Scope) alreadyThere(ctx context.Context, name string) (there bool, err error) {
-	have := &metav1.PartialObjectMetadata{}
-	have.SetGroupVersionKind(p.env.kinds.Machine.GVK)
-	err = p.env.frame.Ports.APIReader.Get(ctx, types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, have)
-	if err != nil {
-		if external.SaysGone(err) {
-			err = nil
-		}
-		return false, err
-	}
-	owned, err := p.owns(ctx, have)
-	if err != nil {
-		return false, err
-	}
-	if !owned {
-		return false, fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: delete it, or have the provider name its InfraMachine otherwise",
-			p.State.Key.Namespace, name, errForeignMachine, p.State.Key.Name)
-	}
-	if labels, annotations := p.machineMetadata(); lacks(have.Labels, labels) {
-		return true, p.giveMetadata(ctx, have, labels, annotations)
-	}
-	return true, nil
-}
-
-// labelMachines adds missing labels and annotations of the template to Machines, and corrects owner references with the UID that the pool
-// had before a restore: the garbage collector would delete these Machines. It removes nothing.
-func (p *Scope) labelMachines(ctx context.Context) error {
-	labels, annotations := p.machineMetadata()
-	me := p.OwnerReference()
-	var due []client.Object
-	for _, m := range p.machines.states {
-		obj := p.machines.objects[m.UID]
-		differs := lacks(m.Labels, labels) || lacks(m.Annotations, annotations) || contract.RestoredOwner(obj.GetOwnerReferences(), me)
-		if m.Deleting.IsZero() && differs && !p.env.frame.Writer.Behind(obj) {
-			due = append(due, obj)
-		}
-	}
-	return p.each(len(due), func(i int) error { return p.giveMetadata(ctx, due[i], labels, annotations) })
-}
-
-func (p *Scope) giveMetadata(ctx context.Context, have client.Object, labels, annotations map[string]string) error {
-	key, me := client.ObjectKeyFromObject(have), p.OwnerReference()
-	written := pass.NewObject(p.env.kinds.Machine)
-	written.SetNamespace(key.Namespace)
-	written.SetName(key.Name)
-	metadata := map[string]any{"uid": string(have.GetUID()), "labels": labels}
-	if len(annotations) > 0 {
-		metadata["annotations"] = annotations
-	}
-	if owners := have.GetOwnerReferences(); contract.RestoredOwner(owners, me) {
-		metadata["ownerReferences"], metadata["resourceVersion"] = contract.WithOwner(owners, me), have.GetResourceVersion()
-	}
-	err := p.env.frame.Writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false)
-	if err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("write Machine %s: %w", key, err)
-	}
-	return nil
-}
-
-func lacks(have, want map[string]string) bool {
-	for key, value := range want {
-		if got, found := have[key]; !found || got != value {
-			return true
-		}
-	}
-	return false
 }
 
 // owns reports whether the pool controls an object, also by a UID from before a restore from a backup.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/noderef"
@@ -16,16 +17,22 @@ import (
 func instanceIDs(list []string, rules noderef.Rules) []string {
 	ids := slices.Clone(list)
 	slices.Sort(ids)
-	seen := make(map[string]struct{}, len(ids))
+	seen := sets.New("") // no instance
 	return slices.DeleteFunc(ids, func(id string) bool {
 		key := rules.Key(id)
-		if key == "" {
-			return true
-		}
-		_, repeated := seen[key]
-		seen[key] = struct{}{}
+		repeated := seen.Has(key)
+		seen.Insert(key)
 		return repeated
 	})
+}
+
+// keysOf returns the keys of the provider IDs of a list.
+func keysOf(list []string, rules noderef.Rules) sets.Set[string] {
+	keys := make(sets.Set[string], len(list))
+	for _, id := range list {
+		keys.Insert(rules.Key(id))
+	}
+	return keys
 }
 
 // sameInstances says whether two lists name the same instances.
@@ -64,15 +71,21 @@ type matching struct {
 	kept, missed []contract.NodeRef
 }
 
+// all returns the Nodes of the pool, those whose instance has left last.
+func (m *matching) all() []*corev1.Node { return slices.Concat(m.Nodes, m.Retired) }
+
+// refOf returns how a Node is recorded.
+func refOf(node *corev1.Node) contract.NodeRef {
+	return contract.NodeRef{Name: node.Name, UID: node.UID}
+}
+
 // refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there. The schema
 // has a limit: of a pool of that size, new Nodes wait for the old ones to go, or the whole status would be refused.
 func (m *matching) refs() []contract.NodeRef {
 	room := max(maxNodeRefs-len(m.Retired)-len(m.kept), 0)
 	refs := make([]contract.NodeRef, 0, len(m.Nodes)+len(m.Retired)+len(m.kept))
-	for _, nodes := range [][]*corev1.Node{m.Nodes[:min(len(m.Nodes), room)], m.Retired} {
-		for _, node := range nodes {
-			refs = append(refs, contract.NodeRef{Name: node.Name, UID: node.UID})
-		}
+	for _, node := range slices.Concat(m.Nodes[:min(len(m.Nodes), room)], m.Retired) {
+		refs = append(refs, refOf(node))
 	}
 	refs = append(refs, m.kept...)
 	slices.SortFunc(refs, func(a, b contract.NodeRef) int { return strings.Compare(a.Name, b.Name) })
@@ -87,14 +100,11 @@ func matchNodes(f matchFacts) matching {
 		recorded[ref.Name] = ref
 	}
 	var m matching
-	listed := make(map[string]struct{}, len(f.IDs))
-	mine := make(map[types.UID]struct{}, len(f.IDs))
+	listed := keysOf(f.IDs, f.Rules)
 	for _, id := range instanceIDs(f.IDs, f.Rules) {
-		listed[f.Rules.Key(id)] = struct{}{}
 		switch found := f.resolve(id, recorded); {
 		case found.Node != nil:
 			m.Nodes = append(m.Nodes, found.Node)
-			mine[found.Node.UID] = struct{}{}
 		case found.Outcome == noderef.Ambiguous:
 			m.Ambiguous = append(m.Ambiguous, id)
 		case found.Outcome == noderef.Claimed:
@@ -103,6 +113,7 @@ func matchNodes(f matchFacts) matching {
 			m.Missing = append(m.Missing, id)
 		}
 	}
+	mine := uidsOf(m.Nodes)
 	for _, ref := range f.Recorded {
 		f.judge(ref, listed, mine, &m)
 	}
@@ -122,21 +133,18 @@ func (f *matchFacts) resolve(id string, recorded map[string]contract.NodeRef) no
 }
 
 // judge decides about a Node that was recorded and is not among those of the instances now.
-func (f *matchFacts) judge(ref contract.NodeRef, listed map[string]struct{}, mine map[types.UID]struct{}, m *matching) {
+func (f *matchFacts) judge(ref contract.NodeRef, listed sets.Set[string], mine sets.Set[types.UID], m *matching) {
 	node := f.Nodes.ByName(ref.Name)
-	if node != nil {
-		if _, known := mine[node.UID]; known {
-			return // also an instance that has registered again
-		}
+	if node != nil && mine.Has(node.UID) {
+		return // also an instance that has registered again
 	}
 	if node == nil || ref.UID == "" || node.UID != ref.UID { // a Node that has its name now is another one
 		m.missed = append(m.missed, ref)
 		return
 	}
 	key := f.Rules.Key(node.Spec.ProviderID)
-	_, still := listed[key]
 	switch {
-	case key == "" || still || !f.Complete:
+	case key == "" || listed.Has(key) || !f.Complete:
 		m.kept = append(m.kept, ref)
 	case f.claimedByOthers(node):
 	default:

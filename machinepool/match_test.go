@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/noderef"
@@ -220,16 +221,16 @@ func TestWhichMissedNodesTheAPIServerIsAskedFor(t *testing.T) {
 	unnamed := contract.NodeRef{Name: "n"}
 	for name, tc := range map[string]struct {
 		missed     []contract.NodeRef
-		gone       map[contract.NodeRef]struct{}
-		asked      map[types.UID]struct{}
+		gone       sets.Set[contract.NodeRef]
+		asked      sets.Set[types.UID]
 		now, later int
 	}{
 		"one that is missed":                     {missed: refs(1), now: 1},
-		"one that is known to be gone":           {missed: refs(1), gone: map[contract.NodeRef]struct{}{refs(1)[0]: {}}},
-		"one whose deletion was asked for":       {missed: refs(1), asked: map[types.UID]struct{}{"0": {}}},
-		"one that was recorded without a UID":    {missed: []contract.NodeRef{unnamed}, asked: map[types.UID]struct{}{"": {}}, now: 1},
+		"one that is known to be gone":           {missed: refs(1), gone: sets.Set[contract.NodeRef]{refs(1)[0]: {}}},
+		"one whose deletion was asked for":       {missed: refs(1), asked: sets.Set[types.UID]{"0": {}}},
+		"one that was recorded without a UID":    {missed: []contract.NodeRef{unnamed}, asked: sets.Set[types.UID]{"": {}}, now: 1},
 		"more than a pass asks for":              {missed: refs(maxNodeReads + 3), now: maxNodeReads, later: 3},
-		"as many as a pass asks for, one is not": {missed: refs(maxNodeReads + 1), asked: map[types.UID]struct{}{"0": {}}, now: maxNodeReads},
+		"as many as a pass asks for, one is not": {missed: refs(maxNodeReads + 1), asked: sets.Set[types.UID]{"0": {}}, now: maxNodeReads},
 	} {
 		now, later := planMissed(tc.missed, tc.gone, tc.asked)
 		if len(now) != tc.now || len(later) != tc.later {
@@ -261,7 +262,7 @@ func TestANodeByARecordedNameIsThePoolsWhenItIsTheRecordedOneOrAnInstance(t *tes
 
 func TestAProviderNamesTheInstancesThatLeave(t *testing.T) {
 	got := leavingIDs(map[string]string{contract.LeavingInstancesAnnotation: " p://1,p://2 ,, p:// "}, noderef.Rules{})
-	if diff := cmp.Diff(map[string]struct{}{"p://1": {}, "p://2": {}}, got); diff != "" {
+	if diff := cmp.Diff(sets.Set[string]{"p://1": {}, "p://2": {}}, got); diff != "" {
 		t.Error(diff)
 	}
 	if got := leavingIDs(nil, noderef.Rules{}); len(got) != 0 {

@@ -4,9 +4,12 @@ import (
 	"maps"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
@@ -14,9 +17,9 @@ import (
 // to the worker that reconciles the pool.
 type recollection struct {
 	// asked are objects whose deletion was requested, and drained are Nodes that were drained.
-	asked, drained map[types.UID]struct{}
+	asked, drained sets.Set[types.UID]
 	// draining are the names of the Nodes that the Drainer drains.
-	draining map[string]struct{}
+	draining sets.Set[string]
 	drainer  workload.Drainer
 	// turns are those of the Nodes that are to be drained, some of which have lost theirs.
 	turns map[types.UID]turn
@@ -26,9 +29,9 @@ type recollection struct {
 	detaching map[string]time.Time
 	volumes   workload.Volumes
 	// confirmed are the Nodes whose instance has left, as the API server confirmed.
-	confirmed map[types.UID]struct{}
+	confirmed sets.Set[types.UID]
 	// gone are recorded Nodes that the API server confirmed as gone, and missedSince is since when others are missed.
-	gone        map[contract.NodeRef]struct{}
+	gone        sets.Set[contract.NodeRef]
 	missedSince time.Time
 	// made are the Machines that were made and that the cache has yet to show, by name, and when that was.
 	made map[string]time.Time
@@ -38,65 +41,90 @@ type recollection struct {
 
 func newRecollection() *recollection {
 	return &recollection{
-		asked: map[types.UID]struct{}{}, drained: map[types.UID]struct{}{}, confirmed: map[types.UID]struct{}{}, draining: map[string]struct{}{},
+		asked: sets.New[types.UID](), drained: sets.New[types.UID](), confirmed: sets.New[types.UID](), draining: sets.New[string](),
 		detaching: map[string]time.Time{}, turns: map[types.UID]turn{}, refused: map[types.UID]time.Time{},
 	}
 }
 
+func (p *Scope) mem() *recollection { return p.env.memory.Of(p.State.Key, p.State.UID) }
+
 // drains records that a Drainer drains a Node.
 func (r *recollection) drains(d workload.Drainer, node string) {
 	r.drainer = d
-	r.draining[node] = struct{}{}
+	r.draining.Insert(node)
 }
 
-// sees records since when Nodes cannot be read.
-func (r *recollection) sees(nodes bool, now time.Time) {
-	switch {
-	case nodes:
-		r.nodesUnread = time.Time{}
-	case r.nodesUnread.IsZero():
-		r.nodesUnread = now
+// detaches records that volumes of a Node are waited for, and returns since when.
+func (r *recollection) detaches(v workload.Volumes, node string, now time.Time) time.Time {
+	r.volumes = v
+	if _, known := r.detaching[node]; !known {
+		r.detaching[node] = now
 	}
-}
-
-// misses records since when recorded Nodes are neither known nor gone.
-func (r *recollection) misses(some bool, now time.Time) {
-	switch {
-	case !some:
-		r.missedSince = time.Time{}
-	case r.missedSince.IsZero():
-		r.missedSince = now
-	}
-}
-
-// keep removes what is remembered about objects that no longer exist.
-func (r *recollection) keep(objects, retired map[types.UID]struct{}) {
-	maps.DeleteFunc(r.refused, func(uid types.UID, _ time.Time) bool {
-		_, seen := objects[uid]
-		return !seen
-	})
-	for _, kept := range []struct{ remembered, seen map[types.UID]struct{} }{
-		{r.asked, objects}, {r.drained, objects}, {r.confirmed, retired},
-	} {
-		maps.DeleteFunc(kept.remembered, func(uid types.UID, _ struct{}) bool {
-			_, seen := kept.seen[uid]
-			return !seen
-		})
-	}
+	return r.detaching[node]
 }
 
 // release stops the drains of all Nodes, and the waits for their volumes, except those to keep.
-func (r *recollection) release(keep map[string]struct{}) {
+func (r *recollection) release(keep sets.Set[string]) {
 	for node := range r.detaching {
-		if _, wanted := keep[node]; !wanted {
+		if !keep.Has(node) {
 			r.volumes.Release(node)
 			delete(r.detaching, node)
 		}
 	}
 	for node := range r.draining {
-		if _, wanted := keep[node]; !wanted {
+		if !keep.Has(node) {
 			r.drainer.Release(node)
 			delete(r.draining, node)
 		}
 	}
+}
+
+// sees records since when Nodes cannot be read.
+func (r *recollection) sees(nodes bool, now time.Time) { lasts(&r.nodesUnread, !nodes, now) }
+
+// misses records since when recorded Nodes are neither known nor gone.
+func (r *recollection) misses(some bool, now time.Time) { lasts(&r.missedSince, some, now) }
+
+// lasts records since when something is so; zero while it is not.
+func lasts(since *time.Time, so bool, now time.Time) {
+	switch {
+	case !so:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = now
+	}
+}
+
+// forgetGone limits the memory to existing objects: Nodes and Machines come and go as long as a pool exists.
+func (p *Scope) forgetGone() {
+	mem := p.mem()
+	if len(mem.asked)+len(mem.drained)+len(mem.confirmed)+len(mem.refused) == 0 || (p.env.kinds.makesMachines() && p.machines == nil) {
+		return
+	}
+	retired := uidsOf(p.match.Retired)
+	objects := uidsOf(p.match.Nodes).Union(retired)
+	for _, e := range []external.Object{p.bootstrap, p.infrastructure} {
+		if e.Object != nil {
+			objects.Insert(e.Object.GetUID())
+		}
+	}
+	if p.machines != nil {
+		objects = objects.Union(sets.KeySet(p.machines.objects))
+	}
+	mem.keep(objects, retired)
+}
+
+// keep removes what is remembered about objects that no longer exist.
+func (r *recollection) keep(objects, retired sets.Set[types.UID]) {
+	r.asked, r.drained = r.asked.Intersection(objects), r.drained.Intersection(objects)
+	r.confirmed = r.confirmed.Intersection(retired)
+	maps.DeleteFunc(r.refused, func(uid types.UID, _ time.Time) bool { return !objects.Has(uid) })
+}
+
+func uidsOf(nodes []*corev1.Node) sets.Set[types.UID] {
+	uids := make(sets.Set[types.UID], len(nodes))
+	for _, node := range nodes {
+		uids.Insert(node.UID)
+	}
+	return uids
 }

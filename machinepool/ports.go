@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -13,52 +14,12 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
-
-// Finalizer keeps a pool until everything that belongs to it is gone. It is Cluster API's.
-const Finalizer = "machinepool.cluster.x-k8s.io"
-
-// Kinds are the kinds of objects that a Reconciler works on. Pool is needed.
-type Kinds struct {
-	Pool contract.MachinePoolKind
-	// Machine is the kind of the Machines that represent single instances, where a provider makes an InfraMachine for each of them
-	// (InfraMachinePool status.infrastructureMachineKind), and NewMachine makes one. Without NewMachine such a pool is treated like
-	// any other. A Node that another Machine claims is neither cordoned nor drained nor deleted. Leave Machine empty where there are
-	// none.
-	Machine    contract.Kind
-	NewMachine func(Seed) (contract.Object, error)
-}
-
-func (k Kinds) makesMachines() bool { return k.NewMachine != nil }
-
-func (k Kinds) knowsMachines() bool { return k.makesMachines() || k.Machine.New != nil }
-
-func (k Kinds) validate() error {
-	errs := []error{pass.CheckKind("kind Pool", k.Pool)}
-	if k.knowsMachines() {
-		errs = append(errs, pass.CheckKind("kind Machine", k.Machine))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	return k.keeps()
-}
-
-// keeps reports values that the kinds do not store and a Reconciler requires. A kind that rejects an empty object cannot be checked.
-func (k Kinds) keeps() error {
-	var errs []error
-	if forgotten, err := contract.CheckMachinePoolKind(k.Pool); err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten))
-	}
-	if forgotten, err := contract.CheckKind(k.Machine); k.knowsMachines() && err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten, "Node.Name", "Node.UID", "DrainStarted")) // which drains need
-	}
-	return errors.Join(errs...)
-}
 
 // Workload is the access to the Nodes of one cluster; see package workload. One connection serves this package and package machine.
 type Workload = workload.Workload
@@ -171,4 +132,62 @@ func (o Options) frame() pass.Options {
 		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer, WatchFilter: o.WatchFilter,
 		ContractVersions: o.ContractVersions, Metrics: o.Metrics, Controller: o.Controller,
 	}
+}
+
+// DataSecret says what happens to the name of the bootstrap data Secret in a pool's template when its BootstrapConfig names one.
+type DataSecret uint8
+
+const (
+	// KeepDataSecret copies the name only into a template that names none: a name that a user has written stays, and says that the
+	// bootstrap data is there. It is what Cluster API's page on the MachinePool controller says.
+	KeepDataSecret DataSecret = iota
+	// FollowDataSecret has the template always name the Secret that the BootstrapConfig names, so that a rotated one is followed, and
+	// one of a user is overwritten. It is what Cluster API does.
+	FollowDataSecret
+)
+
+// Policy holds the decisions that an embedder can replace one by one. It must not be changed after New.
+type Policy struct {
+	// DataSecret says whether a rotated Secret is followed. Default KeepDataSecret.
+	DataSecret DataSecret
+	// Leaving reports whether the instance of a Node is about to leave, so that the Node is drained. It must not block. Default
+	// MarkedLeaving. The instances that the provider names (contract.LeavingInstancesAnnotation) leave in any case.
+	Leaving func(*corev1.Node) bool
+	// KeepRetired keeps Nodes whose instances have left the pool. Default: they are deleted, after a drain when they are still Ready.
+	KeepRetired bool
+	// NoDrain keeps a pool from draining Nodes. The Machine controller drains the Nodes of Machines that represent instances. An instance
+	// that the provider reports as leaving then waits until another controller writes contract.DrainedAnnotation on its Node, unless the
+	// pool has contract.ExcludeDrain.
+	NoDrain bool
+	// DrainRules are the rules by which Nodes are drained; nil means those of the Drainer. DrainPolicy says how drains escalate; nil
+	// means drain.DefaultPolicy. New validates it.
+	DrainRules  []drain.Rule
+	DrainPolicy *drain.Policy
+	// MaxDraining is how many Nodes of a pool are drained at the same time. Default DefaultMaxDraining.
+	MaxDraining int
+	// StuckAfter is for how long no pod of a Node may leave, because of budgets or rejected evictions, until another Node that waits to be
+	// drained takes its turn. It stays cordoned, its limit continues to count, and its turn comes again. Default DefaultStuckAfter;
+	// negative: never.
+	StuckAfter time.Duration
+	// UnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read, because the workload cluster does
+	// not answer or its kubeconfig is gone; then the pool is deleted without. Default DefaultUnreadLimit; negative: for ever.
+	UnreadLimit time.Duration
+	// MaxRemediating is how many unhealthy Machines of a pool may be deleted at the same time. Default 1; negative: no limit.
+	MaxRemediating int
+}
+
+func (p Policy) withDefaults() Policy {
+	if p.Leaving == nil {
+		p.Leaving = MarkedLeaving
+	}
+	if p.DrainPolicy == nil {
+		p.DrainPolicy = drain.DefaultPolicy()
+	}
+	if p.MaxDraining <= 0 {
+		p.MaxDraining = DefaultMaxDraining
+	}
+	p.StuckAfter = cmp.Or(p.StuckAfter, DefaultStuckAfter)
+	p.UnreadLimit = cmp.Or(p.UnreadLimit, DefaultUnreadLimit)
+	p.MaxRemediating = cmp.Or(p.MaxRemediating, 1)
+	return p
 }

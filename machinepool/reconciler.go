@@ -13,6 +13,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
@@ -35,6 +36,8 @@ type Reconciler struct {
 	options   Options
 	memory    *pass.Memory[recollection]
 	workloads *workload.Tracker
+	// machines are those that represent single instances.
+	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
 	// tellsSelector: the kind has a field for the selector.
 	tellsSelector bool
 }
@@ -58,7 +61,8 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 	}
 	r := &Reconciler{
 		frame: f, kinds: kinds, ports: ports, options: options, tellsSelector: keepsSelector(kinds.Pool),
-		memory: pass.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
+		machines: children.NewFrame(f, kinds.Machine, nil, children.Config[contract.MachineState]{Name: "Machine"}),
+		memory:   pass.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
 	}
 	f.Track("kinds that MachinePools refer to", r.poolsOf)
 	r.workloads = r.newTracker()

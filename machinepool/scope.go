@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/autoscaler"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -27,7 +25,6 @@ type Scope struct {
 	observed bool
 
 	bootstrap, infrastructure  external.Object
-	infraState                 contract.InfraMachinePoolState
 	bootstrapReady, infraReady bool
 	// bootstrapRead and infraRead: the object was read, and has no Problem.
 	bootstrapRead, infraRead bool
@@ -56,18 +53,13 @@ func begin(ctx context.Context, p *Scope) time.Duration {
 	return 0
 }
 
-func (p *Scope) mem() *recollection { return p.env.memory.Of(p.State.Key, p.State.UID) }
-
 // pauseStep ends the pass of a paused pool, and cancels its queued evictions.
 func pauseStep(_ context.Context, p *Scope) (Result, error) {
-	said, ends := p.DecidePause()
-	if !ends {
-		return Result{}, nil
-	}
-	if said.Status == metav1.ConditionTrue {
+	result, err := p.StopIfPaused()
+	if p.IsTrue(contract.ConditionPaused) {
 		p.mem().release(nil)
 	}
-	return p.Pause(said.Status, said.Reason, said.Message), p.ClusterErr
+	return result, err
 }
 
 // finalizerStep stores the finalizer, the label and the owner of a pool before anything else is changed: a pool without a finalizer could

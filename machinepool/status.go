@@ -76,16 +76,19 @@ func (f *statusFacts) phase() phases.Decision {
 
 // conditions are those that sum the pool up. Words are those of Cluster API's MachineSet where it has the condition.
 func (f *statusFacts) conditions() []metav1.Condition {
-	return []metav1.Condition{f.available(), f.machinesReady(), f.machinesUpToDate(), f.scalingUp(), f.scalingDown(), f.remediating()}
+	up, down := f.scaling()
+	return []metav1.Condition{f.available(), f.machinesReady(), f.machinesUpToDate(), up, down, f.remediating()}
 }
 
-const waitingForReplicas = "Waiting for spec.replicas set"
+func waitingForReplicas(kind string) metav1.Condition {
+	return pass.Condition(kind, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+}
 
 func (f *statusFacts) available() metav1.Condition {
 	desired, sized := f.Desired.Get()
 	switch {
 	case !sized:
-		return pass.Condition(contract.ConditionAvailable, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, waitingForReplicas)
+		return waitingForReplicas(contract.ConditionAvailable)
 	case !f.InfrastructureReady:
 		return pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, "The infrastructure is not provisioned yet")
 	case !f.Known:
@@ -104,38 +107,42 @@ func (f *statusFacts) unread(kind string) metav1.Condition {
 	return pass.Condition(kind, metav1.ConditionUnknown, f.Unread.Reason, f.Unread.Message)
 }
 
+// instanceProblem is what is wrong with some instances, in the words of the condition MachinesReady.
+type instanceProblem struct {
+	Of                   []string
+	Reason, Says, Advice string
+}
+
+// instanceProblems returns the problems in the order of the message. The last one that there is gives the reason.
+func (f *statusFacts) instanceProblems() []instanceProblem {
+	m := f.Match
+	if m == nil {
+		m = &matching{}
+	}
+	return []instanceProblem{
+		{f.Counts.NotReady, contract.ReasonNotReady, "Not ready", ""},
+		{m.Missing, contract.ReasonNotReady, "Without a Node", ""},
+		{m.Claimed, contract.ReasonNodeClaimed, "Named by another pool too, so that no pool uses their Nodes",
+			"; let each instance be in one pool"},
+		{m.OfMachines, contract.ReasonNodeClaimed, "With a Node that is to leave and that a Machine claims",
+			"; let each instance be in the pool or have a Machine"},
+		{m.Ambiguous, contract.ReasonAmbiguousNode, "With several Nodes", "; delete those that are wrong"},
+		{f.Foreign, ReasonMachineNameTaken, "Without a Machine, because one of the name exists and is not this MachinePool's",
+			"; delete it, or have the provider name the InfraMachine otherwise"},
+	}
+}
+
 // machinesReady names the instances that have a problem.
 func (f *statusFacts) machinesReady() metav1.Condition {
 	if !f.Known {
 		return f.unread(contract.ConditionMachinesReady)
 	}
 	reason, lines := contract.ReasonNotReady, []string(nil)
-	if len(f.Counts.NotReady) > 0 {
-		lines = append(lines, "* Not ready: "+pass.Named(f.Counts.NotReady))
-	}
-	if m := f.Match; m != nil {
-		if len(m.Missing) > 0 {
-			lines = append(lines, "* Without a Node: "+pass.Named(m.Missing))
+	for _, p := range f.instanceProblems() {
+		if len(p.Of) > 0 {
+			reason = p.Reason
+			lines = append(lines, "* "+p.Says+": "+pass.Named(p.Of)+p.Advice)
 		}
-		if len(m.Claimed) > 0 {
-			reason = contract.ReasonNodeClaimed
-			lines = append(lines, "* Named by another pool too, so that no pool uses their Nodes: "+
-				pass.Named(m.Claimed)+"; let each instance be in one pool")
-		}
-		if len(m.OfMachines) > 0 {
-			reason = contract.ReasonNodeClaimed
-			lines = append(lines, "* With a Node that is to leave and that a Machine claims: "+
-				pass.Named(m.OfMachines)+"; let each instance be in the pool or have a Machine")
-		}
-		if len(m.Ambiguous) > 0 {
-			reason = contract.ReasonAmbiguousNode
-			lines = append(lines, "* With several Nodes: "+pass.Named(m.Ambiguous)+"; delete those that are wrong")
-		}
-	}
-	if len(f.Foreign) > 0 {
-		reason = ReasonMachineNameTaken
-		lines = append(lines, "* Without a Machine, because one of the name exists and is not this MachinePool's: "+pass.Named(f.Foreign)+
-			"; delete it, or have the provider name the InfraMachine otherwise")
 	}
 	if missing := f.Observed.Or(0) - f.Listed; missing > 0 {
 		lines = append(lines, fmt.Sprintf("* Without a provider ID: %d", missing))
@@ -162,28 +169,23 @@ func (f *statusFacts) machinesUpToDate() metav1.Condition {
 	return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, "")
 }
 
-func (f *statusFacts) scalingUp() metav1.Condition {
+// scaling returns the conditions ScalingUp and ScalingDown.
+func (f *statusFacts) scaling() (up, down metav1.Condition) {
 	desired, sized := f.desired()
-	switch {
-	case !sized:
-		return pass.Condition(contract.ConditionScalingUp, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, waitingForReplicas)
-	case f.actual() < desired:
-		return pass.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, contract.ReasonScalingUp,
-			fmt.Sprintf("Scaling up from %d to %d replicas", f.actual(), desired))
+	if !sized {
+		return waitingForReplicas(contract.ConditionScalingUp), waitingForReplicas(contract.ConditionScalingDown)
 	}
-	return pass.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, contract.ReasonNotScalingUp, "")
-}
-
-func (f *statusFacts) scalingDown() metav1.Condition {
-	desired, sized := f.desired()
-	switch {
-	case !sized:
-		return pass.Condition(contract.ConditionScalingDown, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, waitingForReplicas)
-	case f.actual() > desired:
-		return pass.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, contract.ReasonScalingDown,
-			fmt.Sprintf("Scaling down from %d to %d replicas", f.actual(), desired))
+	up = pass.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, contract.ReasonNotScalingUp, "")
+	down = pass.Condition(contract.ConditionScalingDown, metav1.ConditionFalse, contract.ReasonNotScalingDown, "")
+	switch actual := f.actual(); {
+	case actual < desired:
+		up = pass.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, contract.ReasonScalingUp,
+			fmt.Sprintf("Scaling up from %d to %d replicas", actual, desired))
+	case actual > desired:
+		down = pass.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, contract.ReasonScalingDown,
+			fmt.Sprintf("Scaling down from %d to %d replicas", actual, desired))
 	}
-	return pass.Condition(contract.ConditionScalingDown, metav1.ConditionFalse, contract.ReasonNotScalingDown, "")
+	return up, down
 }
 
 func (f *statusFacts) remediating() metav1.Condition {
@@ -194,21 +196,8 @@ func (f *statusFacts) remediating() metav1.Condition {
 		"* To be replaced: "+pass.Named(f.Unhealthy))
 }
 
-// failure is a problem that does not go away by itself, for Cluster API's deprecated failureReason and failureMessage.
-type failure struct{ Reason, Message string }
-
-// reasonInvalidConfiguration is Cluster API's word for an object that cannot work as it is.
-const reasonInvalidConfiguration = "InvalidConfiguration"
-
-const maxFailureReasonLength = 250 // the schema allows 256
-
-// failureOf is the failure that a referenced object reports, in the words that Cluster API gives it.
-func failureOf(e external.Object, reason, message string) failure {
-	if message != "" {
-		message = fmt.Sprintf("Failure detected from referenced resource %v with name %q: %s", e.GVK, e.Ref.Name, message)
-	}
-	return failure{pass.Bounded(reason, maxFailureReasonLength), pass.Bounded(message, pass.MaxMessageLength)}
-}
+// failure is a problem that does not go away by itself.
+type failure = pass.Failure
 
 // finding is the failure of one referenced object, absent while the object was not read.
 type finding = contract.Opt[failure]
@@ -233,11 +222,16 @@ func decideFailure(before failure, findings ...finding) failure {
 // selector returns the selector of a pool's Machines, as text. The scale subresource returns it: the HorizontalPodAutoscaler does not
 // scale a Scale without a selector. It is the same whether the provider creates Machines or not.
 func selector(pool *contract.MachinePoolState) string {
-	set := labels.Set{contract.PoolNameLabel: contract.LabelValue(pool.Key.Name)}
+	return labels.Set(instanceLabels(pool)).String() // sorted
+}
+
+// instanceLabels are the labels by which the Machines and InfraMachines of a pool are found.
+func instanceLabels(pool *contract.MachinePoolState) map[string]string {
+	all := map[string]string{contract.PoolNameLabel: contract.LabelValue(pool.Key.Name)}
 	if pool.ClusterName != "" {
-		set[contract.ClusterNameLabel] = pool.ClusterName
+		all[contract.ClusterNameLabel] = pool.ClusterName
 	}
-	return set.String() // sorted
+	return all
 }
 
 // keepsSelector reports whether pools of a kind have a place for it. Cluster API's have none.

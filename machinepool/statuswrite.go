@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -35,20 +36,27 @@ func (p *Scope) wrote(u contract.MachinePoolUpdate, _, status bool) {
 	}
 }
 
+// statusStep sets counters, phase and conditions.
+func statusStep(_ context.Context, p *Scope) (Result, error) {
+	if _, staged := pass.Find(p.Asserted, contract.ConditionDeleting); !staged && !p.Paused() {
+		p.assertDeleting()
+	}
+	if p.observed {
+		p.sum()
+	}
+	return Result{}, nil
+}
+
 // sum sets counters, phase and conditions.
 func (p *Scope) sum() {
-	if text := selector(&p.State); p.env.tellsSelector && text != p.State.SelectorText {
-		p.Update.SelectorText = contract.SetTo(text)
+	if p.env.tellsSelector {
+		setIf(&p.Update.SelectorText, contract.Some(p.State.SelectorText), selector(&p.State))
 	}
 	facts := p.statusFacts()
 	facts.Failed = p.sumFailure()
 	decision := facts.phase()
-	if string(decision.Phase) != p.State.Phase {
-		p.Update.Phase = contract.SetTo(string(decision.Phase))
-	}
-	for _, c := range facts.conditions() {
-		p.Assert(c)
-	}
+	setIf(&p.Update.Phase, contract.Some(p.State.Phase), string(decision.Phase))
+	p.Assert(facts.conditions()...)
 	p.sparesUnread()
 	p.urgent = p.urgent || p.State.Phase == "" || decision.Phase == phases.Running
 }
@@ -73,13 +81,9 @@ func isOnlyUnread(c metav1.Condition) bool {
 
 // sumFailure sets the failure that is reported now, and reports whether there is one.
 func (p *Scope) sumFailure() bool {
-	f := decideFailure(failure{p.State.FailureReason, p.State.FailureMessage}, p.failures...)
-	if f.Reason != p.State.FailureReason {
-		p.Update.FailureReason = contract.SetTo(f.Reason)
-	}
-	if f.Message != p.State.FailureMessage {
-		p.Update.FailureMessage = contract.SetTo(f.Message)
-	}
+	f := decideFailure(failure{Reason: p.State.FailureReason, Message: p.State.FailureMessage}, p.failures...)
+	setIf(&p.Update.FailureReason, contract.Some(p.State.FailureReason), f.Reason)
+	setIf(&p.Update.FailureMessage, contract.Some(p.State.FailureMessage), f.Message)
 	return f != (failure{})
 }
 
@@ -146,13 +150,10 @@ const (
 
 // tellNodes records the Nodes that are new in a list.
 func (p *Scope) tellNodes(stored, written []contract.NodeRef) {
-	known := make(map[contract.NodeRef]struct{}, len(stored))
-	for _, ref := range stored {
-		known[ref] = struct{}{}
-	}
+	known := sets.New(stored...)
 	var joined []string
 	for _, ref := range written {
-		if _, found := known[ref]; !found {
+		if !known.Has(ref) {
 			joined = append(joined, ref.Name)
 		}
 	}

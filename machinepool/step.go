@@ -3,7 +3,6 @@ package machinepool
 import (
 	"context"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
@@ -105,25 +104,4 @@ func stage(complete func(*Scope, context.Context) (bool, error)) pass.StepFunc[*
 		done, err := complete(p, ctx)
 		return Result{Stop: !done}, err
 	}
-}
-
-// nodesStep finds the Nodes. In a deletion, Nodes that cannot be read delay the stages that need them, within their limits.
-func nodesStep(ctx context.Context, p *Scope) (Result, error) {
-	p.observed = true
-	err := p.observeNodes(ctx)
-	if err != nil && p.Deleting() {
-		return Result{RequeueAfter: pass.ConflictRetry}, nil
-	}
-	return Result{}, err
-}
-
-// statusStep sets counters, phase and conditions.
-func statusStep(_ context.Context, p *Scope) (Result, error) {
-	if _, staged := pass.Find(p.Asserted, contract.ConditionDeleting); !staged && !p.Paused() {
-		p.assertDeleting()
-	}
-	if p.observed {
-		p.sum()
-	}
-	return Result{}, nil
 }

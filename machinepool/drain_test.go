@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
@@ -74,7 +75,7 @@ func TestNoNodeStarvesBehindThoseThatAreStuck(t *testing.T) {
 	nodes = append(nodes, testNode("empty", ""))
 	had := map[string]int{}
 	for range 30 {
-		keep := map[string]struct{}{}
+		keep := sets.Set[string]{}
 		nodes = slices.DeleteFunc(nodes, func(n *corev1.Node) bool { return n.Name == "empty" && had["empty"] > 0 })
 		order := inTurn(nodes, mem.turns, func(*corev1.Node) bool { return false }, patience, now)
 		for _, node := range order[:most] {

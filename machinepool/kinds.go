@@ -1,0 +1,116 @@
+package machinepool
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// Finalizer keeps a pool until everything that belongs to it is gone. It is Cluster API's.
+const Finalizer = "machinepool.cluster.x-k8s.io"
+
+// Kinds are the kinds of objects that a Reconciler works on. Pool is needed.
+type Kinds struct {
+	Pool contract.MachinePoolKind
+	// Machine is the kind of the Machines that represent single instances, where a provider makes an InfraMachine for each of them
+	// (InfraMachinePool status.infrastructureMachineKind), and NewMachine makes one. Without NewMachine such a pool is treated like
+	// any other. A Node that another Machine claims is neither cordoned nor drained nor deleted. Leave Machine empty where there are
+	// none.
+	Machine    contract.Kind
+	NewMachine func(Seed) (contract.Object, error)
+}
+
+func (k Kinds) makesMachines() bool { return k.NewMachine != nil }
+
+func (k Kinds) knowsMachines() bool { return k.makesMachines() || k.Machine.New != nil }
+
+func (k Kinds) validate() error {
+	errs := []error{pass.CheckKind("kind Pool", k.Pool)}
+	if k.knowsMachines() {
+		errs = append(errs, pass.CheckKind("kind Machine", k.Machine))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return k.keeps()
+}
+
+// keeps reports values that the kinds do not store and a Reconciler requires. A kind that rejects an empty object cannot be checked.
+func (k Kinds) keeps() error {
+	var errs []error
+	if forgotten, err := contract.CheckMachinePoolKind(k.Pool); err == nil {
+		errs = append(errs, contract.RefuseForgotten(forgotten))
+	}
+	if forgotten, err := contract.CheckKind(k.Machine); k.knowsMachines() && err == nil {
+		errs = append(errs, contract.RefuseForgotten(forgotten, "Node.Name", "Node.UID", "DrainStarted")) // which drains need
+	}
+	return errors.Join(errs...)
+}
+
+// Seed is what a pool decides about the Machine that represents one of its instances.
+type Seed struct {
+	Key                 types.NamespacedName
+	Labels, Annotations map[string]string
+	// Owner is the reference by which the pool controls the Machine.
+	Owner       metav1.OwnerReference
+	ClusterName string
+	// Infrastructure is the InfraMachine of the instance, and InfrastructureVersion its API version, for shapes that name it.
+	Infrastructure        contract.Ref
+	InfrastructureVersion string
+	// Version is the Kubernetes version of the instance: that of its kubelet or, while its Node is not known, that of the template.
+	Version string
+}
+
+// ClusterAPI returns the kinds of cluster.x-k8s.io in a version, contract.V1Beta1 or contract.V1Beta2; for any other the error matches
+// contract.ErrUnknownVersion.
+func ClusterAPI(v contract.Version) (Kinds, error) {
+	pool, machine := contract.MachinePoolV1Beta2(), contract.MachineV1Beta2()
+	switch v {
+	case contract.V1Beta2:
+	case contract.V1Beta1:
+		pool, machine = contract.MachinePoolV1Beta1(), contract.MachineV1Beta1()
+	default:
+		return Kinds{}, fmt.Errorf("%w: MachinePools have %s and %s, not %q", contract.ErrUnknownVersion, contract.V1Beta1, contract.V1Beta2, v)
+	}
+	gvk := func(kind string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(v), Kind: kind}
+	}
+	return Kinds{
+		Pool: contract.Unstructured(gvk("MachinePool"), pool), Machine: contract.Unstructured(gvk("Machine"), machine),
+		NewMachine: func(s Seed) (contract.Object, error) { return newMachine(gvk("Machine"), v, s), nil },
+	}, nil
+}
+
+// newMachine makes a Machine of cluster.x-k8s.io. Its bootstrap data is that of the pool, so that its own secret name is the empty one,
+// which says that nothing is to be waited for. Rule: Cluster API's MachinePool controller.
+func newMachine(gvk schema.GroupVersionKind, v contract.Version, s Seed) *unstructured.Unstructured {
+	ref := map[string]any{"kind": s.Infrastructure.Kind, "name": s.Infrastructure.Name}
+	if v == contract.V1Beta2 {
+		ref["apiGroup"] = s.Infrastructure.Group
+	} else {
+		ref["apiVersion"] = schema.GroupVersion{Group: s.Infrastructure.Group, Version: s.InfrastructureVersion}.String()
+		ref["namespace"] = s.Key.Namespace
+	}
+	spec := map[string]any{
+		"clusterName": s.ClusterName, "infrastructureRef": ref, "bootstrap": map[string]any{"dataSecretName": ""},
+	}
+	if s.Version != "" {
+		spec["version"] = s.Version
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	u.SetGroupVersionKind(gvk)
+	u.SetNamespace(s.Key.Namespace)
+	u.SetName(s.Key.Name)
+	u.SetLabels(maps.Clone(s.Labels))
+	u.SetAnnotations(maps.Clone(s.Annotations))
+	u.SetOwnerReferences([]metav1.OwnerReference{s.Owner})
+	return u
+}

@@ -1,0 +1,288 @@
+package machinepool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// madeGrace is how long the pool does not create a Machine again that the cache does not show. It may have been deleted meanwhile.
+const madeGrace = 30 * time.Second
+
+// decideMade divides missing Machines into those to create and those that were created a moment ago, with the time of the creation. again
+// is when the first of the latter counts as missing; zero without any.
+func decideMade(
+	missing []string, made map[string]time.Time, now time.Time,
+) (names []string, waiting map[string]time.Time, again time.Duration) {
+	waiting = map[string]time.Time{}
+	for _, name := range missing {
+		if left := made[name].Add(madeGrace).Sub(now); left > 0 {
+			waiting[name], again = made[name], pass.Soonest(again, left)
+			continue
+		}
+		names = append(names, name)
+	}
+	return names, waiting, again
+}
+
+// kubelets are the versions of instances, by the names of their InfraMachines: an instance can be older than its Machine.
+func (p *Scope) kubelets(names []string) map[string]string {
+	layout := contract.InfraMachine(p.infrastructure.Contract)
+	if len(names) == 0 || layout == nil {
+		return nil
+	}
+	rules, ids := p.env.options.Matching, make(map[string]string, len(p.match.Nodes))
+	for _, node := range p.match.Nodes {
+		ids[rules.Key(node.Spec.ProviderID)] = node.Status.NodeInfo.KubeletVersion
+	}
+	versions := make(map[string]string, len(names))
+	for _, name := range names {
+		id, _, err := layout.ProviderID.Get(p.machines.infra[name].Object)
+		if key := rules.Key(id); err == nil && key != "" {
+			versions[name] = ids[key]
+		}
+	}
+	return versions
+}
+
+func (p *Scope) createMachines(ctx context.Context, missing []string) error {
+	mem := p.mem()
+	names, waiting, again := decideMade(missing, mem.made, p.Now)
+	mem.made = waiting
+	p.Requeue(again)
+	kubelets := p.kubelets(names)
+	made, there := make([]bool, len(names)), make([]bool, len(names))
+	errs := p.each(ctx, len(names), func(i int) (err error) {
+		made[i], there[i], err = p.createMachine(ctx, names[i], cmp.Or(kubelets[names[i]], p.State.Template.Version))
+		return err
+	})
+	var created []string
+	for i, name := range names {
+		if made[i] {
+			created = append(created, name)
+		}
+		if there[i] {
+			mem.made[name] = p.Now
+		}
+		if errors.Is(errs[i], errForeignMachine) {
+			p.machines.foreign = append(p.machines.foreign, name)
+		}
+	}
+	if len(created) > 0 {
+		p.Eventf(corev1.EventTypeNormal, EventMachinesCreated, pass.ActionReconcile, "Created Machines %s", pass.Named(created))
+	}
+	return p.joinErrors(errs)
+}
+
+// createMachine creates the Machine of an InfraMachine. made: this pass has made it. there: it exists.
+func (p *Scope) createMachine(ctx context.Context, name, version string) (made, there bool, err error) {
+	labels, annotations := p.machineMetadata()
+	machine, err := p.env.kinds.NewMachine(Seed{
+		Key: types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, Labels: labels, Annotations: annotations,
+		Owner: p.OwnerReference(), ClusterName: p.State.ClusterName, Version: version,
+		Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: name},
+		InfrastructureVersion: p.machines.gvk.Version,
+	})
+	obj, ok := machine.(client.Object)
+	if err != nil || !ok {
+		return false, false, errors.Join(err, fmt.Errorf("make Machine %s: got %T", name, machine))
+	}
+	err = p.env.frame.Ports.Client.Create(ctx, obj)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		there, err = p.alreadyThere(ctx, name)
+		return false, there, err
+	case err != nil:
+		return false, false, fmt.Errorf("create Machine %s: %w", name, err)
+	}
+	return true, true, nil
+}
+
+// errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
+var errForeignMachine = errors.New("it exists and is not one")
+
+// alreadyThere distinguishes a Machine that the cache does not show yet from one of the same name with another owner. A Machine whose
+// labels were removed, by which it is found, gets them again.
+func (p *Scope) alreadyThere(ctx context.Context, name string) (there bool, err error) {
+	have := &metav1.PartialObjectMetadata{}
+	have.SetGroupVersionKind(p.env.kinds.Machine.GVK)
+	err = p.env.frame.Ports.APIReader.Get(ctx, types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, have)
+	if external.SaysGone(err) {
+		return false, nil
+	}
+	owned := false
+	if err == nil {
+		owned, err = p.owns(ctx, have)
+	}
+	if err == nil && !owned {
+		err = fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: delete it, or have the provider name its InfraMachine otherwise",
+			p.State.Key.Namespace, name, errForeignMachine, p.State.Key.Name)
+	}
+	if err != nil {
+		return false, err
+	}
+	if labels, annotations := p.machineMetadata(); lacks(have.Labels, labels) {
+		return true, p.giveMetadata(ctx, have, labels, annotations)
+	}
+	return true, nil
+}
+
+// machineMetadata are the labels and annotations of the pool's Machines.
+func (p *Scope) machineMetadata() (labels, annotations map[string]string) {
+	labels = map[string]string{}
+	maps.Copy(labels, p.State.Template.Labels)
+	maps.Copy(labels, instanceLabels(&p.State))
+	return labels, maps.Clone(p.State.Template.Annotations)
+}
+
+// labelMachines adds missing labels and annotations of the template to Machines, and corrects owner references with the UID that the pool
+// had before a restore: the garbage collector would delete these Machines. It removes nothing.
+func (p *Scope) labelMachines(ctx context.Context) error {
+	labels, annotations := p.machineMetadata()
+	me := p.OwnerReference()
+	var due []client.Object
+	for _, m := range p.machines.states {
+		obj := p.machines.objects[m.UID]
+		differs := lacks(m.Labels, labels) || lacks(m.Annotations, annotations) || contract.RestoredOwner(obj.GetOwnerReferences(), me)
+		if m.Deleting.IsZero() && differs && !p.env.frame.Writer.Behind(obj) {
+			due = append(due, obj)
+		}
+	}
+	return p.joinErrors(p.each(ctx, len(due), func(i int) error { return p.giveMetadata(ctx, due[i], labels, annotations) }))
+}
+
+func (p *Scope) giveMetadata(ctx context.Context, have client.Object, labels, annotations map[string]string) error {
+	key, me := client.ObjectKeyFromObject(have), p.OwnerReference()
+	metadata := map[string]any{"uid": string(have.GetUID()), "labels": labels}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	if owners := have.GetOwnerReferences(); contract.RestoredOwner(owners, me) {
+		metadata["ownerReferences"], metadata["resourceVersion"] = contract.WithOwner(owners, me), have.GetResourceVersion()
+	}
+	err := p.env.frame.Writer.Patch(ctx, p.machineNamed(key), map[string]any{"metadata": metadata}, false)
+	if err != nil && !external.SaysGone(err) {
+		return fmt.Errorf("write Machine %s: %w", key, err)
+	}
+	return nil
+}
+
+// machineNamed returns an empty Machine to write or delete one of its name.
+func (p *Scope) machineNamed(key types.NamespacedName) client.Object {
+	obj := pass.NewObject(p.env.kinds.Machine)
+	obj.SetNamespace(key.Namespace)
+	obj.SetName(key.Name)
+	return obj
+}
+
+func lacks(have, want map[string]string) bool {
+	for key, value := range want {
+		if got, found := have[key]; !found || got != value {
+			return true
+		}
+	}
+	return false
+}
+
+// deleteAllMachines deletes the Machines of single instances, whose controller drains their Nodes and waits for their hooks.
+func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
+	if p.machines == nil {
+		return true, nil
+	}
+	if len(p.machines.states) == 0 {
+		return p.confirmNoMachines(ctx)
+	}
+	names := textsOf(p.machines.states, func(m *contract.MachineState) string { return m.Key.Name })
+	p.Wait(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+pass.Named(names))
+	return false, p.deleteMachines(ctx, p.machines.states, false)
+}
+
+// confirmNoMachines asks the API server, before the instances are deleted: a cache may not show new Machines yet, and does not find those
+// whose pool labels were removed. They are deleted too.
+func (p *Scope) confirmNoMachines(ctx context.Context) (bool, error) {
+	there := p.infrastructure.Presence == external.Present || p.infrastructure.Presence == external.Unread
+	if !there || p.isGoing(p.infrastructure) || (p.infraRead && p.machineKind == "") {
+		return true, nil // it is too late for them, or there are none
+	}
+	var left []*contract.MachineState
+	var unknown error
+	err := p.env.machines.EachLive(ctx, p.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
+		if unknown != nil {
+			return
+		}
+		var owned bool
+		if owned, unknown = p.owns(ctx, m); owned {
+			state := &contract.MachineState{}
+			state.From(m)
+			left = append(left, state)
+		}
+	})
+	if err := cmp.Or(err, unknown); err != nil || len(left) == 0 {
+		return err == nil, err
+	}
+	p.Wait(ReasonWaitingForMachineDeletion, fmt.Sprintf("Waiting for %d Machines to be deleted", len(left)))
+	p.Requeue(claimedRetry) // a safety net: their events wake the pool that controls them
+	return false, p.deleteMachines(ctx, left, false)
+}
+
+// deleteOrphaned deletes Machines whose InfraMachine is gone, as the API server confirms. An InfraMachine that only lacks the labels by
+// which a pool lists it is not gone.
+func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineState) error {
+	var gone []*contract.MachineState
+	var failed error
+	for _, m := range orphaned {
+		key := types.NamespacedName{Namespace: m.Key.Namespace, Name: m.Infrastructure.Name}
+		unlabelled := &unstructured.Unstructured{}
+		unlabelled.SetGroupVersionKind(p.machines.gvk)
+		if err := p.env.frame.Ports.Cache.Get(ctx, key, unlabelled, client.UnsafeDisableDeepCopy); err == nil {
+			continue
+		}
+		confirmed, err := external.ConfirmAbsent(ctx, p.env.frame.Ports.APIReader, p.machines.gvk, key)
+		switch {
+		case err != nil:
+			failed = errors.Join(failed, err)
+		case confirmed:
+			gone = append(gone, m)
+		default:
+			p.Requeue(external.AbsenceRetry)
+		}
+	}
+	return errors.Join(failed, p.deleteMachines(ctx, gone, false))
+}
+
+// deleteMachines requests the deletion of Machines, by UID. The Machine controller drains their Nodes and waits for their hooks. asRead:
+// only while they are unchanged since they were read, because an unhealthy one may have recovered.
+func (p *Scope) deleteMachines(ctx context.Context, going []*contract.MachineState, asRead bool) error {
+	asked := p.mem().asked
+	going = slices.DeleteFunc(slices.Clone(going), func(m *contract.MachineState) bool { return asked.Has(m.UID) || !m.Deleting.IsZero() })
+	errs := p.each(ctx, len(going), func(i int) error {
+		m := going[i]
+		only := client.Preconditions{UID: &m.UID}
+		if asRead {
+			only.ResourceVersion = new(p.machines.objects[m.UID].GetResourceVersion())
+		}
+		return deleteObject(ctx, p.env.frame.Ports.Client, "Machine "+m.Key.String(), p.machineNamed(m.Key), only)
+	})
+	for i, m := range going {
+		if errs[i] == nil {
+			asked.Insert(m.UID)
+			p.Eventf(corev1.EventTypeNormal, EventMachineDeleted, pass.ActionReconcile, "Deleted Machine %s", m.Key.Name)
+		}
+	}
+	return p.joinErrors(errs)
+}

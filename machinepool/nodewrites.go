@@ -1,0 +1,201 @@
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/noderef/propagate"
+	"github.com/machinist-dev/machinist/noderef/workload"
+)
+
+const (
+	// maxNodeWrites bounds how many Nodes one pass writes, so that counters are not held up by a burst of Nodes that join.
+	maxNodeWrites = 100
+	// atOnce asks for a pass right after this one.
+	atOnce = time.Millisecond
+)
+
+// Propagation returns a pool's default policy for its Nodes: that of propagate.ClusterAPI, except that there is no Machine to name.
+// Rule: Cluster API's MachinePool controller, which hands down the marks alone.
+func Propagation() *propagate.Policy {
+	policy := propagate.ClusterAPI()
+	policy.AnnotationMarks = []propagate.Mark{
+		{Key: propagate.ClusterNameAnnotation, Field: propagate.OwnerCluster},
+		{Key: propagate.ClusterNamespaceAnnotation, Field: propagate.OwnerNamespace},
+		{Key: propagate.OwnerKindAnnotation, Field: propagate.OwnerControllerKind},
+		{Key: propagate.OwnerNameAnnotation, Field: propagate.OwnerControllerName},
+	}
+	return policy
+}
+
+// desired returns what the pool propagates to its Nodes: the values of its template.
+func (p *Scope) desired() propagate.Desired {
+	template := &p.State.Template
+	d := propagate.Desired{
+		Labels: template.Labels, Annotations: template.Annotations,
+		Owner: propagate.Owner{
+			Namespace: p.State.Key.Namespace, Cluster: p.State.ClusterName,
+			ControllerKind: p.env.kinds.Pool.GVK.Kind, ControllerName: p.State.Key.Name,
+		},
+	}
+	for _, t := range template.Taints {
+		d.Taints = append(d.Taints, propagate.Taint{
+			Taint:       corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)},
+			Propagation: propagate.Propagation(t.Propagation),
+		})
+	}
+	return d
+}
+
+// propagate sends each Node that lacks something one patch, which only applies to the Node that was read.
+func (p *Scope) propagate(ctx context.Context) error {
+	if !p.actsOnNodes() {
+		return nil
+	}
+	desired := p.desired()
+	var changed []*corev1.Node
+	patches := map[types.UID]propagate.Patch{}
+	for _, node := range p.match.Nodes {
+		if node.DeletionTimestamp != nil {
+			continue
+		}
+		patch, differs := p.env.options.Propagation.Diff(node, desired)
+		if differs && !p.env.frame.Writer.Behind(node) {
+			changed = append(changed, node)
+			patches[node.UID] = patch
+		}
+	}
+	return p.eachNode(ctx, p.someNow(changed), func(node *corev1.Node) error {
+		return p.patchNode(ctx, node, types.JSONPatchType, patches[node.UID].JSON())
+	})
+}
+
+// someNow returns the Nodes that this pass writes, and requests another pass for the others. Those whose writes were refused come last.
+func (p *Scope) someNow(nodes []*corev1.Node) []*corev1.Node {
+	nodes = byRefusal(nodes, p.mem().refused)
+	if len(nodes) > maxNodeWrites {
+		nodes = nodes[:maxNodeWrites]
+		p.Requeue(atOnce)
+	}
+	return nodes
+}
+
+// byRefusal puts Nodes whose writes were refused behind the others, the one that was refused last at the end: a pass writes some of
+// them, and those that are refused must not hold up the rest.
+func byRefusal(nodes []*corev1.Node, refused map[types.UID]time.Time) []*corev1.Node {
+	if len(refused) == 0 {
+		return nodes
+	}
+	return slices.SortedStableFunc(slices.Values(nodes), func(a, b *corev1.Node) int { return refused[a.UID].Compare(refused[b.UID]) })
+}
+
+// eachNode writes Nodes, a few of them at the same time, and remembers those whose writes were refused.
+func (p *Scope) eachNode(ctx context.Context, nodes []*corev1.Node, do func(*corev1.Node) error) error {
+	errs := p.each(ctx, len(nodes), func(i int) error { return do(nodes[i]) })
+	for i, node := range nodes {
+		if errs[i] == nil {
+			delete(p.mem().refused, node.UID)
+		} else {
+			p.mem().refused[node.UID] = p.Now
+		}
+	}
+	return p.joinErrors(errs)
+}
+
+// patchNode writes a Node. A Node that changed since it was read is reconciled again on its event.
+func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.PatchType, body []byte) error {
+	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+	err := p.workload.PatchNode(ctx, target, kind, body)
+	switch {
+	case err == nil:
+		p.env.frame.Writer.Wrote(target)
+	case external.SaysGone(err):
+		return nil // its event is on the way
+	case errors.Is(err, workload.ErrNodeChanged):
+		return errAgain
+	}
+	return err
+}
+
+// deleteNodes deletes Nodes that no deletion was asked for yet, and reports whether any of these was refused: a conflict is no error.
+func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused bool, err error) {
+	nodes = p.someNow(slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return !p.isUnasked(node) }))
+	err = p.eachNode(ctx, nodes, func(node *corev1.Node) error {
+		gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+		return deleteObject(ctx, p.workload.Client, "Node "+node.Name, gone, client.Preconditions{UID: &node.UID})
+	})
+	var names []string
+	for _, node := range nodes {
+		if _, failed := p.mem().refused[node.UID]; !failed {
+			p.mem().asked.Insert(node.UID)
+			names = append(names, node.Name)
+		}
+	}
+	if len(names) > 0 {
+		p.Eventf(corev1.EventTypeNormal, EventNodeDeleted, pass.ActionReconcile, "%s", pass.Named(names))
+	}
+	return len(names) < len(nodes), err
+}
+
+// isUnasked reports whether the deletion of a Node was not requested yet.
+func (p *Scope) isUnasked(node *corev1.Node) bool {
+	return node.DeletionTimestamp == nil && !p.mem().asked.Has(node.UID)
+}
+
+// errAgain means that an object must be read again soon. No pass returns it.
+var errAgain = errors.New("the object is not as it was read")
+
+// deleteObject requests the deletion of an object that was read. One that is gone is no error, and one that is another one by now is
+// errAgain.
+func deleteObject(ctx context.Context, c client.Client, name string, obj client.Object, only client.Preconditions) error {
+	err := c.Delete(ctx, obj, only)
+	switch {
+	case apierrors.IsConflict(err):
+		return errAgain
+	case err != nil && !external.SaysGone(err):
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	return nil
+}
+
+// each calls a function for several objects, for a few of them at the same time, and returns the errors in the order of the objects.
+func (p *Scope) each(ctx context.Context, n int, do func(i int) error) []error {
+	errs := make([]error, n)
+	// All are called, also when ctx has ended: what was not called must not count as done.
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), p.env.options.Parallel, n, func(i int) { errs[i] = do(i) })
+	return errs
+}
+
+// joinErrors joins the errors of each. For those that only mean that an object must be read again, it requests another pass.
+func (p *Scope) joinErrors(errs []error) error {
+	var failed []error
+	for _, err := range errs {
+		if errors.Is(err, errAgain) {
+			p.Requeue(pass.ConflictRetry)
+			continue
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// textsOf returns a text of each object, such as its name, in their order.
+func textsOf[T any](all []T, text func(T) string) []string {
+	texts := make([]string, 0, len(all))
+	for _, one := range all {
+		texts = append(texts, text(one))
+	}
+	return texts
+}
