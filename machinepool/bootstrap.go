@@ -81,9 +81,10 @@ func (p *Scope) observeBootstrap(ctx context.Context) error {
 		DataSecretName: p.State.Template.DataSecretName, Created: p.State.BootstrapReady.Or(false),
 		Deleting: p.Deleting(), Policy: p.env.options.Policy.DataSecret,
 	}
-	found, err := p.observeReferenced(ctx, contract.ConditionBootstrapConfigReady, p.State.Template.Bootstrap, func(e external.Object) error {
+	read := func(e external.Object) error {
 		return contract.BootstrapConfig(e.Contract).Read(e.Object, &facts.Config)
-	})
+	}
+	found, err := p.observeReferenced(ctx, contract.ConditionBootstrapConfigReady, p.State.Template.Bootstrap, read)
 	p.bootstrap = found
 	if err != nil {
 		return err

@@ -126,7 +126,8 @@ func (p *Scope) holdsList(facts matchFacts) {
 			"No Node is drained or deleted for it. "+
 			"If the form of the provider IDs has changed, change it back, or let Options.Matching take both forms for equal. "+
 			"If the instances were replaced, annotate the %s with %s=%s", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, len(p.ids),
-		len(held), pass.Named(textsOf(held, (*corev1.Node).GetName)), p.env.kinds.Pool.GVK.Kind, ConfirmedInstancesAnnotation, confirmation(p.ids, p.env.options.Matching))))
+		len(held), pass.Named(textsOf(held, (*corev1.Node).GetName)), p.env.kinds.Pool.GVK.Kind, ConfirmedInstancesAnnotation,
+		confirmation(p.ids, p.env.options.Matching))))
 	p.keepInstances(ids)
 	facts.IDs, facts.Complete = p.ids, false
 	p.match = matchNodes(facts)

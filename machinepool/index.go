@@ -1,10 +1,14 @@
 package machinepool
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -89,4 +93,157 @@ func (r *Reconciler) poolsOfNode(ctx context.Context, cluster types.NamespacedNa
 		}
 	}
 	return r.frame.ByKeys(ctx, cluster.Namespace, keys...)
+}
+
+// claims are those of the other pools of a cluster. It implements noderef.Claims.
+type claims struct {
+	ctx     context.Context //nolint:containedctx // lives for one call of Resolve
+	r       *Reconciler
+	cluster types.NamespacedName
+	self    types.NamespacedName
+	others  bool // there are other pools
+	err     error
+}
+
+// claimsIn returns the claims of other pools on the Nodes of a cluster.
+func (r *Reconciler) claimsIn(ctx context.Context, cluster, self types.NamespacedName) (*claims, error) {
+	c := &claims{ctx: ctx, r: r, cluster: cluster, self: self}
+	err := r.frame.Each(ctx, cluster.Namespace, workloadKey(cluster), func(obj client.Object) {
+		c.others = c.others || client.ObjectKeyFromObject(obj) != self
+	})
+	return c, err
+}
+
+// ClaimsOn implements noderef.Claims.
+func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
+	if !c.others {
+		return nil
+	}
+	var all []noderef.Identity
+	seen := sets.New(c.self)
+	add := func(obj client.Object) {
+		var state contract.MachinePoolState
+		if key := client.ObjectKeyFromObject(obj); !seen.Has(key) && c.r.frame.Read(obj, &state) == nil {
+			seen.Insert(key)
+			all = append(all, claimOf(&state, node, c.r.options.Matching))
+		}
+	}
+	for _, key := range nodeKeys(c.cluster, node, c.r.options.Matching) {
+		if err := c.r.frame.Each(c.ctx, c.cluster.Namespace, key, add); err != nil {
+			c.err = err
+		}
+	}
+	return all
+}
+
+// claimOf returns the claim of a pool on one Node.
+func claimOf(state *contract.MachinePoolState, node *corev1.Node, rules noderef.Rules) noderef.Identity {
+	identity := noderef.Identity{Machine: state.Key}
+	for _, id := range state.ProviderIDs {
+		if rules.Same(id, node.Spec.ProviderID) {
+			identity.ProviderID = id
+		}
+	}
+	for _, ref := range state.Nodes {
+		if ref.Name == node.Name {
+			identity.Current = noderef.Ref{Name: ref.Name, UID: ref.UID}
+		}
+	}
+	return identity
+}
+
+// machineKeys are the keys under which a Machine is found that claims a Node.
+func (r *Reconciler) machineKeys(obj client.Object) []string {
+	var m contract.MachineState
+	if err := r.kinds.Machine.Adapter.Read(obj, &m); err != nil {
+		return nil // it reports itself what is wrong with it
+	}
+	var keys []string
+	cluster := r.workloads.ClusterOf(m.Key.Namespace, cmp.Or(m.ClusterName, m.Labels[contract.ClusterNameLabel]))
+	if id := r.options.Matching.Key(m.ProviderID); id != "" {
+		keys = append(keys, instanceKey(cluster, id))
+	}
+	if m.Node.Name != "" {
+		keys = append(keys, nodeKey(cluster, m.Node.Name))
+	}
+	return keys
+}
+
+// claimsNode reports whether a Machine claims a Node: it has the Machine's provider ID, or the Machine has recorded it.
+func claimsNode(m *contract.MachineState, node *corev1.Node, rules noderef.Rules) bool {
+	recorded := m.Node.Name == node.Name && (m.Node.UID == "" || m.Node.UID == node.UID)
+	return recorded || rules.Same(m.ProviderID, node.Spec.ProviderID)
+}
+
+// unclaimed divides Nodes into those that the pool cordons, drains and deletes, and those that a Machine of another owner claims: the
+// controller of that Machine handles them. Where Machines cannot be read, the pool handles no Node.
+func (p *Scope) unclaimed(ctx context.Context, nodes []*corev1.Node) (free, claimed []*corev1.Node, err error) {
+	if !p.env.kinds.knowsMachines() {
+		return nodes, nil, nil
+	}
+	for _, node := range nodes {
+		taken, err := p.claimedByMachine(ctx, node)
+		if err != nil {
+			return nil, nil, err
+		}
+		if taken {
+			claimed = append(claimed, node)
+			continue
+		}
+		free = append(free, node)
+	}
+	return free, claimed, nil
+}
+
+func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (taken bool, err error) {
+	cluster := p.env.clusterOf(&p.State)
+	for _, key := range nodeKeys(cluster, node, p.env.options.Matching) {
+		list := pass.NewList(p.env.kinds.Machine)
+		listed := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(cluster.Namespace),
+			client.MatchingFields{p.env.frame.IndexName(): key}, client.UnsafeDisableDeepCopy)
+		if listed == nil {
+			listed = pass.EachObject(list, func(obj client.Object) {
+				loses, unknown := p.losesTo(ctx, obj, node)
+				taken, err = taken || loses, cmp.Or(err, unknown)
+			})
+		}
+		if err = cmp.Or(listed, err); err != nil {
+			return false, fmt.Errorf("list Machines that claim Node %s: %w", node.Name, err)
+		}
+	}
+	return taken, nil
+}
+
+// losesTo reports whether a Machine claims a Node that leaves the pool. The pool's own Machines do not count.
+func (p *Scope) losesTo(ctx context.Context, obj client.Object, node *corev1.Node) (bool, error) {
+	var m contract.MachineState
+	if err := p.env.kinds.Machine.Adapter.Read(obj, &m); err != nil {
+		return false, nil //nolint:nilerr // the Machine itself reports what is wrong with it
+	}
+	if !claimsNode(&m, node, p.env.options.Matching) {
+		return false, nil
+	}
+	owned, err := p.owns(ctx, obj)
+	return err == nil && !owned, err
+}
+
+// spareClaimed excludes Nodes that Machines claim: those whose instance has left the pool and, in a deletion, all.
+func (p *Scope) spareClaimed(ctx context.Context) error {
+	retired, _, err := p.unclaimed(ctx, p.match.Retired)
+	if err != nil {
+		return err
+	}
+	p.match.Retired = retired
+	if p.Deleting() {
+		p.match.Nodes, _, err = p.unclaimed(ctx, p.match.Nodes)
+	}
+	return err
+}
+
+// withoutClaimed leaves out Nodes of the pool's instances that Machines claim, and remembers them for the status.
+func (p *Scope) withoutClaimed(ctx context.Context, nodes []*corev1.Node) ([]*corev1.Node, error) {
+	free, claimed, err := p.unclaimed(ctx, nodes)
+	p.match.OfMachines = append(p.match.OfMachines, textsOf(claimed, (*corev1.Node).GetName)...)
+	slices.Sort(p.match.OfMachines)
+	return free, err
 }

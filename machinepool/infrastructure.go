@@ -127,10 +127,11 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 		Provisioned: p.State.InfrastructureReady.Or(false), Deleting: p.Deleting(), Known: p.State.ProviderIDs,
 		Observed: p.State.ObservedReplicas, Rules: p.env.options.Matching,
 	}
-	found, err := p.observeReferenced(ctx, contract.ConditionInfrastructureReady, p.State.Template.Infrastructure, func(e external.Object) error {
+	read := func(e external.Object) error {
 		return contract.InfraMachinePool(e.Contract).Read(e.Object, &facts.Pool)
-	})
-	p.infrastructure, p.infraReady = found, facts.Provisioned
+	}
+	found, err := p.observeReferenced(ctx, contract.ConditionInfrastructureReady, p.State.Template.Infrastructure, read)
+	p.infrastructure = found
 	if err != nil {
 		return err
 	}
@@ -140,12 +141,10 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 	p.failures = append(p.failures, d.Failure)
 	p.Assert(d.Condition)
 	p.infraReady, p.complete, p.machineKind = d.Provisioned, d.Complete, d.MachineKind
-	p.ids = p.State.ProviderIDs
 	if ids, changed := d.IDs.Get(); changed {
 		p.ids = ids
 		p.Update.ProviderIDs = contract.SetTo(ids)
 	}
-	p.replicas = p.State.ObservedReplicas
 	if n, said := d.Replicas.Get(); said {
 		p.replicas = contract.Some(n)
 		setIf(&p.Update.ObservedReplicas, p.State.ObservedReplicas, n)

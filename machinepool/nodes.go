@@ -48,8 +48,8 @@ func (p *Scope) observeNodes(ctx context.Context) error {
 	return fmt.Errorf("read the Nodes of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.State.Key, err)
 }
 
-// lookForNodes finds the pool's Nodes among those of a cluster; synced is false while these are not known. A Node whose claims are not known
-// must not be taken.
+// lookForNodes finds the pool's Nodes among those of a cluster; synced is false while these are not known. A Node whose claims are not
+// known must not be taken.
 func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (synced bool, err error) {
 	if p.workload, err = p.env.workloads.Of(key); err != nil || !p.workload.Nodes.HasSynced() {
 		return false, err

@@ -10,9 +10,9 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 )
 
-// ReadReferenced reads an object that the object of the pass refers to, becomes its controller where TakeOwnership does that, and calls read
-// with an object that exists. An error of read is a contract violation, and becomes the Problem of the object. Where the object could not be
-// read, or it is not known whose it is, the condition of this type becomes Unknown, and the error is returned. gives is that of Own.
+// ReadReferenced reads an object that the object of the pass refers to, becomes its controller where TakeOwnership does that, and calls
+// read with an object that exists. An error of read is a contract violation, and becomes the Problem of the object. Where the object could
+// not be read, or it is not known whose it is, the condition of this type becomes Unknown, and the error is returned. gives is that of Own.
 func (s *Scope[S, U]) ReadReferenced(
 	ctx context.Context, condition string, ref contract.Ref, gives func(metav1.OwnerReference) bool, read func(external.Object) error,
 ) (external.Object, error) {
