@@ -93,8 +93,7 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 		p.mem().release(nil)
 		return true, nil
 	case drainGiveUp:
-		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile,
-			"The Nodes were not drained in time: the deletion goes on without")
+		p.warn(EventDrainFailed, "The Nodes were not drained in time: the deletion goes on without")
 		p.mem().release(nil)
 		return true, nil
 	case drainBegin:
@@ -118,7 +117,7 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 		p.Wait(contract.ReasonDrainingNode, p.missed)
 	default:
 		if p.missed != "" {
-			p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile, "%s: the deletion goes on without their drain", p.missed)
+			p.warn(EventDrainFailed, "%s: the deletion goes on without their drain", p.missed)
 		}
 		return true, err
 	}
@@ -253,8 +252,7 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 
 func (p *Scope) givesNodesUp(over bool, limit time.Duration) bool {
 	if over {
-		p.Eventf(corev1.EventTypeWarning, EventNodeDeletionFailed, pass.ActionReconcile,
-			"Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
+		p.warn(EventNodeDeletionFailed, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
 	}
 	return over
 }

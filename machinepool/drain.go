@@ -189,8 +189,7 @@ func (p *Scope) step(ctx context.Context, node *corev1.Node, start time.Time) (b
 		}
 	}
 	if reached(start, limit, p.Now) {
-		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile,
-			"Node %s was not drained within %s: going on without", node.Name, limit)
+		p.warn(EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
 		return true, nil
 	}
 	result, err := drainer.Step(ctx, runner.Request{
@@ -201,14 +200,13 @@ func (p *Scope) step(ctx context.Context, node *corev1.Node, start time.Time) (b
 	}
 	p.mem().turns[node.UID] = p.mem().turns[node.UID].steps(result.Counts, p.Now)
 	if result.Abandoned {
-		p.Eventf(corev1.EventTypeWarning, EventDrainFailed, pass.ActionReconcile,
-			"Node %s was not drained: given up by the drain policy: going on without", node.Name)
+		p.warn(EventDrainFailed, "Node %s was not drained: given up by the drain policy: going on without", node.Name)
 		return true, nil
 	}
 	if result.Done {
 		gone, err := p.volumesGone(ctx, node)
 		if gone {
-			p.Eventf(corev1.EventTypeNormal, EventNodeDrained, pass.ActionReconcile, "success draining Node %s", node.Name)
+			p.tell(EventNodeDrained, "success draining Node %s", node.Name)
 		}
 		if gone || err != nil {
 			return gone, err
@@ -229,8 +227,7 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 	limit := p.State.Template.NodeVolumeDetachTimeout.Or(0)
 	began := p.mem().detaches(p.workload.Volumes, node.Name, p.Now)
 	if reached(began, limit, p.Now) { // whether volumes can be read or not
-		p.Eventf(corev1.EventTypeWarning, EventVolumesLeft, pass.ActionReconcile,
-			"Volumes of Node %s were not detached within %s: going on without", node.Name, limit)
+		p.warn(EventVolumesLeft, "Volumes of Node %s were not detached within %s: going on without", node.Name, limit)
 		return true, nil
 	}
 	result, err := p.workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{

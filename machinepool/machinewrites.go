@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -84,7 +83,7 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 		}
 	}
 	if len(created) > 0 {
-		p.Eventf(corev1.EventTypeNormal, EventMachinesCreated, pass.ActionReconcile, "Created Machines %s", pass.Named(created))
+		p.tell(EventMachinesCreated, "Created Machines %s", pass.Named(created))
 	}
 	return p.joinErrors(errs)
 }
@@ -281,7 +280,7 @@ func (p *Scope) deleteMachines(ctx context.Context, going []*contract.MachineSta
 	for i, m := range going {
 		if errs[i] == nil {
 			asked.Insert(m.UID)
-			p.Eventf(corev1.EventTypeNormal, EventMachineDeleted, pass.ActionReconcile, "Deleted Machine %s", m.Key.Name)
+			p.tell(EventMachineDeleted, "Deleted Machine %s", m.Key.Name)
 		}
 	}
 	return p.joinErrors(errs)

@@ -144,7 +144,7 @@ func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused 
 		}
 	}
 	if len(names) > 0 {
-		p.Eventf(corev1.EventTypeNormal, EventNodeDeleted, pass.ActionReconcile, "%s", pass.Named(names))
+		p.tell(EventNodeDeleted, "%s", pass.Named(names))
 	}
 	return len(names) < len(nodes), err
 }

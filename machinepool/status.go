@@ -3,6 +3,7 @@ package machinepool
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -240,12 +241,8 @@ func instanceLabels(pool *contract.MachinePoolState) map[string]string {
 
 // keepsSelector reports whether pools of a kind have a place for it. Cluster API's have none.
 func keepsSelector(kind contract.MachinePoolKind) bool {
-	const some = "a=b"
-	pool := kind.New()
-	var u contract.MachinePoolUpdate
-	u.SelectorText = contract.SetTo(some)
-	var state contract.MachinePoolState
-	return kind.Adapter.Write(pool, u) == nil && kind.Adapter.Read(pool, &state) == nil && state.SelectorText == some
+	forgotten, err := contract.CheckMachinePoolKind(kind)
+	return err == nil && !slices.ContainsFunc(forgotten, func(f contract.Forgotten) bool { return f.Member == "SelectorText" })
 }
 
 // counts are numbers of instances.

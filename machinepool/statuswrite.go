@@ -148,6 +148,16 @@ const (
 	EventNodeDeletionFailed = "FailedDeleteNode"
 )
 
+// tell records an event about what the pool has done.
+func (p *Scope) tell(reason, note string, args ...any) {
+	p.Eventf(corev1.EventTypeNormal, reason, pass.ActionReconcile, note, args...)
+}
+
+// warn records an event about what the pool could not do.
+func (p *Scope) warn(reason, note string, args ...any) {
+	p.Eventf(corev1.EventTypeWarning, reason, pass.ActionReconcile, note, args...)
+}
+
 // tellNodes records the Nodes that are new in a list.
 func (p *Scope) tellNodes(stored, written []contract.NodeRef) {
 	known := sets.New(stored...)
@@ -158,6 +168,6 @@ func (p *Scope) tellNodes(stored, written []contract.NodeRef) {
 		}
 	}
 	if len(joined) > 0 {
-		p.Eventf(corev1.EventTypeNormal, EventNodesMatched, pass.ActionReconcile, "%s", pass.Named(joined))
+		p.tell(EventNodesMatched, "%s", pass.Named(joined))
 	}
 }
