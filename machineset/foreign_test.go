@@ -37,6 +37,8 @@ func systems(t *testing.T) map[string]system {
 			template: clusterAPI, mark: scale.DeleteAnnotation},
 		"Kubermatic": {kinds: machineset.Kubermatic(), mark: scale.DeleteAnnotation, markedWith: "yes", template: map[string]any{
 			"providerSpec": map[string]any{"value": map[string]any{"cloudProvider": "aws"}}, "versions": map[string]any{"kubelet": "1.36.3"}}},
+		"Kubermatic with an autoscaler of its group": {kinds: machineset.Kubermatic(), mark: "cluster.k8s.io/delete-machine", markedWith: "now",
+			template: map[string]any{"versions": map[string]any{"kubelet": "1.36.3"}}},
 		"Gardener": {kinds: machineset.Gardener(), mark: scale.PriorityAnnotation, markedWith: "1", template: map[string]any{
 			"class": map[string]any{"kind": "MachineClass", "name": "small"}}},
 		"Go types": {kinds: typed, scheme: scheme, mark: scale.DeleteAnnotation, template: map[string]any{"size": "small"}},

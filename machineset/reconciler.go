@@ -25,6 +25,7 @@ type Reconciler struct {
 	preflightOf func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error)
 	options     Options
 	memory      *pass.Memory[recollection]
+	marks       []string // see scale.Marks
 	machines    *children.Frame[contract.MachineState, contract.MachineUpdate]
 }
 
@@ -40,9 +41,10 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)
 	r := &Reconciler{
 		frame: frame, kinds: kinds, preflightOf: ports.PreflightOf, options: options, memory: pass.NewMemory(newRecollection, nil),
+		marks: scale.Marks(kinds.Machine.GVK.Group),
 		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config[contract.MachineState]{
 			Name: "Machine", GivenAnnotation: GivenAnnotation,
-			Marks:    []string{scale.DeleteAnnotation, scale.PriorityAnnotation, scale.MarkedAtAnnotation},
+			Marks:    append([]string{scale.PriorityAnnotation, scale.MarkedAtAnnotation}, scale.Marks(kinds.Machine.GVK.Group)...),
 			Differs:  func(before, now *contract.MachineState) bool { return before.Node != now.Node },
 			Parallel: options.Parallel, PassLimit: options.PassLimit,
 		}),

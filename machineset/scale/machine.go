@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// DeleteAnnotation asks, with any value, for a Machine to go first. Rule: Cluster API's scaling page; cluster-autoscaler sets it.
+	// DeleteAnnotation asks, with any value, for a Machine to go first. Rule: Cluster API's scaling page; cluster-autoscaler sets it, or
+	// the key of another API group: see Marks.
 	DeleteAnnotation = "cluster.x-k8s.io/delete-machine"
 	// PriorityAnnotation is a whole number: Machines with a lower one go first. Absent and unreadable count as DefaultPriority. Rule:
 	// Gardener's machine-controller-manager.
@@ -48,8 +49,18 @@ type Machine struct {
 	Ready, Available bool
 }
 
-// Of reads what a plan of a set needs from a Machine. It keeps nothing of the state.
-func Of(state *contract.MachineState, set types.UID) Machine {
+// Marks returns the annotations that ask, with any value, for a Machine of an API group to go first: DeleteAnnotation, and delete-machine
+// of the group itself. Rule: cluster-autoscaler, whose variable CAPI_GROUP names the group; Kubermatic's machine-controller.
+func Marks(group string) []string {
+	if own := group + "/delete-machine"; own != DeleteAnnotation && group != "" {
+		return []string{DeleteAnnotation, own}
+	}
+	return []string{DeleteAnnotation}
+}
+
+// Of reads what a plan of a set needs from a Machine. marks are the annotations of Marks; without any, DeleteAnnotation is the only one. It
+// keeps nothing of the state.
+func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 	m := Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Priority: DefaultPriority,
 		Updating: state.UpdatingInPlace(), Slot: SlotOf(&state.Metadata, set),
@@ -60,6 +71,10 @@ func Of(state *contract.MachineState, set types.UID) Machine {
 		Available: says(state, contract.ConditionAvailable, metav1.ConditionTrue),
 	}
 	_, m.Marked = state.Annotations[DeleteAnnotation]
+	for _, key := range marks {
+		_, marked := state.Annotations[key]
+		m.Marked = m.Marked || marked
+	}
 	if text, found := state.Annotations[MarkedAtAnnotation]; found {
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
 			m.Marked, m.MarkedAt = true, at

@@ -158,6 +158,8 @@ func TestOf_ReadsWhatAPlanNeeds(t *testing.T) {
 			with(func(m *scale.Machine) { m.Marked = true })},
 		"marked by Gardener": {state(map[string]string{scale.MarkedAtAnnotation: "2026-03-01T00:00:00Z", scale.PriorityAnnotation: "1"}),
 			with(func(m *scale.Machine) { m.Marked, m.MarkedAt, m.Priority = true, created, 1 })},
+		"marked by the key of another group": {state(map[string]string{"example.com/delete-machine": "now"}),
+			with(func(m *scale.Machine) { m.Marked = true })},
 		"marks that make no sense": {state(map[string]string{scale.MarkedAtAnnotation: "soon", scale.PriorityAnnotation: "high"}), base},
 		"updated in place": {state(map[string]string{contract.InPlaceUpdateAnnotation: ""}),
 			with(func(m *scale.Machine) { m.Updating = true })},
@@ -167,7 +169,7 @@ func TestOf_ReadsWhatAPlanNeeds(t *testing.T) {
 		"created by another set": {state(scale.Stamp("other", 7)), base},
 		"another hook":           {state(map[string]string{contract.PendingHooksAnnotation: "UpdateMachineSet"}), base},
 	} {
-		if diff := gocmp.Diff(c.want, scale.Of(c.state, "set")); diff != "" {
+		if diff := gocmp.Diff(c.want, scale.Of(c.state, "set", scale.Marks("example.com")...)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
