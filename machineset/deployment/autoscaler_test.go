@@ -1,6 +1,7 @@
 package deployment_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -112,4 +113,75 @@ func TestAScaleDownInTheMiddleOfARolloutTakesTheMarkedMachine(t *testing.T) {
 	w.change(d, fake.WithField(int64(3), "spec", "replicas"))
 	w.rolled(d, "green", 3)
 	require.Nil(t, w.get(&marked), "it goes although it has the new template")
+}
+
+// An autoscaler for another API group than Cluster API's marks Machines by a key of that group.
+func TestScaleDownsOfEverySystemEndWithTheMachinesThatItsAutoscalerMarks(t *testing.T) {
+	t.Parallel()
+	for name, s := range systems(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldOf(t, s.kinds, s.sets)
+			w.scheme = s.scheme
+			w.live().run()
+			d := w.deploymentOf(s, 6)
+			w.eventually("six Machines", func() string {
+				if n := len(w.list(s.kinds.Machine.GVK)); n != 6 {
+					return fmt.Sprint(n, w.describeSets())
+				}
+				return ""
+			})
+			machines := w.list(s.kinds.Machine.GVK)
+			for i, replicas := range []int64{5, 4, 3} {
+				w.change(&machines[2*i], annotated(autoscaler.KeysFor(s.kinds.Machine.GVK.Group).DeleteMachine, "now"))
+				w.change(d, fake.WithField(replicas, "spec", "replicas"))
+			}
+			w.eventually("three Machines", func() string {
+				if n := len(w.list(s.kinds.Machine.GVK)); n != 3 {
+					return fmt.Sprint(n, w.describeSets())
+				}
+				return ""
+			})
+			for i := range machines {
+				require.Equal(t, i%2 == 0, w.get(&machines[i]) == nil, machines[i].GetName())
+			}
+		})
+	}
+}
+
+// The sets of both templates have marked Machines, and the deployment is scaled twice before either is gone.
+func TestScaleDownsInTheMiddleOfARolloutEndWithTheMarkedMachinesOfBothSets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.group(5)
+	w.rolled(d, "blue", 5)
+	w.change(d, fake.WithField(int64(2), "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"), template("green"))
+	var marked []unstructured.Unstructured
+	w.eventually("one of each", func() string {
+		marked = nil
+		for _, image := range []string{"green", "blue"} {
+			for _, m := range w.list(w.kinds.Machine.GVK) {
+				if w.hashOf(image) != "" && m.GetLabels()["machine-template-hash"] == w.hashOf(image) && m.GetDeletionTimestamp() == nil {
+					marked = append(marked, m)
+					break
+				}
+			}
+		}
+		if len(marked) != 2 {
+			return fmt.Sprint(w.images())
+		}
+		return ""
+	})
+	for i, replicas := range []int64{4, 3} {
+		w.change(&marked[i], annotated(scale.DeleteAnnotation, "now"))
+		w.change(d, fake.WithField(replicas, "spec", "replicas"))
+	}
+	w.rolled(d, "green", 3)
+	for i := range marked {
+		require.Nil(t, w.get(&marked[i]))
+	}
+	for _, m := range w.list(w.kinds.Machine.GVK) {
+		require.NotContains(t, m.GetAnnotations(), scale.DeleteAnnotation)
+	}
 }

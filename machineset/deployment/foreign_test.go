@@ -54,16 +54,7 @@ func TestDeploymentsOfEverySystemRollOutGoBackAndGo(t *testing.T) {
 			w := newWorldOf(t, s.kinds, s.sets)
 			w.scheme = s.scheme
 			w.live().run()
-			d := object(s.kinds.Deployment.GVK, "workers")
-			labels := map[string]any{"pool": "workers"}
-			d.Object["spec"] = map[string]any{
-				"replicas": int64(2), "selector": map[string]any{"matchLabels": labels},
-				"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": s.spec},
-			}
-			if _, has := s.spec["clusterName"]; has {
-				require.NoError(t, unstructured.SetNestedField(d.Object, "demo", "spec", "clusterName"))
-			}
-			require.NoError(t, w.client.Create(t.Context(), d))
+			d := w.deploymentOf(s, 2)
 			before, _, _ := unstructured.NestedString(s.spec, s.change...)
 			w.made(s, before)
 			w.change(d, fake.WithField("other", append([]string{"spec", "template", "spec"}, s.change...)...))
@@ -82,6 +73,22 @@ func TestDeploymentsOfEverySystemRollOutGoBackAndGo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// deploymentOf creates a deployment of a system.
+func (w *world) deploymentOf(s system, replicas int64) *unstructured.Unstructured {
+	w.t.Helper()
+	d := object(s.kinds.Deployment.GVK, "workers")
+	labels := map[string]any{"pool": "workers"}
+	d.Object["spec"] = map[string]any{
+		"replicas": replicas, "selector": map[string]any{"matchLabels": labels},
+		"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": s.spec},
+	}
+	if _, has := s.spec["clusterName"]; has {
+		require.NoError(w.t, unstructured.SetNestedField(d.Object, "demo", "spec", "clusterName"))
+	}
+	require.NoError(w.t, w.client.Create(w.t.Context(), d))
+	return d
 }
 
 // made waits until there are two Machines, both made of what was changed last.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,8 +15,21 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// markOf is the delete mark of a deployment: it tells its marks from those of other clients, such as cluster-autoscaler.
-func (s *Scope) markOf() string { return "MachineDeployment/" + string(s.State.UID) }
+// ownMark begins the delete marks of deployments: it tells them from those of other clients, such as cluster-autoscaler.
+const ownMark = "MachineDeployment/"
+
+// markOf is the delete mark of a deployment.
+func (s *Scope) markOf() string { return ownMark + string(s.State.UID) }
+
+// mine says whether nothing but a deployment has marked a Machine. That may be one that no longer exists: the set was adopted since.
+func mine(m *contract.MachineState, marks []string) bool {
+	for _, key := range append([]string{scale.MarkedAtAnnotation}, marks...) {
+		if _, marked := m.Annotations[key]; marked && key != scale.DeleteAnnotation {
+			return false
+		}
+	}
+	return strings.HasPrefix(m.Annotations[scale.DeleteAnnotation], ownMark)
+}
 
 // markVictims marks the Machines that a set is to delete. A set whose Machines are all alike, or all go, needs no marks: whichever it
 // chooses is right. In a paused rollout a mark may also say which set shrinks.
@@ -23,7 +37,7 @@ func (s *Scope) markVictims(ctx context.Context, of *set, change rollout.Change)
 	if change.To >= change.From {
 		return nil
 	}
-	if change.To == 0 || (of.alike() && !s.State.RolloutPaused) {
+	if change.To == 0 || (of.alike(s.env.marks) && !s.State.RolloutPaused) {
 		return nil
 	}
 	victims := map[types.UID]bool{}
@@ -34,7 +48,7 @@ func (s *Scope) markVictims(ctx context.Context, of *set, change rollout.Change)
 		return err
 	}
 	return s.eachMachine(func(m machine) error {
-		if _, marked := m.State.Annotations[scale.DeleteAnnotation]; marked || !victims[m.State.UID] {
+		if !victims[m.State.UID] || scale.Of(m.State, "", s.env.marks...).Marked {
 			return nil
 		}
 		return s.mark(ctx, m, contract.SetTo(s.markOf()))
@@ -48,10 +62,19 @@ func (s *Scope) seesMarks(ctx context.Context) error {
 	if s.marksSeen {
 		return nil
 	}
+	keys := append([]string{scale.MarkedAtAnnotation}, s.env.marks...)
+	saying := func(annotations map[string]string) (said string) {
+		for _, key := range keys {
+			if mark, marked := annotations[key]; marked {
+				said += key + "=" + mark + "\n"
+			}
+		}
+		return said
+	}
 	marks := map[types.UID]string{}
 	err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
-		if mark, marked := m.Annotations[scale.DeleteAnnotation]; marked {
-			marks[m.UID] = "=" + mark
+		if said := saying(m.Annotations); said != "" {
+			marks[m.UID] = said
 		}
 	})
 	if err != nil {
@@ -59,12 +82,8 @@ func (s *Scope) seesMarks(ctx context.Context) error {
 	}
 	s.marksSeen = true
 	return s.eachMachine(func(m machine) error {
-		seen := ""
-		if mark, marked := m.State.Annotations[scale.DeleteAnnotation]; marked {
-			seen = "=" + mark
-		}
-		if marks[m.State.UID] != seen {
-			return fmt.Errorf("%w: %s of Machine %s has changed", pass.ErrStale, scale.DeleteAnnotation, m.State.Key)
+		if marks[m.State.UID] != saying(m.State.Annotations) {
+			return fmt.Errorf("%w: the delete mark of Machine %s has changed", pass.ErrStale, m.State.Key)
 		}
 		return nil
 	})
@@ -104,9 +123,9 @@ func (s *Scope) mark(ctx context.Context, m machine, to contract.Change[string])
 }
 
 // alike reports whether all Machines of a set that are not in deletion are available and have no marks.
-func (m *set) alike() bool {
+func (m *set) alike(marks []string) bool {
 	for _, one := range m.machines {
-		is := scale.Of(one.State, m.UID)
+		is := scale.Of(one.State, m.UID, marks...)
 		if !is.Deleting && (!is.Available || !is.Ready || is.Marked) {
 			return false
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 type reconciler = pass.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]
@@ -31,6 +32,7 @@ type Reconciler struct {
 	kinds    Kinds
 	options  Options
 	memory   *pass.Memory[recollection]
+	marks    []string // see scale.Marks
 }
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
@@ -45,7 +47,9 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		return nil, fmt.Errorf("machine deployment reconciler for %s: %w", cmp.Or(kinds.Deployment.GVK.Kind, "a kind without a name"), err)
 	}
 	frame.Track("templates of "+kinds.Deployment.GVK.Kind, frame.Referring)
-	r := &Reconciler{frame: frame, kinds: kinds, options: options, memory: pass.NewMemory(newRecollection, nil)}
+	r := &Reconciler{
+		frame: frame, kinds: kinds, options: options, memory: pass.NewMemory(newRecollection, nil), marks: scale.Marks(kinds.Machine.GVK.Group),
+	}
 	r.sets = children.NewFrame(frame, kinds.Set, selectorOf, children.Config[contract.MachineSetState]{
 		Name: "MachineSet", GivenAnnotation: GivenAnnotation,
 		Differs: func(before, now *contract.MachineSetState) bool {

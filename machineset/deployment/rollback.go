@@ -54,7 +54,7 @@ func rollbackStep(ctx context.Context, s *Scope) (Result, error) {
 func revisionOf(sets []*set, revision int64) (*set, error) {
 	all := make([]rollout.Set, 0, len(sets))
 	for _, one := range sets {
-		all = append(all, one.facts(""))
+		all = append(all, one.facts(nil))
 	}
 	found, known := rollout.Rollback(all, revision)
 	switch at := slices.IndexFunc(sets, func(one *set) bool { return one.UID == found.UID }); {

@@ -51,7 +51,7 @@ func (s *Scope) decide() {
 		facts.Desired = contract.Some(int(desired))
 	}
 	for _, one := range s.observed {
-		set := one.facts(s.markOf())
+		set := one.facts(s.env.marks)
 		set.Frozen = s.inPlace() && one.lacks()
 		facts.Sets = append(facts.Sets, set)
 	}
@@ -87,17 +87,16 @@ func (m *set) revision() int64 {
 	return revision
 }
 
-// facts are what a plan needs to know of a set. mark is the delete mark of the deployment.
-func (m *set) facts(mark string) rollout.Set {
+// facts are what a plan needs to know of a set. marks are the annotations of scale.Marks.
+func (m *set) facts(marks []string) rollout.Set {
 	f := rollout.Set{
 		Name: m.Key.Name, UID: m.UID, Created: m.Created, Revision: m.revision(), Matches: len(m.diff) == 0,
 		Replicas: int(m.State.Replicas.Or(0)), Deleting: !m.Deleting.IsZero(), Reserved: m.reserved,
 		Machines: make([]rollout.Machine, 0, len(m.machines)),
 	}
 	for _, one := range m.machines {
-		mine := mark != "" && one.State.Annotations[scale.DeleteAnnotation] == mark
 		f.Machines = append(f.Machines, rollout.Machine{
-			Machine: scale.Of(one.State, m.UID), Mine: mine,
+			Machine: scale.Of(one.State, m.UID, marks...), Mine: mine(one.State, marks),
 			InPlace: m.inPlaceOf(one.State), InPlaceSet: one.State.Annotations[contract.InPlaceSetAnnotation],
 		})
 	}
