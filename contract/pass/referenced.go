@@ -16,7 +16,7 @@ import (
 func (s *Scope[S, U]) ReadReferenced(
 	ctx context.Context, condition string, ref contract.Ref, gives func(metav1.OwnerReference) bool, read func(external.Object) error,
 ) (external.Object, error) {
-	found, err := s.frame.Tracker.Get(ctx, s.common().Key, ref)
+	found, err := s.frame.Tracker.Get(ctx, s.Common().Key, ref)
 	s.Requeue(found.RetryAfter)
 	if err == nil && found.Presence == external.Present {
 		if err = s.TakeOwnership(ctx, &found, gives); err != nil {
