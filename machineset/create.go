@@ -2,9 +2,6 @@ package machineset
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"sync"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -132,10 +130,5 @@ func (s *Scope) fingerprint() string {
 			parts = append(parts, t.GVK.String(), t.Object.Object["spec"])
 		}
 	}
-	text, err := json.Marshal(parts)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:5])
+	return children.Digest(parts...)
 }

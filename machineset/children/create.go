@@ -66,6 +66,7 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 		}
 		left = left[n:]
 	}
+	s.memory.refuse(failed)
 	s.memory.tried(len(names) > 0, len(failed) > 0, s.owner.Common().Generation, s.frame.clock.Now())
 	s.reportCreated(names, failed)
 	// Children that exist must leave the ledger: if one of them were deleted later, it would be made again.
@@ -77,6 +78,9 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 	}
 	return all, errors.Join(failed...)
 }
+
+// Refused says why the last attempt to create children has failed, empty when it has not, or when there was none.
+func (s *Scope[CS, CU]) Refused() string { return s.memory.failure }
 
 func (s *Scope[CS, CU]) reportCreated(names []string, failed []error) {
 	name := s.frame.config.Name

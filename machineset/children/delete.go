@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -110,15 +111,21 @@ func (s *Scope[CS, CU]) confirm(ctx context.Context, victims []scale.Victim, kee
 // does.
 func (s *Scope[CS, CU]) seesMarks(live map[string]metav1.PartialObjectMetadata) error {
 	for _, m := range s.Own {
-		now, found := live[m.Key.Name]
-		if !found || now.UID != m.UID {
-			continue
-		}
-		for _, key := range s.frame.config.Marks {
-			before, had := m.Annotations[key]
-			if after, has := now.Annotations[key]; had != has || before != after {
-				return fmt.Errorf("%w: %s of %s has changed", pass.ErrStale, key, s.frame.says(m.Key))
+		if now, found := live[m.Key.Name]; found && now.UID == m.UID {
+			if err := s.frame.SameMarks(m.Metadata, now.Annotations); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+// SameMarks confirms that a child that was read has the marks that it has now by other annotations. The error matches pass.ErrStale.
+func (f *Frame[CS, CU]) SameMarks(child *contract.Metadata, now map[string]string) error {
+	for _, key := range f.config.Marks {
+		before, had := child.Annotations[key]
+		if after, has := now[key]; had != has || before != after {
+			return fmt.Errorf("%w: %s of %s has changed", pass.ErrStale, key, f.says(child.Key))
 		}
 	}
 	return nil

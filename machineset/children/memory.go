@@ -2,6 +2,7 @@ package children
 
 import (
 	"maps"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +36,8 @@ type Memory[CS any] struct {
 	failed           int
 	failedAt         time.Time
 	failedGeneration int64
+	// failure is why the last attempt has failed, empty when it has not.
+	failure string
 }
 
 // known is a child that was read, and what it was found to be in step with.
@@ -74,6 +77,13 @@ func patience(failed int) time.Duration {
 	return min(pass.ConflictRetry<<min(failed-1, 10), maxPatience)
 }
 
+// refuse remembers why an attempt to create has failed, if it has.
+func (m *Memory[CS]) refuse(failed []error) {
+	if m.failure = ""; len(failed) > 0 && !pass.IsStale(failed[0]) {
+		m.failure = pass.Bounded(strings.ReplaceAll(failed[0].Error(), "\n", "; "), pass.MaxNoteLength)
+	}
+}
+
 // tried remembers the result of an attempt to create that has ended now: whether anything was created, and whether anything failed.
 func (m *Memory[CS]) tried(made, failed bool, generation int64, now time.Time) {
 	if made || !failed || generation != m.failedGeneration {
@@ -111,7 +121,7 @@ func (m *Memory[CS]) keep(observed []Child[CS]) {
 	m.shown = there
 }
 
-// KeepRead forgets the objects that were read and are not there any more.
+// KeepRead forgets what was read of children that are not keys of a map.
 func (m *Memory[CS]) KeepRead(there map[types.UID]bool) {
 	maps.DeleteFunc(m.read, func(uid types.UID, _ *known[CS]) bool {
 		_, found := there[uid]

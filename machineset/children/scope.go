@@ -140,6 +140,19 @@ func (f *Frame[CS, CU]) remembered(memory *Memory[CS], obj contract.Object) (Chi
 	return child(obj, state), nil
 }
 
+// ReadOnce reads an object of the children's kind, unless a memory has it as it is now, and remembers it.
+func (f *Frame[CS, CU]) ReadOnce(obj contract.Object, m *Memory[CS]) (*CS, error) {
+	if k := m.read[obj.GetUID()]; k != nil && k.resourceVersion == obj.GetResourceVersion() {
+		return k.state, nil
+	}
+	state, err := f.read(obj)
+	if err != nil {
+		return nil, err
+	}
+	m.read[obj.GetUID()] = &known[CS]{resourceVersion: obj.GetResourceVersion(), state: state}
+	return state, nil
+}
+
 // LastSeen is the resource version up to which the cache of children has seen everything, empty when it cannot say. The
 // error matches pass.ErrStale before the first list has come back.
 func (f *Frame[CS, CU]) LastSeen(ctx context.Context) (string, error) {

@@ -2,6 +2,9 @@ package children
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -246,6 +249,26 @@ func (f Summary) deleting(stale string) metav1.Condition {
 		message = fmt.Sprintf("Deleting %d Machines", n) + Bullets(f.Kept) + stale
 	}
 	return pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, message)
+}
+
+// Bulleted returns the lines that Bullets has listed in a message.
+func Bulleted(message string) (lines []string) {
+	for line := range strings.SplitSeq(message, "\n") {
+		if listed, found := strings.CutPrefix(line, "* "); found {
+			lines = append(lines, listed)
+		}
+	}
+	return lines
+}
+
+// Digest returns a short text for values, equal for equal ones, and none for what JSON has no text for.
+func Digest(values ...any) string {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:5])
 }
 
 // Bullets lists lines below a head: the first three, and how many more there are.

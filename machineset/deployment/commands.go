@@ -1,10 +1,11 @@
 package deployment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
@@ -53,8 +55,11 @@ func (c Commands) History(ctx context.Context, key types.NamespacedName) ([]Revi
 	if err != nil {
 		return nil, err
 	}
+	slices.SortFunc(sets, func(a, b *set) int {
+		return cmp.Or(cmp.Compare(a.revision(), b.revision()), cmp.Compare(a.Key.Name, b.Key.Name))
+	})
 	all := make([]Revision, 0, len(sets))
-	for _, one := range byRevision(sets) {
+	for _, one := range sets {
 		number := one.revision()
 		if number == 0 {
 			continue
@@ -90,22 +95,19 @@ func (c Commands) pause(ctx context.Context, key types.NamespacedName, paused bo
 // Restart replaces all Machines that exist now, without a change of the template. The error matches ErrPaused for a paused deployment.
 // Rule: clusterctl alpha rollout restart, which writes spec.rollout.after.
 func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return c.restart(ctx, key) })
-}
-
-func (c Commands) restart(ctx context.Context, key types.NamespacedName) error {
-	obj, state, err := c.deployment(ctx, key)
-	if err != nil {
-		return err
-	}
-	now := c.clock().Now().Truncate(time.Second).UTC()
-	switch {
-	case state.RolloutPaused:
-		return fmt.Errorf("restart %s: %w", key, ErrPaused)
-	case state.RolloutAfter.After(now):
-		return fmt.Errorf("restart %s: a rollout is planned for %s already", key, state.RolloutAfter.Format(time.RFC3339))
-	}
-	return c.write(ctx, obj, contract.MachineDeploymentUpdate{RolloutAfter: contract.SetTo(now)})
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		obj, state, err := c.deployment(ctx, key)
+		now := c.clock().Now().Truncate(time.Second).UTC()
+		switch {
+		case err != nil:
+			return err
+		case state.RolloutPaused:
+			return fmt.Errorf("restart %s: %w", key, ErrPaused)
+		case state.RolloutAfter.After(now):
+			return fmt.Errorf("restart %s: a rollout is planned for %s already", key, state.RolloutAfter.Format(time.RFC3339))
+		}
+		return c.write(ctx, obj, contract.MachineDeploymentUpdate{RolloutAfter: contract.SetTo(now)})
+	})
 }
 
 // Undo gives a deployment the template of an earlier revision, 0 for the newest one that differs, and returns that revision. The error
@@ -165,9 +167,10 @@ func progressOf(d *contract.MachineDeploymentState) Progress {
 		Available: d.AvailableReplicas.Or(d.NodeAvailableReplicas.Or(0)),
 	}
 	rolling, _ := pass.Find(d.Conditions, ConditionRollingOut)
-	for line := range strings.SplitSeq(rolling.Message, "\n") {
-		if after, found := strings.CutPrefix(line, "* "); found {
-			p.Blocking = append(p.Blocking, after)
+	scaling, _ := pass.Find(d.Conditions, contract.ConditionScalingUp)
+	for _, held := range children.Bulleted(rolling.Message + "\n" + scaling.Message) {
+		if !slices.Contains(p.Blocking, held) {
+			p.Blocking = append(p.Blocking, held)
 		}
 	}
 	progressing, _ := pass.Find(d.Conditions, ConditionProgressing)

@@ -14,7 +14,9 @@
 //   - The replicas of a MachineSet are written on the version that was read. A pass whose caches are behind waits.
 //   - Before a MachineSet shrinks, the Machines that the plan has chosen are marked with scale.DeleteAnnotation and the identity of the
 //     deployment, unless all of them are alike. The MachineSet deletes marked Machines first, whatever its own cache shows. Marks that a
-//     plan no longer needs are removed.
+//     plan no longer needs are removed. Marks of others, such as cluster-autoscaler, are those of scale.Marks.
+//   - A MachineSet says with MadeFromAnnotation what it was made from. When two of them do not keep that, as with a webhook that changes
+//     MachineSets, no more are made.
 //   - An old MachineSet beyond the history limit is deleted with its UID as a precondition, when it has no Machines and wants none, and
 //     only while the API server has it as it was read. Nothing is deleted while something holds the deployment.
 //

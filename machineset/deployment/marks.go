@@ -10,16 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // ownMark begins the delete marks of deployments: it tells them from those of other clients, such as cluster-autoscaler.
 const ownMark = "MachineDeployment/"
-
-// markOf is the delete mark of a deployment.
-func (s *Scope) markOf() string { return ownMark + string(s.State.UID) }
 
 // mine says whether nothing but a deployment has marked a Machine. That may be one that no longer exists: the set was adopted since.
 func mine(m *contract.MachineState, marks []string) bool {
@@ -34,25 +30,22 @@ func mine(m *contract.MachineState, marks []string) bool {
 // markVictims marks the Machines that a set is to delete. A set whose Machines are all alike, or all go, needs no marks: whichever it
 // chooses is right. In a paused rollout a mark may also say which set shrinks.
 func (s *Scope) markVictims(ctx context.Context, of *set, change rollout.Change) error {
-	if change.To >= change.From {
+	if change.To >= change.From || change.To == 0 || (of.alike(s.env.marks) && !s.State.RolloutPaused) {
 		return nil
 	}
-	if change.To == 0 || (of.alike(s.env.marks) && !s.State.RolloutPaused) {
-		return nil
+	if err := s.seesMarks(ctx); err != nil {
+		return err
 	}
 	victims := map[types.UID]bool{}
 	for _, v := range change.Victims {
 		victims[v.UID] = true
 	}
-	if err := s.seesMarks(ctx); err != nil {
-		return err
-	}
-	return s.eachMachine(func(m machine) error {
-		if !victims[m.State.UID] || scale.Of(m.State, "", s.env.marks...).Marked {
-			return nil
+	for _, m := range of.machines {
+		if scale.Of(m.State, m.State.UID, s.env.marks...).Marked {
+			delete(victims, m.State.UID)
 		}
-		return s.mark(ctx, m, contract.SetTo(s.markOf()))
-	})
+	}
+	return s.mark(ctx, victims, contract.SetTo(ownMark+string(s.State.UID)))
 }
 
 // seesMarks confirms, once in a pass, that the Machines that go were chosen by the marks that Machines have now. cluster-autoscaler marks
@@ -62,31 +55,13 @@ func (s *Scope) seesMarks(ctx context.Context) error {
 	if s.marksSeen {
 		return nil
 	}
-	keys := append([]string{scale.MarkedAtAnnotation}, s.env.marks...)
-	saying := func(annotations map[string]string) (said string) {
-		for _, key := range keys {
-			if mark, marked := annotations[key]; marked {
-				said += key + "=" + mark + "\n"
-			}
-		}
-		return said
-	}
-	marks := map[types.UID]string{}
-	err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
-		if said := saying(m.Annotations); said != "" {
-			marks[m.UID] = said
-		}
-	})
+	now := map[types.UID]map[string]string{}
+	err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) { now[m.UID] = m.Annotations })
 	if err != nil {
 		return err
 	}
 	s.marksSeen = true
-	return s.eachMachine(func(m machine) error {
-		if marks[m.State.UID] != saying(m.State.Annotations) {
-			return fmt.Errorf("%w: the delete mark of Machine %s has changed", pass.ErrStale, m.State.Key)
-		}
-		return nil
-	})
+	return s.eachMachine(func(m machine) error { return s.env.machines.SameMarks(&m.State.Metadata, now[m.State.UID]) })
 }
 
 // unmark removes the marks of the deployment that no plan needs any more.
@@ -95,12 +70,7 @@ func (s *Scope) unmark(ctx context.Context) error {
 	for _, m := range s.plan.Unmark {
 		spared[m.UID] = true
 	}
-	return s.eachMachine(func(m machine) error {
-		if !spared[m.State.UID] {
-			return nil
-		}
-		return s.mark(ctx, m, contract.Cleared[string]())
-	})
+	return s.mark(ctx, spared, contract.Cleared[string]())
 }
 
 func (s *Scope) eachMachine(do func(machine) error) error {
@@ -113,13 +83,19 @@ func (s *Scope) eachMachine(do func(machine) error) error {
 	return errors.Join(errs...)
 }
 
-func (s *Scope) mark(ctx context.Context, m machine, to contract.Change[string]) error {
+// mark gives some Machines the mark of the deployment, or takes it from them.
+func (s *Scope) mark(ctx context.Context, which map[types.UID]bool, to contract.Change[string]) error {
 	var u contract.MachineUpdate
 	u.Annotations = map[string]contract.Change[string]{scale.DeleteAnnotation: to}
-	if err := send(ctx, s, s.env.kinds.Machine, m.Object, u); err != nil {
-		return fmt.Errorf("mark Machine %s for deletion: %w", m.State.Key, err)
-	}
-	return nil
+	return s.eachMachine(func(m machine) error {
+		if !which[m.State.UID] {
+			return nil
+		}
+		if err := send(ctx, s, s.env.kinds.Machine, m.Object, u); err != nil {
+			return fmt.Errorf("mark Machine %s for deletion: %w", m.State.Key, err)
+		}
+		return nil
+	})
 }
 
 // alike reports whether all Machines of a set that are not in deletion are available and have no marks.

@@ -57,7 +57,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		},
 	})
 	r.machines = children.NewFrame(frame, kinds.Machine, selectorOf, children.Config[contract.MachineState]{
-		Name:    "Machine",
+		Name: "Machine", Marks: append([]string{scale.MarkedAtAnnotation}, r.marks...),
 		Differs: func(before, now *contract.MachineState) bool { return before.Node != now.Node },
 	})
 	r.reconciler = pass.NewReconciler(pass.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]{

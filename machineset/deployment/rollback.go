@@ -1,7 +1,6 @@
 package deployment
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,10 +26,11 @@ const (
 var ErrRevision = errors.New("cannot roll back")
 
 // rollbackStep gives the deployment the template of the revision that it asks for, and forgets the request: the pass after that rolls out.
-// A revision that does not exist is reported by an event, and the request is forgotten too, as Deployments of Kubernetes did.
+// A revision that does not exist is reported by an event, and the request is forgotten too, as Deployments of Kubernetes did. It waits
+// while the rollout is paused.
 func rollbackStep(ctx context.Context, s *Scope) (Result, error) {
 	revision, asked := s.State.RollbackTo.Get()
-	if !asked || s.env.frame.Writer.Behind(s.Object) {
+	if !asked || s.State.RolloutPaused || s.env.frame.Writer.Behind(s.Object) {
 		return Result{}, nil
 	}
 	target, err := revisionOf(s.observed, revision)
@@ -77,11 +77,4 @@ func copyTemplate(ctx context.Context, w *patch.Writer, kinds Kinds, deployment,
 	})
 	_, err := pass.Write(ctx, w, kind, deployment, contract.MachineDeploymentUpdate{RollbackTo: contract.Cleared[int64]()}, true)
 	return err
-}
-
-// byRevision orders sets, the oldest revision first; sets without one come first, by name.
-func byRevision(sets []*set) []*set {
-	return slices.SortedFunc(slices.Values(sets), func(a, b *set) int {
-		return cmp.Or(cmp.Compare(a.revision(), b.revision()), cmp.Compare(a.Key.Name, b.Key.Name))
-	})
 }

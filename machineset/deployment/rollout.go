@@ -44,7 +44,7 @@ func (s *Scope) decide() {
 		s.Hold(ReasonStrategyUnreadable, err.Error())
 	}
 	facts := rollout.Facts{
-		Strategy: s.strategy, Order: order, Paused: s.State.RolloutPaused, Holds: s.missing, After: s.State.RolloutAfter,
+		Strategy: s.strategy, Order: order, Paused: s.State.RolloutPaused, Holds: append(s.changed(), s.missing...), After: s.State.RolloutAfter,
 		HistoryLimit: contract.Some(int(s.State.RevisionHistoryLimit.Or(defaultHistory))), Now: s.Now,
 	}
 	if desired, known := s.State.Replicas.Get(); known {
@@ -57,6 +57,10 @@ func (s *Scope) decide() {
 	}
 	s.plan = rollout.Plan(facts)
 	s.plan.Blocked = append(slices.Clone(s.children.Holds), s.plan.Blocked...)
+	if s.State.RollbackTo.Found() && s.State.RolloutPaused {
+		waits := scale.Hold{Reason: rollout.ReasonPaused, Message: "the rollback waits until the rollout is resumed"}
+		s.plan.Blocked = append(s.plan.Blocked, waits)
+	}
 }
 
 // strategyOf returns the strategy of a deployment. The error says what is wrong with it.
@@ -80,10 +84,7 @@ func strategyOf(d *contract.MachineDeploymentState) (rollout.Strategy, error) {
 
 // revision is the number of a set, 0 when it has none that can be read.
 func (m *set) revision() int64 {
-	revision, err := rollout.ParseRevision(m.Annotations)
-	if err != nil {
-		return 0
-	}
+	revision, _ := rollout.ParseRevision(m.Annotations)
 	return revision
 }
 
@@ -130,8 +131,7 @@ func rolloutStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.plan.Create.Found() {
 		errs = append(errs, s.createSet(ctx))
 	}
-	errs = append(errs, s.updateInPlace(ctx))
-	return Result{}, errors.Join(errs...)
+	return Result{}, errors.Join(append(errs, s.updateInPlace(ctx))...)
 }
 
 // behind reports whether the cache shows a set or a Machine as it was before this process wrote it.
@@ -226,27 +226,27 @@ func send[S, U any](ctx context.Context, s *Scope, kind contract.KindOf[S, U], o
 	return nil
 }
 
-// lastChange is the last time at which a rollout has moved: a set or a Machine was created, became available or was deleted, or the rollout
-// was resumed.
+// lastChange is the last time at which a rollout has moved: it has begun or was resumed, or a set or a Machine was created, became
+// available or was deleted. It depends on nothing that a restart of the process loses.
 func (s *Scope) lastChange() time.Time {
-	last := time.Time{}
-	later := func(t time.Time) {
-		if t.After(last) {
-			last = t
+	times := []time.Time{{}}
+	stored, found := pass.Find(s.Stored, ConditionProgressing)
+	if !found || stored.Reason == string(rollout.Completed) || stored.Reason == string(rollout.ProgressPaused) {
+		return s.Now
+	}
+	for _, kind := range []string{ConditionProgressing, ConditionRollingOut} {
+		if c, found := pass.Find(s.Stored, kind); found && c.Status == "True" {
+			times = append(times, c.LastTransitionTime.Time)
 		}
 	}
-	if c, found := pass.Find(s.Stored, ConditionProgressing); found && c.Status == "True" {
-		later(c.LastTransitionTime.Time)
-	}
 	for _, one := range s.observed {
-		later(one.Created)
+		times = append(times, one.Created)
 		for _, m := range one.machines {
-			later(m.State.Created)
-			later(m.State.Deleting)
+			times = append(times, m.State.Created, m.State.Deleting)
 			if c, found := pass.Find(m.State.Conditions, ConditionAvailable); found && c.Status == "True" {
-				later(c.LastTransitionTime.Time)
+				times = append(times, c.LastTransitionTime.Time)
 			}
 		}
 	}
-	return last
+	return slices.MaxFunc(times, time.Time.Compare)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -48,14 +49,12 @@ type Scope struct {
 type recollection struct {
 	sets     *children.Memory[contract.MachineSetState]
 	machines *children.Memory[contract.MachineState]
-	// current: the API server has confirmed once that the cache shows the sets as they are.
+	// confirmed: the API server has confirmed once that the cache shows the sets as they are.
 	confirmed bool
 }
 
 func newRecollection() *recollection {
-	return &recollection{
-		sets: children.NewMemory[contract.MachineSetState](), machines: children.NewMemory[contract.MachineState](),
-	}
+	return &recollection{sets: children.NewMemory[contract.MachineSetState](), machines: children.NewMemory[contract.MachineState]()}
 }
 
 // set is a MachineSet of the deployment with its Machines.
@@ -65,7 +64,8 @@ type set struct {
 	machines []machine
 	// reserved is how many Machines it is creating that are not among them.
 	reserved int
-	// diff are the places in which its template differs from the deployment's; none means that it has the deployment's template.
+	// diff are the places in which its template, or what it selects, differs from the deployment's; none means that it has the deployment's
+	// template.
 	diff []string
 }
 
@@ -122,6 +122,9 @@ func (s *Scope) readSets(ctx context.Context, seen string) error {
 		err := s.readMachines(ctx, one, there)
 		if err == nil && !s.Deleting() {
 			one.diff, err = s.env.kinds.Maker.TemplateDiff(s.Object, child.Object)
+			if err == nil && s.selectorErr == nil && !one.selects(&s.State) {
+				one.diff = append(one.diff, "spec.selector")
+			}
 		}
 		if err != nil {
 			return err
@@ -138,10 +141,8 @@ func (s *Scope) readSets(ctx context.Context, seen string) error {
 
 // setBy returns an observed set. Every UID of a plan is one of them.
 func (s *Scope) setBy(uid types.UID) *set {
-	for _, one := range s.observed {
-		if one.UID == uid {
-			return one
-		}
+	if at := slices.IndexFunc(s.observed, func(one *set) bool { return one.UID == uid }); at >= 0 {
+		return s.observed[at]
 	}
 	state := new(contract.MachineSetState)
 	return &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}}

@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -49,11 +50,6 @@ type statusFacts struct {
 	Blocking []string
 }
 
-// conditions are those of the deployment, the condition Paused aside.
-func (f statusFacts) conditions(available int32) []metav1.Condition {
-	return []metav1.Condition{f.available(available), f.rollingOut()}
-}
-
 // available rule: Cluster API's setAvailableCondition.
 func (f statusFacts) available(available int32) metav1.Condition {
 	desired, known := f.Desired.Get()
@@ -96,14 +92,8 @@ func (f statusFacts) rollingOut() metav1.Condition {
 }
 
 func compareVersionFirst(a, b string) int {
-	const version = "* Version"
-	switch x, y := strings.HasPrefix(a, version), strings.HasPrefix(b, version); {
-	case x && !y:
-		return -1
-	case y && !x:
-		return 1
-	}
-	return strings.Compare(a, b)
+	rest := func(line string) string { return strings.TrimPrefix(line, "* Version") }
+	return cmp.Or(cmp.Compare(len(rest(a))-len(a), len(rest(b))-len(b)), strings.Compare(a, b))
 }
 
 // unobserved are the conditions of a deployment whose sets or Machines could not be read.
@@ -140,8 +130,8 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 	conditions, changes := facts.Conditions()
 	numbers, counts := facts.Count()
 	s.Assert(conditions...)
-	s.Assert(facts.conditions(numbers.Available)...)
-	s.Assert(s.progressing()...)
+	s.Assert(facts.available(numbers.Available), facts.rollingOut())
+	s.Assert(s.progressing(&facts)...)
 	u := &s.Update
 	if s.selectorErr == nil {
 		u.SelectorText = contract.SetTo(s.selector.String())
@@ -172,6 +162,12 @@ func (s *Scope) statusFacts() statusFacts {
 	for _, hold := range s.plan.Blocked {
 		f.Blocking = append(f.Blocking, hold.Message)
 	}
+	if s.plan.Create.Found() && s.children.Refused() != "" {
+		f.Blocking = append(f.Blocking, s.children.Refused())
+	}
+	if f.Blocked = s.heldSets(); len(f.Outdated) > 0 {
+		f.Blocking = append(f.Blocking, f.Blocked...)
+	}
 	f.MaxUnavailable = int32(s.strategy.MaxUnavailable)
 	if said, found := s.State.MaxUnavailable.Get(); found {
 		f.MaxUnavailableText = said.String()
@@ -179,23 +175,45 @@ func (s *Scope) statusFacts() statusFacts {
 	return f
 }
 
-// progressing is the condition of a deployment with a progress deadline. Rule: Kubernetes' deployment controller.
-func (s *Scope) progressing() []metav1.Condition {
+// progressing is the condition of a deployment with a progress deadline. A rollout that is done stays so when a Machine fails, or when
+// replicas change. Rule: Kubernetes' deployment controller.
+func (s *Scope) progressing(facts *statusFacts) []metav1.Condition {
 	if !s.State.ProgressDeadline.Found() || s.Deleting() || !s.planned {
 		return nil
 	}
-	progress, again := rollout.JudgeProgress(s.plan.Complete, s.State.RolloutPaused, s.State.ProgressDeadline, s.lastChange(), s.Now)
+	stored, _ := pass.Find(s.Stored, ConditionProgressing)
+	done := s.plan.Complete || stored.Reason == string(rollout.Completed) && len(facts.Outdated) == 0 && s.plan.Current.UID != ""
+	progress, again := rollout.JudgeProgress(done, s.State.RolloutPaused, s.State.ProgressDeadline, s.lastChange(), s.Now)
 	s.Requeue(again)
 	status, message := metav1.ConditionTrue, ""
 	switch progress {
 	case rollout.ProgressPaused:
 		status, message = metav1.ConditionUnknown, "The rollout is paused"
 	case rollout.DeadlineExceeded:
-		message = fmt.Sprintf("Nothing has changed for %s", s.State.ProgressDeadline.Or(0)) + children.Bullets(s.statusFacts().Blocking)
+		message = fmt.Sprintf("Nothing has changed for %s", s.State.ProgressDeadline.Or(0)) + children.Bullets(facts.Blocking)
 		status = metav1.ConditionFalse
 	case rollout.Progressing, rollout.Completed:
 	}
 	return []metav1.Condition{pass.Condition(ConditionProgressing, status, string(progress), message)}
+}
+
+// heldSets says what the sets of the deployment wait for: that they are resumed, or what they say themselves.
+func (s *Scope) heldSets() (said []string) {
+	for _, one := range s.observed {
+		name := s.env.kinds.Set.GVK.Kind + " " + one.Key.Name
+		if one.Paused() && (len(one.machines) > 0 || one.State.Replicas.Or(0) > 0) {
+			said = append(said, name+" is paused")
+			continue
+		}
+		for _, kind := range []string{contract.ConditionScalingUp, contract.ConditionScalingDown} {
+			if c, _ := pass.Find(one.State.Conditions, kind); c.Status == metav1.ConditionTrue {
+				for _, held := range children.Bulleted(c.Message) {
+					said = append(said, name+": "+held)
+				}
+			}
+		}
+	}
+	return said
 }
 
 // changeRevision has the deployment say the revision of its current set.

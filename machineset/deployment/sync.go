@@ -34,10 +34,8 @@ func selectorOf(d *contract.MachineDeploymentState) (labels.Selector, error) {
 
 // setLabels are the labels that the sets of a deployment get: those of its template, and by which they are found.
 func setLabels(d *contract.MachineDeploymentState) map[string]string {
-	all := maps.Clone(d.Template.Labels)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, d.Template.Labels)
 	all[contract.DeploymentNameLabel] = contract.LabelValue(d.Key.Name)
 	if d.ClusterName != "" {
 		all[contract.ClusterNameLabel] = d.ClusterName
@@ -76,7 +74,7 @@ func syncStep(ctx context.Context, s *Scope) (Result, error) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		also.WriteString(key + "=" + annotations[key] + "\n")
 	}
-	fmt.Fprint(&also, s.plan.Current.UID, s.plan.Revision, s.strategy.Type)
+	fmt.Fprint(&also, s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused)
 	now := children.Step{Generation: s.State.Generation, Also: also.String()}
 	return Result{}, s.children.Sync(now, func(child children.Child[contract.MachineSetState]) error {
 		if !child.Deleting.IsZero() {
@@ -91,7 +89,8 @@ func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.Machi
 	if child.UID == s.plan.Current.UID {
 		maps.Copy(annotations, rollout.RevisionAnnotations(child.Annotations, s.plan.Revision))
 	}
-	keeps := child.UID != s.plan.Current.UID && s.strategy.Type != rollout.RollingUpdate || s.inPlace() && s.setBy(child.UID).lacks()
+	keeps := child.UID != s.plan.Current.UID && s.strategy.Type != rollout.RollingUpdate && (s.inPlace() || !s.State.RolloutPaused) ||
+		s.inPlace() && s.setBy(child.UID).lacks() // a pause lets a set have again what it has lost, unless that has moved
 	if said, found := child.Annotations[disableCreateAnnotation]; keeps || found && said == "true" {
 		annotations[disableCreateAnnotation] = strconv.FormatBool(keeps)
 	}
@@ -120,6 +119,7 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 	maps.Copy(seed.Labels, own)
 	maps.Copy(seed.Annotations, scale.Stamp(s.State.UID, e.Slot))
 	seed.Annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
+	seed.Annotations[MadeFromAnnotation] = s.fingerprint()
 	made, err := s.env.kinds.Maker.NewSet(s.Object, seed)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,6 +34,8 @@ type world struct {
 	sets     machineset.Kinds
 	machines *fake.Machines
 	scheme   *runtime.Scheme // nil for the manager's own
+	// admit changes or rejects what the reconciler under test creates, as a webhook does; nil admits everything.
+	admit func(client.Object) error
 	// most and least are the largest number of Machines and the smallest number of available ones that were seen.
 	mu          sync.Mutex
 	most, least int
@@ -47,18 +50,29 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
+	return newWorldOf(t, kinds, setKinds(t))
+}
+
+func setKinds(t *testing.T) machineset.Kinds {
+	t.Helper()
 	sets, err := machineset.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
-	return newWorldOf(t, kinds, sets)
+	return sets
 }
 
 func newWorldOf(t *testing.T, kinds deployment.Kinds, sets machineset.Kinds) *world {
 	t.Helper()
-	env := testenv.Start(t, fake.Options{Kinds: []fake.ServedKind{
+	return newWorldWith(t, kinds, sets, fake.Options{}, fake.AllLoops())
+}
+
+func newWorldWith(t *testing.T, kinds deployment.Kinds, sets machineset.Kinds, options fake.Options, loops fake.Loops) *world {
+	t.Helper()
+	options.Kinds = []fake.ServedKind{
 		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true},
 		{GVK: kinds.Machine.GVK, Status: kinds.Machine.StatusSubresource},
 		{GVK: fake.ClusterGVK(), Status: true},
-	}}, fake.AllLoops(), func(e *testenv.Env) {
+	}
+	env := testenv.Start(t, options, loops, func(e *testenv.Env) {
 		for _, gvk := range []schema.GroupVersionKind{fake.InfraMachineGVK(contract.V1Beta2), infraTemplate()} {
 			e.Create(fake.CRD(gvk, contract.V1Beta2))
 		}
@@ -73,7 +87,28 @@ func newWorldOf(t *testing.T, kinds deployment.Kinds, sets machineset.Kinds) *wo
 
 func (w *world) manager(agent string) ctrl.Manager {
 	w.t.Helper()
-	return w.Manager(agent, ctrl.Options{Scheme: w.scheme})
+	options := ctrl.Options{Scheme: w.scheme}
+	if w.admit != nil && agent == "deployments" {
+		options.NewClient = func(cfg *rest.Config, o client.Options) (client.Client, error) {
+			c, err := client.New(cfg, o)
+			return admitted{c, w.admit}, err
+		}
+	}
+	return w.Manager(agent, options)
+}
+
+// admitted is a client in front of which a webhook stands.
+type admitted struct {
+	client.Client
+
+	admit func(client.Object) error
+}
+
+func (a admitted) Create(ctx context.Context, obj client.Object, options ...client.CreateOption) error {
+	if err := a.admit(obj); err != nil {
+		return err
+	}
+	return a.Client.Create(ctx, obj, options...)
 }
 
 func (w *world) start(mgr ctrl.Manager) (stop func()) { w.t.Helper(); return w.Run(mgr) }

@@ -48,10 +48,8 @@ func newPlan(f Facts, desired int) *plan {
 	if f.Order == "" || f.Order == scale.Random {
 		p.Order = scale.Oldest
 	}
-	switch f.Strategy.Type {
-	case RollingUpdate, InPlaceAuto, "":
+	if slices.Contains([]Type{RollingUpdate, InPlaceAuto, ""}, f.Strategy.Type) {
 		p.surge = max(f.Strategy.MaxSurge, 0)
-	case OnDelete, Recreate, InPlaceManual:
 	}
 	all := make([]set, len(f.Sets))
 	for i := range f.Sets {

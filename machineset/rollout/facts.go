@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -107,10 +108,7 @@ func Resolve(kind Type, surge, unavailable contract.Opt[intstr.IntOrString], des
 	if err != nil {
 		return Strategy{}, fmt.Errorf("maxUnavailable: %w", err)
 	}
-	s := Strategy{Type: kind, MaxSurge: max(up, 0), MaxUnavailable: max(down, 0)}
-	if s.Type == "" {
-		s.Type = RollingUpdate
-	}
+	s := Strategy{Type: cmp.Or(kind, RollingUpdate), MaxSurge: max(up, 0), MaxUnavailable: max(down, 0)}
 	if s.MaxSurge == 0 && s.MaxUnavailable == 0 {
 		s.MaxUnavailable = 1
 	}

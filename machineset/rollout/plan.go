@@ -50,9 +50,7 @@ func (p *plan) rollOut() {
 		p.recreate()
 	case InPlaceAuto, InPlaceManual:
 		p.inPlace()
-	case RollingUpdate:
-		p.rolling()
-	default:
+	default: // RollingUpdate
 		p.rolling()
 	}
 	if creating {
@@ -120,7 +118,8 @@ func (p *plan) finish() {
 		}
 		p.out.Replicas = append(p.out.Replicas, c)
 	}
-	slices.SortStableFunc(p.out.Replicas, func(a, b Change) int { return cmp.Compare(growing(a), growing(b)) })
+	grows := func(c Change) int { return min(max(c.To-c.From, 0), 1) }
+	slices.SortStableFunc(p.out.Replicas, func(a, b Change) int { return cmp.Compare(grows(a), grows(b)) })
 	p.unmark()
 	if p.complete() {
 		p.out.Complete = true
@@ -132,13 +131,6 @@ func (p *plan) finish() {
 	if p.After.After(p.Now) {
 		p.out.Wake = p.After
 	}
-}
-
-func growing(c Change) int {
-	if c.To > c.From {
-		return 1
-	}
-	return 0
 }
 
 // unmark names the Machines whose mark an earlier plan wanted and this one does not.

@@ -1,0 +1,62 @@
+package deployment
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// MadeFromAnnotation of a MachineSet holds a digest of the template that its deployment made it from.
+const MadeFromAnnotation = "machinist.dev/made-from"
+
+// ReasonTemplateChanged is the reason of the hold on a deployment whose new sets do not keep the template that they are made from.
+const ReasonTemplateChanged = "TemplateOfSetChanged"
+
+// maxChanged is how many sets that were made from one template may have come to have another one, until no more are made: a user may have
+// edited one, but whatever changes two changes all of them.
+const maxChanged = 2
+
+// fingerprint is a digest of what the deployment makes its sets from, empty when it makes none.
+func (s *Scope) fingerprint() string {
+	made, err := s.env.kinds.Maker.NewSet(s.Object, contract.MachineSetSeed{Key: s.State.Key})
+	if err != nil {
+		return ""
+	}
+	return children.Digest(made)
+}
+
+// changed holds the creation of a set whose predecessors did not keep the template that they were made from: without that, one set after
+// the other would be made where a webhook sets a default.
+func (s *Scope) changed() []scale.Hold {
+	from := s.fingerprint()
+	made := slices.DeleteFunc(slices.Clone(s.observed), func(one *set) bool {
+		return from == "" || one.Annotations[MadeFromAnnotation] != from || !one.Deleting.IsZero()
+	})
+	if len(made) < maxChanged || slices.ContainsFunc(made, func(one *set) bool { return len(one.diff) == 0 }) {
+		return nil
+	}
+	last := made[len(made)-1]
+	return []scale.Hold{{Reason: ReasonTemplateChanged, Message: fmt.Sprintf(
+		"MachineSet %s was made from the template of the deployment, and differs from it in %s: look for a webhook that changes MachineSets, "+
+			"and make the template say the same, or delete the MachineSet", last.Key.Name, strings.Join(last.diff, ", "))}}
+}
+
+// selects says whether a set selects the Machines that it makes from the template of the deployment. It does not when the labels of the
+// deployment's template, and its selector, have changed: the selector of a set never changes.
+func (m *set) selects(d *contract.MachineDeploymentState) bool {
+	selector, err := children.Selector(m.State.Selector, m.State.Common(), contract.SetNameLabel)
+	if err != nil {
+		return true // the set says it
+	}
+	all := map[string]string{contract.SetNameLabel: contract.LabelValue(m.Key.Name)}
+	maps.Copy(all, m.State.Template.Labels)
+	maps.Copy(all, setLabels(d))
+	return selector.Matches(labels.Set(all))
+}

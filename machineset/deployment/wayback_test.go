@@ -1,0 +1,224 @@
+package deployment_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+func TestARecreationDeletesAllMachinesBeforeItMakesNewOnes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(3, annotated(contract.RolloutTypeAnnotation, contract.RolloutRecreate))
+	w.rolled(d, "blue", 3)
+	stop := w.watch()
+	w.machines.Hold(true)
+	w.change(d, template("green"))
+	w.eventually("all to be in deletion", func() string {
+		for _, m := range w.list(w.kinds.Machine.GVK) {
+			if m.GetDeletionTimestamp() == nil {
+				return fmt.Sprint(w.describeSets())
+			}
+		}
+		return ""
+	})
+	w.settled(d)
+	require.Equal(t, map[string]int{"blue": 3}, w.images())
+	w.machines.Hold(false)
+	w.rolled(d, "green", 3)
+	stop()
+	require.Equal(t, []int{3, 0}, []int{w.most, w.least})
+}
+
+func TestARolloutWithNeitherSurgeNorUnavailabilityReplacesOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	rolling := []string{"spec", "rollout", "strategy", "rollingUpdate"}
+	d := w.deployment(3, fake.WithField(int64(0), append(rolling, "maxSurge")...), fake.WithField("10%", append(rolling, "maxUnavailable")...))
+	w.rolled(d, "blue", 3)
+	stop := w.watch()
+	w.change(d, template("green"))
+	w.rolled(d, "green", 3)
+	stop()
+	require.Equal(t, []int{3, 2}, []int{w.most, w.least})
+}
+
+func TestARollbackThatIsAskedForInTheDeploymentIsDoneOnceAndWaitsWhileThePauseLasts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(2)
+	w.rolled(d, "blue", 2)
+	first := w.setsNow()[0].GetName()
+	w.change(d, template("green"))
+	w.rolled(d, "green", 2)
+	w.change(d, fake.WithField(true, "spec", "paused"), annotated(contract.RollbackToAnnotation, "1"))
+	w.blocked(d, "rollback")
+	name, _, _ := unstructured.NestedString(w.get(d).Object, "spec", "template", "spec", "infrastructureRef", "name")
+	require.Equal(t, "green", name)
+	// The template changes meanwhile: the revision that was asked for is the one that comes.
+	w.change(d, version("v1.37.0"))
+	w.change(d, fake.WithField(false, "spec", "paused"))
+	w.rolled(d, "blue", 2)
+	require.NotContains(t, w.get(d).GetAnnotations(), contract.RollbackToAnnotation)
+	for _, s := range w.setsNow() {
+		if replicas, _, _ := unstructured.NestedInt64(s.Object, "spec", "replicas"); replicas > 0 {
+			require.Equal(t, first, s.GetName())
+		}
+	}
+	w.change(d, annotated(contract.RollbackToAnnotation, "77"))
+	w.eventually("the request to be forgotten", func() string { return w.get(d).GetAnnotations()[contract.RollbackToAnnotation] })
+	w.rolled(d, "blue", 2)
+}
+
+func TestARollbackToATemplateThatIsGoneSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(2)
+	w.rolled(d, "blue", 2)
+	w.change(d, template("green"))
+	w.rolled(d, "green", 2)
+	gone := object(infraTemplate(), "blue")
+	require.NoError(t, w.client.Delete(t.Context(), gone))
+	commands := deployment.Commands{Client: w.client, Kinds: w.kinds}
+	key := types.NamespacedName{Namespace: "default", Name: "workers"}
+	_, err := commands.Undo(t.Context(), key, 1)
+	require.NoError(t, err)
+	w.blocked(d, infraTemplate().Kind+" does not exist")
+	progress, err := commands.Status(t.Context(), key)
+	require.NoError(t, err)
+	require.False(t, progress.Done)
+	require.NotEmpty(t, progress.Blocking)
+	require.Equal(t, 2, w.images()["green"], "what works stays")
+	gone.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"image": "blue"}}}
+	gone.SetResourceVersion("")
+	require.NoError(t, w.client.Create(t.Context(), gone))
+	w.rolled(d, "blue", 2)
+}
+
+func TestAnUndoReadsAgainWhatWasChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(1)
+	w.rolled(d, "blue", 1)
+	w.change(d, template("green"))
+	w.rolled(d, "green", 1)
+	kind := w.kinds.Deployment.GVK.GroupKind()
+	w.store.FailNext(func(r fake.Request) bool {
+		return r.Verb == "patch" && r.GVK.GroupKind() == kind && r.Subresource == "" && r.UserAgent != "deployments"
+	}, apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: "machinedeployments"}, "workers", fmt.Errorf("changed")))
+	commands := deployment.Commands{Client: w.client, Kinds: w.kinds}
+	_, err := commands.Undo(t.Context(), types.NamespacedName{Namespace: "default", Name: "workers"}, 0)
+	require.NoError(t, err)
+	w.rolled(d, "blue", 1)
+}
+
+// A backup knows UIDs that no object has any more. Without a garbage collector, which deletes what such UIDs own, the sets come back.
+func TestARestoredDeploymentTakesBackSetsThatADeadOneOwns(t *testing.T) {
+	t.Parallel()
+	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	loops := fake.AllLoops()
+	loops.GarbageCollector = false
+	w := newWorldWith(t, kinds, setKinds(t), fake.Options{}, loops).live()
+	stop := w.run()
+	d := w.deployment(2)
+	w.rolled(d, "blue", 2)
+	stop()
+	machines, before := w.uids(), w.setsNow()[0].GetName()
+	restored := w.get(d)
+	w.change(d, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	require.NoError(t, w.client.Delete(t.Context(), d))
+	// The dead deployment was about to delete a Machine.
+	marked := w.list(w.kinds.Machine.GVK)[0]
+	w.change(&marked, annotated(scale.DeleteAnnotation, "MachineDeployment/"+string(d.GetUID())))
+	restored.SetUID("")
+	restored.SetResourceVersion("")
+	require.NoError(t, w.client.Create(t.Context(), restored))
+	w.run()
+	w.eventually("the set to be owned by the restored deployment, and nothing to be marked", func() string {
+		sets := w.setsNow()
+		owner := metav1.GetControllerOf(&sets[0])
+		if len(sets) != 1 || owner == nil || owner.UID != w.get(d).GetUID() {
+			return fmt.Sprint(w.describeSets(), owner)
+		}
+		if _, found := w.get(&marked).GetAnnotations()[scale.DeleteAnnotation]; found {
+			return "it is marked"
+		}
+		return ""
+	})
+	require.Equal(t, before, w.setsNow()[0].GetName())
+	require.Equal(t, machines, w.uids())
+	w.change(d, template("green"))
+	w.rolled(d, "green", 2)
+}
+
+// Everything that a process remembers is lost in the middle of a rollout that does not go on.
+func TestTheProgressDeadlineOutlivesTheManager(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	stop := w.run()
+	d := w.deployment(1, annotated(contract.ProgressDeadlineAnnotation, "3s"))
+	w.rolled(d, "blue", 1)
+	old := w.uids()
+	w.machines.NotReady(func(m client.Object) bool { return m.GetUID() != old[0] })
+	w.change(d, template("green"))
+	w.blocked(d, "to become available")
+	stop()
+	w.run()
+	w.eventually("the deadline to be exceeded", func() string {
+		c := w.condition(d, deployment.ConditionProgressing)
+		if c.Reason == "ProgressDeadlineExceeded" {
+			return ""
+		}
+		return c.Reason
+	})
+	stop = w.run()
+	w.settled(d)
+	stop()
+	require.Equal(t, "ProgressDeadlineExceeded", w.condition(d, deployment.ConditionProgressing).Reason)
+	w.machines.NotReady(func(client.Object) bool { return false })
+	w.rolled(d, "green", 1)
+	w.eventually("the condition to say that it is done", func() string {
+		if c := w.condition(d, deployment.ConditionProgressing); c.Reason != "NewReplicaSetAvailable" {
+			return c.Reason
+		}
+		return ""
+	})
+}
+
+func TestARolloutOverCachesThatLagKeepsItsBoundsAndMakesOneSetForATemplate(t *testing.T) {
+	t.Parallel()
+	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	w := newWorldWith(t, kinds, setKinds(t), fake.Options{CacheLagFunc: func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
+		return map[string]time.Duration{"MachineSet": 300 * time.Millisecond, "Machine": 100 * time.Millisecond}[kind.Kind]
+	}}, fake.AllLoops()).live()
+	w.run()
+	d := w.deployment(3)
+	w.rolled(d, "blue", 3)
+	stop := w.watch()
+	w.change(d, template("green"))
+	w.rolled(d, "green", 3)
+	stop()
+	require.Len(t, w.setsNow(), 2)
+	require.LessOrEqual(t, w.most, 4, "maxSurge is 1")
+	require.GreaterOrEqual(t, w.least, 3, "maxUnavailable is 0")
+}
