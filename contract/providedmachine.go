@@ -1,0 +1,172 @@
+package contract
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// InstanceResumeAnnotation, on an InfraMachine, holds what the Driver of a cloud wants to get back in its next call, as JSON: what finds an
+// instance while it has no provider ID.
+const InstanceResumeAnnotation = "machinist.dev/instance-resume"
+
+// ProvidedMachineState is an InfraMachine as its own provider reads it; InfraMachineState is what a Machine reads of it. Strings, maps and
+// slices are read-only views.
+type ProvidedMachineState struct {
+	Metadata
+	// ClusterName is that of the label cluster.x-k8s.io/cluster-name, which the controller of the Machine sets.
+	ClusterName string
+	// Spec is the spec as JSON, what the provider has written into it included; nil without one.
+	Spec json.RawMessage
+
+	ProviderID string
+	// Resume is the value of InstanceResumeAnnotation, nil without one.
+	Resume        json.RawMessage
+	Provisioned   Opt[bool]
+	Addresses     []Address
+	FailureDomain string
+	// FailureReason and FailureMessage are a failure that does not go away by itself. Contract v1beta2 has dropped both.
+	FailureReason, FailureMessage string
+
+	Conditions         []metav1.Condition
+	ObservedGeneration int64
+}
+
+// ProvidedMachineUpdate is what a pass of a provider wants to change in an InfraMachine. The zero update changes nothing. Where
+// ProvidedMachineState has no Opt, zero and absent are the same to every reader, and setting the zero value removes the field.
+type ProvidedMachineUpdate struct {
+	MetadataUpdate `write:"main,urgent"`
+
+	// ProviderID and Resume find the instance again.
+	ProviderID Change[string]          `write:"main,urgent"`
+	Resume     Change[json.RawMessage] `write:"main,urgent"`
+
+	Provisioned                   Change[bool]      `write:"status"`
+	Addresses                     Change[[]Address] `write:"status"`
+	FailureDomain                 Change[string]    `write:"status"`
+	FailureReason, FailureMessage Change[string]    `write:"status"`
+
+	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
+	Conditions []metav1.Condition `write:"conditions"`
+	// RemoveConditions are types to remove.
+	RemoveConditions   []string      `write:"conditions"`
+	ObservedGeneration Change[int64] `write:"status,quiet"`
+}
+
+// ProvidedMachineAdapter translates between an InfraMachine of some shape and neutral values, for its provider.
+type ProvidedMachineAdapter = Adapter[ProvidedMachineState, ProvidedMachineUpdate]
+
+// InfraMachineKind is a kind of InfraMachine and how its provider reads and writes it.
+type InfraMachineKind = KindOf[ProvidedMachineState, ProvidedMachineUpdate]
+
+// Common returns the members that all kinds have.
+func (s *ProvidedMachineState) Common() Common {
+	return Common{&s.Metadata, s.ClusterName, s.Conditions, s.ObservedGeneration}
+}
+
+// Common returns the members that all kinds have.
+func (u *ProvidedMachineUpdate) Common() CommonUpdate {
+	return CommonUpdate{&u.MetadataUpdate, &u.Conditions, &u.ObservedGeneration}
+}
+
+// ProvidedMachineLayout says where the provider of an InfraMachine writes the fields of one contract version. As in a MachineLayout, a zero
+// Field is "no such place", and tables are shared: copy one to make a layout of your own. Rule: contract page "InfraMachine".
+type ProvidedMachineLayout struct {
+	ClusterName        Field[string]   `by:"controller" absent:"no Cluster"`
+	Spec               ContentField    `by:"user" absent:"none"`
+	ProviderID         Field[string]   `by:"provider" need:"MUST" absent:"not known yet"`
+	Resume             Field[string]   `by:"provider" absent:"none"`
+	Provisioned        Field[bool]     `by:"provider" need:"MUST" absent:"not yet"`
+	Addresses          AddressesField  `by:"provider" need:"MAY" absent:"none known"`
+	FailureDomain      Field[string]   `by:"provider" need:"MAY" absent:"unknown"`
+	FailureReason      Field[string]   `by:"provider" need:"MAY" absent:"no failure"`
+	FailureMessage     Field[string]   `by:"provider" need:"MAY" absent:"no failure"`
+	Conditions         ConditionsField `by:"provider" need:"SHOULD" absent:"none"`
+	ObservedGeneration Field[int64]    `by:"provider" absent:"0: never looked at"`
+}
+
+var providedMachineTables = tablesOf(providedMachineBefore, providedMachineSinceV1Beta2)
+
+func providedMachineSinceV1Beta2(v Version) ProvidedMachineLayout {
+	reads := infraMachineSinceV1Beta2(v)
+	return ProvidedMachineLayout{
+		ClusterName: At[string]("metadata", "labels", ClusterNameLabel), Spec: ContentAt("spec"),
+		ProviderID: reads.ProviderID, Resume: AtAnnotation[string](InstanceResumeAnnotation), Provisioned: reads.Provisioned,
+		Addresses: reads.Addresses, FailureDomain: reads.FailureDomain, Conditions: ConditionsAt("status", "conditions"),
+	}
+}
+
+// providedMachineBefore: the provider overwrites the failure domain that was asked for, reports failures, and has conditions of two shapes.
+func providedMachineBefore(v Version) ProvidedMachineLayout {
+	reads, l := InfraMachine(v), providedMachineSinceV1Beta2(v)
+	l.Provisioned, l.FailureDomain = At[bool]("status", "ready"), reads.FailureDomainFallback
+	l.FailureReason, l.FailureMessage = reads.FailureReason, reads.FailureMessage
+	l.Conditions = conditionsV1Beta1()
+	return l
+}
+
+// ProvidedMachine returns the layout with which a provider writes InfraMachines of a contract version, nil for one that is not supported. A
+// CRD of a contract before v1beta2 needs status.conditions and status.v1beta2.conditions: both are written. The table is shared and must not
+// be changed.
+func ProvidedMachine(v Version) *ProvidedMachineLayout { return providedMachineTables.of(v) }
+
+func (l *ProvidedMachineLayout) missing() bool { return l == nil }
+
+func (l *ProvidedMachineLayout) read(obj map[string]any, into *ProvidedMachineState) error {
+	r := &reader{obj: obj}
+	r.metadata(&into.Metadata)
+	into.ClusterName = text(r, l.ClusterName)
+	into.Spec = r.content(l.Spec, into.Spec)
+	into.ProviderID = text(r, l.ProviderID)
+	into.Resume = nil
+	if resume := text(r, l.Resume); resume != "" {
+		into.Resume = json.RawMessage(resume)
+	}
+	into.Provisioned = value(r, l.Provisioned)
+	into.Addresses = r.addresses(l.Addresses, into.Addresses)
+	into.FailureDomain = text(r, l.FailureDomain)
+	into.FailureReason = text(r, l.FailureReason)
+	into.FailureMessage = text(r, l.FailureMessage)
+	into.Conditions = r.conditions(l.Conditions, into.Conditions)
+	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
+	return r.err
+}
+
+func (l *ProvidedMachineLayout) write(obj map[string]any, u ProvidedMachineUpdate) error {
+	w := &writer{obj: obj}
+	w.metadata(u.MetadataUpdate)
+	put(w, l.ProviderID, orClear(u.ProviderID))
+	put(w, l.Resume, orClear(mapped(u.Resume, func(content json.RawMessage) string { return string(content) })))
+	put(w, l.Provisioned, u.Provisioned)
+	w.addresses(l.Addresses, u.Addresses)
+	put(w, l.FailureDomain, orClear(u.FailureDomain))
+	put(w, l.FailureReason, orClear(u.FailureReason))
+	put(w, l.FailureMessage, orClear(u.FailureMessage))
+	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
+	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
+	return w.err
+}
+
+// CheckInfraMachineKind does for a kind of InfraMachine what CheckKind does for a kind of Machine. Spec and ClusterName, which a provider only
+// reads, are not checked.
+func CheckInfraMachineKind(kind InfraMachineKind) ([]Forgotten, error) {
+	var got ProvidedMachineState
+	u := ProvidedMachineUpdate{
+		MetadataUpdate: probeMetadata(), ProviderID: SetTo("probe://probe/probe"), Resume: SetTo(json.RawMessage(`{"probe":1}`)),
+		Provisioned: SetTo(true), Addresses: SetTo([]Address{{Type: "Hostname", Address: "probe"}}), FailureDomain: SetTo("probe"),
+		FailureReason: SetTo("Probe"), FailureMessage: SetTo("probe"), Conditions: probeConditions(), ObservedGeneration: SetTo[int64](1),
+	}
+	if err := probe(kind, u, &got); err != nil {
+		return nil, err
+	}
+	return append(metadataForgotten(&got.Metadata, "InfraMachine"), missing([]member{
+		{got.ProviderID != "", "ProviderID", NeedMust, "an instance is not found again, and its Machine has no Node"},
+		{got.Resume != nil, "Resume", NeedShould, "a Driver without provider IDs at first does not find its instance again"},
+		{got.Provisioned.Or(false), "Provisioned", NeedMust, "the Machine waits for ever"},
+		{len(got.Addresses) == 1, "Addresses", NeedOptional, "no addresses are shown"},
+		{got.FailureDomain != "", "FailureDomain", NeedOptional, "no failure domain is shown"},
+		{got.FailureReason != "" && got.FailureMessage != "", "FailureReason", NeedOptional, "no terminal failure is shown"},
+		{hasProbe(got.Conditions), "Conditions", NeedShould, "nothing says what an InfraMachine waits for"},
+		{got.ObservedGeneration == 1, "ObservedGeneration", NeedOptional, "an old status looks like a new one"},
+	})...), nil
+}
