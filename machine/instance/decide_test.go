@@ -1,4 +1,4 @@
-package machine
+package instance
 
 import (
 	"errors"
@@ -21,40 +21,44 @@ func TestWhatADriverSaysDecidesOnTheMachine(t *testing.T) {
 	missing := provider.Errorf(provider.NotFound, "404")
 	delayed := &provider.Error{Class: provider.RateLimited, Delayed: true, RetryAfter: time.Second}
 	for name, tc := range map[string]struct {
-		facts  instanceFacts
+		facts  Facts
 		status metav1.ConditionStatus
 		reason string
-		want   instanceDecision // without the condition
+		want   Decision // without the condition
 	}{
-		"it runs":          {instanceFacts{Instance: ran}, "True", contract.ReasonReady, instanceDecision{Adopt: true, Provisioned: true}},
-		"it runs, unnamed": {instanceFacts{Instance: unnamed}, "False", ReasonProviderIDMissing, instanceDecision{}},
-		"it is being made": {instanceFacts{Instance: in(provider.Creating)}, "False", ReasonInstanceCreating, instanceDecision{Adopt: true}},
-		"it is off": {instanceFacts{Instance: in(provider.Stopped)}, "False", ReasonInstanceStopped,
-			instanceDecision{Adopt: true, Off: true}},
-		"it is deleted": {instanceFacts{Instance: in(provider.Deleting)}, "False", ReasonInstanceGone, instanceDecision{Adopt: true}},
-		"it cannot run": {instanceFacts{Instance: in(provider.Failed)}, "False", ReasonInstanceFailed, instanceDecision{
-			Adopt: true, Failure: failure{ReasonInstanceFailed, "The provider reports that the instance cannot run: so it is"}}},
-		"a new one, unseen": {instanceFacts{Err: missing, Recorded: true, Failures: 9}, "Unknown", "NotFound", instanceDecision{}},
+		"it runs":          {Facts{Instance: ran}, "True", contract.ReasonReady, Decision{Adopt: true, Provisioned: true}},
+		"it runs, unnamed": {Facts{Instance: unnamed}, "False", ReasonProviderIDMissing, Decision{}},
+		"it is being made": {Facts{Instance: in(provider.Creating)}, "False", ReasonCreating, Decision{Adopt: true}},
+		"it is off": {Facts{Instance: in(provider.Stopped)}, "False", ReasonStopped,
+			Decision{Adopt: true, Off: true}},
+		"it is deleted": {Facts{Instance: in(provider.Deleting)}, "False", ReasonGone, Decision{Adopt: true}},
+		"it cannot run": {Facts{Instance: in(provider.Failed)}, "False", ReasonFailed, Decision{
+			Adopt: true, FailureReason: ReasonFailed, FailureMessage: "The provider reports that the instance cannot run: so it is"}},
+		"a new one, unseen": {Facts{Err: missing, Recorded: true, Failures: 9}, "Unknown", "NotFound", Decision{}},
 		"one that ran is missed once": {
-			instanceFacts{Err: missing, Recorded: true, Provisioned: true, Failures: 2}, "", "", instanceDecision{Keep: true}},
+			Facts{Err: missing, Recorded: true, Provisioned: true, Failures: 2}, "", "", Decision{Keep: true}},
 		"one that ran is missed often": {
-			instanceFacts{Err: missing, Recorded: true, Provisioned: true, Failures: 3}, "False", ReasonInstanceGone,
-			instanceDecision{Gone: true, Failure: failure{ReasonInstanceGone, "The instance no longer exists: delete the Machine"}}},
+			Facts{Err: missing, Recorded: true, Provisioned: true, Failures: 3}, "False", ReasonGone,
+			Decision{Gone: true, FailureReason: ReasonGone, FailureMessage: "The instance no longer exists: delete the Machine"}},
 		"one that ran cannot be read": {
-			instanceFacts{Err: errors.New("reset"), Recorded: true, Provisioned: true, Failures: 9}, "Unknown", "Unavailable", instanceDecision{}},
+			Facts{Err: errors.New("reset"), Recorded: true, Provisioned: true, Failures: 9}, "Unknown", "Unavailable", Decision{}},
 		"one that ran has to wait": {
-			instanceFacts{Err: delayed, Recorded: true, Provisioned: true, Failures: 9}, "", "", instanceDecision{Keep: true}},
-		"a new one has to wait": {instanceFacts{Err: delayed}, "False", ReasonWaitingForRate, instanceDecision{}},
+			Facts{Err: delayed, Recorded: true, Provisioned: true, Failures: 9}, "", "", Decision{Keep: true}},
+		"a new one has to wait": {Facts{Err: delayed}, "False", ReasonWaitingForRate, Decision{}},
 		"it is refused": {
-			instanceFacts{Err: provider.Errorf(provider.Invalid, "size")}, "False", reasonInvalidConfiguration, instanceDecision{}},
+			Facts{Err: provider.Errorf(provider.Invalid, "size")}, "False", ReasonInvalid, Decision{}},
 	} {
-		got := decideInstance(tc.facts)
-		require.Equal(t, tc.status, got.Condition.Status, name)
-		require.Equal(t, tc.reason, got.Condition.Reason, name)
-		got.Condition = metav1.Condition{}
+		got := Decide(tc.facts)
+		require.Equal(t, tc.status, got.Status, name)
+		require.Equal(t, tc.reason, got.Reason, name)
+		require.Equal(t, metav1.Condition{Type: "X", Status: got.Status, Reason: got.Reason, Message: got.Message}, got.Condition("X"))
+		got.Status, got.Reason, got.Message = "", "", ""
 		require.Equal(t, tc.want, got, name)
 	}
 }
+
+// noon is a time that tests begin at.
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func TestAnAttemptHoldsCallsBackUntilItsTimeOrAnotherInput(t *testing.T) {
 	backoff := provider.DefaultBackoff()

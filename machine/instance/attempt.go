@@ -1,0 +1,113 @@
+package instance
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/machinist-dev/machinist/machine/provider"
+)
+
+// attempt is what a process remembers about the last calls for a Token. Losing it costs a call.
+type attempt struct {
+	// of is the fingerprint of what was asked for, and valid says that the Driver has accepted it.
+	of    string
+	valid bool
+	// err is the last error, one of so many in a row. Before until no call is made; parked says that only another fingerprint ends that, where
+	// until is zero.
+	err      error
+	failures int
+	until    time.Time
+	parked   bool
+	used     time.Time
+}
+
+// attempts are those of all Tokens. Safe for concurrent use.
+type attempts struct {
+	mu  sync.Mutex
+	all map[attemptKey]attempt
+}
+
+// attemptKey tells the attempts to delete an instance from the others: a pass over a Machine in deletion makes both.
+type attemptKey struct {
+	token    string
+	deletion bool
+}
+
+// attempts that were not used for so long are forgotten when there are many: their Machines went without this process.
+const (
+	manyAttempts   = 1000
+	forgetAttempts = time.Hour
+)
+
+func (m *attempts) of(key attemptKey) attempt {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all[key]
+}
+
+func (m *attempts) remember(key attemptKey, a attempt, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.used = now; len(m.all) >= manyAttempts {
+		maps.DeleteFunc(m.all, func(_ attemptKey, a attempt) bool { return now.Sub(a.used) > forgetAttempts && !a.parked })
+	}
+	m.all[key] = a
+}
+
+func (m *attempts) forget(token string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.all, attemptKey{token: token})
+	delete(m.all, attemptKey{token, true})
+}
+
+// holds returns how long no call is made, and whether any is held back at all.
+func (a attempt) holds(fingerprint string, now time.Time) (wait time.Duration, held bool) {
+	if a.err == nil || a.of != fingerprint {
+		return 0, false
+	}
+	if a.parked && a.until.IsZero() {
+		return 0, true
+	}
+	wait = a.until.Sub(now)
+	return wait, wait > 0
+}
+
+// after returns the attempt after a call.
+func (a attempt) after(fingerprint string, err error, backoff provider.Backoff, now time.Time) attempt {
+	if err == nil {
+		return attempt{of: fingerprint, valid: true}
+	}
+	if a.of != fingerprint {
+		a = attempt{of: fingerprint}
+	}
+	a.err = err
+	if _, delayed := provider.IsDelayed(err); !delayed {
+		a.failures++
+	}
+	wait, parked := backoff.After(err, a.failures, rand.Float64()) //nolint:gosec // it spreads Machines
+	a.parked, a.until = parked, now.Add(wait)
+	if parked && wait == 0 {
+		a.until = time.Time{}
+	}
+	return a
+}
+
+// fingerprint is a digest of what a refusal depends on: another one is asked for at once.
+func fingerprint(ctx context.Context, r *provider.Request) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q %q %q\n", r.Spec, r.Version, r.FailureDomain, r.Account)
+	values, err := r.Credentials.Read(ctx)
+	fmt.Fprintf(sum, "%t\n", err != nil)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(sum, "%q %q\n", name, values[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}

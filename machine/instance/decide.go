@@ -1,0 +1,138 @@
+package instance
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// Reasons of a Decision. The reason of an error is its class, and ReasonInvalid for provider.Invalid.
+const (
+	ReasonCreating       = "InstanceCreating"
+	ReasonStopped        = "InstanceStopped"
+	ReasonFailed         = "InstanceFailed"
+	ReasonGone           = "InstanceGone"
+	ReasonWaitingForRate = "WaitingForRate"
+	// ReasonNoInput: what the Driver is to be asked for could not be read.
+	ReasonNoInput = "NoDriverInput"
+	// ReasonWaitingForData: an instance waits for its first-boot data.
+	ReasonWaitingForData = "WaitingForBootstrapData"
+	// ReasonProviderIDMissing: the instance runs and has no provider ID, or one that names no instance.
+	ReasonProviderIDMissing = "ProviderIDMissing"
+	// ReasonInvalid: the Driver refuses the specification. The word is Cluster API's.
+	ReasonInvalid = "InvalidConfiguration"
+)
+
+// Facts are the inputs of Decide.
+type Facts struct {
+	// Driver is the name of the Driver, and Instance its answer when Err is nil.
+	Driver   string
+	Instance provider.Instance
+	Err      error
+	// Failures is how many times in a row there was an error. Recorded: the Machine has a provider ID. Provisioned: the instance ran before.
+	Failures              int
+	Recorded, Provisioned bool
+}
+
+// Decision is what the answer of a Driver means.
+type Decision struct {
+	// Status, Reason and Message are those of the condition about the instance. They are empty with Keep: the stored condition stays.
+	Status          metav1.ConditionStatus
+	Reason, Message string
+	Keep            bool
+	// Adopt: the provider ID and the addresses are recorded. Provisioned: the instance runs. Off and Gone are for a deletion: the instance
+	// is off, and it no longer exists.
+	Adopt, Provisioned, Off, Gone bool
+	// FailureReason and FailureMessage are a failure that does not go away by itself; empty without.
+	FailureReason, FailureMessage string
+}
+
+// Condition returns the condition with a type, without times.
+func (d *Decision) Condition(kind string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: d.Status, Reason: d.Reason, Message: d.Message}
+}
+
+func (d *Decision) say(status metav1.ConditionStatus, reason, message string) {
+	d.Status, d.Reason, d.Message = status, reason, message
+}
+
+// surelyGone is how often in a row the provider must miss an instance that ran: a read of a cloud may be late.
+const surelyGone = 3
+
+// Decide says what the answer of a Driver means. Only an instance that ran before can be lost, and only after several looks: a new one may
+// be seen late. An instance that is lost is not made again: the Machine fails, and what owns it decides.
+func Decide(f Facts) Decision {
+	if f.Err != nil {
+		return decideError(f)
+	}
+	d := Decision{Adopt: noderef.ValidProviderID(f.Instance.ProviderID)}
+	switch f.Instance.State {
+	case provider.Creating:
+		d.say(metav1.ConditionFalse, ReasonCreating, withCause("The instance is being created", f.Instance.Message))
+	case provider.Stopped:
+		d.Off = true
+		d.say(metav1.ConditionFalse, ReasonStopped, withCause("The instance is off", f.Instance.Message))
+	case provider.Deleting:
+		d.say(metav1.ConditionFalse, ReasonGone, withCause("The instance is being deleted", f.Instance.Message))
+	case provider.Failed:
+		d.FailureReason = ReasonFailed
+		d.FailureMessage = withCause("The provider reports that the instance cannot run", f.Instance.Message)
+		d.say(metav1.ConditionFalse, ReasonFailed, d.FailureMessage)
+	default:
+		if !d.Adopt {
+			d.say(metav1.ConditionFalse, ReasonProviderIDMissing, fmt.Sprintf(
+				"driver %s reports an instance with the provider ID %q, which names none: the driver must set it", f.Driver, f.Instance.ProviderID))
+			return d
+		}
+		d.Provisioned = true
+		d.say(metav1.ConditionTrue, contract.ReasonReady, "")
+	}
+	return d
+}
+
+func decideError(f Facts) (d Decision) {
+	class := provider.ClassOf(f.Err)
+	_, delayed := provider.IsDelayed(f.Err)
+	switch {
+	case f.Provisioned && (delayed || f.Failures < surelyGone):
+		d.Keep = true // one look that fails says nothing about an instance that ran
+		return d
+	case delayed:
+		d.say(metav1.ConditionFalse, ReasonWaitingForRate, "Waiting for a turn: the rate of calls to "+f.Driver+" is limited")
+		return d
+	case class == provider.NotFound && f.Provisioned:
+		d.Gone = true
+		d.FailureReason, d.FailureMessage = ReasonGone, "The instance no longer exists: delete the Machine"
+		d.say(metav1.ConditionFalse, ReasonGone, d.FailureMessage)
+		return d
+	}
+	reason, status := string(class), metav1.ConditionFalse
+	if class == provider.Invalid {
+		reason = ReasonInvalid
+	}
+	if f.Recorded {
+		status = metav1.ConditionUnknown // the instance may well run
+	}
+	d.say(status, reason, fmt.Sprintf("%s: %s", f.Driver, f.Err))
+	return d
+}
+
+func withCause(what, message string) string {
+	if message == "" {
+		return what
+	}
+	return what + ": " + message
+}
+
+// Addresses returns the addresses of an instance, nil without any.
+func Addresses(i provider.Instance) []contract.Address {
+	var addresses []contract.Address
+	for _, a := range i.Addresses {
+		addresses = append(addresses, contract.Address(a))
+	}
+	return addresses
+}

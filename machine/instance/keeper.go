@@ -1,0 +1,230 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/machine/provider"
+)
+
+// Options are those of a Keeper.
+type Options struct {
+	// Calls are those of the Driver, usually decorated with deadlines, a rate limit and a cache. Create, Get and Delete are required.
+	Calls provider.Calls
+	// Backoff says how long to wait after an error. Default provider.DefaultBackoff().
+	Backoff provider.Backoff
+	// Poll is the time between two looks at an instance that does not run yet, or is being deleted. Default ten seconds.
+	Poll time.Duration
+	// RefusedDeletion is how long to wait before a deletion that the provider refused is tried again: the instance costs money, so it is never
+	// given up. Default ten minutes.
+	RefusedDeletion time.Duration
+}
+
+// Keeper makes the calls to one Driver. Safe for concurrent use for different Tokens.
+type Keeper struct {
+	options  Options
+	attempts attempts
+}
+
+// NewKeeper returns a Keeper. It makes no call.
+func NewKeeper(o Options) (*Keeper, error) {
+	if o.Calls.Create == nil || o.Calls.Get == nil || o.Calls.Delete == nil {
+		return nil, errors.New("Calls has no Create, Get or Delete: use provider.Of")
+	}
+	if o.Backoff == nil {
+		o.Backoff = provider.DefaultBackoff()
+	}
+	if o.Poll <= 0 {
+		o.Poll = 10 * time.Second
+	}
+	if o.RefusedDeletion <= 0 {
+		o.RefusedDeletion = 10 * time.Minute
+	}
+	return &Keeper{options: o, attempts: attempts{all: map[attemptKey]attempt{}}}, nil
+}
+
+// Input is what one pass knows about an instance. A Keeper does not change it.
+type Input struct {
+	// Request is what the Driver is asked for, without defaults and first-boot data; Token is required, and ProviderID when it is recorded.
+	Request provider.Request
+	// Err says why the Request is not complete; nil when it is. A deletion makes its call nevertheless.
+	Err error
+	// Provisioned: the instance ran before. Deleting: the Machine is being deleted, so nothing is created.
+	Provisioned, Deleting bool
+	// FirstBoot returns the first-boot data, and false while there is none yet. It is called before each creation. Nil: the instance needs
+	// none.
+	FirstBoot func(context.Context) (data []byte, ready bool, err error)
+	// Now is the time of the pass.
+	Now time.Time
+}
+
+// Outcome is the result of Ensure.
+type Outcome struct {
+	Decision
+
+	// Instance is the answer of the Driver; zero without one.
+	Instance provider.Instance
+	// Valid: the Driver has accepted the specification, or the instance is recorded.
+	Valid bool
+	// RequeueAfter is when to call Ensure again; zero when only an event changes anything.
+	RequeueAfter time.Duration
+}
+
+// Ensure makes the one call that is next, if any: a validation, a creation, or a look at an instance whose provider ID is recorded. The error
+// says that the Request is not complete, and is to be retried with back-off; the Decision then says so too. Every other error is in the
+// Decision. A Machine in deletion without a provider ID costs no call: Remove asks by the Token.
+func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
+	recorded := in.Request.ProviderID != ""
+	if in.Deleting && !recorded {
+		return Outcome{Decision: Decision{Keep: true}}, nil // there is nothing to look at, or its name is lost
+	}
+	r, print, err := k.request(ctx, in)
+	if err != nil && provider.ClassOf(err) != provider.Invalid && !in.Deleting {
+		var d Decision
+		if d.Keep = in.Provisioned; !d.Keep {
+			d.say(metav1.ConditionUnknown, ReasonNoInput, err.Error())
+		}
+		return Outcome{Decision: d, Valid: recorded}, fmt.Errorf("input of driver %s: %w", k.options.Calls.Name, err)
+	}
+	key := attemptKey{token: r.Token}
+	a := k.attempts.of(key)
+	facts := Facts{Driver: k.options.Calls.Name, Recorded: recorded, Provisioned: in.Provisioned}
+	wait, held := a.holds(print, in.Now)
+	switch {
+	case held:
+		facts.Err = a.err
+	case err != nil && !in.Deleting:
+		facts.Err = err
+		a = a.after(print, err, k.options.Backoff, in.Now)
+	default:
+		valid := recorded || (a.valid && a.of == print)
+		var waits bool
+		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid)
+		a = a.after(print, facts.Err, k.options.Backoff, in.Now)
+		if a.valid = valid; waits {
+			k.attempts.remember(key, a, in.Now)
+			return waitsForData(), nil
+		}
+	}
+	if !held {
+		k.attempts.remember(key, a, in.Now)
+		if wait, held = a.holds(print, in.Now); facts.Err != nil && !held {
+			wait = k.options.Poll // a Backoff without the class
+		}
+	}
+	facts.Failures = a.failures
+	return k.outcome(facts, recorded || a.valid, wait), nil
+}
+
+// waitsForData is the Outcome while first-boot data is missing; an event wakes the Machine.
+func waitsForData() Outcome {
+	o := Outcome{Valid: true}
+	o.say(metav1.ConditionFalse, ReasonWaitingForData, "Waiting for the bootstrap data")
+	return o
+}
+
+func (k *Keeper) outcome(facts Facts, valid bool, wait time.Duration) Outcome {
+	o := Outcome{Decision: Decide(facts), Instance: facts.Instance, Valid: valid, RequeueAfter: wait}
+	if !o.Provisioned && facts.Err == nil && facts.Instance.State != provider.Failed {
+		o.RequeueAfter = k.options.Poll
+	}
+	return o
+}
+
+// request completes the Request with defaults, and returns its fingerprint.
+func (k *Keeper) request(ctx context.Context, in Input) (provider.Request, string, error) {
+	r := in.Request
+	if in.Err != nil {
+		return r, "", in.Err
+	}
+	if k.options.Calls.AddDefaults != nil && r.ProviderID == "" { // it changes nothing about an instance that exists
+		spec, err := k.options.Calls.AddDefaults(r.Spec)
+		if err != nil {
+			return r, fingerprint(ctx, &r), err
+		}
+		r.Spec = spec
+	}
+	return r, fingerprint(ctx, &r), nil
+}
+
+// ask makes the call that is next. It sets valid when the Driver has accepted the specification. waits says that the first-boot data is
+// missing.
+func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *bool) (i provider.Instance, waits bool, err error) {
+	calls := k.options.Calls
+	if r.ProviderID != "" {
+		i, err = calls.Get(ctx, r)
+		return i, false, err
+	}
+	if calls.Validate != nil && !*valid {
+		if err := calls.Validate(ctx, r); err != nil {
+			return i, false, err
+		}
+	}
+	*valid = true
+	if in.FirstBoot != nil {
+		data, ready, err := in.FirstBoot(ctx)
+		if err != nil {
+			return i, false, fmt.Errorf("read first-boot data: %w", err)
+		}
+		if !ready {
+			return i, true, nil
+		}
+		r.UserData = data
+	}
+	i, err = calls.Create(ctx, r)
+	*valid = provider.ClassOf(err) != provider.Invalid
+	return i, false, err
+}
+
+// Removal is the result of Remove.
+type Removal struct {
+	// Gone: nothing is left of the instance.
+	Gone bool
+	// Message says what is waited for, and RequeueAfter when to call Remove again; empty and zero when it is gone.
+	Message      string
+	RequeueAfter time.Duration
+}
+
+// deletion stands for a fingerprint: another specification changes nothing.
+const deletion = "deletion"
+
+// Remove deletes the instance. It needs no complete Request: neither a class nor a valid specification, and Secrets only where the Driver
+// has its credentials from them.
+func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
+	r, _, unread := k.request(ctx, in)
+	key, name := attemptKey{r.Token, true}, k.options.Calls.Name
+	a := k.attempts.of(key)
+	if left, held := a.holds(deletion, in.Now); held {
+		return Removal{Message: fmt.Sprintf("%s: %s", name, a.err), RequeueAfter: left}
+	}
+	gone, err := k.options.Calls.Delete(ctx, r)
+	switch {
+	case gone && err == nil:
+		k.attempts.forget(r.Token)
+		return Removal{Gone: true}
+	case err == nil:
+		k.attempts.remember(key, attempt{of: deletion}, in.Now)
+		return Removal{Message: "The instance is being deleted", RequeueAfter: k.options.Poll}
+	}
+	a = a.after(deletion, err, k.options.Backoff, in.Now)
+	if a.until.IsZero() {
+		a.until = in.Now.Add(k.options.RefusedDeletion)
+	}
+	k.attempts.remember(key, a, in.Now)
+	left, held := a.holds(deletion, in.Now)
+	if !held { // a Backoff without the class
+		left = k.options.Poll
+	}
+	message := fmt.Sprintf("%s: %s", name, err)
+	if unread != nil {
+		message += fmt.Sprintf(" (the input could not be read: %s)", unread)
+	}
+	return Removal{Message: message, RequeueAfter: left}
+}
+
+// Forget removes what is remembered about a Token.
+func (k *Keeper) Forget(token string) { k.attempts.forget(token) }
