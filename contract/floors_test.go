@@ -69,7 +69,7 @@ func floors() []floor {
 			not:      []string{"testing"},
 			unlinked: []string{runtime, goClient, kubectl}},
 		{name: "2a reach", packages: []string{"contract/external", "contract/patch", "noderef/nodeindex",
-			"noderef/cluster", "drain/runner"},
+			"noderef/cluster", "drain/runner", "machine/instance"},
 			uses:    []string{"0 decide", "1 ports"},
 			outside: append(clients(), "gopkg.in/evanphx/json-patch.v4"), not: []string{"testing"}, unlinked: []string{kubectl}},
 		{name: "2a+ trunk", packages: []string{"contract/pass", "noderef/workload"},
@@ -136,6 +136,9 @@ func TestTestsImportOnlyWhatTheirFloorAllowsAndTheTestKit(t *testing.T) {
 		f.uses = append(slices.Clone(f.uses), "fake", "test kit")
 		if p.rel() == "machineset/deployment" {
 			f.uses = append(f.uses, "2c many") // the sets that a deployment makes are kept by the reconciler of sets, not by a copy of it
+		}
+		if p.rel() == "machine/inframachine" {
+			f.uses = append(f.uses, "2b one") // the Machines above its InfraMachines are those of the reconciler of Machines
 		}
 		f.outside = append(slices.Concat(f.outside, clients()), forTests()...)
 		f.not, f.unlinked = nil, nil

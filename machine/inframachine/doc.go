@@ -1,0 +1,34 @@
+// Package inframachine makes a provider.Driver an infrastructure provider of Cluster API: it reconciles InfraMachines as their contract
+// demands, so that a new provider is one Driver and one CRD.
+//
+// # Usage
+//
+// [SetupWithManager] adds a [Reconciler] to a manager, for the [Kinds] that [ClusterAPI] returns or for Go types of your own
+// (contract.NewTyped). For InfraMachines that follow Clusters, fill Ports.ClusterOf and call [New]. [Reconciler.ReconcileObject] makes
+// one pass inside a loop of your own. Package contract/conformance checks the CRD.
+//
+// # A pass
+//
+// A pass runs the [Steps]: it waits for the owner Machine, stores the finalizer, waits for the infrastructure of the Cluster and for the
+// bootstrap data, and makes the instance. Package machine/instance decides which call is next, as for machine.WithDriver. The
+// Token of the instance is the UID of the InfraMachine, so a lost answer or a process that dies makes no second instance. The provider ID
+// and what finds an instance without one (contract.InstanceResumeAnnotation) are written before the status, in the pass that learns them.
+//
+// The condition Ready says what is waited for; in contract v1beta1, failureReason and failureMessage say that the instance is lost. Once
+// the instance has run, status.initialization.provisioned (v1beta1: status.ready) stays true.
+//
+// # Errors
+//
+// What the Driver refuses costs no call until the specification or the credentials change: Ports.InputEvents wakes InfraMachines for
+// Secrets and classes. Every other error waits as long as its class says.
+//
+// # Deletion
+//
+// A deletion uses the provider ID, or the Token without one. It needs neither the Machine, nor a class, nor a valid specification; a
+// Driver that reads its credentials from a Secret needs that. The finalizer goes when the Driver says that nothing is left.
+//
+// # Limits
+//
+// An instance that ran is looked at in every pass and after Options.Refresh: decorate the Driver with provider.Cache. One that is lost is
+// not made again: the owner of the Machine decides. InfraMachineTemplates need no reconciler.
+package inframachine

@@ -1,0 +1,153 @@
+package inframachine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machine/instance"
+)
+
+// Reasons of the condition Ready of an InfraMachine, besides those of package machine/instance.
+const (
+	// ReasonWaitingForMachine: no owner reference names a Machine that exists.
+	ReasonWaitingForMachine = "WaitingForMachine"
+	// ReasonWaitingForCluster: the infrastructure of the Cluster is not provisioned. The word is that of Cluster API's providers.
+	ReasonWaitingForCluster = "WaitingForClusterInfrastructureReady"
+	// ReasonMachineDeleting: the Machine is being deleted, so nothing is made for it.
+	ReasonMachineDeleting = "MachineDeleting"
+)
+
+// ReasonWaitingForInstanceDeletion is the reason of the condition Deleting while the instance exists.
+const ReasonWaitingForInstanceDeletion = "WaitingForInstanceDeletion"
+
+// instanceStep makes or looks at the instance, and copies what the Driver says. A new provider ID and what to resume with are written in
+// this pass: they find the instance again.
+func instanceStep(ctx context.Context, s *Scope) (Result, error) {
+	if reason, message := s.waitsFor(); reason != "" {
+		s.ready(metav1.ConditionFalse, reason, message)
+		return Result{Stop: true}, nil // an event of the Machine or of the Cluster follows
+	}
+	found, err := s.env.keeper.Ensure(ctx, s.input(ctx))
+	if !found.Keep {
+		s.Assert(found.Condition(contract.ConditionReady))
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	s.setFailure(found.FailureReason, found.FailureMessage)
+	if found.Instance.State != "" || found.Adopt {
+		s.setResume(found.Instance.Resume)
+	}
+	if found.Adopt {
+		s.adopt(found)
+	}
+	result := Result{RequeueAfter: found.RequeueAfter}
+	if found.Provisioned {
+		s.setProvisioned()
+		result.RequeueAfter = pass.Soonest(result.RequeueAfter, s.env.options.Refresh)
+	}
+	return result, nil
+}
+
+// waitsFor returns what has to come before an instance is made, as a reason and a message; empty when nothing has. An instance that exists
+// waits for nothing.
+func (s *Scope) waitsFor() (reason, message string) {
+	provisioned := s.Cluster.State.InfrastructureProvisioned
+	switch {
+	case s.State.ProviderID != "":
+		return "", ""
+	case !s.Machine.Deleting.IsZero():
+		return ReasonMachineDeleting, fmt.Sprintf("%s %s is being deleted", s.env.kinds.Machine.GVK.Kind, s.Machine.Key.Name)
+	case s.Cluster.Presence == external.Present && !provisioned:
+		return ReasonWaitingForCluster, "Waiting for the infrastructure of Cluster " + s.Cluster.State.Key.Name
+	}
+	return "", ""
+}
+
+// input returns what this pass knows about the instance. In a deletion the Machine is not read.
+func (s *Scope) input(ctx context.Context) instance.Input {
+	r, err := s.env.options.Input(ctx, &s.State)
+	r.Token = cmp.Or(r.Token, string(s.State.UID))
+	r.Name = cmp.Or(r.Name, s.State.Key.Name)
+	r.Cluster = cmp.Or(r.Cluster, s.State.ClusterName, s.Machine.ClusterName)
+	r.Version = cmp.Or(r.Version, s.Machine.Version)
+	r.FailureDomain = cmp.Or(r.FailureDomain, s.Machine.WantedFailureDomain)
+	r.ProviderID, r.Resume = s.State.ProviderID, s.State.Resume
+	s.memory().token = r.Token
+	in := instance.Input{Request: r, Err: err, Provisioned: s.State.Provisioned.Or(false), Deleting: s.Deleting(), Now: s.Now}
+	if !s.env.options.WithoutUserData {
+		in.FirstBoot = s.firstBoot
+	}
+	return in
+}
+
+// firstBoot returns the bootstrap data of the Machine.
+func (s *Scope) firstBoot(ctx context.Context) (data []byte, ready bool, err error) {
+	name := s.Machine.DataSecretName.Or("")
+	if name == "" {
+		return nil, false, nil
+	}
+	key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: name}
+	if read := s.env.options.UserData; read != nil {
+		data, err = read(ctx, key)
+		return data, true, err
+	}
+	data, err = s.env.readSecret(ctx, key)
+	return data, true, err
+}
+
+// readSecret reads the Secret from the API server: it is needed once, so a cache of all Secrets would be a waste and a risk.
+func (r *Reconciler) readSecret(ctx context.Context, key types.NamespacedName) ([]byte, error) {
+	var secret corev1.Secret
+	err := r.ports.APIReader.Get(ctx, key, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("Secret %s does not exist, and spec.bootstrap.dataSecretName of the Machine names it", key) //nolint:staticcheck // a kind
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", key, err)
+	}
+	data, found := secret.Data["value"]
+	if !found {
+		return nil, fmt.Errorf("Secret %s has no key value: its bootstrap provider must set it", key) //nolint:staticcheck // a kind
+	}
+	return data, nil
+}
+
+// deleteInstanceStep deletes the instance, and waits until the Driver says that nothing is left.
+func deleteInstanceStep(ctx context.Context, s *Scope) (Result, error) {
+	removal := s.env.keeper.Remove(ctx, s.input(ctx))
+	if removal.Gone {
+		return Result{}, nil
+	}
+	s.ready(metav1.ConditionFalse, contract.ReasonDeleting, removal.Message)
+	result := s.Wait(ReasonWaitingForInstanceDeletion, removal.Message)
+	result.RequeueAfter = removal.RequeueAfter
+	return result, nil
+}
+
+func (s *Scope) adopt(found instance.Outcome) {
+	change(&s.State.ProviderID, found.Instance.ProviderID, &s.Update.ProviderID)
+	if domain := found.Instance.FailureDomain; domain != "" {
+		change(&s.State.FailureDomain, domain, &s.Update.FailureDomain)
+	}
+	if addresses := instance.Addresses(found.Instance); len(addresses) > 0 {
+		s.setAddresses(addresses)
+	}
+}
+
+func (s *Scope) setResume(resume []byte) {
+	if !bytes.Equal(s.State.Resume, resume) {
+		s.State.Resume = resume
+		s.Update.Resume = contract.SetTo(s.State.Resume)
+	}
+}

@@ -1,0 +1,47 @@
+package inframachine
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// Kinds are the kinds of objects that a Reconciler works on. Both are required.
+type Kinds struct {
+	// InfraMachine is the kind that the Reconciler provides.
+	InfraMachine contract.InfraMachineKind
+	// Machine is the kind of the owners; it is only read.
+	Machine contract.Kind
+}
+
+// ClusterAPI returns the Kinds of a provider whose InfraMachines have a CRD of the embedder's: gvk is their kind, and v the contract that
+// they fulfil, v1beta1 or v1beta2. The Machines are those of cluster.x-k8s.io in the API version of the same name. The error matches
+// contract.ErrUnknownVersion.
+func ClusterAPI(gvk schema.GroupVersionKind, v contract.Version) (Kinds, error) {
+	layouts := map[contract.Version]*contract.MachineLayout{
+		contract.V1Beta1: contract.MachineV1Beta1(), contract.V1Beta2: contract.MachineV1Beta2(),
+	}
+	layout := layouts[v]
+	if layout == nil {
+		return Kinds{}, fmt.Errorf("%w: %q; give %s or %s", contract.ErrUnknownVersion, v, contract.V1Beta1, contract.V1Beta2)
+	}
+	machine := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(v), Kind: "Machine"}
+	return Kinds{
+		InfraMachine: contract.Unstructured(gvk, contract.ProvidedMachine(v)), Machine: contract.Unstructured(machine, layout),
+	}, nil
+}
+
+func (k Kinds) validate() error {
+	err := errors.Join(pass.CheckKind("kind InfraMachine", k.InfraMachine), pass.CheckKind("kind Machine", k.Machine))
+	if err != nil {
+		return err
+	}
+	if forgotten, unchecked := contract.CheckInfraMachineKind(k.InfraMachine); unchecked == nil { // one that rejects an empty object
+		err = contract.RefuseForgotten(forgotten)
+	}
+	return err
+}

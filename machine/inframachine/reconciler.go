@@ -1,0 +1,79 @@
+package inframachine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machine/instance"
+)
+
+type (
+	frame  = pass.Frame[contract.ProvidedMachineState, contract.ProvidedMachineUpdate]
+	passes = pass.Reconciler[contract.ProvidedMachineState, contract.ProvidedMachineUpdate, *Scope]
+)
+
+// Reconciler reconciles InfraMachines of one kind with a Driver. Its methods Reconcile, ReconcileObject and Forget are those of
+// pass.Reconciler; with ReconcileObject in a loop of your own, call IndexInfraMachines once before the cache starts. Safe for concurrent use.
+type Reconciler struct {
+	*passes
+
+	frame   *frame
+	kinds   Kinds
+	ports   Ports
+	options Options
+	keeper  *instance.Keeper
+	memory  *pass.Memory[recollection]
+}
+
+// New returns a Reconciler. It reports all errors in its inputs at once, and makes no request and no call.
+func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
+	options = options.withDefaults(kinds.InfraMachine)
+	keeper, err := instance.NewKeeper(instance.Options{Calls: options.Calls, Backoff: options.Backoff, Poll: options.Poll})
+	if err != nil {
+		err = fmt.Errorf("Options: %w", err) //nolint:staticcheck // it begins with the name of a Go type
+	}
+	err = errors.Join(kinds.validate(), ports.validate(), err, CheckSteps(options.Steps))
+	if err != nil {
+		return nil, fmt.Errorf("infrastructure provider for %s: %w", cmp.Or(kinds.InfraMachine.GVK.Kind, "a kind without a name"), err)
+	}
+	f, err := pass.NewFrame(kinds.InfraMachine, ports.Ports, options.shared().WithDefaults(kinds.InfraMachine.GVK.Kind, Finalizer), nil)
+	if err != nil {
+		return nil, err
+	}
+	f.Track("kinds that InfraMachines refer to", func(context.Context, client.Object, client.Object) []reconcile.Request { return nil })
+	r := &Reconciler{
+		frame: f, kinds: kinds, ports: ports, options: options, keeper: keeper,
+		memory: pass.NewMemory(func() *recollection { return &recollection{} }, func(gone *recollection) { keeper.Forget(gone.token) }),
+	}
+	r.passes = pass.NewReconciler(pass.Kind[contract.ProvidedMachineState, contract.ProvidedMachineUpdate, *Scope]{
+		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: r.memory.Forget,
+		NewScope: func() (*Scope, *pass.Scope[contract.ProvidedMachineState, contract.ProvidedMachineUpdate]) {
+			s := &Scope{env: r}
+			return s, &s.Scope
+		},
+	})
+	return r, nil
+}
+
+// begin reads the Cluster.
+func begin(ctx context.Context, s *Scope) time.Duration {
+	s.ReadCluster(ctx)
+	s.Requeue(s.Cluster.RetryAfter)
+	return 0
+}
+
+// IndexInfraMachines registers the index by which events of Clusters find InfraMachines.
+func (r *Reconciler) IndexInfraMachines(ctx context.Context) error {
+	return r.frame.Index(ctx, func(s *contract.ProvidedMachineState) []string {
+		return pass.ReferenceKeys(types.NamespacedName{Namespace: s.Key.Namespace, Name: s.ClusterName})
+	})
+}

@@ -1,0 +1,70 @@
+package inframachine
+
+import (
+	"context"
+
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// Step is one part of the reconciler of InfraMachines, with a name. pass.Step documents its fields.
+type Step = pass.Step[*Scope]
+
+// Result says how a pass continues after a step.
+type Result = pass.Result
+
+// Names of the steps that Steps returns.
+const (
+	StepPaused          = "paused"
+	StepMachine         = "machine"
+	StepFinalizer       = "finalizer"
+	StepInstance        = "instance"
+	StepDeleteInstance  = "delete-instance"
+	StepRemoveFinalizer = "remove-finalizer"
+)
+
+// Steps returns a new list of the steps of an InfraMachine, in order. Change it with pass.InsertBefore, pass.InsertAfter, pass.Replace and
+// pass.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
+//
+//   - StepPaused ends the pass of a paused InfraMachine;
+//   - StepMachine reads the owner Machine and ends the pass while there is none; StepFinalizer stores the finalizer;
+//   - StepInstance makes or looks at the instance, and copies what the Driver says;
+//   - StepDeleteInstance deletes the instance and waits until it is gone; StepRemoveFinalizer ends the deletion.
+func Steps() []Step {
+	return pass.Standard([]Step{
+		{Name: StepPaused, On: pass.InBoth, ObjectOnly: true, Run: pauseStep},
+		{Name: StepMachine, On: pass.InRunning, Run: machineStep},
+		{Name: StepFinalizer, On: pass.InRunning, Run: finalizerStep},
+		{Name: StepInstance, On: pass.InRunning, Run: instanceStep},
+		{Name: StepDeleteInstance, On: pass.InDeletion, Run: deleteInstanceStep},
+		{Name: StepRemoveFinalizer, On: pass.InDeletion, Run: removeFinalizerStep},
+	})
+}
+
+// CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without which an
+// instance would be lost, or a deletion would never end. A step of the same name may replace each of them. New calls it.
+func CheckSteps(steps []Step) error {
+	return pass.CheckSafety(steps, Steps(), "InfraMachine", pass.Safety{
+		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepMachine},
+		Needs: []pass.Need{
+			{Step: StepFinalizer, Needs: StepPaused, Why: "a paused InfraMachine would be changed"},
+			{Step: StepInstance, Needs: StepMachine, Why: "instances without a Machine would be made"},
+			{Step: StepInstance, Needs: StepFinalizer, Why: "an InfraMachine could vanish and leave its instance behind"},
+			{Step: StepRemoveFinalizer, Needs: StepPaused, Why: "a paused InfraMachine would be deleted"},
+			{Step: StepRemoveFinalizer, Needs: StepDeleteInstance, Why: "instances would be left behind"},
+		},
+	})
+}
+
+func pauseStep(_ context.Context, s *Scope) (Result, error) { return s.StopIfPaused() }
+
+// finalizerStep stores the finalizer before anything is made.
+func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
+	s.AddFinalizer()
+	err := s.Commit(ctx)
+	return Result{Stop: err != nil}, err
+}
+
+func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
+	s.RemoveFinalizer()
+	return Result{}, nil
+}
