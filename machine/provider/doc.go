@@ -1,14 +1,34 @@
 // Package provider is the port between a reconciler of Machines and a cloud: a Driver that creates, finds and deletes instances, and knows
 // no Kubernetes object at all.
 //
-// A new cloud is one type with four methods: Name, Create, Get and Delete. Everything else is optional, and found out once: validation,
-// defaults, a list of instances, the cloud provider's configuration file. Start from the empty struct, run package conformance, and mend
-// what it names until it is silent; the example of conformance shows this.
+// machine.WithDriver puts a Driver in the place of the infrastructure object of a Machine, and package inframachine behind InfraMachines of
+// Cluster API. Both use it through its [Calls], which [Of] makes with decorators:
 //
 //	calls := provider.Of(driver, metrics.Decorator(), provider.Timeout(provider.TimeoutOptions{}),
 //		provider.RateLimit(provider.RateLimitOptions{PerSecond: 20}), provider.Cache(provider.CacheOptions{}))
 //
-// machine.WithDriver puts a Driver in the place of the infrastructure object of a Machine.
+// # A new cloud in one file
+//
+// The example NewCloud of package conformance is such a file. The way there:
+//
+//  1. Write an empty struct with the four methods of [Driver], and a test that runs conformance.Cases against it. Each case that fails says
+//     what goes wrong without it.
+//  2. Create makes an instance with the Token in a tag, and returns its provider ID, the one that its Node will have. Get finds it by either,
+//     and says NotFound for what does not exist, and for nothing else.
+//  3. Create looks for the Token before it makes anything, and calls with one Token wait for each other.
+//  4. Delete begins or continues a deletion, uses nothing but the provider ID or the Token, and says when nothing is left.
+//  5. Give errors their [Class]: first Invalid, for what only a change of the specification mends, then RateLimited with RetryAfter,
+//     Exhausted and Unauthenticated.
+//  6. Add what is optional, each a method that [Of] finds: [Validator], so that a Machine says what is wrong before it costs anything,
+//     [Defaulter], [Lister] and [CloudConfigurer].
+//  7. Run the cases against the real cloud, with an Env.Token that is new in each run.
+//
+// # The specification and its source
+//
+// A Driver gets a specification as JSON and does not know where it comes from. Machines of Kubermatic have it in spec.providerSpec.value,
+// Machines of Gardener in a MachineClass with a Secret, which contract.MachineState.Provider names; InfraMachines have it in their spec.
+// Defaults are added in memory, for each call. Who wants them in the object calls Calls.AddDefaults in a webhook: no step writes a
+// specification.
 //
 // # Creation
 //
