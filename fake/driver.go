@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
 	cloud "github.com/machinist-dev/machinist/machine/provider"
@@ -41,7 +40,7 @@ type Driver struct {
 	options DriverOptions
 
 	mu        sync.Mutex
-	limiter   *rate.Limiter
+	habits    habits
 	instances map[string]*cloudInstance // by token
 	made      map[string]int
 	calls     map[cloud.Operation]int
@@ -66,14 +65,10 @@ func NewDriver(o DriverOptions) *Driver {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	d := &Driver{
+	return &Driver{
 		options: o, instances: map[string]*cloudInstance{}, made: map[string]int{}, calls: map[cloud.Operation]int{},
-		limiter: rate.NewLimiter(rate.Inf, 0),
+		habits: newHabits(o.Hidden, o.Vanish, o.Quota, o.PerSecond, o.Answer, o.Clock),
 	}
-	if o.PerSecond > 0 {
-		d.limiter = rate.NewLimiter(rate.Limit(o.PerSecond), max(1, int(o.PerSecond)))
-	}
-	return d
 }
 
 // Name implements provider.Driver.
@@ -118,11 +113,8 @@ func (d *Driver) begin(ctx context.Context, op cloud.Operation, r cloud.Request)
 		return err
 	}
 	d.calls[op]++
-	now := d.options.Clock.Now()
-	if reserved := d.limiter.ReserveN(now, 1); reserved.DelayFrom(now) > 0 {
-		wait := reserved.DelayFrom(now)
-		reserved.CancelAt(now)
-		return &cloud.Error{Class: cloud.RateLimited, Message: "the fake cloud allows no more calls now", RetryAfter: wait}
+	if err := d.habits.limited(); err != nil {
+		return err
 	}
 	if d.options.Token == "" {
 		return nil
@@ -137,14 +129,6 @@ func (d *Driver) begin(ctx context.Context, op cloud.Operation, r cloud.Request)
 	return nil
 }
 
-// answered returns the error of an answer that is lost.
-func (d *Driver) answered(op cloud.Operation, r cloud.Request) error {
-	if d.options.Answer == nil {
-		return nil
-	}
-	return d.options.Answer(op, r)
-}
-
 // Validate implements provider.Validator.
 func (d *Driver) Validate(ctx context.Context, r cloud.Request) error {
 	d.mu.Lock()
@@ -152,7 +136,7 @@ func (d *Driver) Validate(ctx context.Context, r cloud.Request) error {
 	if err := d.begin(ctx, cloud.OpValidate, r); err != nil {
 		return err
 	}
-	return errors.Join(d.valid(r), d.answered(cloud.OpValidate, r))
+	return errors.Join(d.valid(r), d.habits.lost(cloud.OpValidate, r))
 }
 
 func (d *Driver) valid(r cloud.Request) error {
@@ -194,8 +178,8 @@ func (d *Driver) Create(ctx context.Context, r cloud.Request) (cloud.Instance, e
 		if err := d.valid(r); err != nil {
 			return cloud.Instance{}, err
 		}
-		if d.options.Quota > 0 && len(d.instances) >= d.options.Quota {
-			return cloud.Instance{}, cloud.Errorf(cloud.Exhausted, "the quota of %d instances is used up", d.options.Quota)
+		if err := d.habits.full(len(d.instances)); err != nil {
+			return cloud.Instance{}, err
 		}
 		d.next++
 		i = &cloudInstance{
@@ -205,7 +189,7 @@ func (d *Driver) Create(ctx context.Context, r cloud.Request) (cloud.Instance, e
 		d.instances[r.Token] = i
 		d.made[r.Token]++
 	}
-	return d.shown(r.Token, i), d.answered(cloud.OpCreate, r)
+	return d.shown(r.Token, i), d.habits.lost(cloud.OpCreate, r)
 }
 
 // Get implements provider.Driver.
@@ -217,10 +201,10 @@ func (d *Driver) Get(ctx context.Context, r cloud.Request) (cloud.Instance, erro
 	}
 	d.sweep()
 	token, i := d.find(r)
-	if i == nil || d.options.Clock.Now().Sub(i.created) < d.options.Hidden {
+	if i == nil || d.habits.hides(i.created) {
 		return cloud.Instance{}, cloud.Errorf(cloud.NotFound, "there is no instance %s", r.Token)
 	}
-	return d.shown(token, i), d.answered(cloud.OpGet, r)
+	return d.shown(token, i), d.habits.lost(cloud.OpGet, r)
 }
 
 // Delete implements provider.Driver.
@@ -233,14 +217,14 @@ func (d *Driver) Delete(ctx context.Context, r cloud.Request) (gone bool, err er
 	d.sweep()
 	_, i := d.find(r)
 	if i == nil {
-		return true, d.answered(cloud.OpDelete, r)
+		return true, d.habits.lost(cloud.OpDelete, r)
 	}
 	if i.deleted.IsZero() {
 		i.deleted = d.options.Clock.Now()
 	}
 	d.sweep()
 	_, i = d.find(r)
-	return i == nil, d.answered(cloud.OpDelete, r)
+	return i == nil, d.habits.lost(cloud.OpDelete, r)
 }
 
 // List implements provider.Lister.
@@ -253,12 +237,12 @@ func (d *Driver) List(ctx context.Context, r cloud.Request) ([]cloud.Instance, e
 	d.sweep()
 	var all []cloud.Instance
 	for token, i := range d.instances {
-		if i.cluster == r.Cluster && d.options.Clock.Now().Sub(i.created) >= d.options.Hidden {
+		if i.cluster == r.Cluster && !d.habits.hides(i.created) {
 			all = append(all, d.shown(token, i))
 		}
 	}
 	slices.SortFunc(all, func(a, b cloud.Instance) int { return strings.Compare(a.Token, b.Token) })
-	return all, d.answered(cloud.OpList, r)
+	return all, d.habits.lost(cloud.OpList, r)
 }
 
 // GetCloudConfig implements provider.CloudConfigurer.
@@ -282,7 +266,7 @@ func (d *Driver) find(r cloud.Request) (token string, i *cloudInstance) {
 // sweep removes the instances whose deletion is over.
 func (d *Driver) sweep() {
 	for token, i := range d.instances {
-		if !i.deleted.IsZero() && d.options.Clock.Now().Sub(i.deleted) >= d.options.Vanish {
+		if d.habits.vanished(i.deleted) {
 			delete(d.instances, token)
 		}
 	}
