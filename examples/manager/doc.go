@@ -21,6 +21,11 @@
 // With --machinesets and --machinedeployments it also reconciles those of Cluster API. "manager rollout" shows and changes their rollouts,
 // as kubectl rollout does for Deployments.
 //
+// With --driver=kwok the manager makes Nodes that kwok simulates, in place of the infrastructure objects of all Machines, or with
+// --driver-as=inframachine as the infrastructure provider of KwokMachines. Other flags give the driver the habits of a cloud: latency, boot
+// time, a quota, a rate limit, late reads, slow deletion and lost answers. The Nodes are those of this cluster or, with
+// --driver-kubeconfig, of another one.
+//
 // # Limits
 //
 // It reconciles only Machines and the kinds that flags add. It changes Nodes of its own cluster or, with --workload-clusters, of the

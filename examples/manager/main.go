@@ -15,6 +15,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/examples/output"
 )
 
@@ -51,7 +52,7 @@ func perform(args []string, stdout, stderr io.Writer) int {
 	case o.printRBAC || o.printNodeRBAC:
 		err = printRBAC(stdout, o)
 	case o.printCRDs:
-		_, err = io.WriteString(stdout, api.CRDs())
+		_, err = io.WriteString(stdout, crds(o))
 	default:
 		err = serve(o, stderr)
 	}
@@ -60,6 +61,14 @@ func perform(args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	return exitDone
+}
+
+// crds returns the CustomResourceDefinitions of the kinds that the flags select and that are our own.
+func crds(o options) string {
+	if o.driver.isProvider() {
+		return api.CRDs() + "---\n" + kwokdriver.CRDs()
+	}
+	return api.CRDs()
 }
 
 // serve runs the manager until a signal ends it.

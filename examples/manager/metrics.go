@@ -10,11 +10,16 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/provider"
 )
 
 // newMetrics returns metrics that --metrics-bind-address serves together with those of controller-runtime.
-func newMetrics(ctx context.Context, mgr ctrl.Manager, has served) (*machine.Metrics, error) {
-	ours := machine.NewMetrics(machine.MetricsOptions{})
+func newMetrics(ctx context.Context, mgr ctrl.Manager, o options, has served) (*machine.Metrics, error) {
+	var counts machine.MetricsOptions
+	if o.driver.isStep() {
+		counts.Provider = func(*contract.MachineState) string { return o.driver.name }
+	}
+	ours := machine.NewMetrics(counts)
 	err := metrics.Registry.Register(ours) // the registry that the manager serves
 	if err == nil && has.rollouts {
 		err = ours.WatchDeployments(ctx, mgr.GetCache(), contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()))
@@ -30,6 +35,15 @@ func newPassMetrics(kind string) (*pass.Metrics, error) {
 	ours := pass.NewMetrics(pass.MetricsOptions{Kind: kind})
 	if err := metrics.Registry.Register(ours); err != nil {
 		return nil, fmt.Errorf("set up metrics of %ss: %w", kind, err)
+	}
+	return ours, nil
+}
+
+// newDriverMetrics returns metrics of the calls to a driver, which are served too.
+func newDriverMetrics(driver string) (*provider.Metrics, error) {
+	ours := provider.NewMetrics(driver)
+	if err := metrics.Registry.Register(ours); err != nil {
+		return nil, fmt.Errorf("set up metrics of driver %s: %w", driver, err)
 	}
 	return ours, nil
 }

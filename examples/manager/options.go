@@ -56,6 +56,7 @@ type options struct {
 	machinePools       bool
 	poolGroup          string
 	watchFilter        string
+	driver             driverOptions
 	workloadQPS        float64
 	workloadProbe      string
 
@@ -82,6 +83,7 @@ drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must 
   go run ./examples/manager rollout --help                       history, undo, pause, resume, restart and status of a rollout
   go run ./examples/manager --machinepools                       MachinePools too
   go run ./examples/manager --print-crds | kubectl apply -f -    a MachinePool of machinist.dev, whose Scale has a selector
+  go run ./examples/manager --driver=kwok                        Nodes of kwok in place of all infrastructure objects
   go run ./examples/manager --clusters=never                     Machines have no Cluster objects, although their CRD is installed
 
 /healthz says that the process lives, /readyz that it has read the cluster once. SIGTERM ends it cleanly.
@@ -121,6 +123,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		"whether Machines follow the Cluster object of spec.clusterName: while it is paused they are not reconciled, and without it "+
 			"they are only deleted; auto: if the kind is served when the manager starts; always; never: there are no Cluster objects")
 	o.kindFlags(flags)
+	o.driver.flags(flags)
 	flags.StringVar(&o.watchFilter, "watch-filter", "",
 		"reconcile only Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: all")
 	flags.StringVar(&o.logFormat, "log-format", logText, "text or json, on stderr")
@@ -157,7 +160,8 @@ func (o *options) rbacFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&o.printNodeRBAC, "print-node-rbac", false,
 		"print the ClusterRole that --workload-clusters needs in each of them, for the user of its kubeconfig, and end")
 	flags.BoolVar(&o.printCRDs, "print-crds", false,
-		"print the CustomResourceDefinition of machinist.dev's MachinePool, and end; Cluster API's are its own to install")
+		"print the CustomResourceDefinition of machinist.dev's MachinePool, with --driver-as=inframachine that of its machines too, and end; "+
+			"Cluster API's are its own to install")
 	flags.BoolVar(&o.ownersEnforced, "owner-references-enforced", false,
 		"for --print-rbac: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has")
 	o.providerResources = []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"},
@@ -199,7 +203,7 @@ func (r *resources) Set(value string) error {
 
 // validate reports all errors at once.
 func (o options) validate() error {
-	errs := []error{o.validSelection()}
+	errs := []error{o.validSelection(), o.driver.validate()}
 	for _, b := range o.bound() {
 		errs = append(errs, validAddress(b.flag, b.address))
 	}

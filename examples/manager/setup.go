@@ -68,7 +68,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 		Policy:      machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})},
 		WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 	}
-	if options.Metrics, err = newMetrics(ctx, mgr, has); err != nil {
+	if options.Metrics, err = newMetrics(ctx, mgr, o, has); err != nil {
 		return nil, err
 	}
 	log.Info("looking after Machines", "clusters", has.clusters, "rollouts", has.rollouts, "watchFilter", o.watchFilter)
@@ -96,7 +96,7 @@ func (o options) lookAround(ctx context.Context, cfg *rest.Config) (served, erro
 	if err := o.needsDeployments(has.rollouts); err != nil {
 		return served{}, err
 	}
-	if err := o.needsPools(cfg, has); err != nil {
+	if err := errors.Join(o.needsPools(cfg, has), o.needsDriver(cfg)); err != nil {
 		return served{}, err
 	}
 	return has, checkRights(ctx, cfg, o, has.lists)
@@ -122,6 +122,11 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 			return err
 		}
 		ports.RolloutOf, ports.RolloutEvents = rollouts.Of, rollouts.Source
+	}
+	if o.driver.name != "" {
+		if err := o.driver.add(ctx, mgr, o, clusters, &options); err != nil {
+			return err
+		}
 	}
 	r, err := machine.New(api.Kind(), ports, options)
 	if err != nil {

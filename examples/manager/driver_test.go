@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/yaml"
+
+	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+func TestFlagsOfTheDriverAreTaken(t *testing.T) {
+	t.Parallel()
+	got, err := parse([]string{
+		"--driver=kwok", "--driver-as=inframachine", "--driver-kubeconfig=far.yaml", "--driver-qps=5", "--driver-latency=1s",
+		"--driver-boot-time=2s", "--driver-hidden-time=3s", "--driver-deletion-time=4s", "--driver-quota=6", "--driver-refuse-qps=7",
+		"--driver-lose-every=8",
+	}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, driverOptions{
+		name: "kwok", as: "inframachine", kubeconfig: "far.yaml", qps: 5, loseEvery: 8, habits: fake.UnreliableOptions{
+			Latency: time.Second, Boot: 2 * time.Second, Hidden: 3 * time.Second, Vanish: 4 * time.Second, Quota: 6, PerSecond: 7,
+		},
+	}, got.driver)
+	for flags, want := range map[string]string{
+		"--driver=aws": `--driver "aws": give kwok`, "--driver-as=webhook": `--driver-as "webhook": give step or inframachine`,
+		"--driver-qps=0": "--driver-qps 0: give", "--driver-latency=-1s": "--driver-latency -1s: give", "--driver-quota=-1": "give 0 or more",
+	} {
+		_, err := parse([]string{"--driver=kwok", flags}, io.Discard)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestRightsFollowTheDriver(t *testing.T) {
+	t.Parallel()
+	require.NotContains(t, rightsOf(t, "--print-rbac")["/nodes"], "create")
+	step := rightsOf(t, "--print-rbac", "--driver=kwok")
+	require.Contains(t, step["/nodes"], "create")
+	require.NotContains(t, step, "/secrets")
+	own := rightsOf(t, "--print-rbac", "--driver=kwok", "--driver-as=inframachine", "--driver-kubeconfig=far.yaml", "--provider-resources=")
+	require.NotContains(t, own["/nodes"], "create", "the Nodes are elsewhere")
+	require.Equal(t, []string{"get"}, own["/secrets"])
+	require.Equal(t, []string{"patch"}, own["infrastructure.cluster.x-k8s.io/kwokmachines/status"])
+}
+
+func TestTheCRDsOfTheDriverArePrintedAndAskedFor(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.Equal(t, exitDone, execute([]string{"--print-crds", "--driver=kwok", "--driver-as=inframachine"}, &out, io.Discard))
+	require.Contains(t, out.String(), "name: kwokmachines.infrastructure.cluster.x-k8s.io")
+	require.Len(t, strings.Split(out.String(), "\n---\n"), 3)
+
+	store := fake.NewStore(fake.Options{})
+	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
+	o := options{clusters: clustersAuto, driver: driverOptions{name: driverKwok, as: driverInfraMachine, qps: 20}}
+	_, err := newManager(t.Context(), store.RESTConfig(), o, logr.Discard())
+	require.ErrorContains(t, err, "does not serve kwokmachines of infrastructure.cluster.x-k8s.io/v1alpha1: install what --print-crds prints")
+	o.driver.as, o.driver.kubeconfig = driverStep, "nowhere.yaml"
+	mgr := storeManager(t, store)
+	require.ErrorContains(t, o.driver.add(t.Context(), mgr, o, nil, &machine.Options{}), "--driver-kubeconfig: --kubeconfig nowhere.yaml")
+}
+
+func storeManager(t *testing.T, store *fake.Store) ctrl.Manager {
+	t.Helper()
+	scheme, err := newScheme()
+	require.NoError(t, err)
+	mgr, err := ctrl.NewManager(store.RESTConfig(), store.ManagerOptions(ctrl.Options{
+		Scheme: scheme, Logger: logr.Discard(), Controller: config.Controller{SkipNameValidation: new(true)},
+	}))
+	require.NoError(t, err)
+	return mgr
+}
+
+// Metrics are registered once in a process, so only the test of the provider goes through add.
+func TestMachinesRunOnNodesOfKwokBothWays(t *testing.T) {
+	t.Parallel()
+	habits := fake.UnreliableOptions{
+		Latency: time.Millisecond, Boot: 50 * time.Millisecond, Hidden: 20 * time.Millisecond, Vanish: 50 * time.Millisecond, PerSecond: 1000,
+	}
+	for _, as := range []string{driverStep, driverInfraMachine} {
+		t.Run(as, func(t *testing.T) {
+			t.Parallel()
+			store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: fake.MachineGVK(), Status: true}}})
+			for document := range strings.SplitSeq(kwokdriver.CRDs(), "\n---\n") {
+				var crd unstructured.Unstructured
+				require.NoError(t, yaml.Unmarshal([]byte(document), &crd.Object))
+				require.NoError(t, store.Client().Create(t.Context(), &crd))
+			}
+			o := options{concurrency: 4, driver: driverOptions{name: driverKwok, as: as, qps: 1000, habits: habits, loseEvery: 20}}
+			mgr := storeManager(t, store)
+			runMachines(t, store, mgr, o)
+			livesOnKwok(t, store, as)
+		})
+	}
+}
+
+// runMachines starts the reconciler of Machines with the driver of the flags.
+func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o options) {
+	t.Helper()
+	options := machine.Options{StatusDelay: 50 * time.Millisecond}
+	ports, err := machine.PortsFromManager(t.Context(), mgr, options.Matching)
+	require.NoError(t, err)
+	if o.driver.isProvider() {
+		require.NoError(t, o.driver.add(t.Context(), mgr, o, nil, &options))
+	} else {
+		c, err := o.driver.client(mgr)
+		require.NoError(t, err)
+		options.Steps, err = machine.WithDriver(machine.Steps(), machine.DriverOptions{
+			Calls: o.driver.calls(c, nil), Poll: 20 * time.Millisecond,
+		})
+		require.NoError(t, err)
+	}
+	r, err := machine.New(api.Kind(), ports, options)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
+	require.NoError(t, r.AddToManager(ctx, mgr))
+	settled := store.Start(ctx, fake.AllLoops())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("manager: %v", err)
+		}
+		settled()
+	})
+}
+
+// livesOnKwok creates a Machine and what it needs, waits until it runs, and deletes it.
+func livesOnKwok(t *testing.T, store *fake.Store, as string) {
+	t.Helper()
+	gvk := kwokdriver.GVK()
+	infra := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"cpu": "2"}}}
+	infra.SetGroupVersionKind(gvk)
+	infra.SetNamespace("default")
+	infra.SetName("m1")
+	secret := &corev1.Secret{Data: map[string][]byte{"value": []byte("boot")}}
+	secret.Namespace, secret.Name = "default", "boot"
+	m := fake.Machine("m1",
+		fake.WithField(map[string]any{"dataSecretName": "boot"}, "spec", "bootstrap"),
+		fake.WithField(map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": "m1"}, "spec", "infrastructureRef"))
+	objects := []client.Object{secret, m}
+	if as == driverInfraMachine {
+		objects = append(objects, infra)
+	}
+	for _, obj := range objects {
+		require.NoError(t, store.Client().Create(t.Context(), obj))
+	}
+	eventually(t, "Running on a Node", func(ctx context.Context) string {
+		var nodes corev1.NodeList
+		require.NoError(t, store.Client().List(ctx, &nodes))
+		require.NoError(t, store.Client().Get(ctx, client.ObjectKeyFromObject(m), m))
+		phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
+		if phase != "Running" || len(nodes.Items) != 1 || nodes.Items[0].Annotations[kwokdriver.NodeAnnotation] != "fake" {
+			return fmt.Sprintf("phase %q, %d Nodes: %v", phase, len(nodes.Items), m.Object["status"])
+		}
+		return ""
+	})
+	require.NoError(t, store.Client().Delete(t.Context(), m))
+	eventually(t, "nothing is left", func(ctx context.Context) string {
+		var nodes corev1.NodeList
+		require.NoError(t, store.Client().List(ctx, &nodes))
+		err := store.Client().Get(ctx, client.ObjectKeyFromObject(m), m)
+		if !apierrors.IsNotFound(err) || len(nodes.Items) > 0 {
+			return fmt.Sprintf("%d Nodes, and the Machine: %v %v", len(nodes.Items), err, m.Object["status"])
+		}
+		return ""
+	})
+}
+
+func eventually(t *testing.T, what string, check func(context.Context) string) {
+	t.Helper()
+	last := ""
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == "", nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %s", what, last)
+	}
+}
