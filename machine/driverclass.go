@@ -1,0 +1,152 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine/provider"
+)
+
+// MachineClasses have the MachineClasses of Gardener and their Secrets be the input of a Driver: pass its methods as
+// DriverOptions.RequestOf and DriverOptions.UserData, and set DriverOptions.WithoutBootstrap. A class has providerSpec, and names up to two Secrets, whose data are joined; that of
+// credentialsSecretRef goes first. It writes nothing: neither finalizers nor defaults. Safe for concurrent use.
+type MachineClasses struct {
+	// Classes reads MachineClasses, and is called in each pass: pass a cache. Required.
+	Classes client.Reader
+	// Secrets reads the Secrets of a class, in each pass too: another credential ends the wait of a Machine that was refused. Required.
+	Secrets client.Reader
+	// Token returns a bootstrap token for a Machine, which takes the place of <<BOOTSTRAP_TOKEN>> in its user data. Nil: user data with that
+	// placeholder is an error.
+	Token func(context.Context, *contract.MachineState) (string, error)
+	// Fallback are the credentials with which an instance is deleted whose class is gone; nil: none.
+	Fallback provider.Credentials
+}
+
+// userDataKey is the key of the user data in the Secrets of a class.
+const userDataKey = "userData"
+
+// machineClass is what a MachineClass says.
+type machineClass struct {
+	spec json.RawMessage
+	// secrets are those whose data are joined: a later one goes first.
+	secrets []client.ObjectKey
+}
+
+// RequestOf returns the specification of the class of a Machine, with its credentials and the first of its Secrets as the Account. The error
+// matches provider.Invalid for a class that cannot be used; with one that cannot be read it has the Fallback credentials.
+func (c MachineClasses) RequestOf(ctx context.Context, m *contract.MachineState) (provider.Request, error) {
+	class, err := c.read(ctx, m)
+	if err != nil {
+		return provider.Request{Credentials: c.Fallback}, err
+	}
+	r := provider.Request{Spec: class.spec}
+	if len(class.secrets) > 0 {
+		r.Account = class.secrets[len(class.secrets)-1].String()
+		r.Credentials = func(ctx context.Context) (provider.Values, error) {
+			data, err := c.data(ctx, class)
+			delete(data, userDataKey)
+			return data, err
+		}
+	}
+	return r, nil
+}
+
+// UserData returns the user data of the class of a Machine, with the name of the Machine and its bootstrap token in place of
+// <<MACHINE_NAME>> and <<BOOTSTRAP_TOKEN>>, or of their URL-encoded forms, which Ignition has.
+func (c MachineClasses) UserData(ctx context.Context, m *contract.MachineState) ([]byte, error) {
+	class, err := c.read(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	data, err := c.data(ctx, class)
+	if err != nil {
+		return nil, err
+	}
+	text := data[userDataKey]
+	if len(text) == 0 {
+		return nil, provider.Errorf(provider.Invalid, "no Secret of MachineClass %s has the key %s", m.Provider.Class.Name, userDataKey)
+	}
+	text = replaced(text, "<<MACHINE_NAME>>", m.Key.Name)
+	const placeholder = "<<BOOTSTRAP_TOKEN>>"
+	if !bytes.Contains(text, []byte(placeholder)) && !bytes.Contains(text, []byte(url.QueryEscape(placeholder))) {
+		return text, nil
+	}
+	if c.Token == nil {
+		return nil, errors.New("the user data has " + placeholder + ", and MachineClasses.Token is not set")
+	}
+	token, err := c.Token(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("bootstrap token of Machine %s: %w", m.Key, err)
+	}
+	return replaced(text, placeholder, token), nil
+}
+
+// replaced puts a value in the place of a placeholder and of its URL-encoded form.
+func replaced(text []byte, placeholder, value string) []byte {
+	text = bytes.ReplaceAll(text, []byte(placeholder), []byte(value))
+	return bytes.ReplaceAll(text, []byte(url.QueryEscape(placeholder)), []byte(url.QueryEscape(value)))
+}
+
+// read reads the class of a Machine.
+func (c MachineClasses) read(ctx context.Context, m *contract.MachineState) (machineClass, error) {
+	ref := m.Provider.Class
+	if ref.Name == "" || ref.Kind != "MachineClass" {
+		return machineClass{}, provider.Errorf(provider.Invalid, "Machine %s names the class %q of kind %q: name a MachineClass", m.Key, ref.Name,
+			ref.Kind)
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineClass"})
+	key := client.ObjectKey{Namespace: m.Key.Namespace, Name: ref.Name}
+	if err := c.Classes.Get(ctx, key, obj); err != nil {
+		return machineClass{}, fmt.Errorf("read MachineClass %s: %w", key, err)
+	}
+	spec, err := contract.ContentAt("providerSpec").Get(obj.Object)
+	if err != nil {
+		return machineClass{}, provider.Errorf(provider.Invalid, "MachineClass %s: %w", key, err)
+	}
+	class := machineClass{spec: spec}
+	for _, field := range []string{"secretRef", "credentialsSecretRef"} {
+		name, _, err := unstructured.NestedString(obj.Object, field, "name")
+		namespace, _, err2 := unstructured.NestedString(obj.Object, field, "namespace")
+		if err := errors.Join(err, err2); err != nil {
+			return machineClass{}, provider.Errorf(provider.Invalid, "MachineClass %s: %w", key, err)
+		}
+		if namespace == "" {
+			namespace = m.Key.Namespace
+		}
+		if name != "" {
+			class.secrets = append(class.secrets, client.ObjectKey{Namespace: namespace, Name: name})
+		}
+	}
+	return class, nil
+}
+
+// data joins the data of the Secrets of a class. One that does not exist is an error that matches provider.ErrNoCredentials: another
+// Secret alone may be that of another account.
+func (c MachineClasses) data(ctx context.Context, class machineClass) (provider.Values, error) {
+	all := provider.Values{}
+	for _, key := range class.secrets {
+		var secret corev1.Secret
+		err := c.Secrets.Get(ctx, key, &secret)
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("%w: Secret %s does not exist", provider.ErrNoCredentials, key)
+		}
+		if err != nil {
+			return nil, provider.Errorf(provider.Unavailable, "read Secret %s: %w", key, err)
+		}
+		maps.Copy(all, secret.Data)
+	}
+	return all, nil
+}

@@ -1,0 +1,103 @@
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/provider"
+)
+
+// classStore has a MachineClass with two Secrets.
+func classStore(t *testing.T) *fake.Store {
+	t.Helper()
+	gvk := schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineClass"}
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: gvk}}})
+	class := &unstructured.Unstructured{Object: map[string]any{
+		"providerSpec": map[string]any{"size": "large"}, "provider": "fake",
+		"secretRef":            map[string]any{"name": "pool", "namespace": "default"},
+		"credentialsSecretRef": map[string]any{"name": "cloud"},
+	}}
+	class.SetGroupVersionKind(gvk)
+	class.SetNamespace("default")
+	class.SetName("small")
+	require.NoError(t, store.Client().Create(t.Context(), class))
+	for name, data := range map[string]map[string][]byte{
+		"pool":  {"userData": []byte("join <<BOOTSTRAP_TOKEN>> as %3C%3CMACHINE_NAME%3E%3E"), "token": []byte("old")},
+		"cloud": {"token": []byte("right")},
+	} {
+		secret := &corev1.Secret{Data: data}
+		secret.Namespace, secret.Name = "default", name
+		require.NoError(t, store.Client().Create(t.Context(), secret))
+	}
+	return store
+}
+
+func ofClass(name string) *contract.MachineState {
+	m := &contract.MachineState{}
+	m.Key = types.NamespacedName{Namespace: "default", Name: "m 1"}
+	m.Provider.Class = contract.Ref{Group: "machine.sapcloud.io", Kind: "MachineClass", Name: name}
+	return m
+}
+
+func TestAMachineClassAndItsSecretsAreTheInputOfADriver(t *testing.T) {
+	t.Parallel()
+	store := classStore(t)
+	classes := machine.MachineClasses{
+		Classes: store.Client(), Secrets: store.Client(),
+		Token: func(context.Context, *contract.MachineState) (string, error) { return "abc.def", nil },
+	}
+	r, err := classes.RequestOf(t.Context(), ofClass("small"))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"size":"large"}`, string(r.Spec))
+	require.Equal(t, "default/cloud", r.Account)
+	values, err := r.Credentials.Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, provider.Values{"token": []byte("right")}, values, "the user data is no credential")
+	data, err := classes.UserData(t.Context(), ofClass("small"))
+	require.NoError(t, err)
+	require.Equal(t, "join abc.def as m+1", string(data))
+
+	_, err = provider.Of(fake.NewDriver(fake.DriverOptions{Token: "right"})).Create(t.Context(), r)
+	require.NoError(t, err)
+}
+
+func TestAMachineClassThatCannotBeUsedSaysWhy(t *testing.T) {
+	t.Parallel()
+	store := classStore(t)
+	fallback := func(context.Context) (provider.Values, error) { return provider.Values{"token": []byte("mine")}, nil }
+	classes := machine.MachineClasses{Classes: store.Client(), Secrets: store.Client(), Fallback: fallback}
+	_, err := classes.UserData(t.Context(), ofClass("small"))
+	require.ErrorContains(t, err, "MachineClasses.Token is not set")
+	classes.Token = func(context.Context, *contract.MachineState) (string, error) { return "", errors.New("no connection") }
+	_, err = classes.UserData(t.Context(), ofClass("small"))
+	require.ErrorContains(t, err, "bootstrap token of Machine default/m 1: no connection")
+
+	r, err := classes.RequestOf(t.Context(), ofClass("gone"))
+	require.ErrorContains(t, err, "read MachineClass default/gone")
+	require.Equal(t, provider.Unavailable, provider.ClassOf(err), "it may come back")
+	values, err := r.Credentials.Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, provider.Values{"token": []byte("mine")}, values, "a deletion needs no class")
+	_, err = classes.RequestOf(t.Context(), ofClass(""))
+	require.Equal(t, provider.Invalid, provider.ClassOf(err))
+
+	secret := &corev1.Secret{}
+	secret.Namespace, secret.Name = "default", "cloud"
+	require.NoError(t, store.Client().Delete(t.Context(), secret))
+	r, err = classes.RequestOf(t.Context(), ofClass("small"))
+	require.NoError(t, err, "Secrets are read when they are needed")
+	_, err = r.Credentials.Read(t.Context())
+	require.ErrorIs(t, err, provider.ErrNoCredentials)
+	_, err = classes.UserData(t.Context(), ofClass("small"))
+	require.ErrorIs(t, err, provider.ErrNoCredentials)
+}
