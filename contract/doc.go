@@ -31,7 +31,7 @@
 // # Layouts
 //
 //   - provider objects: [InfraMachine], [BootstrapConfig], [InfraMachinePool], [InfraMachineTemplate],
-//     [BootstrapConfigTemplate] and [ControlPlane]
+//     [BootstrapConfigTemplate] and [ControlPlane]; for the provider of InfraMachines, [ProvidedMachine]
 //   - Machines: [MachineV1Beta1], [MachineV1Beta2], [KubermaticMachine], [GardenerMachine]
 //   - sets: [MachineSetV1Beta2], [MachineDeploymentV1Beta2], [MachinePoolV1Beta2], and the same in v1beta1;
 //     [KubermaticMachineSet], [KubermaticMachineDeployment], [GardenerMachineSet], [GardenerMachineDeployment]

@@ -96,4 +96,22 @@
 //	Conditions, SHOULD by the provider; absent: none
 //	    status.v1beta2.conditions, else status.conditions, else status.deprecated.v1beta1.conditions (list of conditions)
 //	as in InfraMachine: FailureReason, FailureMessage, Paused
+//
+// InfraMachine, as its own provider writes it:
+//
+//	ClusterName, by the controller; absent: no Cluster
+//	    metadata.labels.cluster.x-k8s.io/cluster-name (string)
+//	Spec, by the user; absent: none
+//	    spec (object)
+//	Resume, by the provider; absent: none
+//	    metadata.annotations.machinist.dev/instance-resume (string)
+//	Addresses, MAY by the provider; absent: none known
+//	    status.addresses (list of addresses)
+//	FailureDomain, MAY by the provider; absent: unknown
+//	    v1alpha3, v1alpha4, v1beta1: spec.failureDomain (string)
+//	    v1beta2: status.failureDomain (string)
+//	Conditions, SHOULD by the provider; absent: none
+//	    v1alpha3, v1alpha4, v1beta1: status.v1beta2.conditions, else status.conditions (list of conditions)
+//	    v1beta2: status.conditions (list of conditions)
+//	as in InfraMachine: ProviderID, Provisioned, FailureReason, FailureMessage
 package contract

@@ -235,5 +235,9 @@ func providerKinds() []documented {
 		}
 		kinds = append(kinds, kind)
 	}
-	return kinds
+	own := documented{kind: "InfraMachine, as its own provider writes it"}
+	for _, v := range contractVersions() {
+		own.shapes = append(own.shapes, shape{string(v), contract.ProvidedMachine(v)})
+	}
+	return append(kinds, own)
 }

@@ -34,3 +34,25 @@ func TestTheContractLinksFewPackages(t *testing.T) {
 		t.Error("the package itself was not found")
 	}
 }
+
+// maxLinkedByADriver is how many packages outside the standard library come with the port of a Driver.
+const maxLinkedByADriver = 120
+
+func TestADriverLinksFewPackages(t *testing.T) {
+	for _, p := range listPackages(t) {
+		if p.rel() != "machine/provider" {
+			continue
+		}
+		linked := slices.DeleteFunc(slices.Clone(p.Deps), func(path string) bool {
+			first, _, _ := strings.Cut(path, "/")
+			return !strings.Contains(first, ".")
+		})
+		if len(linked) > maxLinkedByADriver {
+			t.Errorf("%s links %d packages outside the standard library, more than %d:\n%s", p.rel(), len(linked), maxLinkedByADriver,
+				strings.Join(linked, "\n"))
+		}
+		t.Logf("%s links %d packages", p.rel(), len(linked))
+		return
+	}
+	t.Error("the package was not found")
+}
