@@ -106,8 +106,8 @@ func providedMachineBefore(v Version) ProvidedMachineLayout {
 }
 
 // ProvidedMachine returns the layout with which a provider writes InfraMachines of a contract version, nil for one that is not supported. A
-// CRD of a contract before v1beta2 needs status.conditions and status.v1beta2.conditions: both are written. The table is shared and must not
-// be changed.
+// CRD of a contract before v1beta2 needs status.conditions and status.v1beta2.conditions: both are written. The table is shared and must
+// not be changed.
 func ProvidedMachine(v Version) *ProvidedMachineLayout { return providedMachineTables.of(v) }
 
 func (l *ProvidedMachineLayout) missing() bool { return l == nil }
@@ -147,8 +147,8 @@ func (l *ProvidedMachineLayout) write(obj map[string]any, u ProvidedMachineUpdat
 	return w.err
 }
 
-// CheckInfraMachineKind does for a kind of InfraMachine what CheckKind does for a kind of Machine. Spec and ClusterName, which a provider only
-// reads, are not checked.
+// CheckInfraMachineKind does for a kind of InfraMachine what CheckKind does for a kind of Machine. Spec and ClusterName, which a provider
+// only reads, are not checked.
 func CheckInfraMachineKind(kind InfraMachineKind) ([]Forgotten, error) {
 	var got ProvidedMachineState
 	u := ProvidedMachineUpdate{

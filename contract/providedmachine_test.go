@@ -54,8 +54,8 @@ func TestWhatAProviderWritesIsWhatAMachineReads(t *testing.T) {
 		require.Equal(t, []metav1.Condition{ready}, own.Conditions)
 		require.Equal(t, "z1", own.FailureDomain)
 
-		clear := contract.ProvidedMachineUpdate{Resume: contract.SetTo(json.RawMessage(nil))}
-		require.NoError(t, kind.Adapter.Write(obj, clear))
+		cleared := contract.ProvidedMachineUpdate{Resume: contract.SetTo(json.RawMessage(nil))}
+		require.NoError(t, kind.Adapter.Write(obj, cleared))
 		require.NoError(t, kind.Adapter.Read(obj, &own))
 		require.Nil(t, own.Resume)
 	}

@@ -42,8 +42,8 @@ func LoseEvery(n int) func(cloud.Operation, cloud.Request) error {
 	}
 }
 
-// Unreliable returns a Decorator that gives a Driver the habits of a cloud, those of a fake.Driver: for a Driver that makes something real, at
-// once. Pass it to provider.Of first, next to the Driver.
+// Unreliable returns a Decorator that gives a Driver the habits of a cloud, those of a fake.Driver: for a Driver that makes something real,
+// at once. Pass it to provider.Of first, next to the Driver.
 func Unreliable(o UnreliableOptions) cloud.Decorator {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -53,7 +53,7 @@ func Unreliable(o UnreliableOptions) cloud.Decorator {
 			options: o, driver: c, known: map[string]*observed{},
 			habits: newHabits(o.Hidden, o.Vanish, o.Quota, o.PerSecond, o.Answer, o.Clock),
 		}
-		c.Create, c.Get, c.Delete = u.create, u.get, u.delete
+		c.Create, c.Get, c.Delete = u.create, u.get, u.remove
 		if c.List != nil {
 			c.List = u.list
 		}
@@ -173,7 +173,7 @@ func (u *unreliable) get(ctx context.Context, r cloud.Request) (cloud.Instance, 
 	return i, u.habits.lost(cloud.OpGet, r)
 }
 
-func (u *unreliable) delete(ctx context.Context, r cloud.Request) (gone bool, err error) {
+func (u *unreliable) remove(ctx context.Context, r cloud.Request) (gone bool, err error) {
 	if err := u.begin(ctx); err != nil {
 		return false, err
 	}

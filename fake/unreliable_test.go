@@ -14,8 +14,8 @@ import (
 
 func TestADriverGetsTheHabitsOfACloud(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	real := fake.NewDriver(fake.DriverOptions{Clock: now})
-	calls := provider.Of(real, fake.Unreliable(fake.UnreliableOptions{
+	driver := fake.NewDriver(fake.DriverOptions{Clock: now})
+	calls := provider.Of(driver, fake.Unreliable(fake.UnreliableOptions{
 		Boot: time.Minute, Hidden: 10 * time.Second, Vanish: 5 * time.Second, Quota: 1, Clock: now,
 	}))
 	ctx := t.Context()
@@ -48,7 +48,7 @@ func TestADriverGetsTheHabitsOfACloud(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, provider.Deleting, all[0].State)
-	require.Zero(t, real.Calls(provider.OpDelete), "the driver is asked when the time has come")
+	require.Zero(t, driver.Calls(provider.OpDelete), "the driver is asked when the time has come")
 	now.Step(5 * time.Second)
 	gone, err = calls.Delete(ctx, r)
 	require.NoError(t, err)
@@ -62,8 +62,8 @@ func TestADriverGetsTheHabitsOfACloud(t *testing.T) {
 
 func TestADriverGetsALimitALatencyAndLostAnswers(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	real := fake.NewDriver(fake.DriverOptions{Clock: now})
-	calls := provider.Of(real, fake.Unreliable(fake.UnreliableOptions{PerSecond: 3, Answer: fake.LoseEvery(2), Clock: now}))
+	driver := fake.NewDriver(fake.DriverOptions{Clock: now})
+	calls := provider.Of(driver, fake.Unreliable(fake.UnreliableOptions{PerSecond: 3, Answer: fake.LoseEvery(2), Clock: now}))
 	r := provider.Request{Token: "t1", Name: "m1", Spec: []byte(`{"size":"small"}`)}
 	_, err := calls.Create(t.Context(), r)
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestADriverGetsALimitALatencyAndLostAnswers(t *testing.T) {
 	require.Equal(t, provider.RateLimited, provider.ClassOf(err))
 	require.NoError(t, fake.LoseEvery(0)(provider.OpGet, r))
 
-	slow := provider.Of(real, fake.Unreliable(fake.UnreliableOptions{Latency: time.Second, Clock: now}))
+	slow := provider.Of(driver, fake.Unreliable(fake.UnreliableOptions{Latency: time.Second, Clock: now}))
 	done := make(chan error)
 	go func() {
 		_, err := slow.Get(context.WithoutCancel(t.Context()), r)

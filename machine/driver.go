@@ -18,7 +18,8 @@ type DriverOptions struct {
 	// RequestOf returns what the Driver is asked for: the specification, of the Machine or of its class, with Account and Credentials; the
 	// Token, the names, the version and the failure domain are filled in where it leaves them empty. It is called in every pass, from several
 	// goroutines, must not block, and neither keeps nor changes the state. An error is retried with back-off; in a deletion the
-	// Driver is asked with what it returns beside the error, such as Credentials. Default: contract.MachineState.Provider.Spec, without credentials.
+	// Driver is asked with what it returns beside the error, such as Credentials. Default: contract.MachineState.Provider.Spec, without
+	// credentials.
 	RequestOf func(context.Context, *contract.MachineState) (provider.Request, error)
 	// UserData returns the first-boot data, once before each creation. Nil: the instance needs none, and does not wait for bootstrap data.
 	UserData func(context.Context, *contract.MachineState) ([]byte, error)

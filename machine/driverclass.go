@@ -20,8 +20,9 @@ import (
 )
 
 // MachineClasses have the MachineClasses of Gardener and their Secrets be the input of a Driver: pass its methods as
-// DriverOptions.RequestOf and DriverOptions.UserData, and set DriverOptions.WithoutBootstrap. A class has providerSpec, and names up to two Secrets, whose data are joined; that of
-// credentialsSecretRef goes first. It writes nothing: neither finalizers nor defaults. Safe for concurrent use.
+// DriverOptions.RequestOf and DriverOptions.UserData, and set DriverOptions.WithoutBootstrap. A class has providerSpec, and names up to two
+// Secrets, whose data are joined; that of credentialsSecretRef goes first. It writes nothing: neither finalizers nor defaults. Safe for
+// concurrent use.
 type MachineClasses struct {
 	// Classes reads MachineClasses, and is called in each pass: pass a cache. Required.
 	Classes client.Reader
@@ -44,8 +45,8 @@ type machineClass struct {
 	secrets []client.ObjectKey
 }
 
-// RequestOf returns the specification of the class of a Machine, with its credentials and the first of its Secrets as the Account. The error
-// matches provider.Invalid for a class that cannot be used; with one that cannot be read it has the Fallback credentials.
+// RequestOf returns the specification of the class of a Machine, with its credentials, and with the Secret that goes first as the Account.
+// The error has the class provider.Invalid for a MachineClass that cannot be used. Beside an error are the Fallback credentials.
 func (c MachineClasses) RequestOf(ctx context.Context, m *contract.MachineState) (provider.Request, error) {
 	class, err := c.read(ctx, m)
 	if err != nil {

@@ -50,7 +50,7 @@ func (d *driverOptions) flags(flags *flag.FlagSet) {
 	flags.StringVar(&d.as, "driver-as", driverStep,
 		"how the driver is used: step, in place of the infrastructure objects of all Machines; or inframachine, as the infrastructure "+
 			"provider of KwokMachines, whose CustomResourceDefinitions --print-crds prints")
-	flags.StringVar(&d.kubeconfig, "driver-kubeconfig", "", "kubeconfig `file` of the cluster that gets the driver's Nodes; empty: this cluster")
+	flags.StringVar(&d.kubeconfig, "driver-kubeconfig", "", "kubeconfig `file` of the cluster with the driver's Nodes; empty: this cluster")
 	flags.Float64Var(&d.qps, "driver-qps", 20, "calls a second that the driver gets at most; more wait for their turn")
 	flags.DurationVar(&d.habits.Latency, "driver-latency", 0, "how long each call to the driver takes")
 	flags.DurationVar(&d.habits.Boot, "driver-boot-time", 0, "how long a new instance takes to run")
@@ -128,8 +128,8 @@ func (o options) needsDriver(cfg *rest.Config) error {
 	return nil
 }
 
-// calls returns the calls of the driver: with the habits of the flags next to it, and then as for any cloud. counted counts them; nil counts
-// nothing.
+// calls returns the calls of the driver: with the habits of the flags next to it, and then as for any cloud. counted counts them; nil
+// counts nothing.
 func (d *driverOptions) calls(c client.Client, counted *provider.Metrics) provider.Calls {
 	habits := d.habits
 	habits.Answer = fake.LoseEvery(d.loseEvery)
@@ -159,7 +159,7 @@ func (d *driverOptions) add(ctx context.Context, mgr ctrl.Manager, o options, cl
 	if err != nil {
 		return err
 	}
-	counted, err := newDriverMetrics(driverKwok)
+	counted, err := newDriverMetrics(d.name)
 	if err != nil {
 		return err
 	}

@@ -111,14 +111,14 @@ func (r *Reconciler) readSecret(ctx context.Context, key types.NamespacedName) (
 	var secret corev1.Secret
 	err := r.ports.APIReader.Get(ctx, key, &secret)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("Secret %s does not exist, and spec.bootstrap.dataSecretName of the Machine names it", key) //nolint:staticcheck // a kind
+		return nil, fmt.Errorf("the Secret %s does not exist, and spec.bootstrap.dataSecretName of the Machine names it", key)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read Secret %s: %w", key, err)
 	}
 	data, found := secret.Data["value"]
 	if !found {
-		return nil, fmt.Errorf("Secret %s has no key value: its bootstrap provider must set it", key) //nolint:staticcheck // a kind
+		return nil, fmt.Errorf("the Secret %s has no key value: its bootstrap provider must set it", key)
 	}
 	return data, nil
 }

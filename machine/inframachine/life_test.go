@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,7 +50,7 @@ func TestAMachineRunsOnAnInstanceOfADriverAndIsDeletedAgain(t *testing.T) {
 			w.goes(m, infra)
 			require.Empty(t, w.instances())
 			require.Equal(t, 1, w.cloud.Made(string(infra.GetUID())))
-			require.True(t, client.IgnoreNotFound(w.client.Get(t.Context(), client.ObjectKey{Name: "m1"}, &node)) == nil)
+			require.True(t, apierrors.IsNotFound(w.client.Get(t.Context(), client.ObjectKey{Name: "m1"}, &node)))
 		})
 	}
 }

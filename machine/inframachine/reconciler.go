@@ -22,7 +22,8 @@ type (
 )
 
 // Reconciler reconciles InfraMachines of one kind with a Driver. Its methods Reconcile, ReconcileObject and Forget are those of
-// pass.Reconciler; with ReconcileObject in a loop of your own, call IndexInfraMachines once before the cache starts. Safe for concurrent use.
+// pass.Reconciler; with ReconcileObject in a loop of your own, call IndexInfraMachines once before the cache starts. Safe for concurrent
+// use.
 type Reconciler struct {
 	*passes
 
@@ -38,9 +39,6 @@ type Reconciler struct {
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.InfraMachine)
 	keeper, err := instance.NewKeeper(instance.Options{Calls: options.Calls, Backoff: options.Backoff, Poll: options.Poll})
-	if err != nil {
-		err = fmt.Errorf("Options: %w", err) //nolint:staticcheck // it begins with the name of a Go type
-	}
 	err = errors.Join(kinds.validate(), ports.validate(), err, CheckSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("infrastructure provider for %s: %w", cmp.Or(kinds.InfraMachine.GVK.Kind, "a kind without a name"), err)

@@ -1,7 +1,6 @@
 package inframachine_test
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -58,7 +57,7 @@ func TestTheSpecificationIsTheSpecWithoutWhatTheProviderWrites(t *testing.T) {
 		require.NoError(t, err)
 		require.JSONEq(t, want, string(r.Spec))
 	}
-	_, err := inframachine.Spec(context.Background(), &contract.ProvidedMachineState{Spec: json.RawMessage(`[]`)}) //nolint:usetesting // any
+	_, err := inframachine.Spec(t.Context(), &contract.ProvidedMachineState{Spec: json.RawMessage(`[]`)})
 	require.Equal(t, provider.Invalid, provider.ClassOf(err))
 }
 

@@ -128,9 +128,9 @@ func withCause(what, message string) string {
 	return what + ": " + message
 }
 
-// Addresses returns the addresses of an instance, nil without any.
+// Addresses returns the addresses of an instance.
 func Addresses(i provider.Instance) []contract.Address {
-	var addresses []contract.Address
+	addresses := make([]contract.Address, 0, len(i.Addresses))
 	for _, a := range i.Addresses {
 		addresses = append(addresses, contract.Address(a))
 	}

@@ -3,7 +3,7 @@
 // It stands between the port and the reconcilers: machine.WithDriver uses it for a Driver as steps of a Machine, and package inframachine
 // for a Driver as an InfraMachine provider. It reads and writes no object.
 //
-//   - [Decide] is pure: an answer or an error of a Driver becomes the status, the reason and the message of a condition, and what to record;
+//   - [Decide] is pure: an answer or an error of a Driver becomes the status, reason and message of a condition, and what to record;
 //   - [Keeper] makes the calls: [Keeper.Ensure] validates, creates and reads an instance, [Keeper.Remove] deletes it. It remembers the last
 //     error for each Token: what a Driver refuses costs no call until the specification or the credentials change, and other errors
 //     wait as long as their class says. Losing that memory costs a call.

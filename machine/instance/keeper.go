@@ -33,7 +33,7 @@ type Keeper struct {
 // NewKeeper returns a Keeper. It makes no call.
 func NewKeeper(o Options) (*Keeper, error) {
 	if o.Calls.Create == nil || o.Calls.Get == nil || o.Calls.Delete == nil {
-		return nil, errors.New("Calls has no Create, Get or Delete: use provider.Of")
+		return nil, errors.New("Options.Calls has no Create, Get or Delete: use provider.Of")
 	}
 	if o.Backoff == nil {
 		o.Backoff = provider.DefaultBackoff()
@@ -74,50 +74,54 @@ type Outcome struct {
 	RequeueAfter time.Duration
 }
 
-// Ensure makes the one call that is next, if any: a validation, a creation, or a look at an instance whose provider ID is recorded. The error
-// says that the Request is not complete, and is to be retried with back-off; the Decision then says so too. Every other error is in the
-// Decision. A Machine in deletion without a provider ID costs no call: Remove asks by the Token.
+// Ensure makes the one call that is next, if any: a validation, a creation, or a look at an instance whose provider ID is recorded. The
+// error says that the Request is not complete, and is to be retried with back-off; the Decision then says so too. Every other error is in
+// the Decision. A Machine in deletion without a provider ID costs no call: Remove asks by the Token.
 func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 	recorded := in.Request.ProviderID != ""
 	if in.Deleting && !recorded {
 		return Outcome{Decision: Decision{Keep: true}}, nil // there is nothing to look at, or its name is lost
 	}
-	r, print, err := k.request(ctx, in)
-	if err != nil && provider.ClassOf(err) != provider.Invalid && !in.Deleting {
-		var d Decision
-		if d.Keep = in.Provisioned; !d.Keep {
-			d.say(metav1.ConditionUnknown, ReasonNoInput, err.Error())
-		}
-		return Outcome{Decision: d, Valid: recorded}, fmt.Errorf("input of driver %s: %w", k.options.Calls.Name, err)
+	r, asked, err := k.request(ctx, in)
+	refused := err
+	switch {
+	case in.Deleting:
+		refused = nil
+	case err != nil && provider.ClassOf(err) != provider.Invalid:
+		return withoutInput(in, err), fmt.Errorf("input of driver %s: %w", k.options.Calls.Name, err)
 	}
 	key := attemptKey{token: r.Token}
 	a := k.attempts.of(key)
 	facts := Facts{Driver: k.options.Calls.Name, Recorded: recorded, Provisioned: in.Provisioned}
-	wait, held := a.holds(print, in.Now)
-	switch {
-	case held:
-		facts.Err = a.err
-	case err != nil && !in.Deleting:
-		facts.Err = err
-		a = a.after(print, err, k.options.Backoff, in.Now)
-	default:
-		valid := recorded || (a.valid && a.of == print)
-		var waits bool
-		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid)
-		a = a.after(print, facts.Err, k.options.Backoff, in.Now)
-		if a.valid = valid; waits {
-			k.attempts.remember(key, a, in.Now)
-			return waitsForData(), nil
-		}
+	if wait, held := a.holds(asked, in.Now); held {
+		facts.Err, facts.Failures = a.err, a.failures
+		return k.outcome(facts, a.valid, wait), nil
 	}
-	if !held {
-		k.attempts.remember(key, a, in.Now)
-		if wait, held = a.holds(print, in.Now); facts.Err != nil && !held {
-			wait = k.options.Poll // a Backoff without the class
-		}
+	valid, waits := recorded || (a.valid && a.of == asked), false
+	if facts.Err = refused; refused == nil {
+		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid)
+	}
+	a = a.after(asked, facts.Err, k.options.Backoff, in.Now)
+	a.valid = valid && refused == nil
+	k.attempts.remember(key, a, in.Now)
+	if waits {
+		return waitsForData(), nil
+	}
+	wait, held := a.holds(asked, in.Now)
+	if facts.Err != nil && !held {
+		wait = k.options.Poll // a Backoff without the class
 	}
 	facts.Failures = a.failures
-	return k.outcome(facts, recorded || a.valid, wait), nil
+	return k.outcome(facts, a.valid, wait), nil
+}
+
+// withoutInput is the Outcome while the Request cannot be completed. It says nothing about an instance that ran.
+func withoutInput(in Input, err error) Outcome {
+	o := Outcome{Valid: in.Request.ProviderID != ""}
+	if o.Keep = in.Provisioned; !o.Keep {
+		o.say(metav1.ConditionUnknown, ReasonNoInput, err.Error())
+	}
+	return o
 }
 
 // waitsForData is the Outcome while first-boot data is missing; an event wakes the Machine.
@@ -128,7 +132,7 @@ func waitsForData() Outcome {
 }
 
 func (k *Keeper) outcome(facts Facts, valid bool, wait time.Duration) Outcome {
-	o := Outcome{Decision: Decide(facts), Instance: facts.Instance, Valid: valid, RequeueAfter: wait}
+	o := Outcome{Decision: Decide(facts), Instance: facts.Instance, Valid: facts.Recorded || valid, RequeueAfter: wait}
 	if !o.Provisioned && facts.Err == nil && facts.Instance.State != provider.Failed {
 		o.RequeueAfter = k.options.Poll
 	}

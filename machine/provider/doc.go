@@ -13,8 +13,8 @@
 //
 //  1. Write an empty struct with the four methods of [Driver], and a test that runs conformance.Cases against it. Each case that fails says
 //     what goes wrong without it.
-//  2. Create makes an instance with the Token in a tag, and returns its provider ID, the one that its Node will have. Get finds it by either,
-//     and says NotFound for what does not exist, and for nothing else.
+//  2. Create makes an instance with the Token in a tag, and returns its provider ID, the one that its Node will have. Get finds it by
+//     either, and says NotFound for what does not exist, and for nothing else.
 //  3. Create looks for the Token before it makes anything, and calls with one Token wait for each other.
 //  4. Delete begins or continues a deletion, uses nothing but the provider ID or the Token, and says when nothing is left.
 //  5. Give errors their [Class]: first Invalid, for what only a change of the specification mends, then RateLimited with RetryAfter,
