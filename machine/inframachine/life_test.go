@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,4 +154,27 @@ func TestASecretThatIsMissingIsNamedAndWaitedFor(t *testing.T) {
 	w.create(secret)
 	w.reaches(m, string(phases.Running))
 	require.Equal(t, "mine", w.cloud.UserData(string(infra.GetUID())))
+}
+
+func TestWhatADriverWantsToResumeWithIsKeptUntilTheProviderIDIsKnown(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	jobs := func(c provider.Calls) provider.Calls {
+		create := c.Create
+		c.Create = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+			if asked.Add(1) == 1 {
+				return provider.Instance{Token: r.Token, State: provider.Creating, Resume: []byte(`{"job":7}`)}, nil
+			}
+			if string(r.Resume) != `{"job":7}` {
+				return provider.Instance{}, provider.Errorf(provider.Terminal, "the job was lost: %s", r.Resume)
+			}
+			return create(ctx, r)
+		}
+		return c
+	}
+	w := newWorld(t, worldOptions{around: []provider.Decorator{jobs}})
+	m, infra := w.machineOf("m1", "small")
+	w.reaches(m, string(phases.Running))
+	require.NotContains(t, w.get(infra).GetAnnotations(), contract.InstanceResumeAnnotation, "it is over")
+	require.EqualValues(t, 2, asked.Load())
 }
