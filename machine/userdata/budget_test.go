@@ -1,0 +1,67 @@
+package userdata_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/machine/userdata"
+)
+
+func TestBudgetsBeginWithTheSmallest(t *testing.T) {
+	budgets := userdata.Budgets()
+	require.Equal(t, userdata.Budget{Cloud: "AWS", Bytes: 16384, Binary: true}, budgets[0])
+	inBytes := func(b userdata.Budget) int {
+		if b.Encoded {
+			return b.Bytes / 4 * 3
+		}
+		return b.Bytes
+	}
+	require.True(t, slices.IsSortedFunc(budgets, func(a, b userdata.Budget) int { return inBytes(a) - inBytes(b) }))
+	aws, found := userdata.BudgetOf("AWS")
+	require.True(t, found)
+	require.Equal(t, budgets[0], aws)
+	_, found = userdata.BudgetOf("a cloud that does not exist")
+	require.False(t, found)
+}
+
+func TestADocumentIsMadeSmallerOnlyWhereItMustAndCan(t *testing.T) {
+	c := minimal(t, "v1.36.3")
+	c.Files = []userdata.File{{Path: "/etc/large", Content: userdata.NewSecret(strings.Repeat("many words ", 2000))}}
+	for _, name := range userdata.Names() {
+		doc, err := userdata.Render(builtin(t, name), c)
+		require.NoError(t, err)
+		for _, budget := range []userdata.Budget{{Cloud: "bytes", Bytes: 16 << 10, Binary: true}, {Cloud: "text", Bytes: 16 << 10},
+			{Cloud: "base64", Bytes: 20 << 10, Binary: true, Encoded: true}, {Cloud: "large", Bytes: 1 << 20}} {
+			got, err := doc.Fit(budget)
+			switch {
+			case budget.Cloud == "large":
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(doc.Bytes(), got.Bytes()), "it stays readable")
+			case budget.Cloud == "text" && doc.Format() == userdata.CloudConfig:
+				require.Zero(t, got)
+				tooLarge, is := errors.AsType[*userdata.SizeError](err)
+				require.True(t, is)
+				require.Equal(t, userdata.SizeError{Budget: budget, Size: doc.Size()}, *tooLarge)
+				require.ErrorContains(t, err, "is over the limit of text, 16384 bytes: boot in two stages")
+			default:
+				require.NoError(t, err)
+				require.Less(t, got.Size(), budget.Bytes)
+				want, err := userdata.Files(doc.Bytes())
+				require.NoError(t, err)
+				files, err := userdata.Files(got.Bytes())
+				require.NoError(t, err)
+				require.Equal(t, want, files)
+				again, err := got.Fit(budget)
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(got.Bytes(), again.Bytes()))
+			}
+		}
+		_, err = doc.Fit(userdata.Budget{Cloud: "tiny", Bytes: 100, Binary: true})
+		require.ErrorContains(t, err, "is over the limit of tiny, 100 bytes")
+	}
+}

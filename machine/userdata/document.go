@@ -1,0 +1,171 @@
+package userdata
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Document is first-boot data. Its text form has no content, since that is secret. It never changes and is safe for concurrent use.
+type Document struct {
+	format  Format
+	content Secret
+	boot    *boot // to render it again, smaller
+}
+
+// Format says what reads the document.
+func (d Document) Format() Format { return d.format }
+
+// Bytes returns the document itself, a copy.
+func (d Document) Bytes() []byte { return []byte(d.content.Reveal()) }
+
+// Size is the number of bytes.
+func (d Document) Size() int { return len(d.content.Reveal()) }
+
+// String names format and size.
+func (d Document) String() string { return fmt.Sprintf("%s document of %d bytes", d.format, d.Size()) }
+
+// GoString returns what String does.
+func (d Document) GoString() string { return d.String() }
+
+// MarshalLog implements logr.Marshaler.
+func (d Document) MarshalLog() any { return d.String() }
+
+// MarshalText implements encoding.TextMarshaler: what a logger or JSON shows is what String returns. Bytes has the document.
+func (d Document) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+func (b boot) document(format Format) (Document, error) {
+	var text string
+	var err error
+	switch format {
+	case CloudConfig:
+		text, err = b.cloudConfig()
+	case Ignition:
+		text, err = b.ignition(false)
+	case Script:
+		text = b.script()
+	default:
+		err = fmt.Errorf("there is no format %q", format)
+	}
+	return Document{format: format, content: NewSecret(text), boot: &b}, err
+}
+
+func compressed(text string) []byte {
+	var out bytes.Buffer
+	writer, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is valid, and a buffer takes everything
+	_, _ = writer.Write([]byte(text))
+	_ = writer.Close()
+	return out.Bytes()
+}
+
+type cloudConfig struct {
+	HostName string      `json:"hostname,omitempty"`
+	Keys     []string    `json:"ssh_authorized_keys,omitempty"`
+	Password bool        `json:"ssh_pwauth"`
+	Files    []cloudFile `json:"write_files"`
+	Commands [][]string  `json:"runcmd"`
+}
+
+type cloudFile struct {
+	Path        string `json:"path"`
+	Owner       string `json:"owner"`
+	Permissions string `json:"permissions"`
+	Encoding    string `json:"encoding,omitempty"`
+	Content     string `json:"content"`
+}
+
+const cloudConfigHeader = "#cloud-config\n"
+
+func (b boot) cloudConfig() (string, error) {
+	doc := cloudConfig{HostName: b.hostName, Keys: b.keys, Commands: b.commands()}
+	for _, f := range b.allFiles() {
+		made := cloudFile{Path: f.Path, Owner: "root:root", Permissions: fileMode(f.Mode), Content: f.Content.Reveal()}
+		if !readable(made.Content) {
+			made.Encoding, made.Content = "b64", base64.StdEncoding.EncodeToString([]byte(made.Content))
+		}
+		doc.Files = append(doc.Files, made)
+	}
+	return encode(cloudConfigHeader, doc)
+}
+
+// readable is true for text that JSON and every reader of YAML see alike: YAML 1.1 refuses some characters that JSON allows.
+func readable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && (r < ' ' || r > '~') })
+}
+
+func encode(header string, value any) (string, error) {
+	out := bytes.NewBufferString(header)
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", " ")
+	err := encoder.Encode(value)
+	return out.String(), err
+}
+
+const unitFolder = "/etc/systemd/system/"
+
+// allFiles are the files and those of the units.
+func (b boot) allFiles() []File {
+	all := append([]File(nil), b.files...)
+	for _, u := range b.units {
+		if !u.mask {
+			all = put(all, File{Path: unitFolder + u.name, Mode: 0o644, Content: NewSecret(u.text)})
+		}
+	}
+	return all
+}
+
+// commands are what has to be done once the files are there. They wait for nothing, since units may be ordered after cloud-init.
+func (b boot) commands() [][]string {
+	commands := [][]string{{"systemctl", "daemon-reload"}}
+	for _, u := range b.units {
+		switch {
+		case u.mask:
+			commands = append(commands, []string{"systemctl", "mask", "--now", u.name})
+		case u.enable:
+			commands = append(commands, []string{"systemctl", "enable", "--now", "--no-block", u.name})
+		}
+	}
+	return commands
+}
+
+// script renders a shell script that does the same. Contents are base64, and the few other words are quoted.
+func (b boot) script() string {
+	var out strings.Builder
+	out.WriteString(scriptHeader)
+	for _, f := range b.allFiles() {
+		fmt.Fprintf(&out, "put %s %s <<'EOF'\n%s\nEOF\n", fileMode(f.Mode), quoteShell(f.Path),
+			base64.StdEncoding.EncodeToString([]byte(f.Content.Reveal())))
+	}
+	for _, command := range b.commands() {
+		for i, word := range command {
+			if i > 0 {
+				out.WriteByte(' ')
+			}
+			out.WriteString(quoteShell(word))
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+const scriptHeader = `#!/bin/bash
+# The second stage of a first boot: writes files and starts units.
+set -euo pipefail
+umask 022
+
+# put MODE PATH writes standard input, which is base64, to a file.
+put() {
+  mkdir -p "$(dirname "$2")"
+  (umask 077 && base64 --decode >"$2.new")
+  chmod "$1" "$2.new"
+  mv "$2.new" "$2"
+}
+
+`
+
+// quoteShell makes one word of a text, whatever it is.
+func quoteShell(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

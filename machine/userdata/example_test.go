@@ -1,0 +1,104 @@
+package userdata_test
+
+import (
+	"fmt"
+	"os"
+	"testing/fstest"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/machine/userdata"
+)
+
+func exampleConfig() userdata.Config {
+	ca, err := os.ReadFile("testdata/ca.pem")
+	if err != nil {
+		fmt.Println(err)
+	}
+	return userdata.Config{
+		Version: "v1.36.3",
+		Cluster: userdata.Cluster{Server: "https://192.0.2.1:6443", CA: string(ca), Token: userdata.NewSecret("abcdef.0123456789abcdef")},
+		Node: userdata.Node{Name: "worker-7", Labels: map[string]string{"example.com/pool": "green"},
+			Taints: []corev1.Taint{{Key: "example.com/gpu", Effect: corev1.TaintEffectNoSchedule}}},
+	}
+}
+
+// A document is rendered, made small enough for a cloud, and can be read back.
+func Example() {
+	system, err := userdata.Builtin(userdata.Flatcar)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	doc, err := userdata.Render(system, exampleConfig())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	aws, _ := userdata.BudgetOf("AWS")
+	if doc, err = doc.Fit(aws); err != nil {
+		fmt.Println(err)
+		return
+	}
+	joined, err := userdata.Parse(doc.Bytes())
+	fmt.Println(doc.Format(), doc.Size() <= aws.Bytes, joined.NodeName, joined.Labels, err)
+	for _, taint := range joined.Taints {
+		fmt.Println(taint.ToString())
+	}
+	fmt.Println(joined.Kubeconfig)
+	// Output:
+	// ignition true worker-7 map[example.com/pool:green] <nil>
+	// example.com/gpu:NoSchedule
+	// node.cluster.x-k8s.io/uninitialized:NoSchedule
+	// REDACTED
+}
+
+// In two stages, the cloud gets a small document, and the cluster has the rest.
+func ExampleRenderStages() {
+	system, err := userdata.Builtin(userdata.Ubuntu2404)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stages, err := userdata.RenderStages(system, exampleConfig(), userdata.Stage{Namespace: "first-boot", Name: "worker-7"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	rule := stages.Role.Rules[0]
+	fmt.Println(stages.RoleBinding.Subjects[0].Name, "may", rule.Verbs, rule.Resources, rule.ResourceNames)
+	fmt.Println(stages.Secret.Name, string(stages.Secret.Data["format"]), stages.First.Size() < 8<<10)
+	// Output:
+	// system:bootstrap:abcdef may [get] [secrets] [worker-7]
+	// worker-7 script true
+}
+
+// A system of your own is a manifest and templates. Values are quoted by the language of the file.
+func ExampleLoad() {
+	system, err := userdata.Load(fstest.MapFS{
+		"own.json": {Data: []byte(`{"name": "own", "format": "cloud-config", "versions": ["v1.36"], "files": [
+			{"path": "/etc/own.env", "mode": "0600", "source": "own.env"},
+			{"path": "/opt/own.sh", "mode": "0700", "source": "own.sh"}]}`)},
+		"own.env": {Data: []byte("GREETING={{ .Parameters.greeting }}\n")},
+		"own.sh":  {Data: []byte("source /etc/own.env\necho \"$GREETING\"\n")},
+	}, "own.json")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	config := exampleConfig()
+	config.Parameters = map[string]userdata.Secret{"greeting": userdata.NewSecret(`"$(reboot)"`)}
+	doc, err := userdata.Render(system, config)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	files, err := userdata.Files(doc.Bytes())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(files[0].Content.Reveal())
+	// Output:
+	// GREETING="\"\$(reboot)\""
+}

@@ -1,0 +1,84 @@
+package userdata
+
+import "encoding/base64"
+
+// ignitionVersion is the newest that Flatcar's stable channel has read since 2022.
+const ignitionVersion = "3.3.0"
+
+// These types have what we write of Ignition's specification 3.3.0.
+type ignitionConfig struct {
+	Ignition struct {
+		Version string `json:"version"`
+	} `json:"ignition"`
+	Passwd  ignitionPasswd  `json:"passwd,omitzero"`
+	Storage ignitionStorage `json:"storage"`
+	Systemd ignitionSystemd `json:"systemd"`
+}
+
+type ignitionPasswd struct {
+	Users []ignitionUser `json:"users,omitempty"`
+}
+
+type ignitionUser struct {
+	Name string   `json:"name"`
+	Keys []string `json:"sshAuthorizedKeys"`
+}
+
+type ignitionStorage struct {
+	Files []ignitionFile `json:"files"`
+}
+
+type ignitionFile struct {
+	Path      string           `json:"path"`
+	Overwrite bool             `json:"overwrite"`
+	Mode      int              `json:"mode"`
+	Contents  ignitionContents `json:"contents"`
+}
+
+type ignitionContents struct {
+	Source      string `json:"source"`
+	Compression string `json:"compression,omitempty"`
+}
+
+type ignitionSystemd struct {
+	Units []ignitionUnit `json:"units,omitempty"`
+}
+
+type ignitionUnit struct {
+	Name     string `json:"name"`
+	Enabled  *bool  `json:"enabled,omitempty"`
+	Mask     *bool  `json:"mask,omitempty"`
+	Contents string `json:"contents,omitempty"`
+}
+
+const dataURL = "data:;base64,"
+
+// ignition renders a config; small compresses the contents of its files, which Ignition has always been able to read.
+func (b boot) ignition(small bool) (string, error) {
+	var doc ignitionConfig
+	doc.Ignition.Version = ignitionVersion
+	if len(b.keys) > 0 {
+		doc.Passwd.Users = []ignitionUser{{Name: b.user, Keys: b.keys}}
+	}
+	for _, f := range b.files {
+		made := ignitionFile{Path: f.Path, Overwrite: true, Mode: int(f.Mode.Perm())}
+		content := []byte(f.Content.Reveal())
+		if smaller := compressed(f.Content.Reveal()); small && len(smaller) < len(content) {
+			content, made.Contents.Compression = smaller, "gzip"
+		}
+		made.Contents.Source = dataURL + base64.StdEncoding.EncodeToString(content)
+		doc.Storage.Files = append(doc.Storage.Files, made)
+	}
+	yes := true
+	for _, u := range b.units {
+		made := ignitionUnit{Name: u.name, Contents: u.text}
+		if u.enable {
+			made.Enabled = &yes
+		}
+		if u.mask {
+			made.Mask = &yes
+		}
+		doc.Systemd.Units = append(doc.Systemd.Units, made)
+	}
+	return encode("", doc)
+}

@@ -1,0 +1,160 @@
+package userdata
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Joined is what a document says about the Node that its machine becomes. A driver whose machines are processes needs nothing else.
+type Joined struct {
+	// NodeName, ProviderID and Labels are empty without.
+	NodeName, ProviderID string
+	Labels               map[string]string
+	// Taints are all that the Node is registered with.
+	Taints []corev1.Taint
+	// Kubeconfig is the one to join with: server, pinned CA and token.
+	Kubeconfig Secret
+	// KubeletConfiguration is the whole one, as JSON.
+	KubeletConfiguration json.RawMessage
+	// KubeletArgs are the arguments beside it.
+	KubeletArgs []string
+}
+
+// Paths of the files that Parse reads.
+const (
+	kubeconfigFile    = "/etc/kubernetes/bootstrap-kubelet.conf"
+	kubeletFile       = "/etc/kubernetes/kubelet.json"
+	kubeletEnvFile    = "/etc/kubernetes/kubelet.env"
+	maxUncompressed   = 16 << 20
+	kubeletArgsPrefix = `KUBELET_ARGS="`
+)
+
+// Parse reads a document that Render made, also after Fit: it is for drivers that start a kubelet themselves, and for tests. It does
+// not read documents of others, the first of two stages, or those of systems whose templates have other paths. Errors have nothing
+// of the document in them.
+func Parse(document []byte) (Joined, error) {
+	files, err := Files(document)
+	if err != nil {
+		return Joined{}, err
+	}
+	content := map[string]string{}
+	for _, f := range files {
+		content[f.Path] = f.Content.Reveal()
+	}
+	for _, needed := range []string{kubeconfigFile, kubeletFile, kubeletEnvFile} {
+		if _, is := content[needed]; !is {
+			return Joined{}, fmt.Errorf("the document does not join a cluster: it has no file %s", needed)
+		}
+	}
+	var kubelet struct {
+		ProviderID         string         `json:"providerID"`
+		RegisterWithTaints []corev1.Taint `json:"registerWithTaints"`
+	}
+	if json.Unmarshal([]byte(content[kubeletFile]), &kubelet) != nil {
+		return Joined{}, fmt.Errorf("%s is not a KubeletConfiguration", kubeletFile)
+	}
+	joined := Joined{
+		ProviderID: kubelet.ProviderID, Taints: kubelet.RegisterWithTaints, Kubeconfig: NewSecret(content[kubeconfigFile]),
+		KubeletConfiguration: json.RawMessage(content[kubeletFile]),
+	}
+	joined.arguments(content[kubeletEnvFile])
+	return joined, nil
+}
+
+// arguments reads what KubeletArgs wrote, which has no characters that would have been quoted.
+func (j *Joined) arguments(env string) {
+	args, _, _ := strings.Cut(strings.TrimPrefix(env, kubeletArgsPrefix), `"`)
+	j.KubeletArgs = strings.Fields(args)
+	for _, arg := range j.KubeletArgs {
+		flag, value, _ := strings.Cut(arg, "=")
+		switch flag {
+		case "--hostname-override":
+			j.NodeName = value
+		case "--node-labels":
+			j.Labels = map[string]string{}
+			for label := range strings.SplitSeq(value, ",") {
+				key, text, _ := strings.Cut(label, "=")
+				j.Labels[key] = text
+			}
+		}
+	}
+}
+
+var errNotOurs = errors.New("the document is none that Render made")
+
+// Files returns the files that a document of Render, or the first of two stages, writes, in its order; those of units are among them.
+func Files(document []byte) ([]File, error) {
+	if bytes.HasPrefix(document, []byte{0x1f, 0x8b}) {
+		plain, err := uncompressed(document)
+		if err != nil {
+			return nil, errNotOurs
+		}
+		document = plain
+	}
+	if rest, is := bytes.CutPrefix(document, []byte(cloudConfigHeader)); is {
+		return cloudConfigFiles(rest)
+	}
+	return ignitionFiles(document)
+}
+
+func uncompressed(data []byte) ([]byte, error) {
+	reader, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(reader, maxUncompressed))
+}
+
+func cloudConfigFiles(document []byte) ([]File, error) {
+	var doc cloudConfig
+	if json.Unmarshal(document, &doc) != nil {
+		return nil, errNotOurs
+	}
+	files := make([]File, 0, len(doc.Files))
+	for _, f := range doc.Files {
+		mode, err := strconv.ParseUint(f.Permissions, 8, 9)
+		content := []byte(f.Content)
+		if err == nil && f.Encoding != "" {
+			content, err = base64.StdEncoding.DecodeString(f.Content)
+		}
+		if err != nil {
+			return nil, errNotOurs
+		}
+		files = append(files, File{Path: f.Path, Mode: fs.FileMode(mode), Content: NewSecret(string(content))})
+	}
+	return files, nil
+}
+
+func ignitionFiles(document []byte) ([]File, error) {
+	var doc ignitionConfig
+	if json.Unmarshal(document, &doc) != nil || doc.Ignition.Version != ignitionVersion {
+		return nil, errNotOurs
+	}
+	files := make([]File, 0, len(doc.Storage.Files)+len(doc.Systemd.Units))
+	for _, f := range doc.Storage.Files {
+		content, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(f.Contents.Source, dataURL))
+		if err == nil && f.Contents.Compression != "" {
+			content, err = uncompressed(content)
+		}
+		if err != nil {
+			return nil, errNotOurs
+		}
+		files = append(files, File{Path: f.Path, Mode: fs.FileMode(f.Mode), Content: NewSecret(string(content))})
+	}
+	for _, u := range doc.Systemd.Units {
+		if u.Contents != "" {
+			files = append(files, File{Path: unitFolder + u.Name, Mode: 0o644, Content: NewSecret(u.Contents)})
+		}
+	}
+	return files, nil
+}

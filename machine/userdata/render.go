@@ -1,0 +1,176 @@
+package userdata
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+)
+
+// Format is how a document is read at the first boot.
+type Format string
+
+// Formats. The first two are those of the bootstrap contract's data secret.
+const (
+	// CloudConfig is that of cloud-init: JSON, which is YAML as well, after the line #cloud-config.
+	CloudConfig Format = "cloud-config"
+	// Ignition is version 3.3.0 of Ignition's JSON.
+	Ignition Format = "ignition"
+	// Script is a shell script; the second of two stages is one.
+	Script Format = "script"
+)
+
+// SentinelFile is there once the kubelet has joined the cluster. Rule: Cluster API's bootstrap contract.
+const SentinelFile = "/run/cluster-api/bootstrap-success.complete"
+
+// ErrNoSystem is matched by the error about a System that is the zero value.
+var ErrNoSystem = errors.New("the system has no templates: use Builtin or Load")
+
+// Render returns the document with which a machine of this system boots for the first time and joins its cluster. It is pure: equal
+// input gives equal bytes. The error joins all that is wrong with the Config (*ConfigError), matches ErrNoSystem, or names the template
+// that cannot be rendered. No error has a value of the Config.
+func Render(system System, config Config) (Document, error) {
+	if err := system.Validate(config); err != nil {
+		return Document{}, err
+	}
+	v := valuesOf(system, config)
+	return system.render(&v, "", system.Format())
+}
+
+func (s System) render(v *Values, stage string, format Format) (Document, error) {
+	b, err := s.boot(v, stage)
+	if err != nil {
+		return Document{}, err
+	}
+	return b.document(format)
+}
+
+// boot is what happens at a first boot, in no format yet.
+type boot struct {
+	hostName, user string
+	keys           []string
+	files          []File
+	units          []unit
+}
+
+type unit struct {
+	name, text   string
+	enable, mask bool
+}
+
+// boot renders the templates of a stage: empty for everything but what only the first of two stages has.
+func (s System) boot(v *Values, stage string) (boot, error) {
+	b := boot{hostName: v.Node.Name, user: v.System["user"], keys: slices.Clone(v.SSHKeys)}
+	var errs []error
+	for _, f := range s.manifest.Files {
+		if condition, has := conditions()[f.When]; !inStage(f.Stage, stage) || has && !condition(v) {
+			continue
+		}
+		file, err := s.file(f, v)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.Path, err))
+		}
+		b.files = put(b.files, file)
+	}
+	for _, u := range s.manifest.Units {
+		if !inStage(u.Stage, stage) {
+			continue
+		}
+		made := unit{name: u.Name, enable: u.Enable, mask: u.Mask}
+		if u.Source != "" {
+			text, err := s.sources[u.Source].render(v)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", u.Name, err))
+			}
+			made.text = text
+		}
+		b.units = append(b.units, made)
+	}
+	if stage == "" {
+		for _, f := range v.Files {
+			b.files = put(b.files, f)
+		}
+	}
+	return b, errors.Join(errs...)
+}
+
+func inStage(of, stage string) bool { return of == stageBoth || of == stage }
+
+// put adds a file, in the place of one with the same path.
+func put(files []File, f File) []File {
+	if f.Mode == 0 {
+		f.Mode = 0o600
+	}
+	if i := slices.IndexFunc(files, func(other File) bool { return other.Path == f.Path }); i >= 0 {
+		files[i] = f
+		return files
+	}
+	return append(files, f)
+}
+
+func (s System) file(f fileTemplate, v *Values) (File, error) {
+	text, err := s.sources[f.Source].render(v)
+	if err != nil {
+		return File{}, err
+	}
+	if f.Merge == "kubelet" {
+		if text, err = mergeJSON(text, v.Kubelet); err != nil {
+			return File{}, err
+		}
+	}
+	mode, err := f.mode()
+	return File{Path: f.Path, Mode: mode, Content: NewSecret(text)}, err
+}
+
+// mergeJSON applies a JSON merge patch (RFC 7386).
+func mergeJSON(text string, patch json.RawMessage) (string, error) {
+	target, err := decodeJSON([]byte(text))
+	if err != nil {
+		return "", errors.New("the template does not render to JSON")
+	}
+	if len(patch) > 0 {
+		change, err := decodeJSON(patch)
+		if err != nil {
+			return "", errors.New("the overrides are not JSON")
+		}
+		target = merged(target, change)
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err = encoder.Encode(target)
+	return out.String(), err
+}
+
+func decodeJSON(text []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	err := decoder.Decode(&value)
+	return value, err
+}
+
+func merged(target, patch any) any {
+	changes, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	result, ok := target.(map[string]any)
+	if !ok {
+		result = map[string]any{}
+	}
+	for key, change := range changes {
+		if change == nil {
+			delete(result, key)
+			continue
+		}
+		result[key] = merged(result[key], change)
+	}
+	return result
+}
+
+// fileMode as cloud-init and shells write it.
+func fileMode(mode fs.FileMode) string { return fmt.Sprintf("%04o", uint32(mode.Perm())) }

@@ -1,0 +1,196 @@
+package userdata
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Names of the systems that Builtin has.
+const (
+	Ubuntu2404 = "ubuntu-24.04"
+	Flatcar    = "flatcar"
+	RHEL9      = "rhel-9"
+	Rocky9     = "rocky-9"
+)
+
+//go:embed templates
+var embedded embed.FS
+
+// Names returns the names of the systems that Builtin has, sorted.
+func Names() []string { return []string{Flatcar, RHEL9, Rocky9, Ubuntu2404} }
+
+// Templates returns the templates of the built-in systems, to copy or overlay: a manifest NAME.json for each system, and folders with
+// what the manifests list.
+func Templates() (fs.FS, error) { return fs.Sub(embedded, "templates") }
+
+// Builtin returns the system with one of the names of Names.
+func Builtin(name string) (System, error) {
+	if !slices.Contains(Names(), name) {
+		return System{}, fmt.Errorf("there is no system %q: take one of %s, or Load your own", name, strings.Join(Names(), ", "))
+	}
+	templates, err := Templates()
+	if err != nil {
+		return System{}, err
+	}
+	return Load(templates, name+".json")
+}
+
+// System is how an operating system boots for the first time: its templates. The zero value has none. Safe for concurrent use.
+type System struct {
+	manifest manifest
+	sources  map[string]source
+}
+
+// Name is that of the manifest.
+func (s System) Name() string { return s.manifest.Name }
+
+// Format is what the image reads.
+func (s System) Format() Format { return s.manifest.Format }
+
+// Versions are the minor versions of Kubernetes that the templates are made for, such as v1.36.
+func (s System) Versions() []string { return slices.Clone(s.manifest.Versions) }
+
+// manifest is the JSON of a system.
+type manifest struct {
+	Name     string   `json:"name"`
+	Format   Format   `json:"format"`
+	Versions []string `json:"versions"`
+	// Include is another manifest, whose files and units come first.
+	Include string            `json:"include"`
+	Values  map[string]string `json:"values"`
+	Files   []fileTemplate    `json:"files"`
+	Units   []unitTemplate    `json:"units"`
+}
+
+type fileTemplate struct {
+	Path   string `json:"path"`
+	Mode   string `json:"mode"`
+	Source string `json:"source"`
+	// When is a condition of conditions, empty for always. Stage is first, both, or empty for the second of two stages.
+	When  string `json:"when"`
+	Stage string `json:"stage"`
+	// Merge is kubelet where Config.Kubelet is merged in.
+	Merge string `json:"merge"`
+}
+
+type unitTemplate struct {
+	Name   string `json:"name"`
+	Source string `json:"source"`
+	Enable bool   `json:"enable"`
+	Mask   bool   `json:"mask"`
+	Stage  string `json:"stage"`
+}
+
+const (
+	stageFirst = "first"
+	stageBoth  = "both"
+)
+
+// Load reads a system from a manifest and the sources that it lists, whose paths are relative to the root of fsys. The extension of a
+// source says how its values are quoted: .env, .json, .toml and .pem have quotings of their own, .conf and .service hold plain values only,
+// and .sh is a script without values. Sources are text/template with the fields of Values. Errors name the file.
+func Load(fsys fs.FS, name string) (System, error) {
+	m, err := readManifest(fsys, name)
+	if err != nil {
+		return System{}, err
+	}
+	if m.Include != "" {
+		included, err := readManifest(fsys, m.Include)
+		if err != nil {
+			return System{}, err
+		}
+		m.Files, m.Units = slices.Concat(included.Files, m.Files), slices.Concat(included.Units, m.Units)
+	}
+	if err := m.check(); err != nil {
+		return System{}, fmt.Errorf("%s: %w", name, err)
+	}
+	s := System{manifest: m, sources: map[string]source{}}
+	for _, from := range m.sources() {
+		text, err := fs.ReadFile(fsys, from)
+		if err != nil {
+			return System{}, fmt.Errorf("%s: %w", name, err)
+		}
+		if s.sources[from], err = parseSource(from, string(text)); err != nil {
+			return System{}, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return s, nil
+}
+
+func readManifest(fsys fs.FS, name string) (manifest, error) {
+	content, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return manifest{}, err
+	}
+	var m manifest
+	decoder := json.NewDecoder(strings.NewReader(string(content)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&m); err != nil {
+		return manifest{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
+}
+
+func (m manifest) sources() []string {
+	var sources []string
+	for _, f := range m.Files {
+		sources = append(sources, f.Source)
+	}
+	for _, u := range m.Units {
+		if u.Source != "" {
+			sources = append(sources, u.Source)
+		}
+	}
+	slices.Sort(sources)
+	return slices.Compact(sources)
+}
+
+// check finds what a renderer would stumble over later.
+func (m manifest) check() error {
+	if m.Format != CloudConfig && m.Format != Ignition {
+		return fmt.Errorf("format %q is not %s or %s", m.Format, CloudConfig, Ignition)
+	}
+	for _, f := range m.Files {
+		if _, known := conditions()[f.When]; f.When != "" && !known {
+			return fmt.Errorf("%s: there is no condition %q", f.Path, f.When)
+		}
+		if _, err := f.mode(); err != nil {
+			return fmt.Errorf("%s: the mode %q is not octal", f.Path, f.Mode)
+		}
+		if err := checkPath(f.Path); err != nil {
+			return fmt.Errorf("%q: %w", f.Path, err)
+		}
+		if !validStage(f.Stage) {
+			return fmt.Errorf("%s: stage %q is not %s, %s or empty", f.Path, f.Stage, stageFirst, stageBoth)
+		}
+	}
+	for _, u := range m.Units {
+		if !validStage(u.Stage) || u.Name != path.Base(u.Name) || u.Mask == (u.Source != "") {
+			return fmt.Errorf("unit %q needs a name, a source or mask, and the stage %s, %s or none", u.Name, stageFirst, stageBoth)
+		}
+	}
+	return nil
+}
+
+func validStage(stage string) bool { return stage == "" || stage == stageFirst || stage == stageBoth }
+
+func (f fileTemplate) mode() (fs.FileMode, error) {
+	mode, err := strconv.ParseUint(f.Mode, 8, 9)
+	return fs.FileMode(mode), err
+}
+
+// conditions are what a manifest can make a file depend on.
+func conditions() map[string]func(*Values) bool {
+	return map[string]func(*Values) bool{
+		"network":  func(v *Values) bool { return v.Network != nil },
+		"proxy":    func(v *Values) bool { return !v.Proxy.HTTP.IsZero() || !v.Proxy.HTTPS.IsZero() },
+		"hostCAs":  func(v *Values) bool { return v.HostCAs != "" },
+		"nodeName": func(v *Values) bool { return v.Node.Name != "" },
+	}
+}

@@ -1,0 +1,198 @@
+package userdata
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"text/template/parse"
+)
+
+// A quoting writes one value of a template in the language of the file, so that it is one value there whatever its text is.
+type quoting func(value any) (string, error)
+
+// quotings are the languages by the extension of a source. A shell script is no template at all: it reads values from an environment
+// file.
+func quotings() map[string]quoting {
+	return map[string]quoting{
+		".env": quoteEnv, ".json": quoteJSON, ".toml": quoteTOML, ".pem": quotePEM, ".conf": quotePlain, ".service": quotePlain,
+	}
+}
+
+const scriptExtension = ".sh"
+
+// source is a template or a script.
+type source struct {
+	script string             // the text of a shell script
+	parsed *template.Template // nil for a script
+}
+
+// parseSource reads a source and has every value that it prints quoted, as html/template does.
+func parseSource(name, text string) (source, error) {
+	extension := path.Ext(name)
+	if extension == scriptExtension {
+		return source{script: text}, nil
+	}
+	quote, known := quotings()[extension]
+	if !known {
+		extensions := append(slices.Collect(maps.Keys(quotings())), scriptExtension)
+		slices.Sort(extensions)
+		return source{}, fmt.Errorf("%s: the extension must be one of %s, since it says how values are quoted",
+			name, strings.Join(extensions, " "))
+	}
+	functions := template.FuncMap{"quoted": quote, "base64": base64Of, "join": strings.Join, "inc": func(i int) int { return i + 1 }}
+	parsed, err := template.New(name).Option("missingkey=error").Funcs(functions).Parse(text)
+	if err != nil {
+		return source{}, err
+	}
+	for _, t := range parsed.Templates() {
+		if t.Tree != nil {
+			quoteAll(t.Root)
+		}
+	}
+	return source{parsed: parsed}, nil
+}
+
+func (s source) render(v *Values) (string, error) {
+	if s.parsed == nil {
+		return s.script, nil
+	}
+	var out bytes.Buffer
+	if err := s.parsed.Execute(&out, v); err != nil {
+		return "", err
+	}
+	return out.String(), nil
+}
+
+// quoteAll appends the quoting to every action that prints.
+func quoteAll(node parse.Node) {
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n != nil {
+			for _, child := range n.Nodes {
+				quoteAll(child)
+			}
+		}
+	case *parse.ActionNode:
+		if len(n.Pipe.Decl) == 0 {
+			n.Pipe.Cmds = append(n.Pipe.Cmds, &parse.CommandNode{
+				NodeType: parse.NodeCommand, Args: []parse.Node{parse.NewIdentifier("quoted").SetPos(n.Pos)},
+			})
+		}
+	case *parse.IfNode:
+		quoteBranch(&n.BranchNode)
+	case *parse.RangeNode:
+		quoteBranch(&n.BranchNode)
+	case *parse.WithNode:
+		quoteBranch(&n.BranchNode)
+	}
+}
+
+func quoteBranch(n *parse.BranchNode) {
+	quoteAll(n.List)
+	quoteAll(n.ElseList)
+}
+
+var errUnquotable = errors.New("the value has characters that this file cannot hold")
+
+// textOf returns the text of a single value.
+func textOf(value any) (string, error) {
+	switch v := value.(type) {
+	case string:
+		return v, nil
+	case Architecture:
+		return string(v), nil
+	case Secret:
+		return v.Reveal(), nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case int:
+		return strconv.Itoa(v), nil
+	case fmt.Stringer: // addresses
+		return v.String(), nil
+	}
+	return "", fmt.Errorf("a value of the type %T is not one text", value)
+}
+
+// quoteEnv writes a value for systemd's EnvironmentFile and for the shell, which read double quotes alike.
+func quoteEnv(value any) (string, error) {
+	text, err := textOf(value)
+	if err != nil {
+		return "", err
+	}
+	if strings.ContainsFunc(text, isControl) {
+		return "", errUnquotable
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`").Replace(text) + `"`, nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// quoteJSON writes any value.
+func quoteJSON(value any) (string, error) {
+	if s, ok := value.(Secret); ok {
+		value = s.Reveal()
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return "", fmt.Errorf("a value of the type %T cannot be written as JSON", value)
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// quoteTOML writes a basic string of TOML, whose escapes are those of JSON.
+func quoteTOML(value any) (string, error) {
+	text, err := textOf(value)
+	if err != nil {
+		return "", err
+	}
+	quoted, err := quoteJSON(text)
+	return strings.ReplaceAll(quoted, "\x7f", `\u007f`), err
+}
+
+// quotePlain is for files without quotes that mean the same everywhere: it lets only names, numbers, addresses and URLs through.
+func quotePlain(value any) (string, error) {
+	text, err := textOf(value)
+	if err != nil {
+		return "", err
+	}
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._:/=,@+;", r)
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return "", errUnquotable
+	}
+	return text, nil
+}
+
+// quotePEM writes PEM blocks again, without anything around them.
+func quotePEM(value any) (string, error) {
+	text, err := textOf(value)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for rest := []byte(text); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return out.String(), nil
+		}
+		block.Headers = nil
+		_, _ = out.Write(pem.EncodeToMemory(block))
+	}
+}
+
+func base64Of(value any) (string, error) {
+	text, err := textOf(value)
+	return base64.StdEncoding.EncodeToString([]byte(text)), err
+}

@@ -1,0 +1,46 @@
+package userdata
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// SecretType is the type of a bootstrap data secret. Rule: Cluster API's bootstrap contract.
+const SecretType corev1.SecretType = "cluster.x-k8s.io/secret"
+
+// TokenSecret returns the object of a bootstrap token for the cluster that a machine joins; the caller creates it, and the control plane
+// deletes it after it has expired. Make the token with crypto/rand and for one machine: tokens that are cut from names or shared by a
+// pool are guessed, or stop working for those who are slow (gardener's have three characters of chance, Kubermatic's are of a
+// whole MachineDeployment). Groups are extra ones, which begin with system:bootstrappers:. The description names the machine, for people.
+// The error is a *ConfigError.
+func TokenSecret(token Secret, expires time.Time, description string, groups ...string) (*corev1.Secret, error) {
+	parts := tokenForm.FindStringSubmatch(token.Reveal())
+	if parts == nil {
+		return nil, &ConfigError{Field: "token", Problem: "must be a bootstrap token: 6 and 16 lower-case letters and digits with a point between"}
+	}
+	object := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + parts[1]},
+		Type:       corev1.SecretTypeBootstrapToken,
+		Data: map[string][]byte{
+			"token-id": []byte(parts[1]), "token-secret": []byte(parts[2]), "description": []byte(description),
+			"expiration":                     []byte(expires.UTC().Format(time.RFC3339)),
+			"usage-bootstrap-authentication": []byte("true"),
+			"usage-bootstrap-signing":        []byte("true"),
+		},
+	}
+	if len(groups) > 0 {
+		object.Data["auth-extra-groups"] = []byte(strings.Join(groups, ","))
+	}
+	return object, nil
+}
+
+// bootstrapUser is who a bootstrap token is at the API server.
+func bootstrapUser(token Secret) rbacv1.Subject {
+	id, _, _ := strings.Cut(token.Reveal(), ".")
+	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:bootstrap:" + id}
+}

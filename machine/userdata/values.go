@@ -1,0 +1,171 @@
+package userdata
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/noderef/propagate"
+)
+
+// Values are what templates can use: the fields of a Config with its defaults, and what follows from them. Every value that a template
+// prints is quoted for the language of its file.
+type Values struct {
+	Config
+	// Minor is the minor version of Kubernetes, such as v1.36.
+	Minor string
+	// System are the values of the manifest.
+	System map[string]string
+	// Taints are those of the Node and the uninitialized one, sorted.
+	Taints []corev1.Taint
+	// Fetch is how the first of two stages gets the second; empty otherwise.
+	Fetch Fetch
+}
+
+// Fetch is how the first of two stages gets the second.
+type Fetch struct {
+	// URL is that of the Secret at the API server; Token is what may read it.
+	URL   string
+	Token Secret
+}
+
+func valuesOf(s System, c Config) Values {
+	c.Architecture = or(c.Architecture, AMD64)
+	c.Families = or(c.Families, IPv4)
+	c.Cluster.Domain = or(c.Cluster.Domain, "cluster.local")
+	minor := c.Version
+	if last := strings.LastIndex(minor, "."); last > 0 {
+		minor = minor[:last]
+	}
+	return Values{Config: c, Minor: minor, System: s.manifest.Values, Taints: taints(c.Node)}
+}
+
+func or[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+// UninitializedTaint is what Cluster API's contract wants every Node to be registered with.
+func UninitializedTaint() corev1.Taint {
+	return corev1.Taint{Key: propagate.UninitializedTaintKey, Effect: corev1.TaintEffectNoSchedule}
+}
+
+func taints(n Node) []corev1.Taint {
+	var all []corev1.Taint
+	if !n.OmitUninitialized {
+		all = append(all, UninitializedTaint())
+	}
+	for _, t := range n.Taints {
+		if t.TimeAdded = nil; n.OmitUninitialized || !t.MatchTaint(&all[0]) {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b corev1.Taint) int {
+		return strings.Compare(a.Key+" "+string(a.Effect), b.Key+" "+string(b.Effect))
+	})
+	return all
+}
+
+// HasIPv4 and HasIPv6 say which families Nodes have.
+func (v *Values) HasIPv4() bool { return v.Families != IPv6 }
+
+// HasIPv6 says whether Nodes have IPv6.
+func (v *Values) HasIPv6() bool { return v.Families != IPv4 }
+
+// KubeletArgs are the arguments that a KubeletConfiguration cannot hold.
+func (v *Values) KubeletArgs() string {
+	var args []string
+	if v.Node.Name != "" {
+		args = append(args, "--hostname-override="+v.Node.Name)
+	}
+	if len(v.Node.Labels) > 0 {
+		var labels []string
+		for _, key := range slices.Sorted(maps.Keys(v.Node.Labels)) {
+			labels = append(labels, key+"="+v.Node.Labels[key])
+		}
+		args = append(args, "--node-labels="+strings.Join(labels, ","))
+	}
+	switch {
+	case len(v.Node.Addresses) > 0:
+		args = append(args, "--node-ip="+strings.Join(textsOf(v.Node.Addresses), ","))
+	case v.Families == IPv6:
+		args = append(args, "--node-ip=::")
+	}
+	if v.Cluster.ExternalCloudProvider {
+		args = append(args, "--cloud-provider=external")
+	}
+	return strings.Join(args, " ")
+}
+
+// FindNodeIPs says that the machine has to find its two addresses itself: a kubelet without a cloud provider finds only one.
+func (v *Values) FindNodeIPs() bool {
+	return v.Families == DualStack && len(v.Node.Addresses) == 0 && !v.Cluster.ExternalCloudProvider
+}
+
+// NoProxy is what is reached without the proxy.
+func (v *Values) NoProxy() string {
+	return strings.Join(append([]string{"localhost", "127.0.0.1", "::1", ".svc", "." + v.Cluster.Domain}, v.Proxy.No...), ",")
+}
+
+// KubernetesSource is where the kubelet comes from.
+func (v *Values) KubernetesSource() string { return v.sourceOf(v.Sources.Kubernetes, "kubernetes") }
+
+// ContainerdSource is where containerd comes from, empty where it is part of the system.
+func (v *Values) ContainerdSource() string { return v.sourceOf(v.Sources.Containerd, "containerd") }
+
+// PluginsSource is where the CNI plugins come from, empty where they are packages.
+func (v *Values) PluginsSource() string { return v.sourceOf(v.Sources.Plugins, "plugins") }
+
+func (v *Values) sourceOf(configured, name string) string {
+	return strings.TrimSuffix(or(configured, v.System[name]), "/")
+}
+
+// NetworkMethod says how an interface gets its addresses, in NetworkManager's words.
+func (v *Values) NetworkMethod(family Families) string {
+	switch {
+	case len(v.NetworkAddresses(family)) > 0:
+		return "manual"
+	case len(v.Network.Addresses) > 0 || v.Families != DualStack && v.Families != family:
+		return "disabled"
+	}
+	return "auto"
+}
+
+// NetworkAddresses are the static addresses of a family.
+func (v *Values) NetworkAddresses(family Families) []string {
+	return ofFamily(v.Network.Addresses, netip.Prefix.Addr, family)
+}
+
+// NetworkGateways are the gateways of a family.
+func (v *Values) NetworkGateways(family Families) []string {
+	return ofFamily(v.Network.Gateways, netip.Addr.Unmap, family)
+}
+
+// NetworkDNS are the name servers of a family.
+func (v *Values) NetworkDNS(family Families) []string {
+	return ofFamily(v.Network.DNS, netip.Addr.Unmap, family)
+}
+
+func ofFamily[T interface{ String() string }](all []T, address func(T) netip.Addr, family Families) []string {
+	var texts []string
+	for _, one := range all {
+		if address(one).Is4() == (family == IPv4) {
+			texts = append(texts, one.String())
+		}
+	}
+	return texts
+}
+
+func textsOf(addresses []netip.Addr) []string {
+	texts := make([]string, 0, len(addresses))
+	for _, a := range addresses {
+		texts = append(texts, a.String())
+	}
+	return texts
+}
