@@ -2,7 +2,6 @@ package userdata
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 )
 
@@ -62,36 +61,20 @@ func (e *SizeError) Error() string {
 		e.Size, form, e.Budget.Cloud, e.Budget.Bytes)
 }
 
-// Fit returns the document as it is if the cloud takes it, otherwise a smaller form of it that means the same, or a *SizeError. The smaller
-// form of a cloud-config is gzip, for clouds that keep bytes; that of Ignition has compressed files, and is text for every cloud.
+// Fit returns the document as it is if the cloud takes it; otherwise in gzip, if it is for cloud-init and the cloud keeps bytes; otherwise
+// a *SizeError. The files of an Ignition document are compressed already.
 func (d Document) Fit(b Budget) (Document, error) {
 	err := b.check(d)
 	if err == nil {
 		return d, nil
 	}
-	if d.boot == nil {
+	if d.format != CloudConfig || !b.Binary || d.compressed {
 		return Document{}, err
 	}
-	smaller, smallErr := d.smaller(b)
-	if smallErr != nil {
-		return Document{}, errors.Join(err, smallErr)
-	}
-	if err := b.check(smaller); err != nil {
+	d.content, d.compressed = NewSecret(string(compressed(d.content.Reveal()))), true
+	if err := b.check(d); err != nil {
 		return Document{}, err
 	}
-	return smaller, nil
-}
-
-func (d Document) smaller(b Budget) (Document, error) {
-	switch {
-	case d.format == Ignition:
-		text, err := d.boot.ignition(true)
-		d.content = NewSecret(text)
-		return d, err
-	case d.format == CloudConfig && b.Binary:
-		d.content = NewSecret(string(compressed(d.content.Reveal())))
-	}
-	d.boot = nil
 	return d, nil
 }
 

@@ -13,7 +13,8 @@ import (
 type Document struct {
 	format  Format
 	content Secret
-	boot    *boot // to render it again, smaller
+	// compressed says that the content is in gzip.
+	compressed bool
 }
 
 // Format says what reads the document.
@@ -44,13 +45,13 @@ func (b boot) document(format Format) (Document, error) {
 	case CloudConfig:
 		text, err = b.cloudConfig()
 	case Ignition:
-		text, err = b.ignition(false)
+		text, err = b.ignition()
 	case Script:
 		text = b.script()
 	default:
 		err = fmt.Errorf("there is no format %q", format)
 	}
-	return Document{format: format, content: NewSecret(text), boot: &b}, err
+	return Document{format: format, content: NewSecret(text)}, err
 }
 
 func compressed(text string) []byte {

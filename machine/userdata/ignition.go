@@ -53,8 +53,9 @@ type ignitionUnit struct {
 
 const dataURL = "data:;base64,"
 
-// ignition renders a config; small compresses the contents of its files, which Ignition has always been able to read.
-func (b boot) ignition(small bool) (string, error) {
+// ignition renders a config. Contents are base64 either way, so they are compressed where that makes them smaller: Ignition reads no
+// compressed document on most clouds, and compressed files on all of them.
+func (b boot) ignition() (string, error) {
 	var doc ignitionConfig
 	doc.Ignition.Version = ignitionVersion
 	if len(b.keys) > 0 {
@@ -63,7 +64,7 @@ func (b boot) ignition(small bool) (string, error) {
 	for _, f := range b.files {
 		made := ignitionFile{Path: f.Path, Overwrite: true, Mode: int(f.Mode.Perm())}
 		content := []byte(f.Content.Reveal())
-		if smaller := compressed(f.Content.Reveal()); small && len(smaller) < len(content) {
+		if smaller := compressed(f.Content.Reveal()); len(smaller) < len(content) {
 			content, made.Contents.Compression = smaller, "gzip"
 		}
 		made.Contents.Source = dataURL + base64.StdEncoding.EncodeToString(content)

@@ -94,17 +94,8 @@ func TestEveryDocumentFitsTheSmallestCloud(t *testing.T) {
 	eachConfig(t, func(t *testing.T, system userdata.System, c userdata.Config) {
 		doc, err := userdata.Render(system, c)
 		require.NoError(t, err)
-		fitting, err := doc.Fit(smallest)
-		require.NoError(t, err)
-		if fitting.Size() > smallest.Bytes {
-			t.Errorf("%v is over %d bytes", fitting, smallest.Bytes)
-		}
-		plain, err := userdata.Parse(doc.Bytes())
-		require.NoError(t, err)
-		again, err := userdata.Parse(fitting.Bytes())
-		require.NoError(t, err)
-		if diff := cmp.Diff(plain, again); diff != "" {
-			t.Errorf("the smaller document (-plain +smaller):\n%s", diff)
+		if doc.Size() > smallest.Bytes {
+			t.Errorf("%v is over %d bytes, also before it is compressed", doc, smallest.Bytes)
 		}
 		stages, err := userdata.RenderStages(system, c, userdata.Stage{Namespace: "first-boot", Name: "worker-7"})
 		require.NoError(t, err)
@@ -125,16 +116,6 @@ func TestEqualInputGivesEqualBytes(t *testing.T) {
 			require.True(t, bytes.Equal(first.Bytes(), again.Bytes()), name)
 		}
 	}
-}
-
-func TestADocumentDoesNotChangeWithItsConfig(t *testing.T) {
-	c := everything(t, "v1.36.3", userdata.IPv4)
-	doc, err := userdata.Render(builtin(t, userdata.Flatcar), c)
-	require.NoError(t, err)
-	c.SSHKeys[0] = "ssh-ed25519 AAAA"
-	fitting, err := doc.Fit(userdata.Budget{Cloud: "a small one", Bytes: doc.Size() - 1})
-	require.NoError(t, err)
-	require.Contains(t, string(fitting.Bytes()), key)
 }
 
 func TestTheUninitializedTaintIsThereOnceOrLeftOut(t *testing.T) {
