@@ -10,8 +10,8 @@
 //
 // A machine configures its network, installs containerd and a kubelet, and joins its cluster with a bootstrap token. It trusts only the
 // CA of the Config for that. Labels and taints are registered with the Node, the taint node.cluster.x-k8s.io/uninitialized
-// among them. Once the kubelet has its certificate, [SentinelFile] is there, as Cluster API's bootstrap contract asks. A unit of systemd runs
-// the steps again until they succeed. SELinux stays on.
+// among them. Once the kubelet has its certificate, [SentinelFile] is there, as Cluster API's bootstrap contract asks. A unit of
+// systemd runs the steps again until they succeed. SELinux stays on.
 //
 // # Templates
 //
@@ -35,12 +35,12 @@
 //
 // # Size
 //
-// Clouds limit first-boot data; [Budgets] has the limits with their sources. [Document.Fit] compresses where that helps and is
-// accepted, or returns a [*SizeError]. The documents for all systems fit into the 16 KiB of AWS.
+// Clouds limit first-boot data; [Budgets] has the limits with their sources. [Document.Fit] compresses where that is
+// needed and accepted, or returns a [*SizeError]. The documents for all systems fit into the 16 KiB of AWS as they are.
 //
 // What does not fit boots in two stages: [RenderStages] returns a small document, which gets the rest from a Secret of the cluster, and
-// the Role and RoleBinding that allow to get this Secret and no other. The first stage has the same bootstrap token, so that nobody gets
-// a right by reading it that one stage would not have given. It trusts the pinned CA only, and writes the token to a file of mode 0600.
+// the Role and RoleBinding that allow to get this Secret and no other. The first stage has the same bootstrap token, so reading it
+// gives no right that one stage would not have given. It trusts the pinned CA only, and writes the token to a file of mode 0600.
 //
 // # Limits
 //

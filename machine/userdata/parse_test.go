@@ -10,7 +10,8 @@ import (
 )
 
 func TestOnlyOurDocumentsAreRead(t *testing.T) {
-	for _, text := range []string{"", "s3cr3t", "#cloud-config\nusers: [s3cr3t]\n", "#!/bin/sh\ns3cr3t", `{"ignition": {"version": "2.2.0"}}`, "\x1f\x8bs3cr3t",
+	for _, text := range []string{"", "s3cr3t", "#cloud-config\nusers: [s3cr3t]\n", "#!/bin/sh\ns3cr3t", "\x1f\x8bs3cr3t",
+		`{"ignition": {"version": "2.2.0"}}`,
 		"#cloud-config\n" + `{"write_files": [{"path": "/a", "permissions": "s3cr3t"}]}`,
 		"#cloud-config\n" + `{"write_files": [{"path": "/a", "permissions": "0600", "encoding": "b64", "content": "s3cr3t"}]}`,
 		`{"ignition": {"version": "3.3.0"}, "storage": {"files": [{"path": "/a", "contents": {"source": "data:,s3cr3t"}}]}}`} {
@@ -27,7 +28,8 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte("\x1f\x8b"))
 	f.Fuzz(func(t *testing.T, document []byte) {
-		if joined, err := userdata.Parse(document); err != nil && strings.Contains(err.Error(), token) || err == nil && joined.KubeletConfiguration == nil {
+		joined, err := userdata.Parse(document)
+		if err != nil && strings.Contains(err.Error(), token) || err == nil && joined.KubeletConfiguration == nil {
 			t.Errorf("%v, %v", joined, err)
 		}
 	})

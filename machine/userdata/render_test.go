@@ -40,7 +40,8 @@ func TestEveryDocumentJoinsItsCluster(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(got.Kubeconfig.Reveal()), &config))
 		require.Len(t, config.Clusters, 1)
 		require.Len(t, config.Users, 1)
-		pinned := map[string]string{"server": c.Cluster.Server, "certificate-authority-data": base64.StdEncoding.EncodeToString([]byte(c.Cluster.CA))}
+		pinned := map[string]string{"server": c.Cluster.Server,
+			"certificate-authority-data": base64.StdEncoding.EncodeToString([]byte(c.Cluster.CA))}
 		if diff := cmp.Diff(pinned, config.Clusters[0].Cluster); diff != "" {
 			t.Errorf("cluster (-want +got):\n%s", diff)
 		}
@@ -69,13 +70,14 @@ func TestEveryDocumentIsComplete(t *testing.T) {
 				t.Errorf("%s has a secret and the mode %04o", f.Path, f.Mode)
 			}
 		}
+		forwarding := map[bool]string{true: "net.ipv6.conf.all.forwarding", false: "net.ipv4.ip_forward"}
 		for path, has := range map[string]string{
 			"/opt/machinist/boot.sh":                 userdata.SentinelFile,
 			"/etc/kubernetes/pki/ca.crt":             c.Cluster.CA,
 			"/opt/machinist/boot.env":                "ARCHITECTURE=\"" + string(c.Architecture) + "\"\n",
 			"/etc/containerd/config.toml":            "SystemdCgroup = true",
 			"/etc/systemd/system/kubelet.service":    "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf",
-			"/etc/sysctl.d/90-machinist.conf":        map[bool]string{true: "net.ipv6.conf.all.forwarding", false: "net.ipv4.ip_forward"}[c.Families != userdata.IPv4],
+			"/etc/sysctl.d/90-machinist.conf":        forwarding[c.Families != userdata.IPv4],
 			"/opt/machinist/install.sh":              "install_kubelet",
 			"/etc/systemd/system/" + bootUnit:        "/opt/machinist/boot.sh",
 			"/etc/kubernetes/bootstrap-kubelet.conf": token,
@@ -185,18 +187,23 @@ func TestAFileTakesThePlaceOfATemplate(t *testing.T) {
 	}
 }
 
-func TestNodeAddressesOfTwoFamiliesAreFoundWhereNobodyElseSaysThem(t *testing.T) {
+func TestNodeAddressesOfTwoFamiliesAreFoundWhereNothingElseSaysThem(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*userdata.Config)
 		want   string
 		args   []string
 	}{
-		"IPv4":                               {change: func(*userdata.Config) {}, want: "false"},
-		"IPv6":                               {change: func(c *userdata.Config) { c.Families = userdata.IPv6 }, want: "false", args: []string{"--node-ip=::"}},
-		"both":                               {change: func(c *userdata.Config) { c.Families = userdata.DualStack }, want: "true"},
-		"both, with a cloud provider":        {change: both(func(c *userdata.Config) { c.Cluster.ExternalCloudProvider = true }), want: "false", args: []string{"--cloud-provider=external"}},
-		"both, and the addresses are known":  {change: both(func(c *userdata.Config) { c.Node.Addresses = addresses("", "192.0.2.7", "2001:db8::7") }), want: "false", args: []string{"--node-ip=192.0.2.7,2001:db8::7"}},
-		"both, and one of them is announced": {change: both(func(c *userdata.Config) { c.Node.Addresses = addresses(userdata.IPv6, "", "2001:db8::7") }), want: "false", args: []string{"--node-ip=2001:db8::7"}},
+		"IPv4": {change: func(*userdata.Config) {}, want: "false"},
+		"IPv6": {change: func(c *userdata.Config) { c.Families = userdata.IPv6 }, want: "false", args: []string{"--node-ip=::"}},
+		"both": {change: both(func(*userdata.Config) {}), want: "true"},
+		"both, with a cloud provider": {change: both(func(c *userdata.Config) { c.Cluster.ExternalCloudProvider = true }), want: "false",
+			args: []string{"--cloud-provider=external"}},
+		"both, and the addresses are known": {change: both(func(c *userdata.Config) {
+			c.Node.Addresses = addresses(userdata.DualStack, "192.0.2.7", "2001:db8::7")
+		}), want: "false", args: []string{"--node-ip=192.0.2.7,2001:db8::7"}},
+		"both, and one of them is known": {change: both(func(c *userdata.Config) {
+			c.Node.Addresses = addresses(userdata.IPv6, "", "2001:db8::7")
+		}), want: "false", args: []string{"--node-ip=2001:db8::7"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := minimal(t, "v1.36.3")

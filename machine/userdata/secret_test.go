@@ -30,8 +30,9 @@ func TestNoSecretIsPrinted(t *testing.T) {
 		joined userdata.Joined
 		files  []userdata.File
 	}
-	for _, value := range []any{c, &c, c.Cluster, c.Cluster.Token, &c.Cluster.Token, c.Parameters, c.Files, c.Proxy, doc, &doc, stages.First,
-		joined, files, within{c, doc, joined, files}, &within{c, doc, joined, files}, map[string]any{"a": c, "b": doc}, userdata.Values{Config: c}} {
+	for _, value := range []any{c, &c, c.Cluster, c.Cluster.Token, &c.Cluster.Token, c.Parameters, c.Files, c.Proxy, doc, &doc,
+		stages.First, joined, files, within{c, doc, joined, files}, &within{c, doc, joined, files}, map[string]any{"a": c, "b": doc},
+		userdata.Values{Config: c}} {
 		texts := []string{}
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			texts = append(texts, fmt.Sprintf(verb, value))

@@ -23,7 +23,8 @@ func TestATokenReadsOnlyTheDataOfItsMachine(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "first-boot", Name: "worker-7", Labels: stage.Labels, OwnerReferences: stage.Owners}
 	if diff := cmp.Diff(&rbacv1.Role{
 		TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"}, ObjectMeta: meta,
-		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"worker-7"}, Verbs: []string{"get"}}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"worker-7"},
+			Verbs: []string{"get"}}},
 	}, stages.Role); diff != "" {
 		t.Errorf("Role (-want +got):\n%s", diff)
 	}
@@ -60,7 +61,8 @@ func TestTheFirstStageTrustsOnlyTheCAAndHidesItsToken(t *testing.T) {
 		}
 		require.Equal(t, []string{"/opt/machinist/fetch.header"}, withToken)
 		require.Equal(t, c.Cluster.CA, content["/opt/machinist/fetch-ca.crt"])
-		require.Equal(t, "FETCH_URL=\"https://192.0.2.1:6443/api/v1/namespaces/first-boot/secrets/worker-7\"\n", content["/opt/machinist/fetch.env"])
+		require.Equal(t, "FETCH_URL=\"https://192.0.2.1:6443/api/v1/namespaces/first-boot/secrets/worker-7\"\n",
+			content["/opt/machinist/fetch.env"])
 		require.Contains(t, content["/opt/machinist/fetch.sh"], "--cacert")
 		require.NotContains(t, content["/opt/machinist/fetch.sh"], "--insecure")
 		require.Contains(t, content, "/opt/machinist/proxy.env", "what is needed to reach the network comes first")

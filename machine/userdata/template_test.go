@@ -19,8 +19,10 @@ import (
 // hostile are values that end up elsewhere if one layer of quoting is missing.
 func hostile() []string {
 	return []string{
-		"", " ", "plain", "two words", `"`, `'`, `\`, `\"`, `\'`, "`id`", "$HOME", "$(id)", "${x:-y}", "a;b", "a&b", "a|b", "#no comment", "%h %%", "!x", "*",
-		`'; touch /tmp/x; '`, `" }, "x": {"`, "{{ .Cluster.Token }}", "{% raw %}", "~", "- a", "a: b", "]]>", "\\n", "EOF", "ünïcödé 🐧", "\u2028", "<&>",
+		"", " ", "plain", "two words", `"`, `'`, `\`, `\"`, `\'`, "`id`", "$HOME", "$(id)", "${x:-y}", "a;b", "a&b", "a|b", "#no comment",
+		"%h %%", "!x", "*",
+		`'; touch /tmp/x; '`, `" }, "x": {"`, "{{ .Cluster.Token }}", "{% raw %}", "~", "- a", "a: b", "]]>", "\\n", "EOF", "ünïcödé 🐧",
+		"\u2028", "<&>",
 	}
 }
 
@@ -182,8 +184,9 @@ F={{ template "one" .Minor }}
 
 func TestATemplateThatCannotBeReadIsRefusedWithItsName(t *testing.T) {
 	for name, tc := range map[string]struct{ source, text, want string }{
-		"an extension without a quoting": {"own.yaml", "a", "own.json: own.yaml: the extension must be one of .conf .env .json .pem .service .sh .toml, since it says how values are quoted"},
-		"a broken template":              {"own.env", "A={{ if }}", "own.json: template: own.env:1: missing value for if"},
+		"an extension without a quoting": {"own.yaml", "a", "own.json: own.yaml: the extension must be one of " +
+			".conf .env .json .pem .service .sh .toml, since it says how values are quoted"},
+		"a broken template": {"own.env", "A={{ if }}", "own.json: template: own.env:1: missing value for if"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := own(t, tc.source, tc.text)

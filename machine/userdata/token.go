@@ -20,7 +20,7 @@ const SecretType corev1.SecretType = "cluster.x-k8s.io/secret"
 func TokenSecret(token Secret, expires time.Time, description string, groups ...string) (*corev1.Secret, error) {
 	parts := tokenForm.FindStringSubmatch(token.Reveal())
 	if parts == nil {
-		return nil, &ConfigError{Field: "token", Problem: "must be a bootstrap token: 6 and 16 lower-case letters and digits with a point between"}
+		return nil, &ConfigError{Field: "token", Problem: tokenProblem}
 	}
 	object := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

@@ -68,7 +68,8 @@ func (s System) Validate(c Config) error {
 	}
 	p.proxy(c.Proxy)
 	for i, key := range c.SSHKeys {
-		p.addUnless(keyForm.MatchString(key), fmt.Sprintf("SSHKeys[%d]", i), "must be a type, a key and maybe a comment, in one line and without options")
+		p.addUnless(keyForm.MatchString(key), fmt.Sprintf("SSHKeys[%d]", i),
+			"must be a type, a key and maybe a comment, in one line and without options")
 	}
 	if c.HostCAs != "" {
 		p.certificates("HostCAs", c.HostCAs)
@@ -118,10 +119,12 @@ func kubeletField(err error) string {
 func (p *problems) network(n Network) {
 	p.addUnless(linkForm.MatchString(n.Interface), "Network.Interface", "must be the name of an interface, such as eth0")
 	for i, a := range n.Addresses {
-		p.addUnless(a.IsValid(), fmt.Sprintf("Network.Addresses[%d]", i), "must be an address with the length of its network, such as 192.0.2.7/24")
+		p.addUnless(a.IsValid(), fmt.Sprintf("Network.Addresses[%d]", i),
+			"must be an address with the length of its network, such as 192.0.2.7/24")
 	}
 	p.onePerFamily("Network.Gateways", n.Gateways)
-	p.addUnless(len(n.Gateways) == 0 || len(n.Addresses) > 0, "Network.Gateways", "need static addresses: without any, DHCP says what the gateway is")
+	p.addUnless(len(n.Gateways) == 0 || len(n.Addresses) > 0, "Network.Gateways",
+		"need static addresses: without any, DHCP says what the gateway is")
 	p.addresses("Network.DNS", n.DNS)
 	p.addUnless(n.MTU == 0 || n.MTU >= 1280 && n.MTU <= 65535, "Network.MTU", "must be from 1280 to 65535, or 0")
 }

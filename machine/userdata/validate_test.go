@@ -18,7 +18,8 @@ func TestAllThatIsWrongIsSaidAtOnceAndNoValueIsRepeated(t *testing.T) {
 	const hostile = "s3cr3t\"'$(reboot)`{{.}}\n"
 	c := userdata.Config{
 		Version: hostile, Architecture: hostile, Families: hostile,
-		Cluster: userdata.Cluster{Server: "http://" + hostile, CA: hostile, Token: userdata.NewSecret(hostile), DNS: []netip.Addr{{}}, Domain: hostile},
+		Cluster: userdata.Cluster{Server: "http://" + hostile, CA: hostile, Token: userdata.NewSecret(hostile),
+			DNS: []netip.Addr{{}}, Domain: hostile},
 		Node: userdata.Node{Name: hostile, ProviderID: hostile, Labels: map[string]string{"a": hostile},
 			Taints: []corev1.Taint{{Key: hostile, Value: hostile, Effect: hostile}}, Addresses: []netip.Addr{{}}},
 		Kubelet: json.RawMessage(hostile),
@@ -61,7 +62,8 @@ func TestWhatAKubeletOrACloudWouldRefuseLaterIsRefusedNow(t *testing.T) {
 		change func(*userdata.Config)
 		want   string
 	}{
-		"a version without a patch": {func(c *userdata.Config) { c.Version = "v1.36" }, "Version: must be a version with a patch, such as v1.36.3"},
+		"a version without a patch": {func(c *userdata.Config) { c.Version = "v1.36" },
+			"Version: must be a version with a patch, such as v1.36.3"},
 		"a version without templates": {func(c *userdata.Config) { c.Version = "v1.30.1" },
 			"Version: ubuntu-24.04 has templates for v1.35 and v1.36 only"},
 		"a label of the control plane": {func(c *userdata.Config) { c.Node.Labels = map[string]string{"node-role.kubernetes.io/worker": ""} },
@@ -81,7 +83,8 @@ func TestWhatAKubeletOrACloudWouldRefuseLaterIsRefusedNow(t *testing.T) {
 		"a gateway beside DHCP": {func(c *userdata.Config) {
 			c.Network = &userdata.Network{Interface: "eth0", Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.254")}}
 		}, "Network.Gateways: need static addresses: without any, DHCP says what the gateway is"},
-		"two files at one path": {func(c *userdata.Config) { c.Files = []userdata.File{{Path: "/a"}, {Path: "/a"}} }, "Files[1].Path: is there twice"},
+		"two files at one path": {func(c *userdata.Config) { c.Files = []userdata.File{{Path: "/a"}, {Path: "/a"}} },
+			"Files[1].Path: is there twice"},
 		"a path out of its folder": {func(c *userdata.Config) { c.Files = []userdata.File{{Path: "/a/../etc/passwd"}} },
 			"Files[0].Path: must be a clean absolute path of printable ASCII without spaces"},
 		"a mirror without encryption": {func(c *userdata.Config) { c.Sources.Kubernetes = "http://mirror.example.com" },

@@ -14,14 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
+const tokenProblem = "must be a bootstrap token: 6 and 16 lower-case letters and digits with a point between"
+
 var tokenForm = regexp.MustCompile(`^([a-z0-9]{6})\.([a-z0-9]{16})$`)
 
 func (p *problems) cluster(c Cluster) {
 	p.addUnless(validURL(c.Server, "https") && !strings.ContainsAny(c.Server, "?#@"), "Cluster.Server",
 		"must be a URL that begins with https://, such as https://192.0.2.1:6443")
 	p.certificates("Cluster.CA", c.CA)
-	p.addUnless(tokenForm.MatchString(c.Token.Reveal()), "Cluster.Token",
-		"must be a bootstrap token: 6 and 16 lower-case letters and digits with a point between")
+	p.addUnless(tokenForm.MatchString(c.Token.Reveal()), "Cluster.Token", tokenProblem)
 	p.addresses("Cluster.DNS", c.DNS)
 	p.addUnless(c.Domain == "" || validName(c.Domain), "Cluster.Domain", "must be a domain, such as cluster.local")
 }

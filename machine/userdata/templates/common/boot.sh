@@ -56,7 +56,7 @@ systemctl mask swap.target
 apply_network
 trust_certificates
 if [[ $FIND_NODE_IPS == true ]]; then
-  retry node_ips
+  node_ips # a failure ends this run, and the unit starts the next one
 fi
 install_runtime
 install_kubelet
@@ -64,14 +64,14 @@ systemctl daemon-reload
 systemctl enable containerd.service kubelet.service
 systemctl restart containerd.service kubelet.service
 
-for ((second = 0; second < ${JOIN_SECONDS:-600}; second++)); do
-  if [[ -s /etc/kubernetes/kubelet.conf ]]; then # the kubelet writes it once the cluster has signed its certificate
-    touch "$state/joined"
-    rm -f /etc/kubernetes/bootstrap-kubelet.conf
-    report
-    exit 0
+seconds=0
+until [[ -s /etc/kubernetes/kubelet.conf ]]; do # the kubelet writes it once the cluster has signed its certificate
+  if ((seconds++ >= ${JOIN_SECONDS:-600})); then
+    echo "the kubelet has no certificate yet: see journalctl -u kubelet, and the CertificateSigningRequests of the cluster" >&2
+    exit 1
   fi
   sleep 1
 done
-echo "the kubelet has no certificate yet: see journalctl -u kubelet, and the CertificateSigningRequests of the cluster" >&2
-exit 1
+touch "$state/joined"
+rm -f /etc/kubernetes/bootstrap-kubelet.conf
+report
