@@ -24,6 +24,9 @@ IN_EMBED = dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; cp $(EMBED)/go.mod $(E
 	$(GO) mod edit -replace="$(MODULE)=$(CURDIR)" "$$dir/go.mod"; \
 	cd $(EMBED); export GOFLAGS="$$($(GO) env GOFLAGS) -modfile=$$dir/go.mod"
 
+# The module with Ignition's parser, which nobody who imports the library needs.
+IGNITION := examples/userdata/ignition
+
 FUZZTIME ?= 10s
 BENCH ?= .
 ROUNDS ?= 1
@@ -44,13 +47,15 @@ export CGO_ENABLED := 0
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 
 .PHONY: test
 test: control-plane ## Unit tests, fake store, one end-to-end test on a real control plane (the first run builds it: a few minutes)
 	$(GO) test -timeout 25m ./...
 	@echo "test: $(EMBED), the module of another project"; $(IN_EMBED); $(GO) test ./...
+	@echo "test: first-boot data, by Ignition's own parser"; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	$(GO) run ./examples/userdata all "$$dir"; cd $(IGNITION); $(GO) test ./...; $(GO) run . "$$dir"/*.ign
 
 .PHONY: e2e
 e2e: control-plane ## Scale and chaos on a real control plane: the tests TestE2E... with build tag e2e
@@ -134,6 +139,7 @@ lint: $(GOLANGCI) ## golangci-lint with .golangci.yml (the first run builds it: 
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; export GOWORK="$$dir/go.work"; cd $(EMBED); `# the linter does not know -modfile`\
 	$(GO) work init .; $(GO) work edit -replace="$(MODULE)=$(CURDIR)"; "$(GOLANGCI)" run ./...
 	@cd $(EMBED)/published; "$(GOLANGCI)" run ./...
+	@cd $(IGNITION); "$(GOLANGCI)" run ./...
 
 $(GOLANGCI):
 	@echo "lint: building golangci-lint $(GOLANGCI_VERSION); this happens once and takes a few minutes"
@@ -152,6 +158,17 @@ verify: ## Formatting, go.mod, generated files and go vet
 		echo "verify: $$module"; \
 		(cd "$$module" && $(GO) mod tidy -diff && $(GO) list -mod=readonly -deps ./... >/dev/null); \
 	done
+
+.PHONY: verify-userdata
+verify-userdata: ## First-boot data by the tools that read it: cloud-init, shellcheck, a scratch root (needs root; installs both tools with apt-get)
+	@missing=; for tool in cloud-init shellcheck; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+		echo "verify-userdata: missing:$$missing; install that, or run this as root where apt-get is"; exit 1; \
+	fi; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update -qq; apt-get install -qq --no-install-recommends --yes $$missing >/dev/null
+	$(GO) run ./examples/userdata verify
 
 .PHONY: generate
 generate: ## Write the generated parts of README.md and of package comments, and new exports
