@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
@@ -131,34 +132,55 @@ func (s scratch) did(d document) error {
 	return nil
 }
 
-// bootTwice fetches the second stage from a server, at first from one with a certificate of another CA.
-func (s scratch) bootTwice(ctx context.Context, d document) error {
-	var refused, served int
-	api := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// secretServer answers like an API server that lets one token read one Secret.
+type secretServer struct {
+	*httptest.Server
+	served, refused atomic.Int64
+}
+
+func newSecretServer(d *document) *secretServer {
+	s := &secretServer{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path == "/api/v1/namespaces/first-boot/secrets/worker-7"
 		if !path || r.Header.Get("Authorization") != "Bearer "+token || r.Method != http.MethodGet {
-			refused++
+			s.refused.Add(1)
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
-		served++
+		s.served.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ") // as the API server answers curl
 		_ = encoder.Encode(d.stages.Secret)
 	}))
-	api.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains about the client that does not trust it
-	api.StartTLS()
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains about the client that does not trust it
+	s.StartTLS()
+	return s
+}
+
+// bootTwice fetches the second stage from a server, at first from one with a certificate of another CA.
+func (s scratch) bootTwice(ctx context.Context, d document) error {
+	api := newSecretServer(&d)
 	defer api.Close()
-	other := d.config.Cluster.CA
 	d.config.Cluster.Server = api.URL
-	if err := d.fetch(ctx, s); err == nil || served+refused > 0 || !strings.Contains(err.Error(), "certificate") {
-		return fmt.Errorf("the data is fetched from a server that the CA did not sign: %v", err) //nolint:errorlint // it may be nil
+	if err := d.fetch(ctx, s); err == nil || !strings.Contains(err.Error(), "certificate") {
+		return fmt.Errorf("a fetch from a server that the CA did not sign ends with %v", err) //nolint:errorlint // it may be nil
+	}
+	if err := s.has("/var/lib/machinist/fetched", ""); err == nil || api.served.Load() != 0 {
+		return errors.New("the data is fetched from a server that the CA did not sign")
 	}
 	d.config.Cluster.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}))
-	if err := d.fetch(ctx, s); err != nil || served != 1 || refused != 0 || other == d.config.Cluster.CA {
-		return fmt.Errorf("served %d, refused %d: %v", served, refused, err)
+	if err := d.fetch(ctx, s); err != nil {
+		return err
 	}
+	if served, refused := api.served.Load(), api.refused.Load(); served != 1 || refused != 0 {
+		return fmt.Errorf("the server answered %d times and refused %d times", served, refused)
+	}
+	return s.fetched(d)
+}
+
+// fetched checks what the second stage has written and started.
+func (s scratch) fetched(d document) error {
 	files, err := userdata.Files(d.single.Bytes())
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func (s scratch) root(folder string, more ...string) (scratch, error) {
 			return err
 		}
 		if entry.IsDir() {
-			return os.MkdirAll(filepath.Join(folder, rel), 0o755) //nolint:gosec // the root of a system
+			return os.MkdirAll(filepath.Join(folder, rel), 0o755)
 		}
 		return os.Link(name, filepath.Join(folder, rel))
 	})
@@ -63,12 +63,12 @@ func (s scratch) root(folder string, more ...string) (scratch, error) {
 	}
 	root := scratch{folder}
 	for _, sub := range []string{"stubs", "tmp", "dev", "etc/apt/sources.list.d", "etc/yum.repos.d"} {
-		if err := os.MkdirAll(filepath.Join(folder, sub), 0o755); err != nil { //nolint:gosec // the root of a system
+		if err := os.MkdirAll(filepath.Join(folder, sub), 0o755); err != nil {
 			return root, err
 		}
 	}
 	for _, name := range append(stubs(), more...) {
-		if err := os.WriteFile(root.path("/stubs/"+name), []byte(stub), 0o700); err != nil { //nolint:gosec // it is a program
+		if err := os.WriteFile(root.path("/stubs/"+name), []byte(stub), 0o700); err != nil {
 			return root, err
 		}
 	}
@@ -108,10 +108,10 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // the root of a system
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(to, content, 0o755) //nolint:gosec // it is a program
+	return os.WriteFile(to, content, 0o755)
 }
 
 // write writes the files of a document, as cloud-init or Ignition would.
@@ -121,7 +121,7 @@ func (s scratch) write(doc userdata.Document) error {
 		return err
 	}
 	for _, f := range files {
-		if err := os.MkdirAll(filepath.Dir(s.path(f.Path)), 0o755); err != nil { //nolint:gosec // the root of a system
+		if err := os.MkdirAll(filepath.Dir(s.path(f.Path)), 0o755); err != nil {
 			return err
 		}
 		if err := os.WriteFile(s.path(f.Path), []byte(f.Content.Reveal()), f.Mode); err != nil {

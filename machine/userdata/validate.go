@@ -98,22 +98,14 @@ func (p *problems) kubelet(overrides json.RawMessage) {
 		p.add("Kubelet", "must be a JSON object")
 		return
 	}
-	for key, instead := range map[string]string{"apiVersion": "nothing", "kind": "nothing", "registerWithTaints": "Node.Taints",
-		"providerID": "Node.ProviderID", "clusterDNS": "Cluster.DNS", "clusterDomain": "Cluster.Domain"} {
-		if _, is := set[key]; is {
-			p.add("Kubelet."+key, "cannot be set here: use %s", instead)
+	for _, owned := range []struct{ key, instead string }{
+		{"apiVersion", "nothing"}, {"clusterDNS", "Cluster.DNS"}, {"clusterDomain", "Cluster.Domain"}, {"kind", "nothing"},
+		{"providerID", "Node.ProviderID"}, {"registerWithTaints", "Node.Taints"},
+	} {
+		if _, is := set[owned.key]; is {
+			p.add("Kubelet."+owned.key, "cannot be set here: use %s", owned.instead)
 		}
 	}
-	slices.SortStableFunc(p.errs, func(a, b error) int { // the map has no order
-		return strings.Compare(kubeletField(a), kubeletField(b))
-	})
-}
-
-func kubeletField(err error) string {
-	if e, ok := errors.AsType[*ConfigError](err); ok && strings.HasPrefix(e.Field, "Kubelet.") {
-		return e.Field
-	}
-	return ""
 }
 
 func (p *problems) network(n Network) {
