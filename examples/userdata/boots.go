@@ -74,14 +74,18 @@ func (s scratch) bootOnce(ctx context.Context, d document) error {
 	if err := s.has(userdata.SentinelFile, ""); err == nil {
 		return errors.New("the sentinel file is there before the machine has joined")
 	}
-	if err := os.Remove(s.path("/never-joins")); err != nil {
-		return err
+	const kubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
+	if err := errors.Join(s.has(kubeconfig, token), os.Remove(s.path("/never-joins"))); err != nil {
+		return err // the kubelet needs it until it has a certificate
 	}
 	if _, err := s.run(ctx, boot); err != nil {
 		return err
 	}
 	if err := errors.Join(s.has(userdata.SentinelFile, ""), s.did(d)); err != nil {
 		return err
+	}
+	if err := s.has(kubeconfig, token); err == nil {
+		return errors.New("the bootstrap token is still on the machine after it has joined")
 	}
 	before, err := s.calls()
 	if err != nil {

@@ -4,8 +4,10 @@ set -euo pipefail
 name=${0##*/}
 echo "$name $*" >>/calls
 case "$name $*" in
-"systemctl restart "*kubelet*) # the kubelet writes it once it has a certificate
-  [[ -e /never-joins ]] || echo "kubeconfig" >/etc/kubernetes/kubelet.conf
+"systemctl restart "*kubelet*) # as the kubelet does: the kubeconfig at once, and the certificate when it is signed
+  echo "kubeconfig" >/etc/kubernetes/kubelet.conf
+  mkdir -p /var/lib/kubelet/pki
+  [[ -e /never-joins ]] || echo "certificate" >/var/lib/kubelet/pki/kubelet-client-current.pem
   ;;
 "ip -4 "*) echo "192.0.2.1 via 10.0.0.1 dev eth0 src 10.0.0.7 uid 0" ;;
 "ip -6 "*) echo "2001:db8::1 from :: via fe80::1 dev eth0 proto ra src 2001:db8::7 metric 100 pref medium" ;;

@@ -65,7 +65,7 @@ systemctl enable containerd.service kubelet.service
 systemctl restart containerd.service kubelet.service
 
 seconds=0
-until [[ -s /etc/kubernetes/kubelet.conf ]]; do # the kubelet writes it once the cluster has signed its certificate
+until [[ -s /var/lib/kubelet/pki/kubelet-client-current.pem ]]; do # there once the cluster has signed; kubelet.conf is there before
   if ((seconds++ >= ${JOIN_SECONDS:-600})); then
     echo "the kubelet has no certificate yet: see journalctl -u kubelet, and the CertificateSigningRequests of the cluster" >&2
     exit 1
@@ -73,5 +73,5 @@ until [[ -s /etc/kubernetes/kubelet.conf ]]; do # the kubelet writes it once the
   sleep 1
 done
 touch "$state/joined"
-rm -f /etc/kubernetes/bootstrap-kubelet.conf
+rm -f /etc/kubernetes/bootstrap-kubelet.conf # the kubelet needs it only without a certificate
 report
