@@ -50,7 +50,7 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
-	d.Failure = failureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage)
+	d.Failure = pass.FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage)
 	d.Condition = pass.Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
 		pass.Initialized(contract.ConditionBootstrapConfigReady, ready || d.Created, kind+" status.initialization.dataSecretCreated is false"))
 	if !ready || f.DataSecretName.Found() || f.Deleting || f.External.Deleting() {

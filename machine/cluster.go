@@ -54,7 +54,9 @@ func (s *Scope) readControlPlaneObject(ctx context.Context) error {
 	}
 	if err := contract.ControlPlane(view.ControlPlane.Contract).Read(view.ControlPlane.Object, &view.ControlPlaneState); err != nil {
 		view.ControlPlaneState = contract.ControlPlaneState{}
-		view.ControlPlane.Presence, view.ControlPlane.Problem = external.Unread, contractViolation(err)
+		view.ControlPlane.Presence, view.ControlPlane.Problem = external.Unread, external.Problem{
+			Reason: external.ReasonContractViolation, Message: err.Error(),
+		}
 	}
 	return nil
 }

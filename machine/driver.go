@@ -117,7 +117,7 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.validated = contract.Some(found.Valid)
 	s.InstanceGone, s.PoweredOff = s.InstanceGone || found.Gone, s.PoweredOff || found.Off
-	s.recordFailure(failure{found.FailureReason, found.FailureMessage})
+	s.recordFailure(failure{Reason: found.FailureReason, Message: found.FailureMessage})
 	result := Result{RequeueAfter: found.RequeueAfter}
 	if found.Adopt {
 		result.Checkpoint = s.State.ProviderID == ""

@@ -99,19 +99,20 @@ func TestAFailureIsSaidInClusterAPIsWordsAndNeverTakenBack(t *testing.T) {
 		have, says failure
 		want       failure
 	}{
-		"none": {have: failure{"R", "m"}, want: failure{"R", "m"}},
-		"both": {says: failure{"CreateError", "no quota"},
-			want: failure{"CreateError", `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": no quota`}},
-		"a reason alone": {have: failure{"R", "m"}, says: failure{Reason: "CreateError"}, want: failure{"CreateError", "m"}},
-		"a message alone": {have: failure{"R", "m"}, says: failure{Message: "x"},
-			want: failure{"R", `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": x`}},
+		"none": {have: failure{Reason: "R", Message: "m"}, want: failure{Reason: "R", Message: "m"}},
+		"both": {says: failure{Reason: "CreateError", Message: "no quota"}, want: failure{Reason: "CreateError",
+			Message: `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": no quota`}},
+		"a reason alone": {have: failure{Reason: "R", Message: "m"}, says: failure{Reason: "CreateError"},
+			want: failure{Reason: "CreateError", Message: "m"}},
+		"a message alone": {have: failure{Reason: "R", Message: "m"}, says: failure{Message: "x"},
+			want: failure{Reason: "R", Message: `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": x`}},
 		"a long one": {says: failure{Reason: strings.Repeat("x", 300)},
-			want: failure{Reason: strings.Repeat("x", maxFailureReasonLength) + " ..."}},
+			want: failure{Reason: strings.Repeat("x", 250) + " ..."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{Scope: base{State: contract.MachineState{FailureReason: tc.have.Reason, FailureMessage: tc.have.Message}}}
-			s.recordFailure(failureOf(found, tc.says.Reason, tc.says.Message))
-			if got := (failure{s.State.FailureReason, s.State.FailureMessage}); got != tc.want {
+			s.recordFailure(pass.FailureOf(found, tc.says.Reason, tc.says.Message))
+			if got := (failure{Reason: s.State.FailureReason, Message: s.State.FailureMessage}); got != tc.want {
 				t.Errorf("want %+v, got %+v", tc.want, got)
 			}
 		})

@@ -53,7 +53,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d := infrastructureDecision{Provisioned: f.Provisioned}
 	d.AdoptID = (f.Deleting || f.Early) && f.ProviderID == "" &&
 		noderef.ValidProviderID(f.Machine.ProviderID) && unacceptable(&f.Machine) == ""
-	d.Failure = failureOf(f.External, f.Machine.FailureReason, f.Machine.FailureMessage)
+	d.Failure = pass.FailureOf(f.External, f.Machine.FailureReason, f.Machine.FailureMessage)
 	d.Condition = pass.Mirror(contract.ConditionInfrastructureReady, f.Machine.Ready,
 		pass.Initialized(contract.ConditionInfrastructureReady, ready, kind+" status.initialization.provisioned is false"))
 	if !ready || f.External.Deleting() {
@@ -150,48 +150,21 @@ func (s *Scope) readReferenced(
 	if s.isNotMissed(ref) {
 		return false, nil
 	}
-	found, err := s.look(ctx, ref)
+	found, err := s.ReadReferenced(ctx, kind, ref, s.givesUp(), read)
 	*into = found
-	if err != nil {
-		s.Assert(pass.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
-		return false, err
-	}
-	if found.Presence == external.Present {
-		if err := read(found); err != nil && !found.Foreign {
-			into.Problem = contractViolation(err)
-		}
-	}
-	return true, nil
+	return err == nil, err
 }
 
-func contractViolation(err error) external.Problem {
-	return external.Problem{Reason: external.ReasonContractViolation, Message: err.Error()}
-}
-
-// failure is a problem that does not end without a change, as in Cluster API's deprecated failureReason and failureMessage. No decision
-// depends on it.
-type failure struct{ Reason, Message string }
-
-// reasonInvalidConfiguration is Cluster API's reason for a Machine that cannot work with its configuration.
-const reasonInvalidConfiguration = "InvalidConfiguration"
-
-const maxFailureReasonLength = 250 // the schema allows 256
-
-// failureOf returns the failure that a referenced object reports, in Cluster API's words.
-func failureOf(e external.Object, reason, message string) failure {
-	if message != "" {
-		message = fmt.Sprintf("Failure detected from referenced resource %v with name %q: %s", e.GVK, e.Ref.Name, message)
-	}
-	return failure{reason, message}
-}
+// failure is a problem that does not end without a change. No decision depends on it.
+type failure = pass.Failure
 
 // recordFailure records a failure. An empty value leaves the recorded one as it is: a failure is never cleared.
 func (s *Scope) recordFailure(f failure) {
 	if f == (failure{}) {
 		return
 	}
-	reason, message := cmp.Or(f.Reason, s.State.FailureReason), cmp.Or(f.Message, s.State.FailureMessage)
-	s.SetFailure(pass.Bounded(reason, maxFailureReasonLength), pass.Bounded(message, pass.MaxMessageLength))
+	f = failure{Reason: cmp.Or(f.Reason, s.State.FailureReason), Message: cmp.Or(f.Message, s.State.FailureMessage)}.Bounded()
+	s.SetFailure(f.Reason, f.Message)
 }
 
 // failWithoutInfrastructure records that the infrastructure object of a running Machine was deleted. The record is permanent, so the API
@@ -205,7 +178,7 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 		return nil
 	}
 	lost := s.referenced(e)
-	f := failure{reasonInvalidConfiguration, fmt.Sprintf(
+	f := failure{Reason: pass.ReasonInvalidConfiguration, Message: fmt.Sprintf(
 		"Machine infrastructure resource %s %s has been deleted after provisioning was completed", e.Ref.Kind, lost.name)}
 	if s.State.FailureReason == f.Reason && s.State.FailureMessage == f.Message {
 		return nil

@@ -26,18 +26,13 @@ import (
 //
 // The error names what is missing. The required rights are PolicyRules and NodePolicyRules, with Drains and Events.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options Options) (*Reconciler, error) {
-	if options.Recorder == nil {
-		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kind).Name)
-	}
-	ports, err := PortsFromManager(ctx, mgr, options.Matching)
-	if err != nil {
-		return nil, err
-	}
-	r, err := New(kind, ports, options)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.AddToManager(ctx, mgr)
+	return pass.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kind).Name, func() (*Reconciler, error) {
+		ports, err := PortsFromManager(ctx, mgr, options.Matching)
+		if err != nil {
+			return nil, err
+		}
+		return New(kind, ports, options)
+	})
 }
 
 // PortsFromManager returns ports for Machines and Nodes of the manager's own cluster. It indexes Nodes by rules, which are
@@ -148,8 +143,5 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 // cluster: to find, label, taint and delete Nodes, to confirm that one is gone, to drain them, and to read the labels of Namespaces for
 // MachineDrainRules. Every verb is used; some are used only when a Node does not answer or cannot be found.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
-	return contract.MergePolicyRules(
-		workload.PolicyRules(workload.Wiring{Drains: w.Drains, Namespaces: w.Drains && w.DrainRules}),
-		[]rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")},
-	)
+	return workload.PolicyRules(workload.Wiring{Writes: true, Drains: w.Drains, Namespaces: w.Drains && w.DrainRules})
 }

@@ -39,7 +39,7 @@ type Ports struct {
 	// that the Nodes cannot be read now.
 	NodesOf func(cluster types.NamespacedName) (Workload, error)
 	// WorkloadEvents returns a source that enqueues what the mapper names for a cluster whenever NodesOf has something new to say
-	// about it. cluster.Clusters.Source is one. It is required with NodesOf.
+	// about it. cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
 	WorkloadEvents func(cluster.Mapper) source.Source
 }
 
@@ -48,7 +48,12 @@ func (p Ports) validate() error {
 	if p.Workload.Nodes == nil && p.NodesOf == nil {
 		nodes = errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set")
 	}
-	return errors.Join(p.Check(), nodes, p.CheckEvents("MachinePool"),
+	return errors.Join(p.Check(), nodes)
+}
+
+// validateEvents reports what AddToManager needs in addition to what New needs: without events no pool would be reconciled again.
+func (p Ports) validateEvents() error {
+	return errors.Join(p.CheckEvents("MachinePool"),
 		pass.EventsMissing("WorkloadEvents", p.NodesOf != nil && p.WorkloadEvents == nil, "MachinePool", "cluster is connected"))
 }
 

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/workload"
@@ -20,18 +19,13 @@ import (
 // cluster; it drains them, and records events through the manager. It reads no Clusters. To use other parts, such as Clusters or Nodes in
 // workload clusters, fill Ports and call New and AddToManager. The required rights are PolicyRules and NodePolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
-	if options.Recorder == nil {
-		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kinds.Pool).Name)
-	}
-	ports, err := PortsFromManager(ctx, mgr, options.Matching)
-	if err != nil {
-		return nil, err
-	}
-	r, err := New(kinds, ports, options)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.AddToManager(ctx, mgr)
+	return pass.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Pool).Name, func() (*Reconciler, error) {
+		ports, err := PortsFromManager(ctx, mgr, options.Matching)
+		if err != nil {
+			return nil, err
+		}
+		return New(kinds, ports, options)
+	})
 }
 
 // PortsFromManager returns ports for pools and Nodes of the manager's own cluster. Its Nodes are looked up by rules, which are
@@ -50,6 +44,9 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules
 // A pool is woken by a Node of its instances when that joins, goes, is replaced, cordoned or marked as leaving, when the status of one
 // of its conditions changes, and when something changes that Options.Propagation manages.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.ports.validateEvents(); err != nil {
+		return err
+	}
 	if err := r.IndexPools(ctx); err != nil {
 		return err
 	}
@@ -111,6 +108,5 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 // NodePolicyRules are the rights that a Reconciler needs where the Nodes are, be that the cluster of the pools or a workload cluster: to
 // find, make sure of, label, taint, cordon and delete Nodes, to drain them, and to wait for their volumes.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
-	return contract.MergePolicyRules(workload.PolicyRules(workload.Wiring{Drains: w.Drains}),
-		[]rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Resource: "nodes"}, "patch", "delete")})
+	return workload.PolicyRules(workload.Wiring{Writes: true, Drains: w.Drains})
 }

@@ -143,8 +143,15 @@ func Indented(message string) string {
 	return "\n" + strings.Join(lines, "\n")
 }
 
-// isBullet reports whether a line is a bullet, at any depth.
-func isBullet(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), "* ") }
+// isBullet reports whether a text has an asterisk followed by white space: Cluster API treats that as a bullet.
+func isBullet(line string) bool {
+	for at, c := range line {
+		if c == '*' && at+1 < len(line) && strings.ContainsRune(" \t\n\f\r", rune(line[at+1])) {
+			return true
+		}
+	}
+	return false
+}
 
 // SpareUnread returns the asserted conditions without those that only say that something cannot be read now, while the stored one says
 // something else, for a grace from the first such pass on: a restart of a server or of this process must not change the readiness of every

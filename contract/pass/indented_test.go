@@ -12,7 +12,7 @@ func TestAMessageBelowABulletIsAListOfItsOwn(t *testing.T) {
 	for message, want := range map[string]string{
 		"":                      " ",
 		"one line":              " one line",
-		"a * b":                 " a * b",
+		"a * b":                 "\n  a * b",
 		"* a bullet":            "\n  * a bullet",
 		"* one\n* two":          "\n  * one\n  * two",
 		"* one\n  * below":      "\n  * one\n    * below",

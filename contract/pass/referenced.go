@@ -49,5 +49,10 @@ func FailureOf(e external.Object, reason, message string) Failure {
 	if message != "" {
 		message = fmt.Sprintf("Failure detected from referenced resource %v with name %q: %s", e.GVK, e.Ref.Name, message)
 	}
-	return Failure{Bounded(reason, maxFailureReasonLength), Bounded(message, MaxMessageLength)}
+	return Failure{reason, message}.Bounded()
+}
+
+// Bounded returns the Failure with its texts cut to lengths that the API server accepts.
+func (f Failure) Bounded() Failure {
+	return Failure{Bounded(f.Reason, maxFailureReasonLength), Bounded(f.Message, MaxMessageLength)}
 }

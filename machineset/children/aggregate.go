@@ -137,36 +137,5 @@ func bullet(v *group) string {
 	if len(v.names) > 1 {
 		head = "* Machines " + pass.FirstNamed(v.names, maxNames) + ":"
 	}
-	return head + indented(v.message)
-}
-
-// indented puts a message of several lines, or one that is a list, below its head. Where only some of its lines are bullets, the
-// others become bullets of their own.
-func indented(message string) string {
-	if !strings.Contains(message, "\n") && !hasBullet(message) {
-		return " " + message
-	}
-	lines := strings.Split(message, "\n")
-	mixed := slices.ContainsFunc(lines, func(line string) bool { return !hasBullet(line) })
-	for i, line := range lines {
-		switch {
-		case mixed && !hasBullet(line):
-			lines[i] = "  * " + line
-		case mixed:
-			lines[i] = "    " + line
-		default:
-			lines[i] = "  " + line
-		}
-	}
-	return "\n" + strings.Join(lines, "\n")
-}
-
-// hasBullet reports whether a text has an asterisk followed by white space: Cluster API treats that as a bullet.
-func hasBullet(line string) bool {
-	for at, c := range line {
-		if c == '*' && at+1 < len(line) && strings.ContainsRune(" \t\n\f\r", rune(line[at+1])) {
-			return true
-		}
-	}
-	return false
+	return head + pass.Indented(v.message)
 }
