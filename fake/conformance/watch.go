@@ -32,26 +32,30 @@ func watchCases() []Case {
 	}
 }
 
-// shown takes one event from a watch and renders it as "TYPE name", or "TYPE initial-events-end" for that bookmark.
+// shown takes one event from a watch and renders it as "TYPE name", or "BOOKMARK initial-events-end" for that bookmark. It passes over
+// other bookmarks: a server may send them at any time. Rule: KEP-956.
 func shown(ctx context.Context, w watch.Interface) (string, runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
-	select {
-	case <-ctx.Done():
-		return "", nil, ctx.Err()
-	case event, open := <-w.ResultChan():
-		if !open {
-			return "", nil, errors.New("the watch ended")
+	for {
+		select {
+		case <-ctx.Done():
+			return "", nil, ctx.Err()
+		case event, open := <-w.ResultChan():
+			if !open {
+				return "", nil, errors.New("the watch ended")
+			}
+			obj, err := meta.Accessor(event.Object)
+			if err != nil {
+				return "", nil, fmt.Errorf("event %s: %w", event.Type, err)
+			}
+			switch {
+			case obj.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true":
+				return string(event.Type) + " initial-events-end", event.Object, nil
+			case event.Type != watch.Bookmark:
+				return string(event.Type) + " " + obj.GetName(), event.Object, nil
+			}
 		}
-		obj, err := meta.Accessor(event.Object)
-		if err != nil {
-			return "", nil, fmt.Errorf("event %s: %w", event.Type, err)
-		}
-		name := obj.GetName()
-		if obj.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-			name = "initial-events-end"
-		}
-		return string(event.Type) + " " + name, event.Object, nil
 	}
 }
 
