@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// InstanceResumeAnnotation, on an InfraMachine, holds what the Driver of a cloud wants to get back in its next call, as JSON: what finds an
+// InstanceResumeAnnotation of an InfraMachine holds what the Driver of a cloud wants to get back in its next call, as JSON: what finds an
 // instance while it has no provider ID.
 const InstanceResumeAnnotation = "machinist.dev/instance-resume"
 

@@ -177,8 +177,9 @@ func (l ledger) obstacle(pod *corev1.Pod) (b Blocker, remedy string, found bool)
 	case ReasonBudgetNeverAllows:
 		return Blocker{Reason: refusal, Budgets: appendNames(nil, budgets), Message: neverAllowsMessage(only)},
 			openBudget(only.obj), true
+	default:
+		return Blocker{}, "", false
 	}
-	return Blocker{}, "", false
 }
 
 // strangeFinalizers returns the finalizers that are not those of Kubernetes' own controllers, sorted.

@@ -55,6 +55,7 @@ func delayed(t *testing.T, r *Reconciler) {
 	obj.SetName("m1")
 	s := &Scope{env: r}
 	require.NoError(t, pass.Begin(&s.Scope, r.frame, obj))
+	s.memory = r.memory.Of(s.State.Key, s.State.UID)
 	s.SetPhase("Pending")
 	require.NoError(t, flush(t.Context(), s, nil))
 	require.Equal(t, 1, r.frame.Waiting())

@@ -181,7 +181,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.passes.Collect(to)
 	m.phaseTime.Collect(to)
-	m.collectCounts(context.Background(), to)
+	m.collectCounts(context.Background(), to) //nolint:forbidigo // Prometheus gives a Collector no context
 }
 
 // Label values for what has no name of its own.

@@ -157,9 +157,8 @@ type Reconciler struct {
 	ports   Ports
 	options Options
 	memory  *pass.Memory[recollection]
-	waiting atomic.Int64 // how many statuses are delayed, see settle
-	counted atomic.Bool  // Options.Metrics count its Machines, or did
-	indexed bool         // the cache has the index of Machines that claim a Node
+	counted atomic.Bool // Options.Metrics count its Machines, or did
+	indexed bool        // the cache has the index of Machines that claim a Node
 	// neverSet are the conditions that no step sets.
 	neverSet []string
 	// withoutInfrastructure: the phase depends on whether the infrastructure is ready, and no step of this package sets that.

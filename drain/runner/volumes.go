@@ -66,8 +66,8 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 	if r.cfg.Volumes == nil {
 		return VolumesResult{}, errors.New("wait for volumes: set Config.Volumes")
 	}
-	ns, err := r.enter(&Request{Node: req.Node, Owner: req.Owner})
-	if err = errors.Join(ctx.Err(), err); err != nil {
+	ns, unready := r.enter(&Request{Node: req.Node, Owner: req.Owner})
+	if err := errors.Join(ctx.Err(), unready); err != nil {
 		return VolumesResult{}, err
 	}
 	now := r.cfg.Clock.Now()

@@ -129,7 +129,7 @@ func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o options) {
 	}
 	r, err := machine.New(api.Kind(), ports, options)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
+	ctx, cancel := context.WithCancel(context.Background()) // ends in Cleanup, after the test's own context
 	require.NoError(t, r.AddToManager(ctx, mgr))
 	settled := store.Start(ctx, fake.AllLoops())
 	done := make(chan error, 1)

@@ -68,8 +68,11 @@ func (s scratch) bootOnce(ctx context.Context, d document) error {
 		return err
 	}
 	const boot = "/opt/machinist/boot.sh"
-	if said, err := s.run(ctx, boot); err == nil || !strings.Contains(said, "has no certificate yet") {
-		return fmt.Errorf("a boot without a certificate ends with %v\n%s", err, said)
+	switch said, err := s.run(ctx, boot); {
+	case err == nil:
+		return fmt.Errorf("a boot without a certificate succeeds\n%s", said)
+	case !strings.Contains(said, "has no certificate yet"):
+		return fmt.Errorf("a boot without a certificate does not say so: %w\n%s", err, said)
 	}
 	if err := s.has(userdata.SentinelFile, ""); err == nil {
 		return errors.New("the sentinel file is there before the machine has joined")

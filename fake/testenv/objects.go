@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"fmt"
+	"strings"
 
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -105,11 +106,11 @@ func Describe(obj *unstructured.Unstructured) string {
 		return "it is gone"
 	}
 	all, _ := contract.ConditionsAt("status", "conditions").Get(obj.Object, nil)
-	text := ""
+	var text strings.Builder
 	for _, c := range all {
-		text += fmt.Sprintf("\n  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		fmt.Fprintf(&text, "\n  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
 	}
-	return text
+	return text.String()
 }
 
 func (e *Env) must(what string, err error) {

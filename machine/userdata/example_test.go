@@ -11,10 +11,7 @@ import (
 )
 
 func exampleConfig() userdata.Config {
-	ca, err := os.ReadFile("testdata/ca.pem")
-	if err != nil {
-		fmt.Println(err)
-	}
+	ca, _ := os.ReadFile("testdata/ca.pem") // without it Render names the missing field
 	return userdata.Config{
 		Version: "v1.36.3",
 		Cluster: userdata.Cluster{Server: "https://192.0.2.1:6443", CA: string(ca), Token: userdata.NewSecret("abcdef.0123456789abcdef")},

@@ -213,7 +213,7 @@ func TestNodeAddressesOfTwoFamiliesAreFoundWhereNothingElseSaysThem(t *testing.T
 			joined, err := userdata.Parse(doc.Bytes())
 			require.NoError(t, err)
 			require.Contains(t, string(doc.Bytes()), `FIND_NODE_IPS=\"`+tc.want+`\"`)
-			require.Equal(t, len(tc.args), len(joined.KubeletArgs))
+			require.Len(t, joined.KubeletArgs, len(tc.args))
 			if len(tc.args) > 0 {
 				require.Equal(t, tc.args, joined.KubeletArgs)
 			}

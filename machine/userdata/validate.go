@@ -46,7 +46,7 @@ var (
 	providerForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+.-]*://[A-Za-z0-9._:/@=,+-]+$`)
 	linkForm     = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,15}$`)
 	noProxyForm  = regexp.MustCompile(`^[A-Za-z0-9.*:/_-]+$`)
-	keyForm      = regexp.MustCompile(`^(ssh-|ecdsa-|sk-)[a-z0-9@.-]+ [A-Za-z0-9+/=]+( [ -~]*)?$`)
+	keyForm      = regexp.MustCompile(`^(ssh-|ecdsa-|sk-)[a-z0-9@.-]+ [A-Za-z0-9+/=]+( [\x20-\x7e]*)?$`)
 )
 
 // Validate checks a Config for this system and returns all that is wrong, as joined errors of the type *ConfigError, or nil. Render calls

@@ -47,7 +47,7 @@ func TestAllThatIsWrongIsSaidAtOnceAndNoValueIsRepeated(t *testing.T) {
 // fieldsOf lists the fields of joined ConfigErrors.
 func fieldsOf(err error) []string {
 	var fields []string
-	if joined, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // the join itself is taken apart
+	if joined, is := err.(interface{ Unwrap() []error }); is { // the join itself is taken apart
 		for _, one := range joined.Unwrap() {
 			fields = append(fields, fieldsOf(one)...)
 		}

@@ -85,7 +85,7 @@ func (v *Values) KubeletArgs() string {
 		args = append(args, "--hostname-override="+v.Node.Name)
 	}
 	if len(v.Node.Labels) > 0 {
-		var labels []string
+		labels := make([]string, 0, len(v.Node.Labels))
 		for _, key := range slices.Sorted(maps.Keys(v.Node.Labels)) {
 			labels = append(labels, key+"="+v.Node.Labels[key])
 		}
