@@ -196,7 +196,10 @@ func (o rolloutOptions) status(ctx context.Context, c deployment.Commands, key t
 	defer ticker.Stop()
 	for said := ""; ; {
 		p, err := c.Status(ctx, key)
-		if err != nil {
+		switch {
+		case ctx.Err() != nil: // the time may end during the read as well
+			return notDone(ctx, key)
+		case err != nil:
 			return err
 		}
 		text := strings.Join(append([]string{p.Message}, p.Blocking...), "\n  ")
@@ -214,8 +217,12 @@ func (o rolloutOptions) status(ctx context.Context, c deployment.Commands, key t
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the rollout of %s is not done: %w", key, ctx.Err())
+			return notDone(ctx, key)
 		case <-ticker.C:
 		}
 	}
+}
+
+func notDone(ctx context.Context, key types.NamespacedName) error {
+	return fmt.Errorf("the rollout of %s is not done: %w", key, ctx.Err())
 }
