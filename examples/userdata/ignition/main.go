@@ -1,5 +1,5 @@
 // Command ignition reads documents with Ignition's own parser and fails if it has anything to say about one. It is a module of its own,
-// because nobody who imports the library needs Ignition.
+// because those who import the library do not need Ignition.
 package main
 
 import (
