@@ -35,7 +35,7 @@ func TestMachinesThatLookAtAControlPlaneAreForgottenWhenTheyAreGone(t *testing.T
 	}
 	o.forget(b)
 	if len(o.of) > 0 {
-		t.Errorf("what nobody looks at takes no room: %v", o.of)
+		t.Errorf("what no pass reads is kept: %v", o.of)
 	}
 }
 
