@@ -1,5 +1,5 @@
-// Command controlplane is etcd, kube-apiserver, kube-controller-manager and kube-scheduler in one file: the first
-// argument selects the program, the others are its flags.
+// Command controlplane is etcd, kube-apiserver, kube-controller-manager, kube-scheduler and a kubelet without a host in one
+// file: the first argument selects the program, the others are its flags.
 //
 // It is the only program here that links k8s.io/kubernetes, and the package in ../../cluster builds it. It has two more
 // commands, because a killed control plane must not leave data behind: "version" prints the versions of the components,
@@ -26,7 +26,7 @@ import (
 	"github.com/machinist-dev/machinist/examples/controlplane/bin/lifeline"
 )
 
-const usage = `usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler [flags]
+const usage = `usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet [flags]
        controlplane sweep DIR
        controlplane version`
 
@@ -52,6 +52,8 @@ func main() {
 		run(controllermanager.NewControllerManagerCommand)
 	case "kube-scheduler":
 		run(func() *cobra.Command { return scheduler.NewSchedulerCommand() })
+	case "kubelet":
+		run(newKubeletCommand)
 	default:
 		fmt.Fprintf(os.Stderr, "controlplane: unknown component %q\n%s\n", component, usage)
 		os.Exit(2)
