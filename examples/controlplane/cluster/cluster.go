@@ -31,7 +31,9 @@ type ControlPlane struct {
 
 	mu      sync.Mutex
 	running map[Component]*process // nil once stopped
-	stopErr error
+	// kubelets are those of StartKubelet by the names of their Nodes, also those that have ended.
+	kubelets map[string]*Kubelet
+	stopErr  error
 }
 
 // Start builds the programs if necessary (see Build), starts a control plane and returns when every component is ready
@@ -88,7 +90,7 @@ func prepare(opts Options, say say, binaries Binaries) (*ControlPlane, error) {
 	cp := &ControlPlane{
 		layout: files, opts: opts, say: say, binaries: binaries,
 		died:    make(chan error, 1),
-		running: map[Component]*process{},
+		running: map[Component]*process{}, kubelets: map[string]*Kubelet{},
 	}
 	if cp.lifeline, err = newLifeline(cp.dir, binaries.ControlPlane, opts.KeepDir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(cp.dir))
@@ -112,7 +114,7 @@ func (cp *ControlPlane) startAll(ctx context.Context) error {
 	for _, wave := range [][]Component{{Etcd}, {APIServer}, {ControllerManager, Scheduler, Kwok}} {
 		var started []*process
 		for _, c := range wave {
-			if !slices.Contains(cp.opts.components(), c) {
+			if !cp.has(c) {
 				continue
 			}
 			p, err := cp.launch(c)
@@ -147,6 +149,8 @@ func (cp *ControlPlane) launch(c Component) (*process, error) {
 	return p, nil
 }
 
+func (cp *ControlPlane) has(c Component) bool { return slices.Contains(cp.opts.components(), c) }
+
 // reportDeath keeps only the first death, because it causes the others.
 func (cp *ControlPlane) reportDeath(err error) {
 	select {
@@ -169,6 +173,9 @@ func (cp *ControlPlane) Stop() error {
 	}
 	// The components are killed, because the data is deleted anyway and the API server would wait a minute for its
 	// watches. Clients are killed first, so that they log no errors about a missing server.
+	for _, k := range cp.kubelets {
+		k.Kill()
+	}
 	for _, c := range slices.Backward(Components()) {
 		if p, ok := cp.running[c]; ok {
 			p.kill()
@@ -190,7 +197,7 @@ func (cp *ControlPlane) Kill(c Component) error {
 }
 
 func (cp *ControlPlane) killLocked(c Component) error {
-	if !slices.Contains(cp.opts.components(), c) {
+	if !cp.has(c) {
 		return fmt.Errorf("kill %q: %w", c, ErrUnknownComponent)
 	}
 	if cp.running == nil {

@@ -75,7 +75,7 @@ func (cp *ControlPlane) apiServerArgs() []string {
 		fmt.Sprintf("--secure-port=%d", cp.ports.apiServer),
 		"--tls-cert-file=" + cp.path(serverCertFile),
 		"--tls-private-key-file=" + cp.path(serverKeyFile),
-		"--client-ca-file=" + cp.path(caFile),
+		"--client-ca-file=" + cp.path(clientCAFile),
 		"--etcd-servers=https://" + hostPort(cp.ports.etcd),
 		"--etcd-cafile=" + cp.path(caFile),
 		"--etcd-certfile=" + cp.path(etcdCertFile),
@@ -92,7 +92,10 @@ func (cp *ControlPlane) apiServerArgs() []string {
 		"--requestheader-username-headers=X-Remote-User",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--authorization-mode=RBAC",
+		// Kubelets join with a bootstrap token and have the rights of Nodes, which concern their own Node and its pods.
+		"--enable-bootstrap-token-auth",
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged",
 	}
 	if cp.opts.NoAudit {
@@ -120,12 +123,15 @@ func (cp *ControlPlane) servingArgs(c Component, port int) []string {
 	}
 }
 
-// controllerManagerArgs leave all controllers on and raise the client's limits, which are the bottleneck of
-// a test with thousands of pods.
+// controllerManagerArgs leave all controllers on, add the one that deletes bootstrap tokens, let kubelets have certificates, and raise
+// the client's limits, which are the bottleneck of a test with thousands of pods.
 func (cp *ControlPlane) controllerManagerArgs() []string {
 	return []string{
 		"--kubeconfig=" + cp.kubeconfig(ControllerManager),
 		"--leader-elect=false",
+		"--controllers=*,token-cleaner-controller",
+		"--cluster-signing-cert-file=" + cp.path(nodeCAFile),
+		"--cluster-signing-key-file=" + cp.path(nodeCAKeyFile),
 		"--use-service-account-credentials",
 		"--service-account-private-key-file=" + cp.path(tokenKeyFile),
 		"--root-ca-file=" + cp.path(caFile),

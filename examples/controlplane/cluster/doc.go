@@ -1,5 +1,5 @@
 // Package cluster starts, kills, restarts and stops a real Kubernetes control plane on this computer: etcd,
-// kube-apiserver, kube-controller-manager, kube-scheduler, and kwok instead of kubelets. It downloads only Go modules:
+// kube-apiserver, kube-controller-manager, kube-scheduler, and kwok or hollow kubelets. It downloads only Go modules:
 // the go command builds the programs once from the module in ../bin into the user's cache directory.
 //
 // A test needs three lines:
@@ -10,6 +10,9 @@
 //
 // A created Node becomes Ready, the pods of a Deployment run on that Node, and an evicted or deleted pod is gone after
 // Options.PodTermination.
+//
+// StartKubelet runs the kubelet's own code in a process, over a fake container runtime, and package hollow has a provider.Driver that
+// boots it from rendered first-boot data.
 //
 // # Guarantees
 //

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -28,6 +29,9 @@ const (
 	serverCertFile = "server.crt"
 	serverKeyFile  = "server.key"
 	tokenKeyFile   = "service-account.key"
+	clientCAFile   = "client-ca.crt"
+	nodeCAFile     = "node-ca.crt"
+	nodeCAKeyFile  = "node-ca.key"
 	etcdCertFile   = "etcd-client.crt"
 	etcdKeyFile    = "etcd-client.key"
 	auditPolicy    = "audit-policy.yaml"
@@ -64,7 +68,7 @@ func (l *layout) fill() error {
 	if l.ports, err = freePorts(); err != nil {
 		return err
 	}
-	if l.ca, err = newAuthority(); err != nil {
+	if l.ca, err = newAuthority("machinist-controlplane"); err != nil {
 		return err
 	}
 	if err := l.writeKeys(); err != nil {
@@ -106,8 +110,20 @@ func (l *layout) writeKeys() error {
 	if err != nil {
 		return err
 	}
+	// The certificates of kubelets are signed by the controller manager, which needs a key for that. It is one of its own, because
+	// the key of ca never leaves this process.
+	nodes, err := newAuthority("machinist-nodes")
+	if err != nil {
+		return err
+	}
+	nodeKey, err := encodeKey(nodes.key)
+	if err != nil {
+		return err
+	}
 	files := map[string][]byte{
-		caFile:         l.ca.pem,
+		caFile:       l.ca.pem,
+		clientCAFile: slices.Concat(l.ca.pem, nodes.pem),
+		nodeCAFile:   nodes.pem, nodeCAKeyFile: nodeKey,
 		serverCertFile: server.cert, serverKeyFile: server.key,
 		etcdCertFile: etcdClient.cert, etcdKeyFile: etcdClient.key,
 		tokenKeyFile: tokenPEM,

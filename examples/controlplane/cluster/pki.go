@@ -16,8 +16,8 @@ import (
 // keyPair is a certificate and its private key, both as PEM.
 type keyPair struct{ cert, key []byte }
 
-// authority is the one CA of a control plane. It signs what the servers show and what the clients show;
-// its key never leaves the memory of this process.
+// authority is a CA. The one of the control plane signs what the servers show and what the clients show, and its key never leaves
+// the memory of this process.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -30,12 +30,12 @@ const (
 	clockSlip = time.Hour
 )
 
-func newAuthority() (*authority, error) {
+func newAuthority(name string) (*authority, error) {
 	key, err := newKey()
 	if err != nil {
 		return nil, err
 	}
-	template, err := certificate(pkix.Name{CommonName: "machinist-controlplane"})
+	template, err := certificate(pkix.Name{CommonName: name})
 	if err != nil {
 		return nil, err
 	}

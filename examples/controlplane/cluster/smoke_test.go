@@ -43,6 +43,7 @@ func TestAControlPlaneRunsPodsSurvivesCrashesAndLeavesNothingBehind(t *testing.T
 		{"a Deployment's pods run on it", s.podsRun},
 		{"an evicted pod goes and is replaced", s.evictedPodGoes},
 		{"the audit log counts each request once", s.auditCounts},
+		{"no kubelet starts beside kwok", s.kubeletIsRefused},
 		{"a user has only the rights that RBAC gives", s.userIsLimited},
 		{"Cluster API's own CRDs can be installed", s.crdsInstall},
 		{"every component can be killed and restarted", s.restart},
@@ -196,6 +197,13 @@ func (s *smoke) userIsLimited(t *testing.T) {
 	_, err = client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 	require.ErrorContains(t, err, `"a-user"`)
+}
+
+func (s *smoke) kubeletIsRefused(t *testing.T) {
+	_, err := s.plane.StartKubelet(KubeletOptions{Name: "node-2"})
+	require.ErrorIs(t, err, ErrManagedByKwok)
+	_, err = s.plane.StartKubelet(KubeletOptions{Name: "../node"})
+	require.ErrorContains(t, err, "the name is that of a Node")
 }
 
 func (s *smoke) crdsInstall(t *testing.T) {
