@@ -28,6 +28,7 @@ func TestTheCommandLineExplainsItself(t *testing.T) {
 		{name: "an argument too many", args: []string{"up", "now"}, code: exitUsage, stderr: `unexpected argument "now"`},
 		{name: "an unknown format", args: []string{"up", "-o", "xml"}, code: exitUsage, stderr: "text or json"},
 		{name: "negative nodes", args: []string{"up", "-nodes", "-1"}, code: exitUsage, stderr: "-nodes"},
+		{name: "negative kubelets", args: []string{"up", "-hollow-nodes", "-1"}, code: exitUsage, stderr: "-hollow-nodes"},
 		{name: "a negative time", args: []string{"up", "-pod-termination", "-1s"}, code: exitUsage, stderr: "-pod-termination"},
 	}
 	for _, test := range tests {

@@ -10,6 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+	"github.com/machinist-dev/machinist/examples/controlplane/hollow"
+	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
 const (
@@ -17,10 +22,32 @@ const (
 	nodeLimit = 2 * time.Minute
 )
 
-// createNodes creates n Nodes as kubelets would, and waits until kwok has made them Ready and the node lifecycle
-// controller has removed their taints.
-func createNodes(ctx context.Context, config *rest.Config, n int) error {
+// startKubelets starts n kubelets from the first-boot data of Machines that have no reconciler.
+func startKubelets(ctx context.Context, plane *cluster.ControlPlane, n int) error {
 	if n == 0 {
+		return nil
+	}
+	if err := cluster.AllowBootstrap(ctx, plane.Config()); err != nil {
+		return err
+	}
+	driver := hollow.New(plane)
+	for i := range n {
+		name := fmt.Sprintf("hollow-%d", i)
+		doc, err := hollow.FirstBoot(ctx, plane, userdata.Config{Node: userdata.Node{Name: name, OmitUninitialized: true}})
+		if err != nil {
+			return err
+		}
+		if _, err := driver.Create(ctx, provider.Request{Token: name, Name: name, UserData: doc.Bytes()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createNodes creates n Nodes as kubelets would, and waits until kwok has made them Ready and the node lifecycle controller has removed
+// their taints, and until the Nodes of others are Ready, too.
+func createNodes(ctx context.Context, config *rest.Config, n, others int) error {
+	if n+others == 0 {
 		return nil
 	}
 	client, err := kubernetes.NewForConfig(config)
@@ -49,10 +76,10 @@ func createNodes(ctx context.Context, config *rest.Config, n int) error {
 				usable++
 			}
 		}
-		return usable >= n, nil
+		return usable >= n+others, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for %d Nodes, of which %d are Ready: %w", n, usable, err)
+		return fmt.Errorf("wait for %d Nodes, of which %d are Ready: %w", n+others, usable, err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 type upOptions struct {
 	nodes       int
+	hollow      int
 	output      string
 	keep        bool
 	termination time.Duration
@@ -23,6 +24,8 @@ func parseUp(args []string, stdout, stderr io.Writer) (upOptions, error) {
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
 	checkout(flags)
 	flags.IntVar(&o.nodes, "nodes", 0, "create this many Nodes, node-0 and up, and wait until they are Ready")
+	flags.IntVar(&o.hollow, "hollow-nodes", 0, "start this many kubelets without a host, for the Nodes hollow-0 and up, and wait until they are Ready: "+
+		"they boot from rendered first-boot data, as machines do")
 	flags.StringVar(&o.output, "o", "text", "what to print on standard output when all is ready: "+
 		"text, or json for one object with kubeconfig and server")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the logs, the audit log and the data at the end")
@@ -39,8 +42,8 @@ func parseUp(args []string, stdout, stderr io.Writer) (upOptions, error) {
 	switch {
 	case o.output != "text" && o.output != "json":
 		problem = fmt.Sprintf("-o must be text or json, not %q", o.output)
-	case o.nodes < 0:
-		problem = "-nodes must not be negative"
+	case o.nodes < 0 || o.hollow < 0:
+		problem = "-nodes and -hollow-nodes must not be negative"
 	case o.termination < 0:
 		problem = "-pod-termination must not be negative"
 	default:
@@ -58,9 +61,11 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 	}
 	ctx, cancel := findGoRun().endWith(ctx)
 	defer cancel()
-	plane, err := cluster.Start(ctx, cluster.Options{
-		Log: stderr, KeepDir: options.keep, PodTermination: options.termination,
-	})
+	settings := cluster.Options{Log: stderr, KeepDir: options.keep, PodTermination: options.termination}
+	if options.hollow > 0 {
+		settings.ManagedNodes = cluster.OtherNodes
+	}
+	plane, err := cluster.Start(ctx, settings)
 	if err != nil {
 		return err
 	}
@@ -70,7 +75,10 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 		}
 		reportEnd(stderr, plane, options.keep)
 	}()
-	if err := createNodes(ctx, plane.Config(), options.nodes); err != nil {
+	if err := startKubelets(ctx, plane, options.hollow); err != nil {
+		return err
+	}
+	if err := createNodes(ctx, plane.Config(), options.nodes, options.hollow); err != nil {
 		return err
 	}
 	if err := announce(stdout, plane, options.output); err != nil {

@@ -157,6 +157,17 @@ func isAvailable(pod *corev1.Pod) bool {
 // versions order events of different kinds, because one etcd numbers them all.
 func (r *workload) check(t *testing.T, node string, infra *unstructured.Unstructured) {
 	t.Helper()
+	lastLeft := r.left(t, node)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if asked := deletionAsked(r.infras, infra.GetUID()); compare(t, lastLeft, asked) >= 0 {
+		t.Errorf("the machine was deleted at resourceVersion %s, the last pod left at %s", asked, lastLeft)
+	}
+}
+
+// left checks that the budget held at every moment, and returns the resourceVersion at which the last pod left a Node.
+func (r *workload) left(t *testing.T, node string) string {
+	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	available, settled, evicted := map[types.UID]bool{}, false, 0
@@ -185,9 +196,7 @@ func (r *workload) check(t *testing.T, node string, infra *unstructured.Unstruct
 	if evicted == 0 {
 		t.Errorf("no pod left Node %s", node)
 	}
-	if asked := deletionAsked(r.infras, infra.GetUID()); compare(t, lastLeft, asked) >= 0 {
-		t.Errorf("the machine was deleted at resourceVersion %s, the last pod left at %s", asked, lastLeft)
-	}
+	return lastLeft
 }
 
 // deletionAsked is the resourceVersion at which the deletion of an object was asked for.
