@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -12,22 +13,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
+// classGVK is the kind of Gardener's MachineClasses.
+func classGVK() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineClass"}
+}
+
 // classStore has a MachineClass with two Secrets.
 func classStore(t *testing.T) *fake.Store {
 	t.Helper()
-	gvk := schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineClass"}
-	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: gvk}}})
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: classGVK()}}})
+	createClass(t, store)
+	return store
+}
+
+// createClass creates a MachineClass with two Secrets.
+func createClass(t *testing.T, store *fake.Store) {
+	t.Helper()
 	class := &unstructured.Unstructured{Object: map[string]any{
 		"providerSpec": map[string]any{"size": "large"}, "provider": "fake",
 		"secretRef":            map[string]any{"name": "pool", "namespace": "default"},
 		"credentialsSecretRef": map[string]any{"name": "cloud"},
 	}}
-	class.SetGroupVersionKind(gvk)
+	class.SetGroupVersionKind(classGVK())
 	class.SetNamespace("default")
 	class.SetName("small")
 	require.NoError(t, store.Client().Create(t.Context(), class))
@@ -39,7 +52,6 @@ func classStore(t *testing.T) *fake.Store {
 		secret.Namespace, secret.Name = "default", name
 		require.NoError(t, store.Client().Create(t.Context(), secret))
 	}
-	return store
 }
 
 func ofClass(name string) *contract.MachineState {
@@ -100,4 +112,65 @@ func TestAMachineClassThatCannotBeUsedSaysWhy(t *testing.T) {
 	require.ErrorIs(t, err, provider.ErrNoCredentials)
 	_, err = classes.UserData(t.Context(), ofClass("small"))
 	require.ErrorIs(t, err, provider.ErrNoCredentials)
+}
+
+// The Machine of Gardener lives with its class, waits while its class is gone, and needs none to go.
+func TestAMachineOfGardenerLivesWithItsClass(t *testing.T) {
+	t.Parallel()
+	cloud := fake.NewDriver(fake.DriverOptions{Token: "right"})
+	var classes machine.MachineClasses
+	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+		Calls: provider.Of(cloud), Backoff: quickBackoff(), Poll: 10 * time.Millisecond, WithoutBootstrap: true,
+		RequestOf: func(ctx context.Context, m *contract.MachineState) (provider.Request, error) {
+			return classes.RequestOf(ctx, m)
+		},
+		UserData: func(ctx context.Context, m *contract.MachineState) ([]byte, error) { return classes.UserData(ctx, m) },
+	})
+	require.NoError(t, err)
+	if steps, err = pass.Remove(steps, machine.StepBootstrap); err != nil {
+		t.Fatal(err)
+	}
+	s := shapes()["Gardener"]
+	w := newWorld(t, worldOptions{
+		kind: s.kind, noCRDs: true, machine: machine.Options{Steps: steps},
+		store: fake.Options{Kinds: []fake.ServedKind{{GVK: classGVK()}}},
+		before: func(w *world) {
+			classes = machine.MachineClasses{
+				Classes: w.client, Secrets: w.client,
+				Token:    func(context.Context, *contract.MachineState) (string, error) { return "abc.def", nil },
+				Fallback: func(context.Context) (provider.Values, error) { return provider.Values{"token": []byte("right")}, nil },
+			}
+		},
+	})
+	m := &unstructured.Unstructured{Object: map[string]any{"spec": s.spec}}
+	m.SetGroupVersionKind(s.kind.GVK)
+	m.SetNamespace("default")
+	m.SetName("m1")
+	w.create(m)
+	w.says(s.kind, m, contract.ConditionInfrastructureReady, machine.ReasonNoDriverInput)
+	require.Zero(t, cloud.Calls(provider.OpCreate), "its class is missing")
+
+	createClass(t, w.Store)
+	var id string
+	w.eventually("a provider ID", func() string {
+		id, _, _ = unstructured.NestedString(w.get(m).Object, "spec", "providerID")
+		if id == "" {
+			return "none yet: " + describe(w.get(m))
+		}
+		return ""
+	})
+	require.Equal(t, "join abc.def as m1", cloud.UserData(string(m.GetUID())))
+	w.create(fake.Node("m1", id))
+	w.says(s.kind, m, contract.ConditionReady, contract.ReasonReady)
+
+	class := &unstructured.Unstructured{}
+	class.SetGroupVersionKind(classGVK())
+	class.SetNamespace("default")
+	class.SetName("small")
+	require.NoError(t, w.client.Delete(t.Context(), class))
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+	left, err := cloud.List(t.Context(), provider.Request{Credentials: classes.Fallback})
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
