@@ -96,6 +96,14 @@ func (d *driverOptions) isStep() bool { return d.name != "" && d.as == driverSte
 
 func (d *driverOptions) isProvider() bool { return d.name != "" && d.as == driverInfraMachine }
 
+// metrics count Machines by the name of the driver where all Machines have it, also those without an instance.
+func (d *driverOptions) metrics() machine.MetricsOptions {
+	if !d.isStep() {
+		return machine.MetricsOptions{}
+	}
+	return machine.MetricsOptions{Provider: func(*contract.MachineState) string { return d.name }}
+}
+
 // policyRules are the rights of the driver in the cluster of the Machines.
 func (d *driverOptions) policyRules(o options) []rbacv1.PolicyRule {
 	var rules [][]rbacv1.PolicyRule

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/yaml"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/fake"
@@ -86,6 +87,15 @@ func storeManager(t *testing.T, store *fake.Store) ctrl.Manager {
 	}))
 	require.NoError(t, err)
 	return mgr
+}
+
+func TestMachinesAreCountedByTheNameOfTheDriver(t *testing.T) {
+	t.Parallel()
+	step := driverOptions{name: driverKwok, as: driverStep}
+	require.Equal(t, "kwok", step.metrics().Provider(&contract.MachineState{}), "one without a provider ID too")
+	for _, other := range []driverOptions{{}, {name: driverKwok, as: driverInfraMachine}} {
+		require.Nil(t, other.metrics().Provider, "the kind of the infrastructure object counts")
+	}
 }
 
 // Metrics are registered once in a process, so only the test of the provider goes through add.

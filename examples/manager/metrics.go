@@ -15,11 +15,7 @@ import (
 
 // newMetrics returns metrics that --metrics-bind-address serves together with those of controller-runtime.
 func newMetrics(ctx context.Context, mgr ctrl.Manager, o options, has served) (*machine.Metrics, error) {
-	var counts machine.MetricsOptions
-	if o.driver.isStep() {
-		counts.Provider = func(*contract.MachineState) string { return o.driver.name }
-	}
-	ours := machine.NewMetrics(counts)
+	ours := machine.NewMetrics(o.driver.metrics())
 	err := metrics.Registry.Register(ours) // the registry that the manager serves
 	if err == nil && has.rollouts {
 		err = ours.WatchDeployments(ctx, mgr.GetCache(), contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()))
