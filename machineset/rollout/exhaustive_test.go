@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/machinist-dev/machinist/machineset/rollout"
@@ -40,17 +41,14 @@ func (s *worldSet) vary(variant int) bool {
 }
 
 // eachWorld calls do with every multiset of up to six Machines of two revisions, with replicas as they are during and after creations and
-// deletions, and with every desired number: a change of revision and a scaling may happen at any of them.
+// deletions: a change of revision, and a scaling to each desired number, may happen at any of them.
 func eachWorld(of []kind, do func(world)) {
 	eachCount(most, of, func(old worldSet, used int) {
 		eachCount(most-used, of, func(current worldSet, _ int) {
 			old.exists, current.exists = true, true
 			for variant := range 9 {
 				w := world{sets: [2]worldSet{old, current}}
-				if !w.sets[0].vary(variant%3) || !w.sets[1].vary(variant/3) {
-					continue
-				}
-				for w.desired = range most + 1 {
+				if w.sets[0].vary(variant%3) && w.sets[1].vary(variant/3) {
 					do(w)
 				}
 			}
@@ -58,29 +56,46 @@ func eachWorld(of []kind, do func(world)) {
 	})
 }
 
+// strategies are every pair of surge and unavailability for up to six Machines, and the other ways.
 func strategies() []rollout.Strategy {
-	var all []rollout.Strategy
-	for surge := range 4 {
-		for unavailable := range 4 {
+	all := []rollout.Strategy{{Type: rollout.OnDelete}, {Type: rollout.Recreate}}
+	for surge := range most + 1 {
+		for unavailable := range most + 1 {
 			if surge+unavailable > 0 {
 				all = append(all, rollout.Strategy{Type: rollout.RollingUpdate, MaxSurge: surge, MaxUnavailable: unavailable})
 			}
 		}
 	}
-	return append(all, rollout.Strategy{Type: rollout.OnDelete}, rollout.Strategy{Type: rollout.Recreate})
+	return all
+}
+
+// differs reports whether a strategy differs for a desired number from those with less unavailability: more of it is like as many as desired.
+func differs(strategy rollout.Strategy, desired int) bool {
+	return strategy.MaxUnavailable <= max(desired, 1)
 }
 
 func TestEveryDecisionKeepsTheBounds(t *testing.T) {
-	n := newNames()
-	for _, strategy := range strategies() {
-		eachWorld([]kind{pending, available, deleting, marked}, func(w world) {
-			if w.sets[0].count[marked]+w.sets[1].count[marked] == 0 || strategy.MaxUnavailable > max(w.desired, 1) {
-				return // the walks come to worlds without marks, and a higher number is like as many as desired
-			}
-			f := w.facts(n, strategy)
-			if text := broken(f, rollout.Plan(f)); text != "" {
-				t.Fatalf("%+v %+v: %s: %+v", strategy, w, text, rollout.Plan(f))
-			}
+	t.Parallel()
+	all := strategies()
+	for desired := range most + 1 {
+		t.Run(fmt.Sprint(desired, " desired"), func(t *testing.T) {
+			t.Parallel()
+			n := newNames()
+			eachWorld([]kind{pending, available, deleting, marked}, func(w world) {
+				if w.sets[0].count[marked]+w.sets[1].count[marked] == 0 {
+					return // the walks come to worlds without marks
+				}
+				w.desired = desired
+				f := w.facts(n, rollout.Strategy{})
+				for _, f.Strategy = range all {
+					if !differs(f.Strategy, desired) {
+						continue
+					}
+					if d := rollout.Plan(f); broken(f, d) != "" {
+						t.Fatalf("%+v %+v: %s: %+v", f.Strategy, w, broken(f, d), d)
+					}
+				}
+			})
 		})
 	}
 }
@@ -88,27 +103,61 @@ func TestEveryDecisionKeepsTheBounds(t *testing.T) {
 // order is an order in which sets and Machines act.
 type order struct{ all, goneFirst bool }
 
+func orders() []order { return []order{{true, true}, {false, true}, {false, false}} }
+
+// walker follows worlds under one strategy. Each of them is planned once, in whatever order sets and Machines act before and after.
+type walker struct {
+	t        *testing.T
+	names    *names
+	strategy rollout.Strategy
+	index    map[key]int
+	visits   []visit
+	path     []int
+}
+
+// visit is a world that a walker has come to: what a plan makes of it, and for each order whether it was seen to end.
+type visit struct {
+	planned  world
+	complete bool
+	ends, on [3]bool
+}
+
+// visit plans a world that was not planned before, and checks the bounds.
+func (r *walker) visit(w world) int {
+	k := w.key()
+	at, found := r.index[k]
+	if found {
+		return at
+	}
+	f := w.facts(r.names, r.strategy)
+	d := rollout.Plan(f)
+	if text := broken(f, d); text != "" {
+		r.t.Fatalf("%+v %+v: %s: %+v", r.strategy, w, text, d)
+	}
+	at = len(r.visits)
+	r.index[k], r.visits = at, append(r.visits, visit{planned: w.carryOut(d), complete: d.Complete})
+	return at
+}
+
 // walk follows a world until it is complete, or until it comes to one that was seen to end.
-func walk(t *testing.T, n *names, strategy rollout.Strategy, o order, w world, ends map[world]bool) {
-	t.Helper()
-	path := map[world]bool{}
-	for !ends[w] {
-		if path[w] {
-			t.Fatalf("%+v %+v: no progress at %+v: %+v", strategy, o, w, rollout.Plan(w.facts(n, strategy)))
-		}
-		path[w] = true
-		f := w.facts(n, strategy)
-		d := rollout.Plan(f)
-		if text := broken(f, d); text != "" {
-			t.Fatalf("%+v %+v: %s: %+v", strategy, w, text, d)
-		}
-		if d.Complete {
+func (r *walker) walk(w world, i int, o order) {
+	for r.path = r.path[:0]; ; {
+		at := r.visit(w)
+		v := &r.visits[at]
+		if v.ends[i] {
 			break
 		}
-		w = next(w, w.carryOut(d), strategy, o)
+		if v.on[i] {
+			r.t.Fatalf("%+v %+v: no progress at %+v: %+v", r.strategy, o, w, rollout.Plan(w.facts(r.names, r.strategy)))
+		}
+		v.on[i], r.path = true, append(r.path, at)
+		if v.complete {
+			break
+		}
+		w = next(w, v.planned, r.strategy, o)
 	}
-	for seen := range path {
-		ends[seen] = true
+	for _, at := range r.path {
+		r.visits[at].ends[i] = true
 	}
 }
 
@@ -133,15 +182,20 @@ func next(before, w world, strategy rollout.Strategy, o order) world {
 }
 
 func TestEveryRolloutEndsAndKeepsTheBounds(t *testing.T) {
-	n := newNames()
+	t.Parallel()
 	for _, strategy := range strategies() {
-		for _, o := range []order{{true, true}, {false, true}, {false, false}} {
-			ends := map[world]bool{}
-			eachWorld([]kind{pending, available, deleting}, func(w world) {
-				if strategy.MaxUnavailable <= max(w.desired, 1) { // more is like as many as desired
-					walk(t, n, strategy, o, w, ends)
-				}
-			})
-		}
+		t.Run(fmt.Sprintf("%s %d %d", strategy.Type, strategy.MaxSurge, strategy.MaxUnavailable), func(t *testing.T) {
+			t.Parallel()
+			r := &walker{t: t, names: newNames(), strategy: strategy, index: map[key]int{}}
+			for i, o := range orders() {
+				eachWorld([]kind{pending, available, deleting}, func(w world) {
+					for w.desired = range most + 1 {
+						if differs(strategy, w.desired) {
+							r.walk(w, i, o)
+						}
+					}
+				})
+			}
+		})
 	}
 }

@@ -44,16 +44,18 @@ func (s worldSet) size() int {
 	return n
 }
 
-// names are made once: tests read many worlds.
+// names are made once, and so are Machines: tests read many worlds.
 type names struct {
 	sets     [2]string
 	machines [2][kinds][16]string
 	created  time.Time
+	made     [2]map[[kinds]int][]rollout.Machine
 }
 
 func newNames() *names {
 	n := &names{created: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	for s := range 2 {
+		n.made[s] = map[[kinds]int][]rollout.Machine{}
 		n.sets[s] = fmt.Sprintf("ms%d", s+1)
 		for k := range kinds {
 			for i := range 16 {
@@ -62,6 +64,25 @@ func newNames() *names {
 		}
 	}
 	return n
+}
+
+// key is a world in few bytes, for maps of many worlds.
+type key [1 + 2*(2+kinds)]int8
+
+func (w world) key() key {
+	k := key{int8(w.desired)}
+	at := 1
+	for _, s := range w.sets {
+		if s.exists {
+			k[at] = 1
+		}
+		k[at+1] = int8(s.replicas)
+		for i, c := range s.count {
+			k[at+2+i] = int8(c)
+		}
+		at += 2 + int(kinds)
+	}
+	return k
 }
 
 // kindOf returns the set and kind of the Machine that facts gave a name.
@@ -73,20 +94,29 @@ func (w world) facts(n *names, strategy rollout.Strategy) rollout.Facts {
 		if !s.exists {
 			continue
 		}
-		set := rollout.Set{Name: n.sets[i], UID: types.UID(n.sets[i]), Created: n.created.Add(time.Duration(i) * time.Hour),
-			Matches: i == 1, Replicas: s.replicas, Revision: int64(i + 1), Machines: make([]rollout.Machine, 0, s.size())}
-		for k, c := range s.count {
-			for j := range c {
-				name := n.machines[i][k][j]
-				ok := kind(k) == available || kind(k) == marked || kind(k) == mineAvailable
-				mine := kind(k) == minePending || kind(k) == mineAvailable
-				set.Machines = append(set.Machines, rollout.Machine{Mine: mine, Machine: scale.Machine{Name: name, UID: types.UID(name),
-					Created: n.created, Available: ok, Ready: ok, Deleting: kind(k) == deleting, Marked: mine || kind(k) == marked}})
-			}
-		}
-		f.Sets = append(f.Sets, set)
+		f.Sets = append(f.Sets, rollout.Set{Name: n.sets[i], UID: types.UID(n.sets[i]), Created: n.created.Add(time.Duration(i) * time.Hour),
+			Matches: i == 1, Replicas: s.replicas, Revision: int64(i + 1), Machines: n.machinesOf(i, s)})
 	}
 	return f
+}
+
+// machinesOf returns the Machines of a set. Those of equal sets are the same ones, which a plan does not change.
+func (n *names) machinesOf(i int, s worldSet) []rollout.Machine {
+	if all, found := n.made[i][s.count]; found {
+		return all
+	}
+	all := make([]rollout.Machine, 0, s.size())
+	for k, c := range s.count {
+		for j := range c {
+			name := n.machines[i][k][j]
+			ok := kind(k) == available || kind(k) == marked || kind(k) == mineAvailable
+			mine := kind(k) == minePending || kind(k) == mineAvailable
+			all = append(all, rollout.Machine{Mine: mine, Machine: scale.Machine{Name: name, UID: types.UID(name),
+				Created: n.created, Available: ok, Ready: ok, Deleting: kind(k) == deleting, Marked: mine || kind(k) == marked}})
+		}
+	}
+	n.made[i][s.count] = all
+	return all
 }
 
 // carryOut does what a reconciler does with a decision: marks, then replicas.
