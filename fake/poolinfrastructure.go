@@ -43,7 +43,7 @@ type PoolInfrastructure struct {
 	// and wait until their Nodes are marked as drained.
 	AskForDrain bool
 	// Machines makes the provider create an InfraMachine for each instance, and delete Machines instead of instances:
-	// first those with the annotation cluster.x-k8s.io/delete-machine, then the oldest.
+	// first those with an annotation of scale.Marks for the API group of Owner, then the oldest.
 	Machines bool
 	// NoNode disables the creation of Nodes. Node returns the Node to create; nil is Node(name of the instance, its
 	// provider ID).
@@ -278,9 +278,10 @@ func (i *PoolInfrastructure) leavingOrder(ctx context.Context, obj *unstructured
 	if err != nil {
 		return nil, err
 	}
+	marks := scale.Marks(i.Owner.Group)
 	turn := func(ordinal int) int {
 		name := instanceName(obj, ordinal)
-		return turnToLeave(machines[name], infras[name])
+		return turnToLeave(machines[name], infras[name], marks)
 	}
 	slices.SortStableFunc(ordinals, func(a, b int) int { return turn(a) - turn(b) })
 	return ordinals, nil
@@ -288,12 +289,12 @@ func (i *PoolInfrastructure) leavingOrder(ctx context.Context, obj *unstructured
 
 // turnToLeave is 0 for an instance that is gone or being deleted, 1 for one whose Machine is marked, and 2 for others.
 // The Machine may not exist yet; the InfraMachine exists from the start.
-func turnToLeave(machine, infra *unstructured.Unstructured) int {
+func turnToLeave(machine, infra *unstructured.Unstructured, marks []string) int {
 	going := infra == nil || infra.GetDeletionTimestamp() != nil
 	marked := false
 	if machine != nil {
 		going = going || machine.GetDeletionTimestamp() != nil
-		_, marked = machine.GetAnnotations()[scale.DeleteAnnotation]
+		marked = scale.Marked(machine.GetAnnotations(), marks...)
 	}
 	switch {
 	case going:

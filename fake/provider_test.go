@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -175,14 +176,24 @@ func TestAProviderThatFailsSaysWhyAndTriesAgain(t *testing.T) {
 
 func TestAPoolProviderTakesMarkedMachinesFirst(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
-	kinds := []fake.ServedKind{{GVK: fake.MachineGVK(), Status: true}, {GVK: fake.MachinePoolGVK(), Status: true}}
+	own := schema.GroupVersionKind{Group: "machines.example.com", Version: "v1", Kind: "MachinePool"}
+	for key, owner := range map[string]schema.GroupVersionKind{
+		"cluster.x-k8s.io/delete-machine": fake.MachinePoolGVK(), "machines.example.com/delete-machine": own,
+	} {
+		t.Run(key, func(t *testing.T) { takesMarkedFirst(t, owner, key) })
+	}
+}
+
+func takesMarkedFirst(t *testing.T, owner schema.GroupVersionKind, key string) {
+	t.Helper()
+	kinds := []fake.ServedKind{{GVK: fake.MachineGVK(), Status: true}, {GVK: owner, Status: true}}
 	store := fake.NewStore(fake.Options{Kinds: kinds})
 	p := providers{t: t, client: store.Client()}
 	v := contract.V1Beta2
 	p.create(fake.CRD(fake.InfraMachineGVK(v), v), fake.CRD(fake.InfraMachinePoolGVK(v), v))
 	mgr, err := store.NewManager(ctrl.Options{Controller: config.Controller{SkipNameValidation: new(true)}})
 	require.NoError(t, err)
-	require.NoError(t, (&fake.PoolInfrastructure{Machines: true, NoNode: true}).SetupWithManager(mgr))
+	require.NoError(t, (&fake.PoolInfrastructure{Owner: owner, Machines: true, NoNode: true}).SetupWithManager(mgr))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
@@ -191,9 +202,10 @@ func TestAPoolProviderTakesMarkedMachinesFirst(t *testing.T) {
 		require.NoError(t, <-done)
 	})
 	pool := fake.MachinePool("pool", 4, fake.WithField("data", "spec", "template", "spec", "bootstrap", "dataSecretName"))
+	pool.SetGroupVersionKind(owner)
 	p.create(pool)
 	infraPool := fake.InfraMachinePool(v, "pool")
-	infraPool.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(pool, fake.MachinePoolGVK())})
+	infraPool.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(pool, owner)})
 	p.create(infraPool)
 	infra := func(n int) *unstructured.Unstructured { return fake.InfraMachine(v, fmt.Sprintf("pool-%d", n)) }
 	machine := func(n int) *unstructured.Unstructured {
@@ -207,7 +219,7 @@ func TestAPoolProviderTakesMarkedMachinesFirst(t *testing.T) {
 		p.eventually("instances", func() string { return map[bool]string{true: "one is missing"}[p.get(infra(n)) == nil] })
 		m := machine(n)
 		m.SetFinalizers([]string{"example.com/machine"})
-		m.SetAnnotations(map[string]map[string]string{"pool-2": {"cluster.x-k8s.io/delete-machine": ""}}[m.GetName()])
+		m.SetAnnotations(map[string]map[string]string{"pool-2": {key: ""}}[m.GetName()])
 		p.create(m)
 	}
 	scaleTo := func(replicas, leaving int) {

@@ -15,16 +15,17 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// DeleteMachineAnnotation of a Machine, and here of a Node too, marks what is deleted first. It is Cluster API's.
-const DeleteMachineAnnotation = "cluster.x-k8s.io/delete-machine"
+// DeleteMachineAnnotation of a Machine, and here of a Node too, marks what is deleted first. It is scale.DeleteAnnotation, Cluster API's.
+const DeleteMachineAnnotation = scale.DeleteAnnotation
 
-// MarkedLeaving reports whether a Node has DeleteMachineAnnotation, with any value.
-func MarkedLeaving(node *corev1.Node) bool {
-	_, marked := node.Annotations[DeleteMachineAnnotation]
-	return marked
+// MarkedLeaving reports whether a Node has DeleteMachineAnnotation, or one of marks, with any value. marks are those of scale.Marks for the
+// API group of the pool.
+func MarkedLeaving(node *corev1.Node, marks ...string) bool {
+	return scale.Marked(node.Annotations, marks...)
 }
 
 // leavingFacts are the inputs of planLeaving.

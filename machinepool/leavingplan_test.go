@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -112,5 +114,17 @@ func TestALimitForUnreadNodesCountsFromWhenTheyWereReadLast(t *testing.T) {
 	}
 	if want := began.Add(3 * time.Second); !pool.nodesUnread.Equal(want) {
 		t.Errorf("want %s, got %s", want, pool.nodesUnread)
+	}
+}
+
+func TestANodeIsMarkedByTheKeysOfAllSystemsAndOfTheGroupOfItsPool(t *testing.T) {
+	t.Parallel()
+	for group, want := range map[string][2]bool{"cluster.x-k8s.io": {true, false}, "machines.example.com": {true, true}} {
+		kind := contract.MachinePoolKind{GVK: schema.GroupVersionKind{Group: group, Version: "v1", Kind: "MachinePool"}}
+		policy := Options{}.withDefaults(kind).Policy
+		for i, key := range []string{"cluster.x-k8s.io/delete-machine", "machines.example.com/delete-machine"} {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: ""}}}
+			require.Equal(t, want[i], policy.Leaving(node), "%s on the Node of a pool of %s", key, group)
+		}
 	}
 }

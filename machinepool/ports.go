@@ -15,6 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
@@ -127,7 +128,7 @@ func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 		o.Steps = Steps()
 	}
 	o.Matching.ByName, o.Matching.ByAddress = false, false
-	o.Policy = o.Policy.withDefaults()
+	o.Policy = o.Policy.withDefaults(kind.GVK.Group)
 	return o
 }
 
@@ -156,7 +157,8 @@ type Policy struct {
 	// DataSecret says whether a rotated Secret is followed. Default KeepDataSecret.
 	DataSecret DataSecret
 	// Leaving reports whether the instance of a Node is about to leave, so that the Node is drained. It must not block. Default
-	// MarkedLeaving. The instances that the provider names (contract.LeavingInstancesAnnotation) leave in any case.
+	// MarkedLeaving, with the marks of scale.Marks for the API group of the pool. The instances that the provider names
+	// (contract.LeavingInstancesAnnotation) leave in any case.
 	Leaving func(*corev1.Node) bool
 	// KeepRetired keeps Nodes whose instances have left the pool. Default: they are deleted, after a drain when they are still Ready.
 	KeepRetired bool
@@ -181,9 +183,10 @@ type Policy struct {
 	MaxRemediating int
 }
 
-func (p Policy) withDefaults() Policy {
+func (p Policy) withDefaults(group string) Policy {
 	if p.Leaving == nil {
-		p.Leaving = MarkedLeaving
+		marks := scale.Marks(group)
+		p.Leaving = func(node *corev1.Node) bool { return MarkedLeaving(node, marks...) }
 	}
 	if p.DrainPolicy == nil {
 		p.DrainPolicy = drain.DefaultPolicy()

@@ -2,6 +2,7 @@ package scale
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -58,6 +59,13 @@ func Marks(group string) []string {
 	return []string{DeleteAnnotation}
 }
 
+// Marked reports whether annotations of a Machine, or of its Node, ask with any value for the Machine to go first. marks are those of
+// Marks; DeleteAnnotation counts also without any.
+func Marked(annotations map[string]string, marks ...string) bool {
+	_, marked := annotations[DeleteAnnotation]
+	return marked || slices.ContainsFunc(marks, func(key string) bool { _, marked := annotations[key]; return marked })
+}
+
 // Of reads what a plan of a set needs from a Machine. marks are the annotations of Marks; without any, DeleteAnnotation is the only one. It
 // keeps nothing of the state.
 func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
@@ -70,11 +78,7 @@ func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 		Ready:     says(state, contract.ConditionReady, metav1.ConditionTrue),
 		Available: says(state, contract.ConditionAvailable, metav1.ConditionTrue),
 	}
-	_, m.Marked = state.Annotations[DeleteAnnotation]
-	for _, key := range marks {
-		_, marked := state.Annotations[key]
-		m.Marked = m.Marked || marked
-	}
+	m.Marked = Marked(state.Annotations, marks...)
 	if text, found := state.Annotations[MarkedAtAnnotation]; found {
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
 			m.Marked, m.MarkedAt = true, at
