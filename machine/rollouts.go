@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -131,10 +132,8 @@ func (r *Rollouts) Source(machines RolloutMapper) source.Source {
 		})
 		sets := source.Kind(r.cache, pass.NewObject(r.sets), wakes, rolloutChanges(r.sameSet))
 		deployments := source.Kind(r.cache, pass.NewObject(r.deployments), wakes, rolloutChanges(r.sameDeployment))
-		if err := errors.Join(sets.Start(ctx, q), deployments.Start(ctx, q)); err != nil {
-			return err
-		}
-		go r.wakeAll(ctx, q, machines) // a kind that is not installed must not delay the controller
+		// A kind that is not installed must not delay the controller.
+		go r.wakeAll(ctx, q, map[client.Object]source.Source{pass.NewObject(r.sets): sets, pass.NewObject(r.deployments): deployments}, machines)
 		return nil
 	})
 }
@@ -142,10 +141,22 @@ func (r *Rollouts) Source(machines RolloutMapper) source.Source {
 // notInstalledRetry: discovery has no events.
 const notInstalledRetry = 10 * time.Second
 
-// wakeAll wakes the Machines of all deployments when both kinds are known: earlier passes could not decide. It waits for these two only:
-// WaitForSync of a source waits for all kinds in the cache.
-func (r *Rollouts) wakeAll(ctx context.Context, q queue, machines RolloutMapper) {
+// wakeAll starts each source when its kind is installed: one that is started before logs an error until then. It wakes the Machines of all
+// deployments when both kinds are listed: earlier passes could not decide. It waits for these two only: WaitForSync of a source waits for
+// all kinds in the cache.
+func (r *Rollouts) wakeAll(ctx context.Context, q queue, sources map[client.Object]source.Source, machines RolloutMapper) {
 	err := wait.PollUntilContextCancel(ctx, notInstalledRetry, true, func(ctx context.Context) (bool, error) {
+		for kind, events := range sources {
+			if r.isInstalled(ctx, kind) {
+				delete(sources, kind)
+				if err := events.Start(ctx, q); err != nil {
+					return false, err
+				}
+			}
+		}
+		if len(sources) > 0 {
+			return false, nil
+		}
 		_, sets := r.cache.GetInformer(ctx, pass.NewObject(r.sets)) // it waits until the kind is listed
 		_, deployments := r.cache.GetInformer(ctx, pass.NewObject(r.deployments))
 		return sets == nil && deployments == nil, nil
@@ -162,6 +173,15 @@ func (r *Rollouts) wakeAll(ctx context.Context, q queue, machines RolloutMapper)
 			q.Add(request)
 		}
 	})
+}
+
+// isInstalled reports whether a kind can be watched, and logs an error that says anything else than that it is not installed.
+func (r *Rollouts) isInstalled(ctx context.Context, kind client.Object) bool {
+	_, err := r.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+	if err != nil && !meta.IsNoMatchError(err) {
+		log.FromContext(ctx).Error(err, "Rollouts cannot be watched", "kind", kind.GetObjectKind().GroupVersionKind().Kind)
+	}
+	return err == nil
 }
 
 // inRolloutOf returns the Machines of the deployment that obj is, or that it belongs to. A deployment itself does not have the label with
