@@ -24,7 +24,8 @@ import (
 
 const rolloutUsage = `manager rollout does for MachineDeployments what kubectl rollout does for Deployments.
 
-  manager rollout status NAME --watch              how far it is and what it waits for, until it is done
+  manager rollout status NAME --watch              how far it is and what it waits for, until it is done;
+                                                   it goes on while the API server does not answer
   manager rollout history NAME                     the revisions
   manager rollout undo NAME --to-revision 3        back to a revision; 0 is the one before
   manager rollout pause NAME                       hold it up; scaling goes on
@@ -41,14 +42,14 @@ type rolloutOptions struct {
 	kubeconfig, namespace, output string
 	revision                      int64
 	watch                         bool
-	timeout                       time.Duration
+	timeout, interval             time.Duration
 
 	verb, name string
 }
 
 // parseRollout reads the arguments behind "rollout". Help goes to out, and the error is flag.ErrHelp.
 func parseRollout(args []string, out io.Writer) (rolloutOptions, error) {
-	var o rolloutOptions
+	o := rolloutOptions{interval: watchInterval}
 	flags := flag.NewFlagSet("manager rollout", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
@@ -180,49 +181,4 @@ func (o rolloutOptions) printHistory(history []deployment.Revision, out io.Write
 		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\n", r.Number, r.Set, r.Replicas, current, duration.HumanDuration(time.Since(r.Created)), r.Cause)
 	}
 	return w.Flush()
-}
-
-// watchInterval is how often status --watch reads.
-const watchInterval = time.Second
-
-// status prints how far a rollout is. With --watch it prints each change until the rollout is done.
-func (o rolloutOptions) status(ctx context.Context, c deployment.Commands, key types.NamespacedName, out io.Writer) error {
-	if o.timeout > 0 {
-		limited, cancel := context.WithTimeout(ctx, o.timeout)
-		defer cancel()
-		ctx = limited
-	}
-	ticker := time.NewTicker(watchInterval)
-	defer ticker.Stop()
-	for said := ""; ; {
-		p, err := c.Status(ctx, key)
-		switch {
-		case ctx.Err() != nil: // the time may end during the read as well
-			return notDone(ctx, key)
-		case err != nil:
-			return err
-		}
-		text := strings.Join(append([]string{p.Message}, p.Blocking...), "\n  ")
-		if text != said {
-			if err := o.say(out, p, text); err != nil {
-				return err
-			}
-			said = text
-		}
-		switch {
-		case p.Failed:
-			return errors.New(p.Message)
-		case p.Done || !o.watch:
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return notDone(ctx, key)
-		case <-ticker.C:
-		}
-	}
-}
-
-func notDone(ctx context.Context, key types.NamespacedName) error {
-	return fmt.Errorf("the rollout of %s is not done: %w", key, ctx.Err())
 }

@@ -3,12 +3,24 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/fake"
@@ -43,6 +55,7 @@ func run(t *testing.T, c deployment.Commands, args ...string) (string, error) {
 	t.Helper()
 	o, err := parseRollout(args, &bytes.Buffer{})
 	require.NoError(t, err)
+	o.interval = time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out bytes.Buffer
@@ -68,6 +81,76 @@ func TestTheStatusOfARolloutSaysWhatItWaitsFor(t *testing.T) {
 	said, err = run(t, c, "status", "--watch", "workers")
 	require.NoError(t, err)
 	require.Equal(t, "\"workers\" has been rolled out\n", said)
+}
+
+// flaky is a client whose first reads of one object fail, one after the other.
+type flaky struct {
+	client.Client
+
+	errs []error
+}
+
+func (f *flaky) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	if len(f.errs) > 0 {
+		err := f.errs[0]
+		f.errs = f.errs[1:]
+		return err
+	}
+	return f.Client.Get(ctx, key, obj, options...)
+}
+
+func refused(port int) error {
+	dial := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{Port: port}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	return &url.Error{Op: "Get", URL: "https://127.0.0.1", Err: dial}
+}
+
+func TestAWatchedStatusGoesOnThroughErrorsThatPass(t *testing.T) {
+	t.Parallel()
+	c, status := rolloutWorld(t)
+	status(map[string]any{"replicas": int64(2), "upToDateReplicas": int64(2), "availableReplicas": int64(2), "observedGeneration": int64(1)})
+	resource := schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machinedeployments"}
+	c.Client = &flaky{c.Client, []error{
+		refused(1), refused(2), apierrors.NewTooManyRequestsError("slow down"), apierrors.NewServerTimeout(resource, "get", 1),
+		apierrors.NewInternalError(errors.New("etcd has no leader")), &url.Error{Op: "Get", URL: "https://127.0.0.1", Err: io.EOF},
+	}}
+	said, err := run(t, c, "status", "workers", "--watch")
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	require.Len(t, lines, 6, "what repeats itself is said once: %s", said)
+	require.Contains(t, lines[0], "does not answer, trying again: connect: connection refused")
+	require.Contains(t, lines[1], "slow down")
+	require.Equal(t, "\"workers\" has been rolled out", lines[5])
+
+	c.Client = &flaky{c.Client, []error{refused(1)}}
+	_, err = run(t, c, "status", "workers")
+	require.ErrorContains(t, err, "connection refused", "without --watch there is one read")
+}
+
+func TestAWatchedStatusEndsAtAnErrorThatStays(t *testing.T) {
+	t.Parallel()
+	c, _ := rolloutWorld(t)
+	resource := schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machinedeployments"}
+	for name, stays := range map[string]error{
+		"not found":     apierrors.NewNotFound(resource, "workers"),
+		"forbidden":     apierrors.NewForbidden(resource, "workers", errors.New("no right")),
+		"unauthorized":  apierrors.NewUnauthorized("who are you"),
+		"not installed": &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "MachineDeployment"}},
+		"not trusted": &url.Error{Op: "Get", URL: "https://127.0.0.1",
+			Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}},
+		"refused by the server": &url.Error{Op: "Get", URL: "https://127.0.0.1",
+			Err: &net.OpError{Op: "remote error", Err: errors.New("bad certificate")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			broken := deployment.Commands{Client: &flaky{c.Client, []error{refused(1), stays}}, Kinds: c.Kinds}
+			said, err := run(t, broken, "status", "workers", "--watch")
+			require.ErrorIs(t, err, stays)
+			require.Contains(t, said, "connection refused")
+		})
+	}
+	_, err := run(t, deployment.Commands{Client: &flaky{c.Client, slices.Repeat([]error{refused(1)}, 100_000)}, Kinds: c.Kinds},
+		"status", "workers", "--watch", "--timeout", "50ms")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
 func TestARolloutIsPausedResumedAndRestarted(t *testing.T) {

@@ -152,13 +152,47 @@ type Progress struct {
 	Available int32 `json:"available"`
 }
 
-// Status returns how far the rollout of a deployment is, as its status says. Rule: kubectl rollout status.
+// Status returns how far the rollout of a deployment is, as its status and its MachineSets say: neither alone says that it is done. Rule:
+// kubectl rollout status.
 func (c Commands) Status(ctx context.Context, key types.NamespacedName) (Progress, error) {
-	_, state, err := c.deployment(ctx, key)
+	_, state, sets, err := c.read(ctx, key)
 	if err != nil {
 		return Progress{}, err
 	}
-	return progressOf(state), nil
+	p := progressOf(state)
+	if left := c.left(state, sets); p.Done && left != "" {
+		p.Done, p.Message = false, left
+	}
+	return p, nil
+}
+
+// left says what is left to do by the sets of a deployment, empty for nothing. The status may be that of before a change: a restart by
+// annotation raises no generation that a controller could report as observed. A deployment without sets is as its status says.
+func (c Commands) left(d *contract.MachineDeploymentState, sets []*set) string {
+	facts := rollout.Facts{After: d.RolloutAfter, Now: c.clock().Now()}
+	for _, one := range sets {
+		facts.Sets = append(facts.Sets, one.facts(nil))
+	}
+	current, begun := rollout.Current(facts)
+	old, name := int32(0), d.Key.Name
+	for _, one := range sets {
+		if one.UID != current.UID {
+			old += max(one.State.Replicas.Or(0), one.State.ObservedReplicas.Or(0))
+		}
+	}
+	switch {
+	case len(sets) == 0:
+		return ""
+	case !begun && d.RolloutPaused:
+		return fmt.Sprintf("The rollout of %q is paused", name)
+	case !begun:
+		return fmt.Sprintf("Waiting for the rollout of %q to begin", name)
+	case current.Replicas < int(d.Replicas.Or(0)):
+		return fmt.Sprintf("Waiting for %q to finish: %d of %d new Machines have been created", name, current.Replicas, d.Replicas.Or(0))
+	case old > 0:
+		return fmt.Sprintf("Waiting for %q to finish: %d old Machines are pending deletion", name, old)
+	}
+	return ""
 }
 
 func progressOf(d *contract.MachineDeploymentState) Progress {

@@ -25,6 +25,8 @@ type Kinds struct {
 	Machine    contract.Kind
 	// Maker makes sets of that kind for deployments of that kind.
 	Maker contract.MachineSetMaker
+	// AllRevisions: a deployment without a limit of the history keeps all old sets, as Gardener's do; otherwise it keeps one.
+	AllRevisions bool
 }
 
 // ClusterAPI returns the kinds of cluster.x-k8s.io in a version, contract.V1Beta1 or contract.V1Beta2; for any other the error
@@ -52,8 +54,10 @@ func Kubermatic() Kinds {
 
 // Gardener returns the kinds of machine.sapcloud.io/v1alpha1.
 func Gardener() Kinds {
-	return kindsOf("machine.sapcloud.io", "v1alpha1",
+	kinds := kindsOf("machine.sapcloud.io", "v1alpha1",
 		contract.GardenerMachineDeployment(), contract.GardenerMachineSet(), contract.GardenerMachine())
+	kinds.AllRevisions = true
+	return kinds
 }
 
 func kindsOf(

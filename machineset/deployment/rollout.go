@@ -19,7 +19,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// defaultHistory is how many old sets are kept where the deployment does not say it. Rule: Cluster API v1beta1's revisionHistoryLimit.
+// defaultHistory is how many old sets are kept where neither the deployment nor Kinds say it. Rule: the default of revisionHistoryLimit in
+// Cluster API v1beta1 and in Kubermatic.
 const defaultHistory = 1
 
 // Reasons and actions of the events that the reconciler records on a deployment. The reasons are Cluster API's.
@@ -45,7 +46,7 @@ func (s *Scope) decide() {
 	}
 	facts := rollout.Facts{
 		Strategy: s.strategy, Order: order, Paused: s.State.RolloutPaused, Holds: append(s.changed(), s.missing...), After: s.State.RolloutAfter,
-		HistoryLimit: contract.Some(int(s.State.RevisionHistoryLimit.Or(defaultHistory))), Now: s.Now,
+		HistoryLimit: s.historyLimit(), Now: s.Now,
 	}
 	if desired, known := s.State.Replicas.Get(); known {
 		facts.Desired = contract.Some(int(desired))
@@ -61,6 +62,18 @@ func (s *Scope) decide() {
 		waits := scale.Hold{Reason: rollout.ReasonPaused, Message: "the rollback waits until the rollout is resumed"}
 		s.plan.Blocked = append(s.plan.Blocked, waits)
 	}
+}
+
+// historyLimit is how many old sets are kept; absent keeps all.
+func (s *Scope) historyLimit() contract.Opt[int] {
+	limit, said := s.State.RevisionHistoryLimit.Get()
+	switch {
+	case said:
+		return contract.Some(int(limit))
+	case s.env.kinds.AllRevisions:
+		return contract.Opt[int]{}
+	}
+	return contract.Some(defaultHistory)
 }
 
 // strategyOf returns the strategy of a deployment. The error says what is wrong with it.

@@ -70,6 +70,14 @@ func older(a, b *Set) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
+// Current returns the set that a plan takes for the current one, and false while there is none. It needs no Machines.
+func Current(f Facts) (Set, bool) {
+	if p := newPlan(f, 0); p.current != nil {
+		return *p.current.Set, true
+	}
+	return Set{}, false
+}
+
 // isCurrent says whether a set can be the current one.
 func isCurrent(s *Set, after, now time.Time) bool {
 	due := !after.IsZero() && !now.Before(after)
