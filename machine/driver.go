@@ -29,6 +29,8 @@ type DriverOptions struct {
 	Backoff provider.Backoff
 	// Poll is the time between two looks at an instance that does not run yet, or is being deleted. Default ten seconds.
 	Poll time.Duration
+	// Refresh is the time between two looks at an instance that runs. Default instance.DefaultRefresh; negative: only events cause one.
+	Refresh time.Duration
 }
 
 // Reasons of the condition InfrastructureReady of a Machine with a Driver.
@@ -52,7 +54,7 @@ const (
 // Package instance makes the decisions, and package inframachine uses it for a Driver behind an InfraMachine. To count Machines by the name
 // of the Driver, set MetricsOptions.Provider; by default they are counted by the scheme of their provider ID.
 func WithDriver(steps []Step, o DriverOptions) ([]Step, error) {
-	keeper, err := instance.NewKeeper(instance.Options{Calls: o.Calls, Backoff: o.Backoff, Poll: o.Poll})
+	keeper, err := instance.NewKeeper(instance.Options{Calls: o.Calls, Backoff: o.Backoff, Poll: o.Poll, Refresh: o.Refresh})
 	if err != nil {
 		return nil, fmt.Errorf("DriverOptions: %w", err)
 	}

@@ -45,7 +45,7 @@ func newCloudWorld(t *testing.T, o fake.DriverOptions) *cloudWorld {
 	t.Helper()
 	w := &cloudWorld{cloud: fake.NewDriver(o), token: o.Token}
 	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
-		Calls: provider.Of(w.cloud), Backoff: quickBackoff(), Poll: 10 * time.Millisecond,
+		Calls: provider.Of(w.cloud), Backoff: quickBackoff(), Poll: 10 * time.Millisecond, Refresh: 100 * time.Millisecond,
 		RequestOf: func(_ context.Context, m *contract.MachineState) (provider.Request, error) {
 			return provider.Request{Spec: m.Provider.Spec, Credentials: w.credentials}, nil
 		},
@@ -226,8 +226,7 @@ func TestAnInstanceThatIsLostFailsItsMachineAndIsNotMadeAgain(t *testing.T) {
 	m := w.machineOf("small")
 	w.joins(m)
 	w.reaches(m, string(phases.Running))
-	require.True(t, w.cloud.Lose(string(m.GetUID())))
-	w.annotate(m, map[string]any{"example.com/wake": "1"})
+	require.True(t, w.cloud.Lose(string(m.GetUID()))) // no event says so
 	w.conditionIs(m, contract.ConditionInfrastructureReady, machine.ReasonInstanceGone)
 	w.isQuiet()
 	require.Equal(t, 1, w.cloud.Made(string(m.GetUID())))

@@ -13,7 +13,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine/instance"
 )
 
@@ -51,12 +50,10 @@ func instanceStep(ctx context.Context, s *Scope) (Result, error) {
 	if found.Adopt {
 		s.adopt(found)
 	}
-	result := Result{RequeueAfter: found.RequeueAfter}
 	if found.Provisioned {
 		s.setProvisioned()
-		result.RequeueAfter = pass.Soonest(result.RequeueAfter, s.env.options.Refresh)
 	}
-	return result, nil
+	return Result{RequeueAfter: found.RequeueAfter}, nil
 }
 
 // waitsFor returns what has to come before an instance is made, as a reason and a message; empty when nothing has. An instance that exists

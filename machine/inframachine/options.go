@@ -20,9 +20,6 @@ import (
 // Finalizer is the default of Options.Finalizer.
 const Finalizer = "machinist.dev/inframachine"
 
-// DefaultRefresh is the default of Options.Refresh.
-const DefaultRefresh = 10 * time.Minute
-
 // Ports are the interfaces that a Reconciler uses: those of all kinds, and events of what the input is made of.
 type Ports struct {
 	pass.Ports
@@ -50,7 +47,7 @@ type Options struct {
 	Backoff provider.Backoff
 	// Poll is the time between two looks at an instance that does not run yet, or is being deleted. Default ten seconds.
 	Poll time.Duration
-	// Refresh is the time between two looks at an instance that runs. Default DefaultRefresh; negative: only events cause one.
+	// Refresh is the time between two looks at an instance that runs. Default instance.DefaultRefresh; negative: only events cause one.
 	Refresh time.Duration
 	// Steps are those of a pass. Default Steps().
 	Steps []Step
@@ -76,9 +73,6 @@ func (o Options) withDefaults(kind contract.InfraMachineKind) Options {
 	o.Name, o.Clock, o.Finalizer = shared.Name, shared.Clock, shared.Finalizer
 	if o.Input == nil {
 		o.Input = Spec
-	}
-	if o.Refresh == 0 {
-		o.Refresh = DefaultRefresh
 	}
 	if o.Steps == nil {
 		o.Steps = Steps()

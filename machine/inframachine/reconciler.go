@@ -38,7 +38,9 @@ type Reconciler struct {
 // New returns a Reconciler. It reports all errors in its inputs at once, and makes no request and no call.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.InfraMachine)
-	keeper, err := instance.NewKeeper(instance.Options{Calls: options.Calls, Backoff: options.Backoff, Poll: options.Poll})
+	keeper, err := instance.NewKeeper(instance.Options{
+		Calls: options.Calls, Backoff: options.Backoff, Poll: options.Poll, Refresh: options.Refresh,
+	})
 	err = errors.Join(kinds.validate(), ports.validate(), err, CheckSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("infrastructure provider for %s: %w", cmp.Or(kinds.InfraMachine.GVK.Kind, "a kind without a name"), err)

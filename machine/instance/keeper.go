@@ -11,6 +11,9 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
+// DefaultRefresh is the default of Options.Refresh.
+const DefaultRefresh = 10 * time.Minute
+
 // Options are those of a Keeper.
 type Options struct {
 	// Calls are those of the Driver, usually decorated with deadlines, a rate limit and a cache. Create, Get and Delete are required.
@@ -19,6 +22,9 @@ type Options struct {
 	Backoff provider.Backoff
 	// Poll is the time between two looks at an instance that does not run yet, or is being deleted. Default ten seconds.
 	Poll time.Duration
+	// Refresh is the time between two looks at an instance that runs: no event says that it is lost. Default DefaultRefresh; negative: only
+	// events cause a look.
+	Refresh time.Duration
 	// RefusedDeletion is how long to wait before a deletion that the provider refused is tried again: the instance costs money, so it is never
 	// given up. Default ten minutes.
 	RefusedDeletion time.Duration
@@ -40,6 +46,9 @@ func NewKeeper(o Options) (*Keeper, error) {
 	}
 	if o.Poll <= 0 {
 		o.Poll = 10 * time.Second
+	}
+	if o.Refresh == 0 {
+		o.Refresh = DefaultRefresh
 	}
 	if o.RefusedDeletion <= 0 {
 		o.RefusedDeletion = 10 * time.Minute
@@ -133,7 +142,11 @@ func waitsForData() Outcome {
 
 func (k *Keeper) outcome(facts Facts, valid bool, wait time.Duration) Outcome {
 	o := Outcome{Decision: Decide(facts), Instance: facts.Instance, Valid: facts.Recorded || valid, RequeueAfter: wait}
-	if !o.Provisioned && facts.Err == nil && facts.Instance.State != provider.Failed {
+	switch {
+	case facts.Err != nil:
+	case o.Provisioned:
+		o.RequeueAfter = max(0, k.options.Refresh)
+	case facts.Instance.State != provider.Failed:
 		o.RequeueAfter = k.options.Poll
 	}
 	return o
