@@ -34,13 +34,32 @@ func ConfirmAbsent(ctx context.Context, reader client.Reader, gvk schema.GroupVe
 func ConfirmUID(
 	ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID,
 ) (bool, error) {
+	live, err := liveMetadata(ctx, reader, gvk, key)
+	return live != nil && live.UID == uid, err
+}
+
+// ConfirmKept asks as ConfirmUID does, and also whether the object is not being deleted: what is made for it would be left.
+func ConfirmKept(
+	ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID,
+) (bool, error) {
+	live, err := liveMetadata(ctx, reader, gvk, key)
+	return live != nil && live.UID == uid && live.DeletionTimestamp == nil, err
+}
+
+// liveMetadata reads the metadata of an object from the API server, nil when there is none.
+func liveMetadata(
+	ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName,
+) (*metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	err := reader.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 	if err != nil {
-		return false, fmt.Errorf("make sure that %s %s is still the same: %w", gvk.Kind, key, err)
+		return nil, fmt.Errorf("make sure that %s %s is still the same: %w", gvk.Kind, key, err)
 	}
-	return len(list.Items) == 1 && list.Items[0].UID == uid, nil
+	if len(list.Items) != 1 {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return &list.Items[0], nil
 }
 
 // SaysGone reports whether an error means that the object does not exist. A 404 for an API version that is not served

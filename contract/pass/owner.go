@@ -89,6 +89,13 @@ func (s *Scope[S, U]) IsSame(ctx context.Context) (bool, error) {
 	return same, err
 }
 
+// IsKept asks the API server whether the object is the one that was read and is not being deleted: what a pass over a cache that is behind
+// makes for it would be left. Call it before something is made outside of the API server. It asks in each call.
+func (s *Scope[S, U]) IsKept(ctx context.Context) (bool, error) {
+	m := s.Common()
+	return external.ConfirmKept(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
+}
+
 // OwnerReference is the reference by which this object controls others.
 func (s *Scope[S, U]) OwnerReference() metav1.OwnerReference {
 	return s.frame.OwnerReference(s.Common().Metadata, true)

@@ -34,7 +34,7 @@ const ReasonWaitingForInstanceDeletion = "WaitingForInstanceDeletion"
 func instanceStep(ctx context.Context, s *Scope) (Result, error) {
 	if reason, message := s.waitsFor(); reason != "" {
 		s.ready(metav1.ConditionFalse, reason, message)
-		return Result{Stop: true}, nil // an event of the Machine or of the Cluster follows
+		return Result{Stop: true}, s.lookFor(ctx, reason) // an event of the Machine or of the Cluster follows
 	}
 	found, err := s.env.keeper.Ensure(ctx, s.input(ctx))
 	if !found.Keep {
@@ -54,6 +54,19 @@ func instanceStep(ctx context.Context, s *Scope) (Result, error) {
 		s.setProvisioned()
 	}
 	return Result{RequeueAfter: found.RequeueAfter}, nil
+}
+
+// lookFor records the provider ID of an instance that was made just before its Machine was deleted: the Machine finds its Node by it.
+func (s *Scope) lookFor(ctx context.Context, reason string) error {
+	if reason != ReasonMachineDeleting {
+		return nil
+	}
+	found, err := s.env.keeper.Ensure(ctx, s.input(ctx))
+	if found.Adopt {
+		s.setResume(found.Instance.Resume)
+		s.adopt(found)
+	}
+	return err
 }
 
 // waitsFor returns what has to come before an instance is made, as a reason and a message; empty when nothing has. An instance that exists
@@ -81,7 +94,10 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	r.FailureDomain = cmp.Or(r.FailureDomain, s.Machine.WantedFailureDomain)
 	r.ProviderID, r.Resume = s.State.ProviderID, s.State.Resume
 	s.memory().token = r.Token
-	in := instance.Input{Request: r, Err: err, Provisioned: s.State.Provisioned.Or(false), Deleting: s.Deleting(), Now: s.Now}
+	in := instance.Input{
+		Request: r, Err: err, Provisioned: s.State.Provisioned.Or(false), Now: s.Now, IsKept: s.IsKept,
+		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(),
+	}
 	if !s.env.options.WithoutUserData {
 		in.FirstBoot = s.firstBoot
 	}

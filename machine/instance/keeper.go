@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 // DefaultRefresh is the default of Options.Refresh.
@@ -67,6 +69,10 @@ type Input struct {
 	// FirstBoot returns the first-boot data, and false while there is none yet. It is called before each creation. Nil: the instance needs
 	// none.
 	FirstBoot func(context.Context) (data []byte, ready bool, err error)
+	// IsKept reads the object from the API server and reports whether it is the same and not being deleted. It is called before each creation:
+	// a process whose cache is behind, or that lost its Lease and does not know it yet, would make an instance that nothing deletes. Nil: it
+	// is not asked.
+	IsKept func(context.Context) (bool, error)
 	// Now is the time of the pass.
 	Now time.Time
 }
@@ -85,13 +91,14 @@ type Outcome struct {
 
 // Ensure makes the one call that is next, if any: a validation, a creation, or a look at an instance whose provider ID is recorded. The
 // error says that the Request is not complete, and is to be retried with back-off; the Decision then says so too. Every other error is in
-// the Decision. A Machine in deletion without a provider ID costs no call: Remove asks by the Token.
+// the Decision. A Machine in deletion without a provider ID is looked for by its Token: its Node may have joined already, and only the
+// provider ID finds it.
 func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 	recorded := in.Request.ProviderID != ""
-	if in.Deleting && !recorded {
-		return Outcome{Decision: Decision{Keep: true}}, nil // there is nothing to look at, or its name is lost
-	}
 	r, asked, err := k.request(ctx, in)
+	if in.Deleting && !recorded {
+		return k.lookFor(ctx, r), nil
+	}
 	refused := err
 	switch {
 	case in.Deleting:
@@ -110,6 +117,9 @@ func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 	if facts.Err = refused; refused == nil {
 		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid)
 	}
+	if errors.Is(facts.Err, errNotKept) {
+		return Outcome{Decision: Decision{Keep: true}, Valid: valid}, nil // an event follows
+	}
 	a = a.after(asked, facts.Err, k.options.Backoff, in.Now)
 	a.valid = valid && refused == nil
 	k.attempts.remember(key, a, in.Now)
@@ -123,6 +133,20 @@ func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 	facts.Failures = a.failures
 	return k.outcome(facts, a.valid, wait), nil
 }
+
+// lookFor returns the Outcome for an instance whose provider ID was not recorded before its Machine was deleted. It says nothing about one
+// that is not found: Remove deletes by the Token, and reports errors.
+func (k *Keeper) lookFor(ctx context.Context, r provider.Request) Outcome {
+	o := Outcome{Decision: Decision{Keep: true}}
+	found, err := k.options.Calls.Get(ctx, r)
+	if err == nil && noderef.ValidProviderID(found.ProviderID) {
+		o.Adopt, o.Instance = true, found
+	}
+	return o
+}
+
+// errNotKept: the object of a creation is gone or is being deleted, which the cache has yet to show.
+var errNotKept = errors.New("the object is being deleted")
 
 // withoutInput is the Outcome while the Request cannot be completed. It says nothing about an instance that ran.
 func withoutInput(in Input, err error) Outcome {
@@ -191,6 +215,11 @@ func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *b
 			return i, true, nil
 		}
 		r.UserData = data
+	}
+	if in.IsKept != nil {
+		if kept, err := in.IsKept(ctx); err != nil || !kept {
+			return i, false, cmp.Or(err, errNotKept)
+		}
 	}
 	i, err = calls.Create(ctx, r)
 	*valid = provider.ClassOf(err) != provider.Invalid

@@ -220,7 +220,39 @@ func TestInputThatCannotBeReadIsAnErrorAndDelaysNoDeletion(t *testing.T) {
 	c.passes(time.Minute)
 	require.Equal(t, instance.Removal{Gone: true}, c.keeper.Remove(t.Context(), in))
 	in.Request.ProviderID = ""
-	require.True(t, c.ensure(&in).Keep, "what has no provider ID costs no look")
+	require.Equal(t, instance.Decision{Keep: true}, c.ensure(&in).Decision, "nothing is found, and nothing is said")
+}
+
+// The Machine is deleted after its instance was made and before that was recorded. Meanwhile the Node may have joined.
+func TestADeletionFindsTheInstanceThatNoProviderIDNames(t *testing.T) {
+	t.Parallel()
+	c, in := newCloud(t, fake.DriverOptions{}), small("1", "one")
+	_, err := c.keeper.Ensure(t.Context(), in) // and the process dies
+	require.NoError(t, err)
+	in.Deleting = true
+	found := c.ensure(&in)
+	require.True(t, found.Adopt && found.Keep, "%+v", found)
+	require.Equal(t, "fake://1", in.Request.ProviderID)
+	require.True(t, c.keeper.Remove(t.Context(), in).Gone)
+	require.Equal(t, 1, c.Made("1"))
+}
+
+// The cache of a process that lost its Lease shows a Machine that another one has deleted.
+func TestNothingIsMadeForAnObjectThatIsNotKept(t *testing.T) {
+	t.Parallel()
+	c, in := newCloud(t, fake.DriverOptions{}), small("1", "one")
+	kept, failed := false, errors.New("no connection")
+	in.IsKept = func(context.Context) (bool, error) { return kept, failed }
+	found := c.ensure(&in)
+	require.Contains(t, found.Message, "no connection")
+	require.Positive(t, found.RequeueAfter, "it is tried again")
+	failed = nil
+	c.passes(time.Minute)
+	found = c.ensure(&in)
+	require.Equal(t, instance.Decision{Keep: true}, found.Decision)
+	require.Zero(t, c.Made("1"))
+	kept = true
+	require.True(t, c.ensure(&in).Provisioned, "no failure was counted")
 }
 
 func TestADeletionIsTriedAgainHoweverOftenItFails(t *testing.T) {
