@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash/fnv"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -80,8 +80,8 @@ func (a attempt) holds(fingerprint string, now time.Time) (wait time.Duration, h
 	return wait, wait > 0
 }
 
-// after returns the attempt after a call.
-func (a attempt) after(fingerprint string, err error, backoff provider.Backoff, now time.Time) attempt {
+// after returns the attempt after a call for a Token.
+func (a attempt) after(token, fingerprint string, err error, backoff provider.Backoff, now time.Time) attempt {
 	if err == nil {
 		return attempt{of: fingerprint, valid: true}
 	}
@@ -92,12 +92,20 @@ func (a attempt) after(fingerprint string, err error, backoff provider.Backoff, 
 	if _, delayed := provider.IsDelayed(err); !delayed {
 		a.failures++
 	}
-	wait, parked := backoff.After(err, a.failures, rand.Float64()) //nolint:gosec // it spreads Machines
+	wait, parked := backoff.After(err, a.failures, spread(token, a.failures))
 	a.parked, a.until = parked, now.Add(wait)
 	if parked && wait == 0 {
 		a.until = time.Time{}
 	}
 	return a
+}
+
+// spread is a number from 0 to below 1 that differs by Token and failure, so that many Machines do not come back at once. It is not random:
+// the same history gives the same times.
+func spread(token string, failures int) float64 {
+	hash := fnv.New32a()
+	fmt.Fprintf(hash, "%d %s", failures, token)
+	return float64(hash.Sum32()) / (1 << 32)
 }
 
 // fingerprint is a digest of what a refusal depends on: another one is asked for at once.

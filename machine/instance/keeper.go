@@ -120,7 +120,7 @@ func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 	if errors.Is(facts.Err, errNotKept) {
 		return Outcome{Decision: Decision{Keep: true}, Valid: valid}, nil // an event follows
 	}
-	a = a.after(asked, facts.Err, k.options.Backoff, in.Now)
+	a = a.after(r.Token, asked, facts.Err, k.options.Backoff, in.Now)
 	a.valid = valid && refused == nil
 	k.attempts.remember(key, a, in.Now)
 	if waits {
@@ -256,7 +256,7 @@ func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 		k.attempts.remember(key, attempt{of: deletion}, in.Now)
 		return Removal{Message: "The instance is being deleted", RequeueAfter: k.options.Poll}
 	}
-	a = a.after(deletion, err, k.options.Backoff, in.Now)
+	a = a.after(r.Token, deletion, err, k.options.Backoff, in.Now)
 	if a.until.IsZero() {
 		a.until = in.Now.Add(k.options.RefusedDeletion)
 	}
