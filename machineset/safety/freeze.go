@@ -1,0 +1,179 @@
+package safety
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// Limits say when a set is frozen and thawed. The zero value is Gardener's.
+type Limits struct {
+	// Up is how many Machines beyond those that a rollout may have freeze a set. Default 2. Flag --safety-up.
+	Up int
+	// Down is how many fewer than that thaw it. Default 1. Flag --safety-down.
+	Down int
+	// Settled is the age from which a Machine counts as wanted where it is not known what the set has wanted before, as after a restart.
+	// Default 10 minutes.
+	Settled time.Duration
+}
+
+// withDefaults returns limits between which a set can be frozen and thawed.
+func (l Limits) withDefaults() Limits {
+	if l.Up <= 0 {
+		l.Up = 2
+	}
+	if l.Down <= 0 {
+		l.Down = 1
+	}
+	if l.Settled <= 0 {
+		l.Settled = 10 * time.Minute
+	}
+	return l
+}
+
+// Set is what Evaluate looks at. It is not changed.
+type Set struct {
+	// Desired is spec.replicas; absent while it is not known: then nothing changes.
+	Desired contract.Opt[int]
+	// Deployment: a MachineDeployment controls the set, wants Ceiling Machines with its surge, and Ceiling is absent while that is not known:
+	// then nothing changes.
+	Deployment bool
+	Ceiling    contract.Opt[int]
+	// Machines are those that the set controls by its UID, whatever their labels, and those that it selects and no other controls.
+	Machines []Member
+	// Freezing is how it is now, and Unfreeze says that a person asks for the end of that, at the set or at its deployment.
+	Freezing Freezing
+	Unfreeze bool
+	// Mark is Verdict.Mark of the last evaluation; absent after a restart.
+	Mark   contract.Opt[int]
+	Limits Limits
+	Now    time.Time
+}
+
+// Member is a Machine that counts.
+type Member struct {
+	// Created is when it was created; zero counts as now.
+	Created  time.Time
+	Deleting bool
+}
+
+// Action is what to do with a set or a deployment.
+type Action uint8
+
+// Values of Action.
+const (
+	// Keep leaves it as it is.
+	Keep Action = iota
+	// Freeze sets the label, and Thaw removes it.
+	Freeze
+	Thaw
+)
+
+// Verdict is the result of Evaluate and of Follow.
+type Verdict struct {
+	Action Action
+	// Reason and Message are those of the condition Frozen, and of an event; empty with Keep, Reason also with Thaw.
+	Reason, Message string
+	// Mark is to be remembered for the next evaluation; absent when nothing is known.
+	Mark contract.Opt[int]
+	// Count is how many Machines count; at High the set freezes, and at Low it thaws.
+	Count, High, Low int
+}
+
+// Evaluate decides about one set. High is twice the desired number and Limits.Up, and for a set of a deployment what that may have with
+// its surge, and Limits.Up; but never less than Mark allows. Rule: Gardener's checkAndFreezeORUnfreezeMachineSets.
+func Evaluate(s Set) Verdict {
+	desired, known := s.Desired.Get()
+	ceiling, read := s.Ceiling.Get()
+	if s.Freezing != NotFrozen && s.Unfreeze {
+		return s.unfrozen(max(desired, 0), max(ceiling, 0))
+	}
+	if !known || (s.Deployment && !read) {
+		return Verdict{Mark: s.Mark}
+	}
+	v, headroom := s.bounds(max(desired, 0), max(ceiling, 0))
+	switch {
+	case s.Freezing == NotFrozen && !s.Unfreeze && v.Count >= v.High:
+		v.Action, v.Reason = Freeze, ReasonOverShooting
+		v.Message = fmt.Sprintf("There are %d Machines, and the set may have fewer than %d: it creates none until there are at most %d",
+			v.Count, v.High, v.Low)
+	case s.Freezing == FrozenByGuard && v.Count <= v.Low:
+		v.Action, v.Message = Thaw, fmt.Sprintf("There are %d Machines, at most %d", v.Count, v.Low)
+	}
+	if s.Unfreeze { // it was thawed a moment ago
+		v.Mark = contract.Some(max(v.Mark.Or(0), v.Count+headroom))
+	}
+	return v
+}
+
+// unfrozen is the verdict for a set that a person thaws: what is there is wanted.
+func (s Set) unfrozen(desired, ceiling int) Verdict {
+	v, headroom := s.bounds(desired, ceiling)
+	v.Action, v.Message = Thaw, "A person has asked for it"
+	v.Mark = contract.Some(max(v.High, v.Count+headroom))
+	return v
+}
+
+// bounds returns the numbers of a set, and how many Machines it may have beyond those that are wanted.
+func (s Set) bounds(desired, ceiling int) (v Verdict, headroom int) {
+	limits := s.Limits.withDefaults()
+	high := 2*desired + limits.Up
+	if s.Deployment {
+		high = max(ceiling, desired) + limits.Up
+	}
+	headroom = high - desired
+	settled := 0
+	v.Count, settled = s.count(desired, s.Now.Add(-limits.Settled))
+	before, known := s.Mark.Get()
+	if !known && s.Freezing == NotFrozen {
+		before = settled + headroom
+	}
+	v.High = max(high, before)
+	v.Low = max(v.High-limits.Down, desired)
+	v.Mark = contract.Some(max(high, min(before, v.Count+headroom)))
+	return v, headroom
+}
+
+// count returns how many Machines count, and how many of them were created before a time. A Machine in deletion counts only when there are
+// more of them than the set has Machines: each is replaced once.
+func (s Set) count(desired int, before time.Time) (all, settled int) {
+	deleting := 0
+	for _, m := range s.Machines {
+		if m.Deleting {
+			deleting++
+			continue
+		}
+		all++
+		if !m.Created.IsZero() && m.Created.Before(before) {
+			settled++
+		}
+	}
+	surplus := max(deleting-desired, 0)
+	return all + surplus, settled + surplus
+}
+
+// Deployment is what Follow looks at.
+type Deployment struct {
+	// Frozen are the names of its sets that are frozen, sorted.
+	Frozen []string
+	// Freezing is how it is now, and Unfreeze says that a person asks for the end of that.
+	Freezing Freezing
+	Unfreeze bool
+}
+
+// Follow decides about one deployment: it is frozen while one of its sets is. The request of a person stays until its sets have followed
+// it. Rule: Gardener's syncMachineDeploymentFreezeState.
+func Follow(d Deployment) Verdict {
+	switch {
+	case len(d.Frozen) > 0 && d.Freezing == NotFrozen && !d.Unfreeze:
+		return Verdict{Action: Freeze, Reason: ReasonMachineSetFrozen, Message: fmt.Sprintf("MachineSet %s is frozen", d.Frozen[0])}
+	case len(d.Frozen) > 0:
+		return Verdict{}
+	case d.Unfreeze:
+		return Verdict{Action: Thaw, Message: "A person has asked for it"}
+	case d.Freezing == FrozenByGuard:
+		return Verdict{Action: Thaw, Message: "None of its MachineSets is frozen"}
+	}
+	return Verdict{}
+}

@@ -1,0 +1,274 @@
+package safety_test
+
+import (
+	"math/rand"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/safety"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// machines are some that were created at a time.
+func machines(n int, created time.Time) []safety.Member {
+	all := make([]safety.Member, n)
+	for i := range all {
+		all[i].Created = created
+	}
+	return all
+}
+
+func leaving(n int) []safety.Member {
+	all := machines(n, noon.Add(-time.Hour))
+	for i := range all {
+		all[i].Deleting = true
+	}
+	return all
+}
+
+// history evaluates a set again and again, and remembers as package guard does.
+type history struct {
+	set safety.Set
+}
+
+func begin(desired int) *history {
+	return &history{safety.Set{Desired: contract.Some(desired), Now: noon}}
+}
+
+func (h *history) with(all ...safety.Member) safety.Verdict {
+	h.set.Now = h.set.Now.Add(time.Minute)
+	h.set.Machines = all
+	v := safety.Evaluate(h.set)
+	h.set.Mark = v.Mark
+	switch v.Action {
+	case safety.Freeze:
+		h.set.Freezing = safety.FrozenByGuard
+	case safety.Thaw:
+		h.set.Freezing = safety.NotFrozen
+	case safety.Keep:
+	}
+	return v
+}
+
+func TestASetFreezesAtTheHighMarkAndThawsAtTheLowOne(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		set       safety.Set
+		high, low int
+	}{
+		"without a deployment": {safety.Set{Desired: contract.Some(3)}, 8, 7},
+		"of a deployment":      {safety.Set{Desired: contract.Some(3), Deployment: true, Ceiling: contract.Some(11)}, 13, 12},
+		"a surge that is nil or that cannot be read is none": {safety.Set{Desired: contract.Some(3), Deployment: true,
+			Ceiling: contract.Some(3)}, 5, 4},
+		"limits of its own": {safety.Set{Desired: contract.Some(3), Limits: safety.Limits{Up: 10, Down: 5}}, 16, 11},
+		"never thawed below what it wants": {safety.Set{Desired: contract.Some(30), Deployment: true, Ceiling: contract.Some(30),
+			Limits: safety.Limits{Down: 9}}, 32, 30},
+		"of a deployment that wants less now": {safety.Set{Desired: contract.Some(9), Deployment: true, Ceiling: contract.Some(0)}, 11, 10},
+		"wants none":                          {safety.Set{Desired: contract.Some(0)}, 2, 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := history{tc.set}
+			h.set.Now = noon
+			require.Equal(t, safety.Keep, h.with(machines(tc.high-1, noon)...).Action)
+			v := h.with(machines(tc.high, noon)...)
+			require.Equal(t, safety.Freeze, v.Action)
+			require.Equal(t, safety.ReasonOverShooting, v.Reason)
+			require.Equal(t, []int{tc.high, tc.high, tc.low}, []int{v.Count, v.High, v.Low})
+			require.Equal(t, safety.Keep, h.with(machines(tc.high, noon)...).Action)
+			for n := tc.high - 1; n > tc.low; n-- {
+				require.Equal(t, safety.Keep, h.with(machines(n, noon)...).Action, "between the marks nothing changes")
+			}
+			require.Equal(t, safety.Thaw, h.with(machines(tc.low, noon)...).Action)
+		})
+	}
+}
+
+// Gardener freezes a set that is scaled from 6 to 2 (issue 82), and one that was frozen so may stay so (issues 88 and 197).
+func TestAGenuineScaleDownDoesNotFreeze(t *testing.T) {
+	t.Parallel()
+	h := begin(6)
+	require.Equal(t, safety.Keep, h.with(machines(6, noon)...).Action)
+	h.set.Desired = contract.Some(2)
+	require.Equal(t, safety.Keep, h.with(machines(6, noon)...).Action)
+	require.Equal(t, safety.Keep, h.with(append(machines(2, noon), leaving(4)...)...).Action)
+	require.Equal(t, safety.Keep, h.with(machines(2, noon)...).Action)
+	require.Equal(t, safety.Freeze, h.with(machines(6, noon)...).Action, "afterwards the mark is that of the new wish")
+}
+
+func TestARunawayDuringAScaleDownFreezes(t *testing.T) {
+	t.Parallel()
+	h := begin(100)
+	h.with(machines(100, noon)...)
+	h.set.Desired = contract.Some(10)
+	require.Equal(t, safety.Keep, h.with(machines(100, noon)...).Action)
+	require.Equal(t, safety.Keep, h.with(machines(60, noon)...).Action)
+	require.Equal(t, safety.Freeze, h.with(machines(72, noon)...).Action, "12 more than before, and 12 is what 10 may have beyond")
+	require.Equal(t, safety.Thaw, h.with(machines(60, noon)...).Action)
+}
+
+func TestAProcessThatStartsDuringAScaleDownDoesNotFreeze(t *testing.T) {
+	t.Parallel()
+	h := begin(10)
+	require.Equal(t, safety.Keep, h.with(machines(80, noon.Add(-time.Hour))...).Action)
+	require.Equal(t, safety.Freeze, h.with(machines(93, noon.Add(-time.Hour))...).Action)
+}
+
+func TestAProcessThatStartsDuringARunawayFreezes(t *testing.T) {
+	t.Parallel()
+	h := begin(10)
+	all := append(machines(10, noon.Add(-time.Hour)), machines(12, noon)...)
+	require.Equal(t, safety.Freeze, h.with(all...).Action)
+	restarted := history{h.set}
+	restarted.set.Mark = contract.Opt[int]{}
+	restarted.set.Now = noon.Add(24 * time.Hour)
+	require.Equal(t, safety.Keep, restarted.with(all...).Action, "a frozen set is not thawed by a restart")
+}
+
+func TestADrainThatTakesLongDoesNotFreeze(t *testing.T) {
+	t.Parallel()
+	h := begin(10)
+	h.set.Deployment, h.set.Ceiling = true, contract.Some(11)
+	h.with(machines(10, noon)...)
+	require.Equal(t, safety.Keep, h.with(append(machines(10, noon), leaving(10)...)...).Action, "each is replaced once")
+	require.Equal(t, safety.Freeze, h.with(append(machines(10, noon), leaving(13)...)...).Action, "creating and deleting without end")
+}
+
+func TestWhatIsNotKnownChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]safety.Set{
+		"replicas":                {},
+		"replicas, frozen":        {Freezing: safety.FrozenByGuard},
+		"surge of the deployment": {Desired: contract.Some(2), Deployment: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set.Machines, set.Mark, set.Now = machines(100, noon), contract.Some(7), noon
+			require.Empty(t, cmp.Diff(safety.Verdict{Mark: contract.Some(7)}, safety.Evaluate(set), cmp.AllowUnexported(contract.Opt[int]{})))
+		})
+	}
+}
+
+func TestAThawByHandLasts(t *testing.T) {
+	t.Parallel()
+	h := begin(2)
+	require.Equal(t, safety.Freeze, h.with(machines(30, noon)...).Action)
+	h.set.Unfreeze = true
+	v := h.with(machines(30, noon)...)
+	require.Equal(t, safety.Thaw, v.Action)
+	require.Empty(t, v.Reason)
+	require.Equal(t, safety.Keep, h.with(machines(31, noon)...).Action, "its deployment has the request for a moment longer")
+	h.set.Unfreeze = false
+	require.Equal(t, safety.Keep, h.with(machines(31, noon)...).Action)
+	require.Equal(t, safety.Freeze, h.with(machines(60, noon)...).Action)
+}
+
+func TestAFreezeOfAPersonEndsWithAPerson(t *testing.T) {
+	t.Parallel()
+	h := begin(3)
+	h.set.Freezing = safety.FrozenByPerson
+	require.Equal(t, safety.Keep, h.with().Action)
+	require.Equal(t, safety.Keep, h.with(machines(50, noon)...).Action)
+	h.set.Unfreeze, h.set.Desired = true, contract.Opt[int]{}
+	require.Equal(t, safety.Thaw, h.with(machines(3, noon)...).Action, "also of a set without replicas")
+}
+
+// No history of wishes and Machines lets a set create more than its headroom beyond what it had, or wanted, before it is frozen; and a set
+// that has what it wants is never frozen for long.
+func TestNoHistoryLetsASetRunAway(t *testing.T) {
+	t.Parallel()
+	for seed := range int64(500) {
+		chance := rand.New(rand.NewSource(seed)) //nolint:gosec // a seeded history
+		desired, n := chance.Intn(20), 0
+		h, widest := begin(desired), 2*desired+2
+		n = desired
+		for range 60 {
+			switch chance.Intn(4) {
+			case 0:
+				desired = chance.Intn(20)
+			case 1: // the set does what it should
+				n += (desired - n) / 2
+			}
+			if h.set.Freezing == safety.NotFrozen {
+				n += chance.Intn(3) // something else creates
+			} else {
+				n = max(n-chance.Intn(3), desired)
+			}
+			h.set.Desired = contract.Some(desired)
+			widest = max(widest, 2*desired+2)
+			v := h.with(machines(n, noon)...)
+			require.LessOrEqual(t, n, widest+2, "seed %d", seed)
+			if n <= desired {
+				require.Equal(t, safety.NotFrozen, h.set.Freezing, "seed %d", seed)
+			}
+			require.GreaterOrEqual(t, v.Low, desired)
+			require.Less(t, v.Low, v.High)
+		}
+	}
+}
+
+func TestADeploymentFollowsItsSets(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		in     safety.Deployment
+		action safety.Action
+		reason string
+	}{
+		"none is frozen":            {safety.Deployment{}, safety.Keep, ""},
+		"one is":                    {safety.Deployment{Frozen: []string{"a", "b"}}, safety.Freeze, safety.ReasonMachineSetFrozen},
+		"it is already":             {safety.Deployment{Frozen: []string{"a"}, Freezing: safety.FrozenByGuard}, safety.Keep, ""},
+		"none is any more":          {safety.Deployment{Freezing: safety.FrozenByGuard}, safety.Thaw, ""},
+		"a person froze it":         {safety.Deployment{Freezing: safety.FrozenByPerson}, safety.Keep, ""},
+		"its sets have to follow":   {safety.Deployment{Frozen: []string{"a"}, Freezing: safety.FrozenByGuard, Unfreeze: true}, safety.Keep, ""},
+		"its sets have followed":    {safety.Deployment{Freezing: safety.FrozenByGuard, Unfreeze: true}, safety.Thaw, ""},
+		"a person thaws their own":  {safety.Deployment{Freezing: safety.FrozenByPerson, Unfreeze: true}, safety.Thaw, ""},
+		"there is nothing to thaw":  {safety.Deployment{Unfreeze: true}, safety.Thaw, ""},
+		"a person's and one frozen": {safety.Deployment{Frozen: []string{"a"}, Freezing: safety.FrozenByPerson}, safety.Keep, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := safety.Follow(tc.in)
+			require.Equal(t, tc.action, v.Action)
+			require.Equal(t, tc.reason, v.Reason)
+		})
+	}
+}
+
+func TestLabelsSayWhoHasFrozenAnObject(t *testing.T) {
+	t.Parallel()
+	frozen := []metav1.Condition{{Type: safety.ConditionFrozen, Reason: safety.ReasonOverShooting}}
+	tests := map[string]struct {
+		group       string
+		labels      map[string]string
+		annotations map[string]string
+		conditions  []metav1.Condition
+		want        safety.Freezing
+	}{
+		"not at all":              {want: safety.NotFrozen},
+		"a person":                {labels: map[string]string{safety.FreezeLabel: "True"}, want: safety.FrozenByPerson},
+		"false":                   {labels: map[string]string{safety.FreezeLabel: "false"}, want: safety.NotFrozen},
+		"a text that is no value": {labels: map[string]string{safety.FreezeLabel: "please"}, want: safety.FrozenByPerson},
+		"a number of Machines": {labels: map[string]string{safety.FreezeLabel: "True"},
+			annotations: map[string]string{safety.FrozenByAnnotation: safety.ReasonOverShooting}, want: safety.FrozenByGuard},
+		"another group's label": {group: "cluster.x-k8s.io", labels: map[string]string{"freeze": "True"}, want: safety.NotFrozen},
+		"Gardener's label":      {group: safety.GardenerGroup, labels: map[string]string{"freeze": "True"}, want: safety.FrozenByPerson},
+		"Gardener's controller": {group: safety.GardenerGroup, labels: map[string]string{"freeze": "True"}, conditions: frozen,
+			want: safety.FrozenByGuard},
+		"a condition alone": {group: safety.GardenerGroup, conditions: frozen, want: safety.NotFrozen},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &contract.Metadata{Labels: tc.labels, Annotations: tc.annotations}
+			require.Equal(t, tc.want, safety.FreezingOf(tc.group, m, tc.conditions))
+		})
+	}
+}

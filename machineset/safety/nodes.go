@@ -1,0 +1,95 @@
+package safety
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// Annotations of a Node that no Machine belongs to.
+const (
+	UnmanagedNodeAnnotation = "machinist.dev/not-managed"
+	// GardenerUnmanagedNodeAnnotation is set where Machines are Gardener's. Rule: machine-controller-manager's AnnotateNodesUnmanagedByMCM.
+	GardenerUnmanagedNodeAnnotation = "node.machine.sapcloud.io/not-managed-by-mcm"
+)
+
+// Node is what MarkNodes looks at of a Node.
+type Node struct {
+	Name       string
+	UID        types.UID
+	ProviderID string
+	Created    time.Time
+	// Marked: it has the annotation.
+	Marked, Deleting bool
+}
+
+// NodeOwner is a Machine as MarkNodes sees it.
+type NodeOwner struct {
+	Node       contract.NodeRef
+	ProviderID string
+}
+
+// NodeFacts are what MarkNodes looks at. They are not changed.
+type NodeFacts struct {
+	Nodes    []Node
+	Machines []NodeOwner
+	// Unread: the Machines or the Nodes could not be read, or an API server is frozen. Then nothing changes.
+	Unread bool
+	// Age is how old a Node without a Machine is at least: a new one may be about to be matched. Default 20 minutes, Gardener's creation
+	// timeout.
+	Age time.Duration
+	Now time.Time
+}
+
+// NodePlan is what MarkNodes decides, each sorted by name. Nothing is ever deleted.
+type NodePlan struct {
+	// Mark and Unmark are the Nodes whose annotation changes.
+	Mark, Unmark []contract.NodeRef
+	// Unmanaged are all Nodes that no Machine belongs to.
+	Unmanaged []contract.NodeRef
+}
+
+// MarkNodes says which Nodes have no Machine. A Node has one that refers to its UID, to its name without a UID, or to its provider ID in
+// whatever form.
+func MarkNodes(f NodeFacts) NodePlan {
+	var p NodePlan
+	if f.Unread {
+		return p
+	}
+	if f.Age <= 0 {
+		f.Age = 20 * time.Minute
+	}
+	known := map[string]bool{}
+	for _, m := range f.Machines {
+		known["uid:"+string(m.Node.UID)] = true
+		if m.Node.UID == "" {
+			known["name:"+m.Node.Name] = true
+		}
+		for _, id := range idKeys(m.ProviderID) {
+			known["id:"+id] = true
+		}
+	}
+	for _, n := range f.Nodes {
+		owned := (n.UID != "" && known["uid:"+string(n.UID)]) || (n.Name != "" && known["name:"+n.Name]) ||
+			slices.ContainsFunc(idKeys(n.ProviderID), func(id string) bool { return known["id:"+id] })
+		ref := contract.NodeRef{Name: n.Name, UID: n.UID}
+		switch {
+		case owned && n.Marked:
+			p.Unmark = append(p.Unmark, ref)
+		case owned || n.Deleting || f.Now.Before(n.Created.Add(f.Age)):
+		default:
+			p.Unmanaged = append(p.Unmanaged, ref)
+			if !n.Marked {
+				p.Mark = append(p.Mark, ref)
+			}
+		}
+	}
+	for _, list := range [][]contract.NodeRef{p.Mark, p.Unmark, p.Unmanaged} {
+		slices.SortFunc(list, func(a, b contract.NodeRef) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return p
+}

@@ -1,0 +1,225 @@
+package safety
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Instance is an instance that a provider has listed, as far as orphans are concerned.
+type Instance struct {
+	// Cluster is what Machines belong to for which it was made, and Token that of its Machine, or of the object behind it.
+	Cluster, Token string
+	// ProviderID and Name are the provider's.
+	ProviderID, Name string
+	// Leaving: the provider is deleting it.
+	Leaving bool
+}
+
+// InstanceKey identifies an instance that a Driver has made for as long as it exists.
+type InstanceKey struct{ Cluster, Token string }
+
+func (i Instance) key() InstanceKey { return InstanceKey{i.Cluster, i.Token} }
+
+// Owner is what an instance may belong to: a Machine, or an object that stands for one, such as an InfraMachine.
+type Owner struct {
+	UID types.UID
+	// Token is what its instance was made with; empty means the UID.
+	Token string
+	// Cluster is what it belongs to. Name and ProviderID are its own, and ProviderID may be empty.
+	Cluster, Name, ProviderID string
+	Created                   time.Time
+}
+
+// OrphanLimits say when an instance counts as an orphan that may be deleted. The zero value has the defaults.
+type OrphanLimits struct {
+	// Confirmations is how many passes must have found no Machine, Spacing how long two of them are apart at least, and Age how long ago
+	// the first one was. Defaults 3, 5 minutes and 30 minutes.
+	Confirmations int
+	Spacing, Age  time.Duration
+	// PerPass is how many are deleted in one pass. Default 1.
+	PerPass int
+	// StartDelay is how long after the start of the process nothing is confirmed, and RestoreDelay how long after Machines were restored from
+	// a backup. Defaults 10 minutes and 1 hour.
+	StartDelay, RestoreDelay time.Duration
+}
+
+func (l OrphanLimits) withDefaults() OrphanLimits {
+	for _, d := range []struct {
+		value *time.Duration
+		or    time.Duration
+	}{
+		{&l.Spacing, 5 * time.Minute}, {&l.Age, 30 * time.Minute}, {&l.StartDelay, 10 * time.Minute}, {&l.RestoreDelay, time.Hour},
+	} {
+		if *d.value <= 0 {
+			*d.value = d.or
+		}
+	}
+	if l.Confirmations <= 0 {
+		l.Confirmations = 3
+	}
+	if l.PerPass <= 0 {
+		l.PerPass = 1
+	}
+	return l
+}
+
+// Sighting is what is remembered of an instance without a Machine.
+type Sighting struct {
+	First, Last   time.Time
+	Confirmations int
+}
+
+// OrphanFacts are what PlanOrphans looks at. They are not changed.
+type OrphanFacts struct {
+	// Instances are those of the clusters that were listed, read before Owners. Unlisted are the clusters whose list failed, or whose list is
+	// not known to be complete: of those nothing is decided.
+	Instances []Instance
+	Unlisted  []string
+	// Owners are all Machines of all namespaces, and what stands for them, as the API server itself returned them after the instances were
+	// listed, whoever reconciles them. Unread: they could not be read.
+	Owners []Owner
+	Unread bool
+	// Frozen: an API server is, or was a moment ago, unreachable.
+	Frozen bool
+	// Started is when this process began to act.
+	Started time.Time
+	// Seen is OrphanPlan.Seen of the last pass.
+	Seen   map[InstanceKey]Sighting
+	Limits OrphanLimits
+	Now    time.Time
+}
+
+// Orphan is an instance without a Machine.
+type Orphan struct {
+	Instance Instance
+	Sighting Sighting
+	// Due: it may be deleted. Waits says otherwise why not yet.
+	Due   bool
+	Waits string
+}
+
+// OrphanPlan is what PlanOrphans decides.
+type OrphanPlan struct {
+	// Orphans are all that were found, in order, and Delete those to delete in this pass.
+	Orphans []Orphan
+	Delete  []Instance
+	// Blocked is why nothing is confirmed in this pass, by cluster; the empty name is all of them.
+	Blocked map[string]string
+	// Seen is to be remembered for the next pass.
+	Seen map[InstanceKey]Sighting
+}
+
+// PlanOrphans says which instances have no Machine, and which of them to delete. An instance has one when a Machine has its token, its
+// provider ID, the last part of that ID, or its name: a provider may change the form of its IDs, and a Machine that was restored from a
+// backup has another UID. Instances without a token were not made by a Driver. In doubt nothing is confirmed: a count that cannot be
+// trusted is no evidence, and what was seen before stays as it was.
+func PlanOrphans(f OrphanFacts) OrphanPlan {
+	limits := f.Limits.withDefaults()
+	p := OrphanPlan{Blocked: map[string]string{}, Seen: map[InstanceKey]Sighting{}}
+	all, known := blocked(f, limits), newOwners(f.Owners)
+	if all != "" {
+		p.Blocked[""] = all
+	}
+	clusters := map[string][]Instance{}
+	for _, i := range f.Instances {
+		clusters[i.Cluster] = append(clusters[i.Cluster], i)
+	}
+	for key, s := range f.Seen { // of what is not decided, all stays as it is
+		if all != "" || slices.Contains(f.Unlisted, key.Cluster) {
+			p.Seen[key] = s
+		}
+	}
+	for cluster, instances := range clusters {
+		if slices.Contains(f.Unlisted, cluster) {
+			p.Blocked[cluster] = "its instances could not be listed to the end"
+			continue
+		}
+		why := cmp.Or(all, known.doubts(cluster, instances, limits, f.Now))
+		if why != "" && all == "" {
+			p.Blocked[cluster] = why
+		}
+		p.look(f, limits, known, instances, why)
+	}
+	slices.SortFunc(p.Orphans, func(a, b Orphan) int {
+		return cmp.Or(a.Sighting.First.Compare(b.Sighting.First), cmp.Compare(a.Instance.Cluster, b.Instance.Cluster),
+			cmp.Compare(a.Instance.Token, b.Instance.Token))
+	})
+	for _, o := range p.Orphans {
+		if o.Due && len(p.Delete) < limits.PerPass {
+			p.Delete = append(p.Delete, o.Instance)
+		}
+	}
+	return p
+}
+
+// blocked is why nothing at all is decided, empty otherwise.
+func blocked(f OrphanFacts, limits OrphanLimits) string {
+	switch {
+	case f.Unread:
+		return "the Machines could not be read from the API server"
+	case len(f.Owners) == 0:
+		return "the API server has no Machine at all"
+	case f.Frozen:
+		return "an API server is, or was a moment ago, unreachable"
+	case f.Started.IsZero() || f.Now.Before(f.Started.Add(limits.StartDelay)):
+		return fmt.Sprintf("the process has not run for %s yet", limits.StartDelay)
+	}
+	return ""
+}
+
+// look adds the orphans among the instances of one cluster. why says what keeps them from being confirmed. That an instance has a Machine
+// counts in any case.
+func (p *OrphanPlan) look(f OrphanFacts, limits OrphanLimits, known owners, instances []Instance, why string) {
+	listed := map[InstanceKey]bool{}
+	for _, i := range instances {
+		key := i.key()
+		if f.Unread || i.Token == "" || i.Leaving || listed[key] {
+			continue
+		}
+		listed[key] = true
+		if known.has(i) {
+			delete(p.Seen, key)
+			continue
+		}
+		s, found := f.Seen[key]
+		if why != "" {
+			if found {
+				p.Seen[key] = s
+			}
+			p.Orphans = append(p.Orphans, Orphan{Instance: i, Sighting: s, Waits: why})
+			continue
+		}
+		s = s.again(f.Now, limits.Spacing)
+		p.Seen[key] = s
+		o := Orphan{Instance: i, Sighting: s, Waits: s.waits(f.Now, limits)}
+		o.Due = o.Waits == ""
+		p.Orphans = append(p.Orphans, o)
+	}
+}
+
+// again is a Sighting after one more pass. A clock that was set back begins anew.
+func (s Sighting) again(now time.Time, spacing time.Duration) Sighting {
+	if s.Confirmations <= 0 || now.Before(s.Last) || now.Before(s.First) {
+		return Sighting{First: now, Last: now, Confirmations: 1}
+	}
+	if now.Sub(s.Last) >= spacing {
+		s.Last = now
+		s.Confirmations++
+	}
+	return s
+}
+
+// waits is what a Sighting lacks for a deletion, empty when it lacks nothing.
+func (s Sighting) waits(now time.Time, limits OrphanLimits) string {
+	if s.Confirmations < limits.Confirmations {
+		return fmt.Sprintf("%d of %d confirmations", s.Confirmations, limits.Confirmations)
+	}
+	if due := s.First.Add(limits.Age); now.Before(due) {
+		return "it is watched until " + due.UTC().Format(time.RFC3339)
+	}
+	return ""
+}

@@ -1,0 +1,313 @@
+package safety_test
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/machineset/safety"
+)
+
+// fleet is a cluster of n Machines with their instances, and the passes over it.
+type fleet struct {
+	facts safety.OrphanFacts
+}
+
+func instance(i int) safety.Instance {
+	return safety.Instance{
+		Cluster: "demo", Token: fmt.Sprintf("uid-%d", i), ProviderID: fmt.Sprintf("cloud://zone/i-%d", i), Name: fmt.Sprintf("vm-%d", i),
+	}
+}
+
+func owner(i int) safety.Owner {
+	return safety.Owner{
+		UID: types.UID(fmt.Sprintf("uid-%d", i)), Cluster: "demo", Name: fmt.Sprintf("m-%d", i), ProviderID: fmt.Sprintf("cloud://zone/i-%d", i),
+		Created: noon.Add(-24 * time.Hour),
+	}
+}
+
+func newFleet(n int) *fleet {
+	f := &fleet{safety.OrphanFacts{Started: noon.Add(-time.Hour), Now: noon}}
+	for i := range n {
+		f.facts.Instances = append(f.facts.Instances, instance(i))
+		f.facts.Owners = append(f.facts.Owners, owner(i))
+	}
+	return f
+}
+
+// pass is one more pass, after some time.
+func (f *fleet) pass(after time.Duration) safety.OrphanPlan {
+	f.facts.Now = f.facts.Now.Add(after)
+	p := safety.PlanOrphans(f.facts)
+	f.facts.Seen = p.Seen
+	return p
+}
+
+// never passes many times, and wants no deletion.
+func (f *fleet) never(t *testing.T) (last safety.OrphanPlan) {
+	t.Helper()
+	for range 20 {
+		last = f.pass(15 * time.Minute)
+		require.Empty(t, last.Delete)
+	}
+	return last
+}
+
+func TestAnInstanceWhoseMachineIsGoneIsDeletedAfterConfirmations(t *testing.T) {
+	t.Parallel()
+	f := newFleet(3)
+	f.facts.Owners = f.facts.Owners[1:]
+	p := f.pass(0)
+	require.Empty(t, p.Delete)
+	require.Len(t, p.Orphans, 1)
+	require.Equal(t, "1 of 3 confirmations", p.Orphans[0].Waits)
+	require.Equal(t, "1 of 3 confirmations", f.pass(time.Minute).Orphans[0].Waits, "two passes at once confirm once")
+	require.Equal(t, "2 of 3 confirmations", f.pass(10 * time.Minute).Orphans[0].Waits)
+	require.Equal(t, "it is watched until 2026-03-01T12:30:00Z", f.pass(10 * time.Minute).Orphans[0].Waits)
+	p = f.pass(10 * time.Minute)
+	require.Equal(t, []safety.Instance{instance(0)}, p.Delete)
+	f.facts.Instances[0].Leaving = true
+	require.Empty(t, f.pass(time.Minute).Orphans)
+}
+
+func TestAPassDeletesNoMoreThanItsLimit(t *testing.T) {
+	t.Parallel()
+	f := newFleet(20)
+	f.facts.Owners = f.facts.Owners[10:]
+	f.facts.Limits.PerPass = 2
+	gone := map[string]bool{}
+	for range 20 {
+		p := f.pass(15 * time.Minute)
+		require.LessOrEqual(t, len(p.Delete), 2)
+		for _, i := range p.Delete {
+			gone[i.Token] = true
+			for at := range f.facts.Instances {
+				if f.facts.Instances[at].Token == i.Token {
+					f.facts.Instances[at].Leaving = true
+				}
+			}
+		}
+	}
+	require.Len(t, gone, 10)
+}
+
+// Gardener issue 657: all workers were deleted after a restart while the API server of the Machines did not answer.
+func TestAFleetIsNotDeletedByOrphanCollection(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(*safety.OrphanFacts)
+		why    string
+	}{
+		"the Machines could not be read": {func(f *safety.OrphanFacts) { f.Unread, f.Owners = true, nil },
+			"the Machines could not be read from the API server"},
+		"the list of Machines is empty": {func(f *safety.OrphanFacts) { f.Owners = nil }, "the API server has no Machine at all"},
+		"it has those of other clusters": {func(f *safety.OrphanFacts) { f.Owners = []safety.Owner{{UID: "x", Cluster: "other"}} },
+			"the cluster has no Machine"},
+		"it is short": {func(f *safety.OrphanFacts) { f.Owners = f.Owners[:9] },
+			"11 instances have no Machine and 9 have one: the Machines may be incomplete"},
+		"an API server is frozen": {func(f *safety.OrphanFacts) { f.Owners, f.Frozen = f.Owners[:15], true },
+			"an API server is, or was a moment ago, unreachable"},
+		"the instances are not all listed": {func(f *safety.OrphanFacts) { f.Owners, f.Unlisted = f.Owners[:15], []string{"demo"} },
+			"its instances could not be listed to the end"},
+		"the process does not know when it started": {func(f *safety.OrphanFacts) { f.Owners, f.Started = f.Owners[:15], time.Time{} },
+			"the process has not run for 10m0s yet"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(20)
+			tc.change(&f.facts)
+			p := f.never(t)
+			require.Contains(t, []string{p.Blocked[""], p.Blocked["demo"]}, tc.why)
+		})
+	}
+}
+
+func TestCollectionRightAfterTheStartWithAStaleCacheDeletesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFleet(5)
+	f.facts.Started, f.facts.Owners = noon, f.facts.Owners[1:]
+	f.facts.Limits = safety.OrphanLimits{Confirmations: 1, Age: time.Second, StartDelay: 10 * time.Minute}
+	require.Equal(t, "the process has not run for 10m0s yet", f.pass(9 * time.Minute).Blocked[""])
+	require.Empty(t, f.pass(2*time.Minute).Delete, "what came before does not count")
+	require.Len(t, f.pass(time.Minute).Delete, 1)
+}
+
+// Gardener provider-aws issue 127: collection and creation at the same time.
+func TestAnInstanceInCreationWhileCollectionRunsIsKept(t *testing.T) {
+	t.Parallel()
+	f := newFleet(3)
+	f.facts.Owners[0].ProviderID = "" // its answer is not recorded yet
+	f.facts.Instances[1].ProviderID = ""
+	f.never(t)
+}
+
+func TestAChangeOfTheFormOfProviderIDsMakesNoOrphans(t *testing.T) {
+	t.Parallel()
+	for name, form := range map[string]string{
+		"a zone less": "cloud:///i-%d", "another scheme": "cloud2://zone/i-%d", "a region more": "cloud://eu/zone/i-%d",
+		"nothing but the ID": "i-%d",
+		"capitals":           "CLOUD://ZONE/I-%d", "a slash more": "cloud://zone/i-%d/",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, restored := range []bool{false, true} {
+				f := newFleet(9)
+				for i := range f.facts.Instances {
+					f.facts.Instances[i].ProviderID = fmt.Sprintf(form, i)
+					if restored {
+						f.facts.Owners[i].UID += "-restored"
+					}
+				}
+				require.Empty(t, f.never(t).Orphans)
+			}
+		})
+	}
+	f := newFleet(9)
+	for i := range f.facts.Instances {
+		f.facts.Instances[i].ProviderID = fmt.Sprintf("other://%d", 1000+i)
+	}
+	require.Empty(t, f.never(t).Orphans, "the token is enough")
+}
+
+func TestARestoredBackupMakesNoOrphans(t *testing.T) {
+	t.Parallel()
+	f := newFleet(10)
+	f.facts.Limits = safety.OrphanLimits{Age: time.Minute, Spacing: time.Minute}
+	for i := range f.facts.Owners {
+		f.facts.Owners[i].UID += "-restored"
+		f.facts.Owners[i].Created = noon
+	}
+	all := f.facts.Owners
+	f.facts.Owners = all[:7] // the others come later
+	for range 10 {
+		p := f.pass(5 * time.Minute)
+		require.Empty(t, p.Delete)
+		require.Contains(t, p.Blocked["demo"], "was restored less than 1h0m0s ago: others may follow")
+	}
+	f.facts.Owners = all
+	require.Empty(t, f.never(t).Orphans)
+	f.facts.Owners = all[:9]
+	require.Empty(t, f.pass(time.Minute).Delete)
+	f.pass(time.Minute)
+	require.Len(t, f.pass(time.Minute).Delete, 1, "an hour later a Machine that goes counts again")
+}
+
+func TestInstancesOfOthersAreNotTouched(t *testing.T) {
+	t.Parallel()
+	f := newFleet(5)
+	by := func(change func(*safety.Instance)) {
+		i := instance(100 + len(f.facts.Instances))
+		change(&i)
+		f.facts.Instances = append(f.facts.Instances, i)
+	}
+	by(func(i *safety.Instance) { i.Token = "" })          // no Driver has made it
+	by(func(i *safety.Instance) { i.Name = "m-3" })        // a Machine has its name
+	by(func(i *safety.Instance) { i.Leaving = true })      // it goes already
+	by(func(i *safety.Instance) { i.Cluster = "foreign" }) // no Machine here is of that cluster
+	require.Len(t, f.never(t).Orphans, 1)
+}
+
+func TestAMachineOfAnotherNamespaceOrManagerOwnsItsInstanceToo(t *testing.T) {
+	t.Parallel()
+	f := newFleet(5)
+	f.facts.Owners[2].Cluster, f.facts.Owners[2].ProviderID = "another", ""
+	f.facts.Owners[3].UID, f.facts.Owners[3].Token, f.facts.Owners[3].ProviderID = "machine", "uid-3", "" // of an InfraMachine
+	require.Empty(t, f.never(t).Orphans)
+}
+
+func TestASightingBeginsAnewWhenAMachineAppears(t *testing.T) {
+	t.Parallel()
+	f := newFleet(3)
+	all := f.facts.Owners
+	f.facts.Owners = all[1:]
+	f.pass(0)
+	f.pass(15 * time.Minute)
+	f.facts.Owners, f.facts.Frozen = all, true
+	f.pass(time.Minute)
+	require.Empty(t, f.facts.Seen, "that there is a Machine counts in any case")
+	f.facts.Owners, f.facts.Frozen = all[1:], false
+	require.Equal(t, "1 of 3 confirmations", f.pass(15 * time.Minute).Orphans[0].Waits)
+	f.facts.Frozen = true
+	require.Len(t, f.pass(15*time.Minute).Seen, 1, "a pass that decides nothing neither confirms nor forgets")
+	f.facts.Frozen, f.facts.Instances = false, f.facts.Instances[1:]
+	require.Empty(t, f.pass(time.Minute).Seen, "it is gone")
+}
+
+func TestAnInstanceThatIsListedTwiceIsDeletedOnce(t *testing.T) {
+	t.Parallel()
+	f := newFleet(4)
+	f.facts.Owners, f.facts.Instances = f.facts.Owners[1:], append(f.facts.Instances, instance(0))
+	f.facts.Limits.PerPass = 5
+	for range 2 {
+		f.pass(15 * time.Minute)
+	}
+	require.Len(t, f.pass(15*time.Minute).Delete, 1)
+}
+
+// No history of observations deletes an instance of which a Machine was shown in the last three passes that decided anything, more than the
+// limit in one pass, or anything in a pass that must not decide.
+func TestNoHistoryOfObservationsDeletesMoreThanTheBudget(t *testing.T) {
+	t.Parallel()
+	for seed := range int64(300) {
+		chance := rand.New(rand.NewSource(seed)) //nolint:gosec // a seeded history
+		f := newFleet(12)
+		f.facts.Limits = safety.OrphanLimits{PerPass: 1 + chance.Intn(2), Age: 10 * time.Minute, Spacing: 5 * time.Minute}
+		whole, instances := f.facts.Owners, f.facts.Instances
+		unseen := map[string]int{}
+		deleted := 0
+		for range 40 {
+			f.facts.Unread, f.facts.Frozen = chance.Intn(6) == 0, chance.Intn(6) == 0
+			f.facts.Unlisted = nil
+			if chance.Intn(6) == 0 {
+				f.facts.Unlisted = []string{"demo"}
+			}
+			f.facts.Owners = nil
+			lacking := chance.Intn(14)
+			for i := range whole {
+				if (i+int(seed))%13 >= lacking {
+					f.facts.Owners = append(f.facts.Owners, whole[i])
+				}
+			}
+			p := f.pass(time.Duration(chance.Intn(20)) * time.Minute)
+			shown := map[string]bool{}
+			for _, o := range f.facts.Owners {
+				shown[string(o.UID)] = true
+			}
+			decides := !f.facts.Unread && !f.facts.Frozen && f.facts.Unlisted == nil && len(f.facts.Owners)*2 >= len(instances)
+			for _, i := range instances {
+				switch {
+				case shown[i.Token] && !f.facts.Unread && f.facts.Unlisted == nil:
+					unseen[i.Token] = 0
+				case decides:
+					unseen[i.Token]++
+				}
+			}
+			require.LessOrEqual(t, len(p.Delete), f.facts.Limits.PerPass, "seed %d", seed)
+			for _, i := range p.Delete {
+				deleted++
+				require.True(t, decides, "seed %d", seed)
+				require.GreaterOrEqual(t, unseen[i.Token], 3, "seed %d", seed)
+			}
+		}
+		require.LessOrEqual(t, deleted, 40*f.facts.Limits.PerPass)
+	}
+}
+
+func TestPlansAreDeterministic(t *testing.T) {
+	t.Parallel()
+	f := newFleet(12)
+	f.facts.Owners = f.facts.Owners[6:]
+	want := safety.PlanOrphans(f.facts)
+	for seed := range int64(20) {
+		chance := rand.New(rand.NewSource(seed)) //nolint:gosec // a seeded order
+		chance.Shuffle(len(f.facts.Instances), func(i, j int) {
+			f.facts.Instances[i], f.facts.Instances[j] = f.facts.Instances[j], f.facts.Instances[i]
+		})
+		require.Equal(t, want, safety.PlanOrphans(f.facts))
+	}
+}

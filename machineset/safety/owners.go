@@ -1,0 +1,90 @@
+package safety
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// owners finds what an instance belongs to.
+type owners struct {
+	byToken, byID, byName map[string]Owner
+	count                 map[string]int
+}
+
+func newOwners(all []Owner) owners {
+	o := owners{map[string]Owner{}, map[string]Owner{}, map[string]Owner{}, map[string]int{}}
+	for _, one := range all {
+		o.byToken[cmp.Or(one.Token, string(one.UID))] = one
+		o.byToken[string(one.UID)] = one
+		o.byName[one.Name] = one
+		o.count[one.Cluster]++
+		for _, id := range idKeys(one.ProviderID) {
+			o.byID[id] = one
+		}
+	}
+	delete(o.byToken, "")
+	delete(o.byName, "")
+	return o
+}
+
+// idKeys are what a provider ID is found by: itself, and its last part without regard to case, which stays when a provider changes the form
+// of its IDs. Two instances with the same last part both count as owned: that is the safe side.
+func idKeys(id string) []string {
+	id = strings.Trim(id, "/ \t")
+	last := strings.ToLower(id[strings.LastIndexAny(id, "/:")+1:])
+	if last == "" {
+		return nil
+	}
+	return []string{id, "last:" + last}
+}
+
+// has reports whether an instance belongs to an owner.
+func (o owners) has(i Instance) bool {
+	_, token := o.byToken[i.Token]
+	_, name := o.byName[i.Name]
+	return token || name || o.hasID(i)
+}
+
+func (o owners) hasID(i Instance) bool {
+	_, found := o.byIDOf(i)
+	return found
+}
+
+func (o owners) byIDOf(i Instance) (Owner, bool) {
+	for _, id := range idKeys(i.ProviderID) {
+		if one, found := o.byID[id]; found {
+			return one, true
+		}
+	}
+	return Owner{}, false
+}
+
+// doubts is why the list of Machines says nothing about the instances of a cluster, empty when it does: there are no Machines, fewer
+// instances have one than not, or the Machines were restored a moment ago and others may follow.
+func (o owners) doubts(cluster string, instances []Instance, limits OrphanLimits, now time.Time) string {
+	if o.count[cluster] == 0 {
+		return "the cluster has no Machine"
+	}
+	with, without := 0, 0
+	for _, i := range instances {
+		switch {
+		case i.Leaving || i.Token == "":
+		case o.has(i):
+			with++
+		default:
+			without++
+		}
+		if _, token := o.byToken[i.Token]; token {
+			continue
+		}
+		if restored, found := o.byIDOf(i); found && now.Before(restored.Created.Add(limits.RestoreDelay)) {
+			return fmt.Sprintf("Machine %s was restored less than %s ago: others may follow", restored.Name, limits.RestoreDelay)
+		}
+	}
+	if without > with {
+		return fmt.Sprintf("%d instances have no Machine and %d have one: the Machines may be incomplete", without, with)
+	}
+	return ""
+}
