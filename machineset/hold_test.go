@@ -14,6 +14,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -178,4 +179,23 @@ func TestASetInDeletionIsLetGoByAProcessThatHasWatchedNothingYet(t *testing.T) {
 		return ""
 	})
 	require.Len(t, w.machines(), 1)
+}
+
+func TestAFrozenSetCreatesNothingAndStillDeletes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 2)
+	w.create(set)
+	w.has(set, 2)
+	w.change(set, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{safety.FreezeLabel: "True"}) })
+	w.scale(set, 5)
+	c := w.conditionSays(set, contract.ConditionScalingUp, "Scaling up from 2 to 5 replicas is blocked because:\n* the set is frozen")
+	require.Equal(t, machineset.ReasonFrozen, c.Reason)
+	require.Len(t, w.machines(), 2)
+	w.scale(set, 1)
+	w.has(set, 1)
+	w.change(set, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	w.scale(set, 3)
+	w.has(set, 3)
 }

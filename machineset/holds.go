@@ -12,6 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -32,6 +33,8 @@ const (
 
 	// ReasonLedgerUnreadable: the ledger cannot be read.
 	ReasonLedgerUnreadable = children.ReasonLedgerUnreadable
+	// ReasonFrozen: the set has a freeze label, of package guard or of a person.
+	ReasonFrozen = safety.ReasonFrozen
 	// ReasonMachinesNotShown: the API server has Machines of the set that the cache does not show.
 	ReasonMachinesNotShown = "MachinesNotShown"
 	// ReasonMachinesNotRestored: the set had Machines before it was restored, and they do not exist.
@@ -109,6 +112,9 @@ func (s *Scope) preflightFacts(plane contract.ControlPlaneState) scale.Preflight
 func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.State.Annotations[DisableCreateAnnotation] == "true" {
 		s.Hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
+	}
+	if safety.FreezingOf(s.env.kinds.Set.GVK.Group, &s.State.Metadata, s.State.Conditions) != safety.NotFrozen {
+		s.Hold(ReasonFrozen, "the set is frozen: annotation "+safety.UnfreezeAnnotation+" ends that where it does not end by itself")
 	}
 	if want := machineLabels(&s.State); s.selectorErr == nil && !s.selector.Matches(labels.Set(want)) {
 		s.Hold(ReasonSelectorMismatch, fmt.Sprintf(

@@ -66,7 +66,7 @@ func (s *Scope) summary() children.Summary {
 	if s.decision.Surplus > 0 && len(s.decision.Held) > 0 {
 		facts.Kept, facts.KeptCause = append(blockedBy(s.decision.Held), facts.Kept...), s.decision.Held[0].Reason
 	}
-	for _, reason := range []string{ReasonMachinesNotShown, ReasonMachinesNotRestored} {
+	for _, reason := range []string{ReasonFrozen, ReasonMachinesNotShown, ReasonMachinesNotRestored} {
 		if s.machines.IsHeld(reason) {
 			facts.Cause = reason
 		}

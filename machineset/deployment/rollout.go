@@ -16,6 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -51,12 +52,18 @@ func (s *Scope) decide() {
 	if desired, known := s.State.Replicas.Get(); known {
 		facts.Desired = contract.Some(int(desired))
 	}
+	frozen := s.frozen()
+	facts.Paused = facts.Paused || frozen
 	for _, one := range s.observed {
 		set := one.facts(s.env.marks)
-		set.Frozen = s.inPlace() && one.lacks()
+		set.Frozen = frozen || s.inPlace() && one.lacks()
 		facts.Sets = append(facts.Sets, set)
 	}
 	s.plan = rollout.Plan(facts)
+	if frozen {
+		says := scale.Hold{Reason: safety.ReasonFrozen, Message: "the deployment or one of its MachineSets is frozen and creates no Machines"}
+		s.plan.Blocked = append([]scale.Hold{says}, s.plan.Blocked...)
+	}
 	s.plan.Blocked = append(slices.Clone(s.children.Holds), s.plan.Blocked...)
 	if s.State.RollbackTo.Found() && s.State.RolloutPaused {
 		waits := scale.Hold{Reason: rollout.ReasonPaused, Message: "the rollback waits until the rollout is resumed"}
@@ -74,6 +81,16 @@ func (s *Scope) historyLimit() contract.Opt[int] {
 		return contract.Opt[int]{}
 	}
 	return contract.Some(defaultHistory)
+}
+
+// frozen reports whether the deployment, or one of its sets, has a freeze label. Then a rollout does not go on, because it would delete what
+// nothing replaces, and no set is raised.
+func (s *Scope) frozen() bool {
+	has := safety.FreezingOf(s.env.kinds.Deployment.GVK.Group, &s.State.Metadata, s.State.Conditions)
+	for _, one := range s.observed {
+		has = max(has, safety.FreezingOf(s.env.kinds.Set.GVK.Group, one.Metadata, one.State.Conditions))
+	}
+	return has != safety.NotFrozen
 }
 
 // strategyOf returns the strategy of a deployment. The error says what is wrong with it.

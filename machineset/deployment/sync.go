@@ -15,6 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -50,7 +51,7 @@ func setAnnotations(d *contract.MachineDeploymentState) map[string]string {
 	for key, value := range d.Annotations {
 		own := key == contract.RevisionAnnotation || key == contract.RevisionHistoryAnnotation ||
 			key == "cluster.x-k8s.io/conversion-data" || key == "kubectl.kubernetes.io/last-applied-configuration" ||
-			strings.HasPrefix(key, "machinist.dev/") || key == contract.PausedAnnotation
+			strings.HasPrefix(key, "machinist.dev/") || key == contract.PausedAnnotation || key == safety.GardenerUnfreezeAnnotation
 		if !own {
 			all[key] = value
 		}

@@ -3,6 +3,7 @@ package safety
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -75,10 +76,10 @@ type Sighting struct {
 
 // OrphanFacts are what PlanOrphans looks at. They are not changed.
 type OrphanFacts struct {
-	// Instances are those of the clusters that were listed, read before Owners. Unlisted are the clusters whose list failed, or whose list is
-	// not known to be complete: of those nothing is decided.
+	// Instances are those of the clusters that were listed, read before Owners. Unlisted are the clusters of which nothing is decided, because
+	// their list failed, is not known to be complete, or their API server is frozen; the values say why.
 	Instances []Instance
-	Unlisted  []string
+	Unlisted  map[string]string
 	// Owners are all Machines of all namespaces, and what stands for them, as the API server itself returned them after the instances were
 	// listed, whoever reconciles them. Unread: they could not be read.
 	Owners []Owner
@@ -129,13 +130,13 @@ func PlanOrphans(f OrphanFacts) OrphanPlan {
 		clusters[i.Cluster] = append(clusters[i.Cluster], i)
 	}
 	for key, s := range f.Seen { // of what is not decided, all stays as it is
-		if all != "" || slices.Contains(f.Unlisted, key.Cluster) {
+		if _, undecided := f.Unlisted[key.Cluster]; undecided || all != "" {
 			p.Seen[key] = s
 		}
 	}
+	maps.Copy(p.Blocked, f.Unlisted)
 	for cluster, instances := range clusters {
-		if slices.Contains(f.Unlisted, cluster) {
-			p.Blocked[cluster] = "its instances could not be listed to the end"
+		if _, undecided := f.Unlisted[cluster]; undecided {
 			continue
 		}
 		why := cmp.Or(all, known.doubts(cluster, instances, limits, f.Now))

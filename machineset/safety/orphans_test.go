@@ -111,7 +111,9 @@ func TestAFleetIsNotDeletedByOrphanCollection(t *testing.T) {
 			"11 instances have no Machine and 9 have one: the Machines may be incomplete"},
 		"an API server is frozen": {func(f *safety.OrphanFacts) { f.Owners, f.Frozen = f.Owners[:15], true },
 			"an API server is, or was a moment ago, unreachable"},
-		"the instances are not all listed": {func(f *safety.OrphanFacts) { f.Owners, f.Unlisted = f.Owners[:15], []string{"demo"} },
+		"the instances are not all listed": {func(f *safety.OrphanFacts) {
+			f.Owners, f.Unlisted = f.Owners[:15], map[string]string{"demo": "its instances could not be listed to the end"}
+		},
 			"its instances could not be listed to the end"},
 		"the process does not know when it started": {func(f *safety.OrphanFacts) { f.Owners, f.Started = f.Owners[:15], time.Time{} },
 			"the process has not run for 10m0s yet"},
@@ -264,7 +266,7 @@ func TestNoHistoryOfObservationsDeletesMoreThanTheBudget(t *testing.T) {
 			f.facts.Unread, f.facts.Frozen = chance.Intn(6) == 0, chance.Intn(6) == 0
 			f.facts.Unlisted = nil
 			if chance.Intn(6) == 0 {
-				f.facts.Unlisted = []string{"demo"}
+				f.facts.Unlisted = map[string]string{"demo": "no answer"}
 			}
 			f.facts.Owners = nil
 			lacking := chance.Intn(14)

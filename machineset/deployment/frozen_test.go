@@ -1,0 +1,62 @@
+package deployment_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+	"github.com/machinist-dev/machinist/machineset/safety"
+)
+
+// A Recreate rollout of a frozen deployment would delete everything that nothing replaces.
+func TestAFrozenDeploymentStartsNoRolloutThatItCouldNotFinish(t *testing.T) {
+	t.Parallel()
+	for name, strategy := range map[string]string{"rolling": "RollingUpdate", "all at once": "Recreate"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).live()
+			w.run()
+			d := w.deployment(2, fake.WithField(strategy, "spec", "rollout", "strategy", "type"))
+			w.rolled(d, "blue", 2)
+			freeze := func(obj *unstructured.Unstructured, value string) {
+				w.Change(obj, func(u *unstructured.Unstructured) {
+					labels := u.GetLabels()
+					if labels == nil {
+						labels = map[string]string{}
+					}
+					labels[safety.FreezeLabel] = value
+					u.SetLabels(labels)
+				})
+			}
+			freeze(d, "True")
+			w.change(d, template("green"), fake.WithField(int64(3), "spec", "replicas"))
+			c := w.Says(d, deployment.ConditionRollingOut, "", "frozen and creates no Machines")
+			require.Equal(t, metav1.ConditionTrue, c.Status)
+			w.Never("a set or a Machine is created", 300*time.Millisecond, func() string {
+				if len(w.setsNow()) != 1 || w.images()["blue"] != 2 {
+					return "it is"
+				}
+				return ""
+			})
+			w.change(d, fake.WithField(int64(1), "spec", "replicas"))
+			w.eventually("a frozen deployment to shrink", func() string {
+				if w.images()["blue"] != 1 {
+					return "it has not"
+				}
+				return ""
+			})
+			set := w.setsNow()[0]
+			freeze(&set, "True")
+			freeze(d, "false")
+			w.Says(d, deployment.ConditionRollingOut, "", "frozen and creates no Machines")
+			require.Len(t, w.setsNow(), 1, "a frozen set is enough")
+			freeze(&set, "false")
+			w.rolled(d, "green", 1)
+		})
+	}
+}
