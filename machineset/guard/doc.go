@@ -1,0 +1,29 @@
+// Package guard carries out what package safety decides: it freezes sets and deployments that overshoot, closes while an API server does not
+// answer, finds instances of a provider without a Machine, and marks Nodes without one. Each part works alone:
+//
+//   - a [Freezer] has a reconciler of sets and one of deployments, on package contract/pass. It writes the freeze label, the condition Frozen
+//     and events; packages machineset and machineset/deployment heed the label;
+//   - a [Gate] probes the API server of the Machines and those of their clusters. [HoldStep] keeps sets and deployments from creating while it
+//     is closed, and [FreezeStep] stops the passes of any kind;
+//   - a [Collector] lists instances with a provider.Driver. By default it only reports;
+//   - a [Marker] annotates Nodes that no Machine belongs to.
+//
+// A manager with all of them:
+//
+//	gate, err := guard.NewGate(guard.GateOptions{Management: guard.Answers(mgr.GetAPIReader(), kinds.Machine, "default")})
+//	freezer, err := guard.NewFreezer(kinds, pass.PortsFromManager(mgr), guard.FreezerOptions{Recorder: recorder})
+//	collector, err := guard.NewCollector(guard.CollectorOptions{Calls: calls, Gate: gate,
+//		Sources: []guard.Source{guard.MachinesOf(mgr.GetAPIReader(), kinds.Machine)}})
+//	err = errors.Join(mgr.Add(gate), freezer.AddToManager(ctx, mgr), mgr.Add(collector))
+//
+// # For a health check
+//
+// [Gate.Of] returns the safety.Reach of a cluster, a plain value to decide with: while it is frozen or has not answered, no Machine is
+// replaced; afterwards no timer has begun before safety.Reach.Timer says. Which failure domains are down, safety.FindOutages says.
+//
+// # What keeps a fleet from being deleted as orphans
+//
+// The instances are listed first and the Machines are read after that, from the API server itself, all of them, whoever reconciles them. One
+// list that fails, is empty or does not fit, one Machine that cannot be read, and nothing is confirmed. See safety.PlanOrphans for the rest.
+// When all Machines of a cluster are gone, nothing of it is collected any more: the last instances go with their Machines.
+package guard

@@ -1,0 +1,226 @@
+package guard_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/guard"
+	"github.com/machinist-dev/machinist/machineset/safety"
+)
+
+func TestASetThatOvershootsFreezesAndThawsWithItsDeployment(t *testing.T) {
+	t.Parallel()
+	for name, kinds := range map[string]guard.Kinds{"Cluster API": clusterAPI(), "Gardener": gardener()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, kinds)
+			w.freezer(guard.FreezerOptions{})
+			d := w.deployment("d", 2)
+			set := w.set("s", 2, d)
+			w.machines(set, 4) // 2 and a surge of 1 and 2 are 5
+			w.stays(set)
+			more := w.machines(set, 3)
+			w.frozen(safety.ReasonOverShooting, set)
+			w.frozen(safety.ReasonMachineSetFrozen, d)
+			if name == "Gardener" {
+				require.Equal(t, "True", w.Get(set).GetLabels()[safety.GardenerFreezeLabel])
+				require.Equal(t, "True", w.Get(d).GetLabels()[safety.GardenerFreezeLabel])
+			}
+			require.Contains(t, w.condition(w.Get(set)).Message, "the set may have fewer than 5")
+			w.delete(more[:2])
+			w.frozen(safety.ReasonOverShooting, set)
+			w.delete(more[2:])
+			w.thawed(set, d)
+			for _, reason := range []string{guard.EventFroze, guard.EventUnfroze, guard.EventFrozeDeployment, guard.EventUnfrozeDeployment} {
+				w.Eventually("the event "+reason, func() string {
+					if n := len(w.Events(reason)); n != 1 {
+						return "there is another number of them"
+					}
+					return ""
+				})
+			}
+		})
+	}
+}
+
+// Gardener returns after the first set that it has frozen, and a deployment with Recreate, which has no surge, ends its loop.
+func TestTwoSetsThatOvershootInOnePassBothFreezeBesideARecreateDeployment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clusterAPI())
+	recreate := w.deployment("a-recreate", 2, fake.WithField("Recreate", "spec", "rollout", "strategy", "type"))
+	quiet := w.set("a-recreate-1", 2, recreate)
+	broken := w.deployment("b-broken", 2, fake.WithField("many", "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"))
+	first, second := w.set("b-first", 1, broken), w.set("c-second", 1, nil)
+	w.machines(quiet, 2)
+	w.machines(first, 6)
+	w.machines(second, 6)
+	w.freezer(guard.FreezerOptions{})
+	w.frozen(safety.ReasonOverShooting, first, second)
+	w.stays(quiet)
+}
+
+func TestAFreezeThatFailsAtOneSetStopsNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clusterAPI())
+	sets := []*unstructured.Unstructured{w.set("a", 1, nil), w.set("b", 1, nil), w.set("c", 1, nil)}
+	for _, set := range sets {
+		w.machines(set, 6)
+	}
+	remove := w.Store.Inject(fake.Fault{
+		Match: fake.Match("patch", w.kinds.Set.GVK.GroupKind(), "a"), Err: apierrors.NewInternalError(errors.New("a webhook is down")),
+		Times: -1,
+	})
+	w.freezer(guard.FreezerOptions{})
+	w.frozen(safety.ReasonOverShooting, sets[1], sets[2])
+	require.Empty(t, w.Get(sets[0]).GetLabels())
+	remove()
+	w.frozen(safety.ReasonOverShooting, sets[0])
+}
+
+func TestMachinesCountByTheirOwnerAndByTheirLabels(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clusterAPI())
+	owned, selected, foreign := w.set("owned", 1, nil), w.set("selected", 1, nil), w.set("foreign", 1, nil)
+	unlabelled := func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"set": "nothing"}) }
+	unowned := func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) }
+	w.machines(owned, 5, unlabelled)                          // a selector that does not match what the set creates
+	w.machines(selected, 5, unowned)                          // a script
+	w.machines(owned, 5, func(u *unstructured.Unstructured) { // those of another set, with the labels of this one
+		u.SetLabels(map[string]string{"set": foreign.GetName()})
+	})
+	w.freezer(guard.FreezerOptions{})
+	w.frozen(safety.ReasonOverShooting, owned, selected)
+	w.stays(foreign)
+}
+
+func TestAScaleDownOfARunningSetDoesNotFreeze(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clusterAPI())
+	w.freezer(guard.FreezerOptions{})
+	set := w.set("s", 8, nil)
+	all := w.machines(set, 8)
+	w.stays(set)
+	w.Change(set, fake.WithField(int64(1), "spec", "replicas"))
+	w.stays(set)
+	w.delete(all[1:])
+	w.stays(set)
+	w.machines(set, 3)
+	w.frozen(safety.ReasonOverShooting, set)
+}
+
+func TestAPersonThawsASetThroughItsDeployment(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		kinds guard.Kinds
+		key   string
+	}{
+		"by our key": {clusterAPI(), safety.UnfreezeAnnotation}, "by Gardener's": {gardener(), safety.GardenerUnfreezeAnnotation},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, tc.kinds)
+			w.freezer(guard.FreezerOptions{})
+			d := w.deployment("d", 1)
+			a, b := w.set("a", 1, d), w.set("b", 0, d)
+			w.machines(a, 6)
+			w.machines(b, 6)
+			w.frozen(safety.ReasonOverShooting, a, b)
+			w.frozen(safety.ReasonMachineSetFrozen, d)
+			w.Change(d, func(u *unstructured.Unstructured) {
+				annotations := u.GetAnnotations()
+				annotations[tc.key] = "please"
+				u.SetAnnotations(annotations)
+			})
+			w.thawed(a, b, d)
+			w.stays(a)
+			w.machines(a, 3) // what it may have beyond the accepted ones
+			w.frozen(safety.ReasonOverShooting, a)
+			w.Change(a, fake.WithAnnotations(map[string]string{tc.key: ""}))
+			w.thawed(a, d)
+		})
+	}
+}
+
+func TestAFreezeOfAPersonStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clusterAPI())
+	w.freezer(guard.FreezerOptions{})
+	d := w.deployment("d", 1)
+	set := w.set("s", 1, d, fake.WithLabels(map[string]string{safety.FreezeLabel: "True"}))
+	w.frozen(safety.ReasonMachineSetFrozen, d)
+	w.Never("the freeze ends", 400*time.Millisecond, func() string {
+		if w.Get(set).GetLabels()[safety.FreezeLabel] != "True" {
+			return "it has"
+		}
+		return ""
+	})
+	w.Change(set, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	w.thawed(set, d)
+}
+
+func TestAPausedSetIsNotChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clusterAPI())
+	w.freezer(guard.FreezerOptions{})
+	set := w.set("s", 1, nil, fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
+	w.machines(set, 9)
+	w.stays(set)
+	require.Empty(t, w.Writes(userAgent))
+	w.Change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.frozen(safety.ReasonOverShooting, set)
+}
+
+func TestACrashBetweenTheLabelAndTheConditionIsMended(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clusterAPI())
+	half := w.set("half", 1, nil, fake.WithLabels(map[string]string{safety.FreezeLabel: "True"}),
+		fake.WithAnnotations(map[string]string{safety.FrozenByAnnotation: safety.ReasonOverShooting}))
+	w.machines(half, 6)
+	other := w.set("other", 1, nil)
+	w.Change(other, func(u *unstructured.Unstructured) {
+		frozen := pass.Condition(safety.ConditionFrozen, metav1.ConditionTrue, safety.ReasonOverShooting, "")
+		frozen.LastTransitionTime = metav1.Now()
+		require.NoError(t, w.kinds.Set.Adapter.Write(u, contract.MachineSetUpdate{
+			ReplicatedUpdate: contract.ReplicatedUpdate{Conditions: []metav1.Condition{frozen}},
+		}))
+	})
+	w.freezer(guard.FreezerOptions{})
+	w.frozen(safety.ReasonOverShooting, half)
+	w.thawed(other)
+}
+
+func TestASetAtRestCostsNoWrite(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clusterAPI())
+	d := w.deployment("d", 3)
+	set := w.set("s", 3, d)
+	w.machines(set, 9)
+	metrics := guard.NewMetrics()
+	w.freezer(guard.FreezerOptions{Metrics: metrics})
+	w.frozen(safety.ReasonOverShooting, set)
+	w.frozen(safety.ReasonMachineSetFrozen, d)
+	w.Still("writes", 300*time.Millisecond, func() int { return len(w.Writes(userAgent)) })
+	require.Len(t, w.Writes(userAgent), 4, "the label and the condition of both")
+	require.Equal(t, map[string]float64{
+		"machinist_safety_frozen_objects MachineSet": 1, "machinist_safety_frozen_objects MachineDeployment": 1,
+		"machinist_safety_freezes_total MachineSet": 1, "machinist_safety_freezes_total MachineDeployment": 1,
+		"machinist_safety_frozen_servers": 0, "mcm_machine_controller_frozen": 0, "machinist_safety_unmanaged_nodes": 0,
+	}, gathered(t, metrics))
+}
+
+func TestNewFreezerSaysAllThatIsMissing(t *testing.T) {
+	t.Parallel()
+	_, err := guard.NewFreezer(guard.Kinds{}, pass.Ports{}, guard.FreezerOptions{})
+	for _, want := range []string{"Ports.Client", "Ports.Cache", "Ports.APIReader", "Kinds.Machine"} {
+		require.ErrorContains(t, err, want)
+	}
+}

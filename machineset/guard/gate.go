@@ -1,0 +1,244 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/safety"
+)
+
+// Defaults of GateOptions. Flags --machine-safety-apiserver-statuscheck-period and --machine-safety-apiserver-statuscheck-timeout.
+const (
+	DefaultGatePeriod    = time.Minute
+	DefaultGateTolerance = 30 * time.Second
+	// probeLimit is how long a probe waits for an answer.
+	probeLimit = 10 * time.Second
+	// probesAtOnce is how many are made at the same time.
+	probesAtOnce = 8
+	// gateRetry is when a step looks again at a gate that is closed.
+	gateRetry = 5 * time.Second
+)
+
+// GateOptions configure a Gate. Management is required.
+type GateOptions struct {
+	// Management asks the API server of the Machines for anything: nil says that it has answered. See Answers.
+	Management func(context.Context) error
+	// Workload asks that of a cluster, whose name is that of Machines; nil: only Management counts. workload.NodesOf makes no request and fails
+	// while there is no connection.
+	Workload func(ctx context.Context, cluster types.NamespacedName) error
+	// Initialized reports whether the API server of a cluster should answer, though it never has since this process began; false while the
+	// cluster is being made. Nil: a server counts once it has answered.
+	Initialized func(ctx context.Context, cluster types.NamespacedName) bool
+	// Period is the time between two probes, and Tolerance for how long a server may not answer. Defaults DefaultGatePeriod and
+	// DefaultGateTolerance.
+	Period, Tolerance time.Duration
+	// Deletions: FreezeStep stops deletions too.
+	Deletions bool
+	// Clock is the time of probes. Default the real one. Start waits in real time.
+	Clock clock.PassiveClock
+	// Metrics count what is frozen; nil counts nothing.
+	Metrics *Metrics
+}
+
+// Gate probes API servers, and closes while one does not answer. It is a manager.Runnable that needs no leader election, so that all
+// replicas know how long an outage was. What it knows is in memory: a process that starts during an outage begins with a closed gate. Safe
+// for concurrent use.
+type Gate struct {
+	options GateOptions
+
+	mu         sync.Mutex
+	management server
+	clusters   map[types.NamespacedName]server
+	wake       chan struct{}
+}
+
+// server is what is known about one API server.
+type server struct {
+	reach safety.Reach
+	asked time.Time // when a probe was made last
+	err   error
+}
+
+// NewGate returns a Gate. It makes no request.
+func NewGate(o GateOptions) (*Gate, error) {
+	if o.Management == nil {
+		return nil, errors.New("GateOptions.Management is not set")
+	}
+	o.Period = cmp.Or(max(o.Period, 0), DefaultGatePeriod)
+	o.Tolerance = cmp.Or(max(o.Tolerance, 0), DefaultGateTolerance)
+	if o.Period < o.Tolerance { // Gardener's own rule
+		return nil, fmt.Errorf("GateOptions.Period %s is shorter than Tolerance %s: give at least as much", o.Period, o.Tolerance)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Gate{options: o, clusters: map[types.NamespacedName]server{}, wake: make(chan struct{}, 1)}, nil
+}
+
+// Answers returns what GateOptions.Management asks for: it reads an object of a kind that does not exist in a namespace, and that it does
+// not exist is an answer. The reader must not be a cache. Rule: Gardener's probe.
+func Answers(reader client.Reader, kind contract.Kind, namespace string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		key := client.ObjectKey{Namespace: namespace, Name: "machinist-probe"}
+		if err := reader.Get(ctx, key, pass.NewObject(kind)); err != nil && !external.SaysGone(err) {
+			return err
+		}
+		return nil
+	}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (g *Gate) NeedLeaderElection() bool { return false }
+
+// Start probes until the context ends.
+func (g *Gate) Start(ctx context.Context) error {
+	for {
+		timer := time.NewTimer(g.Probe(ctx))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		case <-g.wake:
+			timer.Stop()
+		}
+	}
+}
+
+// Probe probes the servers that are due, and returns when the next one is.
+func (g *Gate) Probe(ctx context.Context) time.Duration {
+	now := g.options.Clock.Now()
+	due := []types.NamespacedName{}
+	g.mu.Lock()
+	for key, s := range g.clusters {
+		if g.left(s, now) <= 0 {
+			due = append(due, key)
+		}
+	}
+	if g.left(g.management, now) <= 0 {
+		due = append(due, types.NamespacedName{})
+	}
+	g.mu.Unlock()
+	workqueue.ParallelizeUntil(ctx, probesAtOnce, len(due), func(i int) { g.probe(ctx, due[i]) })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now = g.options.Clock.Now()
+	next, frozen := g.left(g.management, now), 0
+	if g.management.reach.IsFrozen() {
+		frozen++
+	}
+	for _, s := range g.clusters {
+		next = min(next, g.left(s, now))
+		if s.reach.IsFrozen() {
+			frozen++
+		}
+	}
+	g.options.Metrics.reached(frozen)
+	return max(next, time.Second)
+}
+
+// left is how long the next probe of a server is away.
+func (g *Gate) left(s server, now time.Time) time.Duration {
+	if s.asked.IsZero() || now.Before(s.asked) {
+		return 0
+	}
+	return s.asked.Add(s.reach.Next(g.options.Period, g.options.Tolerance)).Sub(now)
+}
+
+func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
+	limited, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	var err error
+	if key == (types.NamespacedName{}) {
+		err = g.options.Management(limited)
+	} else {
+		err = g.options.Workload(limited, key)
+	}
+	if ctx.Err() != nil {
+		return // the process ends: that is no answer of the server
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.options.Clock.Now()
+	s := g.clusters[key]
+	if key == (types.NamespacedName{}) {
+		s = g.management
+	}
+	s = server{reach: s.reach.Observe(err == nil, now, g.options.Tolerance), asked: now, err: err}
+	if key == (types.NamespacedName{}) {
+		g.management = s
+	} else {
+		g.clusters[key] = s
+	}
+}
+
+// Of returns what is known about the API servers that the objects of a cluster depend on; the zero name is that of objects without one. A
+// cluster that was never asked about is probed from now on, until Forget. It is what a health check takes: it replaces nothing while
+// Reach.IsFrozen or not Reach.Answered, and begins its timers with Reach.Timer. A nil Gate knows no server, and all have always answered.
+func (g *Gate) Of(cluster types.NamespacedName) safety.Reach {
+	if g == nil {
+		return safety.Reach{Answered: true}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if cluster.Name == "" || g.options.Workload == nil {
+		return g.management.reach
+	}
+	s, found := g.clusters[cluster]
+	if !found {
+		g.clusters[cluster] = s
+		select {
+		case g.wake <- struct{}{}:
+		default:
+		}
+	}
+	return safety.Both(g.management.reach, s.reach)
+}
+
+// Forget ends the probes of a cluster that is gone.
+func (g *Gate) Forget(cluster types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.clusters, cluster)
+}
+
+// Closed says why nothing is to be created for a cluster now; it is empty when the gate is open. The API server of the Machines has to have
+// answered once. That of a cluster that is still being made holds nothing up.
+func (g *Gate) Closed(ctx context.Context, cluster types.NamespacedName) string {
+	reach := g.Of(cluster)
+	if g == nil || (reach.Answered && !reach.IsFrozen()) {
+		return ""
+	}
+	g.mu.Lock()
+	management, own := g.management, g.clusters[cluster]
+	g.mu.Unlock()
+	if !management.reach.Answered || management.reach.IsFrozen() {
+		return closed("the API server of the Machines", management)
+	}
+	if own.reach.Answered || (g.options.Initialized != nil && g.options.Initialized(ctx, cluster)) {
+		return closed("the API server of cluster "+cluster.String(), own)
+	}
+	return ""
+}
+
+func closed(name string, s server) string {
+	switch {
+	case s.err == nil:
+		return name + " has not been asked yet"
+	case s.reach.DownSince.IsZero():
+		return fmt.Sprintf("%s has not answered yet: %v", name, s.err)
+	}
+	return fmt.Sprintf("%s has not answered since %s: %v", name, s.reach.DownSince.UTC().Format(time.RFC3339), s.err)
+}

@@ -1,0 +1,199 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/guard"
+	"github.com/machinist-dev/machinist/machineset/safety"
+)
+
+// servers are API servers that are up or down.
+type servers struct {
+	mu     sync.Mutex
+	down   map[string]bool
+	probes int
+}
+
+func (s *servers) set(name string, down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down[name] = down
+}
+
+func (s *servers) ask(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.probes++
+	if s.down[name] {
+		return errors.New("connection refused")
+	}
+	return nil
+}
+
+var demo = types.NamespacedName{Namespace: "default", Name: "demo"}
+
+func newGate(t *testing.T, change func(*guard.GateOptions)) (*guard.Gate, *servers, *clocktesting.FakePassiveClock) {
+	t.Helper()
+	clock := clocktesting.NewFakePassiveClock(noon)
+	s := &servers{down: map[string]bool{}}
+	options := guard.GateOptions{
+		Management: func(context.Context) error { return s.ask("") },
+		Workload:   func(_ context.Context, cluster types.NamespacedName) error { return s.ask(cluster.Name) },
+		Clock:      clock,
+	}
+	if change != nil {
+		change(&options)
+	}
+	gate, err := guard.NewGate(options)
+	require.NoError(t, err)
+	return gate, s, clock
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// scope is what a step sees of an object.
+type scope struct {
+	cluster types.NamespacedName
+	held    []string
+	paused  bool
+}
+
+func (s *scope) ClusterKey() types.NamespacedName { return s.cluster }
+func (s *scope) Hold(reason, message string)      { s.held = append(s.held, reason+": "+message) }
+func (s *scope) Pause(metav1.ConditionStatus, string, string) pass.Result {
+	s.paused = true
+	return pass.Result{Stop: true}
+}
+
+// held runs both steps, and returns what they say.
+func held(t *testing.T, gate *guard.Gate) string {
+	t.Helper()
+	s := &scope{cluster: demo}
+	hold, freeze := guard.HoldStep[*scope](gate), guard.FreezeStep[*scope](gate)
+	result, err := hold.Run(t.Context(), s)
+	require.NoError(t, err)
+	frozen, err := freeze.Run(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, s.paused, frozen.Stop)
+	require.Equal(t, len(s.held) > 0, s.paused)
+	require.Equal(t, s.paused, result.RequeueAfter > 0 && frozen.RequeueAfter > 0, "it looks again by itself")
+	if len(s.held) == 0 {
+		return ""
+	}
+	return s.held[0]
+}
+
+func TestASetWhoseWorkloadClusterIsDownCreatesNothingUntilItIsBack(t *testing.T) {
+	t.Parallel()
+	metrics := guard.NewMetrics()
+	gate, s, clock := newGate(t, func(o *guard.GateOptions) { o.Metrics = metrics })
+	require.Equal(t, "APIServerUnreachable: the API server of the Machines has not been asked yet", held(t, gate))
+	gate.Probe(t.Context())
+	require.Empty(t, held(t, gate))
+	s.set("demo", true)
+	clock.SetTime(noon.Add(time.Minute))
+	require.Equal(t, 6*time.Second, gate.Probe(t.Context()), "a server that does not answer is asked more often")
+	require.Empty(t, held(t, gate), "not for the tolerance yet")
+	for at := time.Minute; at <= 90*time.Second; at += 6 * time.Second {
+		clock.SetTime(noon.Add(at))
+		gate.Probe(t.Context())
+	}
+	require.Equal(t, "APIServerUnreachable: the API server of cluster default/demo has not answered since 2026-03-01T12:01:00Z: connection refused",
+		held(t, gate))
+	require.InDelta(t, 1, gathered(t, metrics)["mcm_machine_controller_frozen"], 0)
+	require.False(t, gate.Of(types.NamespacedName{}).IsFrozen(), "other objects go on")
+	s.set("demo", false)
+	clock.SetTime(noon.Add(time.Hour))
+	gate.Probe(t.Context())
+	require.Empty(t, held(t, gate))
+	require.Equal(t, noon.Add(time.Hour), gate.Of(demo).Timer(noon), "the timers of health checks begin anew")
+	require.InDelta(t, 0, gathered(t, metrics)["mcm_machine_controller_frozen"], 0)
+}
+
+// Gardener issue 718: only the process of Machines is frozen there.
+func TestAnOutageOfTheManagementServerFreezesAllClusters(t *testing.T) {
+	t.Parallel()
+	gate, s, clock := newGate(t, nil)
+	gate.Of(demo)
+	gate.Probe(t.Context())
+	s.set("", true)
+	for at := time.Minute; at <= 90*time.Second; at += 6 * time.Second {
+		clock.SetTime(noon.Add(at))
+		gate.Probe(t.Context())
+	}
+	require.Contains(t, held(t, gate), "the API server of the Machines has not answered since 2026-03-01T12:01:00Z")
+	require.True(t, gate.Of(demo).IsFrozen())
+}
+
+func TestAClusterThatIsBeingMadeHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	initialized := false
+	gate, s, _ := newGate(t, func(o *guard.GateOptions) {
+		o.Initialized = func(context.Context, types.NamespacedName) bool { return initialized }
+	})
+	s.set("demo", true)
+	gate.Of(demo)
+	gate.Probe(t.Context())
+	require.Empty(t, held(t, gate))
+	initialized = true // as after a start during an outage
+	require.Contains(t, held(t, gate), "the API server of cluster default/demo has not answered")
+}
+
+func TestDeletionsGoOnUnlessTheyAreFrozenToo(t *testing.T) {
+	t.Parallel()
+	open, _, _ := newGate(t, nil)
+	strict, _, _ := newGate(t, func(o *guard.GateOptions) { o.Deletions = true })
+	require.Equal(t, pass.InRunning, guard.FreezeStep[*scope](open).On)
+	require.Equal(t, pass.InBoth, guard.FreezeStep[*scope](strict).On)
+	require.Equal(t, pass.InRunning, guard.HoldStep[*scope](strict).On)
+}
+
+func TestAGateProbesInTheBackgroundAndForgets(t *testing.T) {
+	t.Parallel()
+	gate, s, _ := newGate(t, func(o *guard.GateOptions) { o.Clock = nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- gate.Start(ctx) }()
+	require.Eventually(t, func() bool { return gate.Of(demo).Answered }, time.Minute, 10*time.Millisecond)
+	gate.Forget(demo)
+	require.False(t, gate.NeedLeaderElection())
+	cancel()
+	require.NoError(t, <-done)
+	require.Equal(t, safety.Reach{Answered: true}, (*guard.Gate)(nil).Of(demo), "no gate is an open one")
+	require.Empty(t, held(t, nil))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.GreaterOrEqual(t, s.probes, 2)
+}
+
+func TestAnAnswerIsOneOfTheServerItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clusterAPI())
+	probe := guard.Answers(w.Client, w.kinds.Machine, "default")
+	require.NoError(t, probe(t.Context()))
+	for _, err := range []error{errors.New("connection refused"), apierrors.NewServiceUnavailable("starting")} {
+		w.Store.Inject(fake.Fault{Match: fake.Match("get", w.kinds.Machine.GVK.GroupKind(), ""), Err: err})
+		require.Error(t, probe(t.Context()), fmt.Sprint(err))
+	}
+}
+
+func TestNewGateSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	_, err := guard.NewGate(guard.GateOptions{})
+	require.ErrorContains(t, err, "GateOptions.Management")
+	_, err = guard.NewGate(guard.GateOptions{Management: func(context.Context) error { return nil }, Period: time.Second})
+	require.ErrorContains(t, err, "shorter than Tolerance 30s")
+}

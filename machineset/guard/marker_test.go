@@ -1,0 +1,108 @@
+package guard_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/machineset/guard"
+	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/workload"
+)
+
+func TestANodeWithoutAMachineIsMarkedAndNeverDeleted(t *testing.T) {
+	t.Parallel()
+	for name, kinds := range map[string]guard.Kinds{"Cluster API": clusterAPI(), "Gardener": gardener()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, kinds)
+			w.Create(fake.Node("lone", "cloud://zone/i-1"), fake.Node("owned", "cloud://zone/i-2"))
+			m := testenv.Object(kinds.Machine.GVK, "m")
+			m.Object["spec"] = map[string]any{"providerID": "cloud://zone/i-2"}
+			w.Create(m)
+			var open error
+			marker, err := guard.NewMarker(guard.MarkerOptions{
+				Cache: w.Client, Machine: kinds.Machine, Shared: true, Clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)),
+				NodesOf: func(types.NamespacedName) (workload.Workload, error) {
+					return workload.Workload{Client: w.Client}, open
+				},
+			})
+			require.NoError(t, err)
+			pass := func() []string {
+				all, err := marker.Pass(t.Context())
+				require.NoError(t, err)
+				return all[types.NamespacedName{}]
+			}
+			marks := func(name string) (all map[string]string) {
+				var node corev1.Node
+				require.NoError(t, w.Client.Get(t.Context(), client.ObjectKey{Name: name}, &node))
+				return node.Annotations
+			}
+			require.Equal(t, []string{"lone"}, pass())
+			require.Equal(t, "1", marks("lone")[safety.UnmanagedNodeAnnotation])
+			_, gardeners := marks("lone")[safety.GardenerUnmanagedNodeAnnotation]
+			require.Equal(t, name == "Gardener", gardeners)
+			require.NotContains(t, marks("owned"), safety.UnmanagedNodeAnnotation)
+			w.Store.ResetRequests()
+			require.Equal(t, []string{"lone"}, pass())
+			require.Zero(t, w.Store.CountRequests(func(r fake.Request) bool { return r.IsWrite() }), "it is marked already")
+			open = cluster.ErrNotConnected
+			require.Empty(t, pass())
+			open = nil
+			w.Change(m, fake.WithField("cloud://other/i-1", "spec", "providerID")) // in another form
+			require.Equal(t, []string{"owned"}, pass())
+			require.NotContains(t, marks("lone"), safety.UnmanagedNodeAnnotation)
+			require.NotContains(t, marks("lone"), safety.GardenerUnmanagedNodeAnnotation)
+		})
+	}
+}
+
+func TestANodeThatWasReplacedMeanwhileIsNotMarked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clusterAPI())
+	w.Create(fake.Node("n", "cloud://1"), testenv.Object(w.kinds.Machine.GVK, "m"))
+	replaced := replacing{w.Client, func() {
+		require.NoError(t, w.Client.Delete(t.Context(), fake.Node("n", "")))
+		w.Create(fake.Node("n", "cloud://2"))
+	}}
+	marker, err := guard.NewMarker(guard.MarkerOptions{
+		Cache: w.Client, Machine: w.kinds.Machine, Clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)),
+		NodesOf: func(types.NamespacedName) (workload.Workload, error) {
+			return workload.Workload{Client: w.Client, APIReader: replaced}, nil
+		},
+	})
+	require.NoError(t, err)
+	_, err = marker.Pass(t.Context())
+	require.NoError(t, err)
+	var node corev1.Node
+	require.NoError(t, w.Client.Get(t.Context(), client.ObjectKey{Name: "n"}, &node))
+	require.NotContains(t, node.Annotations, safety.UnmanagedNodeAnnotation)
+}
+
+// replacing is a reader behind which a Node is replaced after it was read.
+type replacing struct {
+	client.Reader
+
+	replace func()
+}
+
+func (r replacing) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := r.Reader.List(ctx, list, options...)
+	r.replace()
+	return err
+}
+
+func TestNewMarkerSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	_, err := guard.NewMarker(guard.MarkerOptions{})
+	require.ErrorContains(t, err, "Cache and NodesOf")
+}

@@ -1,0 +1,151 @@
+package guard
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Metrics are the Prometheus metrics of a Freezer, a Gate, a Collector and a Marker, a prometheus.Collector. The caller creates them, sets
+// them in the options and registers them. Nil Metrics count nothing. Safe for concurrent use. No label names an object.
+//
+//	machinist_safety_frozen_objects{kind}: gauge
+//		Sets and deployments that are frozen.
+//	machinist_safety_freezes_total{kind}: counter
+//		Freezes of sets and deployments.
+//	machinist_safety_frozen_servers: gauge
+//		API servers that have not answered for the tolerance.
+//	mcm_machine_controller_frozen: gauge
+//		1 while reconcilers are frozen because an API server does not answer. The name is Gardener's.
+//	machinist_safety_orphan_instances{driver}: gauge
+//		Instances without a Machine, in the last pass that decided.
+//	machinist_safety_orphan_deletions_total{driver,result}: counter
+//		Deletions of such instances: requested or failed.
+//	machinist_safety_orphan_passes_total{driver,result}: counter
+//		Passes that look for them: done, blocked or failed.
+//	machinist_safety_unmanaged_nodes: gauge
+//		Nodes that no Machine belongs to.
+type Metrics struct {
+	frozen, orphans               *prometheus.GaugeVec
+	freezes, deletions, passes    *prometheus.CounterVec
+	servers, controllers, unowned prometheus.Gauge
+
+	mu     sync.Mutex
+	stands map[string]map[types.NamespacedName]bool
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// NewMetrics returns metrics without values.
+func NewMetrics() *Metrics {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	return &Metrics{
+		frozen:  gauges("machinist_safety_frozen_objects", "Sets and deployments that are frozen.", "kind"),
+		freezes: counters("machinist_safety_freezes_total", "Freezes of sets and deployments.", "kind"),
+		servers: gauge("machinist_safety_frozen_servers", "API servers that have not answered for the tolerance."),
+		controllers: gauge("mcm_machine_controller_frozen",
+			"1 while reconcilers are frozen because an API server does not answer. The name is Gardener's."),
+		orphans: gauges("machinist_safety_orphan_instances", "Instances without a Machine, in the last pass that decided.", "driver"),
+		deletions: counters("machinist_safety_orphan_deletions_total",
+			"Deletions of such instances: requested or failed.", "driver", "result"),
+		passes:  counters("machinist_safety_orphan_passes_total", "Passes that look for them: done, blocked or failed.", "driver", "result"),
+		unowned: gauge("machinist_safety_unmanaged_nodes", "Nodes that no Machine belongs to."),
+		stands:  map[string]map[types.NamespacedName]bool{},
+	}
+}
+
+func (m *Metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.frozen, m.freezes, m.servers, m.controllers, m.orphans, m.deletions, m.passes, m.unowned}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(to)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(to)
+	}
+}
+
+// froze records whether an object is frozen, and whether it has become so.
+func (m *Metrics) froze(kind string, key types.NamespacedName, is, now bool) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stands[kind] == nil {
+		m.stands[kind] = map[types.NamespacedName]bool{}
+	}
+	if is {
+		m.stands[kind][key] = true
+	} else {
+		delete(m.stands[kind], key)
+	}
+	m.frozen.WithLabelValues(kind).Set(float64(len(m.stands[kind])))
+	counter := m.freezes.WithLabelValues(kind)
+	if now {
+		counter.Inc()
+	}
+}
+
+func (m *Metrics) forget(kind string, key types.NamespacedName) { m.froze(kind, key, false, false) }
+
+// reached records how many API servers are frozen.
+func (m *Metrics) reached(frozen int) {
+	if m != nil {
+		m.servers.Set(float64(frozen))
+		m.controllers.Set(float64(min(frozen, 1)))
+	}
+}
+
+// looked records a pass of a Collector.
+func (m *Metrics) looked(driver string, r Report, err error) {
+	if m == nil {
+		return
+	}
+	result := "done"
+	switch {
+	case err != nil:
+		result = "failed"
+	case len(r.Blocked) > 0:
+		result = "blocked"
+	}
+	m.passes.WithLabelValues(driver, result).Inc()
+	if r.Blocked[""] == "" {
+		m.orphans.WithLabelValues(driver).Set(float64(len(r.Orphans)))
+	}
+}
+
+// deleted records a deletion.
+func (m *Metrics) deleted(driver string, err error) {
+	if m == nil {
+		return
+	}
+	result := "requested"
+	if err != nil {
+		result = "failed"
+	}
+	m.deletions.WithLabelValues(driver, result).Inc()
+}
+
+// unmanaged records how many Nodes no Machine belongs to.
+func (m *Metrics) unmanaged(n int) {
+	if m != nil {
+		m.unowned.Set(float64(n))
+	}
+}

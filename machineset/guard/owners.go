@@ -1,0 +1,82 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/safety"
+)
+
+// Source returns all objects of a kind that an instance may belong to, as the API server itself has them, of all namespaces and whoever
+// reconciles them. An error says that they are not all known.
+type Source = func(context.Context) ([]safety.Owner, error)
+
+// MachinesOf returns the Source of Machines of a kind, whose instances have the UID of the Machine as their token, as machine.WithDriver
+// makes them. The reader must not be a cache.
+func MachinesOf(reader client.Reader, kind contract.Kind) Source {
+	return func(ctx context.Context) ([]safety.Owner, error) {
+		return live(ctx, reader, kind, func(m *contract.MachineState) safety.Owner {
+			return safety.Owner{UID: m.UID, Cluster: clusterOf(&m.Metadata, m.ClusterName), Name: m.Key.Name, ProviderID: m.ProviderID, Created: m.Created}
+		})
+	}
+}
+
+// InfraMachinesOf returns the Source of InfraMachines of a kind, whose instances have the UID of the InfraMachine as their token, as package
+// inframachine makes them. The Machines above them are another Source. The reader must not be a cache.
+func InfraMachinesOf(reader client.Reader, kind contract.InfraMachineKind) Source {
+	return func(ctx context.Context) ([]safety.Owner, error) {
+		return live(ctx, reader, kind, func(m *contract.ProvidedMachineState) safety.Owner {
+			return safety.Owner{UID: m.UID, Cluster: clusterOf(&m.Metadata, m.ClusterName), Name: m.Key.Name, ProviderID: m.ProviderID, Created: m.Created}
+		})
+	}
+}
+
+// clusterOf names the cluster of an object across namespaces, which is also the key of safety.Instance.Cluster.
+func clusterOf(m *contract.Metadata, cluster string) string { return m.Key.Namespace + "/" + cluster }
+
+// listLimit is the number of objects in one answer of the API server.
+const listLimit = 500
+
+// live reads all objects of a kind. One that cannot be read fails all: what it owns is not known.
+func live[S, U any](ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) safety.Owner) ([]safety.Owner, error) {
+	var all []safety.Owner
+	for next := ""; ; {
+		list := pass.NewList(kind)
+		if err := reader.List(ctx, list, client.Limit(listLimit), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("list %s objects: %w", kind.GVK.Kind, err)
+		}
+		var unread []error
+		err := pass.EachObject(list, func(obj client.Object) {
+			var s S
+			if err := kind.Adapter.Read(obj, &s); err != nil {
+				unread = append(unread, fmt.Errorf("read %s %s: %w", kind.GVK.Kind, client.ObjectKeyFromObject(obj), err))
+				return
+			}
+			all = append(all, of(&s))
+		})
+		if err := errors.Join(append(unread, err)...); err != nil {
+			return nil, err
+		}
+		if next = list.GetContinue(); next == "" {
+			return all, nil
+		}
+	}
+}
+
+// read joins the objects of all Sources.
+func read(ctx context.Context, sources []Source) ([]safety.Owner, error) {
+	var all []safety.Owner
+	for _, source := range sources {
+		some, err := source(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
