@@ -9,8 +9,10 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machineset/deployment"
+	"github.com/machinist-dev/machinist/machineset/guard"
 )
 
 const deploymentResource = "machinedeployments"
@@ -32,7 +34,7 @@ func deploymentWiring(o options) deployment.Wiring {
 }
 
 // addDeployments adds the reconciler of MachineDeployments.
-func addDeployments(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters) error {
+func addDeployments(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards) error {
 	kinds, err := deploymentKinds()
 	if err != nil {
 		return err
@@ -45,8 +47,15 @@ func addDeployments(ctx context.Context, mgr ctrl.Manager, o options, clusters *
 	if clusters != nil {
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	}
+	steps, err := pass.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](guards.gate))
+	if err != nil {
+		return err
+	}
+	if steps, err = freezing(o, guards, steps, deployment.StepPaused); err != nil {
+		return err
+	}
 	r, err := deployment.New(kinds, ports, deployment.Options{
-		StatusDelay: statusDelay(o), WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
+		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 		Controller: controller.Options{MaxConcurrentReconciles: o.concurrency}, Metrics: counted,
 	})
 	if err != nil {

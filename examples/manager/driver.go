@@ -10,6 +10,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -151,14 +152,18 @@ func (d *driverOptions) calls(c client.Client, counted *provider.Metrics) provid
 
 // client returns a client for the cluster of the driver's Nodes, which reads from its API server.
 func (d *driverOptions) client(mgr ctrl.Manager) (client.Client, error) {
-	cfg := mgr.GetConfig()
+	return d.clientBeside(mgr.GetConfig(), mgr.GetScheme())
+}
+
+// clientBeside is client for the program that talks to another cluster, or to the same one, with cfg.
+func (d *driverOptions) clientBeside(cfg *rest.Config, scheme *runtime.Scheme) (client.Client, error) {
 	if d.kubeconfig != "" {
 		var err error
 		if cfg, err = restConfig(options{kubeconfig: d.kubeconfig, qps: -1}); err != nil {
 			return nil, fmt.Errorf("--driver-kubeconfig: %w", err)
 		}
 	}
-	return client.New(cfg, client.Options{Scheme: mgr.GetScheme()})
+	return client.New(cfg, client.Options{Scheme: scheme})
 }
 
 // add adds the driver to the steps of Machines, or as a provider of its own.

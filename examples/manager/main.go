@@ -40,6 +40,9 @@ func perform(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "rollout" {
 		return rolloutCommand(args[1:], stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == "orphans" {
+		return orphansCommand(args[1:], stdout, stderr)
+	}
 	o, err := parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

@@ -41,13 +41,13 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	want := options{
 		leaderElectionID: "machinist-manager", probeAddress: ":8081", metricsAddress: "0", profilerAddress: "0", concurrency: 10, qps: -1,
 		workloadQPS: -1, statusDelay: time.Second, logFormat: "text", clusters: "auto", workloadProbe: "/readyz", poolGroup: "cluster.x-k8s.io",
-		driver: driverOptions{as: "step", qps: 20},
+		driver: driverOptions{as: "step", qps: 20}, safety: defaultSafety(),
 		providerResources: []schema.GroupResource{
 			{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "*"},
 		},
 		controlPlaneResources: []schema.GroupResource{{Group: "controlplane.cluster.x-k8s.io", Resource: "*"}},
 	}
-	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{}, driverOptions{})))
+	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{}, driverOptions{}, safetyOptions{})))
 }
 
 func TestFlagsAreTaken(t *testing.T) {
@@ -65,10 +65,10 @@ func TestFlagsAreTaken(t *testing.T) {
 		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
 		metricsAddress: ":8080", profilerAddress: "127.0.0.1:6060", concurrency: 3, qps: 20, workloadQPS: 5.5, logFormat: "json",
 		verbosity: 2, workloadClusters: true, workloadProbe: "/", clusters: "never", watchFilter: "ours", ownersEnforced: true,
-		machinePools: true, poolGroup: "machinist.dev", driver: driverOptions{as: "step", qps: 20},
+		machinePools: true, poolGroup: "machinist.dev", driver: driverOptions{as: "step", qps: 20}, safety: defaultSafety(),
 		providerResources: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
 	}
-	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{}, driverOptions{})))
+	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{}, driverOptions{}, safetyOptions{})))
 	require.Negative(t, statusDelay(got), "0 means at once, which the library spells as a negative time")
 }
 

@@ -57,6 +57,7 @@ type options struct {
 	poolGroup          string
 	watchFilter        string
 	driver             driverOptions
+	safety             safetyOptions
 	workloadQPS        float64
 	workloadProbe      string
 
@@ -84,6 +85,7 @@ drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must 
   go run ./examples/manager --machinepools                       MachinePools too
   go run ./examples/manager --print-crds | kubectl apply -f -    a MachinePool of machinist.dev, whose Scale has a selector
   go run ./examples/manager --driver=kwok                        Nodes of kwok in place of all infrastructure objects
+  go run ./examples/manager orphans --driver=kwok                its instances without a Machine; it deletes nothing
   go run ./examples/manager --clusters=never                     Machines have no Cluster objects, although their CRD is installed
 
 /healthz says that the process lives, /readyz that it has read the cluster once. SIGTERM ends it cleanly.
@@ -124,6 +126,7 @@ func parse(args []string, out io.Writer) (options, error) {
 			"they are only deleted; auto: if the kind is served when the manager starts; always; never: there are no Cluster objects")
 	o.kindFlags(flags)
 	o.driver.flags(flags)
+	o.safety.flags(flags)
 	flags.StringVar(&o.watchFilter, "watch-filter", "",
 		"reconcile only Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: all")
 	flags.StringVar(&o.logFormat, "log-format", logText, "text or json, on stderr")
@@ -203,7 +206,7 @@ func (r *resources) Set(value string) error {
 
 // validate reports all errors at once.
 func (o options) validate() error {
-	errs := []error{o.validSelection(), o.driver.validate()}
+	errs := []error{o.validSelection(), o.driver.validate(), o.safety.validate()}
 	for _, b := range o.bound() {
 		errs = append(errs, validAddress(b.flag, b.address))
 	}

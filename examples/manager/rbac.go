@@ -63,7 +63,7 @@ func clusterRole(o options) *rbacv1.ClusterRole {
 	if o.machinePools {
 		rules = append(rules, machinepool.PolicyRules(o.poolWiring()))
 	}
-	rules = append(rules, o.driver.policyRules(o))
+	rules = append(rules, o.driver.policyRules(o), o.safety.policyRules(o))
 	if o.workloadClusters {
 		rules = append(rules, cluster.PolicyRules())
 	} else {

@@ -10,8 +10,10 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/guard"
 )
 
 const setResource = "machinesets"
@@ -46,7 +48,7 @@ func setWiring(o options) machineset.Wiring {
 }
 
 // addSets adds the reconciler of MachineSets.
-func addSets(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters) error {
+func addSets(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards) error {
 	counted, err := newPassMetrics("MachineSet")
 	if err != nil {
 		return err
@@ -55,8 +57,15 @@ func addSets(ctx context.Context, mgr ctrl.Manager, o options, clusters *externa
 	if clusters != nil {
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	}
+	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](guards.gate))
+	if err != nil {
+		return err
+	}
+	if steps, err = freezing(o, guards, steps, machineset.StepPaused); err != nil {
+		return err
+	}
 	r, err := machineset.New(setKinds(), ports, machineset.Options{
-		StatusDelay: statusDelay(o), WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
+		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 		Controller: controller.Options{MaxConcurrentReconciles: o.concurrency}, Metrics: counted,
 	})
 	if err != nil {

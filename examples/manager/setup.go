@@ -128,25 +128,40 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 			return err
 		}
 	}
+	guards, err := newSafeguards(mgr, o, clusters, ports)
+	if err != nil {
+		return err
+	}
+	if options.Steps == nil {
+		options.Steps = machine.Steps()
+	}
+	if options.Steps, err = freezing(o, guards, options.Steps, machine.StepPaused); err != nil {
+		return err
+	}
 	r, err := machine.New(api.Kind(), ports, options)
 	if err != nil {
 		return err
 	}
-	if err := r.AddToManager(ctx, mgr); err != nil {
+	if err := errors.Join(r.AddToManager(ctx, mgr), addReplicated(ctx, mgr, o, clusters, guards)); err != nil {
 		return err
 	}
+	if o.machinePools {
+		if err := addPools(ctx, mgr, o, ports, options); err != nil {
+			return err
+		}
+	}
+	return guards.add(ctx, mgr, o, clusters, ports)
+}
+
+// addReplicated adds the reconcilers of MachineSets and MachineDeployments.
+func addReplicated(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards) error {
 	if o.machineSets {
-		if err := addSets(ctx, mgr, o, clusters); err != nil {
+		if err := addSets(ctx, mgr, o, clusters, guards); err != nil {
 			return err
 		}
 	}
 	if o.machineDeployments {
-		if err := addDeployments(ctx, mgr, o, clusters); err != nil {
-			return err
-		}
-	}
-	if o.machinePools {
-		return addPools(ctx, mgr, o, ports, options)
+		return addDeployments(ctx, mgr, o, clusters, guards)
 	}
 	return nil
 }

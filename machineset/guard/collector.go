@@ -85,7 +85,7 @@ func NewCollector(o CollectorOptions) (*Collector, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Collector{options: o}, nil
+	return &Collector{options: o, started: o.Clock.Now()}, nil
 }
 
 // Start makes passes until the context ends. What was seen before does not count: another process may have led since.
