@@ -21,8 +21,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
-const orphansUsage = `manager orphans lists the instances of a driver that have no Machine. It deletes nothing, and looks once: the manager deletes them
-with --machine-safety-collect-orphans, after several looks.
+const orphansUsage = `manager orphans lists the instances of a driver that have no Machine. It deletes nothing, and looks once:
+the manager deletes them with --machine-safety-collect-orphans, after several looks.
 
   manager orphans --driver=kwok             as a table
   manager orphans --driver=kwok -o json     as JSON

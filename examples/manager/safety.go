@@ -57,7 +57,8 @@ func (s *safetyOptions) flags(flags *flag.FlagSet) {
 	flags.BoolVar(&s.freezeDeletions, "machine-safety-freeze-deletions", false, "with --machine-safety-freeze-all: stop deletions too")
 	flags.DurationVar(&s.orphanPeriod, "machine-safety-orphan-vms-period", guard.DefaultCollectorPeriod,
 		"time between two looks for the driver's instances without a Machine, and for such Nodes; 0 looks for none")
-	flags.BoolVar(&s.collect, "machine-safety-collect-orphans", false, "delete those instances; otherwise they are reported in logs and metrics")
+	flags.BoolVar(&s.collect, "machine-safety-collect-orphans", false,
+		"delete those instances; otherwise they are reported in logs and metrics")
 	flags.IntVar(&s.orphans.Confirmations, "machine-safety-orphan-confirmations", 3, "looks that must find no Machine before a deletion")
 	flags.DurationVar(&s.orphans.Age, "machine-safety-orphan-age", 30*time.Minute, "time since the first of them")
 	flags.IntVar(&s.orphans.PerPass, "machine-safety-orphan-limit", 1, "instances to delete after one look")
@@ -100,7 +101,7 @@ func guardKinds(o options) guard.Kinds {
 func (s *safetyOptions) policyRules(o options) []rbacv1.PolicyRule {
 	w := guard.Wiring{
 		Kinds: guardKinds(o), Freezer: o.machineSets && s.freezePeriod > 0, Gate: s.gatePeriod > 0, Clusters: o.clusters != clustersNever,
-		Collector: o.driver.name != "" && s.orphanPeriod > 0, Marker: s.annotate && s.orphanPeriod > 0, Events: true,
+		Collector: o.looksForOrphans(), Events: true,
 	}
 	if o.driver.isProvider() {
 		w.Owners = []schema.GroupResource{{Group: kwokdriver.GVK().Group, Resource: driverResource}}
@@ -172,42 +173,41 @@ func (s safeguards) add(ctx context.Context, mgr ctrl.Manager, o options, cluste
 			return err
 		}
 	}
-	if o.safety.orphanPeriod == 0 {
+	if !o.looksForOrphans() {
 		return nil
 	}
-	if o.driver.name != "" {
-		if err := s.addCollector(mgr, o, clusters); err != nil {
-			return err
-		}
-	}
-	if !o.safety.annotate {
-		return nil
-	}
-	nodesOf := ports.NodesOf
-	if nodesOf == nil {
-		nodesOf = func(types.NamespacedName) (workload.Workload, error) {
-			return ports.Workload.Or(mgr.GetClient(), mgr.GetAPIReader()), nil
-		}
-	}
-	marker, err := guard.NewMarker(guard.MarkerOptions{
-		Cache: mgr.GetCache(), Machine: api.Kind(), NodesOf: nodesOf, Shared: ports.NodesOf == nil, Age: o.safety.nodeAge,
-		Period: o.safety.orphanPeriod, Gate: s.gate, Metrics: s.metrics,
-	})
-	return errors.Join(err, mgr.Add(marker))
+	return s.addCollector(mgr, o, clusters, ports)
 }
 
-func (s safeguards) addCollector(mgr ctrl.Manager, o options, clusters *external.Clusters) error {
-	nodes, err := o.driver.client(mgr)
-	if err != nil {
-		return err
+// looksForOrphans reports whether instances or Nodes without a Machine are looked for.
+func (o options) looksForOrphans() bool {
+	return o.safety.orphanPeriod > 0 && (o.driver.name != "" || o.safety.annotate)
+}
+
+func (s safeguards) addCollector(mgr ctrl.Manager, o options, clusters *external.Clusters, ports machine.Ports) error {
+	var calls provider.Calls
+	if o.driver.name != "" {
+		nodes, err := o.driver.client(mgr)
+		if err != nil {
+			return err
+		}
+		calls = o.driver.calls(nodes, nil)
 	}
-	options := o.collector(mgr.GetAPIReader(), o.driver.calls(nodes, nil))
+	options := o.collector(mgr.GetAPIReader(), calls)
 	options.Recorder, options.Gate, options.Metrics = mgr.GetEventRecorder(userAgent), s.gate, s.metrics
 	if clusters != nil {
 		options.EventsOn = func(cluster types.NamespacedName) *corev1.ObjectReference {
 			return &corev1.ObjectReference{
 				APIVersion: machineGVK().GroupVersion().String(), Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name,
 			}
+		}
+	}
+	if o.safety.annotate {
+		options.NodeAge, options.NodesOf, options.OneCluster = o.safety.nodeAge, ports.NodesOf, ports.NodesOf == nil
+	}
+	if options.OneCluster {
+		options.NodesOf = func(types.NamespacedName) (workload.Workload, error) {
+			return ports.Workload.Or(mgr.GetClient(), mgr.GetAPIReader()), nil
 		}
 	}
 	collector, err := guard.NewCollector(options)

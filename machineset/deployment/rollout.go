@@ -83,8 +83,8 @@ func (s *Scope) historyLimit() contract.Opt[int] {
 	return contract.Some(defaultHistory)
 }
 
-// frozen reports whether the deployment, or one of its sets, has a freeze label. Then a rollout does not go on, because it would delete what
-// nothing replaces, and no set is raised.
+// frozen reports whether the deployment, or one of its sets, has a freeze label. Then a rollout does not go on, because it would delete
+// what nothing replaces, and no set is raised.
 func (s *Scope) frozen() bool {
 	has := safety.FreezingOf(s.env.kinds.Deployment.GVK.Group, &s.State.Metadata, s.State.Conditions)
 	for _, one := range s.observed {

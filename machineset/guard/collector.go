@@ -18,6 +18,7 @@ import (
 
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // DefaultCollectorPeriod is the time between two passes. Flag --machine-safety-orphan-vms-period.
@@ -31,21 +32,32 @@ const (
 	actionCollect         = "CollectOrphans"
 )
 
-// CollectorOptions configure a Collector. Calls and Sources are required.
+// CollectorOptions configure a Collector. Sources are required, and Calls or NodesOf.
 type CollectorOptions struct {
-	// Calls are those of the Driver; List and Delete are used.
-	Calls provider.Calls
-	// Sources are all that instances may belong to: always the Machines, and the InfraMachines of a Driver behind such.
+	// Sources are all that instances and Nodes may belong to: always the Machines, and the InfraMachines of a Driver behind such.
 	Sources []Source
+
+	// Calls are those of the Driver whose instances are looked for; List and Delete are used. Zero: none are.
+	Calls provider.Calls
 	// RequestOf returns what the Driver is asked for about a cluster, with Account and Credentials. Default: the name of the cluster. An
 	// error leaves the cluster out.
 	RequestOf func(ctx context.Context, cluster types.NamespacedName) (provider.Request, error)
 	// Owns reports whether an instance may be this program's at all, for an account that several programs share. Nil: all that List returns.
 	Owns func(provider.Instance) bool
-	// Delete deletes orphans. By default they are only reported.
+	// Delete deletes orphans. By default they are only reported. Limits say when.
 	Delete bool
-	// Limits say when an orphan may be deleted, and Period is the time between two passes. Default DefaultCollectorPeriod.
 	Limits safety.OrphanLimits
+
+	// NodesOf returns the access to the Nodes of a cluster, which are marked when no Machine belongs to them; nil marks none. OneCluster: all
+	// Machines have their Nodes in one cluster, which NodesOf returns for the zero name.
+	NodesOf    func(cluster types.NamespacedName) (workload.Workload, error)
+	OneCluster bool
+	// NodeAge is how old a Node without a Machine is at least. Default 20 minutes, as Gardener's creation timeout. NodeAnnotations are those
+	// that mark it. Default safety.UnmanagedNodeAnnotation; with Gardener's kinds add safety.GardenerUnmanagedNodeAnnotation.
+	NodeAge         time.Duration
+	NodeAnnotations []string
+
+	// Period is the time between two passes. Default DefaultCollectorPeriod.
 	Period time.Duration
 	// Gate keeps anything from being decided while an API server is frozen, and for Limits.StartDelay afterwards; nil does not.
 	Gate *Gate
@@ -54,12 +66,12 @@ type CollectorOptions struct {
 	EventsOn func(cluster types.NamespacedName) *corev1.ObjectReference
 	// Metrics count what was found; nil counts nothing.
 	Metrics *Metrics
-	// Clock is the time of passes. Default the real one. Start waits in real time.
-	Clock clock.PassiveClock
+	// Clock is the time of passes. Default the real one.
+	Clock clock.Clock
 }
 
-// Collector finds instances without a Machine, and deletes them if it is told to. It is a manager.Runnable that needs leader election. Safe
-// for concurrent use.
+// Collector finds instances and Nodes without a Machine. It deletes the instances if it is told to, and marks the Nodes. It is a
+// manager.Runnable that needs leader election. Safe for concurrent use.
 type Collector struct {
 	options CollectorOptions
 
@@ -70,17 +82,25 @@ type Collector struct {
 
 // NewCollector returns a Collector. It makes no request.
 func NewCollector(o CollectorOptions) (*Collector, error) {
-	if o.Calls.List == nil || o.Calls.Delete == nil {
-		return nil, fmt.Errorf("driver %s cannot list its instances, so that no orphan is found: implement provider.Lister", o.Calls.Name)
-	}
+	var errs []error
 	if len(o.Sources) == 0 {
-		return nil, errors.New("CollectorOptions.Sources is empty: every instance would be an orphan")
+		errs = append(errs, errors.New("CollectorOptions.Sources is empty: every instance would be an orphan"))
+	}
+	if lists := o.Calls.List != nil && o.Calls.Delete != nil; !lists && (o.NodesOf == nil || o.Calls.Name != "") {
+		errs = append(errs, fmt.Errorf("driver %s cannot list its instances, so that no orphan is found: implement provider.Lister",
+			o.Calls.Name))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	o.Period = cmp.Or(max(o.Period, 0), DefaultCollectorPeriod)
 	if o.RequestOf == nil {
 		o.RequestOf = func(_ context.Context, cluster types.NamespacedName) (provider.Request, error) {
 			return provider.Request{Cluster: cluster.Name}, nil
 		}
+	}
+	if len(o.NodeAnnotations) == 0 {
+		o.NodeAnnotations = []string{safety.UnmanagedNodeAnnotation}
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -93,61 +113,55 @@ func (c *Collector) Start(ctx context.Context) error {
 	c.mu.Lock()
 	c.started, c.seen = c.options.Clock.Now(), nil
 	c.mu.Unlock()
-	log := ctrllog.FromContext(ctx).WithName("orphans")
-	return every(ctx, c.options.Period, func() {
-		r, err := c.Pass(ctx)
-		if err != nil && ctx.Err() == nil {
-			log.Error(err, "look for instances without a Machine")
-		}
-		for _, o := range r.Orphans {
-			log.Info("an instance has no Machine", "instance", o.ProviderID, "cluster", o.Cluster, "dryRun", r.DryRun, "deleted", o.Deleted,
-				"waits", o.Waits)
-		}
-		for cluster, why := range r.Blocked {
-			log.Info("nothing is confirmed", "cluster", cluster, "because", why)
-		}
-	})
-}
-
-// every calls a function now and then in intervals, until the context ends.
-func every(ctx context.Context, period time.Duration, do func()) error {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
 	for {
-		do()
+		c.log(ctx)
+		timer := c.options.Clock.NewTimer(c.options.Period)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return nil
-		case <-ticker.C:
+		case <-timer.C():
 		}
+	}
+}
+
+// log makes a pass, and logs what it has found.
+func (c *Collector) log(ctx context.Context) {
+	log := ctrllog.FromContext(ctx).WithName("orphans")
+	r, err := c.Pass(ctx)
+	if err != nil && ctx.Err() == nil {
+		log.Error(err, "look for instances and Nodes without a Machine")
+	}
+	for _, o := range r.Orphans {
+		log.Info("an instance has no Machine", "instance", o.ProviderID, "cluster", o.Cluster, "dryRun", r.DryRun, "deleted", o.Deleted,
+			"waits", o.Waits)
+	}
+	for cluster, why := range r.Blocked {
+		log.Info("nothing is confirmed", "cluster", cluster, "because", why)
 	}
 }
 
 // Report is what one pass has found.
 type Report struct {
-	// DryRun: nothing is deleted.
+	// DryRun: no instance is deleted.
 	DryRun  bool             `json:"dryRun"`
 	Orphans []ReportedOrphan `json:"orphans"`
 	// Blocked is why nothing was confirmed, by cluster as namespace/name; the empty name is all of them.
 	Blocked map[string]string `json:"blocked,omitempty"`
+	// Nodes are those without a Machine, by cluster.
+	Nodes map[string][]string `json:"nodes,omitempty"`
 }
 
-// ReportedOrphan is an instance without a Machine.
+// ReportedOrphan is an instance without a Machine. Deleted: its deletion was requested in this pass.
 type ReportedOrphan struct {
-	Cluster       string    `json:"cluster"`
-	ProviderID    string    `json:"providerID"`
-	Token         string    `json:"token"`
-	Name          string    `json:"name,omitempty"`
-	Since         time.Time `json:"since,omitzero"`
-	Confirmations int       `json:"confirmations"`
-	// Due: it is to be deleted, in a pass that deletes. Waits says otherwise why not yet. Deleted: the deletion was requested.
-	Due     bool   `json:"due"`
-	Waits   string `json:"waits,omitempty"`
-	Deleted bool   `json:"deleted"`
+	safety.Orphan
+
+	Deleted bool `json:"deleted"`
 }
 
 // Pass makes one pass: it lists the instances, reads the Machines from the API server after that, decides with safety.PlanOrphans, and
-// deletes what is due. The error is that of what could not be read, listed or deleted, joined; the report is complete otherwise.
+// deletes what is due. Then it marks Nodes. The error is that of what could not be read, listed, deleted or marked, joined; the report is
+// complete otherwise.
 func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,22 +169,23 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	plan := safety.PlanOrphans(facts)
 	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: make([]ReportedOrphan, 0, len(plan.Orphans))}
 	for _, o := range plan.Orphans {
-		i := o.Instance
-		one := ReportedOrphan{
-			Cluster: i.Cluster, ProviderID: i.ProviderID, Token: i.Token, Name: i.Name, Since: o.Sighting.First,
-			Confirmations: o.Sighting.Confirmations, Due: o.Due, Waits: o.Waits,
+		one := ReportedOrphan{Orphan: o}
+		if _, before := c.seen[safety.InstanceKey{Cluster: o.Cluster, Token: o.Token}]; !before && o.Confirmations > 0 {
+			c.event(o.Instance, corev1.EventTypeWarning, EventOrphanFound, "Instance %s has no Machine", o.ProviderID)
 		}
-		if _, before := c.seen[safety.InstanceKey{Cluster: i.Cluster, Token: i.Token}]; !before && one.Confirmations > 0 {
-			c.event(i, corev1.EventTypeWarning, EventOrphanFound, "Instance %s has no Machine", i.ProviderID)
-		}
-		if c.options.Delete && slices.Contains(plan.Delete, i) {
-			err := c.remove(ctx, i)
+		if c.options.Delete && slices.Contains(plan.Delete, o.Instance) {
+			err := c.remove(ctx, o.Instance)
 			one.Deleted = err == nil
 			errs = append(errs, err)
 		}
 		report.Orphans = append(report.Orphans, one)
 	}
 	c.seen = plan.Seen
+	if c.options.NodesOf != nil && !facts.Unread {
+		var err error
+		report.Nodes, err = c.markNodes(ctx, facts.Owners)
+		errs = append(errs, err)
+	}
 	err := errors.Join(errs...)
 	c.options.Metrics.looked(c.options.Calls.Name, report, err)
 	return report, err
@@ -183,34 +198,28 @@ func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
 		Unlisted: map[string]string{}, Frozen: reach.IsFrozen() || !reach.Answered, Started: reach.Timer(c.started), Seen: c.seen,
 		Limits: c.options.Limits,
 	}
-	before, err := read(ctx, c.options.Sources)
 	var errs []error
-	if err == nil {
+	before, err := read(ctx, c.options.Sources)
+	if err == nil && c.options.Calls.List != nil {
 		errs = c.list(ctx, before, &facts)
-		facts.Owners, err = read(ctx, c.options.Sources)
+		before, err = read(ctx, c.options.Sources)
 	}
-	facts.Unread, facts.Now = err != nil, c.options.Clock.Now()
+	facts.Owners, facts.Unread, facts.Now = before, err != nil, c.options.Clock.Now()
 	return facts, append(errs, err)
 }
 
 // list lists the instances of all clusters. Clusters that ask for the same are one.
 func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (errs []error) {
-	clusters := make([]string, 0, len(owners))
-	for _, o := range owners {
-		clusters = append(clusters, o.Cluster)
-	}
-	slices.Sort(clusters)
 	asked := map[string]bool{}
-	for _, name := range slices.Compact(clusters) {
-		key := keyOf(name)
-		if reach := c.options.Gate.Of(key); reach.IsFrozen() {
+	for _, name := range clustersOf(owners) {
+		if c.options.Gate.Of(keyOf(name)).IsFrozen() {
 			into.Unlisted[name] = "its API server does not answer"
 			continue
 		}
-		r, err := c.options.RequestOf(ctx, key)
+		r, err := c.options.RequestOf(ctx, keyOf(name))
 		if same := r.Cluster + "\x00" + r.Account; err == nil && asked[same] {
 			continue
-		} else {
+		} else if err == nil {
 			asked[same] = true
 		}
 		var all []provider.Instance
@@ -231,6 +240,16 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 		}
 	}
 	return errs
+}
+
+// clustersOf are the clusters of owners, sorted.
+func clustersOf(owners []safety.Owner) []string {
+	clusters := make([]string, 0, len(owners))
+	for i := range owners {
+		clusters = append(clusters, owners[i].Cluster)
+	}
+	slices.Sort(clusters)
+	return slices.Compact(clusters)
 }
 
 // keyOf is the name of a cluster of a Source.

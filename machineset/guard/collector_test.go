@@ -28,7 +28,7 @@ type fleet struct {
 	*world
 
 	cloud    *fake.Driver
-	clock    *clocktesting.FakePassiveClock
+	clock    *clocktesting.FakeClock
 	recorder *events.FakeRecorder
 	options  guard.CollectorOptions
 	c        *guard.Collector
@@ -37,7 +37,7 @@ type fleet struct {
 func newFleet(t *testing.T, n int, change func(*fleet)) *fleet {
 	t.Helper()
 	f := &fleet{
-		world: newWorld(t, clusterAPI()), clock: clocktesting.NewFakePassiveClock(time.Now()), recorder: events.NewFakeRecorder(100),
+		world: newWorld(t, clusterAPI()), clock: clocktesting.NewFakeClock(time.Now()), recorder: events.NewFakeRecorder(100),
 	}
 	f.cloud = fake.NewDriver(fake.DriverOptions{Clock: f.clock, Vanish: time.Hour})
 	f.options = guard.CollectorOptions{

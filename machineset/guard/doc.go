@@ -1,12 +1,12 @@
-// Package guard carries out what package safety decides: it freezes sets and deployments that overshoot, closes while an API server does not
-// answer, finds instances of a provider without a Machine, and marks Nodes without one. Each part works alone:
+// Package guard carries out what package safety decides: it freezes sets and deployments that overshoot, holds them while an API server
+// does not answer, and finds instances of a provider and Nodes without a Machine. Each part works alone:
 //
-//   - a [Freezer] has a reconciler of sets and one of deployments, on package contract/pass. It writes the freeze label, the condition Frozen
-//     and events; packages machineset and machineset/deployment heed the label;
-//   - a [Gate] probes the API server of the Machines and those of their clusters. [HoldStep] keeps sets and deployments from creating while it
-//     is closed, and [FreezeStep] stops the passes of any kind;
-//   - a [Collector] lists instances with a provider.Driver. By default it only reports;
-//   - a [Marker] annotates Nodes that no Machine belongs to.
+//   - a [Freezer] has a reconciler of sets and one of deployments, on package contract/pass. It writes the freeze label, the condition
+//     Frozen and events; packages machineset and machineset/deployment heed the label;
+//   - a [Gate] probes the API server of the Machines and those of their clusters. [HoldStep] keeps sets and deployments from creating while
+//     it is closed, and [FreezeStep] stops the passes of any kind;
+//   - a [Collector] lists instances with a provider.Driver, and by default only reports those without a Machine. It annotates Nodes that no
+//     Machine belongs to.
 //
 // A manager with all of them:
 //
@@ -23,7 +23,7 @@
 //
 // # What keeps a fleet from being deleted as orphans
 //
-// The instances are listed first and the Machines are read after that, from the API server itself, all of them, whoever reconciles them. One
-// list that fails, is empty or does not fit, one Machine that cannot be read, and nothing is confirmed. See safety.PlanOrphans for the rest.
-// When all Machines of a cluster are gone, nothing of it is collected any more: the last instances go with their Machines.
+// The instances are listed first and the Machines are read after that, from the API server itself, all of them, whoever reconciles them.
+// One list that fails, is empty or does not fit, or one Machine that cannot be read, and nothing is confirmed; safety.PlanOrphans has the
+// other rules. When all Machines of a cluster are gone, nothing of it is collected any more: the last instances go with their Machines.
 package guard

@@ -40,7 +40,7 @@ func TestASetThatOvershootsFreezesAndThawsWithItsDeployment(t *testing.T) {
 			w.frozen(safety.ReasonOverShooting, set)
 			w.delete(more[2:])
 			w.thawed(set, d)
-			for _, reason := range []string{guard.EventFroze, guard.EventUnfroze, guard.EventFrozeDeployment, guard.EventUnfrozeDeployment} {
+			for _, reason := range []string{"FrozeMachineSet", "UnfrozeMachineSet", "FrozeMachineDeployment", "UnfrozeMachineDeployment"} {
 				w.Eventually("the event "+reason, func() string {
 					if n := len(w.Events(reason)); n != 1 {
 						return "there is another number of them"

@@ -28,15 +28,15 @@ const (
 	// probesAtOnce is how many are made at the same time.
 	probesAtOnce = 8
 	// gateRetry is when a step looks again at a gate that is closed.
-	gateRetry = 5 * time.Second
+	gateRetry = time.Second
 )
 
 // GateOptions configure a Gate. Management is required.
 type GateOptions struct {
 	// Management asks the API server of the Machines for anything: nil says that it has answered. See Answers.
 	Management func(context.Context) error
-	// Workload asks that of a cluster, whose name is that of Machines; nil: only Management counts. workload.NodesOf makes no request and fails
-	// while there is no connection.
+	// Workload asks that of a cluster, whose name is that of Machines; nil: only Management counts. workload.NodesOf makes no request and
+	// fails while there is no connection.
 	Workload func(ctx context.Context, cluster types.NamespacedName) error
 	// Initialized reports whether the API server of a cluster should answer, though it never has since this process began; false while the
 	// cluster is being made. Nil: a server counts once it has answered.
@@ -46,8 +46,8 @@ type GateOptions struct {
 	Period, Tolerance time.Duration
 	// Deletions: FreezeStep stops deletions too.
 	Deletions bool
-	// Clock is the time of probes. Default the real one. Start waits in real time.
-	Clock clock.PassiveClock
+	// Clock is the time of probes. Default the real one.
+	Clock clock.Clock
 	// Metrics count what is frozen; nil counts nothing.
 	Metrics *Metrics
 }
@@ -58,10 +58,9 @@ type GateOptions struct {
 type Gate struct {
 	options GateOptions
 
-	mu         sync.Mutex
-	management server
-	clusters   map[types.NamespacedName]server
-	wake       chan struct{}
+	mu      sync.Mutex
+	servers map[types.NamespacedName]server // that of the Machines under the zero name
+	wake    chan struct{}
 }
 
 // server is what is known about one API server.
@@ -84,7 +83,7 @@ func NewGate(o GateOptions) (*Gate, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Gate{options: o, clusters: map[types.NamespacedName]server{}, wake: make(chan struct{}, 1)}, nil
+	return &Gate{options: o, servers: map[types.NamespacedName]server{{}: {}}, wake: make(chan struct{}, 1)}, nil
 }
 
 // Answers returns what GateOptions.Management asks for: it reads an object of a kind that does not exist in a namespace, and that it does
@@ -105,12 +104,12 @@ func (g *Gate) NeedLeaderElection() bool { return false }
 // Start probes until the context ends.
 func (g *Gate) Start(ctx context.Context) error {
 	for {
-		timer := time.NewTimer(g.Probe(ctx))
+		timer := g.options.Clock.NewTimer(g.Probe(ctx))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
-		case <-timer.C:
+		case <-timer.C():
 		case <-g.wake:
 			timer.Stop()
 		}
@@ -119,42 +118,36 @@ func (g *Gate) Start(ctx context.Context) error {
 
 // Probe probes the servers that are due, and returns when the next one is.
 func (g *Gate) Probe(ctx context.Context) time.Duration {
-	now := g.options.Clock.Now()
-	due := []types.NamespacedName{}
-	g.mu.Lock()
-	for key, s := range g.clusters {
-		if g.left(s, now) <= 0 {
+	var due []types.NamespacedName
+	g.each(func(key types.NamespacedName, _ server, left time.Duration) {
+		if left <= 0 {
 			due = append(due, key)
 		}
-	}
-	if g.left(g.management, now) <= 0 {
-		due = append(due, types.NamespacedName{})
-	}
-	g.mu.Unlock()
+	})
 	workqueue.ParallelizeUntil(ctx, probesAtOnce, len(due), func(i int) { g.probe(ctx, due[i]) })
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now = g.options.Clock.Now()
-	next, frozen := g.left(g.management, now), 0
-	if g.management.reach.IsFrozen() {
-		frozen++
-	}
-	for _, s := range g.clusters {
-		next = min(next, g.left(s, now))
+	next, frozen := g.options.Period, 0
+	g.each(func(_ types.NamespacedName, s server, left time.Duration) {
+		next = min(next, left)
 		if s.reach.IsFrozen() {
 			frozen++
 		}
-	}
+	})
 	g.options.Metrics.reached(frozen)
 	return max(next, time.Second)
 }
 
-// left is how long the next probe of a server is away.
-func (g *Gate) left(s server, now time.Time) time.Duration {
-	if s.asked.IsZero() || now.Before(s.asked) {
-		return 0
+// each passes each server to a function, with the time until its next probe.
+func (g *Gate) each(do func(key types.NamespacedName, s server, left time.Duration)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.options.Clock.Now()
+	for key, s := range g.servers {
+		left := time.Duration(0)
+		if !s.asked.IsZero() && !now.Before(s.asked) {
+			left = s.asked.Add(s.reach.Next(g.options.Period, g.options.Tolerance)).Sub(now)
+		}
+		do(key, s, left)
 	}
-	return s.asked.Add(s.reach.Next(g.options.Period, g.options.Tolerance)).Sub(now)
 }
 
 func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
@@ -171,16 +164,9 @@ func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := g.options.Clock.Now()
-	s := g.clusters[key]
-	if key == (types.NamespacedName{}) {
-		s = g.management
-	}
-	s = server{reach: s.reach.Observe(err == nil, now, g.options.Tolerance), asked: now, err: err}
-	if key == (types.NamespacedName{}) {
-		g.management = s
-	} else {
-		g.clusters[key] = s
+	if s, found := g.servers[key]; found {
+		now := g.options.Clock.Now()
+		g.servers[key] = server{reach: s.reach.Observe(err == nil, now, g.options.Tolerance), asked: now, err: err}
 	}
 }
 
@@ -193,52 +179,51 @@ func (g *Gate) Of(cluster types.NamespacedName) safety.Reach {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	management := g.servers[types.NamespacedName{}].reach
 	if cluster.Name == "" || g.options.Workload == nil {
-		return g.management.reach
+		return management
 	}
-	s, found := g.clusters[cluster]
+	s, found := g.servers[cluster]
 	if !found {
-		g.clusters[cluster] = s
+		g.servers[cluster] = s
 		select {
 		case g.wake <- struct{}{}:
 		default:
 		}
 	}
-	return safety.Both(g.management.reach, s.reach)
+	return safety.Both(management, s.reach)
 }
 
 // Forget ends the probes of a cluster that is gone.
 func (g *Gate) Forget(cluster types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.clusters, cluster)
+	if cluster.Name != "" {
+		delete(g.servers, cluster)
+	}
 }
 
 // Closed says why nothing is to be created for a cluster now; it is empty when the gate is open. The API server of the Machines has to have
 // answered once. That of a cluster that is still being made holds nothing up.
 func (g *Gate) Closed(ctx context.Context, cluster types.NamespacedName) string {
-	reach := g.Of(cluster)
-	if g == nil || (reach.Answered && !reach.IsFrozen()) {
+	if reach := g.Of(cluster); reach.Answered && !reach.IsFrozen() {
 		return ""
 	}
 	g.mu.Lock()
-	management, own := g.management, g.clusters[cluster]
+	management, own := g.servers[types.NamespacedName{}], g.servers[cluster]
 	g.mu.Unlock()
-	if !management.reach.Answered || management.reach.IsFrozen() {
+	switch {
+	case !management.reach.Answered || management.reach.IsFrozen():
 		return closed("the API server of the Machines", management)
-	}
-	if own.reach.Answered || (g.options.Initialized != nil && g.options.Initialized(ctx, cluster)) {
+	case own.reach.Answered || (g.options.Initialized != nil && g.options.Initialized(ctx, cluster)):
 		return closed("the API server of cluster "+cluster.String(), own)
 	}
 	return ""
 }
 
 func closed(name string, s server) string {
-	switch {
-	case s.err == nil:
+	if s.err == nil {
 		return name + " has not been asked yet"
-	case s.reach.DownSince.IsZero():
-		return fmt.Sprintf("%s has not answered yet: %v", name, s.err)
 	}
 	return fmt.Sprintf("%s has not answered since %s: %v", name, s.reach.DownSince.UTC().Format(time.RFC3339), s.err)
 }

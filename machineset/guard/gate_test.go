@@ -45,9 +45,9 @@ func (s *servers) ask(name string) error {
 
 var demo = types.NamespacedName{Namespace: "default", Name: "demo"}
 
-func newGate(t *testing.T, change func(*guard.GateOptions)) (*guard.Gate, *servers, *clocktesting.FakePassiveClock) {
+func newGate(t *testing.T, change func(*guard.GateOptions)) (*guard.Gate, *servers, *clocktesting.FakeClock) {
 	t.Helper()
-	clock := clocktesting.NewFakePassiveClock(noon)
+	clock := clocktesting.NewFakeClock(noon)
 	s := &servers{down: map[string]bool{}}
 	options := guard.GateOptions{
 		Management: func(context.Context) error { return s.ask("") },
@@ -111,8 +111,8 @@ func TestASetWhoseWorkloadClusterIsDownCreatesNothingUntilItIsBack(t *testing.T)
 		clock.SetTime(noon.Add(at))
 		gate.Probe(t.Context())
 	}
-	require.Equal(t, "APIServerUnreachable: the API server of cluster default/demo has not answered since 2026-03-01T12:01:00Z: connection refused",
-		held(t, gate))
+	require.Equal(t, "APIServerUnreachable: the API server of cluster default/demo has not answered since 2026-03-01T12:01:00Z: "+
+		"connection refused", held(t, gate))
 	require.InDelta(t, 1, gathered(t, metrics)["mcm_machine_controller_frozen"], 0)
 	require.False(t, gate.Of(types.NamespacedName{}).IsFrozen(), "other objects go on")
 	s.set("demo", false)

@@ -4,10 +4,11 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Metrics are the Prometheus metrics of a Freezer, a Gate, a Collector and a Marker, a prometheus.Collector. The caller creates them, sets
+// Metrics are the Prometheus metrics of a Freezer, a Gate and a Collector, a prometheus.Collector. The caller creates them, sets
 // them in the options and registers them. Nil Metrics count nothing. Safe for concurrent use. No label names an object.
 //
 //	machinist_safety_frozen_objects{kind}: gauge
@@ -27,6 +28,7 @@ import (
 //	machinist_safety_unmanaged_nodes: gauge
 //		Nodes that no Machine belongs to.
 type Metrics struct {
+	registry                      *prometheus.Registry
 	frozen, orphans               *prometheus.GaugeVec
 	freezes, deletions, passes    *prometheus.CounterVec
 	servers, controllers, unowned prometheus.Gauge
@@ -39,47 +41,30 @@ var _ prometheus.Collector = (*Metrics)(nil)
 
 // NewMetrics returns metrics without values.
 func NewMetrics() *Metrics {
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-	}
-	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	}
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	}
-	return &Metrics{
-		frozen:  gauges("machinist_safety_frozen_objects", "Sets and deployments that are frozen.", "kind"),
-		freezes: counters("machinist_safety_freezes_total", "Freezes of sets and deployments.", "kind"),
-		servers: gauge("machinist_safety_frozen_servers", "API servers that have not answered for the tolerance."),
-		controllers: gauge("mcm_machine_controller_frozen",
-			"1 while reconcilers are frozen because an API server does not answer. The name is Gardener's."),
-		orphans: gauges("machinist_safety_orphan_instances", "Instances without a Machine, in the last pass that decided.", "driver"),
-		deletions: counters("machinist_safety_orphan_deletions_total",
-			"Deletions of such instances: requested or failed.", "driver", "result"),
-		passes:  counters("machinist_safety_orphan_passes_total", "Passes that look for them: done, blocked or failed.", "driver", "result"),
-		unowned: gauge("machinist_safety_unmanaged_nodes", "Nodes that no Machine belongs to."),
-		stands:  map[string]map[types.NamespacedName]bool{},
-	}
-}
-
-func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.frozen, m.freezes, m.servers, m.controllers, m.orphans, m.deletions, m.passes, m.unowned}
+	m := &Metrics{registry: prometheus.NewRegistry(), stands: map[string]map[types.NamespacedName]bool{}}
+	made := promauto.With(m.registry)
+	gauge := func(name, help string) prometheus.GaugeOpts { return prometheus.GaugeOpts{Name: name, Help: help} }
+	count := func(name, help string) prometheus.CounterOpts { return prometheus.CounterOpts{Name: name, Help: help} }
+	m.frozen = made.NewGaugeVec(gauge("machinist_safety_frozen_objects", "Sets and deployments that are frozen."), []string{"kind"})
+	m.freezes = made.NewCounterVec(count("machinist_safety_freezes_total", "Freezes of sets and deployments."), []string{"kind"})
+	m.servers = made.NewGauge(gauge("machinist_safety_frozen_servers", "API servers that have not answered for the tolerance."))
+	m.controllers = made.NewGauge(gauge("mcm_machine_controller_frozen",
+		"1 while reconcilers are frozen because an API server does not answer. The name is Gardener's."))
+	m.orphans = made.NewGaugeVec(gauge("machinist_safety_orphan_instances", "Instances without a Machine, in the last pass that decided."),
+		[]string{"driver"})
+	m.deletions = made.NewCounterVec(count("machinist_safety_orphan_deletions_total", "Deletions of such instances: requested or failed."),
+		[]string{"driver", "result"})
+	m.passes = made.NewCounterVec(count("machinist_safety_orphan_passes_total", "Passes that look for them: done, blocked or failed."),
+		[]string{"driver", "result"})
+	m.unowned = made.NewGauge(gauge("machinist_safety_unmanaged_nodes", "Nodes that no Machine belongs to."))
+	return m
 }
 
 // Describe implements prometheus.Collector.
-func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range m.collectors() {
-		c.Describe(to)
-	}
-}
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) { m.registry.Describe(to) }
 
 // Collect implements prometheus.Collector.
-func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	for _, c := range m.collectors() {
-		c.Collect(to)
-	}
-}
+func (m *Metrics) Collect(to chan<- prometheus.Metric) { m.registry.Collect(to) }
 
 // froze records whether an object is frozen, and whether it has become so.
 func (m *Metrics) froze(kind string, key types.NamespacedName, is, now bool) {
@@ -103,8 +88,6 @@ func (m *Metrics) froze(kind string, key types.NamespacedName, is, now bool) {
 	}
 }
 
-func (m *Metrics) forget(kind string, key types.NamespacedName) { m.froze(kind, key, false, false) }
-
 // reached records how many API servers are frozen.
 func (m *Metrics) reached(frozen int) {
 	if m != nil {
@@ -118,6 +101,11 @@ func (m *Metrics) looked(driver string, r Report, err error) {
 	if m == nil {
 		return
 	}
+	nodes := 0
+	for _, names := range r.Nodes {
+		nodes += len(names)
+	}
+	m.unowned.Set(float64(nodes))
 	result := "done"
 	switch {
 	case err != nil:
@@ -141,11 +129,4 @@ func (m *Metrics) deleted(driver string, err error) {
 		result = "failed"
 	}
 	m.deletions.WithLabelValues(driver, result).Inc()
-}
-
-// unmanaged records how many Nodes no Machine belongs to.
-func (m *Metrics) unmanaged(n int) {
-	if m != nil {
-		m.unowned.Set(float64(n))
-	}
 }

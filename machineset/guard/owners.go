@@ -21,49 +21,66 @@ type Source = func(context.Context) ([]safety.Owner, error)
 func MachinesOf(reader client.Reader, kind contract.Kind) Source {
 	return func(ctx context.Context) ([]safety.Owner, error) {
 		return live(ctx, reader, kind, func(m *contract.MachineState) safety.Owner {
-			return safety.Owner{UID: m.UID, Cluster: clusterOf(&m.Metadata, m.ClusterName), Name: m.Key.Name, ProviderID: m.ProviderID, Created: m.Created}
+			o := ownerOf(&m.Metadata, m.ClusterName, m.ProviderID)
+			o.Node = m.Node
+			return o
 		})
 	}
 }
 
-// InfraMachinesOf returns the Source of InfraMachines of a kind, whose instances have the UID of the InfraMachine as their token, as package
-// inframachine makes them. The Machines above them are another Source. The reader must not be a cache.
+// InfraMachinesOf returns the Source of InfraMachines of a kind, whose instances have the UID of the InfraMachine as their token, as
+// package inframachine makes them. The Machines above them are another Source. The reader must not be a cache.
 func InfraMachinesOf(reader client.Reader, kind contract.InfraMachineKind) Source {
 	return func(ctx context.Context) ([]safety.Owner, error) {
 		return live(ctx, reader, kind, func(m *contract.ProvidedMachineState) safety.Owner {
-			return safety.Owner{UID: m.UID, Cluster: clusterOf(&m.Metadata, m.ClusterName), Name: m.Key.Name, ProviderID: m.ProviderID, Created: m.Created}
+			return ownerOf(&m.Metadata, m.ClusterName, m.ProviderID)
 		})
 	}
 }
 
-// clusterOf names the cluster of an object across namespaces, which is also the key of safety.Instance.Cluster.
-func clusterOf(m *contract.Metadata, cluster string) string { return m.Key.Namespace + "/" + cluster }
+// ownerOf is the Owner of an object, whose cluster is named across namespaces, as in safety.Instance.Cluster.
+func ownerOf(m *contract.Metadata, cluster, id string) safety.Owner {
+	return safety.Owner{UID: m.UID, Cluster: m.Key.Namespace + "/" + cluster, Name: m.Key.Name, ProviderID: id, Created: m.Created}
+}
+
+// live reads all objects of a kind. One that cannot be read fails all: what it owns is not known.
+func live[S, U any](
+	ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) safety.Owner,
+) ([]safety.Owner, error) {
+	var all []safety.Owner
+	err := eachLive(ctx, reader, func() client.ObjectList { return pass.NewList(kind) }, func(obj client.Object) error {
+		var s S
+		err := kind.Adapter.Read(obj, &s)
+		all = append(all, of(&s))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read all %s objects: %w", kind.GVK.Kind, err)
+	}
+	return all, nil
+}
 
 // listLimit is the number of objects in one answer of the API server.
 const listLimit = 500
 
-// live reads all objects of a kind. One that cannot be read fails all: what it owns is not known.
-func live[S, U any](ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) safety.Owner) ([]safety.Owner, error) {
-	var all []safety.Owner
+// eachLive passes all objects of a list to a function, and joins its errors.
+func eachLive(ctx context.Context, reader client.Reader, newList func() client.ObjectList, do func(client.Object) error) error {
 	for next := ""; ; {
-		list := pass.NewList(kind)
+		list := newList()
 		if err := reader.List(ctx, list, client.Limit(listLimit), client.Continue(next)); err != nil {
-			return nil, fmt.Errorf("list %s objects: %w", kind.GVK.Kind, err)
+			return err
 		}
-		var unread []error
+		var errs []error
 		err := pass.EachObject(list, func(obj client.Object) {
-			var s S
-			if err := kind.Adapter.Read(obj, &s); err != nil {
-				unread = append(unread, fmt.Errorf("read %s %s: %w", kind.GVK.Kind, client.ObjectKeyFromObject(obj), err))
-				return
+			if err := do(obj); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", client.ObjectKeyFromObject(obj), err))
 			}
-			all = append(all, of(&s))
 		})
-		if err := errors.Join(append(unread, err)...); err != nil {
-			return nil, err
+		if err := errors.Join(append(errs, err)...); err != nil {
+			return err
 		}
 		if next = list.GetContinue(); next == "" {
-			return all, nil
+			return nil
 		}
 	}
 }

@@ -10,48 +10,38 @@ import (
 
 // Wiring says what is used of this package, as far as that needs rights. What it does not say is not there.
 type Wiring struct {
-	// Kinds are those of the Freezer, the Gate, the Collector and the Marker. Their GVKs, Resources and StatusSubresource count.
+	// Kinds are those of all parts. Their GVKs, Resources and StatusSubresource count.
 	Kinds Kinds
-	// Freezer, Gate and Marker are used; the Gate with Answers.
-	Freezer, Gate, Marker bool
-	// Owners are the kinds that a Collector reads besides Machines, such as InfraMachines; Collector says that there is one.
-	Collector bool
-	Owners    []schema.GroupResource
-	// Clusters: Ports.ClusterOf of the Freezer is that of external.Clusters.
-	Clusters bool
-	// Events: the recorders are those of a manager.
-	Events bool
+	// Freezer, Gate (with Answers) and Collector are used. Owners are the kinds that the Collector reads besides Machines.
+	Freezer, Gate, Collector bool
+	Owners                   []schema.GroupResource
+	// Clusters: Ports.ClusterOf of the Freezer is that of external.Clusters. Events: the recorders are those of a manager.
+	Clusters, Events bool
 }
 
 // PolicyRules are the rights where the Machines are:
 //
 //   - a Freezer: list, watch and patch of sets and deployments, patch on their status if that is a subresource; list and watch of Machines;
-//   - a Gate: get of Machines;
-//   - a Collector: list of Machines and of Owners;
-//   - a Marker: list and watch of Machines;
+//   - a Gate: get of Machines; a Collector: list of Machines and of Owners;
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	machines := pass.Resource(w.Kinds.Machine, "")
 	var rules [][]rbacv1.PolicyRule
 	if w.Freezer {
-		sets := pass.Resource(w.Kinds.Set, "")
-		rules = append(rules, []rbacv1.PolicyRule{pass.Rule(machines, "list", "watch")},
-			pass.PolicyRules(pass.Wiring{Own: sets, StatusSubresource: w.Kinds.Set.StatusSubresource, Clusters: w.Clusters}))
-		if w.Kinds.Deployment.New != nil {
-			rules = append(rules, pass.PolicyRules(pass.Wiring{
-				Own: pass.Resource(w.Kinds.Deployment, ""), StatusSubresource: w.Kinds.Deployment.StatusSubresource,
-			}))
-		}
+		rules = append(rules, []rbacv1.PolicyRule{pass.Rule(machines, "list", "watch")}, pass.PolicyRules(pass.Wiring{
+			Own: pass.Resource(w.Kinds.Set, ""), StatusSubresource: w.Kinds.Set.StatusSubresource, Clusters: w.Clusters,
+		}))
+	}
+	if w.Freezer && w.Kinds.Deployment.New != nil {
+		rules = append(rules, pass.PolicyRules(pass.Wiring{
+			Own: pass.Resource(w.Kinds.Deployment, ""), StatusSubresource: w.Kinds.Deployment.StatusSubresource,
+		}))
 	}
 	if w.Gate {
 		rules = append(rules, []rbacv1.PolicyRule{pass.Rule(machines, "get")})
 	}
-	if w.Marker {
-		rules = append(rules, []rbacv1.PolicyRule{pass.Rule(machines, "list", "watch")})
-	}
 	if w.Collector {
-		rules = append(rules, []rbacv1.PolicyRule{pass.Rule(machines, "list")})
-		for _, owner := range w.Owners {
+		for _, owner := range append([]schema.GroupResource{machines}, w.Owners...) {
 			rules = append(rules, []rbacv1.PolicyRule{pass.Rule(owner, "list")})
 		}
 	}
@@ -62,7 +52,7 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	return contract.MergePolicyRules(rules...)
 }
 
-// NodePolicyRules are the rights of a Marker where the Nodes are.
+// NodePolicyRules are the rights of a Collector with CollectorOptions.NodesOf where the Nodes are.
 func NodePolicyRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Resource: "nodes"}, "list", "patch")}
 }

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,56 +24,43 @@ import (
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
-// facts are what the evaluation of the set depends on.
-func (s *SetScope) facts(ctx context.Context) (safety.Set, error) {
-	group := s.env.kinds.Set.GVK.Group
+// setFacts are what the evaluation of a set depends on, but for its mark.
+func (f *Freezer) setFacts(ctx context.Context, s *SetScope) (safety.Set, error) {
+	group := f.kinds.Set.GVK.Group
 	facts := safety.Set{
 		Freezing: safety.FreezingOf(group, &s.State.Metadata, s.State.Conditions), Unfreeze: safety.AsksToUnfreeze(group, &s.State.Metadata),
-		Limits: s.env.options.Limits, Now: s.Now,
+		Limits: f.options.Limits, Now: s.Now,
 	}
 	if desired, known := s.State.Replicas.Get(); known {
 		facts.Desired = contract.Some(int(desired))
-	}
-	if err := s.readDeployment(ctx, &facts); err != nil {
-		return facts, err
 	}
 	selector, err := children.Selector(s.State.Selector, s.State.Common(), contract.SetNameLabel)
 	if err != nil { // a set whose selector cannot be read creates nothing; what it controls counts
 		selector = labels.Nothing()
 	}
-	seen := map[types.UID]bool{}
-	add := func(obj client.Object) {
-		if !seen[obj.GetUID()] {
-			seen[obj.GetUID()] = true
-			facts.Machines = append(facts.Machines, safety.Member{
-				Created: obj.GetCreationTimestamp().Time, Deleting: obj.GetDeletionTimestamp() != nil,
-			})
-		}
-	}
-	if err := s.env.eachMachine(ctx, s.State.Key.Namespace, ownerKey(s.State.UID), add); err != nil {
-		return facts, err
-	}
-	for _, key := range []string{freeKey, nameKey(s.State.Key.Name)} { // the set may adopt them
-		err := s.env.eachMachine(ctx, s.State.Key.Namespace, key, func(obj client.Object) {
-			if selector.Matches(labels.Set(obj.GetLabels())) {
-				add(obj)
+	own, errs := ownerKey(s.State.UID), make([]error, 0, 4)
+	errs = append(errs, f.readDeployment(ctx, s, &facts))
+	for _, key := range []string{own, freeKey, nameKey(s.State.Key.Name)} { // the set may adopt those under the last two
+		errs = append(errs, f.eachMachine(ctx, s.State.Key.Namespace, key, func(obj client.Object) {
+			owner := metav1.GetControllerOfNoCopy(obj)
+			if key == own || (selector.Matches(labels.Set(obj.GetLabels())) && (owner == nil || owner.UID != s.State.UID)) {
+				facts.Machines = append(facts.Machines, safety.Member{
+					Created: obj.GetCreationTimestamp().Time, Deleting: obj.GetDeletionTimestamp() != nil,
+				})
 			}
-		})
-		if err != nil {
-			return facts, err
-		}
+		}))
 	}
-	return facts, nil
+	return facts, errors.Join(errs...)
 }
 
-// readDeployment reads what the deployment of the set may have with its surge. A set whose deployment is gone has none.
-func (s *SetScope) readDeployment(ctx context.Context, facts *safety.Set) error {
-	frame, owner := s.env.deployments, metav1.GetControllerOfNoCopy(s.Object)
-	if frame == nil || owner == nil || owner.Kind != frame.Kind.GVK.Kind || pass.Group(owner.APIVersion) != frame.Kind.GVK.Group {
+// readDeployment reads what the deployment of a set may have with its surge. A set whose deployment is gone has none.
+func (f *Freezer) readDeployment(ctx context.Context, s *SetScope, facts *safety.Set) error {
+	owner := metav1.GetControllerOfNoCopy(s.Object)
+	if f.deployments == nil || owner == nil || len(f.deployments.ControllerOf(s.Object)) == 0 {
 		return nil
 	}
-	key, obj := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: owner.Name}, pass.NewObject(frame.Kind)
-	err := frame.Ports.Cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
+	key, obj := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: owner.Name}, pass.NewObject(f.deployments.Kind)
+	err := f.deployments.Ports.Cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case external.SaysGone(err) || (err == nil && obj.GetUID() != owner.UID):
 		return nil
@@ -81,16 +69,13 @@ func (s *SetScope) readDeployment(ctx context.Context, facts *safety.Set) error 
 	}
 	var d contract.MachineDeploymentState
 	facts.Deployment = true
-	if err := frame.Read(obj, &d); err != nil { // a person has to correct it; the set stays as it is
+	if err := f.deployments.Read(obj, &d); err != nil { // a person has to correct it; the set stays as it is
 		return nil //nolint:nilerr // the reconciler of deployments reports it
 	}
-	facts.Unfreeze = facts.Unfreeze || safety.AsksToUnfreeze(frame.Kind.GVK.Group, &d.Metadata)
-	if desired, known := d.Replicas.Get(); known {
-		surge := 0
-		if strategy, err := rollout.Resolve(rollout.Type(d.RolloutType), d.MaxSurge, d.MaxUnavailable, int(max(desired, 0))); err == nil {
-			surge = strategy.MaxSurge
-		}
-		facts.Ceiling = contract.Some(int(desired) + surge)
+	facts.Unfreeze = facts.Unfreeze || safety.AsksToUnfreeze(f.deployments.Kind.GVK.Group, &d.Metadata)
+	if desired, known := d.Replicas.Get(); known { // a surge that cannot be read is none
+		strategy, _ := rollout.Resolve(rollout.Type(d.RolloutType), d.MaxSurge, d.MaxUnavailable, int(max(desired, 0)))
+		facts.Ceiling = contract.Some(int(desired) + strategy.MaxSurge)
 	}
 	return nil
 }
@@ -115,35 +100,34 @@ func (f *Freezer) eachMachine(ctx context.Context, namespace, key string, do fun
 
 // Index registers the indexes with the cache. AddToManager calls it.
 func (f *Freezer) Index(ctx context.Context) error {
-	err := f.sets.Index(ctx, func(s *contract.MachineSetState) []string {
-		keys := pass.ReferenceKeys(types.NamespacedName{Namespace: s.Key.Namespace, Name: s.ClusterName})
+	cluster := func(m *contract.Metadata, name string) []string {
+		return pass.ReferenceKeys(types.NamespacedName{Namespace: m.Key.Namespace, Name: name})
+	}
+	errs := []error{f.sets.Index(ctx, func(s *contract.MachineSetState) []string {
+		keys := cluster(&s.Metadata, s.ClusterName)
 		for _, ref := range s.OwnerReferences {
 			if pass.IsController(ref) {
 				keys = append(keys, parentKey(ref.UID))
 			}
 		}
 		return keys
-	})
-	if err != nil {
-		return err
-	}
+	})}
 	if f.deployments != nil {
-		if err := f.deployments.Index(ctx, func(d *contract.MachineDeploymentState) []string {
-			return pass.ReferenceKeys(types.NamespacedName{Namespace: d.Key.Namespace, Name: d.ClusterName})
-		}); err != nil {
-			return err
-		}
+		errs = append(errs, f.deployments.Index(ctx, func(d *contract.MachineDeploymentState) []string {
+			return cluster(&d.Metadata, d.ClusterName)
+		}))
 	}
-	return f.sets.IndexOther(ctx, pass.NewObject(f.kinds.Machine), f.kinds.Machine.GVK.Kind, func(obj client.Object) []string {
-		owner := metav1.GetControllerOfNoCopy(obj)
-		switch {
-		case owner == nil:
-			return []string{freeKey}
-		case len(f.sets.ControllerOf(obj)) > 0:
-			return []string{ownerKey(owner.UID), nameKey(owner.Name)}
-		}
-		return nil
-	})
+	return errors.Join(append(errs, f.sets.IndexOther(ctx, pass.NewObject(f.kinds.Machine), f.kinds.Machine.GVK.Kind,
+		func(obj client.Object) []string {
+			owner := metav1.GetControllerOfNoCopy(obj)
+			switch {
+			case owner == nil:
+				return []string{freeKey}
+			case len(f.sets.ControllerOf(obj)) > 0:
+				return []string{ownerKey(owner.UID), nameKey(owner.Name)}
+			}
+			return nil
+		}))...)
 }
 
 // AddToManager registers the Freezer as one controller for each kind. Sets are evaluated when their Machines are created, deleted or change

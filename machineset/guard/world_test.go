@@ -105,7 +105,8 @@ func (w *world) set(name string, replicas int64, of *unstructured.Unstructured, 
 
 func controlledBy(u *unstructured.Unstructured) metav1.OwnerReference {
 	return metav1.OwnerReference{
-		APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), UID: u.GetUID(), Controller: new(true), BlockOwnerDeletion: new(true),
+		APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), UID: u.GetUID(), Controller: new(true),
+		BlockOwnerDeletion: new(true),
 	}
 }
 

@@ -1,6 +1,7 @@
 package safety
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -20,16 +21,16 @@ type Limits struct {
 
 // withDefaults returns limits between which a set can be frozen and thawed.
 func (l Limits) withDefaults() Limits {
-	if l.Up <= 0 {
-		l.Up = 2
+	return Limits{Up: positive(l.Up, 2), Down: positive(l.Down, 1), Settled: positive(l.Settled, 10*time.Minute)}
+}
+
+// positive returns a value, or a default when it is not above zero.
+func positive[T cmp.Ordered](value, or T) T {
+	var zero T
+	if value > zero {
+		return value
 	}
-	if l.Down <= 0 {
-		l.Down = 1
-	}
-	if l.Settled <= 0 {
-		l.Settled = 10 * time.Minute
-	}
-	return l
+	return or
 }
 
 // Set is what Evaluate looks at. It is not changed.
@@ -123,7 +124,7 @@ func (s Set) bounds(desired, ceiling int) (v Verdict, headroom int) {
 		high = max(ceiling, desired) + limits.Up
 	}
 	headroom = high - desired
-	settled := 0
+	var settled int
 	v.Count, settled = s.count(desired, s.Now.Add(-limits.Settled))
 	before, known := s.Mark.Get()
 	if !known && s.Freezing == NotFrozen {

@@ -186,9 +186,9 @@ func TestNoHistoryLetsASetRunAway(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(500) {
 		chance := rand.New(rand.NewSource(seed)) //nolint:gosec // a seeded history
-		desired, n := chance.Intn(20), 0
+		desired := chance.Intn(20)
 		h, widest := begin(desired), 2*desired+2
-		n = desired
+		n := desired
 		for range 60 {
 			switch chance.Intn(4) {
 			case 0:

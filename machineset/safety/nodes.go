@@ -27,18 +27,11 @@ type Node struct {
 	Marked, Deleting bool
 }
 
-// NodeOwner is a Machine as MarkNodes sees it.
-type NodeOwner struct {
-	Node       contract.NodeRef
-	ProviderID string
-}
-
 // NodeFacts are what MarkNodes looks at. They are not changed.
 type NodeFacts struct {
-	Nodes    []Node
-	Machines []NodeOwner
-	// Unread: the Machines or the Nodes could not be read, or an API server is frozen. Then nothing changes.
-	Unread bool
+	Nodes []Node
+	// Machines are those of the cluster; none means that they are not known, and nothing changes.
+	Machines []Owner
 	// Age is how old a Node without a Machine is at least: a new one may be about to be matched. Default 20 minutes, Gardener's creation
 	// timeout.
 	Age time.Duration
@@ -57,30 +50,16 @@ type NodePlan struct {
 // whatever form.
 func MarkNodes(f NodeFacts) NodePlan {
 	var p NodePlan
-	if f.Unread {
+	if len(f.Machines) == 0 {
 		return p
 	}
-	if f.Age <= 0 {
-		f.Age = 20 * time.Minute
-	}
-	known := map[string]bool{}
-	for _, m := range f.Machines {
-		known["uid:"+string(m.Node.UID)] = true
-		if m.Node.UID == "" {
-			known["name:"+m.Node.Name] = true
-		}
-		for _, id := range idKeys(m.ProviderID) {
-			known["id:"+id] = true
-		}
-	}
+	owned := nodesOf(f.Machines)
 	for _, n := range f.Nodes {
-		owned := (n.UID != "" && known["uid:"+string(n.UID)]) || (n.Name != "" && known["name:"+n.Name]) ||
-			slices.ContainsFunc(idKeys(n.ProviderID), func(id string) bool { return known["id:"+id] })
 		ref := contract.NodeRef{Name: n.Name, UID: n.UID}
 		switch {
-		case owned && n.Marked:
+		case owned(n) && n.Marked:
 			p.Unmark = append(p.Unmark, ref)
-		case owned || n.Deleting || f.Now.Before(n.Created.Add(f.Age)):
+		case owned(n) || n.Deleting || f.Now.Before(n.Created.Add(positive(f.Age, 20*time.Minute))):
 		default:
 			p.Unmanaged = append(p.Unmanaged, ref)
 			if !n.Marked {
@@ -92,4 +71,22 @@ func MarkNodes(f NodeFacts) NodePlan {
 		slices.SortFunc(list, func(a, b contract.NodeRef) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return p
+}
+
+// nodesOf returns a function that reports whether a Node belongs to one of some Machines.
+func nodesOf(machines []Owner) func(Node) bool {
+	known := map[string]bool{}
+	for _, m := range machines {
+		known["uid:"+string(m.Node.UID)] = m.Node.UID != ""
+		if m.Node.UID == "" && m.Node.Name != "" {
+			known["name:"+m.Node.Name] = true
+		}
+		for _, id := range idKeys(m.ProviderID) {
+			known["id:"+id] = true
+		}
+	}
+	return func(n Node) bool {
+		return known["uid:"+string(n.UID)] || known["name:"+n.Name] ||
+			slices.ContainsFunc(idKeys(n.ProviderID), func(id string) bool { return known["id:"+id] })
+	}
 }

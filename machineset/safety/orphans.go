@@ -8,16 +8,20 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // Instance is an instance that a provider has listed, as far as orphans are concerned.
 type Instance struct {
 	// Cluster is what Machines belong to for which it was made, and Token that of its Machine, or of the object behind it.
-	Cluster, Token string
+	Cluster string `json:"cluster"`
+	Token   string `json:"token"`
 	// ProviderID and Name are the provider's.
-	ProviderID, Name string
+	ProviderID string `json:"providerID"`
+	Name       string `json:"name,omitempty"`
 	// Leaving: the provider is deleting it.
-	Leaving bool
+	Leaving bool `json:"-"`
 }
 
 // InstanceKey identifies an instance that a Driver has made for as long as it exists.
@@ -32,7 +36,9 @@ type Owner struct {
 	Token string
 	// Cluster is what it belongs to. Name and ProviderID are its own, and ProviderID may be empty.
 	Cluster, Name, ProviderID string
-	Created                   time.Time
+	// Node is the recorded Node of a Machine.
+	Node    contract.NodeRef
+	Created time.Time
 }
 
 // OrphanLimits say when an instance counts as an orphan that may be deleted. The zero value has the defaults.
@@ -49,29 +55,18 @@ type OrphanLimits struct {
 }
 
 func (l OrphanLimits) withDefaults() OrphanLimits {
-	for _, d := range []struct {
-		value *time.Duration
-		or    time.Duration
-	}{
-		{&l.Spacing, 5 * time.Minute}, {&l.Age, 30 * time.Minute}, {&l.StartDelay, 10 * time.Minute}, {&l.RestoreDelay, time.Hour},
-	} {
-		if *d.value <= 0 {
-			*d.value = d.or
-		}
+	return OrphanLimits{
+		Confirmations: positive(l.Confirmations, 3), PerPass: positive(l.PerPass, 1), Spacing: positive(l.Spacing, 5*time.Minute),
+		Age: positive(l.Age, 30*time.Minute), StartDelay: positive(l.StartDelay, 10*time.Minute),
+		RestoreDelay: positive(l.RestoreDelay, time.Hour),
 	}
-	if l.Confirmations <= 0 {
-		l.Confirmations = 3
-	}
-	if l.PerPass <= 0 {
-		l.PerPass = 1
-	}
-	return l
 }
 
 // Sighting is what is remembered of an instance without a Machine.
 type Sighting struct {
-	First, Last   time.Time
-	Confirmations int
+	First         time.Time `json:"since,omitzero"`
+	Last          time.Time `json:"-"`
+	Confirmations int       `json:"confirmations"`
 }
 
 // OrphanFacts are what PlanOrphans looks at. They are not changed.
@@ -96,11 +91,12 @@ type OrphanFacts struct {
 
 // Orphan is an instance without a Machine.
 type Orphan struct {
-	Instance Instance
-	Sighting Sighting
+	Instance
+	Sighting
+
 	// Due: it may be deleted. Waits says otherwise why not yet.
-	Due   bool
-	Waits string
+	Due   bool   `json:"due"`
+	Waits string `json:"waits,omitempty"`
 }
 
 // OrphanPlan is what PlanOrphans decides.
@@ -146,8 +142,7 @@ func PlanOrphans(f OrphanFacts) OrphanPlan {
 		p.look(f, limits, known, instances, why)
 	}
 	slices.SortFunc(p.Orphans, func(a, b Orphan) int {
-		return cmp.Or(a.Sighting.First.Compare(b.Sighting.First), cmp.Compare(a.Instance.Cluster, b.Instance.Cluster),
-			cmp.Compare(a.Instance.Token, b.Instance.Token))
+		return cmp.Or(a.First.Compare(b.First), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Token, b.Token))
 	})
 	for _, o := range p.Orphans {
 		if o.Due && len(p.Delete) < limits.PerPass {

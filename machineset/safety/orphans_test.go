@@ -15,6 +15,7 @@ import (
 // fleet is a cluster of n Machines with their instances, and the passes over it.
 type fleet struct {
 	facts safety.OrphanFacts
+	first int // which Machines are missing more often
 }
 
 func instance(i int) safety.Instance {
@@ -31,7 +32,7 @@ func owner(i int) safety.Owner {
 }
 
 func newFleet(n int) *fleet {
-	f := &fleet{safety.OrphanFacts{Started: noon.Add(-time.Hour), Now: noon}}
+	f := &fleet{facts: safety.OrphanFacts{Started: noon.Add(-time.Hour), Now: noon}}
 	for i := range n {
 		f.facts.Instances = append(f.facts.Instances, instance(i))
 		f.facts.Owners = append(f.facts.Owners, owner(i))
@@ -251,6 +252,22 @@ func TestAnInstanceThatIsListedTwiceIsDeletedOnce(t *testing.T) {
 	require.Len(t, f.pass(15*time.Minute).Delete, 1)
 }
 
+// observes makes the facts of the next pass up: some of the Machines are missing, or something could not be read.
+func (f *fleet) observes(chance *rand.Rand, whole []safety.Owner) {
+	f.facts.Unread, f.facts.Frozen = chance.Intn(6) == 0, chance.Intn(6) == 0
+	f.facts.Unlisted = nil
+	if chance.Intn(6) == 0 {
+		f.facts.Unlisted = map[string]string{"demo": "no answer"}
+	}
+	f.facts.Owners = nil
+	lacking, first := chance.Intn(14), f.first
+	for i := range whole {
+		if (i+first)%13 >= lacking {
+			f.facts.Owners = append(f.facts.Owners, whole[i])
+		}
+	}
+}
+
 // No history of observations deletes an instance of which a Machine was shown in the last three passes that decided anything, more than the
 // limit in one pass, or anything in a pass that must not decide.
 func TestNoHistoryOfObservationsDeletesMoreThanTheBudget(t *testing.T) {
@@ -260,21 +277,11 @@ func TestNoHistoryOfObservationsDeletesMoreThanTheBudget(t *testing.T) {
 		f := newFleet(12)
 		f.facts.Limits = safety.OrphanLimits{PerPass: 1 + chance.Intn(2), Age: 10 * time.Minute, Spacing: 5 * time.Minute}
 		whole, instances := f.facts.Owners, f.facts.Instances
+		f.first = int(seed)
 		unseen := map[string]int{}
 		deleted := 0
 		for range 40 {
-			f.facts.Unread, f.facts.Frozen = chance.Intn(6) == 0, chance.Intn(6) == 0
-			f.facts.Unlisted = nil
-			if chance.Intn(6) == 0 {
-				f.facts.Unlisted = map[string]string{"demo": "no answer"}
-			}
-			f.facts.Owners = nil
-			lacking := chance.Intn(14)
-			for i := range whole {
-				if (i+int(seed))%13 >= lacking {
-					f.facts.Owners = append(f.facts.Owners, whole[i])
-				}
-			}
+			f.observes(chance, whole)
 			p := f.pass(time.Duration(chance.Intn(20)) * time.Minute)
 			shown := map[string]bool{}
 			for _, o := range f.facts.Owners {

@@ -28,12 +28,7 @@ type Outages struct {
 // FindOutages returns the domains that are down as a whole: no Machine of them is to be replaced for being unhealthy. Of numbers that are
 // impossible, as many Machines count as unhealthy as possible. Domains of one name are one. Rule: Kubernetes' ComputeZoneState.
 func FindOutages(domains []Domain, limits OutageLimits) Outages {
-	if limits.Share <= 0 {
-		limits.Share = 0.55
-	}
-	if limits.Least <= 0 {
-		limits.Least = 3
-	}
+	share, least := positive(limits.Share, 0.55), positive(limits.Least, 3)
 	all := map[string]Domain{}
 	for _, d := range domains {
 		sum := all[d.Name]
@@ -44,7 +39,7 @@ func FindOutages(domains []Domain, limits OutageLimits) Outages {
 	var o Outages
 	up := false
 	for name, d := range all {
-		if d.Unhealthy >= limits.Least && float64(d.Unhealthy) >= limits.Share*float64(d.Machines) {
+		if d.Unhealthy >= least && float64(d.Unhealthy) >= share*float64(d.Machines) {
 			o.Down = append(o.Down, name)
 		} else if d.Machines > 0 {
 			up = true

@@ -36,11 +36,14 @@ func (r Reach) Observe(answered bool, now time.Time, tolerance time.Duration) Re
 // IsFrozen reports whether the server has not answered for the tolerance.
 func (r Reach) IsFrozen() bool { return !r.FrozenSince.IsZero() }
 
-// Next is when to probe the server again: after period while it answers, and five times in the tolerance while it does not. Rule:
-// Gardener's.
+// Next is when to probe the server again: after period while it answers, and five times in the tolerance while it does not, which is
+// Gardener's rule. A server that has not answered yet is probed each second of the first tolerance: a connection begins.
 func (r Reach) Next(period, tolerance time.Duration) time.Duration {
-	if r.Answered && r.DownSince.IsZero() {
+	switch {
+	case r.Answered && r.DownSince.IsZero():
 		return period
+	case !r.Answered && !r.IsFrozen():
+		return min(time.Second, period)
 	}
 	return min(max(tolerance/5, time.Second), period)
 }

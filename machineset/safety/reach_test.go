@@ -14,7 +14,8 @@ const tolerance = 30 * time.Second
 func TestAServerThatDoesNotAnswerForTheToleranceFreezes(t *testing.T) {
 	t.Parallel()
 	var r safety.Reach
-	require.Equal(t, 6*time.Second, r.Next(time.Minute, tolerance), "it has not answered yet")
+	require.Equal(t, time.Second, r.Next(time.Minute, tolerance), "it has not answered yet")
+	require.Equal(t, 6*time.Second, r.Observe(false, noon, 0).Next(time.Minute, tolerance), "it has not for long")
 	r = r.Observe(true, noon, tolerance)
 	require.Equal(t, safety.Reach{Answered: true, ThawedAt: noon}, r)
 	require.Equal(t, time.Minute, r.Next(time.Minute, tolerance))

@@ -67,7 +67,7 @@ func TestE2EAScriptThatCreatesMachinesFreezesTheirSet(t *testing.T) {
 	w.eventually("the events of the set", func() string {
 		var list eventsv1.EventList
 		require.NoError(t, w.client.List(t.Context(), &list, client.InNamespace("default")))
-		for _, reason := range []string{guard.EventFroze, guard.EventUnfroze} {
+		for _, reason := range []string{"FrozeMachineSet", "UnfrozeMachineSet"} {
 			if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason == reason && e.Regarding.Name == "frozen" }) {
 				return reason + " is missing"
 			}

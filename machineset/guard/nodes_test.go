@@ -30,17 +30,22 @@ func TestANodeWithoutAMachineIsMarkedAndNeverDeleted(t *testing.T) {
 			m.Object["spec"] = map[string]any{"providerID": "cloud://zone/i-2"}
 			w.Create(m)
 			var open error
-			marker, err := guard.NewMarker(guard.MarkerOptions{
-				Cache: w.Client, Machine: kinds.Machine, Shared: true, Clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)),
+			keys := []string{safety.UnmanagedNodeAnnotation}
+			if name == "Gardener" {
+				keys = append(keys, safety.GardenerUnmanagedNodeAnnotation)
+			}
+			collector, err := guard.NewCollector(guard.CollectorOptions{
+				Sources: []guard.Source{guard.MachinesOf(w.Client, kinds.Machine)}, OneCluster: true, NodeAnnotations: keys,
+				Clock: clocktesting.NewFakeClock(time.Now().Add(time.Hour)),
 				NodesOf: func(types.NamespacedName) (workload.Workload, error) {
 					return workload.Workload{Client: w.Client}, open
 				},
 			})
 			require.NoError(t, err)
 			pass := func() []string {
-				all, err := marker.Pass(t.Context())
+				r, err := collector.Pass(t.Context())
 				require.NoError(t, err)
-				return all[types.NamespacedName{}]
+				return r.Nodes[""]
 			}
 			marks := func(name string) (all map[string]string) {
 				var node corev1.Node
@@ -74,14 +79,15 @@ func TestANodeThatWasReplacedMeanwhileIsNotMarked(t *testing.T) {
 		require.NoError(t, w.Client.Delete(t.Context(), fake.Node("n", "")))
 		w.Create(fake.Node("n", "cloud://2"))
 	}}
-	marker, err := guard.NewMarker(guard.MarkerOptions{
-		Cache: w.Client, Machine: w.kinds.Machine, Clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)),
+	collector, err := guard.NewCollector(guard.CollectorOptions{
+		Sources: []guard.Source{guard.MachinesOf(w.Client, w.kinds.Machine)},
+		Clock:   clocktesting.NewFakeClock(time.Now().Add(time.Hour)),
 		NodesOf: func(types.NamespacedName) (workload.Workload, error) {
 			return workload.Workload{Client: w.Client, APIReader: replaced}, nil
 		},
 	})
 	require.NoError(t, err)
-	_, err = marker.Pass(t.Context())
+	_, err = collector.Pass(t.Context())
 	require.NoError(t, err)
 	var node corev1.Node
 	require.NoError(t, w.Client.Get(t.Context(), client.ObjectKey{Name: "n"}, &node))
@@ -99,10 +105,4 @@ func (r replacing) List(ctx context.Context, list client.ObjectList, options ...
 	err := r.Reader.List(ctx, list, options...)
 	r.replace()
 	return err
-}
-
-func TestNewMarkerSaysWhatIsMissing(t *testing.T) {
-	t.Parallel()
-	_, err := guard.NewMarker(guard.MarkerOptions{})
-	require.ErrorContains(t, err, "Cache and NodesOf")
 }
