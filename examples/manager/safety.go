@@ -25,6 +25,7 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
@@ -129,14 +130,17 @@ func newSafeguards(mgr ctrl.Manager, o options, clusters *external.Clusters, por
 		Period: o.safety.gatePeriod, Tolerance: o.safety.gateTolerance,
 	}
 	if ports.NodesOf != nil {
-		options.Workload = func(_ context.Context, cluster types.NamespacedName) error {
-			_, err := ports.NodesOf(cluster)
+		options.Workload = func(_ context.Context, key types.NamespacedName) error {
+			_, err := ports.NodesOf(key)
+			if !errors.Is(err, cluster.ErrNotConnected) || errors.Is(err, cluster.ErrNoKubeconfig) {
+				return nil // it answers, or there is nothing to ask
+			}
 			return err
 		}
 	}
 	if clusters != nil {
-		options.Initialized = func(ctx context.Context, cluster types.NamespacedName) bool {
-			view, err := clusters.Of(ctx, cluster)
+		options.Initialized = func(ctx context.Context, key types.NamespacedName) bool {
+			view, err := clusters.Of(ctx, key)
 			return err == nil && view.State.ControlPlaneInitialized
 		}
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,7 +12,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
@@ -82,4 +92,41 @@ func TestOrphansArePrintedAsATableAndAsJSON(t *testing.T) {
 	var read guard.Report
 	require.NoError(t, json.Unmarshal(out.Bytes(), &read))
 	require.Equal(t, report, read)
+}
+
+// The steps of the flags fit the reconciler of sets: one of a cluster that does not answer creates nothing, and says why.
+func TestASetOfAClusterThatDoesNotAnswerCreatesNothing(t *testing.T) {
+	t.Parallel()
+	env := testenv.Start(t, fake.Options{Kinds: []fake.ServedKind{
+		{GVK: fake.MachineGVK(), Status: true}, {GVK: kindOf("MachineSet"), Status: true},
+	}}, fake.Loops{}, nil)
+	mgr := storeManager(t, env.Store)
+	gate, err := guard.NewGate(guard.GateOptions{
+		Management:  guard.Answers(mgr.GetAPIReader(), api.Kind(), "default"),
+		Workload:    func(context.Context, types.NamespacedName) error { return errors.New("connection refused") },
+		Initialized: func(context.Context, types.NamespacedName) bool { return true },
+	})
+	require.NoError(t, err)
+	require.NoError(t, mgr.Add(gate))
+	o := options{safety: safetyOptions{freezeAll: true}}
+	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
+	require.NoError(t, err)
+	_, err = freezing(o, safeguards{gate: gate}, steps, machineset.StepPaused)
+	require.NoError(t, err)
+	_, err = freezing(o, safeguards{gate: gate}, machine.Steps(), machine.StepPaused)
+	require.NoError(t, err)
+	_, err = machineset.SetupWithManager(t.Context(), mgr, setKinds(), machineset.Options{Name: "held", Steps: steps})
+	require.NoError(t, err)
+	env.Run(mgr)
+	set := testenv.Object(kindOf("MachineSet"), "workers")
+	labels := map[string]any{"pool": "workers"}
+	set.Object["spec"] = map[string]any{
+		"clusterName": "demo", "replicas": int64(2), "selector": map[string]any{"matchLabels": labels},
+		"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{
+			"clusterName": "demo", "bootstrap": map[string]any{"dataSecretName": "data"},
+		}},
+	}
+	env.Create(set)
+	env.Says(set, contract.ConditionScalingUp, "", "the API server of cluster default/demo has not answered", "connection refused")
+	require.Empty(t, env.List(fake.MachineGVK()))
 }

@@ -36,7 +36,7 @@ type GateOptions struct {
 	// Management asks the API server of the Machines for anything: nil says that it has answered. See Answers.
 	Management func(context.Context) error
 	// Workload asks that of a cluster, whose name is that of Machines; nil: only Management counts. workload.NodesOf makes no request and
-	// fails while there is no connection.
+	// fails with cluster.ErrNotConnected while there is no connection.
 	Workload func(ctx context.Context, cluster types.NamespacedName) error
 	// Initialized reports whether the API server of a cluster should answer, though it never has since this process began; false while the
 	// cluster is being made. Nil: a server counts once it has answered.

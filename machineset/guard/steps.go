@@ -48,7 +48,7 @@ func FreezeStep[P Freezable](g *Gate) pass.Step[P] {
 }
 
 // HoldStep returns a step that keeps a set or a deployment from creating while a Gate is closed; the condition ScalingUp, or RollingOut,
-// says why. Everything else goes on. Put it in front of what decides:
+// says why. A set goes on to delete; a deployment changes no replicas. Put it in front of what decides:
 //
 //	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
 //	steps, err := pass.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))

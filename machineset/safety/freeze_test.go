@@ -262,7 +262,8 @@ func TestLabelsSayWhoHasFrozenAnObject(t *testing.T) {
 		"Gardener's label":      {group: safety.GardenerGroup, labels: map[string]string{"freeze": "True"}, want: safety.FrozenByPerson},
 		"Gardener's controller": {group: safety.GardenerGroup, labels: map[string]string{"freeze": "True"}, conditions: frozen,
 			want: safety.FrozenByGuard},
-		"a condition alone": {group: safety.GardenerGroup, conditions: frozen, want: safety.NotFrozen},
+		"without its annotation": {labels: map[string]string{safety.FreezeLabel: "True"}, conditions: frozen, want: safety.FrozenByGuard},
+		"a condition alone":      {group: safety.GardenerGroup, conditions: frozen, want: safety.NotFrozen},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -52,14 +52,13 @@ const (
 )
 
 // FreezingOf reads the labels of an object of an API group. A label with a value that is not false counts: a value that cannot be read
-// fails safe. A label that Gardener's own controller has set, with its condition, counts as FrozenByGuard.
+// fails safe. The annotation or the condition says that it is FrozenByGuard, of this module or of Gardener's own controller: one of them
+// may have been taken away.
 func FreezingOf(group string, m *contract.Metadata, conditions []metav1.Condition) Freezing {
 	on := isOn(m.Labels, FreezeLabel) || (group == GardenerGroup && isOn(m.Labels, GardenerFreezeLabel))
 	_, ours := m.Annotations[FrozenByAnnotation]
-	if group == GardenerGroup {
-		for _, c := range conditions {
-			ours = ours || (c.Type == ConditionFrozen && (c.Reason == ReasonOverShooting || c.Reason == ReasonMachineSetFrozen))
-		}
+	for _, c := range conditions {
+		ours = ours || (c.Type == ConditionFrozen && (c.Reason == ReasonOverShooting || c.Reason == ReasonMachineSetFrozen))
 	}
 	switch {
 	case !on:
