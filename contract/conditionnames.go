@@ -48,6 +48,14 @@ const (
 	ReasonNotDeleting           = "NotDeleting"
 )
 
+// Reasons of ConditionOwnerRemediated. They are Cluster API's. A health check writes the first one, and owners the others.
+const (
+	ReasonWaitingForRemediation = "WaitingForRemediation"
+	ReasonCannotBeRemediated    = "CannotBeRemediated"
+	ReasonRemediationDeferred   = "RemediationDeferred"
+	ReasonMachineDeleting       = "MachineDeleting"
+)
+
 // Reasons of the condition Deleting that name the stages of a deletion. They are Cluster API's.
 const (
 	ReasonDrainingNode                     = "DrainingNode"

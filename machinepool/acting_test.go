@@ -23,6 +23,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // api answers deletions and reads of one object, and notes the deletions with their preconditions.
@@ -367,7 +368,7 @@ func TestAMachineIsUnhealthyWhenItsOwnerIsToReplaceIt(t *testing.T) {
 		"both":                   {conditions: []metav1.Condition{check, owner}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tc.want, isUnhealthy(&contract.MachineState{Conditions: tc.conditions}))
+			require.Equal(t, tc.want, scale.Ailing(&contract.MachineState{Conditions: tc.conditions}))
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // machines are the Machines that represent the instances of a pool.
@@ -38,17 +39,11 @@ type machines struct {
 func (m *machines) unhealthy() []string {
 	var names []string
 	for _, state := range m.states {
-		if isUnhealthy(state) {
+		if scale.Ailing(state) {
 			names = append(names, state.Key.Name)
 		}
 	}
 	return names
-}
-
-// isUnhealthy reports whether a health check failed and waits for the owner. Rule: Cluster API's MachineSet controller.
-func isUnhealthy(m *contract.MachineState) bool {
-	failed := func(kind string) bool { return pass.HasStatus(m.Conditions, kind, metav1.ConditionFalse) }
-	return failed(contract.ConditionHealthCheckSucceeded) && failed(contract.ConditionOwnerRemediated)
 }
 
 // ledByMachines reports whether Machines represent the instances, so that the Machine controller handles their Nodes. While the
@@ -73,11 +68,11 @@ type machineFacts struct {
 	MaxRemediating int
 }
 
-// machinePlan is what to do about them; all sorted.
+// machinePlan is what to do about them; what has no other order is sorted.
 type machinePlan struct {
 	// Create are the InfraMachines that get a Machine.
 	Create []string
-	// Orphaned are Machines without an InfraMachine: the instance is gone. Replace are unhealthy ones.
+	// Orphaned are Machines without an InfraMachine: the instance is gone. Replace are unhealthy ones, in the order of scale.Remediate.
 	Orphaned, Replace []*contract.MachineState
 }
 
@@ -93,24 +88,26 @@ func (f *machineFacts) goes(m *contract.MachineState) bool {
 func planMachines(f machineFacts) machinePlan {
 	var plan machinePlan
 	has := make(sets.Set[string], len(f.Machines))
-	going := 0
-	for _, m := range f.Machines {
-		has.Insert(m.Infrastructure.Name)
-		if isUnhealthy(m) && f.goes(m) {
-			going++
-		}
+	marked := scale.RemediationFacts{}
+	if f.MaxRemediating >= 0 {
+		marked.Limits.MaxInFlight = contract.Some(f.MaxRemediating)
 	}
 	for _, m := range f.Machines {
+		has.Insert(m.Infrastructure.Name)
 		_, there := f.Infra[m.Infrastructure.Name]
-		switch {
-		case f.goes(m):
-		case !there && m.Infrastructure.GroupKind() != f.Kind:
-		case !there:
-			plan.Orphaned = append(plan.Orphaned, m)
-		case isUnhealthy(m) && (f.MaxRemediating < 0 || going < f.MaxRemediating):
-			going++
-			plan.Replace = append(plan.Replace, m)
+		if !there && !f.goes(m) {
+			if m.Infrastructure.GroupKind() == f.Kind {
+				plan.Orphaned = append(plan.Orphaned, m)
+			}
+			continue
 		}
+		is := scale.Of(m, "")
+		is.Deleting = f.goes(m)
+		marked.Machines = append(marked.Machines, is)
+	}
+	for _, v := range scale.Remediate(marked).Delete {
+		at := slices.IndexFunc(f.Machines, func(m *contract.MachineState) bool { return m.Key.Name == v.Name })
+		plan.Replace = append(plan.Replace, f.Machines[at])
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Infra)) {
 		if !has.Has(name) && !f.Infra[name] {

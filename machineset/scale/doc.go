@@ -14,6 +14,12 @@
 // set ([Ledger.IsOf]). A ledger that others have removed or restored is not enough: [Recover] decides what the set does, and [Compare]
 // uses what the API server returns about Machines that a cache does not show.
 //
+// # Remediation
+//
+// [Remediate] decides which of the Machines that a health check has marked are deleted, for another one to be created in their place. A
+// [Line] counts the Machines that have replaced each other, [RemediationPolicy] bounds that, and [RemediationLimits] say what a deployment
+// allows. Sets and pools share these decisions.
+//
 // # Guarantees
 //
 // Everything here is pure and deterministic: equal input gives equal output, whatever its order. In one plan a set either creates or

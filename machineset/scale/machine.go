@@ -26,6 +26,9 @@ const (
 	DefaultPriority = 3
 )
 
+// conditionNodeHealthy of a Machine says how the Node is. It is Cluster API's.
+const conditionNodeHealthy = "NodeHealthy"
+
 // Machine is what a plan needs to know of one Machine.
 type Machine struct {
 	Name    string
@@ -46,8 +49,12 @@ type Machine struct {
 	Moved bool
 	// Unhealthy: it has no Node, or its Node or its health check says that something is wrong. Unknown is healthy.
 	Unhealthy bool
-	// Ready and Available are what its conditions say.
+	// Ready and Available are what its conditions say. AvailableSince is when it became available, zero when that is unknown.
 	Ready, Available bool
+	AvailableSince   time.Time
+	// Ailing: a health check has failed, and waits for the owner (see Ailing). RemediateFirst: RemediateAnnotation asks for it. Remediating:
+	// the owner has said that it deletes the Machine for that. Recovered: the check succeeds again, and OwnerRemediated still says otherwise.
+	Ailing, RemediateFirst, Remediating, Recovered bool
 }
 
 // Marks returns the annotations that ask, with any value, for a Machine of an API group to go first: DeleteAnnotation, and delete-machine
@@ -73,12 +80,13 @@ func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Priority: DefaultPriority,
 		Updating: state.UpdatingInPlace(), Slot: SlotOf(&state.Metadata, set),
 		Moved: state.Annotations[contract.InPlaceStateAnnotation] == contract.InPlaceMoved,
-		Unhealthy: state.Node.Name == "" || says(state, "NodeHealthy", metav1.ConditionFalse) ||
+		Unhealthy: state.Node.Name == "" || says(state, conditionNodeHealthy, metav1.ConditionFalse) ||
 			says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),
 		Ready:     says(state, contract.ConditionReady, metav1.ConditionTrue),
 		Available: says(state, contract.ConditionAvailable, metav1.ConditionTrue),
 	}
 	m.Marked = Marked(state.Annotations, marks...)
+	m.readHealth(state)
 	if text, found := state.Annotations[MarkedAtAnnotation]; found {
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
 			m.Marked, m.MarkedAt = true, at
@@ -88,6 +96,37 @@ func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 		m.Priority = n
 	}
 	return m
+}
+
+// Ailing reports whether a health check has marked a Machine for its owner to replace: it has failed, and the owner has yet to say that it
+// has done that. Rule: Cluster API's MachineSet controller.
+func Ailing(state *contract.MachineState) bool {
+	return says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse) &&
+		says(state, contract.ConditionOwnerRemediated, metav1.ConditionFalse)
+}
+
+// Unreachable reports whether a Machine says that its workload cluster does not answer.
+func Unreachable(state *contract.MachineState) bool {
+	return slices.ContainsFunc(state.Conditions, func(c metav1.Condition) bool {
+		return (c.Type == contract.ConditionNodeReady || c.Type == conditionNodeHealthy) && c.Status == metav1.ConditionUnknown &&
+			c.Reason == contract.ReasonConnectionDown
+	})
+}
+
+// readHealth reads what health checks and the owner have said.
+func (m *Machine) readHealth(state *contract.MachineState) {
+	m.Ailing = Ailing(state)
+	m.Recovered = says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue) &&
+		says(state, contract.ConditionOwnerRemediated, metav1.ConditionFalse)
+	_, m.RemediateFirst = state.Annotations[RemediateAnnotation]
+	for i := range state.Conditions {
+		switch c := &state.Conditions[i]; {
+		case c.Type == contract.ConditionOwnerRemediated:
+			m.Remediating = c.Status == metav1.ConditionFalse && c.Reason == contract.ReasonMachineDeleting
+		case c.Type == contract.ConditionAvailable && m.Available:
+			m.AvailableSince = c.LastTransitionTime.Time
+		}
+	}
 }
 
 // SlotOf returns the slot that an object was created for, 0 for one that was not created for this set.
