@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
@@ -37,7 +38,7 @@ func (o rolloutOptions) status(ctx context.Context, c deployment.Commands, key t
 		case ctx.Err() != nil: // the time may end during the read as well
 			return notDone(ctx, key)
 		case err != nil && o.watch && passes(err):
-			p = deployment.Progress{Message: "The API server does not answer, trying again: " + causeOf(err)}
+			p = deployment.Progress{Message: "The API server does not answer, trying again: " + contract.SteadyText(err.Error())}
 		case err != nil:
 			return err
 		}
@@ -82,13 +83,4 @@ func passes(err error) bool {
 		return operation.Op != "remote error" // the server rejects the client's certificate
 	}
 	return utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
-}
-
-// causeOf is what an error comes from, without the port of this process, which differs in every attempt.
-func causeOf(err error) string {
-	var operation *net.OpError
-	if errors.As(err, &operation) && operation.Err != nil {
-		return operation.Err.Error()
-	}
-	return err.Error()
 }

@@ -36,7 +36,8 @@ func TestARestartThatTheControllerHasYetToSeeIsNotDone(t *testing.T) {
 			d := w.deploymentOf(s, 2)
 			key := client.ObjectKeyFromObject(d)
 			// Sets are as old as the second says in which they were created: it has to be over.
-			commands := deployment.Commands{Client: w.client, Kinds: s.kinds, Clock: clocktesting.NewFakePassiveClock(time.Now().Add(2 * time.Second))}
+			clock := clocktesting.NewFakePassiveClock(time.Now().Add(2 * time.Second))
+			commands := deployment.Commands{Client: w.client, Kinds: s.kinds, Clock: clock}
 			w.done(commands, key)
 			stop()
 			old := w.uids()

@@ -29,6 +29,12 @@
 // contract.InPlaceSelected on candidates. An updated Machine moves to the new MachineSet in one write of its owner and its labels; the
 // MachineSet counts it when its replicas say so, see scale.Received. Where MaxSurge is not 0, that many Machines are replaced.
 //
+// # Remediation
+//
+// MachineSets replace the Machines that a health check has marked. A deployment tells them with scale.LimitsAnnotation how many at once,
+// and how many available ones: none while it rolls out, when it counts on all of them, and afterwards as many as may be unavailable.
+// Outdated MachineSets replace none. What a MachineSet has recorded as to be replaced does not count as available for the rollout.
+//
 // # Limits
 //
 // Labels and annotations of Gardener that freeze a set, that trigger a deletion, or that select Nodes for an update in place are not read.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -93,6 +95,24 @@ func (s *Scope) frozen() bool {
 	return has != safety.NotFrozen
 }
 
+// limits are what a set may replace of what a health check has marked. While another set has Machines, or may get some, it replaces no
+// available one: the rollout counts on all of them. While a rollout is paused that has yet to begin, the set that there is goes on.
+func (s *Scope) limits(of types.UID) (l scale.RemediationLimits) {
+	current, settled := s.plan.Current.UID, len(s.plan.Replicas) == 0 && !s.plan.Create.Found()
+	for _, one := range s.observed {
+		settled = settled && (one.UID == current || len(one.machines) == 0 && one.State.Replicas.Or(0) == 0)
+	}
+	l.Outdated = of != current && (current != "" || !s.State.RolloutPaused)
+	if settled {
+		l.MaxUnavailable = s.strategy.MaxUnavailable
+	}
+	if limit, limited := s.State.RemediationMaxInFlight.Get(); limited {
+		n, _ := intstr.GetScaledValueFromIntOrPercent(&limit, int(s.State.Replicas.Or(1)), true) // 0 for one that has to be corrected
+		l.MaxInFlight = contract.Some(max(n, 0))
+	}
+	return l
+}
+
 // strategyOf returns the strategy of a deployment. The error says what is wrong with it.
 func strategyOf(d *contract.MachineDeploymentState) (rollout.Strategy, error) {
 	kind := rollout.Type(cmp.Or(d.RolloutType, contract.RolloutRolling))
@@ -125,9 +145,12 @@ func (m *set) facts(marks []string) rollout.Set {
 		Replicas: int(m.State.Replicas.Or(0)), Deleting: !m.Deleting.IsZero(), Reserved: m.reserved,
 		Machines: make([]rollout.Machine, 0, len(m.machines)),
 	}
+	replaced := scale.ReplacedBy(m.Metadata)
 	for _, one := range m.machines {
+		is := scale.Of(one.State, m.UID, marks...)
+		is.Available = is.Available && !replaced[is.Name]
 		f.Machines = append(f.Machines, rollout.Machine{
-			Machine: scale.Of(one.State, m.UID, marks...), Mine: mine(one.State, marks),
+			Machine: is, Mine: mine(one.State, marks),
 			InPlace: m.inPlaceOf(one.State), InPlaceSet: one.State.Annotations[contract.InPlaceSetAnnotation],
 		})
 	}

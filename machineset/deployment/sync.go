@@ -75,7 +75,7 @@ func syncStep(ctx context.Context, s *Scope) (Result, error) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		also.WriteString(key + "=" + annotations[key] + "\n")
 	}
-	fmt.Fprint(&also, s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused)
+	fmt.Fprint(&also, s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused, s.limits(s.plan.Current.UID))
 	now := children.Step{Generation: s.State.Generation, Also: also.String()}
 	return Result{}, s.children.Sync(now, func(child children.Child[contract.MachineSetState]) error {
 		if !child.Deleting.IsZero() {
@@ -95,6 +95,7 @@ func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.Machi
 	if said, found := child.Annotations[disableCreateAnnotation]; keeps || found && said == "true" {
 		annotations[disableCreateAnnotation] = strconv.FormatBool(keeps)
 	}
+	annotations[scale.LimitsAnnotation] = s.limits(child.UID).String()
 	before, _ := children.ReadGiven(child.Metadata, GivenAnnotation)
 	u := contract.MachineSetUpdate{MetadataUpdate: before.Changes(child.Metadata, setLabels(&s.State), annotations)}
 	kind := children.Also(s.env.kinds.Set, func(obj contract.Object, u *contract.MachineSetUpdate) error {
@@ -121,6 +122,7 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 	maps.Copy(seed.Annotations, scale.Stamp(s.State.UID, e.Slot))
 	seed.Annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
 	seed.Annotations[MadeFromAnnotation] = s.fingerprint()
+	seed.Annotations[scale.LimitsAnnotation] = s.limits(s.plan.Current.UID).String()
 	made, err := s.env.kinds.Maker.NewSet(s.Object, seed)
 	if err != nil {
 		return nil, err

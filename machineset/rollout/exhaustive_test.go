@@ -69,7 +69,7 @@ func strategies() []rollout.Strategy {
 	return all
 }
 
-// differs reports whether a strategy differs for a desired number from those with less unavailability: more of it is like as many as desired.
+// differs reports whether a strategy differs for a desired number from those with less unavailability: more is like as many as desired.
 func differs(strategy rollout.Strategy, desired int) bool {
 	return strategy.MaxUnavailable <= max(desired, 1)
 }
