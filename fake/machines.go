@@ -18,7 +18,8 @@ import (
 )
 
 // Machines stands in for package machine in tests of those who own Machines: it takes over what a Machine refers to, reports that the
-// Machine is ready, available and up to date, and deletes what it refers to when the Machine goes. Safe for concurrent use.
+// Machine is ready, available and up to date, unless a health check has failed for it, and deletes what it refers to when the Machine goes.
+// Safe for concurrent use.
 type Machines struct {
 	client client.Client
 	kind   contract.Kind
@@ -82,7 +83,11 @@ func (l *Machines) Reconcile(ctx context.Context, request reconcile.Request) (re
 			return reconcile.Result{RequeueAfter: again}, nil
 		}
 		u.Node = contract.SetTo(contract.NodeRef{Name: request.Name, UID: "uid"})
-		u.Conditions = ready(machine.GetCreationTimestamp())
+		works, err := l.isHealthy(machine)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		u.Conditions = ready(machine.GetCreationTimestamp(), works)
 	case hold:
 		return reconcile.Result{RequeueAfter: again}, nil
 	default:
@@ -98,12 +103,27 @@ func (l *Machines) Reconcile(ctx context.Context, request reconcile.Request) (re
 	return reconcile.Result{}, client.IgnoreNotFound(l.write(ctx, machine, u))
 }
 
-// ready are the conditions of a Machine that works.
-func ready(since metav1.Time) (all []metav1.Condition) {
+// isHealthy reports whether no health check has failed for a Machine.
+func (l *Machines) isHealthy(machine client.Object) (bool, error) {
+	var state contract.MachineState
+	if err := l.kind.Adapter.Read(machine, &state); err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(state.Conditions, func(c metav1.Condition) bool {
+		return c.Type == contract.ConditionHealthCheckSucceeded && c.Status == metav1.ConditionFalse
+	}), nil
+}
+
+// ready are the conditions of a Machine whose Node works. One for which a health check has failed is neither ready nor available.
+func ready(since metav1.Time, works bool) (all []metav1.Condition) {
 	for _, kind := range []string{
 		contract.ConditionReady, contract.ConditionAvailable, contract.ConditionUpToDate, contract.ConditionNodeReady, "NodeHealthy",
 	} {
-		all = append(all, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, LastTransitionTime: since})
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, LastTransitionTime: since}
+		if !works && (kind == contract.ConditionReady || kind == contract.ConditionAvailable) {
+			c.Status = metav1.ConditionFalse
+		}
+		all = append(all, c)
 	}
 	return all
 }

@@ -89,6 +89,21 @@
 // that values that the template no longer has are removed and values of other writers stay. A list of readiness gates or taints belongs to
 // the set as a whole, as long as the template has one.
 //
+// # Remediation
+//
+// A Machine whose conditions HealthCheckSucceeded and OwnerRemediated are False was marked by a health check: the set deletes it, and
+// creates another one. Those with scale.RemediateAnnotation go first, then the newest ones. How many go at once, and how many available
+// ones, is what the deployment of the set says (scale.LimitsAnnotation); a set that stands alone has no limit. The condition
+// OwnerRemediated of a Machine that waits says why, and until when, and Remediating of the set repeats it. Nothing is replaced by a set
+// that creates nothing: one that is held, paused or outdated, whose templates do not exist, whose last creation was refused, or whose
+// workload cluster does not answer.
+//
+// The Machines that have replaced each other are a line. A line that is replaced again waits, a minute at first and up to an hour, and
+// after five times for a day, unless one of its Machines was available for an hour (Options.Remediation): a broken template does not cost
+// one machine after the other. Machines that never got a Node count. The lines are in an annotation of the set (scale.LinesAnnotation),
+// which is written with the resourceVersion of the set before a Machine says that it is deleted (MachineDeleting) and is: a process that
+// is stopped in between, or whose caches are behind, replaces no other Machine. A Machine that recovers meanwhile stays.
+//
 // # Deletion
 //
 // The Machines of a set in deletion are deleted too, in the foreground and in the background alike, and the set stays until they are
@@ -102,9 +117,9 @@
 //
 // ScalingUp says what keeps a set from creating: a template that does not exist, a preflight check, a selector that would not match.
 // Preflight checks read the control plane of the Cluster, where sets have Clusters; checks about topologies need Ports.PreflightOf.
-// Remediating only reports failed health checks: a set remediates nothing. MachinesUpToDate and upToDateReplicas summarize the condition
-// UpToDate of the Machines, which package machine sets with its Ports.RolloutOf, for sets of a MachineDeployment: without that port, the
-// number stays 0.
+// Remediating says which Machines a health check has marked, and what their set does about them. MachinesUpToDate and upToDateReplicas
+// summarize the condition UpToDate of the Machines, which package machine sets with its Ports.RolloutOf, for sets of a MachineDeployment:
+// without that port, the number stays 0.
 //
 // # What differs from Cluster API
 //

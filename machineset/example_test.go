@@ -83,6 +83,7 @@ func ExampleSteps() {
 	// sync
 	// quota
 	// scale
+	// remediate
 	// remove-finalizer
 	// status
 }

@@ -141,6 +141,8 @@ type Options struct {
 	// Policy holds decisions that an embedder can replace. The zero value decides as Cluster API does; the deletion order is the set's
 	// own.
 	Policy scale.Policy
+	// Remediation bounds how often Machines are replaced that a health check has marked. The zero value has its defaults.
+	Remediation scale.RemediationPolicy
 	// WatchFilter, when it is not empty, limits the Reconciler to sets whose label contract.WatchFilterLabel has this value.
 	WatchFilter string
 	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default

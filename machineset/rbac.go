@@ -8,6 +8,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
@@ -34,7 +35,8 @@ type Wiring struct {
 // PolicyRules are the rights that a Reconciler needs:
 //
 //   - sets: list, watch, patch, patch on the status if that is a subresource, and get, to make sure of what is about to be acted on;
-//   - Machines and References: list, watch, create, patch, delete by UID, and get, to see whose an object is that has a name;
+//   - Machines and References: list, watch, create, patch, delete by UID, and get, to see whose an object is that has a name; and patch on
+//     the status of Machines, if that is a subresource, to say what becomes of those that a health check has marked;
 //   - Templates: list and watch; patch, to have Clusters own them; ControlPlanes: list and watch;
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
 //   - Events: create, and patch when one comes again.
@@ -45,5 +47,6 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		Children: slices.Concat([]schema.GroupResource{pass.Resource(w.Kinds.Machine, w.MachineResource)}, w.References),
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
-	return contract.MergePolicyRules(rules, []rbacv1.PolicyRule{pass.Rule(sets, "get")})
+	machines := patch.PolicyRules(pass.Resource(w.Kinds.Machine, w.MachineResource), w.Kinds.Machine.StatusSubresource)
+	return contract.MergePolicyRules(rules, machines, []rbacv1.PolicyRule{pass.Rule(sets, "get")})
 }

@@ -29,7 +29,7 @@ func TestRightsAreThoseOfTheParts(t *testing.T) {
 	owns := []string{"get", "list", "watch", "create", "patch", "delete"}
 	bare := map[string][]string{
 		"machinesets.cluster.x-k8s.io": {"get", "list", "watch", "patch"}, "machinesets/status.cluster.x-k8s.io": {"patch"},
-		"machines.cluster.x-k8s.io": owns,
+		"machines.cluster.x-k8s.io": owns, "machines/status.cluster.x-k8s.io": {"patch"},
 	}
 	if diff := cmp.Diff(bare, flat(machineset.Wiring{Kinds: kinds}), inAnyOrder); diff != "" {
 		t.Errorf("without anything else (-want +got):\n%s", diff)

@@ -26,6 +26,7 @@ const (
 	StepHolds           = "holds"
 	StepSync            = "sync"
 	StepScale           = "scale"
+	StepRemediate       = "remediate"
 	StepRemoveFinalizer = "remove-finalizer"
 	StepStatus          = "status"
 )
@@ -39,10 +40,12 @@ const (
 //   - StepTemplates reads the templates, and StepHolds what else keeps the set from creating, such as preflight checks;
 //   - StepSync copies what changes in place from the set to its Machines;
 //   - StepScale creates or deletes Machines;
+//   - StepRemediate deletes Machines that a health check has marked, for StepScale to create others in their place;
 //   - StepRemoveFinalizer removes the finalizer when a set in deletion has no Machine any more, or leaves its Machines;
 //   - StepStatus sets the conditions and the numbers of the status.
 //
-// A step of your own that keeps the set from creating stands behind StepMachines and in front of StepScale, and calls Scope.Hold. A step
+// A step of your own that keeps the set from creating, and so from replacing, stands behind StepMachines and in front of StepScale, and
+// calls Scope.Hold. A step
 // that fails does not keep the later ones from running, except in a deletion: one that must succeed before Machines are created calls
 // Scope.Hold, or returns Stop, with its error.
 func Steps() []Step {
@@ -54,6 +57,7 @@ func Steps() []Step {
 		{Name: StepHolds, On: pass.InRunning, Run: holdsStep},
 		{Name: StepSync, On: pass.InBoth, Run: syncStep},
 		{Name: StepScale, On: pass.InBoth, Run: scaleStep},
+		{Name: StepRemediate, On: pass.InRunning, Run: remediateStep},
 		{Name: StepRemoveFinalizer, On: pass.InDeletion, Run: removeFinalizerStep},
 		{Name: StepStatus, On: pass.InBoth, Closing: true, Run: statusStep},
 	})
@@ -64,7 +68,7 @@ func Steps() []Step {
 // replace each of them, except StepMachines and StepTemplates, which set what only StepScale of this package uses. New calls it.
 func CheckSteps(steps []Step) error {
 	err := pass.CheckSafety(steps, Steps(), "MachineSet", pass.Safety{
-		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepTemplates, StepHolds, StepStatus},
+		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepTemplates, StepHolds, StepRemediate, StepStatus},
 		Needs: []pass.Need{
 			{Step: StepFinalizer, Needs: StepPaused, Why: "a paused set is changed"},
 			{Step: StepMachines, Needs: StepPaused, Why: "Machines of a paused set are adopted"},
@@ -72,6 +76,8 @@ func CheckSteps(steps []Step) error {
 			{Step: StepSync, Needs: StepMachines, Why: "no Machine is known"},
 			{Step: StepScale, Needs: StepMachines, Why: "Machines are created although others exist"},
 			{Step: StepScale, Needs: StepTemplates, Why: "Machines are created without the objects that they refer to"},
+			{Step: StepRemediate, Needs: StepMachines, Why: "no Machine is known"},
+			{Step: StepRemediate, Needs: StepScale, Why: "Machines are deleted that would not be replaced"},
 			{Step: StepRemoveFinalizer, Needs: StepScale, Why: "the Machines of a set in deletion stay, and the set with them"},
 		},
 	})

@@ -271,6 +271,29 @@ func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[
 	return written, nil
 }
 
+// WriteStatus writes the status of an update to an object of any kind, on the version that was read, and returns the answer of the API
+// server. It writes nothing that is stored already, and then returns the object as it is. Where status is no subresource, it writes all of
+// the update.
+func WriteStatus[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U,
+) (contract.Object, error) {
+	contents, err := patch.Apply(kind, obj, u)
+	if err != nil {
+		return nil, err
+	}
+	document := contents.Status()
+	if !kind.StatusSubresource {
+		document = contents.Whole()
+	}
+	if document.Empty() {
+		return obj, nil
+	}
+	written := NewObject(kind)
+	if err := w.Send(ctx, obj, written, document, kind.StatusSubresource, true); err != nil {
+		return nil, fmt.Errorf("write the status of %s %s/%s: %w", kind.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
+	}
+	return written, nil
+}
+
 // Commit writes metadata and spec now, on the version that was read, and continues the pass with the server's answer: the decisions that
 // follow are based on it. It writes nothing that is stored already. Decisions about the status stay for Flush, and the stored
 // conditions stay those that the pass began with. Metadata that could not be written is dropped: Flush must not write on another

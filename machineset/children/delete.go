@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -35,6 +36,12 @@ func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
 // the others, and no other one is deleted in its place. Caches may be stale, so the API server is asked once whether the owner is as it was
 // read, how many children exist, and whether the same ones are marked: at least keep children that are not being deleted remain.
 func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep int) error {
+	return s.DeleteAsRead(ctx, victims, keep, nil)
+}
+
+// DeleteAsRead is Delete of children that were chosen by what they say themselves: one that is in versions, by its UID, is deleted only
+// while it has that resource version. The error for one that has changed matches patch.Retryable.
+func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string) error {
 	victims, err := s.confirm(ctx, victims, keep)
 	if err != nil {
 		return err
@@ -46,7 +53,7 @@ func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep
 	var failed []error
 	for len(victims) > 0 && len(failed) < maxFailed {
 		n, before := batches.Next(len(victims)), len(failed)
-		for i, err := range each(victims[:n], func(v scale.Victim) error { return s.deleteOne(ctx, v) }) {
+		for i, err := range each(victims[:n], func(v scale.Victim) error { return s.deleteOne(ctx, v, versions[v.UID]) }) {
 			if mem.attempted(victims[i].UID, err); err != nil {
 				failed = append(failed, err)
 				continue
@@ -131,11 +138,15 @@ func (f *Frame[CS, CU]) SameMarks(child *contract.Metadata, now map[string]strin
 	return nil
 }
 
-func (s *Scope[CS, CU]) deleteOne(ctx context.Context, v scale.Victim) error {
+func (s *Scope[CS, CU]) deleteOne(ctx context.Context, v scale.Victim, version string) error {
 	child := pass.NewObject(s.frame.kind)
 	child.SetNamespace(s.key(v.Name).Namespace)
 	child.SetName(v.Name)
-	err := s.frame.ports.Client.Delete(ctx, child, client.Preconditions{UID: &v.UID})
+	only := client.Preconditions{UID: &v.UID}
+	if version != "" {
+		only.ResourceVersion = &version
+	}
+	err := s.frame.ports.Client.Delete(ctx, child, only)
 	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s: %w", s.frame.says(s.key(v.Name)), err)
 	}

@@ -1,0 +1,172 @@
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Reasons of holds that keep a set from replacing Machines only.
+const (
+	// ReasonRemediationUnreadable: scale.LimitsAnnotation or scale.LinesAnnotation cannot be read.
+	ReasonRemediationUnreadable = "RemediationUnreadable"
+	// ReasonCreationRefused: the last attempt to create a Machine has failed.
+	ReasonCreationRefused = "CreationRefused"
+)
+
+// remediateStep replaces Machines that a health check has marked: it deletes them, and StepScale creates others. What is to be deleted is
+// recorded first, on the version of the set that was read, then said in the Machine's condition, and then done, so that a process that is
+// stopped in between, or another one whose caches are behind, replaces no second Machine for the same.
+func remediateStep(ctx context.Context, s *Scope) (Result, error) {
+	if s.machines.Waiting || !s.concernsRemediation() {
+		return Result{}, nil
+	}
+	if slices.ContainsFunc(s.machines.Own, func(m member) bool { return s.env.frame.Writer.Behind(m.Object) && isMarked(m.State) }) {
+		return Result{RequeueAfter: pass.BehindRetry}, nil
+	}
+	facts, readable := s.remediationFacts()
+	d := scale.Remediate(facts)
+	if !d.Wake.IsZero() {
+		s.Requeue(max(d.Wake.Sub(s.Now), time.Second))
+	}
+	if readable {
+		if err := s.record(ctx, d.Lines); err != nil {
+			return Result{}, err
+		}
+	}
+	return Result{}, errors.Join(s.sayDeferred(ctx, d), s.remediate(ctx, d.Delete))
+}
+
+// record writes the lines of the set on the version that was read.
+func (s *Scope) record(ctx context.Context, lines []scale.Line) error {
+	text := scale.LinesText(s.State.UID, lines)
+	if text == s.State.Annotations[scale.LinesAnnotation] {
+		return nil
+	}
+	change := contract.SetTo(text)
+	if text == "" {
+		change = contract.Cleared[string]()
+	}
+	s.ChangeAnnotation(scale.LinesAnnotation, change)
+	return s.Commit(ctx)
+}
+
+// isMarked reports whether a health check, or the set, has said something about a Machine that concerns its remediation.
+func isMarked(m *contract.MachineState) bool {
+	_, found := pass.Find(m.Conditions, contract.ConditionOwnerRemediated)
+	return found
+}
+
+// concernsRemediation reports whether there is anything to decide.
+func (s *Scope) concernsRemediation() bool {
+	_, recorded := s.State.Annotations[scale.LinesAnnotation]
+	return recorded || slices.ContainsFunc(s.machines.Own, func(m member) bool { return isMarked(m.State) })
+}
+
+// remediationFacts are the inputs of the decision, and whether the record of earlier replacements could be read.
+func (s *Scope) remediationFacts() (facts scale.RemediationFacts, readable bool) {
+	controlled := metav1.GetControllerOfNoCopy(s.Object) != nil
+	limits, limitsErr := scale.LimitsOf(&s.State.Metadata, controlled)
+	lines, linesErr := scale.ParseLines(s.State.Annotations[scale.LinesAnnotation], s.State.UID)
+	facts = scale.RemediationFacts{
+		Machines: s.plannable(), Next: s.machines.Ledger.Next, Lines: lines, Limits: limits, Holds: s.remediationHolds(limitsErr, linesErr),
+		Now: s.Now, RemediationPolicy: s.env.options.Remediation,
+	}
+	unavailable, limited := s.env.options.Policy.MaxUnavailable.Get()
+	if controlled {
+		unavailable, limited = limits.MaxUnavailable, true
+	}
+	if limited {
+		facts.MinAvailable = contract.Some(int(s.State.Replicas.Or(0)) - unavailable)
+	}
+	return facts, linesErr == nil
+}
+
+// remediationHolds are why nothing is replaced: what keeps the set from creating, and what keeps it from deleting.
+func (s *Scope) remediationHolds(unreadable ...error) []scale.Hold {
+	holds := slices.Clone(s.machines.Holds)
+	hold := func(reason, message string) { holds = append(holds, scale.Hold{Reason: reason, Message: message}) }
+	for _, err := range unreadable {
+		if err != nil {
+			hold(ReasonRemediationUnreadable, fmt.Sprintf("annotations %s and %s: %v: correct them, or remove them",
+				scale.LimitsAnnotation, scale.LinesAnnotation, err))
+		}
+	}
+	if !s.State.Replicas.Found() {
+		hold(scale.ReasonReplicasNotSet, "spec.replicas is not set")
+	}
+	if refused := s.machines.Refused(); refused != "" {
+		hold(ReasonCreationRefused, "the last creation of a Machine has failed: "+contract.SteadyText(refused))
+	}
+	if slices.ContainsFunc(s.machines.Own, func(m member) bool { return m.Deleting.IsZero() && scale.Unreachable(m.State) }) {
+		hold(contract.ReasonConnectionDown, "the workload cluster does not answer")
+	}
+	return holds
+}
+
+// sayDeferred says of marked Machines why they are not replaced, and of recovered ones nothing any more.
+func (s *Scope) sayDeferred(ctx context.Context, d scale.Remediation) error {
+	var errs []error
+	for _, one := range d.Deferred {
+		_, err := s.sayRemediated(ctx, one.UID, one.Reason, one.Message)
+		errs = append(errs, err)
+	}
+	for _, one := range d.Recovered {
+		_, err := s.writeRemediated(ctx, one.UID, contract.MachineUpdate{RemoveConditions: []string{contract.ConditionOwnerRemediated}})
+		errs = append(errs, err)
+	}
+	return s.DeferError(errors.Join(errs...))
+}
+
+// sayRemediated says in the condition OwnerRemediated of a Machine what becomes of it, and returns the version of the Machine that says so.
+func (s *Scope) sayRemediated(ctx context.Context, uid types.UID, reason, message string) (string, error) {
+	m := s.ownBy(uid)
+	say := pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, pass.Bounded(message, pass.MaxMessageLength))
+	return s.writeRemediated(ctx, uid, contract.MachineUpdate{
+		Conditions: contract.ChangedConditions(m.State.Conditions, []metav1.Condition{say}, m.Generation, s.Now),
+	})
+}
+
+func (s *Scope) writeRemediated(ctx context.Context, uid types.UID, u contract.MachineUpdate) (string, error) {
+	written, err := pass.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, s.ownBy(uid).Object, u)
+	if err != nil {
+		if external.SaysGone(err) {
+			return "", nil
+		}
+		return "", err
+	}
+	return written.GetResourceVersion(), nil
+}
+
+// ownBy returns a Machine of the set. Every UID of a decision is that of one of them.
+func (s *Scope) ownBy(uid types.UID) member {
+	return s.machines.Own[slices.IndexFunc(s.machines.Own, func(m member) bool { return m.UID == uid })]
+}
+
+// remediate says in the conditions of Machines that they are replaced, and deletes those that have not changed since.
+func (s *Scope) remediate(ctx context.Context, victims []scale.Victim) error {
+	versions := map[types.UID]string{}
+	var going []scale.Victim
+	var errs []error
+	for _, v := range victims {
+		version, err := s.sayRemediated(ctx, v.UID, contract.ReasonMachineDeleting, "Machine is being deleted to be replaced")
+		if errs = append(errs, err); version != "" {
+			versions[v.UID], going = version, append(going, v)
+		}
+	}
+	if len(going) == 0 {
+		return errors.Join(errs...)
+	}
+	alive := slices.DeleteFunc(s.plannable(), func(m scale.Machine) bool { return m.Deleting })
+	return errors.Join(append(errs, s.machines.DeleteAsRead(ctx, going, len(alive)-len(going), versions))...)
+}

@@ -1,0 +1,305 @@
+package machineset_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// quiet is for how long a process must write nothing to be at rest.
+const quiet = 300 * time.Millisecond
+
+// mark says what a health check says of a Machine that it wants to be replaced.
+func (w *world) mark(m *unstructured.Unstructured) {
+	w.t.Helper()
+	w.sayOf(m, metav1.ConditionFalse, contract.ConditionHealthCheckSucceeded, contract.ConditionOwnerRemediated)
+}
+
+// stillLive starts the one that looks after Machines until it is stopped: it writes conditions again that others change.
+func (w *world) stillLive() (stop func()) {
+	w.t.Helper()
+	mgr := w.manager("lives")
+	w.lives = fake.NewMachines(mgr.GetClient(), w.kinds.Machine, infraGVK(), bootstrapGVK())
+	require.NoError(w.t, w.lives.SetupWithManager(mgr))
+	return w.start(mgr)
+}
+
+// sayOf writes the status of conditions of a Machine.
+func (w *world) sayOf(m *unstructured.Unstructured, status metav1.ConditionStatus, kinds ...string) {
+	w.t.Helper()
+	w.eventually("say of "+m.GetName()+" what a health check says", func() string {
+		fresh := w.get(m)
+		var state contract.MachineState
+		require.NoError(w.t, w.kinds.Machine.Adapter.Read(fresh, &state))
+		var want []metav1.Condition
+		for _, kind := range kinds {
+			want = append(want, metav1.Condition{Type: kind, Status: status, Reason: contract.ReasonWaitingForRemediation})
+		}
+		u := contract.MachineUpdate{Conditions: contract.ChangedConditions(state.Conditions, want, fresh.GetGeneration(), time.Now())}
+		require.NoError(w.t, w.kinds.Machine.Adapter.Write(fresh, u))
+		if err := w.client.Status().Update(w.t.Context(), fresh); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// remediated waits for a Machine to say what becomes of it.
+func (w *world) remediated(m *unstructured.Unstructured, reason, text string) {
+	w.t.Helper()
+	w.Says(m, contract.ConditionOwnerRemediated, reason, text)
+}
+
+func (w *world) uidsOf() map[string]bool {
+	w.t.Helper()
+	all := map[string]bool{}
+	for _, m := range w.machines() {
+		all[string(m.GetUID())] = true
+	}
+	return all
+}
+
+// replaced waits until a set has so many Machines, and one of them is gone.
+func (w *world) replaced(set, gone *unstructured.Unstructured, n int) {
+	w.t.Helper()
+	w.eventually("replace "+gone.GetName(), func() string {
+		if w.uidsOf()[string(gone.GetUID())] {
+			return w.describe(set)
+		}
+		return ""
+	})
+	w.has(set, n)
+}
+
+func TestASetReplacesTheMachinesThatAHealthCheckHasMarked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 3)
+	w.create(set)
+	w.has(set, 3)
+	before := w.machines()
+	w.Quiet("lives", quiet) // it replaces lists of conditions
+	w.lives.Hold(true)
+	w.mark(&before[0])
+	w.mark(&before[1])
+	for i := range 2 {
+		w.remediated(&before[i], contract.ReasonMachineDeleting, "being deleted")
+	}
+	w.conditionSays(set, contract.ConditionRemediating, "being deleted to be replaced")
+	w.lives.Hold(false)
+	w.replaced(set, &before[0], 3)
+	w.replaced(set, &before[1], 3)
+	require.True(t, w.uidsOf()[string(before[2].GetUID())], "the other Machine stays")
+	lines, err := scale.ParseLines(w.get(set).GetAnnotations()[scale.LinesAnnotation], set.GetUID())
+	require.NoError(t, err)
+	require.Len(t, lines, 2)
+	require.Equal(t, metav1.ConditionFalse, w.conditionSays(set, contract.ConditionRemediating, "").Status)
+	w.saysBeforeItDeletes(&before[0])
+	w.oneForEachSlot()
+}
+
+// saysBeforeItDeletes checks that a Machine said that it is being replaced, and that this was recorded, before its deletion.
+func (w *world) saysBeforeItDeletes(m *unstructured.Unstructured) {
+	w.t.Helper()
+	var order []string
+	recorded := false
+	for _, r := range w.Writes(userAgent) {
+		switch {
+		case r.GVK == w.kinds.Set.GVK && r.Subresource == "" && r.Code == http.StatusOK:
+			recorded = true // nothing else is written to the set after its Machines were created
+		case r.GVK == w.kinds.Machine.GVK && r.Subresource == "" && r.Verb == "create":
+			recorded = false
+		case r.GVK == w.kinds.Machine.GVK && r.Name == m.GetName() && r.Subresource == "status":
+			require.True(w.t, recorded)
+			order = append(order, "say")
+		case r.GVK == w.kinds.Machine.GVK && r.Name == m.GetName() && r.Verb == "delete":
+			order = append(order, "delete")
+		}
+	}
+	require.Equal(w.t, "say delete", strings.Join(order, " "))
+}
+
+func TestAMachineThatHasRecoveredStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	set := w.set("workers", 1, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{machineset.DisableCreateAnnotation: "false"})
+	})
+	w.run(machineset.Options{})
+	w.create(set)
+	w.has(set, 1)
+	m := w.machines()[0]
+	w.change(set, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(withKey(u.GetAnnotations(), machineset.DisableCreateAnnotation, "true"))
+	})
+	w.conditionSays(set, contract.ConditionMachinesReady, "")
+	w.Quiet("lives", quiet)
+	w.mark(&m)
+	w.remediated(&m, contract.ReasonRemediationDeferred, "annotation cluster.x-k8s.io/disable-machine-create is true")
+	w.conditionSays(set, contract.ConditionRemediating, "Machine would not be replaced")
+	w.sayOf(&m, metav1.ConditionTrue, contract.ConditionHealthCheckSucceeded)
+	w.eventually("the condition to go", func() string {
+		for _, c := range conditionsOf(t, w.get(&m)) {
+			if c.Type == contract.ConditionOwnerRemediated {
+				return c.Message
+			}
+		}
+		return ""
+	})
+	w.change(set, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(withKey(u.GetAnnotations(), machineset.DisableCreateAnnotation, "false"))
+	})
+	w.Quiet(userAgent, quiet)
+	require.True(t, w.uidsOf()[string(m.GetUID())])
+}
+
+func conditionsOf(t *testing.T, u *unstructured.Unstructured) []metav1.Condition {
+	t.Helper()
+	all, err := contract.ConditionsAt("status", "conditions").Get(u.Object, nil)
+	require.NoError(t, err)
+	return all
+}
+
+func TestNothingIsReplacedThatWouldNotComeBack(t *testing.T) {
+	t.Parallel()
+	annotated := func(key, value string) func(*world, *unstructured.Unstructured) {
+		return func(w *world, set *unstructured.Unstructured) {
+			w.change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(withKey(u.GetAnnotations(), key, value)) })
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*world, *unstructured.Unstructured)
+		reason string
+		says   string
+	}{
+		"the template is gone": {
+			change: func(w *world, _ *unstructured.Unstructured) {
+				require.NoError(w.t, w.client.Delete(w.t.Context(), w.template(infraGVK())))
+			}, says: "FakeMachineTemplate does not exist"},
+		"the record cannot be read": {change: annotated(scale.LinesAnnotation, "?"), says: "correct them, or remove them"},
+		"its workload cluster does not answer": {
+			change: func(w *world, _ *unstructured.Unstructured) {
+				other := w.machines()[1]
+				w.unreachable(&other)
+			}, says: "the workload cluster does not answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fake0())
+			die := w.stillLive()
+			set := w.set("workers", 2)
+			w.create(set)
+			stop := w.run(machineset.Options{})
+			w.has(set, 2)
+			m := w.machines()[0]
+			stop()
+			die()
+			c.change(w, set)
+			w.mark(&m)
+			w.run(machineset.Options{})
+			w.remediated(&m, contract.ReasonRemediationDeferred, c.says)
+			w.Quiet(userAgent, quiet)
+			require.Nil(t, w.get(&m).GetDeletionTimestamp())
+		})
+	}
+}
+
+// unreachable says of a Machine what a reconciler says that cannot reach its workload cluster.
+func (w *world) unreachable(m *unstructured.Unstructured) {
+	w.t.Helper()
+	w.eventually("say that the cluster does not answer", func() string {
+		fresh := w.get(m)
+		u := contract.MachineUpdate{Conditions: []metav1.Condition{{Type: contract.ConditionNodeReady, Status: metav1.ConditionUnknown,
+			Reason: contract.ReasonConnectionDown, LastTransitionTime: metav1.Now()}}}
+		require.NoError(w.t, w.kinds.Machine.Adapter.Write(fresh, u))
+		if err := w.client.Status().Update(w.t.Context(), fresh); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// A process was stopped after it had recorded a replacement, and before it had said so.
+func TestAReplacementThatWasRecordedIsFinishedAndCountedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	set := w.set("workers", 2)
+	w.create(set)
+	stop := w.run(machineset.Options{})
+	w.has(set, 2)
+	before := w.machines()
+	stop()
+	ledger, err := scale.ParseLedger(w.get(set).GetAnnotations()[scale.LedgerAnnotation])
+	require.NoError(t, err)
+	record := []scale.Line{{Of: before[0].GetName(), From: ledger.Next, Count: 4, Last: time.Now().Truncate(time.Second).UTC()}}
+	w.change(set, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(withKey(u.GetAnnotations(), scale.LinesAnnotation, scale.LinesText(set.GetUID(), record)))
+	})
+	w.Quiet("lives", quiet)
+	w.mark(&before[0])
+	w.run(machineset.Options{})
+	w.replaced(set, &before[0], 2)
+	got, err := scale.ParseLines(w.get(set).GetAnnotations()[scale.LinesAnnotation], set.GetUID())
+	require.NoError(t, err)
+	require.Equal(t, record, got)
+	require.True(t, w.uidsOf()[string(before[1].GetUID())])
+}
+
+func TestALineWaitsForItsBackOffAndEndsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	clock := clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
+	w.run(machineset.Options{Clock: clock, StatusDelay: -1, Remediation: scale.RemediationPolicy{
+		BackOff: contract.Some(10 * time.Minute), MaxReplacements: contract.Some(2)}})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.has(set, 1)
+	first := w.machines()[0]
+	w.Quiet("lives", quiet)
+	w.mark(&first)
+	w.replaced(set, &first, 1)
+
+	second := w.machines()[0]
+	w.Quiet("lives", quiet)
+	w.mark(&second)
+	until := clock.Now().Add(10 * time.Minute).UTC().Format(time.RFC3339)
+	w.remediated(&second, contract.ReasonRemediationDeferred, "Waiting until "+until)
+	w.conditionSays(set, contract.ConditionRemediating, "Waiting until "+until)
+	w.Quiet(userAgent, quiet)
+	clock.SetTime(clock.Now().Add(10 * time.Minute))
+	w.touch(&second)
+	w.replaced(set, &second, 1)
+
+	third := w.machines()[0]
+	w.Quiet("lives", quiet)
+	w.mark(&third)
+	until = clock.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
+	w.remediated(&third, contract.ReasonRemediationDeferred, "Waiting until "+until)
+	clock.SetTime(clock.Now().Add(23 * time.Hour))
+	w.touch(&third)
+	w.Quiet(userAgent, quiet)
+	require.Nil(t, w.get(&third).GetDeletionTimestamp())
+	clock.SetTime(clock.Now().Add(time.Hour))
+	w.touch(&third)
+	w.replaced(set, &third, 1)
+}
+
+// touch wakes the set of a Machine.
+func (w *world) touch(m *unstructured.Unstructured) {
+	w.t.Helper()
+	w.change(m, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(withKey(u.GetAnnotations(), "example.com/touched", u.GetResourceVersion()))
+	})
+}
