@@ -99,8 +99,10 @@ func (f *flaky) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	return f.Client.Get(ctx, key, obj, options...)
 }
 
+// refused is a failure whose text has the port of this process, which is another one in each attempt.
 func refused(port int) error {
-	dial := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{Port: port}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	here, there := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443}
+	dial := &net.OpError{Op: "read", Net: "tcp", Source: here, Addr: there, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	return &url.Error{Op: "Get", URL: "https://127.0.0.1", Err: dial}
 }
 
@@ -117,7 +119,7 @@ func TestAWatchedStatusGoesOnThroughErrorsThatPass(t *testing.T) {
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	require.Len(t, lines, 6, "what repeats itself is said once: %s", said)
-	require.Contains(t, lines[0], "does not answer, trying again: connect: connection refused")
+	require.Contains(t, lines[0], "127.0.0.1:6443: connect: connection refused")
 	require.Contains(t, lines[1], "slow down")
 	require.Equal(t, "\"workers\" has been rolled out", lines[5])
 
