@@ -1,6 +1,7 @@
 package machineset_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -48,7 +50,13 @@ func (w *world) sayOf(m *unstructured.Unstructured, status metav1.ConditionStatu
 		}
 		u := contract.MachineUpdate{Conditions: contract.ChangedConditions(state.Conditions, want, fresh.GetGeneration(), time.Now())}
 		require.NoError(w.t, w.kinds.Machine.Adapter.Write(fresh, u))
-		if err := w.client.Status().Update(w.t.Context(), fresh); err != nil {
+		update := w.client.Status().Update
+		if !w.kinds.Machine.StatusSubresource {
+			update = func(ctx context.Context, obj client.Object, _ ...client.SubResourceUpdateOption) error {
+				return w.client.Update(ctx, obj)
+			}
+		}
+		if err := update(w.t.Context(), fresh); err != nil {
 			return err.Error()
 		}
 		return ""

@@ -1,0 +1,125 @@
+package machineset_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+func TestSetsOfEverySystemReplaceWhatAHealthCheckHasMarked(t *testing.T) {
+	t.Parallel()
+	all := systems(t)
+	maps.DeleteFunc(all, func(_ string, s system) bool { return s.scheme != nil }) // their Machines have no conditions of health checks
+	for name, s := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := worldOf(t, s.kinds)
+			mgr := w.Manager("lives", ctrl.Options{})
+			require.NoError(t, fake.NewMachines(mgr.GetClient(), s.kinds.Machine).SetupWithManager(mgr))
+			w.start(mgr)
+			w.run(machineset.Options{})
+			set := object(s.kinds.Set.GVK, "workers")
+			labels := map[string]any{"pool": "workers"}
+			set.Object["spec"] = map[string]any{"replicas": int64(2), "selector": map[string]any{"matchLabels": labels},
+				"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": s.template}}
+			w.create(set)
+			w.counts(set, 2)
+			before := w.machines()
+			w.Quiet("lives", quiet)
+			w.mark(&before[0])
+			w.Gone(&before[0])
+			w.counts(set, 2)
+			require.NotNil(t, w.get(&before[1]))
+		})
+	}
+}
+
+// before is a client that does something else before it deletes the first Machine.
+type before struct {
+	client.Client
+
+	do func()
+}
+
+func (b *before) Delete(ctx context.Context, obj client.Object, options ...client.DeleteOption) error {
+	if do := b.do; do != nil && obj.GetObjectKind().GroupVersionKind().Kind == "Machine" {
+		b.do = nil
+		do()
+	}
+	return b.Client.Delete(ctx, obj, options...)
+}
+
+func TestAMachineThatRecoversInTheLastMomentStaysAndItsLineCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	var m unstructured.Unstructured
+	recovers := func() { w.sayOf(&m, metav1.ConditionTrue, contract.ConditionHealthCheckSucceeded) }
+	w.runWith(ctrl.Options{NewClient: func(cfg *rest.Config, o client.Options) (client.Client, error) {
+		c, err := client.New(cfg, o)
+		return &before{c, recovers}, err
+	}}, machineset.Options{})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.has(set, 1)
+	m = w.machines()[0]
+	w.Quiet("lives", quiet)
+	w.mark(&m)
+	w.eventually("the record of the Machine to be that of one that stays", func() string {
+		lines, err := scale.ParseLines(w.get(set).GetAnnotations()[scale.LinesAnnotation], set.GetUID())
+		require.NoError(t, err)
+		if len(lines) != 1 || lines[0].Of != "" || lines[0].Count != 1 {
+			return w.describe(set)
+		}
+		return ""
+	})
+	require.Nil(t, w.get(&m).GetDeletionTimestamp())
+	w.Quiet("lives", quiet)
+	w.mark(&m)
+	w.remediated(&m, contract.ReasonRemediationDeferred, "replaced once without one that stayed healthy (back-off)")
+	require.Nil(t, w.get(&m).GetDeletionTimestamp())
+}
+
+func TestAMachineThatCannotSayThatItIsReplacedIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	set := w.set("workers", 1)
+	w.create(set)
+	w.run(machineset.Options{})
+	w.has(set, 1)
+	m := w.machines()[0]
+	w.Quiet("lives", quiet)
+	refused := func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.GVK == w.kinds.Machine.GVK && r.Subresource == "status" && r.Verb == "patch"
+	}
+	allow := w.store.Inject(fake.Fault{Match: refused, Times: -1,
+		Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machines/status"}, m.GetName(), errors.New("no right"))})
+	w.mark(&m)
+	w.eventually("some attempts", func() string {
+		if w.store.CountRequests(refused) < 3 {
+			return "there are fewer"
+		}
+		return ""
+	})
+	require.Nil(t, w.get(&m).GetDeletionTimestamp())
+	allow()
+	w.replaced(set, &m, 1)
+	lines, err := scale.ParseLines(w.get(set).GetAnnotations()[scale.LinesAnnotation], set.GetUID())
+	require.NoError(t, err)
+	require.Len(t, lines, 1)
+	require.Equal(t, 1, lines[0].Count, "what was tried again counts once")
+}
