@@ -161,48 +161,68 @@ func (p RemediationPolicy) backOff(count int) time.Duration {
 	return min(wait, most)
 }
 
-// readLines finds the Machines that stand for lines, and keeps the lines that are not forgotten. A line whose last Machine is still there
-// was replaced already, and that Machine is to go, unless it has recovered: then it stands for its line again.
+// readLines finds the Machines that stand for lines, and keeps the lines that are not forgotten.
 func (r *remediation) readLines() {
-	r.lines = map[string]*Line{}
-	there := map[string]*Machine{}
-	left := make([]*Machine, 0, len(r.Machines))
+	lines, left := r.request(), make([]*Machine, 0, len(r.Machines))
 	for i := range r.Machines {
-		there[r.Machines[i].Name] = &r.Machines[i]
-		left = append(left, &r.Machines[i])
+		if m := &r.Machines[i]; !m.Deleting && !r.requested[m.Name] {
+			left = append(left, m)
+		}
 	}
 	slices.SortFunc(left, func(a, b *Machine) int { return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Name, b.Name)) })
-	lines := slices.Clone(r.Lines)
-	for i := range lines {
-		m := there[lines[i].Of]
-		if m != nil && !m.Deleting && !m.Ailing {
-			lines[i].Of, lines[i].From = "", m.Slot
-			continue
-		}
-		r.requested[lines[i].Of] = m != nil
-	}
-	left = slices.DeleteFunc(left, func(m *Machine) bool { return m.Deleting || r.requested[m.Name] })
 	slices.SortFunc(lines, func(a, b Line) int { // those that were replaced most find their Machine first
 		return cmp.Or(cmp.Compare(b.Count, a.Count), a.compare(b))
 	})
 	for i := range lines {
-		line := &lines[i]
+		line, m := &lines[i], (*Machine)(nil)
 		at := slices.IndexFunc(left, func(m *Machine) bool { return m.Slot >= line.From })
-		over := line.Last.Add(r.window())
-		if at >= 0 && left[at].Available && !left[at].Ailing && !left[at].AvailableSince.IsZero() {
-			if healthy := left[at].AvailableSince.Add(r.healthyAfter()); healthy.Before(over) {
-				over = healthy
-			}
+		if at >= 0 {
+			m = left[at]
 		}
-		if adopted := line.From == 0; adopted || !r.requested[line.Of] && !over.After(r.Now) {
-			continue // a Machine that was adopted has no slot by which it would be known
+		over := r.over(*line, m)
+		if !r.requested[line.Of] && !over.After(r.Now) {
+			continue
 		}
 		r.wake(over)
-		if r.out.Lines = append(r.out.Lines, *line); at >= 0 {
-			r.lines[left[at].Name] = line
-			left = slices.Delete(left, at, at+1)
+		if r.out.Lines = append(r.out.Lines, *line); m != nil {
+			r.lines[m.Name], left = line, slices.Delete(left, at, at+1)
 		}
 	}
+}
+
+// request returns the lines, and remembers which Machines are to go because of them: those that lines name and that are still there. One
+// that has recovered stands for its line again, if it has a slot by which it is known.
+func (r *remediation) request() []Line {
+	there := map[string]*Machine{}
+	for i := range r.Machines {
+		there[r.Machines[i].Name] = &r.Machines[i]
+	}
+	lines := make([]Line, 0, len(r.Lines))
+	for _, line := range r.Lines {
+		m := there[line.Of]
+		recovered := m != nil && !m.Deleting && !m.Ailing
+		switch {
+		case recovered && m.Slot == 0:
+			continue
+		case recovered:
+			line.Of, line.From = "", m.Slot
+		default:
+			r.requested[line.Of] = m != nil
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// over is when a line is forgotten, of which m is the Machine; nil while there is none.
+func (r *remediation) over(line Line, m *Machine) time.Time {
+	over := line.Last.Add(r.window())
+	if m != nil && m.Available && !m.Ailing && !m.AvailableSince.IsZero() {
+		if healthy := m.AvailableSince.Add(r.healthyAfter()); healthy.Before(over) {
+			return healthy
+		}
+	}
+	return over
 }
 
 // drop forgets a line that is replaced again.

@@ -74,7 +74,7 @@ type remediation struct {
 // MinAvailable would stay, no Machine of a line before its back-off is over, and none of a line that was replaced as often as
 // RemediationPolicy allows.
 func Remediate(f RemediationFacts) Remediation {
-	r := &remediation{RemediationFacts: f, requested: map[string]bool{}}
+	r := &remediation{RemediationFacts: f, requested: map[string]bool{}, lines: map[string]*Line{}}
 	r.readLines()
 	var marked []*Machine
 	for i := range f.Machines {
@@ -118,17 +118,16 @@ func (r *remediation) compare(a, b *Machine) int {
 // decide decides about one marked Machine.
 func (r *remediation) decide(m *Machine) {
 	line, begun := r.lines[m.Name], r.begun(m)
-	reason, message := contract.ReasonRemediationDeferred, ""
+	reason, message := contract.ReasonRemediationDeferred, r.held()
 	switch {
 	case r.Limits.Outdated:
 		reason, message = contract.ReasonCannotBeRemediated, "Machine won't be remediated because it is pending removal due to rollout"
-	case len(r.Holds) > 0:
-		message = r.held()
+	case message != "":
 	case begun:
-		message = r.over(m, r.deleting, r.available)
+		message = r.exceeded(m, r.deleting, r.available)
 	default:
 		if message = r.early(line); message == "" {
-			message = r.over(m, r.inFlight, r.available-1)
+			message = r.exceeded(m, r.inFlight, r.available-1)
 		}
 	}
 	if message != "" {
@@ -151,8 +150,8 @@ func (r *remediation) decide(m *Machine) {
 	r.out.Lines = append(r.out.Lines, replaced)
 }
 
-// over says which limit the deletion of a Machine would exceed while so many others go, and so many others are available.
-func (r *remediation) over(m *Machine, going, available int) string {
+// exceeded says which limit the deletion of a Machine would exceed while so many others go, and so many others are available.
+func (r *remediation) exceeded(m *Machine, going, available int) string {
 	if limit, limited := r.Limits.MaxInFlight.Get(); limited && going >= limit {
 		return fmt.Sprintf("Waiting because there are already too many remediations in progress (maxInFlight is %d)", limit)
 	}
@@ -162,8 +161,11 @@ func (r *remediation) over(m *Machine, going, available int) string {
 	return ""
 }
 
-// held says what keeps the owner from replacing anything.
+// held says what keeps the owner from replacing anything, empty for nothing.
 func (r *remediation) held() string {
+	if len(r.Holds) == 0 {
+		return ""
+	}
 	var text strings.Builder
 	text.WriteString("Waiting because the Machine would not be replaced:")
 	for _, h := range sortedHolds(r.Holds) {
