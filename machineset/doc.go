@@ -93,10 +93,10 @@
 //
 // A Machine whose conditions HealthCheckSucceeded and OwnerRemediated are False was marked by a health check: the set deletes it, and
 // creates another one. Those with scale.RemediateAnnotation go first, then the newest ones. How many go at once, and how many available
-// ones, is what the deployment of the set says (scale.LimitsAnnotation); a set that stands alone has no limit. The condition
-// OwnerRemediated of a Machine that waits says why, and until when, and Remediating of the set repeats it. Nothing is replaced by a set
-// that creates nothing: one that is held, paused or outdated, whose templates do not exist, whose last creation was refused, or whose
-// workload cluster does not answer.
+// ones, is what the deployment of the set says (scale.LimitsAnnotation); a set that stands alone has no limit, and one of a deployment
+// that says nothing replaces one Machine at a time, and none that is available. The condition OwnerRemediated of a Machine that waits says
+// why, and until when, and Remediating of the set repeats it. Nothing is replaced by a set that creates nothing: one that is held, paused
+// or outdated, whose templates do not exist, whose last creation was refused, or whose workload cluster does not answer.
 //
 // The Machines that have replaced each other are a line. A line that is replaced again waits, a minute at first and up to an hour, and
 // after five times for a day, unless one of its Machines was available for an hour (Options.Remediation): a broken template does not cost

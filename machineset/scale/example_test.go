@@ -86,3 +86,21 @@ func ExampleBatches() {
 	}
 	// Output: 1 2 4 8 5
 }
+
+// Of two Machines that a health check has marked, the newest one goes, and the other one waits.
+func ExampleRemediate() {
+	marked := func(name string, slot int64) scale.Machine {
+		return scale.Machine{Name: name, Slot: slot, Ailing: true, Created: time.Unix(slot, 0)}
+	}
+	decision := scale.Remediate(scale.RemediationFacts{
+		Machines: []scale.Machine{marked("workers-a", 1), marked("workers-b", 2)}, Next: 3, Now: time.Unix(100, 0).UTC(),
+		Limits: scale.RemediationLimits{MaxInFlight: contract.Some(1)},
+	})
+	fmt.Println("delete", decision.Delete[0].Name)
+	fmt.Println(decision.Deferred[0].Name, decision.Deferred[0].Reason)
+	fmt.Println(scale.LinesText("set-uid", decision.Lines))
+	// Output:
+	// delete workers-b
+	// workers-a RemediationDeferred
+	// {"set":"set-uid","lines":[{"of":"workers-b","from":3,"n":1,"t":100}]}
+}
