@@ -24,7 +24,7 @@ type ClusterLayout struct {
 	ControlPlaneInitialized Field[bool] `by:"controller" absent:"what the condition says"`
 	// ControlPlane names the object that runs the control plane.
 	ControlPlane RefField `by:"user" absent:"Machines without a controller, or none"`
-	// Conditions hold ControlPlaneInitialized.
+	// Conditions hold ControlPlaneInitialized and InfrastructureReady.
 	Conditions ConditionsField `by:"controller" absent:"none, and the flag counts"`
 }
 
@@ -77,6 +77,7 @@ func (l *ClusterLayout) read(obj map[string]any, into *ClusterState) error {
 	into.ControlPlaneInitialized = value(r, l.ControlPlaneInitialized).Or(false)
 	into.ControlPlane = r.ref(l.ControlPlane)
 	into.ControlPlaneInitializedAt, into.Unreadable = time.Time{}, nil
+	into.InfrastructureUnready, into.InfrastructureReadyAt = false, time.Time{}
 	if r.err != nil {
 		return r.err
 	}
@@ -85,5 +86,13 @@ func (l *ClusterLayout) read(obj map[string]any, into *ClusterState) error {
 	if err == nil && found && initialized.Status == metav1.ConditionTrue {
 		into.ControlPlaneInitialized, into.ControlPlaneInitializedAt = true, initialized.LastTransitionTime.Time
 	}
+	infrastructure, found, err := l.Conditions.Find(obj, ConditionInfrastructureReady)
+	if into.Unreadable == nil {
+		into.Unreadable = err
+	}
+	if err == nil && found && infrastructure.Status == metav1.ConditionTrue {
+		into.InfrastructureReadyAt = infrastructure.LastTransitionTime.Time
+	}
+	into.InfrastructureUnready = err == nil && found && infrastructure.Status != metav1.ConditionTrue
 	return nil
 }

@@ -33,6 +33,11 @@ func (s *MachineDeploymentState) Common() Common { return s.common(&s.Metadata) 
 // Common returns the members that all kinds have.
 func (s *MachinePoolState) Common() Common { return s.common(&s.Metadata) }
 
+// Common returns the members that all kinds have.
+func (s *HealthCheckState) Common() Common {
+	return Common{&s.Metadata, s.ClusterName, s.Conditions, s.ObservedGeneration}
+}
+
 func (s *ReplicatedState) common(m *Metadata) Common {
 	return Common{m, s.ClusterName, s.Conditions, s.ObservedGeneration}
 }
@@ -50,6 +55,11 @@ func (u *MachineDeploymentUpdate) Common() CommonUpdate { return u.common(&u.Met
 
 // Common returns the members that all kinds have.
 func (u *MachinePoolUpdate) Common() CommonUpdate { return u.common(&u.MetadataUpdate) }
+
+// Common returns the members that all kinds have.
+func (u *HealthCheckUpdate) Common() CommonUpdate {
+	return CommonUpdate{&u.MetadataUpdate, &u.Conditions, &u.ObservedGeneration}
+}
 
 func (u *ReplicatedUpdate) common(m *MetadataUpdate) CommonUpdate {
 	return CommonUpdate{m, &u.Conditions, &u.ObservedGeneration}

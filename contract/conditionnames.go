@@ -18,6 +18,10 @@ const (
 	// Machine.
 	ConditionHealthCheckSucceeded = "HealthCheckSucceeded"
 	ConditionOwnerRemediated      = "OwnerRemediated"
+	// ConditionExternallyRemediated of a Machine says how far the object is that remediates it.
+	ConditionExternallyRemediated = "ExternallyRemediated"
+	// ConditionRemediationAllowed of a MachineHealthCheck says whether unhealthy Machines are remediated.
+	ConditionRemediationAllowed = "RemediationAllowed"
 )
 
 // Reasons of conditions that several kinds have. They are Cluster API's.

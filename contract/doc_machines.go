@@ -242,6 +242,38 @@
 //	as in MachineSet: Replicas, Template.Labels, Template.Annotations, Template.MadeOf, Template.MinReady,
 //	    ObservedReplicas, ReadyReplicas, AvailableReplicas, UpToDateReplicas, NodeReadyReplicas, NodeAvailableReplicas
 //
+// MachineHealthCheck:
+//
+//	Selector, by the user; absent: no Machine
+//	    spec.selector (label selector)
+//	NodeRules, by the user; absent: none
+//	    v1beta1: spec.unhealthyConditions (list of rules with timeout)
+//	    v1beta2: spec.checks.unhealthyNodeConditions (list of rules with timeoutSeconds)
+//	MachineRules, by the user; absent: none
+//	    v1beta1: spec.unhealthyMachineConditions (list of rules with timeout)
+//	    v1beta2: spec.checks.unhealthyMachineConditions (list of rules with timeoutSeconds)
+//	NodeStartup, by the user; absent: 10 min
+//	    v1beta1: spec.nodeStartupTimeout (duration)
+//	    v1beta2: spec.checks.nodeStartupTimeoutSeconds (seconds)
+//	MaxUnhealthy, by the user; absent: 100%
+//	    v1beta1: spec.maxUnhealthy (32-bit integer or percentage)
+//	    v1beta2: spec.remediation.triggerIf.unhealthyLessThanOrEqualTo (32-bit integer or percentage)
+//	UnhealthyRange, by the user; absent: the maximum counts
+//	    v1beta1: spec.unhealthyRange (string)
+//	    v1beta2: spec.remediation.triggerIf.unhealthyInRange (string)
+//	Template, by the user; absent: owners remediate
+//	    v1beta1: spec.remediationTemplate (reference)
+//	    v1beta2: spec.remediation.templateRef (reference)
+//	ExpectedMachines, by the controller; absent: unknown
+//	    status.expectedMachines (32-bit integer)
+//	CurrentHealthy, by the controller; absent: unknown
+//	    status.currentHealthy (32-bit integer)
+//	RemediationsAllowed, by the controller; absent: unknown
+//	    status.remediationsAllowed (32-bit integer)
+//	Targets, by the controller; absent: none
+//	    status.targets (list of strings)
+//	as in Machine: ClusterName, Conditions, ObservedGeneration
+//
 // Cluster:
 //
 //	Paused, by the user; absent: not paused

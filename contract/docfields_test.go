@@ -221,6 +221,7 @@ func machineKinds() []documented {
 		{"MachineDeployment", []shape{{"v1beta1", contract.MachineDeploymentV1Beta1()}, {"v1beta2", contract.MachineDeploymentV1Beta2()},
 			{"Kubermatic", contract.KubermaticMachineDeployment()}, {"Gardener", contract.GardenerMachineDeployment()}}},
 		{"MachinePool", []shape{{"v1beta1", contract.MachinePoolV1Beta1()}, {"v1beta2", contract.MachinePoolV1Beta2()}}},
+		{"MachineHealthCheck", []shape{{"v1beta1", contract.HealthCheckV1Beta1()}, {"v1beta2", contract.HealthCheckV1Beta2()}}},
 		{"Cluster", []shape{{"v1beta1", contract.Cluster(contract.V1Beta1)}, {"v1beta2", contract.Cluster(contract.V1Beta2)}}},
 	}
 }

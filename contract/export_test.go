@@ -20,3 +20,6 @@ func PathsOf(field Leaf) []Path {
 	_, paths := field.describe()
 	return paths
 }
+
+// RulesInSeconds reports whether the timeouts at a place are numbers of seconds.
+func RulesInSeconds(f HealthRulesField) bool { return !f.timeout.text }

@@ -35,7 +35,7 @@ type Adapter[S, U any] interface {
 }
 
 // KindOf is a kind of object and how to read it. Every field but Resource and StatusSubresource is needed. Use it by the names Kind,
-// MachineSetKind, MachineDeploymentKind and MachinePoolKind.
+// MachineSetKind, MachineDeploymentKind, MachinePoolKind and HealthCheckKind.
 type KindOf[S, U any] struct {
 	// GVK is used for owner references and events, because cached objects of Go types have none.
 	GVK schema.GroupVersionKind
@@ -59,7 +59,7 @@ func (k KindOf[S, U]) GroupResource() schema.GroupResource {
 }
 
 // Layout is a table of fields for one kind of object in one shape: *MachineLayout, *MachineSetLayout,
-// *MachineDeploymentLayout or *MachinePoolLayout.
+// *MachineDeploymentLayout, *MachinePoolLayout or *HealthCheckLayout.
 type Layout[S, U any] interface {
 	read(obj map[string]any, into *S) error
 	write(obj map[string]any, update U) error

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Forgotten is a member of MachineState, MachineSetState, MachineDeploymentState or MachinePoolState that a kind does not keep, because
-// one of its two functions leaves it out, or its encoding does.
+// Forgotten is a member of MachineState, or of the state of another kind, such as MachineSetState, that a kind does not keep, because one of
+// its two functions leaves it out, or its encoding does.
 type Forgotten struct {
 	// Member is its name: "Node.UID".
 	Member string
@@ -85,6 +85,24 @@ func CheckMachinePoolKind(kind MachinePoolKind) ([]Forgotten, error) {
 		{got.BootstrapReady.Or(false), "BootstrapReady", NeedOptional, "a phase may go back"},
 		{got.InfrastructureReady.Or(false), "InfrastructureReady", NeedOptional, "a phase may go back"},
 	}), replicatedForgotten(&got.ReplicatedState)), nil
+}
+
+// CheckHealthCheckKind does for a kind of MachineHealthCheck what CheckKind does for a kind of Machine.
+func CheckHealthCheckKind(kind HealthCheckKind) ([]Forgotten, error) {
+	var got HealthCheckState
+	u := HealthCheckUpdate{MetadataUpdate: probeMetadata(), ExpectedMachines: SetTo[int32](3), CurrentHealthy: SetTo[int32](2),
+		RemediationsAllowed: SetTo[int32](1), Targets: SetTo([]string{"probe"}), Conditions: probeConditions(), ObservedGeneration: SetTo[int64](1)}
+	if err := probe(kind, u, &got); err != nil {
+		return nil, err
+	}
+	return slices.Concat(metadataForgotten(&got.Metadata, "MachineHealthCheck"), missing([]member{
+		{got.ExpectedMachines.Or(0) == 3, "ExpectedMachines", NeedOptional, "it is not shown"},
+		{got.CurrentHealthy.Or(0) == 2, "CurrentHealthy", NeedOptional, "it is not shown"},
+		{got.RemediationsAllowed.Or(0) == 1, "RemediationsAllowed", NeedOptional, "it is not shown"},
+		{slices.Equal(got.Targets, []string{"probe"}), "Targets", NeedOptional, "nothing says which Machines are checked"},
+		{hasProbe(got.Conditions), "Conditions", NeedShould, "nothing says whether Machines are remediated"},
+		{got.ObservedGeneration == 1, "ObservedGeneration", NeedOptional, "an old status looks like a new one"},
+	})), nil
 }
 
 // RefuseForgotten returns an error that names each member that is NeedMust, but those of except; nil when there is none.

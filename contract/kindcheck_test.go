@@ -170,6 +170,11 @@ func TestEveryKindOfSetDeploymentAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 			return contract.CheckMachinePoolKind(contract.Unstructured(gvk, c.layout))
 		}
 	}
+	for _, c := range healthCheckCases() {
+		checks["health checks of "+c.version] = func() ([]contract.Forgotten, error) {
+			return contract.CheckHealthCheckKind(contract.Unstructured(gvk, c.layout))
+		}
+	}
 	for name, check := range checks {
 		got, err := check()
 		require.NoError(t, err)
@@ -181,6 +186,8 @@ func TestEveryKindOfSetDeploymentAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 	_, err := contract.CheckMachineSetKind(contract.MachineSetKind{})
 	require.Error(t, err)
 	_, err = contract.CheckMachineDeploymentKind(contract.MachineDeploymentKind{})
+	require.Error(t, err)
+	_, err = contract.CheckHealthCheckKind(contract.HealthCheckKind{})
 	require.Error(t, err)
 }
 

@@ -184,6 +184,14 @@ func listMalformations(t *testing.T, c malformedCase, name string, l leaf, in li
 	case contract.NodeRefsField:
 		in.valid, in.members = map[string]any{"name": "n"}, map[string]string{"name": "string", "uid": "string"}
 		return in.malformations(), false
+	case contract.HealthRulesField:
+		in.valid = map[string]any{"type": "Ready", "status": "False", "timeout": "5m"}
+		in.members = map[string]string{"type": "string", "status": "string", "timeout": "string"}
+		if contract.RulesInSeconds(l) {
+			in.valid = map[string]any{"type": "Ready", "status": "False", "timeoutSeconds": int64(300)}
+			in.members = map[string]string{"type": "string", "status": "string", "timeoutSeconds": "32-bit integer"}
+		}
+		return in.malformations(), false
 	case contract.ConditionsField:
 		in.valid = map[string]any{"type": mirroredType(c), "status": "True"}
 		in.members = map[string]string{"status": "string", "reason": "string", "message": "string", "observedGeneration": "integer"}

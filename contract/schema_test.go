@@ -168,6 +168,8 @@ func structuredPlacesOf(t *testing.T, name string, field any) []place {
 		return []place{{name, contract.PathOf(field), "object", ""}}
 	case contract.SelectorField:
 		return selectorPlaces(name, contract.PathOf(field))
+	case contract.HealthRulesField:
+		return rulePlaces(name, field)
 	case contract.NodeRefsField:
 		return listPlaces(name, contract.PathOf(field), "apiVersion", "kind", "name", "uid")
 	}
@@ -182,6 +184,15 @@ func listPlaces(name string, list contract.Path, members ...string) []place {
 		}
 	}
 	return places
+}
+
+func rulePlaces(name string, field contract.HealthRulesField) []place {
+	member, want := "timeout", "string"
+	if contract.RulesInSeconds(field) {
+		member, want = "timeoutSeconds", "integer"
+	}
+	timeout := contract.NewPath(append(field.Path().Segments(), "0", member)...)
+	return append(listPlaces(name, field.Path(), "type", "status"), place{name + "." + member, timeout, want, ""})
 }
 
 func selectorPlaces(name string, selector contract.Path) []place {
@@ -232,6 +243,10 @@ func layoutCases() map[string]layoutCase {
 			none: inTemplate(true, inPools...)},
 		"MachinePool v1beta1": {layout: *contract.MachinePoolV1Beta1(), kind: "machinepools", version: "v1beta1",
 			none: inTemplate(false, inPools...)},
+		"MachineHealthCheck v1beta2": {layout: *contract.HealthCheckV1Beta2(), kind: "machinehealthchecks", version: "v1beta2",
+			none: []string{"Template.Group", "Template.Namespace"}},
+		"MachineHealthCheck v1beta1": {layout: *contract.HealthCheckV1Beta1(), kind: "machinehealthchecks", version: "v1beta1",
+			none: []string{"Template.Group"}},
 		"Cluster v1beta2": {layout: *contract.Cluster(contract.V1Beta2), kind: "clusters", version: "v1beta2",
 			none: []string{"ControlPlane.APIVersion", "ControlPlane.Namespace"}},
 		"Cluster v1beta1": {layout: *contract.Cluster(contract.V1Beta1), kind: "clusters", version: "v1beta1",

@@ -287,6 +287,9 @@ func setMalformedCases() map[string]malformedCase {
 	for _, c := range machinePoolCases() {
 		cases["MachinePool "+c.version] = c.malformed(template, "ProviderIDs", "FailureDomains")
 	}
+	for _, c := range healthCheckCases() {
+		cases["MachineHealthCheck "+c.version] = c.malformed([]string{"Template.Namespace"}, "Targets")
+	}
 	return cases
 }
 

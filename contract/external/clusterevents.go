@@ -115,7 +115,8 @@ type clusterLook struct {
 	uid                                           types.UID
 	unreadable                                    string
 	paused, deleting, infrastructure, initialized bool
-	initializedAt                                 time.Time
+	unready                                       bool
+	initializedAt, readyAt                        time.Time
 	controlPlane                                  contract.Ref
 }
 
@@ -126,6 +127,7 @@ func (c *Clusters) lookOf(obj client.Object) clusterLook {
 	}
 	return clusterLook{
 		uid: s.UID, paused: s.SpecPaused, deleting: !s.Deleting.IsZero(), infrastructure: s.InfrastructureProvisioned,
+		unready: s.InfrastructureUnready, readyAt: s.InfrastructureReadyAt,
 		initialized: s.ControlPlaneInitialized, initializedAt: s.ControlPlaneInitializedAt, controlPlane: s.ControlPlane,
 	}
 }

@@ -1,0 +1,154 @@
+package contract
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// HealthRule says that a condition makes a Machine unhealthy once it has had a status for a time.
+type HealthRule struct {
+	Type   string
+	Status metav1.ConditionStatus
+	// Timeout is how long the condition must have had the status; it must be over.
+	Timeout time.Duration
+}
+
+// HealthCheckState is everything that a decision about a MachineHealthCheck may need, whatever shape the object has. Strings, maps, slices
+// and the selector are read-only views.
+type HealthCheckState struct {
+	Metadata
+
+	ClusterName string
+	// Selector says which Machines of the cluster are checked; nil selects none.
+	Selector *metav1.LabelSelector
+	// NodeRules are about conditions of Nodes, and MachineRules about those of Machines.
+	NodeRules, MachineRules []HealthRule
+	// NodeStartup is how long a Machine may have no Node; zero means no limit.
+	NodeStartup Opt[time.Duration]
+	// MaxUnhealthy is a number or a percentage, and UnhealthyRange a range such as [3-5] that takes precedence.
+	MaxUnhealthy   Opt[intstr.IntOrString]
+	UnhealthyRange string
+	// Template is what requests for remediation are made from, the zero Ref when owners remediate. TemplateVersion is its API version,
+	// without the group.
+	Template        Ref
+	TemplateVersion string
+
+	ExpectedMachines, CurrentHealthy, RemediationsAllowed Opt[int32]
+	// Targets are the names of the checked Machines. There may be 10,000.
+	Targets            []string
+	Conditions         []metav1.Condition
+	ObservedGeneration int64
+}
+
+// HealthCheckUpdate is what a pass wants to change. The zero update changes nothing.
+type HealthCheckUpdate struct {
+	MetadataUpdate `write:"main,urgent"`
+
+	ExpectedMachines, CurrentHealthy, RemediationsAllowed Change[int32] `write:"status"`
+	// Targets replace the list.
+	Targets            Change[[]string] `write:"status"`
+	ObservedGeneration Change[int64]    `write:"status,quiet"`
+
+	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
+	Conditions []metav1.Condition `write:"conditions"`
+	// RemoveConditions are types to remove.
+	RemoveConditions []string `write:"conditions"`
+}
+
+// HealthCheckAdapter translates between a MachineHealthCheck of some shape and neutral values.
+type HealthCheckAdapter = Adapter[HealthCheckState, HealthCheckUpdate]
+
+// HealthCheckKind is a kind of MachineHealthCheck and how to read it.
+type HealthCheckKind = KindOf[HealthCheckState, HealthCheckUpdate]
+
+// HealthCheckLayout says where a MachineHealthCheck of one shape keeps its state: the fields of HealthCheckState and HealthCheckUpdate with
+// the same names. As in a MachineLayout, a zero Field is "no such place", and tables are shared: copy one to make a layout of your own.
+type HealthCheckLayout struct {
+	ClusterName         Field[string]    `by:"user" absent:"no Cluster"`
+	Selector            SelectorField    `by:"user" absent:"no Machine"`
+	NodeRules           HealthRulesField `by:"user" absent:"none"`
+	MachineRules        HealthRulesField `by:"user" absent:"none"`
+	NodeStartup         DurationField    `by:"user" absent:"10 min"`
+	MaxUnhealthy        IntOrStringField `by:"user" absent:"100%"`
+	UnhealthyRange      Field[string]    `by:"user" absent:"the maximum counts"`
+	Template            RefField         `by:"user" absent:"owners remediate"`
+	ExpectedMachines    Field[int32]     `by:"controller" absent:"unknown"`
+	CurrentHealthy      Field[int32]     `by:"controller" absent:"unknown"`
+	RemediationsAllowed Field[int32]     `by:"controller" absent:"unknown"`
+	Targets             TextsField       `by:"controller" absent:"none"`
+	Conditions          ConditionsField  `by:"controller" absent:"none"`
+	ObservedGeneration  Field[int64]     `by:"controller" absent:"0: never looked at"`
+}
+
+var healthCheckV1Beta2 = HealthCheckLayout{
+	ClusterName:         At[string]("spec", "clusterName"),
+	Selector:            SelectorAt("spec", "selector"),
+	NodeRules:           HealthRulesInSeconds("spec", "checks", "unhealthyNodeConditions"),
+	MachineRules:        HealthRulesInSeconds("spec", "checks", "unhealthyMachineConditions"),
+	NodeStartup:         SecondsAt("spec", "checks", "nodeStartupTimeoutSeconds"),
+	MaxUnhealthy:        IntOrStringAt("spec", "remediation", "triggerIf", "unhealthyLessThanOrEqualTo"),
+	UnhealthyRange:      At[string]("spec", "remediation", "triggerIf", "unhealthyInRange"),
+	Template:            versionedRefAt("spec", "remediation", "templateRef"),
+	ExpectedMachines:    At[int32]("status", "expectedMachines"),
+	CurrentHealthy:      At[int32]("status", "currentHealthy"),
+	RemediationsAllowed: At[int32]("status", "remediationsAllowed"),
+	Targets:             TextsAt("status", "targets"),
+	Conditions:          ConditionsAt("status", "conditions"),
+	ObservedGeneration:  At[int64]("status", "observedGeneration"),
+}
+
+// HealthCheckV1Beta2 returns the layout of MachineHealthCheck in cluster.x-k8s.io/v1beta2. The table is shared and must not be changed.
+func HealthCheckV1Beta2() *HealthCheckLayout { return &healthCheckV1Beta2 }
+
+var healthCheckV1Beta1 = func() HealthCheckLayout {
+	l := healthCheckV1Beta2
+	l.NodeRules = HealthRulesAt("spec", "unhealthyConditions")
+	l.MachineRules = HealthRulesAt("spec", "unhealthyMachineConditions")
+	l.NodeStartup = DurationAt("spec", "nodeStartupTimeout")
+	l.MaxUnhealthy = IntOrStringAt("spec", "maxUnhealthy")
+	l.UnhealthyRange = At[string]("spec", "unhealthyRange")
+	l.Template = ObjectRefAt("spec", "remediationTemplate")
+	l.Conditions = conditionsV1Beta1()
+	return l
+}()
+
+// HealthCheckV1Beta1 returns the layout of MachineHealthCheck in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes and places
+// that this version has. The table is shared and must not be changed.
+func HealthCheckV1Beta1() *HealthCheckLayout { return &healthCheckV1Beta1 }
+
+func (l *HealthCheckLayout) missing() bool { return l == nil }
+
+func (l *HealthCheckLayout) read(obj map[string]any, into *HealthCheckState) error {
+	r := &reader{obj: obj}
+	r.metadata(&into.Metadata)
+	into.ClusterName = text(r, l.ClusterName)
+	into.Selector = r.selector(l.Selector, into.Selector)
+	into.NodeRules = readEntries(r, l.NodeRules.path, into.NodeRules, l.NodeRules.read)
+	into.MachineRules = readEntries(r, l.MachineRules.path, into.MachineRules, l.MachineRules.read)
+	into.NodeStartup = r.duration(l.NodeStartup)
+	into.MaxUnhealthy = r.intOrString(l.MaxUnhealthy)
+	into.UnhealthyRange = text(r, l.UnhealthyRange)
+	into.Template = r.ref(l.Template)
+	into.TemplateVersion = versionIn(text(r, l.Template.APIVersion))
+	into.ExpectedMachines = value(r, l.ExpectedMachines)
+	into.CurrentHealthy = value(r, l.CurrentHealthy)
+	into.RemediationsAllowed = value(r, l.RemediationsAllowed)
+	into.Targets = r.texts(l.Targets, into.Targets)
+	into.Conditions = r.conditions(l.Conditions, into.Conditions)
+	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
+	return r.err
+}
+
+func (l *HealthCheckLayout) write(obj map[string]any, u HealthCheckUpdate) error {
+	w := &writer{obj: obj}
+	w.metadata(u.MetadataUpdate)
+	put(w, l.ExpectedMachines, u.ExpectedMachines)
+	put(w, l.CurrentHealthy, u.CurrentHealthy)
+	put(w, l.RemediationsAllowed, u.RemediationsAllowed)
+	w.texts(l.Targets, u.Targets)
+	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
+	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
+	return w.err
+}
