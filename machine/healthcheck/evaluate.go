@@ -1,0 +1,199 @@
+package healthcheck
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// Evaluate judges one Machine. It is total, and fails safe: what was not read, or does not say since when, is never Unhealthy. It
+// allocates nothing for a healthy Machine. Rule: Cluster API's MachineHealthCheck targets.
+func Evaluate(f Facts) Verdict {
+	m := f.Machine
+	if _, skips := m.Annotations[SkipAnnotation]; skips {
+		return Verdict{Skipped: true, Reason: ReasonSkipped, Message: "The Machine has the annotation " + SkipAnnotation}
+	}
+	if m.Paused() {
+		return Verdict{Skipped: true, Reason: ReasonSkipped, Message: "The Machine has the annotation " + contract.PausedAnnotation}
+	}
+	if _, asked := m.Annotations[RemediateAnnotation]; asked {
+		return Verdict{Class: Unhealthy, Reason: ReasonHasRemediateAnnotation, Since: f.Now,
+			Message: "Health check failed: marked for remediation via " + RemediateAnnotation + " annotation"}
+	}
+	if cluster, found := f.Cluster.Get(); found {
+		_, controls := m.Labels[contract.ControlPlaneLabel]
+		switch { // events of the Cluster follow
+		case !cluster.ControlPlaneInitialized && !controls:
+			return Verdict{Reason: ReasonControlPlaneNotInitialized, Message: "The control plane of the Cluster is not initialized yet"}
+		case !cluster.InfrastructureReady:
+			return Verdict{Reason: ReasonInfrastructureNotReady, Message: "The infrastructure of the Cluster is not ready"}
+		}
+	}
+	e := evaluation{facts: f}
+	e.machine()
+	e.node()
+	return e.verdict()
+}
+
+// evaluation collects what is wrong with one Machine.
+type evaluation struct {
+	facts  Facts
+	causes []string // of an unhealthy Machine
+	reason string
+	since  time.Time
+	// suspicion is the first thing that is wrong and no reason to remediate, and suspected why it is none.
+	suspicion, suspected string
+	unstarted            bool
+	next                 time.Duration
+}
+
+func (e *evaluation) machine() {
+	m := e.facts.Machine
+	for _, rule := range e.facts.Checks.Machine {
+		for i := range m.Conditions {
+			if c := &m.Conditions[i]; c.Type == rule.Type && c.Status == rule.Status {
+				e.apply(rule, "Machine", c.Reason, c.LastTransitionTime.Time, ReasonUnhealthyMachine)
+			}
+		}
+	}
+	if failed := m.FailureReason != "" || m.FailureMessage != ""; failed && m.Node.Name == "" && !e.facts.Checks.IgnoreFailures {
+		e.unstarted = true
+		e.blame(ReasonUnhealthyMachine, time.Time{}, "Machine failed before it had a Node: %s",
+			strings.TrimSpace(m.FailureReason+" "+m.FailureMessage))
+	}
+}
+
+func (e *evaluation) node() {
+	switch e.facts.NodeState {
+	case NodeGone:
+		e.blame(ReasonNodeDeleted, time.Time{}, "Node %s has been deleted", e.facts.Machine.Node.Name)
+	case NodeNone:
+		e.unstarted = true
+		e.startup()
+	case NodePresent:
+		for _, rule := range e.facts.Checks.Node {
+			for i := range e.facts.Node.Status.Conditions {
+				c := &e.facts.Node.Status.Conditions[i]
+				if string(c.Type) == rule.Type && c.Status == corev1.ConditionStatus(rule.Status) {
+					e.apply(rule, "Node", c.Reason, c.LastTransitionTime.Time, ReasonUnhealthyNode)
+				}
+			}
+		}
+	case NodeUnread:
+	}
+}
+
+// startup applies the limits for a Machine without a Node.
+func (e *evaluation) startup() {
+	startup, join, wrong := e.facts.Checks.limits(e.facts.Machine.Annotations)
+	base, ready := e.base()
+	limit := startup
+	if !ready.IsZero() && join > 0 && (limit == 0 || base.Add(limit).After(ready.Add(join))) {
+		base, limit = ready, join
+	}
+	if limit == 0 {
+		return
+	}
+	if e.since.IsZero() {
+		e.since = base
+	}
+	if left := base.Add(limit).Sub(e.facts.Now); left < 0 {
+		e.blame(ReasonNodeStartupTimeout, base, "Node failed to report startup in %s", limit)
+	} else {
+		e.check(left, limit)
+	}
+	if wrong != nil && e.suspicion == "" && len(e.causes) == 0 {
+		e.suspicion, e.suspected = wrong.Error(), ReasonStarting
+	}
+}
+
+// base returns when the time of a Machine without a Node begins, and when its infrastructure was ready, zero before.
+func (e *evaluation) base() (base, ready time.Time) {
+	m := e.facts.Machine
+	base = m.Created
+	later := func(t time.Time) {
+		if t.After(base) && !t.After(e.facts.Now) { // a clock that is ahead must not extend the limit for ever
+			base = t
+		}
+	}
+	if cluster, found := e.facts.Cluster.Get(); found {
+		later(cluster.ControlPlaneInitializedAt)
+		later(cluster.InfrastructureReadyAt)
+	}
+	for i := range m.Conditions {
+		if c := &m.Conditions[i]; c.Type == contract.ConditionInfrastructureReady && c.Status == metav1.ConditionTrue {
+			ready = c.LastTransitionTime.Time
+			later(ready)
+		}
+	}
+	return base, ready
+}
+
+// apply applies a rule whose condition has the status of the rule.
+func (e *evaluation) apply(rule contract.HealthRule, of, reason string, since time.Time, blames string) {
+	left := since.Add(rule.Timeout).Sub(e.facts.Now)
+	switch {
+	case since.IsZero():
+		e.suspect(ReasonTimeUnknown, since, "Condition %s on %s is reporting status %s, and not since when", rule.Type, of, rule.Status)
+	case left < 0:
+		e.blame(blames, since, "Condition %s on %s is reporting status %s with reason %s for more than %s",
+			rule.Type, of, rule.Status, reason, rule.Timeout)
+	default:
+		e.suspect(ReasonSuspect, since, "Condition %s on %s is reporting status %s since %s: unhealthy after %s",
+			rule.Type, of, rule.Status, since.UTC().Format(time.RFC3339), rule.Timeout)
+		e.check(left, rule.Timeout)
+	}
+}
+
+// check requests the next look a second after a limit is reached. A transition in the future, by a clock that is ahead, does not delay it.
+func (e *evaluation) check(left, limit time.Duration) {
+	if after := min(left, limit) + time.Second; e.next == 0 || after < e.next {
+		e.next = after
+	}
+}
+
+func (e *evaluation) blame(reason string, since time.Time, cause string, args ...any) {
+	e.causes = append(e.causes, fmt.Sprintf(cause, args...))
+	if e.reason == "" { // what is wrong with the Machine comes first
+		e.reason, e.since = reason, since
+	} else if !since.IsZero() && since.Before(e.since) {
+		e.since = since
+	}
+}
+
+func (e *evaluation) suspect(why string, since time.Time, what string, args ...any) {
+	if e.suspicion == "" {
+		e.suspicion, e.suspected = fmt.Sprintf(what, args...), why
+	}
+	if len(e.causes) == 0 && (e.since.IsZero() || since.Before(e.since)) {
+		e.since = since
+	}
+}
+
+func (e *evaluation) verdict() Verdict {
+	v := Verdict{Since: e.since, Unstarted: e.unstarted, NextCheck: e.next}
+	switch m := e.facts.Machine; {
+	case len(e.causes) > 0:
+		v.Class, v.Reason, v.NextCheck = Unhealthy, e.reason, 0
+		v.Message = "Health check failed:\n  * " + strings.Join(e.causes, "\n  * ")
+	case e.suspected == ReasonSuspect, e.suspected == ReasonTimeUnknown:
+		v.Reason, v.Message, v.Suspect = e.suspected, e.suspicion, true
+	case !m.Deleting.IsZero():
+		v.Reason, v.Message = ReasonDeleting, "The Machine is being deleted"
+	case e.facts.NodeState == NodeUnread:
+		v.Reason, v.Message = ReasonNodeUnread, "The Node could not be read: only the Machine is judged"
+	case e.unstarted:
+		v.Reason, v.Message = ReasonStarting, "The Machine has no Node yet"
+		if e.suspicion != "" {
+			v.Message += "; " + e.suspicion
+		}
+	default:
+		v.Class, v.Reason = Healthy, ReasonSucceeded
+	}
+	return v
+}

@@ -1,0 +1,242 @@
+package healthcheck_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+
+func node(conditions ...corev1.NodeCondition) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}, Status: corev1.NodeStatus{Conditions: conditions}}
+}
+
+func said(kind string, status corev1.ConditionStatus, since time.Duration) corev1.NodeCondition {
+	return corev1.NodeCondition{Type: corev1.NodeConditionType(kind), Status: status, Reason: "R", LastTransitionTime: ago(since)}
+}
+
+// facts are those of a healthy Machine an hour after its creation.
+func facts() healthcheck.Facts {
+	return healthcheck.Facts{
+		Machine: &contract.MachineState{
+			Metadata: contract.Metadata{Created: now.Add(-time.Hour), Labels: map[string]string{}, Annotations: map[string]string{}},
+			Node:     contract.NodeRef{Name: "n", UID: "n-uid"},
+		},
+		Node: node(said("Ready", corev1.ConditionTrue, time.Hour)), NodeState: healthcheck.NodePresent,
+		Cluster: contract.Some(healthcheck.Cluster{ControlPlaneInitialized: true, InfrastructureReady: true}),
+		Checks: &healthcheck.Checks{
+			Node: []contract.HealthRule{{Type: "Ready", Status: metav1.ConditionFalse, Timeout: 5 * time.Minute},
+				{Type: "Ready", Status: metav1.ConditionUnknown, Timeout: 5 * time.Minute},
+				{Type: "KernelDeadlock", Status: metav1.ConditionTrue}},
+			Machine:     []contract.HealthRule{{Type: "InfrastructureReady", Status: metav1.ConditionFalse, Timeout: time.Minute}},
+			NodeStartup: 10 * time.Minute,
+		},
+		Now: now,
+	}
+}
+
+func machineSays(f *healthcheck.Facts, kind string, status metav1.ConditionStatus, since time.Duration) {
+	f.Machine.Conditions = append(f.Machine.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "R", LastTransitionTime: ago(since)})
+}
+
+func withoutNode(f *healthcheck.Facts, age time.Duration) {
+	f.Machine.Node, f.Node, f.NodeState = contract.NodeRef{}, nil, healthcheck.NodeNone
+	f.Machine.Created = now.Add(-age)
+}
+
+func TestAMachineIsJudged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*healthcheck.Facts)
+		// want is the verdict as one line, with its lines joined by slashes.
+		want string
+		next time.Duration
+	}{
+		"nothing is wrong": {func(*healthcheck.Facts) {}, "Healthy (HealthCheckSucceeded)", 0},
+		"the Node is not ready for too long": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionUnknown, 301*time.Second)) },
+			"Unhealthy (UnhealthyNode): Health check failed:/  * Condition Ready on Node is reporting status Unknown with reason R for more than 5m0s", 0},
+		"the Node is not ready for exactly the timeout": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionUnknown, 5*time.Minute)) },
+			"Pending (Suspect): Condition Ready on Node is reporting status Unknown since 2026-03-01T11:55:00Z: unhealthy after 5m0s", time.Second},
+		"the Node is not ready for a while": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionFalse, time.Minute)) },
+			"Pending (Suspect): Condition Ready on Node is reporting status False since 2026-03-01T11:59:00Z: unhealthy after 5m0s", 4*time.Minute + time.Second},
+		"a condition of node-problem-detector without a timeout": {func(f *healthcheck.Facts) { f.Node = node(said("KernelDeadlock", corev1.ConditionTrue, time.Second)) },
+			"Unhealthy (UnhealthyNode): Health check failed:/  * Condition KernelDeadlock on Node is reporting status True with reason R for more than 0s", 0},
+		"a clock that is ahead": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionFalse, -time.Hour)) },
+			"Pending (Suspect): Condition Ready on Node is reporting status False since 2026-03-01T13:00:00Z: unhealthy after 5m0s", 5*time.Minute + time.Second},
+		"a condition that does not say since when": {func(f *healthcheck.Facts) {
+			f.Node = node(corev1.NodeCondition{Type: "Ready", Status: "False"})
+		}, "Pending (TimeUnknown): Condition Ready on Node is reporting status False, and not since when", 0},
+		"a condition of the Machine": {func(f *healthcheck.Facts) { machineSays(f, "InfrastructureReady", "False", 2*time.Minute) },
+			"Unhealthy (UnhealthyMachine): Health check failed:/  * Condition InfrastructureReady on Machine is reporting status False with reason R for more than 1m0s", 0},
+		"a condition of both": {func(f *healthcheck.Facts) {
+			machineSays(f, "InfrastructureReady", "False", 2*time.Minute)
+			f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
+		}, "Unhealthy (UnhealthyMachine): Health check failed:/  * Condition InfrastructureReady on Machine is reporting status False with reason R for more than 1m0s" +
+			"/  * Condition Ready on Node is reporting status Unknown with reason R for more than 5m0s", 0},
+		"the Node is gone": {func(f *healthcheck.Facts) { f.Node, f.NodeState = nil, healthcheck.NodeGone },
+			"Unhealthy (NodeDeleted): Health check failed:/  * Node n has been deleted", 0},
+		"the Node cannot be read": {func(f *healthcheck.Facts) { f.Node, f.NodeState = nil, healthcheck.NodeUnread },
+			"Pending (NodeUnread): The Node could not be read: only the Machine is judged", 0},
+		"the Node cannot be read, and the Machine is unhealthy": {func(f *healthcheck.Facts) {
+			f.Node, f.NodeState = nil, healthcheck.NodeUnread
+			machineSays(f, "InfrastructureReady", "False", 2*time.Minute)
+		}, "Unhealthy (UnhealthyMachine): Health check failed:/  * Condition InfrastructureReady on Machine is reporting status False with reason R for more than 1m0s", 0},
+		"no Node yet": {func(f *healthcheck.Facts) { withoutNode(f, 4*time.Minute) }, "Pending (Starting): The Machine has no Node yet", 6*time.Minute + time.Second},
+		"no Node in time": {func(f *healthcheck.Facts) { withoutNode(f, 11*time.Minute) },
+			"Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
+		"no Node, and no limit": {func(f *healthcheck.Facts) { withoutNode(f, time.Hour); f.Checks.NodeStartup = 0 },
+			"Pending (Starting): The Machine has no Node yet", 0},
+		"no Node in time, but the infrastructure is younger": {func(f *healthcheck.Facts) {
+			withoutNode(f, time.Hour)
+			machineSays(f, "InfrastructureReady", "True", time.Minute)
+		}, "Pending (Starting): The Machine has no Node yet", 9*time.Minute + time.Second},
+		"no Node in time, but the control plane is younger": {func(f *healthcheck.Facts) {
+			withoutNode(f, time.Hour)
+			f.Cluster = contract.Some(healthcheck.Cluster{ControlPlaneInitialized: true, ControlPlaneInitializedAt: ago(time.Minute).Time, InfrastructureReady: true})
+		}, "Pending (Starting): The Machine has no Node yet", 9*time.Minute + time.Second},
+		"no Node in time, and a time of the infrastructure in the future": {func(f *healthcheck.Facts) {
+			withoutNode(f, time.Hour)
+			machineSays(f, "InfrastructureReady", "True", -time.Hour)
+		}, "Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
+		"a template whose Machines boot slowly": {func(f *healthcheck.Facts) {
+			withoutNode(f, 20*time.Minute)
+			f.Machine.Annotations[healthcheck.NodeStartupAnnotation] = "25m"
+		}, "Pending (Starting): The Machine has no Node yet", 5*time.Minute + time.Second},
+		"a template with a limit that cannot be read": {func(f *healthcheck.Facts) {
+			withoutNode(f, time.Minute)
+			f.Machine.Annotations[healthcheck.NodeStartupAnnotation] = "soon"
+		}, `Pending (Starting): The Machine has no Node yet; annotation machinist.dev/node-startup-timeout: want a duration such as 25m, found "soon"`, 9*time.Minute + time.Second},
+		"a template with a limit to join": {func(f *healthcheck.Facts) {
+			withoutNode(f, time.Hour)
+			f.Machine.Annotations[healthcheck.JoinAnnotation] = "2m"
+			machineSays(f, "InfrastructureReady", "True", 3*time.Minute)
+		}, "Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 2m0s", 0},
+		"a creation that failed": {func(f *healthcheck.Facts) {
+			withoutNode(f, time.Minute)
+			f.Machine.FailureReason, f.Machine.FailureMessage = "Quota", "none left"
+		},
+			"Unhealthy (UnhealthyMachine): Health check failed:/  * Machine failed before it had a Node: Quota none left", 0},
+		"a creation that failed, which the check ignores": {func(f *healthcheck.Facts) {
+			withoutNode(f, time.Minute)
+			f.Machine.FailureReason, f.Checks.IgnoreFailures = "Quota", true
+		}, "Pending (Starting): The Machine has no Node yet", 9*time.Minute + time.Second},
+		"a failure of a Machine with a Node": {func(f *healthcheck.Facts) { f.Machine.FailureReason = "Quota" }, "Healthy (HealthCheckSucceeded)", 0},
+		"a Machine in deletion":              {func(f *healthcheck.Facts) { f.Machine.Deleting = now }, "Pending (Deleting): The Machine is being deleted", 0},
+		"a request to remediate": {func(f *healthcheck.Facts) { f.Machine.Annotations[healthcheck.RemediateAnnotation] = "" },
+			"Unhealthy (HasRemediateAnnotation): Health check failed: marked for remediation via cluster.x-k8s.io/remediate-machine annotation", 0},
+		"a request to skip and to remediate": {func(f *healthcheck.Facts) {
+			f.Machine.Annotations[healthcheck.RemediateAnnotation], f.Machine.Annotations[healthcheck.SkipAnnotation] = "", ""
+		}, "Pending (Skipped): The Machine has the annotation cluster.x-k8s.io/skip-remediation", 0},
+		"a paused Machine": {func(f *healthcheck.Facts) { f.Machine.Annotations[contract.PausedAnnotation] = "" },
+			"Pending (Skipped): The Machine has the annotation cluster.x-k8s.io/paused", 0},
+		"a Cluster without a control plane": {func(f *healthcheck.Facts) {
+			f.Node, f.NodeState = nil, healthcheck.NodeGone
+			f.Cluster = contract.Some(healthcheck.Cluster{InfrastructureReady: true})
+		}, "Pending (ControlPlaneNotInitialized): The control plane of the Cluster is not initialized yet", 0},
+		"the first Machine of a control plane": {func(f *healthcheck.Facts) {
+			withoutNode(f, time.Hour)
+			f.Machine.Labels[contract.ControlPlaneLabel] = ""
+			f.Cluster = contract.Some(healthcheck.Cluster{InfrastructureReady: true})
+		}, "Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
+		"a Cluster without infrastructure": {func(f *healthcheck.Facts) {
+			f.Cluster = contract.Some(healthcheck.Cluster{ControlPlaneInitialized: true})
+		}, "Pending (InfrastructureNotReady): The infrastructure of the Cluster is not ready", 0},
+		"no Clusters": {func(f *healthcheck.Facts) { withoutNode(f, time.Hour); f.Cluster = contract.Opt[healthcheck.Cluster]{} },
+			"Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := facts()
+			tc.change(&f)
+			got := healthcheck.Evaluate(f)
+			require.Equal(t, tc.want, strings.ReplaceAll(got.String(), "\n", "/"))
+			require.Equal(t, tc.next, got.NextCheck)
+			require.Empty(t, cmp.Diff(got, healthcheck.Evaluate(f)), "equal facts give equal verdicts")
+		})
+	}
+}
+
+// Rule: Gardener's isHealthy, of which also a status that is Unknown counts.
+func TestTheConditionsOfGardenerAreARule(t *testing.T) {
+	f := facts()
+	f.Checks = &healthcheck.Checks{Node: healthcheck.GardenerRules(10 * time.Minute)}
+	for _, kind := range []string{"KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"} {
+		for status, want := range map[corev1.ConditionStatus]healthcheck.Class{
+			corev1.ConditionTrue: healthcheck.Unhealthy, corev1.ConditionUnknown: healthcheck.Unhealthy, corev1.ConditionFalse: healthcheck.Healthy,
+		} {
+			f.Node = node(said("Ready", corev1.ConditionTrue, time.Hour), said(kind, status, 11*time.Minute))
+			require.Equal(t, want, healthcheck.Evaluate(f).Class, "%s %s", kind, status)
+		}
+	}
+}
+
+func TestANodeOfTheRecordedNameMayBeAnotherOne(t *testing.T) {
+	machine := contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "n-uid"}}
+	for name, tc := range map[string]struct {
+		machineID, recorded, nodeID, uid string
+		want                             healthcheck.NodeState
+	}{
+		"the same":                                   {"p://1", "n-uid", "p://1", "n-uid", healthcheck.NodePresent},
+		"it has registered again":                    {"p://1", "n-uid", "p://1", "other", healthcheck.NodePresent},
+		"another instance has its name":              {"p://1", "n-uid", "p://2", "other", healthcheck.NodeGone},
+		"without a provider ID, under another UID":   {"p://1", "n-uid", "", "other", healthcheck.NodeUnread},
+		"the Machine knows no provider ID":           {"", "n-uid", "p://1", "other", healthcheck.NodeUnread},
+		"recorded by a controller that keeps no UID": {"", "", "p://1", "other", healthcheck.NodePresent},
+		"the UID alone":                              {"", "n-uid", "", "n-uid", healthcheck.NodePresent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, n := machine, node()
+			m.ProviderID, m.Node.UID = tc.machineID, "n-uid"
+			if tc.recorded == "" {
+				m.Node.UID = ""
+			}
+			n.Spec.ProviderID, n.UID = tc.nodeID, "n-uid"
+			if tc.uid != "n-uid" {
+				n.UID = "other"
+			}
+			_, got := healthcheck.Find(&m, noderef.BuildIndex([]*corev1.Node{n}), noderef.Rules{})
+			require.Equal(t, tc.want, got)
+		})
+	}
+	_, got := healthcheck.Find(&machine, nil, noderef.Rules{})
+	require.Equal(t, healthcheck.NodeUnread, got, "what cannot be read is not missing")
+	_, got = healthcheck.Find(&machine, noderef.BuildIndex(nil), noderef.Rules{})
+	require.Equal(t, healthcheck.NodeGone, got)
+	_, got = healthcheck.Find(&contract.MachineState{}, noderef.BuildIndex(nil), noderef.Rules{})
+	require.Equal(t, healthcheck.NodeNone, got)
+}
+
+func TestNoFactsAreNeverUnhealthy(t *testing.T) {
+	got := healthcheck.Evaluate(healthcheck.Facts{Machine: &contract.MachineState{}, Checks: &healthcheck.Checks{}})
+	require.Equal(t, healthcheck.Pending, got.Class)
+}
+
+func TestAHealthyMachineIsJudgedWithoutAnAllocation(t *testing.T) {
+	f := facts()
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = healthcheck.Evaluate(f) }))
+}
+
+func BenchmarkEvaluate(b *testing.B) {
+	for name, f := range map[string]healthcheck.Facts{"healthy": facts(), "unhealthy": func() healthcheck.Facts {
+		f := facts()
+		f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
+		return f
+	}()} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = healthcheck.Evaluate(f)
+			}
+		})
+	}
+}

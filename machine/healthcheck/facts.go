@@ -1,0 +1,85 @@
+package healthcheck
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// NodeState is what is known about the Node of a Machine.
+type NodeState uint8
+
+// Values of NodeState. Only NodeGone makes a Machine unhealthy by itself.
+const (
+	// NodeUnread: nothing is known. It is the zero value, so that what was not read is not taken for missing.
+	NodeUnread NodeState = iota
+	// NodeNone: no Node was ever recorded for the Machine.
+	NodeNone
+	// NodePresent: the Node exists.
+	NodePresent
+	// NodeGone: the recorded Node does not exist.
+	NodeGone
+)
+
+// Cluster is what the Cluster of a Machine says.
+type Cluster struct {
+	// ControlPlaneInitialized and InfrastructureReady: before both, Machines are not judged. The times say since when, zero when unknown.
+	ControlPlaneInitialized, InfrastructureReady     bool
+	ControlPlaneInitializedAt, InfrastructureReadyAt time.Time
+}
+
+// ClusterOf returns what a Cluster says.
+func ClusterOf(state *contract.ClusterState) Cluster {
+	return Cluster{
+		ControlPlaneInitialized: state.ControlPlaneInitialized, ControlPlaneInitializedAt: state.ControlPlaneInitializedAt,
+		InfrastructureReady:   !state.InfrastructureUnready && (state.InfrastructureProvisioned || !state.InfrastructureReadyAt.IsZero()),
+		InfrastructureReadyAt: state.InfrastructureReadyAt,
+	}
+}
+
+// Facts are the inputs of Evaluate. They are read, never changed or kept.
+type Facts struct {
+	Machine *contract.MachineState
+	// Node is the Node for NodePresent. Find returns both.
+	Node      *corev1.Node
+	NodeState NodeState
+	// Cluster is absent where Machines have no Clusters.
+	Cluster contract.Opt[Cluster]
+	Checks  *Checks
+	Now     time.Time
+}
+
+// Find returns the recorded Node of a Machine. nodes are nil while they cannot be read. A Node of the recorded name that is another one is
+// not the Machine's: with another provider ID the Machine's Node is gone, and with none, or where the Machine has none, nothing is known until
+// the Machine's own reconciler has matched it. NodeGone needs a live read before anything is based on it: nodes may be behind.
+func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Rules) (*corev1.Node, NodeState) {
+	switch {
+	case nodes == nil:
+		return nil, NodeUnread
+	case machine.Node.Name == "":
+		return nil, NodeNone
+	}
+	node := nodes.ByName(machine.Node.Name)
+	if node == nil {
+		return nil, NodeGone
+	}
+	if IsNode(node, machine, rules) {
+		return node, NodePresent
+	}
+	if noderef.ValidProviderID(node.Spec.ProviderID) && noderef.ValidProviderID(machine.ProviderID) {
+		return nil, NodeGone
+	}
+	return nil, NodeUnread
+}
+
+// IsNode reports whether a Node of the recorded name is the Machine's: it has the recorded UID or the Machine's provider ID, or neither is
+// known. A Node that has registered again has another UID.
+func IsNode(node *corev1.Node, machine *contract.MachineState, rules noderef.Rules) bool {
+	if noderef.ValidProviderID(node.Spec.ProviderID) && noderef.ValidProviderID(machine.ProviderID) {
+		return rules.Same(node.Spec.ProviderID, machine.ProviderID)
+	}
+	return machine.Node.UID == "" || machine.Node.UID == node.UID
+}

@@ -1,0 +1,166 @@
+package healthcheck
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// LedgerAnnotation of a check holds its Ledger as JSON.
+const LedgerAnnotation = "machinist.dev/remediations"
+
+// maxEntries limits the size of a Ledger: as many Machines are in remediation at a time.
+const maxEntries = 500
+
+// Ledger is what a check must remember, so that no more Machines disappear than its budget: which remediated Machines have no healthy
+// replacement yet, and which owners make Machines that do not start. Times are in seconds since 1970.
+type Ledger struct {
+	// Check is the UID of the check: a copy of another check has another one, and no Ledger.
+	Check    types.UID `json:"check"`
+	InFlight []Entry   `json:"inFlight,omitempty"`
+	Lines    []Line    `json:"lines,omitempty"`
+	// Successors are healthy Machines that took the place of another, and must not take a second one.
+	Successors []types.UID `json:"successors,omitempty"`
+}
+
+// Entry is a place that has no healthy Machine: that of one which was marked for remediation, or of its successor. Group is that of the
+// Machine: its successor has the same. Decided: this Machine itself is remediated.
+type Entry struct {
+	Machine types.UID `json:"machine"`
+	Group   string    `json:"group,omitempty"`
+	At      int64     `json:"at"`
+	Decided bool      `json:"decided,omitempty"`
+}
+
+// Line is an owner whose Machines did not start. Failures counts the rounds of remediation, one for all Machines that were there.
+type Line struct {
+	Owner    types.UID `json:"owner"`
+	Failures int       `json:"failures"`
+	Last     int64     `json:"last"`
+}
+
+// ParseLedger reads a Ledger. known is false for an empty text, one that cannot be read, and the Ledger of another check: then each
+// Machine that has not started yet counts as the replacement of a remediated one.
+func ParseLedger(text string, check types.UID) (ledger Ledger, known bool) {
+	if text == "" || json.Unmarshal([]byte(text), &ledger) != nil || ledger.Check != check {
+		return Ledger{Check: check}, false
+	}
+	return ledger, true
+}
+
+// String returns the JSON for LedgerAnnotation, the same for equal ledgers.
+func (l Ledger) String() string {
+	text, err := json.Marshal(l)
+	if err != nil { // texts and numbers never fail
+		return fmt.Sprintf("{%q:%q}", "check", l.Check)
+	}
+	return string(text)
+}
+
+func (l *Ledger) entry(uid types.UID) int {
+	return slices.IndexFunc(l.InFlight, func(e Entry) bool { return e.Machine == uid })
+}
+
+func (l *Ledger) line(owner types.UID) (Line, bool) {
+	at := slices.IndexFunc(l.Lines, func(line Line) bool { return line.Owner == owner })
+	if at < 0 {
+		return Line{Owner: owner}, false
+	}
+	return l.Lines[at], true
+}
+
+// decided reports whether a Machine is in remediation.
+func (l *Ledger) decided(uid types.UID) bool {
+	at := l.entry(uid)
+	return at >= 0 && l.InFlight[at].Decided
+}
+
+// add records a place without a healthy Machine, and with decided that the Machine is remediated from now on.
+func (l *Ledger) add(m *Machine, now time.Time, decided bool) {
+	at := l.entry(m.UID)
+	if at < 0 {
+		l.InFlight = append(l.InFlight, Entry{Machine: m.UID, Group: m.Group, At: now.Unix(), Decided: decided})
+	} else if decided && !l.InFlight[at].Decided {
+		l.InFlight[at].At, l.InFlight[at].Decided = now.Unix(), true
+	}
+}
+
+// fail records that a Machine which did not start is remediated. Machines that were there at the last failure belong to the same round.
+func (l *Ledger) fail(m *Machine, now time.Time) {
+	line, known := l.line(m.Line)
+	switch {
+	case !known:
+		l.Lines = append(l.Lines, Line{Owner: m.Line, Failures: 1, Last: now.Unix()})
+	case m.Created.Unix() > line.Last:
+		line.Failures, line.Last = line.Failures+1, now.Unix()
+		l.Lines[slices.IndexFunc(l.Lines, func(have Line) bool { return have.Owner == m.Line })] = line
+	}
+}
+
+// settle returns the ledger without what is over: Machines that are healthy and not marked any more, those that are gone for longer than the
+// expiry, and owners with a Machine that started after their last failure. The place of a Machine that is gone goes to one that was made
+// later: until that one is healthy, one Machine is missing, however many were made. An owner without Machines may be about to make the next.
+func (l Ledger) settle(machines []Machine, now time.Time, expiry time.Duration) Ledger {
+	byUID, groups, lines := map[types.UID]*Machine{}, map[string][]*Machine{}, map[types.UID][]*Machine{}
+	for i := range machines {
+		m := &machines[i]
+		byUID[m.UID] = m
+		groups[m.Group], lines[m.Line] = append(groups[m.Group], m), append(lines[m.Line], m)
+	}
+	expired := func(at int64) bool { return expiry >= 0 && now.Unix()-at > int64(expiry/time.Second) }
+	settled, taken := Ledger{Check: l.Check}, map[types.UID]bool{}
+	entries := slices.Clone(l.InFlight)
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Machine, b.Machine)) })
+	for _, e := range entries {
+		taken[e.Machine] = true
+	}
+	for _, uid := range l.Successors {
+		taken[uid] = true
+	}
+	for _, e := range entries {
+		m := byUID[e.Machine]
+		if m == nil && expired(e.At) {
+			continue
+		}
+		if m == nil {
+			if m = successor(groups[e.Group], e.At, taken); m != nil {
+				e.Machine, e.Decided, taken[m.UID] = m.UID, false, true
+			}
+		}
+		if m != nil && m.Verdict.Class == Healthy && !m.Deleting && !m.Marked { // while it is marked, its owner may be deleting it
+			l.Successors = append(slices.Clip(l.Successors), m.UID)
+			continue
+		}
+		if m != nil {
+			e.Group = m.Group // it may have another owner now
+		}
+		settled.InFlight = append(settled.InFlight, e)
+	}
+	for _, uid := range l.Successors {
+		if m := byUID[uid]; m != nil && slices.ContainsFunc(settled.InFlight, func(e Entry) bool { return e.At < m.Created.Unix() }) {
+			settled.Successors = append(settled.Successors, uid)
+		}
+	}
+	settled.Lines = slices.DeleteFunc(slices.Clone(l.Lines), func(line Line) bool {
+		all := lines[line.Owner]
+		return len(all) == 0 && expired(line.Last) || slices.ContainsFunc(all, func(m *Machine) bool {
+			return m.Verdict.Class == Healthy && !m.Deleting && m.Created.Unix() > line.Last
+		})
+	})
+	return settled
+}
+
+// successor returns the oldest Machine that was made after a time and takes no other place.
+func successor(group []*Machine, at int64, taken map[types.UID]bool) *Machine {
+	var first *Machine
+	for _, m := range group {
+		if m.Created.Unix() > at && !taken[m.UID] && (first == nil || m.Created.Before(first.Created)) {
+			first = m
+		}
+	}
+	return first
+}

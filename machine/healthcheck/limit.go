@@ -1,0 +1,80 @@
+package healthcheck
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// ErrLimit matches the error for a maximum or a range that cannot be read.
+var ErrLimit = errors.New("the limit of unhealthy Machines cannot be read")
+
+// Limit says up to how many unhealthy Machines they are remediated at all. The zero Limit is Cluster API's default, 100%.
+type Limit struct {
+	max      contract.Opt[intstr.IntOrString]
+	least    int
+	most     int
+	in, text string // the range, and the text of either
+}
+
+// ParseLimit reads the two limits of a MachineHealthCheck: max is a number or a percentage such as 40%, and inRange a range such as [3-5],
+// both ends included, that takes precedence. Absent and empty mean none. The error matches ErrLimit.
+func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit, error) {
+	if inRange == "" {
+		value := maximum.Or(intstr.FromString("100%"))
+		l := Limit{max: contract.Some(value), text: value.String()}
+		if n, err := intstr.GetScaledValueFromIntOrPercent(&value, 100, false); err != nil || n < 0 {
+			return Limit{}, fmt.Errorf("%w: %q is no number and no percentage such as 40%%", ErrLimit, value.String())
+		}
+		return l, nil
+	}
+	inner, opened := strings.CutPrefix(inRange, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	least, most, parts := strings.Cut(inner, "-")
+	from, errFrom := strconv.ParseUint(least, 10, 31)
+	to, errTo := strconv.ParseUint(most, 10, 31)
+	if !opened || !closed || !parts || errFrom != nil || errTo != nil || to < from {
+		return Limit{}, fmt.Errorf("%w: %q is no range such as [3-5]", ErrLimit, inRange)
+	}
+	return Limit{least: int(from), most: int(to), in: inRange, text: inRange}, nil //nolint:gosec // 31 bits
+}
+
+// Max returns the highest number of unhealthy Machines of a total at which they are remediated. A percentage rounds down.
+func (l Limit) Max(total int) int {
+	if l.in != "" {
+		return l.most
+	}
+	value := l.max.Or(intstr.FromString("100%"))
+	n, _ := intstr.GetScaledValueFromIntOrPercent(&value, total, false) // ParseLimit has seen it
+	return n
+}
+
+// Allows reports whether a number of unhealthy Machines of a total is remediated, and how many more could become unhealthy until they are
+// not. Rule: Cluster API's isAllowedRemediation.
+func (l Limit) Allows(total, unhealthy int) (allowed bool, remaining int) {
+	most := l.Max(total)
+	allowed = unhealthy <= most && (l.in == "" || unhealthy >= l.least)
+	if !allowed {
+		return false, 0
+	}
+	return true, most - unhealthy
+}
+
+// refusal is the message for a number that is not allowed. The words are Cluster API's.
+func (l Limit) refusal(total, unhealthy int) string {
+	if l.in != "" {
+		return fmt.Sprintf("Remediation is not allowed, the number of not started or unhealthy machines does not fall within the range "+
+			"(total: %d, unhealthy: %d, unhealthyRange: %s)", total, unhealthy, l.in)
+	}
+	text := l.text
+	if text == "" {
+		text = "100%"
+	}
+	return fmt.Sprintf("Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy "+
+		"(total: %d, unhealthy: %d, maxUnhealthy: %s)", total, unhealthy, text)
+}

@@ -1,0 +1,474 @@
+package healthcheck_test
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+)
+
+// fleet returns Machines of one set: h is healthy, u unhealthy for an hour and more, each at another time, s a suspect, p starting, m unhealthy
+// and marked, and d the same in deletion.
+func fleet(states string) []healthcheck.Machine {
+	var all []healthcheck.Machine
+	for i, state := range states {
+		m := healthcheck.Machine{
+			Name: fmt.Sprintf("m%02d", i), UID: types.UID(fmt.Sprintf("u%02d", i)), Line: "set", Group: "deployment", Created: now.Add(-24 * time.Hour),
+			Verdict: healthcheck.Verdict{Class: healthcheck.Healthy},
+		}
+		since := now.Add(-time.Duration(i+1) * time.Hour)
+		switch state {
+		case 'u', 'm', 'd':
+			m.Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Reason: healthcheck.ReasonUnhealthyNode, Since: since}
+			m.Marked, m.Deleting = state != 'u', state == 'd'
+		case 's':
+			m.Verdict = healthcheck.Verdict{Suspect: true, Since: since}
+		case 'p':
+			m.Created = now.Add(-time.Minute)
+			m.Verdict = healthcheck.Verdict{Unstarted: true, Since: m.Created}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func limit(t *testing.T, text string) healthcheck.Limit {
+	t.Helper()
+	value := intstr.Parse(text)
+	inRange := ""
+	if strings.HasPrefix(text, "[") {
+		inRange = text
+	}
+	l, err := healthcheck.ParseLimit(contract.Some(value), inRange)
+	require.NoError(t, err)
+	return l
+}
+
+func planned(t *testing.T, states, most string) healthcheck.PlanFacts {
+	t.Helper()
+	return healthcheck.PlanFacts{Machines: fleet(states), Limit: limit(t, most), Known: true, Now: now}
+}
+
+// acts are the outcomes in the order of the Machines.
+func acts(d healthcheck.Decision) string {
+	var all []string
+	for _, o := range d.Outcomes {
+		text := o.Action.String()
+		if o.Reason != "" {
+			text += "/" + o.Reason
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}
+
+// Rule: appendix A7 of the facts about Cluster API, and its tests of isAllowedRemediation.
+func TestALimitCountsAsClusterAPIDoes(t *testing.T) {
+	for _, tc := range []struct {
+		most             string
+		total, unhealthy int
+		allowed          bool
+		remaining        int
+	}{
+		{"40%", 5, 2, true, 0}, {"40%", 5, 3, false, 0}, {"60%", 7, 4, true, 0}, {"60%", 7, 5, false, 0}, {"40%", 25, 10, true, 0},
+		{"40%", 6, 2, true, 0}, {"40%", 6, 3, false, 0}, {"100%", 5, 5, true, 0}, {"2", 5, 1, true, 1}, {"0", 5, 1, false, 0}, {"0", 5, 0, true, 0},
+		{"[3-5]", 10, 2, false, 0}, {"[3-5]", 10, 3, true, 2}, {"[3-5]", 10, 5, true, 0}, {"[3-5]", 10, 6, false, 0}, {"40%", 0, 0, true, 0},
+	} {
+		allowed, remaining := limit(t, tc.most).Allows(tc.total, tc.unhealthy)
+		require.Equal(t, tc.allowed, allowed, "%+v", tc)
+		require.Equal(t, tc.remaining, remaining, "%+v", tc)
+	}
+	allowed, _ := healthcheck.Limit{}.Allows(3, 3)
+	require.True(t, allowed, "the default is 100%")
+	for _, wrong := range []string{"many", "5", "-5%", "%"} {
+		_, err := healthcheck.ParseLimit(contract.Some(intstr.FromString(wrong)), "")
+		require.ErrorIs(t, err, healthcheck.ErrLimit, wrong)
+	}
+	for _, wrong := range []string{"[5-3]", "3-5", "[3-", "[a-b]", "[3]", "[-1-3]", "[3-5]x"} {
+		_, err := healthcheck.ParseLimit(contract.Opt[intstr.IntOrString]{}, wrong)
+		require.ErrorIs(t, err, healthcheck.ErrLimit, wrong)
+	}
+	_, err := healthcheck.ParseLimit(contract.Some(intstr.FromInt32(-1)), "")
+	require.ErrorIs(t, err, healthcheck.ErrLimit)
+}
+
+func TestAPlanSaysOfEachMachineWhatHappensToIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		states, most string
+		change       func(*healthcheck.PlanFacts)
+		want         string
+		allowed      bool
+		reason       string
+	}{
+		"one of many":         {"huhhh", "40%", nil, "None Mark None None None", true, healthcheck.ReasonRemediationAllowed},
+		"as many as allowed":  {"uuhhh", "40%", nil, "Mark Mark None None None", true, healthcheck.ReasonRemediationAllowed},
+		"more than allowed":   {"uuuhh", "40%", nil, "Hold/TooManyUnhealthy Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None", false, healthcheck.ReasonTooManyUnhealthy},
+		"a suspect counts":    {"uushh", "40%", nil, "Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None None", false, healthcheck.ReasonTooManyUnhealthy},
+		"a scale-up does not": {"uuhhhppppp", "20%", nil, "Mark Mark None None None None None None None None", true, healthcheck.ReasonRemediationAllowed},
+		"a scale-up as Cluster API counts it": {"uuhhhppppp", "20%", func(f *healthcheck.PlanFacts) { f.Policy = healthcheck.ClusterAPI() },
+			"Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None None None None None None None", false, healthcheck.ReasonTooManyUnhealthy},
+		"a scale-up when the ledger was lost": {"uuhhhppppp", "20%", func(f *healthcheck.PlanFacts) { f.Known = false },
+			"Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None None None None None None None", false, healthcheck.ReasonTooManyUnhealthy},
+		"a marked one waits": {"mhdhh", "40%", nil, "Wait None Wait None None", true, healthcheck.ReasonRemediationAllowed},
+		"no more than at a time": {"uuuhhhhhhh", "50%", func(f *healthcheck.PlanFacts) { f.Policy.MaxInFlight = contract.Some(intstr.FromInt32(1)) },
+			"Hold/RemediationInFlight Hold/RemediationInFlight Mark None None None None None None None", true, healthcheck.ReasonRemediationAllowed},
+		"no more than one beside those that are marked": {"mudhhhhhhh", "50%", func(f *healthcheck.PlanFacts) { f.Policy.MaxInFlight = contract.Some(intstr.FromString("11%")) },
+			"Wait Hold/RemediationInFlight Wait None None None None None None None", true, healthcheck.ReasonRemediationAllowed},
+		"a maximum at a time that cannot be read": {"uhh", "50%", func(f *healthcheck.PlanFacts) { f.Policy.MaxInFlight = contract.Some(intstr.FromString("few")) },
+			"Hold/RemediationInFlight None None", true, healthcheck.ReasonRemediationAllowed},
+		"a requested one goes first": {"uuuhhhhhhh", "50%", func(f *healthcheck.PlanFacts) {
+			f.Policy.MaxInFlight = contract.Some(intstr.FromInt32(1))
+			f.Machines[0].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation
+		}, "Mark Hold/RemediationInFlight Hold/RemediationInFlight None None None None None None None", true, healthcheck.ReasonRemediationAllowed},
+		"nothing replaces a Machine without an owner": {"uh", "50%", func(f *healthcheck.PlanFacts) { f.Machines[0].Line = "" },
+			"Hold/NoOwner None", true, healthcheck.ReasonRemediationAllowed},
+		"but an external remediation": {"uh", "50%", func(f *healthcheck.PlanFacts) { f.Machines[0].Line, f.External = "", true },
+			"Mark None", true, healthcheck.ReasonRemediationAllowed},
+		"a limit that cannot be read": {"uh", "50%", func(f *healthcheck.PlanFacts) { f.LimitErr = healthcheck.ErrLimit },
+			"Hold/LimitUnreadable None", false, healthcheck.ReasonLimitUnreadable},
+		"healthy again": {"mhh", "50%", func(f *healthcheck.PlanFacts) {
+			f.Machines[0].Verdict = healthcheck.Verdict{Class: healthcheck.Healthy}
+		},
+			"Unmark None None", true, healthcheck.ReasonRemediationAllowed},
+		"skipped ones do not count": {"uuh", "50%", func(f *healthcheck.PlanFacts) { f.Machines[0].Verdict.Skipped = true },
+			"Mark None", true, healthcheck.ReasonRemediationAllowed},
+		"those of an older check do not count": {"uuh", "50%", func(f *healthcheck.PlanFacts) { f.Machines[0].Shared = "older" },
+			"Mark None", true, healthcheck.ReasonRemediationAllowed},
+		"no Machines": {"", "50%", nil, "", true, healthcheck.ReasonRemediationAllowed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := planned(t, tc.states, tc.most)
+			if tc.change != nil {
+				tc.change(&f)
+			}
+			got := healthcheck.Plan(f)
+			require.Equal(t, tc.want, acts(got))
+			require.Equal(t, tc.allowed, got.Allowed)
+			require.Equal(t, tc.reason, got.Reason)
+			for _, o := range got.Outcomes {
+				require.Equal(t, o.Action == healthcheck.ActionHold, o.Message != "", "what happens is explained: %+v", o)
+			}
+			slices.Reverse(f.Machines)
+			require.Empty(t, cmp.Diff(got, healthcheck.Plan(f), cmp.AllowUnexported(healthcheck.Outage{})), "the order does not matter")
+		})
+	}
+}
+
+// zoned puts Machines into the domains that a text names, and has the unhealthy and suspicious ones fail within a minute.
+func zoned(f healthcheck.PlanFacts, domains string) healthcheck.PlanFacts {
+	for i := range f.Machines {
+		m := &f.Machines[i]
+		m.Domain = domains[i : i+1]
+		if m.Verdict.Bad() {
+			m.Verdict.Since = now.Add(-10*time.Minute - time.Duration(i)*time.Second)
+		}
+	}
+	return f
+}
+
+func TestAnOutageReplacesNothing(t *testing.T) {
+	held := func(n int) string { return strings.TrimSpace(strings.Repeat("Hold/Outage ", n)) }
+	for name, tc := range map[string]struct {
+		states, domains string
+		change          func(*healthcheck.PlanFacts)
+		want            string
+		outages         []string
+	}{
+		"all Machines at once":        {"uuuu", "aabb", nil, held(4), []string{"All 4 Machines became unhealthy at once"}},
+		"both of two":                 {"uu", "ab", nil, held(2), []string{"All 2 Machines became unhealthy at once"}},
+		"the only one is no outage":   {"u", "a", nil, "Mark", nil},
+		"all of a domain":             {"uuhhhh", "aabbcc", nil, held(2) + " None None None None", []string{"2 of 2 Machines of failure domain a became unhealthy at once"}},
+		"most of a domain":            {"uuhhhh", "aaabbb", nil, held(2) + " None None None None", []string{"2 of 3 Machines of failure domain a became unhealthy at once"}},
+		"half of a domain":            {"uhhhhh", "aabbcc", nil, "Mark None None None None None", nil},
+		"one in each domain":          {"uhuhuh", "aabbcc", nil, "Mark None Mark None Mark None", nil},
+		"the only one of each domain": {"uhh", "abc", nil, "Mark None None", nil},
+		"two domains": {"uuuuhh", "aabbcc", nil, held(4) + " None None", []string{"2 of 2 Machines of failure domain a became unhealthy at once",
+			"2 of 2 Machines of failure domain b became unhealthy at once"}},
+		"the first of a domain whose others are suspects": {"usshhhhh", "aaabbbbb", nil, "Hold/Outage None None None None None None None",
+			[]string{"3 of 3 Machines of failure domain a became unhealthy at once"}},
+		"one beside an outage, long before": {"uuuhhhh", "aaabbbb", func(f *healthcheck.PlanFacts) { f.Machines[0].Verdict.Since = now.Add(-5 * time.Hour) },
+			"Mark Hold/Outage Hold/Outage None None None None", []string{"2 of 3 Machines of failure domain a became unhealthy at once"}},
+		"Nodes that are gone, nothing says since when": {"uuhh", "aabb", func(f *healthcheck.PlanFacts) {
+			f.Machines[0].Verdict.Since, f.Machines[1].Verdict.Since = time.Time{}, time.Time{}
+		}, held(2) + " None None", []string{"2 of 2 Machines of failure domain a became unhealthy at once"}},
+		"unknown domains": {"uuhh", "aabb", func(f *healthcheck.PlanFacts) {
+			for i := range f.Machines {
+				f.Machines[i].Domain = ""
+			}
+		}, "Mark Mark None None", nil},
+		"outages are not looked for": {"uuuu", "aabb", func(f *healthcheck.PlanFacts) { f.Policy.OutageWindow = -1 }, "Mark Mark Mark Mark", nil},
+		"as Cluster API decides":     {"uuuu", "aabb", func(f *healthcheck.PlanFacts) { f.Policy = healthcheck.ClusterAPI() }, "Mark Mark Mark Mark", nil},
+		"a person requests one nevertheless": {"uuuu", "aabb", func(f *healthcheck.PlanFacts) {
+			f.Machines[1].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation
+		}, "Hold/Outage Mark Hold/Outage Hold/Outage", []string{"All 3 Machines became unhealthy at once"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := zoned(planned(t, tc.states, "100%"), tc.domains)
+			if tc.change != nil {
+				tc.change(&f)
+			}
+			got := healthcheck.Plan(f)
+			require.Equal(t, tc.want, acts(got))
+			var outages []string
+			for _, o := range got.Outages {
+				outages = append(outages, o.String())
+			}
+			require.Equal(t, tc.outages, outages)
+			if !strings.Contains(tc.want, "Mark") && tc.outages != nil {
+				require.False(t, got.Allowed)
+				require.Equal(t, healthcheck.ReasonOutage, got.Reason)
+			}
+		})
+	}
+}
+
+// mcm.md 2.4 and 9.4: the protection of Gardener's machine-controller-manager counts Machines of a whole deployment, and knows no zones.
+func TestFiftyUnknownMachinesInOneZoneAreNotReplaced(t *testing.T) {
+	f := zoned(planned(t, strings.Repeat("u", 50)+strings.Repeat("h", 100), "100%"), strings.Repeat("a", 50)+strings.Repeat("b", 50)+strings.Repeat("c", 50))
+	got := healthcheck.Plan(f)
+	require.NotContains(t, acts(got), "Mark")
+	require.Empty(t, got.Ledger.InFlight)
+	require.Contains(t, got.Message, "50 of 50 Machines of failure domain a became unhealthy at once")
+}
+
+// The Nodes of a zone do not reach their timeouts in the same second: the first one is not to be replaced either.
+func TestAZoneThatFailsOneSecondAfterAnotherIsNotReplaced(t *testing.T) {
+	const timeout = 5 * time.Minute
+	for second := range 20 {
+		f := planned(t, strings.Repeat("h", 30), "100%")
+		f.Now = now.Add(timeout + time.Duration(second)*time.Second)
+		for i := range f.Machines {
+			m := &f.Machines[i]
+			if m.Domain = string("ab"[i%2]); m.Domain == "b" {
+				continue
+			}
+			since := now.Add(time.Duration(i) * time.Second)
+			m.Verdict = healthcheck.Verdict{Suspect: true, Since: since}
+			if f.Now.Sub(since) > timeout {
+				m.Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Since: since}
+			}
+		}
+		require.NotContains(t, acts(healthcheck.Plan(f)), "Mark", "second %d", second)
+	}
+}
+
+func unstarted(m *healthcheck.Machine, created time.Time) {
+	m.Created = created
+	m.Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Reason: healthcheck.ReasonNodeStartupTimeout, Since: created, Unstarted: true}
+}
+
+// Pain 15 of the facts about Cluster API (#12553, #7353), and mcm.md 4.7(10): a broken image makes a new machine every 20 minutes, for ever.
+func TestABrokenTemplateDoesNotBurnMachines(t *testing.T) {
+	f, at, marks := planned(t, "hhhu", "50%"), now, 0
+	var delays []time.Duration
+	last := at
+	for round := range 400 {
+		f.Now = at
+		broken := &f.Machines[3]
+		if broken.Name == "m03" || !broken.Marked {
+			unstarted(broken, at.Add(-11*time.Minute))
+			broken.Created = last.Add(time.Second)
+		}
+		d := healthcheck.Plan(f)
+		f.Ledger = d.Ledger
+		if d.Outcomes[3].Action == healthcheck.ActionMark {
+			delays, last = append(delays, at.Sub(last)), at
+			marks++
+			broken.UID = types.UID(fmt.Sprintf("replacement-%d", round)) // gone, and the next one does not start either
+		}
+		at = at.Add(time.Minute)
+	}
+	require.Equal(t, healthcheck.DefaultMaxFailures, marks)
+	require.Equal(t, []time.Duration{0, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute}, delays)
+	d := healthcheck.Plan(f)
+	require.Equal(t, healthcheck.ReasonTooManyFailures, d.Outcomes[3].Reason)
+
+	f.Machines[3].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation
+	require.Equal(t, healthcheck.ActionMark, healthcheck.Plan(f).Outcomes[3].Action, "a person may request one more")
+	unstarted(&f.Machines[3], last)
+	f.Machines[3].Line = "new-set"
+	require.Equal(t, healthcheck.ActionMark, healthcheck.Plan(f).Outcomes[3].Action, "a new template is another line")
+	f.Machines[3].Line = "set"
+	f.Machines[2].Created = at
+	require.Equal(t, healthcheck.ActionMark, healthcheck.Plan(f).Outcomes[3].Action, "a Machine of the line has started since")
+}
+
+func TestAnOwnerWithoutMachinesForAMomentIsNotForgotten(t *testing.T) {
+	f := planned(t, "hhu", "50%")
+	unstarted(&f.Machines[2], now.Add(-time.Hour))
+	f.Machines[2].Line, f.Machines[2].Group = "single", "single"
+	d := healthcheck.Plan(f)
+	require.Equal(t, healthcheck.ActionMark, d.Outcomes[2].Action)
+	f.Machines, f.Ledger = f.Machines[:2], d.Ledger
+	d = healthcheck.Plan(f)
+	require.Len(t, d.Ledger.Lines, 1)
+	require.Equal(t, 1, d.InFlight, "its replacement has yet to come")
+	f.Now = now.Add(healthcheck.DefaultExpiry + time.Second)
+	d = healthcheck.Plan(f)
+	require.Empty(t, d.Ledger.Lines)
+	require.Zero(t, d.InFlight)
+}
+
+func TestALedgerIsReadBackOrUnknown(t *testing.T) {
+	l := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "m", Group: "g", At: 7}}, Lines: []healthcheck.Line{{Owner: "o", Failures: 2, Last: 9}}}
+	got, known := healthcheck.ParseLedger(l.String(), "check")
+	require.True(t, known)
+	require.Empty(t, cmp.Diff(l, got))
+	for _, text := range []string{"", "{", "[]", l.String()} {
+		got, known = healthcheck.ParseLedger(text, "a copy")
+		require.False(t, known)
+		require.Empty(t, cmp.Diff(healthcheck.Ledger{Check: "a copy"}, got))
+	}
+}
+
+// world is a set that replaces what is marked, in its own time, and Machines that fail when chance has it.
+type world struct {
+	r        *rand.Rand
+	machines []healthcheck.Machine
+	ledger   healthcheck.Ledger
+	known    bool
+	serial   int
+	at       time.Time
+	desired  int
+	// lost are the Machines that disappeared by a mark, and have no healthy replacement. started are those that were healthy once.
+	lost, started map[types.UID]bool
+}
+
+func (w *world) create() {
+	w.serial++
+	w.machines = append(w.machines, healthcheck.Machine{
+		Name: fmt.Sprintf("m%04d", w.serial), UID: types.UID(fmt.Sprintf("u%04d", w.serial)), Created: w.at, Line: "set", Group: "set",
+		Domain: string("abc"[w.serial%3]), Verdict: healthcheck.Verdict{Unstarted: true, Since: w.at},
+	})
+}
+
+// change lets one thing happen to one Machine.
+func (w *world) change() {
+	w.at = w.at.Add(time.Duration(w.r.Intn(600)) * time.Second)
+	if len(w.machines) < w.desired && w.r.Intn(3) == 0 {
+		w.create()
+	}
+	if len(w.machines) == 0 {
+		return
+	}
+	i := w.r.Intn(len(w.machines))
+	m := &w.machines[i]
+	switch w.r.Intn(7) {
+	case 0, 1:
+		m.Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Since: w.at.Add(-time.Duration(w.r.Intn(7200)) * time.Second), Unstarted: m.Verdict.Unstarted}
+	case 2:
+		m.Verdict = healthcheck.Verdict{Suspect: true, Since: w.at}
+	case 3:
+		m.Verdict = healthcheck.Verdict{Reason: healthcheck.ReasonNodeUnread} // the cluster cannot be reached
+	case 4:
+		if !m.Deleting {
+			w.heal(m)
+		}
+	case 5, 6:
+		if m.Deleting {
+			w.machines = slices.Delete(w.machines, i, i+1)
+		} else if m.Marked {
+			m.Deleting = true
+		}
+	}
+}
+
+// heal has a Machine be healthy. A new one ends the loss of one that disappeared.
+func (w *world) heal(m *healthcheck.Machine) {
+	fresh := !w.started[m.UID]
+	w.started[m.UID] = true
+	m.Verdict = healthcheck.Verdict{Class: healthcheck.Healthy}
+	delete(w.lost, m.UID)
+	if fresh {
+		for _, uid := range slices.Sorted(mapsKeys(w.lost)) {
+			if !slices.ContainsFunc(w.machines, func(have healthcheck.Machine) bool { return have.UID == uid }) {
+				delete(w.lost, uid)
+				return
+			}
+		}
+	}
+}
+
+func mapsKeys(m map[types.UID]bool) func(func(types.UID) bool) {
+	return func(yield func(types.UID) bool) {
+		for uid := range m {
+			if !yield(uid) {
+				return
+			}
+		}
+	}
+}
+
+// carryOut does what a reconciler does, which may stop at any point: the ledger is stored before Machines are marked.
+func (w *world) carryOut(d healthcheck.Decision) {
+	if w.r.Intn(5) == 0 {
+		return // the write of the ledger is rejected, and nothing follows it
+	}
+	w.ledger, w.known = d.Ledger, true
+	for _, o := range d.Outcomes {
+		at := slices.IndexFunc(w.machines, func(m healthcheck.Machine) bool { return m.Name == o.Name })
+		m := &w.machines[at]
+		switch {
+		case w.r.Intn(5) == 0: // rejected
+		case o.Action == healthcheck.ActionMark:
+			m.Marked = true
+			if w.started[m.UID] { // one that never was healthy takes the place of another
+				w.lost[m.UID] = true
+			}
+		case o.Action == healthcheck.ActionUnmark:
+			m.Marked = false
+		}
+	}
+}
+
+func TestNoSequenceOfObservationsMakesMoreThanTheBudgetDisappear(t *testing.T) {
+	for _, budget := range []struct {
+		limit  string
+		policy healthcheck.Policy
+		most   int
+	}{
+		{"3", healthcheck.Policy{Expiry: -1, MaxFailures: -1, Backoff: -1}, 3},
+		{"[1-4]", healthcheck.Policy{Expiry: -1, MaxFailures: -1, Backoff: -1, OutageWindow: -1}, 4},
+		{"100%", healthcheck.Policy{Expiry: -1, MaxInFlight: contract.Some(intstr.FromInt32(2))}, 2},
+		{"0", healthcheck.Policy{Expiry: -1}, 0},
+	} {
+		marked := 0
+		for seed := range int64(60) {
+			w := &world{r: rand.New(rand.NewSource(seed)), at: now, desired: 12, lost: map[types.UID]bool{}, started: map[types.UID]bool{}} //nolint:gosec // a test with a seed
+			for range w.desired {
+				w.create()
+				w.heal(&w.machines[len(w.machines)-1])
+			}
+			for range 300 {
+				w.change()
+				if w.r.Intn(40) == 0 && len(w.lost) == 0 {
+					w.ledger, w.known = healthcheck.Ledger{}, false // a person removes the annotation
+				}
+				d := healthcheck.Plan(healthcheck.PlanFacts{Machines: slices.Clone(w.machines), Limit: limit(t, budget.limit), Policy: budget.policy,
+					Ledger: w.ledger, Known: w.known, Now: w.at})
+				w.carryOut(d)
+				marked = max(marked, len(w.lost))
+				require.LessOrEqual(t, len(w.lost), budget.most, "limit %s, seed %d", budget.limit, seed)
+			}
+		}
+		require.Equal(t, budget.most, marked, "limit %s: the budget is used", budget.limit)
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	f := healthcheck.PlanFacts{Machines: fleet(strings.Repeat("h", 290) + strings.Repeat("u", 10)), Known: true, Now: now}
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = healthcheck.Plan(f)
+	}
+}

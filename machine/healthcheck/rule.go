@@ -1,0 +1,77 @@
+package healthcheck
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+const (
+	// DefaultNodeStartup is how long a Machine may be without a Node when a check does not say it. The value is Cluster API's.
+	DefaultNodeStartup = 10 * time.Minute
+	// NodeStartupAnnotation of a Machine replaces the limit of the check, and JoinAnnotation sets Checks.Join, with a duration such as 25m;
+	// 0 means no limit. Templates copy them to their Machines, so that a template of machines that boot slowly has limits of its own.
+	NodeStartupAnnotation = "machinist.dev/node-startup-timeout"
+	JoinAnnotation        = "machinist.dev/node-join-timeout"
+	// RemediateAnnotation of a Machine, with any value, requests its remediation. Rule: Cluster API's.
+	RemediateAnnotation = "cluster.x-k8s.io/remediate-machine"
+	// SkipAnnotation of a Machine, with any value, keeps checks from judging it. Rule: Cluster API's.
+	SkipAnnotation = "cluster.x-k8s.io/skip-remediation"
+)
+
+// Checks are what makes a Machine unhealthy. The zero Checks find only Nodes that were deleted and Machines that failed.
+type Checks struct {
+	// Node and Machine are rules about conditions of the Node, those of node-problem-detector included, and of the Machine. A Machine is
+	// unhealthy when one of them applies.
+	Node, Machine []contract.HealthRule
+	// NodeStartup is how long a Machine may be without a Node: since it was created, the Cluster was ready or its own infrastructure was
+	// ready, whichever was last. Zero: for ever.
+	NodeStartup time.Duration
+	// Join is how long a Machine may be without a Node since its infrastructure was ready. Zero: for ever.
+	Join time.Duration
+	// IgnoreFailures: a Machine without a Node whose failureReason or failureMessage is set is judged like any other. Otherwise it is
+	// unhealthy at once: its provider has said that its creation will not succeed.
+	IgnoreFailures bool
+}
+
+// GardenerRules are the rules about conditions of Nodes that Gardener's machine-controller-manager has by default, with their timeout; its
+// own is 10 minutes. Each call returns a new slice.
+func GardenerRules(timeout time.Duration) []contract.HealthRule {
+	rules := []contract.HealthRule{{Type: "Ready", Status: metav1.ConditionFalse, Timeout: timeout},
+		{Type: "Ready", Status: metav1.ConditionUnknown, Timeout: timeout}}
+	for _, kind := range []string{"KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"} {
+		rules = append(rules, contract.HealthRule{Type: kind, Status: metav1.ConditionTrue, Timeout: timeout},
+			contract.HealthRule{Type: kind, Status: metav1.ConditionUnknown, Timeout: timeout})
+	}
+	return rules
+}
+
+// ChecksOf returns the checks of a MachineHealthCheck, with its default.
+func ChecksOf(check *contract.HealthCheckState) Checks {
+	return Checks{Node: check.NodeRules, Machine: check.MachineRules, NodeStartup: check.NodeStartup.Or(DefaultNodeStartup)}
+}
+
+// limits returns the limits for one Machine. An annotation that is no duration is reported, and the limit of the check applies.
+func (c *Checks) limits(annotations map[string]string) (startup, join time.Duration, err error) {
+	startup, join = c.NodeStartup, c.Join
+	for _, limit := range []struct {
+		key  string
+		into *time.Duration
+	}{{NodeStartupAnnotation, &startup}, {JoinAnnotation, &join}} {
+		text, found := annotations[limit.key]
+		if !found {
+			continue
+		}
+		d, wrong := time.ParseDuration(text)
+		if wrong != nil || d < 0 {
+			err = cmp.Or(err, fmt.Errorf("annotation %s: want a duration such as 25m, found %q", limit.key, text))
+			continue
+		}
+		*limit.into = d
+	}
+	return startup, join, err
+}

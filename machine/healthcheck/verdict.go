@@ -1,0 +1,85 @@
+package healthcheck
+
+import (
+	"time"
+)
+
+// Class is what a check thinks of a Machine.
+type Class uint8
+
+// Values of Class.
+const (
+	// Pending: it is not judged, or not yet. It is the zero value.
+	Pending Class = iota
+	// Healthy: it has a Node, and nothing is wrong with it.
+	Healthy
+	// Unhealthy: something has been wrong with it for as long as the check allows.
+	Unhealthy
+)
+
+// String returns the name of the constant.
+func (c Class) String() string {
+	switch c {
+	case Healthy:
+		return "Healthy"
+	case Unhealthy:
+		return "Unhealthy"
+	case Pending:
+		return "Pending"
+	}
+	return "Class(invalid)"
+}
+
+// Reasons of the condition HealthCheckSucceeded of Machines. They are Cluster API's.
+const (
+	ReasonSucceeded              = "HealthCheckSucceeded"
+	ReasonUnhealthyNode          = "UnhealthyNode"
+	ReasonUnhealthyMachine       = "UnhealthyMachine"
+	ReasonNodeStartupTimeout     = "NodeStartupTimeout"
+	ReasonNodeDeleted            = "NodeDeleted"
+	ReasonHasRemediateAnnotation = "HasRemediateAnnotation"
+)
+
+// Reasons why a Machine is not judged, or not yet.
+const (
+	ReasonSkipped                    = "Skipped"
+	ReasonControlPlaneNotInitialized = "ControlPlaneNotInitialized"
+	ReasonInfrastructureNotReady     = "InfrastructureNotReady"
+	ReasonNodeUnread                 = "NodeUnread"
+	ReasonDeleting                   = "Deleting"
+	// ReasonStarting: it has no Node yet, and its limit is not reached.
+	ReasonStarting = "Starting"
+	// ReasonSuspect: something is wrong, but not for long enough.
+	ReasonSuspect = "Suspect"
+	// ReasonTimeUnknown: a condition is unhealthy and does not say since when.
+	ReasonTimeUnknown = "TimeUnknown"
+)
+
+// Verdict is the result of Evaluate: what is thought of a Machine, and why.
+type Verdict struct {
+	Class Class
+	// Skipped: the Machine does not count at all, as with SkipAnnotation.
+	Skipped bool
+	// Reason and Message are those of the condition HealthCheckSucceeded for a Machine that is Healthy or Unhealthy, and say otherwise why
+	// it is neither. They change only when something else happens.
+	Reason, Message string
+	// Since is when what is wrong began, or begins to be counted; zero when nothing is wrong, or that is unknown.
+	Since time.Time
+	// Suspect: something is wrong that is not yet, or never will be, a reason to remediate.
+	Suspect bool
+	// Unstarted: the Machine has never had a Node.
+	Unstarted bool
+	// NextCheck is after which time the verdict changes without an event; zero when it does not.
+	NextCheck time.Duration
+}
+
+// String returns one line: the class, the reason and the message.
+func (v Verdict) String() string {
+	if v.Message == "" {
+		return v.Class.String() + " (" + v.Reason + ")"
+	}
+	return v.Class.String() + " (" + v.Reason + "): " + v.Message
+}
+
+// Bad reports whether something is wrong with the Machine, for long enough or not.
+func (v *Verdict) Bad() bool { return v.Class == Unhealthy || v.Suspect }
