@@ -81,3 +81,8 @@ func (p Policy) backoff(failures int) time.Duration {
 	}
 	return min(delay, p.MaxBackoff)
 }
+
+// Remembers reports whether decisions depend on the Ledger, so that it must be stored.
+func (p Policy) Remembers() bool {
+	return !p.CountPending || p.MaxInFlight.Found() || p.MaxFailures >= 0 || p.Backoff >= 0
+}

@@ -1,0 +1,80 @@
+package remediation_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machine/remediation"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/workload"
+)
+
+// Cluster API's MachineHealthChecks, with Gardener's conditions in addition, and at most two Machines at a time.
+func ExampleSetupWithManager() {
+	_ = func(ctx context.Context, mgr ctrl.Manager) error {
+		kinds, err := remediation.ClusterAPI(contract.V1Beta2)
+		if err != nil {
+			return err
+		}
+		nodes, err := workload.FromManager(ctx, mgr, noderef.Rules{})
+		if err != nil {
+			return err
+		}
+		_, err = remediation.SetupWithManager(ctx, mgr, kinds, nodes, remediation.Options{
+			Policy: healthcheck.Policy{MaxInFlight: contract.Some(intstr.FromInt32(2))},
+			Checks: func(check *contract.HealthCheckState) healthcheck.Checks {
+				checks := healthcheck.ChecksOf(check)
+				checks.Node = append(healthcheck.GardenerRules(10*time.Minute), checks.Node...)
+				return checks
+			},
+		})
+		return err
+	}
+	// Output:
+}
+
+// Checks that follow Clusters, as those of Cluster API do.
+func ExampleNew() {
+	_ = func(ctx context.Context, mgr ctrl.Manager, nodes workload.Workload) error {
+		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
+		if err != nil {
+			return err
+		}
+		ports := remediation.Ports{Ports: pass.PortsFromManager(mgr), Workload: nodes}
+		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+		kinds, err := remediation.ClusterAPI(contract.V1Beta2)
+		if err != nil {
+			return err
+		}
+		r, err := remediation.New(kinds, ports, remediation.Options{})
+		if err != nil {
+			return err
+		}
+		return r.AddToManager(ctx, mgr)
+	}
+	// Output:
+}
+
+// The rights of a reconciler, for a ClusterRole.
+func ExamplePolicyRules() {
+	kinds, err := remediation.ClusterAPI(contract.V1Beta2)
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, rule := range contract.MergePolicyRules(remediation.PolicyRules(remediation.Wiring{Kinds: kinds}), remediation.NodePolicyRules()) {
+		fmt.Println(rule.APIGroups, rule.Resources, rule.Verbs)
+	}
+	// Output:
+	// [] [nodes] [get list watch]
+	// [cluster.x-k8s.io] [machinehealthchecks] [list patch watch]
+	// [cluster.x-k8s.io] [machinehealthchecks/status machines/status] [patch]
+	// [cluster.x-k8s.io] [machines] [list watch]
+}

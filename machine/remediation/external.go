@@ -1,0 +1,152 @@
+package remediation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// errRequestsUnread matches the error of a pass in which the requests for remediation could not be read yet.
+var errRequestsUnread = errors.New("requests for remediation could not be read yet")
+
+// requests are the requests for external remediation, and the template that they are made from.
+type requests struct {
+	template *unstructured.Unstructured
+	// problem says why there is no template.
+	problem string
+	byName  map[string]*unstructured.Unstructured
+}
+
+// of returns the request that belongs to a Machine, nil without one.
+func (r *requests) of(m *contract.MachineState) *unstructured.Unstructured {
+	found := r.byName[m.Key.Name]
+	if found == nil || !slices.ContainsFunc(found.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == m.UID }) {
+		return nil
+	}
+	return found
+}
+
+// external reports whether requests are made from a template. Otherwise the owners of Machines remediate them.
+func (s *Scope) external() bool { return !s.State.Template.IsZero() }
+
+// requestOf returns the kind of what is made from the template of a check, the zero kind without one.
+func requestOf(check *contract.HealthCheckState) schema.GroupVersionKind {
+	kind, isTemplate := strings.CutSuffix(check.Template.Kind, contract.TemplateSuffix)
+	if !isTemplate || kind == "" || check.TemplateVersion == "" {
+		return schema.GroupVersionKind{}
+	}
+	return schema.GroupVersionKind{Group: check.Template.Group, Version: check.TemplateVersion, Kind: kind}
+}
+
+// readRequests reads the template and the requests, in the version that the check names. A template that cannot be read keeps requests from
+// being created, and requests that cannot be read end the pass.
+func (s *Scope) readRequests(ctx context.Context) error {
+	if !s.external() {
+		return nil
+	}
+	kind := requestOf(&s.State)
+	if kind.Empty() {
+		s.requests.problem = "the reference needs apiVersion, name, and a kind that ends with " + contract.TemplateSuffix
+		return nil
+	}
+	template := &unstructured.Unstructured{}
+	template.SetGroupVersionKind(kind.GroupVersion().WithKind(s.State.Template.Kind))
+	if served, err := s.watched(ctx, template); err != nil || !served {
+		return err
+	}
+	key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.Template.Name}
+	switch err := s.env.frame.Ports.Cache.Get(ctx, key, template, client.UnsafeDisableDeepCopy); {
+	case apierrors.IsNotFound(err):
+		s.requests.problem = "it does not exist"
+	case err != nil:
+		return fmt.Errorf("read %s %s: %w", s.State.Template.Kind, key, err)
+	default:
+		s.requests.template = template
+	}
+	probe := &unstructured.Unstructured{}
+	probe.SetGroupVersionKind(kind)
+	if served, err := s.watched(ctx, probe); err != nil || !served {
+		return err
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list %s objects: %w", kind.Kind, err)
+	}
+	s.requests.byName = make(map[string]*unstructured.Unstructured, len(list.Items))
+	for i := range list.Items {
+		s.requests.byName[list.Items[i].GetName()] = &list.Items[i]
+	}
+	return nil
+}
+
+// watched has the objects of a kind watched. A kind that is not served has no objects.
+func (s *Scope) watched(ctx context.Context, probe *unstructured.Unstructured) (served bool, err error) {
+	synced, err := s.env.frame.Tracker.Ensure(ctx, probe, s.State.Key)
+	switch {
+	case meta.IsNoMatchError(err):
+		s.requests.template, s.requests.problem = nil, probe.GroupVersionKind().String()+" is not served"
+		s.Requeue(external.NotServedRetry)
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("watch %s objects: %w", probe.GetKind(), err)
+	case !synced:
+		s.Requeue(external.UnsyncedRetry)
+		return false, fmt.Errorf("%w: %w: %s", pass.ErrStale, errRequestsUnread, probe.GetKind())
+	}
+	return true, nil
+}
+
+// request creates the request for a Machine, and returns its condition.
+func (s *Scope) request(ctx context.Context, m *member) (metav1.Condition, error) {
+	said := func(reason, message string) metav1.Condition {
+		return pass.Condition(contract.ConditionExternallyRemediated, metav1.ConditionFalse, reason, message)
+	}
+	if s.requests.template == nil { // an event of the template follows
+		key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.Template.Name}
+		return said(ReasonTemplateNotFound, fmt.Sprintf(messageTemplateNotFound, s.State.Template.Kind, key, s.requests.problem)), nil
+	}
+	if other := s.requests.byName[m.state.Key.Name]; other != nil {
+		return said(ReasonRequestCreationFailed, fmt.Sprintf(messageRequestOfAnother, other.GetKind(), m.state.Key)), nil
+	}
+	version, kind := s.env.kinds.Machine.GVK.ToAPIVersionAndKind()
+	made, err := contract.FromTemplate(s.requests.template, contract.Clone{
+		Name: m.state.Key.Name, Namespace: m.state.Key.Namespace, ClusterName: s.State.ClusterName,
+		Owner: &metav1.OwnerReference{APIVersion: version, Kind: kind, Name: m.state.Key.Name, UID: m.state.UID},
+	})
+	if err != nil {
+		return said(ReasonRequestCreationFailed, err.Error()), nil // until the template is corrected, which is an event
+	}
+	if err := s.env.frame.Ports.Client.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) { // the next pass sees whose it is
+		return said(ReasonRequestCreationFailed, pass.SeeLogs), fmt.Errorf("create %s: %w", made.GetKind(), err)
+	}
+	return said(ReasonWaitingForRemediation, ""), nil
+}
+
+// withdraw deletes the request of a Machine that is healthy again.
+func (s *Scope) withdraw(ctx context.Context, m *member) error {
+	request := s.requests.of(m.state)
+	if request == nil || request.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	uid := request.GetUID()
+	err := s.env.frame.Ports.Client.Delete(ctx, request.DeepCopy(), client.Preconditions{UID: &uid})
+	if err != nil && !external.SaysGone(err) {
+		return fmt.Errorf("delete %s: %w", request.GetKind(), err)
+	}
+	return nil
+}

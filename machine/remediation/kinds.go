@@ -1,0 +1,124 @@
+package remediation
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/workload"
+)
+
+// Kinds are the kinds of objects that a Reconciler uses. Both are required.
+type Kinds struct {
+	Check   contract.HealthCheckKind
+	Machine contract.Kind
+}
+
+// ClusterAPI returns the kinds of cluster.x-k8s.io in a version, contract.V1Beta1 or contract.V1Beta2; for any other the error matches
+// contract.ErrUnknownVersion.
+func ClusterAPI(v contract.Version) (Kinds, error) {
+	check, machine := contract.HealthCheckV1Beta2(), contract.MachineV1Beta2()
+	switch v {
+	case contract.V1Beta2:
+	case contract.V1Beta1:
+		check, machine = contract.HealthCheckV1Beta1(), contract.MachineV1Beta1()
+	default:
+		return Kinds{}, fmt.Errorf("%w: MachineHealthChecks have %s and %s, not %q", contract.ErrUnknownVersion, contract.V1Beta1, contract.V1Beta2, v)
+	}
+	gvk := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: string(v)}.WithKind
+	return Kinds{
+		Check: contract.Unstructured(gvk("MachineHealthCheck"), check), Machine: contract.Unstructured(gvk("Machine"), machine),
+	}, nil
+}
+
+// validate reports what is missing. Without annotations the ledger would be lost, and without conditions of Machines every pass would mark
+// them again.
+func (k Kinds) validate() error {
+	err := pass.CheckKind("Kinds.Machine", k.Machine)
+	if err != nil || pass.CheckKind("Kinds.Check", k.Check) != nil { // New reports the check's own
+		return err
+	}
+	var errs []error
+	if forgotten, err := contract.CheckHealthCheckKind(k.Check); err == nil {
+		errs = append(errs, contract.RefuseForgotten(forgotten, "Finalizers"))
+	}
+	forgotten, err := contract.CheckKind(k.Machine)
+	for _, f := range forgotten {
+		if err == nil && (f.Member == "Conditions" || f.Member == "Node.Name") {
+			errs = append(errs, errors.New(f.String()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Ports are the interfaces that a Reconciler uses: those of all kinds, and the access to Nodes. Client, Cache and APIReader are required, and
+// AddToManager requires ClusterEvents with ClusterOf, and WorkloadEvents with NodesOf.
+type Ports struct {
+	pass.Ports
+
+	// Workload is the access to the Nodes of checks that name no cluster, or of all checks when NodesOf is nil.
+	Workload workload.Workload
+	// NodesOf returns the access to the Nodes of a workload cluster, and must not block; workload.NodesOf makes one. Nil: all Nodes are those
+	// of Workload. WorkloadEvents is the source of events about it, such as the method Source of cluster.Clusters.
+	NodesOf        func(cluster types.NamespacedName) (workload.Workload, error)
+	WorkloadEvents func(cluster.Mapper) source.Source
+}
+
+// Options configure a Reconciler. The zero value is ready for use.
+type Options struct {
+	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind of the
+	// check in lower case.
+	Name string
+	// Steps replace the default steps; see Steps. Nil means the default. New rejects a list that is not safe.
+	Steps []Step
+	// Policy decides how many Machines are remediated. The zero value is safer than Cluster API, healthcheck.ClusterAPI the same.
+	Policy healthcheck.Policy
+	// Checks returns what makes the Machines of a check unhealthy; nil is healthcheck.ChecksOf. It is called in each pass, from several
+	// goroutines, and neither keeps nor changes the state.
+	Checks func(*contract.HealthCheckState) healthcheck.Checks
+	// Matching says which provider IDs are the same; it is that of the Machine reconciler.
+	Matching noderef.Rules
+	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
+	Recorder events.EventRecorder
+	// Clock is compared with the times of conditions; default the real one. Requeues always use real time.
+	Clock clock.PassiveClock
+	// StatusDelay is how long a check waits after it has written its status until it writes another one. Default
+	// pass.DefaultStatusDelay; negative: write at once.
+	StatusDelay time.Duration
+	// WatchFilter, when it is not empty, limits the Reconciler to checks whose label contract.WatchFilterLabel has this value.
+	WatchFilter string
+	// Metrics count the passes; nil counts nothing.
+	Metrics *pass.Metrics
+	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
+	Controller controller.Options
+}
+
+// frame returns the options that all kinds have, with their defaults. A check has no finalizer: nothing belongs to it alone.
+func (o Options) frame(kind contract.HealthCheckKind) pass.Options {
+	return pass.Options{
+		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, WatchFilter: o.WatchFilter, Metrics: o.Metrics,
+		Controller: o.Controller,
+	}.WithDefaults(kind.GVK.Kind, "")
+}
+
+func (o Options) withDefaults() Options {
+	if o.Steps == nil {
+		o.Steps = Steps()
+	}
+	if o.Checks == nil {
+		o.Checks = healthcheck.ChecksOf
+	}
+	return o
+}

@@ -1,0 +1,253 @@
+package remediation_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machine/remediation"
+)
+
+func TestAMachineWithAnUnhealthyNodeIsMarkedForItsOwner(t *testing.T) {
+	for _, version := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
+		t.Run(string(version), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, version)
+			check := w.check("workers", limited("40%"))
+			if version == contract.V1Beta1 {
+				check.Object["spec"].(map[string]any)["maxUnhealthy"] = "40%"
+			}
+			for _, name := range []string{"a", "b", "c", "d", "e"} {
+				w.machine(name, "zone-"+name)
+			}
+			w.Create(check)
+			w.run(remediation.Options{})
+			w.says(healthy, "a", "b", "c", "d", "e")
+			w.status(check, 5, 5, 2)
+
+			w.becomes("b", corev1.ConditionUnknown, 10*time.Minute)
+			w.says(marked, "b")
+			w.says(healthy, "a", "c", "d", "e")
+			w.status(check, 5, 4, 1)
+			w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed")
+			require.Equal(t, []string{"a", "b", "c", "d", "e"}, w.checkState(check).Targets)
+			said, _ := pass.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded)
+			require.Equal(t, "Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason Fake for more than 5m0s", said.Message)
+			require.Len(t, w.Events(remediation.ReasonMachineMarkedUnhealthy), 1)
+
+			w.becomes("b", corev1.ConditionTrue, time.Second) // it recovers before its owner acts
+			w.says(healthy, "b")
+			w.Quiet(userAgent, time.Second)
+		})
+	}
+}
+
+func TestAMachineIsMarkedWhenItsTimeIsOverAndNotBefore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	w.machine("a", "")
+	w.machine("b", "")
+	check := w.check("workers")
+	require.NoError(t, unstructured.SetNestedSlice(check.Object, []any{map[string]any{"type": "Ready", "status": "False", "timeoutSeconds": int64(3)}},
+		"spec", "checks", "unhealthyNodeConditions"))
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(healthy, "a", "b")
+	w.becomes("a", corev1.ConditionFalse, 0)
+	w.status(check, 2, 1, 1)
+	require.Equal(t, healthy, w.said("a"), "it stays as it is until then")
+	w.says(marked, "a") // without another event
+	c, _ := pass.Find(w.state("a").Conditions, contract.ConditionOwnerRemediated)
+	var node corev1.Node
+	require.NoError(t, w.Client.Get(t.Context(), keyOf("a"), &node))
+	require.Greater(t, c.LastTransitionTime.Sub(node.Status.Conditions[0].LastTransitionTime.Time), 3*time.Second)
+}
+
+func TestTooManyUnhealthyMachinesAreToldAndNotMarked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "")
+	}
+	w.becomes("a", corev1.ConditionFalse, time.Hour)
+	w.becomes("b", corev1.ConditionFalse, 2*time.Hour)
+	check := w.check("workers", limited("25%"))
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(held, "a", "b")
+	w.status(check, 4, 2, 0)
+	w.condition(check, contract.ConditionRemediationAllowed, "False/TooManyUnhealthy", "(total: 4, unhealthy: 2, maxUnhealthy: 25%)")
+	w.Quiet(userAgent, time.Second)
+	require.Len(t, w.Events(remediation.ReasonRemediationRestricted), 1, "it is told once")
+	said, _ := pass.Find(w.state("a").Conditions, contract.ConditionHealthCheckSucceeded)
+	require.Contains(t, said.Message, "Not remediated: TooManyUnhealthy, see MachineHealthCheck workers")
+
+	w.becomes("a", corev1.ConditionTrue, time.Minute)
+	w.says(healthy, "a")
+	w.says(marked, "b")
+}
+
+// mcm.md 8 (#760): a zonal partition must not replace the Machines of the zone.
+func TestAZoneWhoseNodesAllFailIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a1", "a2", "a3", "b1", "b2", "b3"} {
+		w.machine(name, "zone-"+name[:1])
+	}
+	for _, name := range []string{"a1", "a2", "a3"} {
+		w.becomes(name, corev1.ConditionUnknown, 10*time.Minute)
+	}
+	w.becomes("b1", corev1.ConditionUnknown, time.Hour)
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(marked, "b1")
+	w.says(held, "a1", "a2", "a3")
+	w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed",
+		"3 of 3 Machines of failure domain zone-a became unhealthy at once")
+	require.Len(t, w.Events(remediation.ReasonRemediationRestricted), 1)
+}
+
+func TestAllMachinesAtOnceAreNotReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c"} {
+		w.machine(name, "zone-"+name)
+		w.becomes(name, corev1.ConditionUnknown, 10*time.Minute)
+	}
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(held, "a", "b", "c")
+	w.condition(check, contract.ConditionRemediationAllowed, "False/Outage", "All 3 Machines became unhealthy at once")
+
+	w.Change(w.ref("b"), func(u *unstructured.Unstructured) {
+		fake.WithAnnotations(map[string]string{healthcheck.RemediateAnnotation: ""})(u)
+	})
+	w.says("HealthCheckSucceeded=False/HasRemediateAnnotation OwnerRemediated=False/WaitingForRemediation", "b")
+	w.says(held, "a", "c")
+}
+
+func TestAPolicyDecidesAsClusterAPIDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b"} {
+		w.machine(name, "zone")
+		w.becomes(name, corev1.ConditionUnknown, 10*time.Minute)
+	}
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{Policy: healthcheck.ClusterAPI()})
+	w.says(marked, "a", "b")
+	require.NotContains(t, w.Get(check).GetAnnotations(), healthcheck.LedgerAnnotation)
+}
+
+func TestTheLedgerIsStoredBeforeAMachineIsMarkedAndEachIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	names := strings.Split("abcdefghij", "")
+	for _, name := range names {
+		w.machine(name, "zone-"+name)
+	}
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(healthy, names...)
+	w.status(check, 10, 10, 10)
+	w.Quiet(userAgent, time.Second)
+	w.Store.ResetRequests()
+	for i, name := range names[:4] {
+		w.becomes(name, corev1.ConditionUnknown, time.Duration(i+1)*time.Hour)
+	}
+	w.says(marked, names[:4]...)
+	w.Quiet(userAgent, time.Second)
+	var order []string
+	for _, r := range w.Writes(userAgent) {
+		if r.GVK.Kind == w.kinds.Check.GVK.Kind && r.Subresource == "" {
+			order = append(order, "ledger")
+		}
+		if r.GVK.Kind == "Machine" {
+			require.Equal(t, "status", r.Subresource)
+			order = append(order, "machine")
+		}
+	}
+	require.Equal(t, "ledger", order[0])
+	require.Equal(t, 4, strings.Count(strings.Join(order, " "), "machine"), "one write for each Machine: %v", order)
+	ledger, known := healthcheck.ParseLedger(w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation], w.Get(check).GetUID())
+	require.True(t, known)
+	require.Len(t, ledger.InFlight, 4)
+}
+
+func TestAMachineWithoutAnOwnerSaysThatNothingReplacesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	w.machine("a", "", func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) })
+	w.machine("b", "")
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(held, "a")
+	said, _ := pass.Find(w.state("a").Conditions, contract.ConditionHealthCheckSucceeded)
+	require.Contains(t, said.Message, "Not remediated: No controller owns the Machine")
+
+	w.Change(w.ref("a"), owned("adopting", "adopting-uid")) // a set adopts it
+	w.says(marked, "a")
+}
+
+func TestASelectorMaySelectNothingEverythingOrBeWrong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	w.machine("a", "")
+	w.machine("b", "", fake.WithLabels(map[string]string{contract.ClusterNameLabel: "another"}))
+	selecting := func(name string, selector map[string]any) *unstructured.Unstructured {
+		return w.check(name, fake.WithField(selector, "spec", "selector"))
+	}
+	nothing := selecting("nothing", map[string]any{"matchLabels": map[string]any{"role": "none"}})
+	wrong := selecting("wrong", map[string]any{"matchExpressions": []any{map[string]any{"key": "role", "operator": "Near", "values": []any{"x"}}}})
+	w.Create(nothing, wrong)
+	w.run(remediation.Options{})
+	w.status(nothing, 0, 0, 0)
+	w.condition(wrong, contract.ConditionRemediationAllowed, "False/SelectorUnreadable", "spec.selector cannot be read")
+	w.status(wrong, 0, 0, 0)
+	require.Empty(t, w.said("a"))
+
+	everything := selecting("everything", map[string]any{})
+	w.Create(everything)
+	w.status(everything, 1, 1, 1) // of its own cluster
+	w.says(healthy, "a")
+	require.Empty(t, w.said("b"))
+}
+
+func TestARestoredMachineThatIsHealthyIsNotRemediated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	old := metav1.NewTime(time.Now().Add(-24 * time.Hour))
+	for _, name := range []string{"a", "b"} {
+		w.machine(name, "")
+		w.update(w.ref(name), contract.MachineUpdate{Conditions: []metav1.Condition{
+			{Type: contract.ConditionHealthCheckSucceeded, Status: metav1.ConditionFalse, Reason: "UnhealthyNode", LastTransitionTime: old},
+			{Type: contract.ConditionOwnerRemediated, Status: metav1.ConditionFalse, Reason: remediation.ReasonWaitingForRemediation, LastTransitionTime: old},
+		}})
+	}
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(healthy, "a", "b")
+	w.Eventually("forget them", func() string {
+		text := w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation]
+		if strings.Contains(text, "inFlight") {
+			return text
+		}
+		return ""
+	})
+}

@@ -1,0 +1,118 @@
+package remediation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/noderef/workload"
+)
+
+type reconciler = pass.Reconciler[contract.HealthCheckState, contract.HealthCheckUpdate, *Scope]
+
+// Reconciler judges the Machines of health checks, and requests the remediation of those that are unhealthy. Its methods Reconcile,
+// ReconcileObject and Forget are those of pass.Reconciler; a loop of your own calls Index once before the cache starts. Safe for
+// concurrent use for different checks.
+type Reconciler struct {
+	*reconciler
+
+	frame     *pass.Frame[contract.HealthCheckState, contract.HealthCheckUpdate]
+	kinds     Kinds
+	ports     Ports
+	options   Options
+	memory    *pass.Memory[recollection]
+	workloads *workload.Tracker
+}
+
+// New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
+// SetupWithManager, which fills the ports from a manager.
+func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
+	options = options.withDefaults()
+	frame, err := pass.NewFrame(kinds.Check, ports.Ports, options.frame(kinds.Check), nil)
+	if err = errors.Join(err, kinds.validate(), checkSteps(options.Steps)); err != nil {
+		return nil, fmt.Errorf("health check reconciler for %s: %w", cmp.Or(kinds.Check.GVK.Kind, "a kind without a name"), err)
+	}
+	r := &Reconciler{frame: frame, kinds: kinds, ports: ports, options: options, memory: pass.NewMemory(newRecollection, nil)}
+	frame.Track("remediation templates and requests", r.referring)
+	r.workloads = workload.NewTracker(workload.Config{
+		Kind: kinds.Check.GVK.Kind, Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
+		OfNode: func(ctx context.Context, cluster types.NamespacedName, _ ...*corev1.Node) []reconcile.Request {
+			return r.inCluster(ctx, cluster)
+		},
+		Concerns:  func(_, _ *corev1.Node) bool { return false }, // only the status of a Node is judged
+		InCluster: r.inCluster,
+	})
+	r.reconciler = pass.NewReconciler(pass.Kind[contract.HealthCheckState, contract.HealthCheckUpdate, *Scope]{
+		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
+		NewScope: func() (*Scope, *pass.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]) {
+			s := &Scope{env: r}
+			return s, &s.Scope
+		},
+	})
+	return r, nil
+}
+
+func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
+	s.mem = r.memory.Of(s.State.Key, s.State.UID)
+	s.ReadCluster(ctx)
+	s.Workload, s.NodesErr = r.workloads.Of(r.workloads.ClusterOf(s.State.Key.Namespace, s.State.ClusterName))
+	return 0
+}
+
+// flush writes the object at the end of a pass.
+func flush(ctx context.Context, s *Scope, err error) error {
+	failed := err != nil && !pass.IsStale(err)
+	err = s.Flush(ctx, pass.Writing[contract.HealthCheckUpdate]{
+		Observes: !failed && s.decided, Silent: failed && !s.decided,
+		Settle: func(_, _ contract.HealthCheckUpdate) (pass.SettleFacts, error) {
+			return pass.SettleFacts{Counts: true}, nil
+		},
+	})
+	if external.SaysGone(err) {
+		return nil
+	}
+	return err
+}
+
+// inCluster returns the checks of a cluster; all for the zero name.
+func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
+	if cluster.Name == "" {
+		return r.frame.ByKey(ctx, "", "")
+	}
+	return r.frame.ByKey(ctx, cluster.Namespace, pass.ClusterKey(cluster))
+}
+
+// referring returns the checks that an event of a template, of a request, or of the CRD of either concerns.
+func (r *Reconciler) referring(ctx context.Context, kind, obj client.Object) []reconcile.Request {
+	gvk := kind.GetObjectKind().GroupVersionKind()
+	if gvk == external.CRDGVK() {
+		return r.frame.ByKey(ctx, "", pass.CRDKey(obj.GetName()))
+	}
+	return r.frame.ByKey(ctx, obj.GetNamespace(), pass.CRDKey(contract.CRDName(gvk.GroupKind())))
+}
+
+// beside returns the checks that may select a Machine, and the other checks of the cluster of a check.
+func (r *Reconciler) beside(ctx context.Context, obj metav1.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	_ = r.frame.Each(ctx, obj.GetNamespace(), "", func(check client.Object) { // fails only when the cache is stopping
+		var state contract.HealthCheckState
+		if !r.frame.MatchesWatchFilter(check) || r.frame.Read(check, &state) != nil {
+			return
+		}
+		if selector, err := selectorOf(&state); err != nil || selector.Matches(labelsOf(obj)) {
+			requests = append(requests, reconcile.Request{NamespacedName: state.Key})
+		}
+	})
+	return requests
+}

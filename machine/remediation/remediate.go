@@ -1,0 +1,150 @@
+package remediation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+)
+
+// Reasons of the conditions OwnerRemediated and ExternallyRemediated, and of events. They are Cluster API's.
+const (
+	ReasonWaitingForRemediation      = "WaitingForRemediation"
+	ReasonTemplateNotFound           = "RemediationTemplateNotFound"
+	ReasonRequestCreationFailed      = "RemediationRequestCreationFailed"
+	ReasonMachineMarkedUnhealthy     = "MachineMarkedUnhealthy"
+	ReasonRemediationRestricted      = "RemediationRestricted"
+	actionRemediate                  = "Remediate"
+	messageWaitingForRemediation     = "Waiting for remediation"
+	messageMarkedUnhealthy           = "Machine %s has been marked as unhealthy: %s"
+	messageTemplateNotFound          = "Error retrieving remediation template %s %s: %s"
+	messageRequestOfAnother          = "%s %s exists, and does not belong to the Machine: rename or delete it"
+	reasonOverlapping, actionOverlap = "SelectorsOverlap", "Judge"
+)
+
+// remediateStep carries the plan out for each Machine. One that fails does not keep the others from it.
+func remediateStep(ctx context.Context, s *Scope) (Result, error) {
+	if !s.decided {
+		return Result{Stop: true}, nil
+	}
+	members := map[string]*member{}
+	for _, m := range s.members {
+		members[m.plan.Name] = m
+	}
+	var errs []error
+	for _, o := range s.decision.Outcomes {
+		m := members[o.Name]
+		if s.env.frame.Writer.Behind(m.object) { // the event of this process's own write follows
+			s.Requeue(pass.BehindRetry)
+			continue
+		}
+		if err := s.carryOut(ctx, m, o); err != nil {
+			errs = append(errs, fmt.Errorf("%s %s: %w", s.env.kinds.Machine.GVK.Kind, m.state.Key, err))
+		}
+	}
+	return Result{}, errors.Join(errs...)
+}
+
+// carryOut writes the conditions of one Machine, and creates or deletes its request.
+func (s *Scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) error {
+	var u contract.MachineUpdate
+	var want []metav1.Condition
+	v := m.plan.Verdict
+	switch v.Class {
+	case healthcheck.Healthy:
+		want = append(want, pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, v.Reason, ""))
+	case healthcheck.Unhealthy:
+		want = append(want, pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, v.Reason, s.explained(v, o)))
+	case healthcheck.Pending:
+	}
+	var failed error
+	switch o.Action {
+	case healthcheck.ActionMark:
+		c := pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, ReasonWaitingForRemediation, messageWaitingForRemediation)
+		if s.external() {
+			c, failed = s.request(ctx, m)
+		}
+		want = append(want, c)
+	case healthcheck.ActionUnmark:
+		kind := contract.ConditionOwnerRemediated
+		if s.external() {
+			kind, failed = contract.ConditionExternallyRemediated, s.withdraw(ctx, m)
+		}
+		if c, found := pass.Find(m.state.Conditions, kind); found && failed == nil && c.Status == metav1.ConditionFalse &&
+			(s.external() || c.Reason == ReasonWaitingForRemediation) { // any other one is the owner's
+			u.RemoveConditions = []string{kind}
+		}
+	case healthcheck.ActionNone, healthcheck.ActionWait, healthcheck.ActionHold:
+	}
+	want = slices.DeleteFunc(want, func(c metav1.Condition) bool { // the generation alone is no reason to write
+		have, found := pass.Find(m.state.Conditions, c.Type)
+		return found && have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message
+	})
+	var generation int64
+	if s.env.kinds.Machine.StatusSubresource {
+		generation = m.state.Generation
+	}
+	u.Conditions = contract.ChangedConditions(m.state.Conditions, want, generation, s.Now)
+	wrote, err := s.write(ctx, m, u)
+	if wrote && o.Action == healthcheck.ActionMark && failed == nil {
+		s.tell(m, v)
+	}
+	return errors.Join(failed, err)
+}
+
+// explained is the message for an unhealthy Machine, with the reason why nothing happens to it. Numbers, which change often, are only in the
+// condition of the check.
+func (s *Scope) explained(v healthcheck.Verdict, o healthcheck.Outcome) string {
+	switch {
+	case o.Action != healthcheck.ActionHold:
+		return v.Message
+	case o.Reason == healthcheck.ReasonNoOwner:
+		return v.Message + "\n  * Not remediated: " + o.Message
+	}
+	return fmt.Sprintf("%s\n  * Not remediated: %s, see %s %s", v.Message, o.Reason, s.env.kinds.Check.GVK.Kind, s.State.Key.Name)
+}
+
+// write writes conditions of a Machine on the version that was judged, and reports whether there was anything to write.
+func (s *Scope) write(ctx context.Context, m *member, u contract.MachineUpdate) (bool, error) {
+	if len(u.Conditions) == 0 && len(u.RemoveConditions) == 0 {
+		return false, nil
+	}
+	kind := s.env.kinds.Machine
+	contents, err := patch.Apply(kind, m.object, u)
+	if err != nil {
+		return false, err
+	}
+	document := contents.Whole()
+	if kind.StatusSubresource {
+		document = contents.Status()
+	}
+	if document.Empty() {
+		return false, nil
+	}
+	err = s.env.frame.Writer.Send(ctx, m.object, pass.NewObject(kind), document, kind.StatusSubresource, true)
+	if external.SaysGone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("write conditions: %w", err)
+	}
+	return true, nil
+}
+
+// tell records that a Machine was marked, on the Machine.
+func (s *Scope) tell(m *member, v healthcheck.Verdict) {
+	if recorder := s.env.frame.Options.Recorder; recorder != nil {
+		note := fmt.Sprintf(messageMarkedUnhealthy, m.state.Key, v.Message)
+		recorder.Eventf(m.object, s.Object, corev1.EventTypeNormal, ReasonMachineMarkedUnhealthy, actionRemediate, "%s",
+			pass.Bounded(note, pass.MaxNoteLength))
+	}
+}

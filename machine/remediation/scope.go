@@ -1,0 +1,214 @@
+package remediation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/workload"
+)
+
+// Scope is one pass over one check: what was read and decided so far, and the functions to write it. Only the worker that runs the pass uses
+// it.
+type Scope struct {
+	pass.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]
+
+	// Workload is the access to the Nodes of the check's cluster, and NodesErr says why there is none.
+	Workload workload.Workload
+	NodesErr error
+
+	env      *Reconciler
+	mem      *recollection
+	members  []*member // sorted by name
+	requests requests
+	rivals   []rival
+	decision healthcheck.Decision
+	// read: the Machines were judged. decided: the plan was made, and its ledger is stored.
+	read, decided bool
+	// selectorErr says why the selector cannot be read; then no Machine is selected.
+	selectorErr error
+	confirmed   int // live reads of Nodes in this pass
+}
+
+// member is a Machine that the check selects.
+type member struct {
+	object client.Object
+	state  *contract.MachineState
+	node   *corev1.Node
+	plan   healthcheck.Machine
+}
+
+// recollection is what a process remembers about a check between passes.
+type recollection struct {
+	states map[types.UID]*contract.MachineState
+	// gone are the Nodes that the API server has confirmed to be gone, by the Machine.
+	gone map[types.UID]contract.NodeRef
+}
+
+func newRecollection() *recollection {
+	return &recollection{states: map[types.UID]*contract.MachineState{}, gone: map[types.UID]contract.NodeRef{}}
+}
+
+// maxConfirmed is how many Nodes a pass confirms to be gone, one request for each. The others are not judged until the next.
+const maxConfirmed = 20
+
+// Judge passes each Machine of the check to a function, with its verdict, which the function may change. Use it in a step between
+// StepMachines and StepPlan. The states are shared with later passes and must not be changed.
+func (s *Scope) Judge(judge func(*contract.MachineState, *healthcheck.Verdict)) {
+	for _, m := range s.members {
+		judge(m.state, &m.plan.Verdict)
+	}
+}
+
+// Decision returns what StepPlan has decided, and whether it has.
+func (s *Scope) Decision() (healthcheck.Decision, bool) { return s.decision, s.decided }
+
+// selectorOf returns which Machines a check selects: those of its cluster that its selector matches. A check without a selector selects none.
+func selectorOf(check *contract.HealthCheckState) (labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(check.Selector)
+	if err != nil || check.Selector == nil || check.ClusterName == "" {
+		return selector, err
+	}
+	cluster, err := labels.NewRequirement(contract.ClusterNameLabel, selection.Equals, []string{check.ClusterName})
+	if err != nil {
+		return labels.Nothing(), err
+	}
+	return selector.Add(*cluster), nil
+}
+
+// machinesStep reads the Machines of the check, and judges them. Without them nothing is decided.
+func machinesStep(ctx context.Context, s *Scope) (Result, error) {
+	selector, err := selectorOf(&s.State)
+	if err != nil {
+		s.selectorErr, selector = fmt.Errorf("spec.selector cannot be read: %w", err), labels.Nothing()
+	}
+	list := pass.NewList(s.env.kinds.Machine)
+	if err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace),
+		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		return Result{Stop: true}, fmt.Errorf("list %s objects: %w", s.env.kinds.Machine.GVK.Kind, err)
+	}
+	if s.rivals, err = s.olderChecks(ctx); err != nil {
+		return Result{Stop: true}, err
+	}
+	if err := s.readRequests(ctx); err != nil {
+		return Result{Stop: true}, err
+	}
+	checks := s.env.options.Checks(&s.State)
+	var errs []error
+	before := s.mem.states
+	s.mem.states = make(map[types.UID]*contract.MachineState, len(before))
+	err = pass.EachObject(list, func(obj client.Object) {
+		m := &member{object: obj}
+		var unreadable error
+		m.state, unreadable = s.stateOf(obj, before)
+		errs = append(errs, s.judge(ctx, m, &checks, unreadable))
+		s.members = append(s.members, m)
+	})
+	slices.SortFunc(s.members, func(a, b *member) int { return cmp.Compare(a.plan.Name, b.plan.Name) })
+	for uid := range s.mem.gone {
+		if s.mem.states[uid] == nil {
+			delete(s.mem.gone, uid)
+		}
+	}
+	s.read = err == nil
+	if s.NodesErr != nil && !workload.IsUnread(s.NodesErr) {
+		errs = append(errs, s.NodesErr)
+	}
+	return Result{Stop: err != nil}, errors.Join(append(errs, err)...)
+}
+
+// stateOf reads a Machine, unless the last pass has read the same version. Of one that cannot be read the metadata remains.
+func (s *Scope) stateOf(obj client.Object, before map[types.UID]*contract.MachineState) (*contract.MachineState, error) {
+	state := before[obj.GetUID()]
+	if state == nil || state.ResourceVersion != obj.GetResourceVersion() || state.ResourceVersion == "" {
+		state = &contract.MachineState{}
+		if err := s.env.kinds.Machine.Adapter.Read(obj, state); err != nil {
+			*state = contract.MachineState{}
+			state.From(obj)
+			return state, err
+		}
+	}
+	s.mem.states[state.UID] = state
+	return state, nil
+}
+
+// judge fills what the plan sees of a Machine. An error about its Node leaves the Node unread.
+func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks, unreadable error) error {
+	state := m.state
+	m.plan = healthcheck.Machine{
+		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Shared: s.sharedWith(state.Labels),
+		Domain: cmp.Or(state.FailureDomain, state.WantedFailureDomain),
+		Marked: pass.HasStatus(state.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse),
+	}
+	if owner := metav1.GetControllerOfNoCopy(m.object); owner != nil {
+		m.plan.Line, m.plan.Group = owner.UID, cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
+	}
+	if s.external() {
+		m.plan.Marked = s.requests.of(state) != nil
+	}
+	if unreadable != nil {
+		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Message: unreadable.Error(), Suspect: true}
+		return nil
+	}
+	var nodes noderef.Lookup
+	if s.NodesErr == nil && s.Workload.Nodes != nil && s.Workload.Nodes.HasSynced() {
+		nodes = s.Workload.Nodes
+	}
+	node, known := healthcheck.Find(state, nodes, s.env.options.Matching)
+	var err error
+	if known == healthcheck.NodeGone {
+		known, err = s.confirm(ctx, state)
+	} else {
+		delete(s.mem.gone, state.UID)
+	}
+	if m.node = node; node != nil {
+		m.plan.Domain = cmp.Or(m.plan.Domain, node.Labels[corev1.LabelTopologyZone])
+	}
+	facts := healthcheck.Facts{Machine: state, Node: node, NodeState: known, Checks: checks, Now: s.Now}
+	if s.env.frame.Ports.ClusterOf != nil && s.State.ClusterName != "" {
+		facts.Cluster = contract.Some(healthcheck.Cluster{})
+		if s.Cluster.Presence == external.Present {
+			facts.Cluster = contract.Some(healthcheck.ClusterOf(&s.Cluster.State))
+		}
+	}
+	m.plan.Verdict = healthcheck.Evaluate(facts)
+	return err
+}
+
+// confirm asks the API server whether the Node of a Machine is gone, once for each Node, and for a limited number of Nodes in a pass.
+func (s *Scope) confirm(ctx context.Context, state *contract.MachineState) (healthcheck.NodeState, error) {
+	if s.mem.gone[state.UID] == state.Node {
+		return healthcheck.NodeGone, nil
+	}
+	if s.confirmed++; s.confirmed > maxConfirmed {
+		s.Requeue(time.Second)
+		return healthcheck.NodeUnread, nil
+	}
+	gone, err := s.Workload.IsGone(ctx, state.Node.Name, func(live *corev1.Node) bool {
+		return healthcheck.IsNode(live, state, s.env.options.Matching)
+	})
+	if err != nil || !gone {
+		s.Requeue(pass.BehindRetry) // usually its event comes first
+		if workload.IsUnread(err) {
+			err = nil
+		}
+		return healthcheck.NodeUnread, err
+	}
+	s.mem.gone[state.UID] = state.Node
+	return healthcheck.NodeGone, nil
+}

@@ -1,0 +1,151 @@
+package remediation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/noderef/workload"
+)
+
+// SetupWithManager adds a Reconciler to a manager, before the manager is started. w is the access to Nodes, which it shares with the
+// reconciler of Machines. It reads no Clusters: to use them, or Nodes of workload clusters, fill Ports and call New and AddToManager. The
+// required rights are PolicyRules and NodePolicyRules.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, w workload.Workload, options Options) (*Reconciler, error) {
+	return pass.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Check).Name, func() (*Reconciler, error) {
+		return New(kinds, Ports{Ports: pass.PortsFromManager(mgr), Workload: w}, options)
+	})
+}
+
+// AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
+//
+// A check is reconciled when its Machines are created or deleted, when their labels, annotations, owners, Nodes or conditions change, when the
+// status of a condition of a Node of its cluster changes, when a limit is reached, and when another check that may select its Machines changes.
+func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.ports.CheckEvents(r.kinds.Check.GVK.Kind); err != nil {
+		return err
+	}
+	if err := pass.EventsMissing("WorkloadEvents", r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil, r.kinds.Check.GVK.Kind,
+		"Nodes change"); err != nil {
+		return err
+	}
+	if err := r.Index(ctx); err != nil {
+		return err
+	}
+	ofMachine := func(ctx context.Context, obj client.Object) []reconcile.Request { return r.beside(ctx, obj) }
+	ofCheck := func(ctx context.Context, obj client.Object) []reconcile.Request {
+		return r.frame.ByKey(ctx, obj.GetNamespace(), "")
+	}
+	builder := r.frame.Controller(ctx, mgr).
+		Watches(pass.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(ofMachine), ctrlbuilder.WithPredicates(r.machineChanges())).
+		Watches(pass.NewObject(r.kinds.Check), handler.EnqueueRequestsFromMapFunc(ofCheck), ctrlbuilder.WithPredicates(checkChanges()))
+	for _, nodes := range r.workloads.Sources(ctx) {
+		builder = builder.WatchesRawSource(nodes)
+	}
+	if err := builder.Complete(r); err != nil {
+		return fmt.Errorf("controller %s: %w", r.frame.Options.Name, err)
+	}
+	return nil
+}
+
+// Index registers the index of checks with the cache. AddToManager calls it.
+func (r *Reconciler) Index(ctx context.Context) error {
+	return r.frame.Index(ctx, func(check *contract.HealthCheckState) []string {
+		keys := pass.ReferenceKeys(types.NamespacedName{Namespace: check.Key.Namespace, Name: check.ClusterName}, check.Template)
+		if request := requestOf(check); request.Kind != "" {
+			keys = append(keys, pass.CRDKey(contract.CRDName(request.GroupKind())))
+		}
+		return keys
+	})
+}
+
+// machineChanges passes what can change a verdict or a plan.
+func (r *Reconciler) machineChanges() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		var old, now contract.MachineState
+		if r.kinds.Machine.Adapter.Read(e.ObjectOld, &old) != nil || r.kinds.Machine.Adapter.Read(e.ObjectNew, &now) != nil {
+			return true
+		}
+		return old.UID != now.UID || old.Node != now.Node || old.ProviderID != now.ProviderID || old.Deleting.IsZero() != now.Deleting.IsZero() ||
+			old.FailureReason != now.FailureReason || old.FailureMessage != now.FailureMessage || old.FailureDomain != now.FailureDomain ||
+			!maps.Equal(old.Labels, now.Labels) || !maps.Equal(old.Annotations, now.Annotations) ||
+			!contract.SameOwners(old.OwnerReferences, now.OwnerReferences) || !slices.Equal(old.Conditions, now.Conditions)
+	}}
+}
+
+// checkChanges passes what matters to other checks: not the status.
+func checkChanges() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
+			paused(e.ObjectOld) != paused(e.ObjectNew)
+	}}
+}
+
+func paused(obj metav1.Object) bool {
+	_, found := obj.GetAnnotations()[contract.PausedAnnotation]
+	return found
+}
+
+func labelsOf(obj metav1.Object) labels.Set { return obj.GetLabels() }
+
+// Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
+type Wiring struct {
+	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
+	Kinds Kinds
+	// Templates are the kinds of remediation templates that checks may refer to, as resources, and Requests those of what is made from them.
+	Templates, Requests []schema.GroupResource
+	// Clusters: Ports.ClusterOf is that of external.Clusters.
+	Clusters bool
+	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
+	Events bool
+	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has.
+	OwnerReferencesEnforced bool
+}
+
+// PolicyRules are the rights that a Reconciler needs where the checks are:
+//
+//   - checks: list, watch, patch, and patch on the status if that is a subresource;
+//   - Machines: list and watch, and patch on the status, or on the Machine if that is no subresource;
+//   - Templates: list and watch; Requests: list, watch, create, and delete by UID;
+//   - Clusters: list, watch and get; Events: create, and patch when one comes again.
+func PolicyRules(w Wiring) []rbacv1.PolicyRule {
+	machines := pass.Resource(w.Kinds.Machine, "")
+	written := machines
+	if w.Kinds.Machine.StatusSubresource {
+		written.Resource += "/status"
+	}
+	lists := [][]rbacv1.PolicyRule{
+		pass.PolicyRules(pass.Wiring{
+			Own: pass.Resource(w.Kinds.Check, ""), StatusSubresource: w.Kinds.Check.StatusSubresource, Clusters: w.Clusters, Events: w.Events,
+			OwnerReferencesEnforced: w.OwnerReferencesEnforced,
+		}),
+		{pass.Rule(machines, "list", "watch"), pass.Rule(written, "patch")},
+	}
+	for _, template := range w.Templates {
+		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(template, "list", "watch")})
+	}
+	for _, request := range w.Requests {
+		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(request, "list", "watch", "create", "delete")})
+	}
+	return contract.MergePolicyRules(lists...)
+}
+
+// NodePolicyRules are the rights that a Reconciler needs where the Nodes are: to list and watch them, and to get one to make sure that it is
+// gone.
+func NodePolicyRules() []rbacv1.PolicyRule { return workload.PolicyRules(workload.Wiring{}) }

@@ -1,0 +1,69 @@
+package remediation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// ConditionOverlapping of a check is there, and True, while older checks judge some of its Machines.
+const ConditionOverlapping = "Overlapping"
+
+// maxTargets is how many names the status may have. The schema of Cluster API allows as many.
+const maxTargets = 10_000
+
+// statusStep sets the status. It leaves alone what this pass has not decided.
+func statusStep(_ context.Context, s *Scope) (Result, error) {
+	if s.Paused() || !s.decided {
+		return Result{}, nil
+	}
+	d, u := s.decision, &s.Update
+	u.ExpectedMachines, u.CurrentHealthy = contract.SetTo(int32(d.Expected)), contract.SetTo(int32(d.Healthy)) //nolint:gosec // counts of objects
+	u.RemediationsAllowed = contract.SetTo(int32(d.Remaining))                                                 //nolint:gosec // not more than those
+	u.Targets = contract.SetTo(d.Targets[:min(len(d.Targets), maxTargets)])
+	allowed := pass.Condition(contract.ConditionRemediationAllowed, metav1.ConditionTrue, d.Reason, d.Message)
+	if !d.Allowed {
+		allowed.Status = metav1.ConditionFalse
+	}
+	old, _ := pass.Find(s.Stored, contract.ConditionRemediationAllowed)
+	s.Assert(allowed)
+	if changed := old.Status != allowed.Status || old.Reason != allowed.Reason; changed && d.Unhealthy > 0 &&
+		(!d.Allowed || len(d.Outages) > 0) {
+		s.Eventf(corev1.EventTypeWarning, ReasonRemediationRestricted, actionRemediate, "%s", d.Message)
+	}
+	s.overlap()
+	return Result{}, nil
+}
+
+// overlap says which Machines older checks judge.
+func (s *Scope) overlap() {
+	shared := map[string][]string{}
+	for _, m := range s.members {
+		if m.plan.Shared != "" {
+			shared[m.plan.Shared] = append(shared[m.plan.Shared], m.plan.Name)
+		}
+	}
+	if len(shared) == 0 {
+		if _, said := pass.Find(s.Stored, ConditionOverlapping); said {
+			s.Update.RemoveConditions = []string{ConditionOverlapping}
+		}
+		return
+	}
+	message := "Machines that this check selects too are judged by older ones:"
+	for _, r := range s.rivals {
+		if names := shared[r.name]; len(names) > 0 {
+			slices.Sort(names)
+			message += fmt.Sprintf("\n  * %s %s: %s", s.env.kinds.Check.GVK.Kind, r.name, pass.Named(names))
+		}
+	}
+	if _, said := pass.Find(s.Stored, ConditionOverlapping); !said {
+		s.Eventf(corev1.EventTypeWarning, reasonOverlapping, actionOverlap, "%s", message)
+	}
+	s.Assert(pass.Condition(ConditionOverlapping, metav1.ConditionTrue, reasonOverlapping, message))
+}
