@@ -1,6 +1,7 @@
 package remediation_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,7 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -219,3 +223,23 @@ func (w *world) condition(check *unstructured.Unstructured, kind, want string, p
 }
 
 func keyOf(node string) types.NamespacedName { return types.NamespacedName{Name: node} }
+
+type (
+	ctxOf   = context.Context
+	queueOf = workqueue.TypedRateLimitingInterface[reconcile.Request]
+)
+
+// liveReader finds Nodes that are gone.
+type liveReader struct {
+	client.Reader
+
+	has map[string]bool
+}
+
+func (l liveReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if node, ok := obj.(*corev1.Node); ok && l.has[key.Name] {
+		*node = *fake.Node(key.Name, "fake://"+key.Name)
+		return nil
+	}
+	return l.Reader.Get(ctx, key, obj, opts...)
+}

@@ -1,0 +1,353 @@
+package remediation_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machine/remediation"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/workload"
+)
+
+func TestTwoChecksOfOneMachineDoNotWriteItsConditionsInTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	w.machine("a", "", fake.WithLabels(map[string]string{"shared": "yes"}))
+	w.machine("b", "")
+	w.machine("c", "", fake.WithLabels(map[string]string{"shared": "yes", "role": "other"}))
+	w.becomes("a", corev1.ConditionUnknown, 10*time.Minute)
+	older, younger := w.check("older"), w.check("a-younger")
+	long := []any{map[string]any{"type": "Ready", "status": "Unknown", "timeoutSeconds": int64(36000)}}
+	require.NoError(t, unstructured.SetNestedSlice(younger.Object, long, "spec", "checks", "unhealthyNodeConditions"))
+	require.NoError(t, unstructured.SetNestedField(younger.Object, map[string]any{"shared": "yes"}, "spec", "selector", "matchLabels"))
+	w.Create(older)
+	time0 := w.Get(older).GetCreationTimestamp()
+	w.Eventually("be a second later", func() string {
+		if time.Since(time0.Time) < 1100*time.Millisecond {
+			return "not yet"
+		}
+		return ""
+	})
+	w.Create(younger)
+	w.run(remediation.Options{})
+	w.says(marked, "a")
+	w.says(healthy, "b", "c")
+	w.status(older, 2, 1, 1)
+	w.status(younger, 1, 1, 1)
+	w.condition(younger, remediation.ConditionOverlapping, "True/SelectorsOverlap", "MachineHealthCheck older: a")
+	w.condition(older, remediation.ConditionOverlapping, "")
+	w.Quiet(userAgent, 2*time.Second)
+	require.Len(t, w.Events("SelectorsOverlap"), 1)
+
+	w.Change(older, func(u *unstructured.Unstructured) {
+		fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""})(u)
+	})
+	w.status(younger, 2, 1, 1) // a check that is paused writes nothing, so the other one takes over, with its own rules
+	w.condition(younger, remediation.ConditionOverlapping, "")
+	w.Quiet(userAgent, time.Second)
+}
+
+// unreachable has the Nodes of all clusters be those of a cluster that is down until it is not.
+func unreachable(w *world, down func() bool) {
+	w.ports = func(p *remediation.Ports) {
+		own := p.Workload
+		p.NodesOf = func(types.NamespacedName) (workload.Workload, error) {
+			if down() {
+				return workload.Workload{}, cluster.ErrNotConnected
+			}
+			return own, nil
+		}
+		p.WorkloadEvents = func(cluster.Mapper) source.Source {
+			return source.Func(func(_ ctxOf, _ queueOf) error { return nil })
+		}
+	}
+}
+
+func TestAClusterThatCannotBeReachedLeavesTheMachinesToBeJudged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "")
+		w.becomes(name, corev1.ConditionUnknown, time.Hour)
+	}
+	unreachable(w, func() bool { return true })
+	check := w.check("workers")
+	rule := []any{map[string]any{"type": "InfrastructureReady", "status": "False", "timeoutSeconds": int64(60)}}
+	require.NoError(t, unstructured.SetNestedSlice(check.Object, rule, "spec", "checks", "unhealthyMachineConditions"))
+	w.update(w.ref("a"), contract.MachineUpdate{Conditions: []metav1.Condition{{Type: contract.ConditionInfrastructureReady,
+		Status: metav1.ConditionFalse, Reason: "Gone", LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}}})
+	w.Change(w.ref("b"), func(u *unstructured.Unstructured) {
+		fake.WithAnnotations(map[string]string{healthcheck.RemediateAnnotation: ""})(u)
+	})
+	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "c"}})) // nothing knows
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says("HealthCheckSucceeded=False/UnhealthyMachine OwnerRemediated=False/WaitingForRemediation", "a")
+	w.says("HealthCheckSucceeded=False/HasRemediateAnnotation OwnerRemediated=False/WaitingForRemediation", "b")
+	w.status(check, 4, 0, 2)
+	require.Empty(t, w.said("c")+w.said("d"), "nothing that is about Nodes counts")
+}
+
+func TestANodeThatIsMissingInTheCacheIsGoneOnlyWhenTheServerSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c"} {
+		w.machine(name, "")
+	}
+	w.ports = func(p *remediation.Ports) {
+		p.Workload.APIReader = liveReader{p.Workload.APIReader, map[string]bool{"b": true}}
+	}
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(healthy, "a", "b", "c")
+	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}))
+	w.says("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "a")
+	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}}))
+	w.Never("mark a Machine whose Node the server has", time.Second, func() string {
+		if got := w.said("b"); got != healthy {
+			return got
+		}
+		return ""
+	})
+}
+
+func TestANodeOfTheSameNameWithAnotherUIDIsNotTheMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c"} {
+		w.machine(name, "")
+	}
+	w.Create(w.check("workers"))
+	w.run(remediation.Options{})
+	w.says(healthy, "a", "b", "c")
+	again := func(name, id string) {
+		require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		node := fake.Node(name, id)
+		w.Create(node)
+		fake.SetNodeCondition(node, corev1.NodeReady, corev1.ConditionTrue, time.Now())
+		require.NoError(t, w.Client.Status().Update(t.Context(), node))
+	}
+	again("a", "fake://another-instance")
+	w.says("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "a")
+	again("b", "fake://b") // its kubelet has registered again
+	w.becomes("c", corev1.ConditionUnknown, time.Hour)
+	w.says(marked, "c")
+	require.Contains(t, []string{healthy, "HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation"}, w.said("b"),
+		"it may have been gone for a moment")
+}
+
+func TestAMachineWhoseStatusCannotBeWrittenDoesNotHoldUpTheOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		w.machine(name, "zone-"+name)
+		if i < 3 {
+			w.becomes(name, corev1.ConditionUnknown, time.Duration(i+1)*time.Hour)
+		}
+	}
+	remove := w.Store.Inject(fake.Fault{
+		Match: func(r fake.Request) bool {
+			return r.Verb == "patch" && r.GVK.Kind == "Machine" && r.Name == "a" && r.UserAgent == userAgent
+		},
+		Times: -1, Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "a", errors.New("denied by a webhook")),
+	})
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(marked, "b", "c")
+	w.says(healthy, "d", "e", "f")
+	require.Empty(t, w.said("a"))
+	w.status(check, 6, 3, 3)
+	remove()
+	w.says(marked, "a")
+}
+
+func TestACheckThatIsDeletedInTheMiddleLeavesWhatIsMarkedAndANewOneContinues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "zone-"+name)
+	}
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	check := w.check("workers", limited(int64(1)))
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(marked, "a")
+	w.status(check, 4, 3, 0)
+	require.NoError(t, w.Client.Delete(t.Context(), w.Get(check)))
+	w.Gone(check)
+	w.Quiet(userAgent, 500*time.Millisecond) // its event is here
+	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
+	w.Never("judge without a check", time.Second, func() string {
+		if got := w.said("a") + w.said("b"); got != marked+healthy {
+			return got
+		}
+		return ""
+	})
+	again := w.check("workers", limited(int64(1)))
+	w.Create(again)
+	w.says(held, "b")
+	w.says(marked, "a")
+	w.condition(again, contract.ConditionRemediationAllowed, "False/TooManyUnhealthy")
+}
+
+// The Machine that was marked is gone, and its replacement has yet to start: the budget is used, whatever the cache shows.
+func TestAReplacementThatHasNotStartedCountsForTheMachineThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "zone-"+name)
+	}
+	check := w.check("workers", limited(int64(1)))
+	w.Create(check)
+	stop := w.run(remediation.Options{})
+	w.status(check, 4, 4, 1)
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	w.says(marked, "a")
+	require.NoError(t, w.Client.Delete(t.Context(), w.Get(w.ref("a"))))
+	w.Gone(w.ref("a"))
+	stop()
+	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
+	w.run(remediation.Options{}) // a new process knows it too
+	w.says(held, "b")
+	w.Eventually("be a second later", func() string {
+		ledger, _ := healthcheck.ParseLedger(w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation], w.Get(check).GetUID())
+		if time.Now().Unix() <= ledger.InFlight[0].At {
+			return "not yet"
+		}
+		return ""
+	})
+	w.machine("replacement", "zone-a")
+	w.says(healthy, "replacement")
+	w.says(marked, "b")
+}
+
+func TestANewMachineThatDoesNotStartIsMarkedAfterItsTemplatesOwnLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c"} {
+		w.machine(name, "zone-"+name)
+	}
+	waiting := fake.Machine("slow", fake.WithLabels(map[string]string{"role": "worker", contract.ClusterNameLabel: "demo"}), owned("set", "set-uid"),
+		fake.WithAnnotations(map[string]string{healthcheck.NodeStartupAnnotation: "2s"}))
+	check := w.check("workers")
+	w.Create(check, waiting)
+	w.run(remediation.Options{})
+	w.status(check, 4, 3, 3) // what was there when the check began may be a replacement
+	w.says("HealthCheckSucceeded=False/NodeStartupTimeout OwnerRemediated=False/WaitingForRemediation", "slow")
+}
+
+func TestAPausedClusterAndOneThatIsNotInitializedRemediateNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c"} {
+		w.machine(name, "zone-"+name)
+	}
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	demo := fake.Cluster("demo", fake.WithField(true, "spec", "paused"))
+	w.Create(demo)
+	w.ports = func(p *remediation.Ports) {
+		clusters, err := external.NewClusters(p.Cache, p.APIReader, external.ClusterOptions{})
+		require.NoError(t, err)
+		p.ClusterOf, p.ClusterEvents = clusters.Of, clusters.Source
+	}
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.condition(check, contract.ConditionPaused, "True/Paused")
+	require.Empty(t, w.said("a"))
+	w.Change(demo, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "paused") })
+	w.status(check, 3, 0, 3)
+	require.Empty(t, w.said("a"), "the control plane is not initialized")
+	ready := w.Get(demo)
+	ready.Object["status"] = fake.Cluster("demo").Object["status"]
+	require.NoError(t, w.Client.Status().Update(t.Context(), ready))
+	w.says(marked, "a")
+	require.Equal(t, "demo", w.Get(check).GetLabels()[contract.ClusterNameLabel])
+	require.Equal(t, "Cluster", w.Get(check).GetOwnerReferences()[0].Kind)
+}
+
+func TestWhatIsRememberedOfACheckIsForgottenWithIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	r, mgr := w.reconciler(remediation.Options{})
+	require.NoError(t, r.Index(t.Context()))
+	w.Run(mgr)
+	w.machine("a", "")
+	check := w.check("workers")
+	w.Create(check)
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(check)}
+	w.Eventually("count", func() string {
+		_, err := r.Reconcile(t.Context(), request)
+		if err != nil || w.checkState(check).CurrentHealthy.Or(0) != 1 {
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
+	require.True(t, r.Remembers(request.NamespacedName))
+	require.NoError(t, w.Client.Delete(t.Context(), w.Get(check)))
+	w.Eventually("forget", func() string {
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			return err.Error()
+		}
+		if r.Remembers(request.NamespacedName) {
+			return "it is remembered"
+		}
+		return ""
+	})
+}
+
+func TestAStepOfAnEmbedderSparesAMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "zone-"+name)
+	}
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
+	steps, err := pass.InsertBefore(remediation.Steps(), remediation.StepPlan, remediation.Step{Name: "spare", On: pass.InRunning,
+		Run: func(_ ctxOf, s *remediation.Scope) (remediation.Result, error) {
+			s.Judge(func(m *contract.MachineState, v *healthcheck.Verdict) {
+				if m.Key.Name == "a" {
+					*v = healthcheck.Verdict{Skipped: true, Reason: "UnderRepair"}
+				}
+			})
+			return remediation.Result{}, nil
+		}})
+	require.NoError(t, err)
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{Steps: steps})
+	w.says(marked, "b")
+	w.status(check, 3, 2, 2)
+	require.Empty(t, w.said("a"))
+
+	without, err := pass.Remove(remediation.Steps(), remediation.StepPaused)
+	require.NoError(t, err)
+	_, err = remediation.New(w.kinds, remediation.Ports{}, remediation.Options{Steps: without})
+	require.ErrorContains(t, err, "Machines of a paused check are remediated")
+	require.ErrorContains(t, err, "Ports.Client is not set")
+	_, err = remediation.New(remediation.Kinds{}, remediation.Ports{}, remediation.Options{})
+	require.ErrorContains(t, err, "Kinds.Machine needs a GVK")
+	_, err = remediation.ClusterAPI(contract.V1Alpha4)
+	require.ErrorIs(t, err, contract.ErrUnknownVersion)
+}

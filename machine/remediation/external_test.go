@@ -1,0 +1,161 @@
+package remediation_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/machine/remediation"
+)
+
+// What a Machine says with a request for its remediation, and without.
+const (
+	requested = held + " ExternallyRemediated=False/WaitingForRemediation"
+	untold    = held + " ExternallyRemediated=False/"
+)
+
+func requestGVK() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "remediation.example.com", Version: "v1alpha1", Kind: "PowerCycle"}
+}
+
+func templateGVK() schema.GroupVersionKind {
+	return requestGVK().GroupVersion().WithKind("PowerCycleTemplate")
+}
+
+// remedied is a world whose check has a template. Its CRDs have no contract label: the check names their version.
+func remedied(t *testing.T, version contract.Version, unhealthy ...string) (*world, *unstructured.Unstructured) {
+	t.Helper()
+	w := newWorld(t, version)
+	for i, name := range []string{"a", "b", "c", "d", "e"} {
+		w.machine(name, "zone-"+name)
+		for _, one := range unhealthy {
+			if one == name {
+				w.becomes(name, corev1.ConditionUnknown, time.Duration(i+1)*time.Hour)
+			}
+		}
+	}
+	ref := map[string]any{"apiVersion": templateGVK().GroupVersion().String(), "kind": templateGVK().Kind, "name": "cycle"}
+	place := []string{"spec", "remediation", "templateRef"}
+	if version == contract.V1Beta1 {
+		place = []string{"spec", "remediationTemplate"}
+	}
+	return w, w.check("workers", fake.WithField(ref, place...))
+}
+
+func (w *world) serveRemedies() {
+	w.t.Helper()
+	w.Create(fake.CRD(requestGVK()), fake.CRD(templateGVK()))
+}
+
+func template() *unstructured.Unstructured {
+	u := testenv.Object(templateGVK(), "cycle")
+	u.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"retries": int64(3)}}}
+	return u
+}
+
+func request(name string) *unstructured.Unstructured { return testenv.Object(requestGVK(), name) }
+
+func TestARequestIsMadeFromATemplateAndDeletedWhenTheMachineIsHealthyAgain(t *testing.T) {
+	for _, version := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
+		t.Run(string(version), func(t *testing.T) {
+			t.Parallel()
+			w, check := remedied(t, version, "b", "d")
+			w.serveRemedies()
+			w.Create(template(), check)
+			w.run(remediation.Options{})
+			w.says(requested, "b", "d")
+			w.says(healthy, "a", "c", "e")
+			w.status(check, 5, 3, 3) // requests keep counting as unhealthy
+			made := w.Get(request("b"))
+			require.Equal(t, map[string]any{"retries": int64(3)}, made.Object["spec"])
+			require.Equal(t, "demo", made.GetLabels()[contract.ClusterNameLabel])
+			require.Equal(t, "cycle", made.GetAnnotations()[contract.ClonedFromNameAnnotation])
+			require.Len(t, made.GetOwnerReferences(), 1)
+			owner := made.GetOwnerReferences()[0]
+			require.Equal(t, w.Get(w.ref("b")).GetUID(), owner.UID)
+			require.Equal(t, w.kinds.Machine.GVK.GroupVersion().String(), owner.APIVersion)
+			require.Nil(t, owner.Controller)
+
+			w.becomes("b", corev1.ConditionTrue, time.Minute)
+			w.says(healthy, "b")
+			w.Gone(request("b"))
+			require.NotNil(t, w.Get(request("d")))
+			w.Quiet(userAgent, time.Second)
+		})
+	}
+}
+
+// Cluster API returns at the first Machine whose request exists, or fails: the Machines behind it are not remediated.
+func TestOneRequestThatExistsOrFailsDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	w, check := remedied(t, contract.V1Beta2, "a", "b", "c")
+	w.serveRemedies()
+	foreign := request("b")
+	w.Create(template(), foreign, check)
+	w.Store.Inject(fake.Fault{
+		Match: func(r fake.Request) bool {
+			return r.Verb == "create" && r.GVK == requestGVK() && r.UserAgent == userAgent && r.Name != "c" && r.Code == 0
+		},
+		Times: 2, Err: apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New("quota")),
+	})
+	w.run(remediation.Options{})
+	w.says(requested, "c", "a")
+	w.says(untold+remediation.ReasonRequestCreationFailed, "b")
+	c, _ := pass.Find(w.state("b").Conditions, contract.ConditionExternallyRemediated)
+	require.Contains(t, c.Message, "does not belong to the Machine")
+
+	w.becomes("b", corev1.ConditionTrue, time.Minute)
+	w.Eventually("be healthy", func() string {
+		if c, _ := pass.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded); c.Status != metav1.ConditionTrue {
+			return w.said("b")
+		}
+		return ""
+	})
+	require.NotNil(t, w.Get(request("b")), "an object of another owner is not deleted")
+}
+
+func TestATemplateThatDoesNotExistIsToldAndWaitedFor(t *testing.T) {
+	t.Parallel()
+	w, check := remedied(t, contract.V1Beta2, "a", "b")
+	w.serveRemedies()
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(untold+remediation.ReasonTemplateNotFound, "a", "b")
+	w.Quiet(userAgent, time.Second)
+	w.Create(template())
+	w.says(requested, "a", "b")
+}
+
+func TestAKindOfTemplatesThatIsNotServedIsTold(t *testing.T) {
+	t.Parallel()
+	w, check := remedied(t, contract.V1Beta2, "a")
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(untold+remediation.ReasonTemplateNotFound, "a")
+	c, _ := pass.Find(w.state("a").Conditions, contract.ConditionExternallyRemediated)
+	require.Contains(t, c.Message, "is not served")
+	w.says(healthy, "b", "c", "d", "e")
+}
+
+func TestAnObjectOfTheMachinesNameThatDoesNotBelongToItIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	w, check := remedied(t, contract.V1Beta2)
+	w.serveRemedies()
+	old := request("a")
+	w.Create(template(), old, check)
+	w.run(remediation.Options{})
+	w.says(healthy, "a", "b")
+	w.Quiet(userAgent, time.Second)
+	require.Zero(t, w.Store.CountRequests(func(r fake.Request) bool { return r.Verb == "delete" && r.UserAgent == userAgent }))
+}
