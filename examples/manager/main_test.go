@@ -41,7 +41,8 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	want := options{
 		leaderElectionID: "machinist-manager", probeAddress: ":8081", metricsAddress: "0", profilerAddress: "0", concurrency: 10, qps: -1,
 		workloadQPS: -1, statusDelay: time.Second, logFormat: "text", clusters: "auto", workloadProbe: "/readyz", poolGroup: "cluster.x-k8s.io",
-		driver: driverOptions{as: "step", qps: 20}, safety: defaultSafety(),
+		healthCheckPolicy: "safe",
+		driver:            driverOptions{as: "step", qps: 20}, safety: defaultSafety(),
 		providerResources: []schema.GroupResource{
 			{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "*"},
 		},
@@ -58,6 +59,7 @@ func TestFlagsAreTaken(t *testing.T) {
 		"--concurrency=3", "--kube-api-qps=20", "--workload-api-qps=5.5",
 		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--workload-probe-path=/", "--clusters=never",
 		"--watch-filter=ours", "--machinepools", "--machinepool-group=machinist.dev",
+		"--machinehealthchecks", "--machinehealthcheck-policy=cluster-api", "--remediation-resources=cycles.example.com",
 		"--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=", "--owner-references-enforced",
 	}, io.Discard)
 	require.NoError(t, err)
@@ -65,7 +67,9 @@ func TestFlagsAreTaken(t *testing.T) {
 		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
 		metricsAddress: ":8080", profilerAddress: "127.0.0.1:6060", concurrency: 3, qps: 20, workloadQPS: 5.5, logFormat: "json",
 		verbosity: 2, workloadClusters: true, workloadProbe: "/", clusters: "never", watchFilter: "ours", ownersEnforced: true,
-		machinePools: true, poolGroup: "machinist.dev", driver: driverOptions{as: "step", qps: 20}, safety: defaultSafety(),
+		machineHealthChecks: true, healthCheckPolicy: "cluster-api",
+		remediationResources: []schema.GroupResource{{Group: "example.com", Resource: "cycles"}},
+		machinePools:         true, poolGroup: "machinist.dev", driver: driverOptions{as: "step", qps: 20}, safety: defaultSafety(),
 		providerResources: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{}, driverOptions{}, safetyOptions{})))
@@ -175,6 +179,8 @@ func TestMissingCRDsAreExplained(t *testing.T) {
 	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
 	_, err = newManager(t.Context(), store.RESTConfig(), options{machinePools: true, clusters: clustersAuto}, logr.Discard())
 	require.ErrorContains(t, err, "does not serve machinepools of cluster.x-k8s.io/v1beta2")
+	_, err = newManager(t.Context(), store.RESTConfig(), options{machineHealthChecks: true, clusters: clustersAuto}, logr.Discard())
+	require.ErrorContains(t, err, "does not serve machinehealthchecks of cluster.x-k8s.io/v1beta2: install Cluster API's CRDs")
 	_, err = newManager(t.Context(), store.RESTConfig(), options{machinePools: true, poolGroup: "machinist.dev", clusters: clustersAuto},
 		logr.Discard())
 	require.ErrorContains(t, err, "does not serve machinepools of machinist.dev/v1beta2: install what --print-crds prints")
@@ -215,10 +221,11 @@ func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 	store := fake.NewStore(fake.Options{})
 	for _, gvk := range []schema.GroupVersionKind{
 		fake.MachineGVK(), fake.ClusterGVK(), kindOf("MachineSet"), kindOf("MachineDeployment"), fake.MachinePoolGVK(),
+		fake.MachineHealthCheckGVK(),
 	} {
 		require.NoError(t, store.Client().Create(t.Context(), fake.CRD(gvk)))
 	}
-	o, err := parse([]string{"--workload-clusters", "--machinepools", "--watch-filter=ours", "--status-delay=0",
+	o, err := parse([]string{"--workload-clusters", "--machinepools", "--machinehealthchecks", "--watch-filter=ours", "--status-delay=0",
 		"--health-probe-bind-address", freeAddress(t),
 		"--metrics-bind-address", freeAddress(t)}, io.Discard)
 	require.NoError(t, err)

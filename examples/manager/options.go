@@ -46,20 +46,22 @@ type options struct {
 	probeAddress, metricsAddress string
 	profilerAddress              string
 
-	concurrency        int
-	qps                float64
-	statusDelay        time.Duration
-	workloadClusters   bool
-	clusters           string
-	machineSets        bool
-	machineDeployments bool
-	machinePools       bool
-	poolGroup          string
-	watchFilter        string
-	driver             driverOptions
-	safety             safetyOptions
-	workloadQPS        float64
-	workloadProbe      string
+	concurrency         int
+	qps                 float64
+	statusDelay         time.Duration
+	workloadClusters    bool
+	clusters            string
+	machineSets         bool
+	machineDeployments  bool
+	machinePools        bool
+	poolGroup           string
+	machineHealthChecks bool
+	healthCheckPolicy   string
+	watchFilter         string
+	driver              driverOptions
+	safety              safetyOptions
+	workloadQPS         float64
+	workloadProbe       string
 
 	logFormat string
 	verbosity int
@@ -69,6 +71,7 @@ type options struct {
 	ownersEnforced           bool
 	providerResources        []schema.GroupResource
 	controlPlaneResources    []schema.GroupResource
+	remediationResources     []schema.GroupResource
 }
 
 const usage = `manager leads Machines of cluster.x-k8s.io/v1beta2 through their life: bootstrap data, infrastructure, Node; and at the end
@@ -83,6 +86,7 @@ drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must 
   go run ./examples/manager --machinesets --machinedeployments   MachineDeployments too
   go run ./examples/manager rollout --help                       history, undo, pause, resume, restart and status of a rollout
   go run ./examples/manager --machinepools                       MachinePools too
+  go run ./examples/manager --machinehealthchecks                MachineHealthChecks too
   go run ./examples/manager --print-crds | kubectl apply -f -    a MachinePool of machinist.dev, whose Scale has a selector
   go run ./examples/manager --driver=kwok                        Nodes of kwok in place of all infrastructure objects
   go run ./examples/manager orphans --driver=kwok                its instances without a Machine; it deletes nothing
@@ -154,6 +158,11 @@ func (o *options) kindFlags(flags *flag.FlagSet) {
 	flags.StringVar(&o.poolGroup, "machinepool-group", clusterAPIGroup,
 		"API `group` of the MachinePools: cluster.x-k8s.io, or machinist.dev for those of --print-crds, "+
 			"which a HorizontalPodAutoscaler can scale")
+	flags.BoolVar(&o.machineHealthChecks, "machinehealthchecks", false,
+		"reconcile MachineHealthChecks too; the owners of unhealthy Machines, or the objects of --remediation-resources, remediate them")
+	flags.StringVar(&o.healthCheckPolicy, "machinehealthcheck-policy", policySafe,
+		"safe: Machines that become unhealthy at once, all or most of a failure domain, are not remediated, nor many that do not start; "+
+			"cluster-api: what a MachineHealthCheck allows is remediated")
 }
 
 // rbacFlags adds the flags for printing rights and CRDs.
@@ -172,6 +181,8 @@ func (o *options) rbacFlags(flags *flag.FlagSet) {
 	o.controlPlaneResources = []schema.GroupResource{{Group: "controlplane.cluster.x-k8s.io", Resource: "*"}}
 	flags.Var((*resources)(&o.providerResources), "provider-resources",
 		"for --print-rbac: infrastructure and bootstrap objects that Machines refer to, as `resource.group,...`")
+	flags.Var((*resources)(&o.remediationResources), "remediation-resources",
+		"for --print-rbac: what remediation templates of MachineHealthChecks make, as `resource.group,...`")
 	flags.Var((*resources)(&o.controlPlaneResources), "control-plane-resources",
 		"for --print-rbac: control planes that Clusters refer to, as `resource.group,...`; they are only read")
 }
@@ -206,7 +217,7 @@ func (r *resources) Set(value string) error {
 
 // validate reports all errors at once.
 func (o options) validate() error {
-	errs := []error{o.validSelection(), o.driver.validate(), o.safety.validate()}
+	errs := []error{o.validSelection(), o.validPolicy(), o.driver.validate(), o.safety.validate()}
 	for _, b := range o.bound() {
 		errs = append(errs, validAddress(b.flag, b.address))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
@@ -62,6 +63,9 @@ func clusterRole(o options) *rbacv1.ClusterRole {
 	}
 	if o.machinePools {
 		rules = append(rules, machinepool.PolicyRules(o.poolWiring()))
+	}
+	if o.machineHealthChecks {
+		rules = append(rules, remediation.PolicyRules(healthCheckWiring(o)))
 	}
 	rules = append(rules, o.driver.policyRules(o), o.safety.policyRules(o))
 	if o.workloadClusters {

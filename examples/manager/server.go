@@ -24,6 +24,7 @@ type served struct {
 	rollouts bool // MachineSets and MachineDeployments
 	sets     bool
 	pools    bool
+	checks   bool // MachineHealthChecks
 	// lists reports whether the version has a resource.
 	lists func(resource string) bool
 }
@@ -44,7 +45,7 @@ func lookAtServer(cfg *rest.Config) (served, error) {
 	}
 	return served{
 		clusters: has(clusterResource), sets: has(setResource), rollouts: has(setResource) && has(deploymentResource), pools: has(poolResource),
-		lists: has,
+		checks: has(healthCheckResource), lists: has,
 	}, nil
 }
 

@@ -96,7 +96,7 @@ func (o options) lookAround(ctx context.Context, cfg *rest.Config) (served, erro
 	if err := o.needsDeployments(has.rollouts); err != nil {
 		return served{}, err
 	}
-	if err := errors.Join(o.needsPools(cfg, has), o.needsDriver(cfg)); err != nil {
+	if err := errors.Join(o.needsPools(cfg, has), o.needsHealthChecks(has.checks), o.needsDriver(cfg)); err != nil {
 		return served{}, err
 	}
 	return has, checkRights(ctx, cfg, o, has.lists)
@@ -142,26 +142,31 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.AddToManager(ctx, mgr), addReplicated(ctx, mgr, o, clusters, guards)); err != nil {
+	if err := errors.Join(r.AddToManager(ctx, mgr), addKinds(ctx, mgr, o, clusters, guards, ports, options)); err != nil {
 		return err
-	}
-	if o.machinePools {
-		if err := addPools(ctx, mgr, o, ports, options); err != nil {
-			return err
-		}
 	}
 	return guards.add(ctx, mgr, o, clusters, ports)
 }
 
-// addReplicated adds the reconcilers of MachineSets and MachineDeployments.
-func addReplicated(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards) error {
-	if o.machineSets {
-		if err := addSets(ctx, mgr, o, clusters, guards); err != nil {
+// addKinds adds the reconcilers of what flags add to Machines.
+func addKinds(
+	ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards, ports machine.Ports, options machine.Options,
+) error {
+	for _, kind := range []struct {
+		wanted bool
+		add    func() error
+	}{
+		{o.machineSets, func() error { return addSets(ctx, mgr, o, clusters, guards) }},
+		{o.machineDeployments, func() error { return addDeployments(ctx, mgr, o, clusters, guards) }},
+		{o.machinePools, func() error { return addPools(ctx, mgr, o, ports, options) }},
+		{o.machineHealthChecks, func() error { return addHealthChecks(ctx, mgr, o, ports, options) }},
+	} {
+		if !kind.wanted {
+			continue
+		}
+		if err := kind.add(); err != nil {
 			return err
 		}
-	}
-	if o.machineDeployments {
-		return addDeployments(ctx, mgr, o, clusters, guards)
 	}
 	return nil
 }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machine/remediation"
+)
+
+const healthCheckResource = "machinehealthchecks"
+
+// Values of --machinehealthcheck-policy.
+const (
+	policySafe       = "safe"
+	policyClusterAPI = "cluster-api"
+)
+
+// healthCheckKinds are the kinds that health checks use. Their Machines have the Go type of the Machine reconciler, so that both share one
+// cache.
+func healthCheckKinds() remediation.Kinds {
+	return remediation.Kinds{
+		Check: contract.Unstructured(kindOf("MachineHealthCheck"), contract.HealthCheckV1Beta2()), Machine: api.Kind(),
+	}
+}
+
+// healthCheckWiring is the configuration for health checks, which determines the rights. The name of a template's kind is that of the
+// requests with the suffix Template.
+func healthCheckWiring(o options) remediation.Wiring {
+	w := remediation.Wiring{
+		Kinds: healthCheckKinds(), Requests: o.remediationResources, Clusters: o.clusters != clustersNever, Events: true,
+		OwnerReferencesEnforced: o.ownersEnforced,
+	}
+	for _, request := range o.remediationResources {
+		if request.Resource != "*" {
+			request.Resource = strings.TrimSuffix(request.Resource, "s") + "templates"
+		}
+		w.Templates = append(w.Templates, request)
+	}
+	return w
+}
+
+// addHealthChecks adds the reconciler of MachineHealthChecks, with the Nodes and Clusters of the Machine reconciler.
+func addHealthChecks(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Ports, options machine.Options) error {
+	counted, err := newPassMetrics("MachineHealthCheck")
+	if err != nil {
+		return err
+	}
+	var policy healthcheck.Policy
+	if o.healthCheckPolicy == policyClusterAPI {
+		policy = healthcheck.ClusterAPI()
+	}
+	r, err := remediation.New(healthCheckKinds(), remediation.Ports{
+		Ports: ports.Ports, Workload: ports.Workload, NodesOf: ports.NodesOf, WorkloadEvents: ports.WorkloadEvents,
+	}, remediation.Options{
+		StatusDelay: options.StatusDelay, Controller: options.Controller, WatchFilter: options.WatchFilter, Recorder: options.Recorder,
+		Matching: options.Matching, Policy: policy, Metrics: counted,
+	})
+	if err != nil {
+		return err
+	}
+	return r.AddToManager(ctx, mgr)
+}
+
+// needsHealthChecks returns an error if a CRD for MachineHealthChecks is missing.
+func (o options) needsHealthChecks(served bool) error {
+	if o.machineHealthChecks && !served {
+		return fmt.Errorf("--machinehealthchecks: the API server does not serve %s of %s: install Cluster API's CRDs", healthCheckResource,
+			machineGVK().GroupVersion())
+	}
+	return nil
+}
+
+// validPolicy validates --machinehealthcheck-policy.
+func (o options) validPolicy() error {
+	if !slices.Contains([]string{policySafe, policyClusterAPI}, o.healthCheckPolicy) {
+		return fmt.Errorf("--machinehealthcheck-policy %q: give %s or %s", o.healthCheckPolicy, policySafe, policyClusterAPI)
+	}
+	return nil
+}
