@@ -1,0 +1,188 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machine/remediation"
+)
+
+// checked are the Machines and Nodes of one scenario, in zones that their names begin with, and the check of them.
+type checked struct {
+	*scene
+
+	check    *unstructured.Unstructured
+	machines map[string]*unstructured.Unstructured
+	nodes    map[string]*corev1.Node
+}
+
+// untilAllAreNotReady is longer than the time between the Leases of two Nodes that die at once, which kwok renews every 10 s: as with the
+// timeouts that people set, the last Node is not Ready before the first Machine is unhealthy.
+const untilAllAreNotReady = 15 * time.Second
+
+// newChecked makes Machines that a ConfigMap owns, as a set would, and waits until they are healthy.
+func newChecked(t *testing.T, w *world, timeout time.Duration, names ...string) *checked {
+	t.Helper()
+	c := &checked{scene: newScene(t, w, nil), machines: map[string]*unstructured.Unstructured{}, nodes: map[string]*corev1.Node{}}
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner", Namespace: c.name}}
+	require.NoError(t, w.client.Create(t.Context(), owner))
+	for _, name := range names {
+		m := fake.Machine(name, append(c.options(), fake.WithLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"}))...)
+		m.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true)}})
+		require.NoError(t, w.client.Create(t.Context(), fake.InfraMachine(contract.V1Beta2, name, fake.InNamespace(c.name))))
+		require.NoError(t, w.client.Create(t.Context(), m))
+		node := fake.Node(c.name+"-"+name, c.id(name))
+		node.Labels[corev1.LabelTopologyZone] = "zone-" + name[:1]
+		require.NoError(t, w.client.Create(t.Context(), node))
+		c.reports(name, c.id(name))
+		c.machines[name], c.nodes[name] = m, node
+	}
+	c.check = fake.MachineHealthCheck("workers", map[string]string{"pool": "workers"}, timeout, fake.InNamespace(c.name))
+	require.NoError(t, w.client.Create(t.Context(), c.check))
+	for _, name := range names {
+		c.verdict(name, metav1.ConditionTrue, healthcheck.ReasonSucceeded)
+	}
+	return c
+}
+
+// dies has kwok no longer play the kubelets of Nodes: nothing renews their Leases.
+func (c *checked) dies(names ...string) {
+	c.t.Helper()
+	for _, name := range names {
+		dead := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"dead":"true"}}}`))
+		require.NoError(c.t, c.client.Patch(c.t.Context(), c.nodes[name], dead))
+	}
+}
+
+func (c *checked) verdict(name string, status metav1.ConditionStatus, reason string) {
+	c.t.Helper()
+	c.eventually(name+" to be judged "+reason, func() string {
+		fresh := c.get(c.machines[name])
+		said, found, err := contract.ConditionsAt("status", "conditions").Find(fresh.Object, contract.ConditionHealthCheckSucceeded)
+		if err != nil || !found || said.Status != status || said.Reason != reason {
+			return describe(fresh)
+		}
+		return ""
+	})
+}
+
+// marked are the Machines that are to be remediated.
+func (c *checked) marked() string {
+	c.t.Helper()
+	var all []string
+	for name, m := range c.machines {
+		_, found, err := contract.ConditionsAt("status", "conditions").Find(c.get(m).Object, contract.ConditionOwnerRemediated)
+		require.NoError(c.t, err)
+		if found {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func (c *checked) allowed(status metav1.ConditionStatus, reason, part string) {
+	c.t.Helper()
+	c.eventually("the check to say "+reason, func() string {
+		fresh := c.get(c.check)
+		said, _, err := contract.ConditionsAt("status", "conditions").Find(fresh.Object, contract.ConditionRemediationAllowed)
+		if err != nil || said.Status != status || said.Reason != reason || !strings.Contains(said.Message, part) {
+			return describe(fresh)
+		}
+		return ""
+	})
+}
+
+// The Nodes of three groups of Machines die: one after the other, all of a zone, and all at once. What is marked is what the policy says.
+func TestE2EMachinesOfDeadNodesAreMarkedAsThePolicySays(t *testing.T) {
+	plane, err := cluster.Start(t.Context(), cluster.Options{ // its own: its Nodes die, and soon
+		Log: os.Stderr, Without: []cluster.Component{cluster.Scheduler}, ManagedNodes: "dead!=true",
+		ExtraArgs: map[cluster.Component][]string{cluster.ControllerManager: {"--node-monitor-grace-period=16s", "--node-monitor-period=1s"}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+	w := newBareWorld(t, plane)
+	crds, err := cluster.ClusterAPICRDs(t.Context(), "v1beta2", "MachineHealthCheck")
+	require.NoError(t, err)
+	require.NoError(t, cluster.InstallCRDs(t.Context(), plane.Config(), crds...))
+	m := w.managerWith(managerBinary(t), managerAgent+"-checks", "--machinehealthchecks")
+	t.Cleanup(func() {
+		m.stop()
+		if t.Failed() {
+			fmt.Fprintln(os.Stderr, m.log.String())
+		}
+	})
+	t.Run("scenarios", func(t *testing.T) {
+		for name, scenario := range map[string]func(*testing.T, *world){
+			"one by one": diesOneByOne, "a zone": diesAsAZone, "all": diesAtOnce,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				scenario(t, w)
+			})
+		}
+	})
+}
+
+func diesOneByOne(t *testing.T, w *world) {
+	c := newChecked(t, w, 2*time.Second, "a1", "a2", "b1", "b2", "c1", "c2")
+	c.dies("a1")
+	c.verdict("a1", metav1.ConditionFalse, healthcheck.ReasonUnhealthyNode)
+	c.eventually("a1 to be marked", func() string { return strings.TrimPrefix(c.marked()+".", "a1.") })
+	c.dies("b2")
+	c.eventually("b2 to be marked", func() string { return strings.TrimPrefix(c.marked()+".", "a1 b2.") })
+	said, _, err := contract.ConditionsAt("status", "conditions").Find(c.get(c.machines["b2"]).Object, contract.ConditionOwnerRemediated)
+	require.NoError(t, err)
+	require.Equal(t, remediation.ReasonWaitingForRemediation, said.Reason)
+	c.allowed(metav1.ConditionTrue, healthcheck.ReasonRemediationAllowed, "")
+	var state contract.HealthCheckState
+	kind := contract.Unstructured(fake.MachineHealthCheckGVK(), contract.HealthCheckV1Beta2())
+	c.eventually("the check to count", func() string {
+		require.NoError(t, kind.Adapter.Read(c.get(c.check), &state))
+		if got := fmt.Sprint(state.ExpectedMachines.Or(-1), state.CurrentHealthy.Or(-1), state.RemediationsAllowed.Or(-1)); got != "6 4 4" {
+			return got
+		}
+		return ""
+	})
+	require.Equal(t, []string{"a1", "a2", "b1", "b2", "c1", "c2"}, state.Targets)
+}
+
+func diesAsAZone(t *testing.T, w *world) {
+	c := newChecked(t, w, untilAllAreNotReady, "a1", "a2", "a3", "b1", "b2", "b3")
+	c.dies("a1", "a2", "a3")
+	for _, name := range []string{"a1", "a2", "a3"} {
+		c.verdict(name, metav1.ConditionFalse, healthcheck.ReasonUnhealthyNode)
+	}
+	c.allowed(metav1.ConditionFalse, healthcheck.ReasonOutage, "3 of 3 Machines of failure domain zone-a became unhealthy at once")
+	require.Empty(t, c.marked())
+}
+
+func diesAtOnce(t *testing.T, w *world) {
+	c := newChecked(t, w, untilAllAreNotReady, "a1", "b1", "c1", "c2")
+	c.dies("a1", "b1", "c1", "c2")
+	for _, name := range []string{"a1", "b1", "c1", "c2"} {
+		c.verdict(name, metav1.ConditionFalse, healthcheck.ReasonUnhealthyNode)
+	}
+	c.allowed(metav1.ConditionFalse, healthcheck.ReasonOutage, "All 4 Machines became unhealthy at once")
+	require.Empty(t, c.marked())
+	asked := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+healthcheck.RemediateAnnotation+`":""}}}`))
+	require.NoError(t, w.client.Patch(t.Context(), c.machines["b1"], asked))
+	c.eventually("b1 to be marked", func() string { return strings.TrimPrefix(c.marked()+".", "b1.") })
+}
