@@ -18,7 +18,8 @@ const fullHealthCheckV1Beta2 = `{
 	"spec":{
 		"clusterName":"c1","selector":` + selectorText + `,"unknown":"kept",
 		"checks":{"nodeStartupTimeoutSeconds":0,
-			"unhealthyNodeConditions":[{"type":"Ready","status":"Unknown","timeoutSeconds":300},{"type":"KernelDeadlock","status":"True","timeoutSeconds":0}],
+			"unhealthyNodeConditions":[{"type":"Ready","status":"Unknown","timeoutSeconds":300},
+				{"type":"KernelDeadlock","status":"True","timeoutSeconds":0}],
 			"unhealthyMachineConditions":[{"type":"InfrastructureReady","status":"False","timeoutSeconds":60}]},
 		"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":"40%","unhealthyInRange":"[3-5]"},
 			"templateRef":{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"RemediationTemplate","name":"t"}}
@@ -49,7 +50,8 @@ func healthCheckState() contract.HealthCheckState {
 		NodeStartup:  contract.Some[time.Duration](0), MaxUnhealthy: contract.Some(intstr.FromString("40%")), UnhealthyRange: "[3-5]",
 		Template:        contract.Ref{Group: "infrastructure.cluster.x-k8s.io", Kind: "RemediationTemplate", Name: "t"},
 		TemplateVersion: "v1beta1", ExpectedMachines: contract.Some[int32](5), CurrentHealthy: contract.Some[int32](4),
-		RemediationsAllowed: contract.Some[int32](0), Targets: []string{"a", "b"}, Conditions: replicatedState().Conditions, ObservedGeneration: 6,
+		RemediationsAllowed: contract.Some[int32](0), Targets: []string{"a", "b"}, Conditions: replicatedState().Conditions,
+		ObservedGeneration: 6,
 	}
 }
 
@@ -95,7 +97,7 @@ func TestHealthCheck_ARuleThatDoesNotSayEverythingIsAnError(t *testing.T) {
 	for text, want := range map[string]string{
 		`[{"type":"Ready","status":"False"}]`:                            "unhealthyNodeConditions.0.timeoutSeconds: want seconds, found nothing",
 		`[{"type":"Ready","status":"False","timeoutSeconds":-1}]`:        "unhealthyNodeConditions.0.timeoutSeconds: want seconds, found -1s",
-		`[{"type":"Ready","status":"False","timeoutSeconds":"5m"}]`:      "unhealthyNodeConditions.0.timeoutSeconds: want 32-bit integer, found string",
+		`[{"type":"Ready","status":"False","timeoutSeconds":"5m"}]`:      "timeoutSeconds: want 32-bit integer, found string",
 		`[{"type":"Ready","timeoutSeconds":5}]`:                          "unhealthyNodeConditions.0.status: want string, found nothing",
 		`[{"status":"False","timeoutSeconds":5}]`:                        "unhealthyNodeConditions.0.type: want string, found nothing",
 		`[{"type":"Ready","status":"False","timeoutSeconds":5},"Ready"]`: "unhealthyNodeConditions.1: want object, found string",
@@ -108,11 +110,12 @@ func TestHealthCheck_ARuleThatDoesNotSayEverythingIsAnError(t *testing.T) {
 }
 
 func TestCluster_SaysWhetherItsInfrastructureIsReady(t *testing.T) {
+	const condition = `{"conditions":[{"type":"InfrastructureReady","lastTransitionTime":"2026-03-01T12:00:00Z","status":`
 	for status, want := range map[string]contract.ClusterState{
-		`{}`: {},
-		`{"conditions":[{"type":"InfrastructureReady","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`:    {InfrastructureReadyAt: noon},
-		`{"conditions":[{"type":"InfrastructureReady","status":"False","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`:   {InfrastructureUnready: true},
-		`{"conditions":[{"type":"InfrastructureReady","status":"Unknown","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`: {InfrastructureUnready: true},
+		`{}`:                       {},
+		condition + `"True"}]}`:    {InfrastructureReadyAt: noon},
+		condition + `"False"}]}`:   {InfrastructureUnready: true},
+		condition + `"Unknown"}]}`: {InfrastructureUnready: true},
 	} {
 		state := contract.ClusterState{InfrastructureUnready: true, InfrastructureReadyAt: noon.Add(time.Hour)}
 		require.NoError(t, contract.Cluster(contract.V1Beta2).Read(parseObject(t, `{"status":`+status+`}`), &state))

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Forgotten is a member of MachineState, or of the state of another kind, such as MachineSetState, that a kind does not keep, because one of
-// its two functions leaves it out, or its encoding does.
+// Forgotten is a member of MachineState, or of the state of another kind, such as MachineSetState, that a kind does not keep, because one
+// of its two functions leaves it out, or its encoding does.
 type Forgotten struct {
 	// Member is its name: "Node.UID".
 	Member string
@@ -91,7 +91,8 @@ func CheckMachinePoolKind(kind MachinePoolKind) ([]Forgotten, error) {
 func CheckHealthCheckKind(kind HealthCheckKind) ([]Forgotten, error) {
 	var got HealthCheckState
 	u := HealthCheckUpdate{MetadataUpdate: probeMetadata(), ExpectedMachines: SetTo[int32](3), CurrentHealthy: SetTo[int32](2),
-		RemediationsAllowed: SetTo[int32](1), Targets: SetTo([]string{"probe"}), Conditions: probeConditions(), ObservedGeneration: SetTo[int64](1)}
+		RemediationsAllowed: SetTo[int32](1), Targets: SetTo([]string{"probe"}), Conditions: probeConditions(),
+		ObservedGeneration: SetTo[int64](1)}
 	if err := probe(kind, u, &got); err != nil {
 		return nil, err
 	}

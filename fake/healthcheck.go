@@ -14,8 +14,8 @@ func MachineHealthCheckGVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineHealthCheck"}
 }
 
-// MachineHealthCheck returns a MachineHealthCheck of cluster.x-k8s.io/v1beta2 for the Machines in cluster "demo" with these labels. A Node that
-// is not Ready, or of which that is unknown, makes its Machine unhealthy after the timeout, which is cut to seconds.
+// MachineHealthCheck returns a MachineHealthCheck of cluster.x-k8s.io/v1beta2 for the Machines in cluster "demo" with these labels. A Node
+// that is not Ready, or of which that is unknown, makes its Machine unhealthy after the timeout, which is cut to seconds.
 func MachineHealthCheck(name string, labels map[string]string, timeout time.Duration, options ...Option) *unstructured.Unstructured {
 	u := object(MachineHealthCheckGVK(), name)
 	matches, rules := map[string]any{}, []any{}

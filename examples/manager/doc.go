@@ -21,8 +21,8 @@
 // With --machinesets and --machinedeployments it also reconciles those of Cluster API. "manager rollout" shows and changes their rollouts,
 // as kubectl rollout does for Deployments.
 //
-// With --machinehealthchecks it also reconciles MachineHealthChecks: it marks unhealthy Machines for their owners, or has the objects remediate
-// them that templates make.
+// With --machinehealthchecks it also reconciles MachineHealthChecks: it marks unhealthy Machines for their owners, or has the objects
+// remediate them that templates make.
 //
 // With --driver=kwok the manager makes Nodes that kwok simulates, in place of the infrastructure objects of all Machines, or with
 // --driver-as=inframachine as the infrastructure provider of KwokMachines. Other flags give the driver the habits of a cloud: latency, boot

@@ -3,15 +3,16 @@
 //
 // # One Machine
 //
-// [Evaluate] judges one Machine from [Facts]. The [Verdict] has one of three classes: [Healthy], [Unhealthy], or [Pending] for a Machine that
-// is not judged, or not yet. It says why, since when, and when it changes without an event. Conditions of the Node count, those of
+// [Evaluate] judges one Machine from [Facts]. The [Verdict] has one of three classes: [Healthy], [Unhealthy], or [Pending] for a Machine
+// that is not judged, or not yet. It says why, since when, and when it changes without an event. Conditions of the Node count, those of
 // node-problem-detector too ([GardenerRules] is a table of them), conditions of the Machine, a Node that does not register in time or was
 // deleted, a creation that failed, and annotations. The texts are Cluster API's. What was not read never makes a Machine unhealthy.
 //
 // # All Machines of a check
 //
-// [Plan] decides about all Machines of one MachineHealthCheck: whether the [Limit] of the check allows remediation at all, and which Machines
-// are marked. An [Outcome] says of each unhealthy Machine what happens to it, or why nothing does. Beside the limit, a [Policy] bounds it:
+// [Plan] decides about all Machines of one MachineHealthCheck: whether the [Limit] of the check allows remediation at all, and which
+// Machines are marked. An [Outcome] says of each unhealthy Machine what happens to it, or why nothing does. Beside the limit, a [Policy]
+// bounds it:
 //
 //   - Machines that became unhealthy at once are an outage, of everything or of a failure domain, and stay. Machines whose timeout is not
 //     reached yet count for this: an outage is known before its first Machine is marked;

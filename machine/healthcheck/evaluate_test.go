@@ -48,12 +48,22 @@ func facts() healthcheck.Facts {
 }
 
 func machineSays(f *healthcheck.Facts, kind string, status metav1.ConditionStatus, since time.Duration) {
-	f.Machine.Conditions = append(f.Machine.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "R", LastTransitionTime: ago(since)})
+	f.Machine.Conditions = append(f.Machine.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "R",
+		LastTransitionTime: ago(since)})
 }
 
 func withoutNode(f *healthcheck.Facts, age time.Duration) {
 	f.Machine.Node, f.Node, f.NodeState = contract.NodeRef{}, nil, healthcheck.NodeNone
 	f.Machine.Created = now.Add(-age)
+}
+
+// unhealthyMachine is the verdict on a Machine whose own condition is wrong, and unhealthyNode that on one of its Node.
+const unhealthyMachine = "Unhealthy (UnhealthyMachine): Health check failed:/  * Condition InfrastructureReady on Machine is reporting " +
+	"status False with reason R for more than 1m0s"
+
+func unhealthyNode(kind, status, timeout string) string {
+	return "Unhealthy (UnhealthyNode): Health check failed:/  * Condition " + kind + " on Node is reporting status " + status +
+		" with reason R for more than " + timeout
 }
 
 func TestAMachineIsJudged(t *testing.T) {
@@ -64,25 +74,36 @@ func TestAMachineIsJudged(t *testing.T) {
 		next time.Duration
 	}{
 		"nothing is wrong": {func(*healthcheck.Facts) {}, "Healthy (HealthCheckSucceeded)", 0},
-		"the Node is not ready for too long": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionUnknown, 301*time.Second)) },
-			"Unhealthy (UnhealthyNode): Health check failed:/  * Condition Ready on Node is reporting status Unknown with reason R for more than 5m0s", 0},
-		"the Node is not ready for exactly the timeout": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionUnknown, 5*time.Minute)) },
+		"the Node is not ready for too long": {func(f *healthcheck.Facts) {
+			f.Node = node(said("Ready", corev1.ConditionUnknown,
+				301*time.Second))
+		},
+			unhealthyNode("Ready", "Unknown", "5m0s"), 0},
+		"the Node is not ready for exactly the timeout": {func(f *healthcheck.Facts) {
+			f.Node = node(said("Ready", corev1.ConditionUnknown,
+				5*time.Minute))
+		},
 			"Pending (Suspect): Condition Ready on Node is reporting status Unknown since 2026-03-01T11:55:00Z: unhealthy after 5m0s", time.Second},
 		"the Node is not ready for a while": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionFalse, time.Minute)) },
-			"Pending (Suspect): Condition Ready on Node is reporting status False since 2026-03-01T11:59:00Z: unhealthy after 5m0s", 4*time.Minute + time.Second},
-		"a condition of node-problem-detector without a timeout": {func(f *healthcheck.Facts) { f.Node = node(said("KernelDeadlock", corev1.ConditionTrue, time.Second)) },
-			"Unhealthy (UnhealthyNode): Health check failed:/  * Condition KernelDeadlock on Node is reporting status True with reason R for more than 0s", 0},
+			"Pending (Suspect): Condition Ready on Node is reporting status False since 2026-03-01T11:59:00Z: unhealthy after 5m0s", 4*time.Minute +
+				time.Second},
+		"a condition of node-problem-detector without a timeout": {func(f *healthcheck.Facts) {
+			f.Node = node(said("KernelDeadlock",
+				corev1.ConditionTrue, time.Second))
+		},
+			unhealthyNode("KernelDeadlock", "True", "0s"), 0},
 		"a clock that is ahead": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionFalse, -time.Hour)) },
-			"Pending (Suspect): Condition Ready on Node is reporting status False since 2026-03-01T13:00:00Z: unhealthy after 5m0s", 5*time.Minute + time.Second},
+			"Pending (Suspect): Condition Ready on Node is reporting status False since 2026-03-01T13:00:00Z: unhealthy after 5m0s", 5*time.Minute +
+				time.Second},
 		"a condition that does not say since when": {func(f *healthcheck.Facts) {
 			f.Node = node(corev1.NodeCondition{Type: "Ready", Status: "False"})
 		}, "Pending (TimeUnknown): Condition Ready on Node is reporting status False, and not since when", 0},
 		"a condition of the Machine": {func(f *healthcheck.Facts) { machineSays(f, "InfrastructureReady", "False", 2*time.Minute) },
-			"Unhealthy (UnhealthyMachine): Health check failed:/  * Condition InfrastructureReady on Machine is reporting status False with reason R for more than 1m0s", 0},
+			unhealthyMachine, 0},
 		"a condition of both": {func(f *healthcheck.Facts) {
 			machineSays(f, "InfrastructureReady", "False", 2*time.Minute)
 			f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
-		}, "Unhealthy (UnhealthyMachine): Health check failed:/  * Condition InfrastructureReady on Machine is reporting status False with reason R for more than 1m0s" +
+		}, unhealthyMachine +
 			"/  * Condition Ready on Node is reporting status Unknown with reason R for more than 5m0s", 0},
 		"the Node is gone": {func(f *healthcheck.Facts) { f.Node, f.NodeState = nil, healthcheck.NodeGone },
 			"Unhealthy (NodeDeleted): Health check failed:/  * Node n has been deleted", 0},
@@ -91,8 +112,9 @@ func TestAMachineIsJudged(t *testing.T) {
 		"the Node cannot be read, and the Machine is unhealthy": {func(f *healthcheck.Facts) {
 			f.Node, f.NodeState = nil, healthcheck.NodeUnread
 			machineSays(f, "InfrastructureReady", "False", 2*time.Minute)
-		}, "Unhealthy (UnhealthyMachine): Health check failed:/  * Condition InfrastructureReady on Machine is reporting status False with reason R for more than 1m0s", 0},
-		"no Node yet": {func(f *healthcheck.Facts) { withoutNode(f, 4*time.Minute) }, "Pending (Starting): The Machine has no Node yet", 6*time.Minute + time.Second},
+		}, unhealthyMachine, 0},
+		"no Node yet": {func(f *healthcheck.Facts) { withoutNode(f, 4*time.Minute) }, "Pending (Starting): The Machine has no Node yet",
+			6*time.Minute + time.Second},
 		"no Node in time": {func(f *healthcheck.Facts) { withoutNode(f, 11*time.Minute) },
 			"Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
 		"no Node, and no limit": {func(f *healthcheck.Facts) { withoutNode(f, time.Hour); f.Checks.NodeStartup = 0 },
@@ -103,7 +125,8 @@ func TestAMachineIsJudged(t *testing.T) {
 		}, "Pending (Starting): The Machine has no Node yet", 9*time.Minute + time.Second},
 		"no Node in time, but the control plane is younger": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
-			f.Cluster = contract.Some(healthcheck.Cluster{ControlPlaneInitialized: true, ControlPlaneInitializedAt: ago(time.Minute).Time, InfrastructureReady: true})
+			f.Cluster = contract.Some(healthcheck.Cluster{ControlPlaneInitialized: true, ControlPlaneInitializedAt: ago(time.Minute).Time,
+				InfrastructureReady: true})
 		}, "Pending (Starting): The Machine has no Node yet", 9*time.Minute + time.Second},
 		"no Node in time, and a time of the infrastructure in the future": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
@@ -116,7 +139,8 @@ func TestAMachineIsJudged(t *testing.T) {
 		"a template with a limit that cannot be read": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Minute)
 			f.Machine.Annotations[healthcheck.NodeStartupAnnotation] = "soon"
-		}, `Pending (Starting): The Machine has no Node yet; annotation machinist.dev/node-startup-timeout: want a duration such as 25m, found "soon"`, 9*time.Minute + time.Second},
+		}, `Pending (Starting): The Machine has no Node yet; annotation machinist.dev/node-startup-timeout: ` +
+			`want a duration such as 25m, found "soon"`, 9*time.Minute + time.Second},
 		"a template with a limit to join": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
 			f.Machine.Annotations[healthcheck.JoinAnnotation] = "2m"
@@ -131,8 +155,10 @@ func TestAMachineIsJudged(t *testing.T) {
 			withoutNode(f, time.Minute)
 			f.Machine.FailureReason, f.Checks.IgnoreFailures = "Quota", true
 		}, "Pending (Starting): The Machine has no Node yet", 9*time.Minute + time.Second},
-		"a failure of a Machine with a Node": {func(f *healthcheck.Facts) { f.Machine.FailureReason = "Quota" }, "Healthy (HealthCheckSucceeded)", 0},
-		"a Machine in deletion":              {func(f *healthcheck.Facts) { f.Machine.Deleting = now }, "Pending (Deleting): The Machine is being deleted", 0},
+		"a failure of a Machine with a Node": {func(f *healthcheck.Facts) { f.Machine.FailureReason = "Quota" },
+			"Healthy (HealthCheckSucceeded)", 0},
+		"a Machine in deletion": {func(f *healthcheck.Facts) { f.Machine.Deleting = now },
+			"Pending (Deleting): The Machine is being deleted", 0},
 		"a request to remediate": {func(f *healthcheck.Facts) { f.Machine.Annotations[healthcheck.RemediateAnnotation] = "" },
 			"Unhealthy (HasRemediateAnnotation): Health check failed: marked for remediation via cluster.x-k8s.io/remediate-machine annotation", 0},
 		"a request to skip and to remediate": {func(f *healthcheck.Facts) {

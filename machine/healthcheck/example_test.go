@@ -39,7 +39,8 @@ func ExamplePlan() {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	limit, _ := healthcheck.ParseLimit(contract.Some(intstr.FromString("60%")), "")
 	var machines []healthcheck.Machine
-	for name, since := range map[string]time.Duration{"a-1": 10 * time.Minute, "a-2": 11 * time.Minute, "b-1": 0, "b-2": 3 * time.Hour, "b-3": 0} {
+	for name, since := range map[string]time.Duration{"a-1": 10 * time.Minute, "a-2": 11 * time.Minute, "b-1": 0, "b-2": 3 * time.Hour,
+		"b-3": 0} {
 		m := healthcheck.Machine{Name: name, Line: "set-uid", Group: "workers", Domain: "zone-" + name[:1],
 			Verdict: healthcheck.Verdict{Class: healthcheck.Healthy}}
 		if since > 0 {

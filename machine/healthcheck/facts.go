@@ -53,8 +53,8 @@ type Facts struct {
 }
 
 // Find returns the recorded Node of a Machine. nodes are nil while they cannot be read. A Node of the recorded name that is another one is
-// not the Machine's: with another provider ID the Machine's Node is gone, and with none, or where the Machine has none, nothing is known until
-// the Machine's own reconciler has matched it. NodeGone needs a live read before anything is based on it: nodes may be behind.
+// not the Machine's: with another provider ID the Machine's Node is gone, and with none, or where the Machine has none, nothing is known
+// until the Machine's own reconciler has matched it. NodeGone needs a live read before anything is based on it: nodes may be behind.
 func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Rules) (*corev1.Node, NodeState) {
 	switch {
 	case nodes == nil:

@@ -101,57 +101,78 @@ func (l *Ledger) fail(m *Machine, now time.Time) {
 	}
 }
 
-// settle returns the ledger without what is over: Machines that are healthy and not marked any more, those that are gone for longer than the
-// expiry, and owners with a Machine that started after their last failure. The place of a Machine that is gone goes to one that was made
-// later: until that one is healthy, one Machine is missing, however many were made. An owner without Machines may be about to make the next.
+// settle returns the ledger without what is over: Machines that are healthy and not marked any more, those that are gone for longer than
+// the expiry, and owners with a Machine that started after their last failure. The place of a Machine that is gone goes to one that was
+// made later: until that one is healthy, one Machine is missing, however many were made.
 func (l Ledger) settle(machines []Machine, now time.Time, expiry time.Duration) Ledger {
-	byUID, groups, lines := map[types.UID]*Machine{}, map[string][]*Machine{}, map[types.UID][]*Machine{}
+	byUID, groups := map[types.UID]*Machine{}, map[string][]*Machine{}
 	for i := range machines {
 		m := &machines[i]
-		byUID[m.UID] = m
-		groups[m.Group], lines[m.Line] = append(groups[m.Group], m), append(lines[m.Line], m)
+		byUID[m.UID], groups[m.Group] = m, append(groups[m.Group], m)
 	}
 	expired := func(at int64) bool { return expiry >= 0 && now.Unix()-at > int64(expiry/time.Second) }
-	settled, taken := Ledger{Check: l.Check}, map[types.UID]bool{}
 	entries := slices.Clone(l.InFlight)
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Machine, b.Machine)) })
+	taken, successors := map[types.UID]bool{}, slices.Clone(l.Successors)
 	for _, e := range entries {
 		taken[e.Machine] = true
 	}
-	for _, uid := range l.Successors {
+	for _, uid := range successors {
 		taken[uid] = true
 	}
+	settled := Ledger{Check: l.Check, Lines: l.failing(machines, expired)}
 	for _, e := range entries {
 		m := byUID[e.Machine]
 		if m == nil && expired(e.At) {
 			continue
 		}
 		if m == nil {
-			if m = successor(groups[e.Group], e.At, taken); m != nil {
-				e.Machine, e.Decided, taken[m.UID] = m.UID, false, true
-			}
+			m = successor(groups[e.Group], e.At, taken)
+			e.succeed(m, taken)
 		}
-		if m != nil && m.Verdict.Class == Healthy && !m.Deleting && !m.Marked { // while it is marked, its owner may be deleting it
-			l.Successors = append(slices.Clip(l.Successors), m.UID)
+		switch {
+		case m != nil && m.isBack():
+			successors = append(successors, m.UID)
 			continue
-		}
-		if m != nil {
+		case m != nil:
 			e.Group = m.Group // it may have another owner now
 		}
 		settled.InFlight = append(settled.InFlight, e)
 	}
-	for _, uid := range l.Successors {
+	for _, uid := range successors {
 		if m := byUID[uid]; m != nil && slices.ContainsFunc(settled.InFlight, func(e Entry) bool { return e.At < m.Created.Unix() }) {
 			settled.Successors = append(settled.Successors, uid)
 		}
 	}
-	settled.Lines = slices.DeleteFunc(slices.Clone(l.Lines), func(line Line) bool {
-		all := lines[line.Owner]
-		return len(all) == 0 && expired(line.Last) || slices.ContainsFunc(all, func(m *Machine) bool {
-			return m.Verdict.Class == Healthy && !m.Deleting && m.Created.Unix() > line.Last
-		})
-	})
 	return settled
+}
+
+// succeed gives the place to another Machine, if there is one.
+func (e *Entry) succeed(m *Machine, taken map[types.UID]bool) {
+	if m != nil {
+		e.Machine, e.Decided, taken[m.UID] = m.UID, false, true
+	}
+}
+
+// isBack reports whether a Machine needs no remediation any more. While it is marked, its owner may be deleting it.
+func (m *Machine) isBack() bool { return m.Verdict.Class == Healthy && !m.Deleting && !m.Marked }
+
+// failing returns the owners none of whose Machines has started since their last failure. One without Machines may be about to make the
+// next.
+func (l Ledger) failing(machines []Machine, expired func(int64) bool) []Line {
+	var lines []Line
+	for _, line := range l.Lines {
+		has, started := false, false
+		for i := range machines {
+			m := &machines[i]
+			has = has || m.Line == line.Owner
+			started = started || m.Line == line.Owner && m.Verdict.Class == Healthy && !m.Deleting && m.Created.Unix() > line.Last
+		}
+		if !started && (has || !expired(line.Last)) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // successor returns the oldest Machine that was made after a time and takes no other place.

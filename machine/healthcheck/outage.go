@@ -64,7 +64,8 @@ func outageOf(domain string, judged, together []*Machine) Outage {
 	return o
 }
 
-// burst returns the most Machines that became unhealthy within a window. One of which it is unknown since when did so now, or with any other.
+// burst returns the most Machines that became unhealthy within a window. One of which it is unknown since when did so now, or with any
+// other.
 func burst(machines []*Machine, window time.Duration, now time.Time) []*Machine {
 	var bad, unknown []*Machine
 	for _, m := range machines {

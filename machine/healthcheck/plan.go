@@ -115,9 +115,9 @@ type Decision struct {
 	NextCheck time.Duration
 }
 
-// Plan decides which Machines of a check are remediated. It is total and deterministic, whatever the order of the Machines. However often it
-// is asked, never more Machines are in remediation, or gone without a healthy replacement, than the limit and Policy.MaxInFlight allow: the
-// Ledger remembers them, and is to be stored before its decision is carried out.
+// Plan decides which Machines of a check are remediated. It is total and deterministic, whatever the order of the Machines. However often
+// it is asked, never more Machines are in remediation, or gone without a healthy replacement, than the limit and Policy.MaxInFlight allow:
+// the Ledger remembers them, and is to be stored before its decision is carried out.
 func Plan(f PlanFacts) Decision {
 	p := &plan{PlanFacts: f, policy: f.Policy.withDefaults()}
 	for _, m := range f.Machines {
@@ -159,25 +159,31 @@ func (p *plan) count() {
 			p.out.Unhealthy++
 		case Pending:
 			p.out.Pending++
-			if !p.Known && m.Verdict.Unstarted && !m.Deleting { // who knows what it replaces
-				p.out.Ledger.add(m, p.Now, false)
-			}
 		}
-		if m.Marked && m.Verdict.Class != Healthy { // by an earlier pass whose ledger is lost, or another program
-			p.out.Ledger.add(m, p.Now, true)
-		}
-		if counts := m.Verdict.Bad() || p.out.Ledger.entry(m.UID) >= 0; p.policy.CountPending && m.Verdict.Class != Healthy ||
-			!p.policy.CountPending && counts {
+		p.enter(m)
+		if p.policy.CountPending && m.Verdict.Class != Healthy {
+			p.bad++
+		} else if !p.policy.CountPending && (m.Verdict.Bad() || p.out.Ledger.entry(m.UID) >= 0) {
 			p.bad++
 		}
 	}
 	p.out.InFlight = len(p.out.Ledger.InFlight)
-	if !p.policy.CountPending { // a replacement that is on its way counts for the Machine that is gone
-		for _, e := range p.out.Ledger.InFlight {
-			if !present[e.Machine] {
-				p.bad++
-			}
+	for _, e := range p.out.Ledger.InFlight {
+		if !p.policy.CountPending && !present[e.Machine] { // what will replace it counts too
+			p.bad++
 		}
+	}
+}
+
+// enter adds to the ledger what it does not know: a Machine that an earlier pass whose ledger is lost, or another program, has marked; and
+// without a ledger each Machine that has not started, because it may replace one.
+func (p *plan) enter(m *Machine) {
+	switch {
+	case m.Verdict.Class == Healthy:
+	case m.Marked:
+		p.out.Ledger.add(m, p.Now, true)
+	case !p.Known && m.Verdict.Class == Pending && m.Verdict.Unstarted && !m.Deleting:
+		p.out.Ledger.add(m, p.Now, false)
 	}
 }
 

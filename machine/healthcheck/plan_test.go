@@ -17,13 +17,14 @@ import (
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 )
 
-// fleet returns Machines of one set: h is healthy, u unhealthy for an hour and more, each at another time, s a suspect, p starting, m unhealthy
-// and marked, and d the same in deletion.
+// fleet returns Machines of one set: h is healthy, u unhealthy for an hour and more, each at another time, s a suspect, p starting, m
+// unhealthy and marked, and d the same in deletion.
 func fleet(states string) []healthcheck.Machine {
 	var all []healthcheck.Machine
 	for i, state := range states {
 		m := healthcheck.Machine{
-			Name: fmt.Sprintf("m%02d", i), UID: types.UID(fmt.Sprintf("u%02d", i)), Line: "set", Group: "deployment", Created: now.Add(-24 * time.Hour),
+			Name: fmt.Sprintf("m%02d", i), UID: types.UID(fmt.Sprintf("u%02d", i)), Line: "set", Group: "deployment",
+			Created: now.Add(-24 * time.Hour),
 			Verdict: healthcheck.Verdict{Class: healthcheck.Healthy},
 		}
 		since := now.Add(-time.Duration(i+1) * time.Hour)
@@ -81,7 +82,8 @@ func TestALimitCountsAsClusterAPIDoes(t *testing.T) {
 		remaining        int
 	}{
 		{"40%", 5, 2, true, 0}, {"40%", 5, 3, false, 0}, {"60%", 7, 4, true, 0}, {"60%", 7, 5, false, 0}, {"40%", 25, 10, true, 0},
-		{"40%", 6, 2, true, 0}, {"40%", 6, 3, false, 0}, {"100%", 5, 5, true, 0}, {"2", 5, 1, true, 1}, {"0", 5, 1, false, 0}, {"0", 5, 0, true, 0},
+		{"40%", 6, 2, true, 0}, {"40%", 6, 3, false, 0}, {"100%", 5, 5, true, 0}, {"2", 5, 1, true, 1}, {"0", 5, 1, false, 0}, {"0", 5, 0, true,
+			0},
 		{"[3-5]", 10, 2, false, 0}, {"[3-5]", 10, 3, true, 2}, {"[3-5]", 10, 5, true, 0}, {"[3-5]", 10, 6, false, 0}, {"40%", 0, 0, true, 0},
 	} {
 		allowed, remaining := limit(t, tc.most).Allows(tc.total, tc.unhealthy)
@@ -110,26 +112,33 @@ func TestAPlanSaysOfEachMachineWhatHappensToIt(t *testing.T) {
 		allowed      bool
 		reason       string
 	}{
-		"one of many":         {"huhhh", "40%", nil, "None Mark None None None", true, healthcheck.ReasonRemediationAllowed},
-		"as many as allowed":  {"uuhhh", "40%", nil, "Mark Mark None None None", true, healthcheck.ReasonRemediationAllowed},
-		"more than allowed":   {"uuuhh", "40%", nil, "Hold/TooManyUnhealthy Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None", false, healthcheck.ReasonTooManyUnhealthy},
-		"a suspect counts":    {"uushh", "40%", nil, "Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None None", false, healthcheck.ReasonTooManyUnhealthy},
-		"a scale-up does not": {"uuhhhppppp", "20%", nil, "Mark Mark None None None None None None None None", true, healthcheck.ReasonRemediationAllowed},
+		"one of many":        {"huhhh", "40%", nil, "None Mark None None None", true, healthcheck.ReasonRemediationAllowed},
+		"as many as allowed": {"uuhhh", "40%", nil, "Mark Mark None None None", true, healthcheck.ReasonRemediationAllowed},
+		"more than allowed": {"uuuhh", "40%", nil, "Hold/TooManyUnhealthy Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None", false,
+			healthcheck.ReasonTooManyUnhealthy},
+		"a suspect counts": {"uushh", "40%", nil, "Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None None", false,
+			healthcheck.ReasonTooManyUnhealthy},
+		"a scale-up does not": {"uuhhhppppp", "20%", nil, "Mark Mark None None None None None None None None", true,
+			healthcheck.ReasonRemediationAllowed},
 		"a scale-up as Cluster API counts it": {"uuhhhppppp", "20%", func(f *healthcheck.PlanFacts) { f.Policy = healthcheck.ClusterAPI() },
 			"Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None None None None None None None", false, healthcheck.ReasonTooManyUnhealthy},
 		"a scale-up when the ledger was lost": {"uuhhhppppp", "20%", func(f *healthcheck.PlanFacts) { f.Known = false },
 			"Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None None None None None None None", false, healthcheck.ReasonTooManyUnhealthy},
 		"a marked one waits": {"mhdhh", "40%", nil, "Wait None Wait None None", true, healthcheck.ReasonRemediationAllowed},
-		"no more than at a time": {"uuuhhhhhhh", "50%", func(f *healthcheck.PlanFacts) { f.Policy.MaxInFlight = contract.Some(intstr.FromInt32(1)) },
+		"no more than at a time": {"uuuhhhhhhh", "50%",
+			func(f *healthcheck.PlanFacts) { f.Policy.MaxInFlight = contract.Some(intstr.FromInt32(1)) },
 			"Hold/RemediationInFlight Hold/RemediationInFlight Mark None None None None None None None", true, healthcheck.ReasonRemediationAllowed},
-		"no more than one beside those that are marked": {"mudhhhhhhh", "50%", func(f *healthcheck.PlanFacts) { f.Policy.MaxInFlight = contract.Some(intstr.FromString("11%")) },
+		"no more than one beside those that are marked": {"mudhhhhhhh", "50%",
+			func(f *healthcheck.PlanFacts) { f.Policy.MaxInFlight = contract.Some(intstr.FromString("11%")) },
 			"Wait Hold/RemediationInFlight Wait None None None None None None None", true, healthcheck.ReasonRemediationAllowed},
-		"a maximum at a time that cannot be read": {"uhh", "50%", func(f *healthcheck.PlanFacts) { f.Policy.MaxInFlight = contract.Some(intstr.FromString("few")) },
+		"a maximum at a time that cannot be read": {"uhh", "50%",
+			func(f *healthcheck.PlanFacts) { f.Policy.MaxInFlight = contract.Some(intstr.FromString("few")) },
 			"Hold/RemediationInFlight None None", true, healthcheck.ReasonRemediationAllowed},
 		"a requested one goes first": {"uuuhhhhhhh", "50%", func(f *healthcheck.PlanFacts) {
 			f.Policy.MaxInFlight = contract.Some(intstr.FromInt32(1))
 			f.Machines[0].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation
-		}, "Mark Hold/RemediationInFlight Hold/RemediationInFlight None None None None None None None", true, healthcheck.ReasonRemediationAllowed},
+		}, "Mark Hold/RemediationInFlight Hold/RemediationInFlight None None None None None None None", true,
+			healthcheck.ReasonRemediationAllowed},
 		"nothing replaces a Machine without an owner": {"uh", "50%", func(f *healthcheck.PlanFacts) { f.Machines[0].Line = "" },
 			"Hold/NoOwner None", true, healthcheck.ReasonRemediationAllowed},
 		"but an external remediation": {"uh", "50%", func(f *healthcheck.PlanFacts) { f.Machines[0].Line, f.External = "", true },
@@ -184,11 +193,13 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 		want            string
 		outages         []string
 	}{
-		"all Machines at once":        {"uuuu", "aabb", nil, held(4), []string{"All 4 Machines became unhealthy at once"}},
-		"both of two":                 {"uu", "ab", nil, held(2), []string{"All 2 Machines became unhealthy at once"}},
-		"the only one is no outage":   {"u", "a", nil, "Mark", nil},
-		"all of a domain":             {"uuhhhh", "aabbcc", nil, held(2) + " None None None None", []string{"2 of 2 Machines of failure domain a became unhealthy at once"}},
-		"most of a domain":            {"uuhhhh", "aaabbb", nil, held(2) + " None None None None", []string{"2 of 3 Machines of failure domain a became unhealthy at once"}},
+		"all Machines at once":      {"uuuu", "aabb", nil, held(4), []string{"All 4 Machines became unhealthy at once"}},
+		"both of two":               {"uu", "ab", nil, held(2), []string{"All 2 Machines became unhealthy at once"}},
+		"the only one is no outage": {"u", "a", nil, "Mark", nil},
+		"all of a domain": {"uuhhhh", "aabbcc", nil, held(2) + " None None None None",
+			[]string{"2 of 2 Machines of failure domain a became unhealthy at once"}},
+		"most of a domain": {"uuhhhh", "aaabbb", nil, held(2) + " None None None None",
+			[]string{"2 of 3 Machines of failure domain a became unhealthy at once"}},
 		"half of a domain":            {"uhhhhh", "aabbcc", nil, "Mark None None None None None", nil},
 		"one in each domain":          {"uhuhuh", "aabbcc", nil, "Mark None Mark None Mark None", nil},
 		"the only one of each domain": {"uhh", "abc", nil, "Mark None None", nil},
@@ -196,7 +207,8 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 			"2 of 2 Machines of failure domain b became unhealthy at once"}},
 		"the first of a domain whose others are suspects": {"usshhhhh", "aaabbbbb", nil, "Hold/Outage None None None None None None None",
 			[]string{"3 of 3 Machines of failure domain a became unhealthy at once"}},
-		"one beside an outage, long before": {"uuuhhhh", "aaabbbb", func(f *healthcheck.PlanFacts) { f.Machines[0].Verdict.Since = now.Add(-5 * time.Hour) },
+		"one beside an outage, long before": {"uuuhhhh", "aaabbbb",
+			func(f *healthcheck.PlanFacts) { f.Machines[0].Verdict.Since = now.Add(-5 * time.Hour) },
 			"Mark Hold/Outage Hold/Outage None None None None", []string{"2 of 3 Machines of failure domain a became unhealthy at once"}},
 		"Nodes that are gone, nothing says since when": {"uuhh", "aabb", func(f *healthcheck.PlanFacts) {
 			f.Machines[0].Verdict.Since, f.Machines[1].Verdict.Since = time.Time{}, time.Time{}
@@ -207,7 +219,8 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 			}
 		}, "Mark Mark None None", nil},
 		"outages are not looked for": {"uuuu", "aabb", func(f *healthcheck.PlanFacts) { f.Policy.OutageWindow = -1 }, "Mark Mark Mark Mark", nil},
-		"as Cluster API decides":     {"uuuu", "aabb", func(f *healthcheck.PlanFacts) { f.Policy = healthcheck.ClusterAPI() }, "Mark Mark Mark Mark", nil},
+		"as Cluster API decides": {"uuuu", "aabb", func(f *healthcheck.PlanFacts) { f.Policy = healthcheck.ClusterAPI() },
+			"Mark Mark Mark Mark", nil},
 		"a person requests one nevertheless": {"uuuu", "aabb", func(f *healthcheck.PlanFacts) {
 			f.Machines[1].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation
 		}, "Hold/Outage Mark Hold/Outage Hold/Outage", []string{"All 3 Machines became unhealthy at once"}},
@@ -234,7 +247,8 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 
 // mcm.md 2.4 and 9.4: the protection of Gardener's machine-controller-manager counts Machines of a whole deployment, and knows no zones.
 func TestFiftyUnknownMachinesInOneZoneAreNotReplaced(t *testing.T) {
-	f := zoned(planned(t, strings.Repeat("u", 50)+strings.Repeat("h", 100), "100%"), strings.Repeat("a", 50)+strings.Repeat("b", 50)+strings.Repeat("c", 50))
+	f := zoned(planned(t, strings.Repeat("u", 50)+strings.Repeat("h", 100), "100%"), strings.Repeat("a", 50)+strings.Repeat("b",
+		50)+strings.Repeat("c", 50))
 	got := healthcheck.Plan(f)
 	require.NotContains(t, acts(got), "Mark")
 	require.Empty(t, got.Ledger.InFlight)
@@ -264,10 +278,12 @@ func TestAZoneThatFailsOneSecondAfterAnotherIsNotReplaced(t *testing.T) {
 
 func unstarted(m *healthcheck.Machine, created time.Time) {
 	m.Created = created
-	m.Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Reason: healthcheck.ReasonNodeStartupTimeout, Since: created, Unstarted: true}
+	m.Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Reason: healthcheck.ReasonNodeStartupTimeout, Since: created,
+		Unstarted: true}
 }
 
-// Pain 15 of the facts about Cluster API (#12553, #7353), and mcm.md 4.7(10): a broken image makes a new machine every 20 minutes, for ever.
+// Pain 15 of the facts about Cluster API (#12553, #7353), and mcm.md 4.7(10): a broken image makes a new machine every 20 minutes, for
+// ever.
 func TestABrokenTemplateDoesNotBurnMachines(t *testing.T) {
 	f, at, marks := planned(t, "hhhu", "50%"), now, 0
 	var delays []time.Duration
@@ -320,7 +336,8 @@ func TestAnOwnerWithoutMachinesForAMomentIsNotForgotten(t *testing.T) {
 }
 
 func TestALedgerIsReadBackOrUnknown(t *testing.T) {
-	l := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "m", Group: "g", At: 7}}, Lines: []healthcheck.Line{{Owner: "o", Failures: 2, Last: 9}}}
+	l := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "m", Group: "g", At: 7}},
+		Lines: []healthcheck.Line{{Owner: "o", Failures: 2, Last: 9}}}
 	got, known := healthcheck.ParseLedger(l.String(), "check")
 	require.True(t, known)
 	require.Empty(t, cmp.Diff(l, got))
@@ -365,7 +382,8 @@ func (w *world) change() {
 	m := &w.machines[i]
 	switch w.r.Intn(7) {
 	case 0, 1:
-		m.Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Since: w.at.Add(-time.Duration(w.r.Intn(7200)) * time.Second), Unstarted: m.Verdict.Unstarted}
+		m.Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Since: w.at.Add(-time.Duration(w.r.Intn(7200)) * time.Second),
+			Unstarted: m.Verdict.Unstarted}
 	case 2:
 		m.Verdict = healthcheck.Verdict{Suspect: true, Since: w.at}
 	case 3:
@@ -444,7 +462,8 @@ func TestNoSequenceOfObservationsMakesMoreThanTheBudgetDisappear(t *testing.T) {
 	} {
 		marked := 0
 		for seed := range int64(60) {
-			w := &world{r: rand.New(rand.NewSource(seed)), at: now, desired: 12, lost: map[types.UID]bool{}, started: map[types.UID]bool{}} //nolint:gosec // a test with a seed
+			w := &world{r: rand.New(rand.NewSource(seed)), at: now, desired: 12, lost: map[types.UID]bool{},
+				started: map[types.UID]bool{}} //nolint:gosec // a test with a seed
 			for range w.desired {
 				w.create()
 				w.heal(&w.machines[len(w.machines)-1])

@@ -13,10 +13,11 @@ import (
 const (
 	// DefaultNodeStartup is how long a Machine may be without a Node when a check does not say it. The value is Cluster API's.
 	DefaultNodeStartup = 10 * time.Minute
-	// NodeStartupAnnotation of a Machine replaces the limit of the check, and JoinAnnotation sets Checks.Join, with a duration such as 25m;
-	// 0 means no limit. Templates copy them to their Machines, so that a template of machines that boot slowly has limits of its own.
+	// NodeStartupAnnotation of a Machine replaces Checks.NodeStartup, with a duration such as 25m; 0 means no limit. Templates copy it to
+	// their Machines, so that a template of machines that boot slowly has a limit of its own.
 	NodeStartupAnnotation = "machinist.dev/node-startup-timeout"
-	JoinAnnotation        = "machinist.dev/node-join-timeout"
+	// JoinAnnotation of a Machine replaces Checks.Join in the same way.
+	JoinAnnotation = "machinist.dev/node-join-timeout"
 	// RemediateAnnotation of a Machine, with any value, requests its remediation. Rule: Cluster API's.
 	RemediateAnnotation = "cluster.x-k8s.io/remediate-machine"
 	// SkipAnnotation of a Machine, with any value, keeps checks from judging it. Rule: Cluster API's.
@@ -41,8 +42,9 @@ type Checks struct {
 // GardenerRules are the rules about conditions of Nodes that Gardener's machine-controller-manager has by default, with their timeout; its
 // own is 10 minutes. Each call returns a new slice.
 func GardenerRules(timeout time.Duration) []contract.HealthRule {
-	rules := []contract.HealthRule{{Type: "Ready", Status: metav1.ConditionFalse, Timeout: timeout},
-		{Type: "Ready", Status: metav1.ConditionUnknown, Timeout: timeout}}
+	rules := make([]contract.HealthRule, 0, 10)
+	rules = append(rules, contract.HealthRule{Type: "Ready", Status: metav1.ConditionFalse, Timeout: timeout},
+		contract.HealthRule{Type: "Ready", Status: metav1.ConditionUnknown, Timeout: timeout})
 	for _, kind := range []string{"KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"} {
 		rules = append(rules, contract.HealthRule{Type: kind, Status: metav1.ConditionTrue, Timeout: timeout},
 			contract.HealthRule{Type: kind, Status: metav1.ConditionUnknown, Timeout: timeout})

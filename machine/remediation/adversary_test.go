@@ -247,7 +247,8 @@ func TestANewMachineThatDoesNotStartIsMarkedAfterItsTemplatesOwnLimit(t *testing
 	for _, name := range []string{"a", "b", "c"} {
 		w.machine(name, "zone-"+name)
 	}
-	waiting := fake.Machine("slow", fake.WithLabels(map[string]string{"role": "worker", contract.ClusterNameLabel: "demo"}), owned("set", "set-uid"),
+	waiting := fake.Machine("slow", fake.WithLabels(map[string]string{"role": "worker", contract.ClusterNameLabel: "demo"}), owned("set",
+		"set-uid"),
 		fake.WithAnnotations(map[string]string{healthcheck.NodeStartupAnnotation: "2s"}))
 	check := w.check("workers")
 	w.Create(check, waiting)

@@ -15,22 +15,24 @@
 //
 // # What it writes
 //
-// On Machines, in one write of the status: HealthCheckSucceeded, True for a Machine with a Node and nothing wrong with it; and for one that is to
-// be remediated OwnerRemediated, False with the reason WaitingForRemediation. The owner acts on that: a set, a pool or a control plane.
-// Where a check names a template, an object of the Machine's name is made from it in place of that, ExternallyRemediated says how far it
-// is, and it is deleted when the Machine is healthy again. Requests that belong to nothing of the Machine's UID are left alone.
+// On Machines, in one write of the status: HealthCheckSucceeded, True for a Machine with a Node and nothing wrong with it; and for one
+// that is to be remediated OwnerRemediated, False with the reason WaitingForRemediation. The owner acts on that: a set, a pool or a
+// control plane. Where a check names a template, an object of the Machine's name is made from it in place of that, ExternallyRemediated
+// says how far it is, and it is deleted when the Machine is healthy again. Requests that belong to nothing of the Machine's UID are left
+// alone.
 //
-// On the check: expectedMachines, currentHealthy, remediationsAllowed, the sorted targets, and RemediationAllowed with the reason why nothing
-// happens. The ledger of package machine/healthcheck is an annotation, written before a Machine is marked. Events come with changes only.
+// On the check: expectedMachines, currentHealthy, remediationsAllowed, the sorted targets, and RemediationAllowed with the reason why
+// nothing happens. The ledger of package machine/healthcheck is an annotation, written before a Machine is marked. Events come with
+// changes only.
 //
 // # What it does not do
 //
-// It replaces nothing itself, and a Machine without a controller is not marked, because nothing would act; its message says so. While a workload
-// cluster cannot be reached, Machines are judged by their own conditions and annotations, and nothing that is about Nodes counts. A Node
-// that is missing in the cache is gone only when the API server confirms it.
+// It replaces nothing itself, and a Machine without a controller is not marked, because nothing would act; its message says so. While a
+// workload cluster cannot be reached, Machines are judged by their own conditions and annotations, and nothing that is about Nodes counts.
+// A Node that is missing in the cache is gone only when the API server confirms it.
 //
-// A Machine that several checks select is judged by the oldest of them that is neither paused nor being deleted; the others have the condition
-// [ConditionOverlapping]. They would overwrite each other's conditions otherwise.
+// A Machine that several checks select is judged by the oldest of them that is neither paused nor being deleted; the others have the
+// condition [ConditionOverlapping]. They would overwrite each other's conditions otherwise.
 //
 // A check that is deleted leaves the conditions of its Machines: what is marked is remediated. It has no finalizer.
 //

@@ -118,10 +118,12 @@ func (s *Scope) request(ctx context.Context, m *member) (metav1.Condition, error
 	}
 	if s.requests.template == nil { // an event of the template follows
 		key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.Template.Name}
-		return said(ReasonTemplateNotFound, fmt.Sprintf(messageTemplateNotFound, s.State.Template.Kind, key, s.requests.problem)), nil
+		return said(ReasonTemplateNotFound, fmt.Sprintf(
+			"Error retrieving remediation template %s %s: %s", s.State.Template.Kind, key, s.requests.problem)), nil
 	}
 	if other := s.requests.byName[m.state.Key.Name]; other != nil {
-		return said(ReasonRequestCreationFailed, fmt.Sprintf(messageRequestOfAnother, other.GetKind(), m.state.Key)), nil
+		return said(ReasonRequestCreationFailed, fmt.Sprintf(
+			"%s %s exists, and does not belong to the Machine: rename or delete it", other.GetKind(), m.state.Key)), nil
 	}
 	version, kind := s.env.kinds.Machine.GVK.ToAPIVersionAndKind()
 	made, err := contract.FromTemplate(s.requests.template, contract.Clone{

@@ -35,7 +35,8 @@ func ClusterAPI(v contract.Version) (Kinds, error) {
 	case contract.V1Beta1:
 		check, machine = contract.HealthCheckV1Beta1(), contract.MachineV1Beta1()
 	default:
-		return Kinds{}, fmt.Errorf("%w: MachineHealthChecks have %s and %s, not %q", contract.ErrUnknownVersion, contract.V1Beta1, contract.V1Beta2, v)
+		return Kinds{}, fmt.Errorf("%w: MachineHealthChecks have %s and %s, not %q", contract.ErrUnknownVersion, contract.V1Beta1,
+			contract.V1Beta2, v)
 	}
 	gvk := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: string(v)}.WithKind
 	return Kinds{
@@ -63,8 +64,8 @@ func (k Kinds) validate() error {
 	return errors.Join(errs...)
 }
 
-// Ports are the interfaces that a Reconciler uses: those of all kinds, and the access to Nodes. Client, Cache and APIReader are required, and
-// AddToManager requires ClusterEvents with ClusterOf, and WorkloadEvents with NodesOf.
+// Ports are the interfaces that a Reconciler uses: those of all kinds, and the access to Nodes. Client, Cache and APIReader are required,
+// and AddToManager requires ClusterEvents with ClusterOf, and WorkloadEvents with NodesOf.
 type Ports struct {
 	pass.Ports
 

@@ -41,7 +41,8 @@ func TestAMachineWithAnUnhealthyNodeIsMarkedForItsOwner(t *testing.T) {
 			w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed")
 			require.Equal(t, []string{"a", "b", "c", "d", "e"}, w.checkState(check).Targets)
 			said, _ := pass.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded)
-			require.Equal(t, "Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason Fake for more than 5m0s", said.Message)
+			require.Equal(t, "Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason Fake for more than 5m0s",
+				said.Message)
 			require.Len(t, w.Events(remediation.ReasonMachineMarkedUnhealthy), 1)
 
 			w.becomes("b", corev1.ConditionTrue, time.Second) // it recovers before its owner acts
@@ -57,7 +58,8 @@ func TestAMachineIsMarkedWhenItsTimeIsOverAndNotBefore(t *testing.T) {
 	w.machine("a", "")
 	w.machine("b", "")
 	check := w.check("workers")
-	require.NoError(t, unstructured.SetNestedSlice(check.Object, []any{map[string]any{"type": "Ready", "status": "False", "timeoutSeconds": int64(3)}},
+	require.NoError(t, unstructured.SetNestedSlice(check.Object, []any{map[string]any{"type": "Ready", "status": "False",
+		"timeoutSeconds": int64(3)}},
 		"spec", "checks", "unhealthyNodeConditions"))
 	w.Create(check)
 	w.run(remediation.Options{})
@@ -213,7 +215,8 @@ func TestASelectorMaySelectNothingEverythingOrBeWrong(t *testing.T) {
 		return w.check(name, fake.WithField(selector, "spec", "selector"))
 	}
 	nothing := selecting("nothing", map[string]any{"matchLabels": map[string]any{"role": "none"}})
-	wrong := selecting("wrong", map[string]any{"matchExpressions": []any{map[string]any{"key": "role", "operator": "Near", "values": []any{"x"}}}})
+	wrong := selecting("wrong", map[string]any{"matchExpressions": []any{map[string]any{"key": "role", "operator": "Near",
+		"values": []any{"x"}}}})
 	w.Create(nothing, wrong)
 	w.run(remediation.Options{})
 	w.status(nothing, 0, 0, 0)
@@ -236,7 +239,8 @@ func TestARestoredMachineThatIsHealthyIsNotRemediated(t *testing.T) {
 		w.machine(name, "")
 		w.update(w.ref(name), contract.MachineUpdate{Conditions: []metav1.Condition{
 			{Type: contract.ConditionHealthCheckSucceeded, Status: metav1.ConditionFalse, Reason: "UnhealthyNode", LastTransitionTime: old},
-			{Type: contract.ConditionOwnerRemediated, Status: metav1.ConditionFalse, Reason: remediation.ReasonWaitingForRemediation, LastTransitionTime: old},
+			{Type: contract.ConditionOwnerRemediated, Status: metav1.ConditionFalse, Reason: remediation.ReasonWaitingForRemediation,
+				LastTransitionTime: old},
 		}})
 	}
 	check := w.check("workers")

@@ -55,7 +55,8 @@ func (s *Scope) olderChecks(ctx context.Context) ([]rival, error) {
 	var all []contract.HealthCheckState
 	err := s.env.frame.Each(ctx, s.State.Key.Namespace, "", func(obj client.Object) {
 		var other contract.HealthCheckState
-		if s.env.frame.Read(obj, &other) == nil && other.UID != s.State.UID && other.ClusterName == s.State.ClusterName && other.Deleting.IsZero() &&
+		if s.env.frame.Read(obj, &other) == nil && other.UID != s.State.UID && other.ClusterName == s.State.ClusterName &&
+			other.Deleting.IsZero() &&
 			!other.Paused() && isOlder(&other, &s.State) {
 			all = append(all, other)
 		}

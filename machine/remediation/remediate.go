@@ -18,17 +18,16 @@ import (
 
 // Reasons of the conditions OwnerRemediated and ExternallyRemediated, and of events. They are Cluster API's.
 const (
-	ReasonWaitingForRemediation      = "WaitingForRemediation"
-	ReasonTemplateNotFound           = "RemediationTemplateNotFound"
-	ReasonRequestCreationFailed      = "RemediationRequestCreationFailed"
-	ReasonMachineMarkedUnhealthy     = "MachineMarkedUnhealthy"
-	ReasonRemediationRestricted      = "RemediationRestricted"
-	actionRemediate                  = "Remediate"
-	messageWaitingForRemediation     = "Waiting for remediation"
-	messageMarkedUnhealthy           = "Machine %s has been marked as unhealthy: %s"
-	messageTemplateNotFound          = "Error retrieving remediation template %s %s: %s"
-	messageRequestOfAnother          = "%s %s exists, and does not belong to the Machine: rename or delete it"
-	reasonOverlapping, actionOverlap = "SelectorsOverlap", "Judge"
+	ReasonWaitingForRemediation  = "WaitingForRemediation"
+	ReasonTemplateNotFound       = "RemediationTemplateNotFound"
+	ReasonRequestCreationFailed  = "RemediationRequestCreationFailed"
+	ReasonMachineMarkedUnhealthy = "MachineMarkedUnhealthy"
+	ReasonRemediationRestricted  = "RemediationRestricted"
+)
+
+const (
+	actionRemediate = "Remediate"
+	messageWaiting  = "Waiting for remediation" // Cluster API's
 )
 
 // remediateStep carries the plan out for each Machine. One that fails does not keep the others from it.
@@ -57,32 +56,15 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 // carryOut writes the conditions of one Machine, and creates or deletes its request.
 func (s *Scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) error {
 	var u contract.MachineUpdate
-	var want []metav1.Condition
-	v := m.plan.Verdict
-	switch v.Class {
-	case healthcheck.Healthy:
-		want = append(want, pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, v.Reason, ""))
-	case healthcheck.Unhealthy:
-		want = append(want, pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, v.Reason, s.explained(v, o)))
-	case healthcheck.Pending:
-	}
 	var failed error
+	want := s.verdictOf(m, o)
 	switch o.Action {
 	case healthcheck.ActionMark:
-		c := pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, ReasonWaitingForRemediation, messageWaitingForRemediation)
-		if s.external() {
-			c, failed = s.request(ctx, m)
-		}
+		var c metav1.Condition
+		c, failed = s.mark(ctx, m)
 		want = append(want, c)
 	case healthcheck.ActionUnmark:
-		kind := contract.ConditionOwnerRemediated
-		if s.external() {
-			kind, failed = contract.ConditionExternallyRemediated, s.withdraw(ctx, m)
-		}
-		if c, found := pass.Find(m.state.Conditions, kind); found && failed == nil && c.Status == metav1.ConditionFalse &&
-			(s.external() || c.Reason == ReasonWaitingForRemediation) { // any other one is the owner's
-			u.RemoveConditions = []string{kind}
-		}
+		u.RemoveConditions, failed = s.unmark(ctx, m)
 	case healthcheck.ActionNone, healthcheck.ActionWait, healthcheck.ActionHold:
 	}
 	want = slices.DeleteFunc(want, func(c metav1.Condition) bool { // the generation alone is no reason to write
@@ -96,14 +78,52 @@ func (s *Scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 	u.Conditions = contract.ChangedConditions(m.state.Conditions, want, generation, s.Now)
 	wrote, err := s.write(ctx, m, u)
 	if wrote && o.Action == healthcheck.ActionMark && failed == nil {
-		s.tell(m, v)
+		s.tell(m)
 	}
 	return errors.Join(failed, err)
 }
 
-// explained is the message for an unhealthy Machine, with the reason why nothing happens to it. Numbers, which change often, are only in the
-// condition of the check.
-func (s *Scope) explained(v healthcheck.Verdict, o healthcheck.Outcome) string {
+// verdictOf is the condition HealthCheckSucceeded of a Machine; none while it is not judged.
+func (s *Scope) verdictOf(m *member, o healthcheck.Outcome) []metav1.Condition {
+	const kind = contract.ConditionHealthCheckSucceeded
+	v := &m.plan.Verdict
+	switch v.Class {
+	case healthcheck.Healthy:
+		return []metav1.Condition{pass.Condition(kind, metav1.ConditionTrue, v.Reason, "")}
+	case healthcheck.Unhealthy:
+		return []metav1.Condition{pass.Condition(kind, metav1.ConditionFalse, v.Reason, s.explained(v, o))}
+	case healthcheck.Pending:
+	}
+	return nil
+}
+
+// mark requests the remediation of a Machine, and returns the condition that says so.
+func (s *Scope) mark(ctx context.Context, m *member) (metav1.Condition, error) {
+	if s.external() {
+		return s.request(ctx, m)
+	}
+	return pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, ReasonWaitingForRemediation, messageWaiting), nil
+}
+
+// unmark withdraws the request of a Machine, and returns the conditions to remove. A condition that its owner has written is the owner's.
+func (s *Scope) unmark(ctx context.Context, m *member) ([]string, error) {
+	kind := contract.ConditionOwnerRemediated
+	if s.external() {
+		kind = contract.ConditionExternallyRemediated
+		if err := s.withdraw(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	c, found := pass.Find(m.state.Conditions, kind)
+	if !found || c.Status != metav1.ConditionFalse || !s.external() && c.Reason != ReasonWaitingForRemediation {
+		return nil, nil
+	}
+	return []string{kind}, nil
+}
+
+// explained is the message for an unhealthy Machine, with the reason why nothing happens to it. Numbers, which change often, are only in
+// the condition of the check.
+func (s *Scope) explained(v *healthcheck.Verdict, o healthcheck.Outcome) string {
 	switch {
 	case o.Action != healthcheck.ActionHold:
 		return v.Message
@@ -141,9 +161,9 @@ func (s *Scope) write(ctx context.Context, m *member, u contract.MachineUpdate) 
 }
 
 // tell records that a Machine was marked, on the Machine.
-func (s *Scope) tell(m *member, v healthcheck.Verdict) {
+func (s *Scope) tell(m *member) {
 	if recorder := s.env.frame.Options.Recorder; recorder != nil {
-		note := fmt.Sprintf(messageMarkedUnhealthy, m.state.Key, v.Message)
+		note := fmt.Sprintf("Machine %s has been marked as unhealthy: %s", m.state.Key, m.plan.Verdict.Message)
 		recorder.Eventf(m.object, s.Object, corev1.EventTypeNormal, ReasonMachineMarkedUnhealthy, actionRemediate, "%s",
 			pass.Bounded(note, pass.MaxNoteLength))
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
-// Scope is one pass over one check: what was read and decided so far, and the functions to write it. Only the worker that runs the pass uses
-// it.
+// Scope is one pass over one check: what was read and decided so far, and the functions to write it. Only the worker that runs the pass
+// uses it.
 type Scope struct {
 	pass.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]
 
@@ -78,7 +78,8 @@ func (s *Scope) Judge(judge func(*contract.MachineState, *healthcheck.Verdict)) 
 // Decision returns what StepPlan has decided, and whether it has.
 func (s *Scope) Decision() (healthcheck.Decision, bool) { return s.decision, s.decided }
 
-// selectorOf returns which Machines a check selects: those of its cluster that its selector matches. A check without a selector selects none.
+// selectorOf returns which Machines a check selects: those of its cluster that its selector matches. A check without a selector selects
+// none.
 func selectorOf(check *contract.HealthCheckState) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(check.Selector)
 	if err != nil || check.Selector == nil || check.ClusterName == "" {
@@ -114,7 +115,7 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	s.mem.states = make(map[types.UID]*contract.MachineState, len(before))
 	err = pass.EachObject(list, func(obj client.Object) {
 		m := &member{object: obj}
-		var unreadable error
+		var unreadable string
 		m.state, unreadable = s.stateOf(obj, before)
 		errs = append(errs, s.judge(ctx, m, &checks, unreadable))
 		s.members = append(s.members, m)
@@ -132,23 +133,23 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{Stop: err != nil}, errors.Join(append(errs, err)...)
 }
 
-// stateOf reads a Machine, unless the last pass has read the same version. Of one that cannot be read the metadata remains.
-func (s *Scope) stateOf(obj client.Object, before map[types.UID]*contract.MachineState) (*contract.MachineState, error) {
+// stateOf reads a Machine, unless the last pass has read the same version. Of one that cannot be read the metadata remains, and the reason.
+func (s *Scope) stateOf(obj client.Object, before map[types.UID]*contract.MachineState) (*contract.MachineState, string) {
 	state := before[obj.GetUID()]
 	if state == nil || state.ResourceVersion != obj.GetResourceVersion() || state.ResourceVersion == "" {
 		state = &contract.MachineState{}
 		if err := s.env.kinds.Machine.Adapter.Read(obj, state); err != nil {
 			*state = contract.MachineState{}
 			state.From(obj)
-			return state, err
+			return state, err.Error()
 		}
 	}
 	s.mem.states[state.UID] = state
-	return state, nil
+	return state, ""
 }
 
 // judge fills what the plan sees of a Machine. An error about its Node leaves the Node unread.
-func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks, unreadable error) error {
+func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks, unreadable string) error {
 	state := m.state
 	m.plan = healthcheck.Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Shared: s.sharedWith(state.Labels),
@@ -161,8 +162,8 @@ func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 	if s.external() {
 		m.plan.Marked = s.requests.of(state) != nil
 	}
-	if unreadable != nil {
-		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Message: unreadable.Error(), Suspect: true}
+	if unreadable != "" {
+		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Message: unreadable, Suspect: true}
 		return nil
 	}
 	var nodes noderef.Lookup

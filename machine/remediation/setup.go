@@ -35,8 +35,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, w work
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
 //
-// A check is reconciled when its Machines are created or deleted, when their labels, annotations, owners, Nodes or conditions change, when the
-// status of a condition of a Node of its cluster changes, when a limit is reached, and when another check that may select its Machines changes.
+// A check is reconciled when its Machines are created or deleted, when their labels, annotations, owners, Nodes or conditions change, when
+// the status of a condition of a Node of its cluster changes, when a limit is reached, and when another check that may select its Machines
+// changes.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.ports.CheckEvents(r.kinds.Check.GVK.Kind); err != nil {
 		return err
@@ -130,22 +131,19 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	if w.Kinds.Machine.StatusSubresource {
 		written.Resource += "/status"
 	}
-	lists := [][]rbacv1.PolicyRule{
-		pass.PolicyRules(pass.Wiring{
-			Own: pass.Resource(w.Kinds.Check, ""), StatusSubresource: w.Kinds.Check.StatusSubresource, Clusters: w.Clusters, Events: w.Events,
-			OwnerReferencesEnforced: w.OwnerReferencesEnforced,
-		}),
-		{pass.Rule(machines, "list", "watch"), pass.Rule(written, "patch")},
-	}
+	rules := append(pass.PolicyRules(pass.Wiring{
+		Own: pass.Resource(w.Kinds.Check, ""), StatusSubresource: w.Kinds.Check.StatusSubresource, Clusters: w.Clusters, Events: w.Events,
+		OwnerReferencesEnforced: w.OwnerReferencesEnforced,
+	}), pass.Rule(machines, "list", "watch"), pass.Rule(written, "patch"))
 	for _, template := range w.Templates {
-		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(template, "list", "watch")})
+		rules = append(rules, pass.Rule(template, "list", "watch"))
 	}
 	for _, request := range w.Requests {
-		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(request, "list", "watch", "create", "delete")})
+		rules = append(rules, pass.Rule(request, "list", "watch", "create", "delete"))
 	}
-	return contract.MergePolicyRules(lists...)
+	return contract.MergePolicyRules(rules)
 }
 
-// NodePolicyRules are the rights that a Reconciler needs where the Nodes are: to list and watch them, and to get one to make sure that it is
-// gone.
+// NodePolicyRules are the rights that a Reconciler needs where the Nodes are: to list and watch them, and to get one to make sure that it
+// is gone.
 func NodePolicyRules() []rbacv1.PolicyRule { return workload.PolicyRules(workload.Wiring{}) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,8 @@ import (
 // ConditionOverlapping of a check is there, and True, while older checks judge some of its Machines.
 const ConditionOverlapping = "Overlapping"
 
+const reasonOverlapping = "SelectorsOverlap"
+
 // maxTargets is how many names the status may have. The schema of Cluster API allows as many.
 const maxTargets = 10_000
 
@@ -24,8 +27,9 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 		return Result{}, nil
 	}
 	d, u := s.decision, &s.Update
-	u.ExpectedMachines, u.CurrentHealthy = contract.SetTo(int32(d.Expected)), contract.SetTo(int32(d.Healthy)) //nolint:gosec // counts of objects
-	u.RemediationsAllowed = contract.SetTo(int32(d.Remaining))                                                 //nolint:gosec // not more than those
+	u.ExpectedMachines, u.CurrentHealthy = contract.SetTo(int32(d.Expected)),
+		contract.SetTo(int32(d.Healthy)) //nolint:gosec // counts of objects
+	u.RemediationsAllowed = contract.SetTo(int32(d.Remaining)) //nolint:gosec // not more than those
 	u.Targets = contract.SetTo(d.Targets[:min(len(d.Targets), maxTargets)])
 	allowed := pass.Condition(contract.ConditionRemediationAllowed, metav1.ConditionTrue, d.Reason, d.Message)
 	if !d.Allowed {
@@ -55,15 +59,16 @@ func (s *Scope) overlap() {
 		}
 		return
 	}
-	message := "Machines that this check selects too are judged by older ones:"
+	var message strings.Builder
+	message.WriteString("Machines that this check selects too are judged by older ones:")
 	for _, r := range s.rivals {
 		if names := shared[r.name]; len(names) > 0 {
 			slices.Sort(names)
-			message += fmt.Sprintf("\n  * %s %s: %s", s.env.kinds.Check.GVK.Kind, r.name, pass.Named(names))
+			fmt.Fprintf(&message, "\n  * %s %s: %s", s.env.kinds.Check.GVK.Kind, r.name, pass.Named(names))
 		}
 	}
 	if _, said := pass.Find(s.Stored, ConditionOverlapping); !said {
-		s.Eventf(corev1.EventTypeWarning, reasonOverlapping, actionOverlap, "%s", message)
+		s.Eventf(corev1.EventTypeWarning, reasonOverlapping, "Judge", "%s", message.String())
 	}
-	s.Assert(pass.Condition(ConditionOverlapping, metav1.ConditionTrue, reasonOverlapping, message))
+	s.Assert(pass.Condition(ConditionOverlapping, metav1.ConditionTrue, reasonOverlapping, message.String()))
 }

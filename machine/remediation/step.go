@@ -35,7 +35,10 @@ const (
 // A step between StepMachines and StepPlan may change verdicts, see Scope.Judge.
 func Steps() []Step {
 	return pass.Standard([]Step{
-		{Name: StepPaused, On: pass.InRunning, ObjectOnly: true, Run: func(_ context.Context, s *Scope) (Result, error) { return s.StopIfPaused() }},
+		{Name: StepPaused, On: pass.InRunning, ObjectOnly: true, Run: func(_ context.Context, s *Scope) (Result,
+			error) {
+			return s.StopIfPaused()
+		}},
 		{Name: StepCluster, On: pass.InRunning, ObjectOnly: true, Run: func(ctx context.Context, s *Scope) (Result, error) {
 			return Result{}, s.JoinCluster(ctx)
 		}},

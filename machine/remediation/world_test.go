@@ -43,7 +43,8 @@ func newWorld(t *testing.T, version contract.Version) *world {
 	t.Helper()
 	kinds, err := remediation.ClusterAPI(version)
 	require.NoError(t, err)
-	served := []fake.ServedKind{{GVK: kinds.Check.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true}, {GVK: fake.ClusterGVK(), Status: true}}
+	served := []fake.ServedKind{{GVK: kinds.Check.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true}, {GVK: fake.ClusterGVK(),
+		Status: true}}
 	env := testenv.Start(t, fake.Options{Kinds: served}, fake.Loops{GarbageCollector: true}, nil)
 	return &world{Env: env, t: t, version: version, kinds: kinds}
 }
@@ -157,7 +158,8 @@ func (w *world) said(name string) string {
 	w.t.Helper()
 	state := w.state(name)
 	var all []string
-	for _, kind := range []string{contract.ConditionHealthCheckSucceeded, contract.ConditionOwnerRemediated, contract.ConditionExternallyRemediated} {
+	for _, kind := range []string{contract.ConditionHealthCheckSucceeded, contract.ConditionOwnerRemediated,
+		contract.ConditionExternallyRemediated} {
 		if c, found := pass.Find(state.Conditions, kind); found {
 			all = append(all, fmt.Sprintf("%s=%s/%s", kind, c.Status, c.Reason))
 		}
