@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -10,18 +11,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+	"github.com/machinist-dev/machinist/examples/controlplane/rights"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
+	"github.com/machinist-dev/machinist/noderef"
+	workloads "github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // checked are the Machines and Nodes of one scenario, in zones that their names begin with, and the check of them.
@@ -139,6 +148,85 @@ func TestE2EMachinesOfDeadNodesAreMarkedAsThePolicySays(t *testing.T) {
 			})
 		}
 	})
+	m.stop()
+	t.Run("exactly the rights that it asks for", func(t *testing.T) { remediatesWithItsRights(t, w.in(t)) })
+}
+
+// remediatesWithItsRights runs the reconciler alone, with a template: for a Machine whose Node is gone, and for one on a person's request.
+func remediatesWithItsRights(t *testing.T, w *world) {
+	request := schema.GroupVersionKind{Group: "remediation.example.com", Version: "v1", Kind: "PowerCycle"}
+	template := request.GroupVersion().WithKind("PowerCycleTemplate")
+	require.NoError(t, cluster.InstallCRDs(t.Context(), w.plane.Config(), fake.CRD(request), fake.CRD(template)))
+	kinds, err := remediation.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	user, err := rights.Grant(t.Context(), w.plane, "health-checks-alone", rights.Asked{Cluster: contract.MergePolicyRules(
+		remediation.NodePolicyRules(), remediation.PolicyRules(remediation.Wiring{
+			Kinds: kinds, Events: true, Templates: []schema.GroupResource{{Group: request.Group, Resource: "powercycletemplates"}},
+			Requests: []schema.GroupResource{{Group: request.Group, Resource: "powercycles"}},
+		}))})
+	require.NoError(t, err)
+	stop := runsAlone(t, user, kinds)
+
+	s := newScene(t, w, nil)
+	cycle := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{}}}}}
+	cycle.SetGroupVersionKind(template)
+	cycle.SetNamespace(s.name)
+	cycle.SetName("cycle")
+	require.NoError(t, w.client.Create(t.Context(), cycle))
+	var machines []*unstructured.Unstructured
+	for _, name := range []string{"a", "b", "c"} {
+		node := s.join(name, s.id(name))
+		m := fake.Machine(name, append(s.options(), fake.WithLabels(map[string]string{contract.ClusterNameLabel: "demo"}),
+			fake.WithField(s.id(name), "spec", "providerID"))...)
+		require.NoError(t, w.client.Create(t.Context(), m))
+		w.setStatus(m, map[string]any{"nodeRef": map[string]any{"name": node.Name}})
+		machines = append(machines, m)
+	}
+	ref := map[string]any{"apiVersion": template.GroupVersion().String(), "kind": template.Kind, "name": "cycle"}
+	check := fake.MachineHealthCheck("all", map[string]string{workerLabel: ""}, time.Minute, fake.InNamespace(s.name),
+		fake.WithField(ref, "spec", "remediation", "templateRef"))
+	require.NoError(t, w.client.Create(t.Context(), check))
+	for _, m := range machines {
+		s.says(m, contract.ConditionHealthCheckSucceeded, healthcheck.ReasonSucceeded)
+	}
+	annotated := func(value string) client.Patch {
+		return client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+healthcheck.RemediateAnnotation+`":`+value+`}}}`))
+	}
+	require.NoError(t, w.client.Patch(t.Context(), machines[0], annotated(`""`)))
+	s.says(machines[0], contract.ConditionExternallyRemediated, remediation.ReasonWaitingForRemediation)
+	made := &unstructured.Unstructured{}
+	made.SetGroupVersionKind(request)
+	made.SetNamespace(s.name)
+	made.SetName("a")
+	require.NotNil(t, w.get(made))
+	require.NoError(t, w.client.Patch(t.Context(), machines[0], annotated("null")))
+	s.says(machines[0], contract.ConditionHealthCheckSucceeded, healthcheck.ReasonSucceeded)
+	w.gone(made)
+	require.NoError(t, w.client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.name + "-b"}}))
+	s.says(machines[1], contract.ConditionHealthCheckSucceeded, healthcheck.ReasonNodeDeleted)
+	s.says(machines[1], contract.ConditionExternallyRemediated, remediation.ReasonWaitingForRemediation)
+	stop()
+	w.exactly(user, map[string]string{"patch events.k8s.io/events": "an event comes again"})
+}
+
+// runsAlone runs the reconciler of health checks in this process as a user.
+func runsAlone(t *testing.T, user *rights.User, kinds remediation.Kinds) (stop func()) {
+	t.Helper()
+	mgr, err := ctrl.NewManager(user.Config(), ctrl.Options{
+		Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{UsePriorityQueue: new(false)},
+	})
+	require.NoError(t, err)
+	nodes, err := workloads.FromManager(t.Context(), mgr, noderef.Rules{})
+	require.NoError(t, err)
+	_, err = remediation.SetupWithManager(t.Context(), mgr, kinds, nodes, remediation.Options{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	return func() {
+		cancel()
+		require.NoError(t, <-done)
+	}
 }
 
 func diesOneByOne(t *testing.T, w *world) {
