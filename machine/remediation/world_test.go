@@ -32,14 +32,14 @@ const userAgent = "machinist-under-test"
 type world struct {
 	*testenv.Env
 
-	t       *testing.T
+	t       testing.TB
 	version contract.Version
 	kinds   remediation.Kinds
 	// ports changes the ports of the reconciler under test.
 	ports func(*remediation.Ports)
 }
 
-func newWorld(t *testing.T, version contract.Version) *world {
+func newWorld(t testing.TB, version contract.Version) *world {
 	t.Helper()
 	kinds, err := remediation.ClusterAPI(version)
 	require.NoError(t, err)
