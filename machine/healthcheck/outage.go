@@ -25,7 +25,8 @@ func (o Outage) String() string {
 }
 
 // outages finds the outages among the Machines, by the name of their domain. Suspects count: when the first Machine of an outage reaches
-// its timeout, the others have yet to. Machines whose remediation a person requested do not.
+// its timeout, the others have yet to. Machines whose remediation a person requested do not, and neither do those that are being deleted,
+// as in a rollout.
 func outages(machines []Machine, window time.Duration, now time.Time) []Outage {
 	if window < 0 {
 		return nil
@@ -34,7 +35,7 @@ func outages(machines []Machine, window time.Duration, now time.Time) []Outage {
 	domains := map[string][]*Machine{}
 	for i := range machines {
 		m := &machines[i]
-		if m.Verdict.Reason == ReasonHasRemediateAnnotation || m.Verdict.Class == Pending && !m.Verdict.Suspect {
+		if m.Deleting || m.Verdict.Reason == ReasonHasRemediateAnnotation || m.Verdict.Class == Pending && !m.Verdict.Suspect {
 			continue
 		}
 		judged = append(judged, m)

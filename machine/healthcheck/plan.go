@@ -182,7 +182,7 @@ func (p *plan) enter(m *Machine) {
 	case m.Verdict.Class == Healthy:
 	case m.Marked:
 		p.out.Ledger.add(m, p.Now, true)
-	case !p.Known && m.Verdict.Class == Pending && m.Verdict.Unstarted && !m.Deleting:
+	case !p.Known && !p.policy.CountPending && m.Verdict.Class == Pending && m.Verdict.Unstarted && !m.Deleting:
 		p.out.Ledger.add(m, p.Now, false)
 	}
 }
@@ -267,10 +267,7 @@ func (p *plan) choose() {
 		x, y := &p.machines[a].Verdict, &p.machines[b].Verdict
 		return cmp.Or(requested(x)-requested(y), x.Since.Compare(y.Since))
 	})
-	most, limited := p.policy.inFlight(p.out.Expected)
-	if !limited || most > maxEntries {
-		most = maxEntries
-	}
+	most := p.policy.inFlight(p.out.Expected)
 	for _, i := range marked {
 		m, o := &p.machines[i], &p.out.Outcomes[i]
 		if further := p.out.Ledger.entry(m.UID) < 0; further && p.out.InFlight >= most {

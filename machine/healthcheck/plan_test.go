@@ -212,6 +212,7 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 		"Nodes that are gone, nothing says since when": {"uuhh", "aabb", func(f *healthcheck.PlanFacts) {
 			f.Machines[0].Verdict.Since, f.Machines[1].Verdict.Since = time.Time{}, time.Time{}
 		}, held(2) + " None None", []string{"2 of 2 Machines of failure domain a became unhealthy at once"}},
+		"Machines that are being deleted": {"ddduhhhh", "aaaaabbb", nil, "Wait Wait Wait Mark None None None None", nil},
 		"unknown domains": {"uuhh", "aabb", func(f *healthcheck.PlanFacts) {
 			for i := range f.Machines {
 				f.Machines[i].Domain = ""
@@ -242,6 +243,16 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestClusterAPIsPolicyHasNoBoundOfItsOwn(t *testing.T) {
+	f := planned(t, strings.Repeat("p", 600)+strings.Repeat("u", 600), "100%")
+	f.Policy, f.Known = healthcheck.ClusterAPI(), false
+	got := acts(healthcheck.Plan(f))
+	require.Equal(t, 600, strings.Count(got, "Mark"))
+	f.Policy = healthcheck.Policy{OutageWindow: -1}
+	f.Known = true
+	require.Equal(t, 500, strings.Count(acts(healthcheck.Plan(f)), "Mark"), "a ledger has a bounded size")
 }
 
 // mcm.md 2.4 and 9.4: the protection of Gardener's machine-controller-manager counts Machines of a whole deployment, and knows no zones.

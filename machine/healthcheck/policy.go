@@ -2,6 +2,7 @@ package healthcheck
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -55,17 +56,21 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// inFlight returns how many of a total may be remediated at a time.
-func (p Policy) inFlight(total int) (most int, limited bool) {
+// inFlight returns how many of a total may be remediated at a time. A Ledger that is stored has a bounded size.
+func (p Policy) inFlight(total int) int {
+	bound := math.MaxInt
+	if p.Remembers() {
+		bound = maxEntries
+	}
 	value, limited := p.MaxInFlight.Get()
 	if !limited {
-		return 0, false
+		return bound
 	}
 	n, err := intstr.GetScaledValueFromIntOrPercent(&value, total, true)
 	if err != nil {
-		return 0, true
+		return 0
 	}
-	return max(0, n), true
+	return min(max(0, n), bound)
 }
 
 // backoff returns the delay after a number of failures in a row.

@@ -253,8 +253,29 @@ func TestANewMachineThatDoesNotStartIsMarkedAfterItsTemplatesOwnLimit(t *testing
 	check := w.check("workers")
 	w.Create(check, waiting)
 	w.run(remediation.Options{})
-	w.status(check, 4, 3, 3) // what was there when the check began may be a replacement
+	w.status(check, 4, 3, 4)
 	w.says("HealthCheckSucceeded=False/NodeStartupTimeout OwnerRemediated=False/WaitingForRemediation", "slow")
+}
+
+func TestACheckThatHasLostItsLedgerTakesMachinesThatStartForReplacements(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c"} {
+		w.machine(name, "zone-"+name)
+	}
+	check := w.check("workers", limited(int64(1)))
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.status(check, 3, 3, 1)
+	w.Quiet(userAgent, 500*time.Millisecond)
+	w.Create(fake.Machine("starting", fake.WithLabels(map[string]string{"role": "worker", contract.ClusterNameLabel: "demo"}),
+		owned("set", "set-uid")))
+	w.status(check, 4, 3, 1) // a scale-up does not count
+	w.Quiet(userAgent, 500*time.Millisecond)
+	w.Change(check, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.status(check, 4, 3, 0)
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	w.says(held, "a")
 }
 
 func TestAPausedClusterAndOneThatIsNotInitializedRemediateNothing(t *testing.T) {

@@ -21,7 +21,7 @@ func planStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	ledger, known := healthcheck.ParseLedger(s.State.Annotations[healthcheck.LedgerAnnotation], s.State.UID)
 	facts := healthcheck.PlanFacts{
-		Policy: s.env.options.Policy, Ledger: ledger, Known: known, External: s.external(), Now: s.Now,
+		Policy: s.env.options.Policy, Ledger: ledger, Known: known || s.isNew(), External: s.external(), Now: s.Now,
 		Machines: make([]healthcheck.Machine, 0, len(s.members)),
 	}
 	for _, m := range s.members {
@@ -41,6 +41,12 @@ func planStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.decided = true
 	return Result{}, nil
+}
+
+// isNew reports whether no pass has been made over the check before: it has no status, and so it has lost no ledger.
+func (s *Scope) isNew() bool {
+	_, wrote := s.State.Annotations[healthcheck.LedgerAnnotation]
+	return !wrote && s.State.ObservedGeneration == 0 && !s.State.ExpectedMachines.Found()
 }
 
 // rival is an older check of the cluster.
