@@ -22,6 +22,6 @@
 // A scale-up does not count: Machines that have not started are pending, unless they replace one. [ClusterAPI] returns the Policy that
 // counts and decides as Cluster API does.
 //
-// The [Ledger] is what must be remembered for this. It is stored before Machines are marked; without it, each Machine that has not
+// The [Ledger] is what must be remembered for this. It is stored before Machines are marked; when it was lost, each Machine that has not
 // started counts as a replacement.
 package healthcheck

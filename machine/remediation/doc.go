@@ -1,5 +1,4 @@
-// Package remediation reconciles MachineHealthChecks: it judges the Machines that a check selects, says of each whether it is healthy, and
-// requests the remediation of those that are not.
+// Package remediation reconciles MachineHealthChecks: it judges Machines, and requests the remediation of those that are unhealthy.
 //
 // # Usage
 //
