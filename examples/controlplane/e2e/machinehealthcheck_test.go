@@ -54,7 +54,9 @@ func newChecked(t *testing.T, w *world, timeout time.Duration, names ...string) 
 	require.NoError(t, w.client.Create(t.Context(), owner))
 	for _, name := range names {
 		m := fake.Machine(name, append(c.options(), fake.WithLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"}))...)
-		m.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true)}})
+		m.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true),
+		}})
 		require.NoError(t, w.client.Create(t.Context(), fake.InfraMachine(contract.V1Beta2, name, fake.InNamespace(c.name))))
 		require.NoError(t, w.client.Create(t.Context(), m))
 		node := fake.Node(c.name+"-"+name, c.id(name))

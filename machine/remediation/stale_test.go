@@ -1,0 +1,70 @@
+package remediation_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine/remediation"
+)
+
+// A Machine that its own reconciler writes at the same time is judged again, and a ledger that another process has written is read again
+// before anything is marked.
+func TestAWriteOnAnOldVersionIsDecidedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "zone-"+name)
+	}
+	check := w.check("workers")
+	w.Create(check)
+	r, mgr := w.reconciler(remediation.Options{})
+	require.NoError(t, r.Index(t.Context()))
+	w.Run(mgr)
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(check)}
+	pass := func() string {
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	w.Eventually("be healthy", func() string {
+		if text := pass(); text != "" || w.said("a") != healthy || w.checkState(check).CurrentHealthy.Or(0) != 4 {
+			return "not yet: " + text
+		}
+		return ""
+	})
+	conflict := func(kind, name, subresource string) {
+		w.Store.FailNext(func(r fake.Request) bool {
+			return r.Verb == "patch" && r.GVK.Kind == kind && r.Name == name && r.Subresource == subresource && r.UserAgent == userAgent
+		}, apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New("the object has been modified")))
+	}
+	conflict(w.kinds.Check.GVK.Kind, "workers", "")
+	conflict("Machine", "a", "status")
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	writes := func() int {
+		return w.Store.CountRequests(func(r fake.Request) bool {
+			return r.Verb == "patch" && r.GVK.Kind == "Machine" && r.UserAgent == userAgent && r.Code == 200
+		})
+	}
+	before := writes()
+	w.Eventually("be marked", func() string {
+		if text := pass(); text != "" {
+			t.Errorf("a conflict is no error: %s", text)
+		}
+		if got := w.said("a"); got != marked {
+			return got
+		}
+		return ""
+	})
+	require.Equal(t, 1, writes()-before)
+}
