@@ -180,9 +180,9 @@ func (p *plot) act() {
 	require.NoError(p.t, err)
 	lines, err := scale.ParseLines(s.lines, types.UID(s.name))
 	require.NoError(p.t, err)
-	facts := scale.RemediationFacts{Next: s.next, Lines: lines, Limits: limits, Now: p.now,
-		MinAvailable: contract.Some(s.replicas - limits.MaxUnavailable), RemediationPolicy: scale.RemediationPolicy{BackOff: contract.Some(time.Duration(0)),
-			MaxReplacements: contract.Some(0)}}
+	often := scale.RemediationPolicy{BackOff: contract.Some(time.Duration(0)), MaxReplacements: contract.Some(0)}
+	facts := scale.RemediationFacts{Next: s.next, Lines: lines, Limits: limits, Now: p.now, RemediationPolicy: often,
+		MinAvailable: contract.Some(s.replicas - limits.MaxUnavailable)}
 	for _, m := range s.machines {
 		facts.Machines = append(facts.Machines, scale.Of(s.child(m).State, types.UID(s.name)))
 	}
