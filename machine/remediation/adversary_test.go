@@ -55,7 +55,7 @@ func TestTwoChecksOfOneMachineDoNotWriteItsConditionsInTurn(t *testing.T) {
 	w.condition(younger, remediation.ConditionOverlapping, "True/SelectorsOverlap", "MachineHealthCheck older: a")
 	w.condition(older, remediation.ConditionOverlapping, "")
 	w.Quiet(userAgent, 2*time.Second)
-	require.Len(t, w.Events("SelectorsOverlap"), 1)
+	w.told("SelectorsOverlap", 1)
 
 	w.Change(older, func(u *unstructured.Unstructured) {
 		fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""})(u)

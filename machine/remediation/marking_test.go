@@ -43,7 +43,7 @@ func TestAMachineWithAnUnhealthyNodeIsMarkedForItsOwner(t *testing.T) {
 			said, _ := pass.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded)
 			require.Equal(t, "Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason Fake for more than 5m0s",
 				said.Message)
-			require.Len(t, w.Events(remediation.ReasonMachineMarkedUnhealthy), 1)
+			w.told(remediation.ReasonMachineMarkedUnhealthy, 1)
 
 			w.becomes("b", corev1.ConditionTrue, time.Second) // it recovers before its owner acts
 			w.says(healthy, "b")
@@ -89,7 +89,7 @@ func TestTooManyUnhealthyMachinesAreToldAndNotMarked(t *testing.T) {
 	w.status(check, 4, 2, 0)
 	w.condition(check, contract.ConditionRemediationAllowed, "False/TooManyUnhealthy", "(total: 4, unhealthy: 2, maxUnhealthy: 25%)")
 	w.Quiet(userAgent, time.Second)
-	require.Len(t, w.Events(remediation.ReasonRemediationRestricted), 1, "it is told once")
+	w.told(remediation.ReasonRemediationRestricted, 1)
 	said, _ := pass.Find(w.state("a").Conditions, contract.ConditionHealthCheckSucceeded)
 	require.Contains(t, said.Message, "Not remediated: TooManyUnhealthy, see MachineHealthCheck workers")
 
@@ -116,7 +116,7 @@ func TestAZoneWhoseNodesAllFailIsNotReplaced(t *testing.T) {
 	w.says(held, "a1", "a2", "a3")
 	w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed",
 		"3 of 3 Machines of failure domain zone-a became unhealthy at once")
-	require.Len(t, w.Events(remediation.ReasonRemediationRestricted), 1)
+	w.told(remediation.ReasonRemediationRestricted, 1)
 }
 
 func TestAllMachinesAtOnceAreNotReplaced(t *testing.T) {

@@ -245,3 +245,14 @@ func (l liveReader) Get(ctx context.Context, key client.ObjectKey, obj client.Ob
 	}
 	return l.Reader.Get(ctx, key, obj, opts...)
 }
+
+// told waits until there are so many events with a reason: they are recorded beside the passes.
+func (w *world) told(reason string, times int) {
+	w.t.Helper()
+	w.Eventually(fmt.Sprintf("tell %s %d times", reason, times), func() string {
+		if got := len(w.Events(reason)); got != times {
+			return fmt.Sprint(got)
+		}
+		return ""
+	})
+}
