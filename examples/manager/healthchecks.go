@@ -48,7 +48,9 @@ func healthCheckWiring(o options) remediation.Wiring {
 }
 
 // addHealthChecks adds the reconciler of MachineHealthChecks, with the Nodes and Clusters of the Machine reconciler.
-func addHealthChecks(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Ports, options machine.Options) error {
+func addHealthChecks(
+	ctx context.Context, mgr ctrl.Manager, o options, guards safeguards, ports machine.Ports, options machine.Options,
+) error {
 	counted, err := newPassMetrics("MachineHealthCheck")
 	if err != nil {
 		return err
@@ -57,9 +59,11 @@ func addHealthChecks(ctx context.Context, mgr ctrl.Manager, o options, ports mac
 	if o.healthCheckPolicy == policyClusterAPI {
 		policy = healthcheck.ClusterAPI()
 	}
-	r, err := remediation.New(healthCheckKinds(), remediation.Ports{
-		Ports: ports.Ports, Workload: ports.Workload, NodesOf: ports.NodesOf, WorkloadEvents: ports.WorkloadEvents,
-	}, remediation.Options{
+	judges := remediation.Ports{Ports: ports.Ports, Workload: ports.Workload, NodesOf: ports.NodesOf, WorkloadEvents: ports.WorkloadEvents}
+	if guards.gate != nil {
+		judges.ReachOf = guards.gate.Of
+	}
+	r, err := remediation.New(healthCheckKinds(), judges, remediation.Options{
 		StatusDelay: options.StatusDelay, Controller: options.Controller, WatchFilter: options.WatchFilter, Recorder: options.Recorder,
 		Matching: options.Matching, Policy: policy, Metrics: counted,
 	})

@@ -159,7 +159,7 @@ func addKinds(
 		{o.machineSets, func() error { return addSets(ctx, mgr, o, clusters, guards) }},
 		{o.machineDeployments, func() error { return addDeployments(ctx, mgr, o, clusters, guards) }},
 		{o.machinePools, func() error { return addPools(ctx, mgr, o, ports, options) }},
-		{o.machineHealthChecks, func() error { return addHealthChecks(ctx, mgr, o, ports, options) }},
+		{o.machineHealthChecks, func() error { return addHealthChecks(ctx, mgr, o, guards, ports, options) }},
 	} {
 		if !kind.wanted {
 			continue

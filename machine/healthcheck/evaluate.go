@@ -121,6 +121,7 @@ func (e *evaluation) base() (base, ready time.Time) {
 			base = t
 		}
 	}
+	later(e.facts.AnsweredAt)
 	if cluster, found := e.facts.Cluster.Get(); found {
 		later(cluster.ControlPlaneInitializedAt)
 		later(cluster.InfrastructureReadyAt)
@@ -136,7 +137,11 @@ func (e *evaluation) base() (base, ready time.Time) {
 
 // apply applies a rule whose condition has the status of the rule.
 func (e *evaluation) apply(rule contract.HealthRule, of, reason string, since time.Time, blames string) {
-	left := since.Add(rule.Timeout).Sub(e.facts.Now)
+	begins := since
+	if begins.Before(e.facts.AnsweredAt) {
+		begins = e.facts.AnsweredAt
+	}
+	left := begins.Add(rule.Timeout).Sub(e.facts.Now)
 	switch {
 	case since.IsZero():
 		e.suspect(ReasonTimeUnknown, since, "Condition %s on %s is reporting status %s, and not since when", rule.Type, of, rule.Status)

@@ -266,3 +266,23 @@ func BenchmarkEvaluate(b *testing.B) {
 		})
 	}
 }
+
+// Nodes cannot report while their API server does not answer: at its end each of them has not reported for long.
+func TestAfterAnOutageLimitsBeginAnew(t *testing.T) {
+	t.Parallel()
+	f := facts()
+	f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
+	f.AnsweredAt = now.Add(-2 * time.Minute)
+	v := healthcheck.Evaluate(f)
+	require.Equal(t, healthcheck.ReasonSuspect, v.Reason)
+	require.Equal(t, 3*time.Minute+time.Second, v.NextCheck)
+	f.AnsweredAt = now.Add(-6 * time.Minute)
+	require.Equal(t, healthcheck.Unhealthy, healthcheck.Evaluate(f).Class)
+
+	f = facts()
+	withoutNode(&f, time.Hour)
+	f.AnsweredAt = now.Add(-9 * time.Minute)
+	require.Equal(t, healthcheck.ReasonStarting, healthcheck.Evaluate(f).Reason)
+	f.AnsweredAt = now.Add(-11 * time.Minute)
+	require.Equal(t, healthcheck.ReasonNodeStartupTimeout, healthcheck.Evaluate(f).Reason)
+}

@@ -49,7 +49,10 @@ type Facts struct {
 	// Cluster is absent where Machines have no Clusters.
 	Cluster contract.Opt[Cluster]
 	Checks  *Checks
-	Now     time.Time
+	// AnsweredAt is when the API servers that the Machine depends on answered again after an outage, zero without one. No limit begins before:
+	// a fleet that could not report during an outage is not replaced at its end. It is safety.Reach.ThawedAt of machineset/safety.
+	AnsweredAt time.Time
+	Now        time.Time
 }
 
 // Find returns the recorded Node of a Machine. nodes are nil while they cannot be read. A Node of the recorded name that is another one is

@@ -15,6 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/workload"
@@ -75,6 +76,9 @@ type Ports struct {
 	// of Workload. WorkloadEvents is the source of events about it, such as the method Source of cluster.Clusters.
 	NodesOf        func(cluster types.NamespacedName) (workload.Workload, error)
 	WorkloadEvents func(cluster.Mapper) source.Source
+	// ReachOf says whether the API servers of a cluster answer, and since when: the method Of of a guard.Gate of machineset/guard is one. While
+	// they do not, no Machine is judged, and the limits begin anew when they answer again. It must not block. Nil: they always answer.
+	ReachOf func(cluster types.NamespacedName) safety.Reach
 }
 
 // Options configure a Reconciler. The zero value is ready for use.

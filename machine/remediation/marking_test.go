@@ -9,12 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
+	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 func TestAMachineWithAnUnhealthyNodeIsMarkedForItsOwner(t *testing.T) {
@@ -254,4 +256,33 @@ func TestARestoredMachineThatIsHealthyIsNotRemediated(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+func TestNothingIsJudgedWhileAnAPIServerDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c"} {
+		w.machine(name, "zone-"+name)
+	}
+	w.becomes("a", corev1.ConditionUnknown, 10*time.Minute)
+	w.ports = func(p *remediation.Ports) {
+		p.ReachOf = func(types.NamespacedName) safety.Reach { return safety.Reach{Answered: true, FrozenSince: time.Now()} }
+	}
+	check := w.check("workers")
+	w.Create(check)
+	stop := w.run(remediation.Options{})
+	w.status(check, 3, 0, 0)
+	require.Empty(t, w.said("a"), "what it says stays as it is")
+	stop()
+
+	w.ports = func(p *remediation.Ports) {
+		p.ReachOf = func(types.NamespacedName) safety.Reach { return safety.Reach{Answered: true, ThawedAt: time.Now()} }
+	}
+	stop = w.run(remediation.Options{})
+	w.says(healthy, "b", "c")
+	require.NotContains(t, w.said("a"), "OwnerRemediated", "its limit has begun anew")
+	stop()
+	w.ports = nil
+	w.run(remediation.Options{})
+	w.says(marked, "a")
 }

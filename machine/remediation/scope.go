@@ -19,6 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
@@ -166,6 +167,12 @@ func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Message: unreadable, Suspect: true}
 		return nil
 	}
+	reach := s.reach()
+	if !reach.Answered || reach.IsFrozen() {
+		m.plan.Verdict = healthcheck.Verdict{Reason: ReasonUnreachable, Message: unreachable, Suspect: true}
+		s.Requeue(reachRetry)
+		return nil
+	}
 	var nodes noderef.Lookup
 	if s.NodesErr == nil && s.Workload.Nodes != nil && s.Workload.Nodes.HasSynced() {
 		nodes = s.Workload.Nodes
@@ -180,7 +187,7 @@ func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 	if m.node = node; node != nil {
 		m.plan.Domain = cmp.Or(m.plan.Domain, node.Labels[corev1.LabelTopologyZone])
 	}
-	facts := healthcheck.Facts{Machine: state, Node: node, NodeState: known, Checks: checks, Now: s.Now}
+	facts := healthcheck.Facts{Machine: state, Node: node, NodeState: known, Checks: checks, AnsweredAt: reach.ThawedAt, Now: s.Now}
 	if s.env.frame.Ports.ClusterOf != nil && s.State.ClusterName != "" {
 		facts.Cluster = contract.Some(healthcheck.Cluster{})
 		if s.Cluster.Presence == external.Present {
@@ -189,6 +196,22 @@ func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 	}
 	m.plan.Verdict = healthcheck.Evaluate(facts)
 	return err
+}
+
+// ReasonUnreachable of HealthCheckSucceeded: an API server that the Machine depends on does not answer, so nothing is judged.
+const ReasonUnreachable = "ClusterUnreachable"
+
+const unreachable = "The API server of the management or of the workload cluster does not answer: the Machine is not judged"
+
+// reachRetry is when to look again at an API server that does not answer.
+const reachRetry = 10 * time.Second
+
+// reach says whether the API servers of the check's cluster answer.
+func (s *Scope) reach() safety.Reach {
+	if s.env.ports.ReachOf == nil {
+		return safety.Reach{Answered: true}
+	}
+	return s.env.ports.ReachOf(types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.ClusterName})
 }
 
 // confirm asks the API server whether the Node of a Machine is gone, once for each Node, and for a limited number of Nodes in a pass.
