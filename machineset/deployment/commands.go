@@ -159,46 +159,29 @@ func (c Commands) Status(ctx context.Context, key types.NamespacedName) (Progres
 	if err != nil {
 		return Progress{}, err
 	}
-	p := progressOf(state)
-	if left := c.left(state, sets); p.Done && left != "" {
-		p.Done, p.Message = false, left
-	}
-	return p, nil
+	return c.progress(state, sets), nil
 }
 
-// left says what is left to do by the sets of a deployment, empty for nothing. The status may be that of before a change: a restart by
-// annotation raises no generation that a controller could report as observed. A deployment without sets is as its status says.
-func (c Commands) left(d *contract.MachineDeploymentState, sets []*set) string {
+// progress corrects the status by the sets. The status may be that of before a change: a restart by annotation raises no generation that a
+// controller could report as observed. A deployment without sets is as its status says.
+func (c Commands) progress(d *contract.MachineDeploymentState, sets []*set) Progress {
 	facts := rollout.Facts{After: d.RolloutAfter, Now: c.clock().Now()}
 	for _, one := range sets {
 		facts.Sets = append(facts.Sets, one.facts(nil))
 	}
 	current, begun := rollout.Current(facts)
-	old, name := int32(0), d.Key.Name
-	for _, one := range sets {
-		if one.UID != current.UID {
-			old += max(one.State.Replicas.Or(0), one.State.ObservedReplicas.Or(0))
-		}
-	}
-	switch {
-	case len(sets) == 0:
-		return ""
-	case !begun && d.RolloutPaused:
-		return fmt.Sprintf("The rollout of %q is paused", name)
-	case !begun:
-		return fmt.Sprintf("Waiting for the rollout of %q to begin", name)
-	case current.Replicas < int(d.Replicas.Or(0)):
-		return fmt.Sprintf("Waiting for %q to finish: %d of %d new Machines have been created", name, current.Replicas, d.Replicas.Or(0))
-	case old > 0:
-		return fmt.Sprintf("Waiting for %q to finish: %d old Machines are pending deletion", name, old)
-	}
-	return ""
-}
-
-func progressOf(d *contract.MachineDeploymentState) Progress {
 	p := Progress{
-		Desired: d.Replicas.Or(0), Replicas: d.ObservedReplicas.Or(0), Updated: d.UpdatedReplicas.Or(d.UpToDateReplicas.Or(0)),
+		Desired: d.Replicas.Or(0), Replicas: d.ObservedReplicas.Or(0),
+		Updated:   d.UpdatedReplicas.Or(d.UpToDateReplicas.Or(int32(current.Replicas))), //nolint:gosec // it was read as one
 		Available: d.AvailableReplicas.Or(d.NodeAvailableReplicas.Or(0)),
+	}
+	if begun = begun || len(sets) == 0; len(sets) > 0 {
+		p.Updated = min(p.Updated, int32(current.Replicas)) //nolint:gosec // it was read as one
+	}
+	for _, one := range sets {
+		if old := max(one.State.Replicas.Or(0), one.State.ObservedReplicas.Or(0)); one.UID != current.UID && old > 0 {
+			p.Replicas = max(p.Replicas, p.Updated+old)
+		}
 	}
 	rolling, _ := pass.Find(d.Conditions, ConditionRollingOut)
 	scaling, _ := pass.Find(d.Conditions, contract.ConditionScalingUp)
@@ -214,8 +197,10 @@ func progressOf(d *contract.MachineDeploymentState) Progress {
 		p.Message = fmt.Sprintf("Waiting for the spec of %q to be observed", name)
 	case progressing.Reason == string(rollout.DeadlineExceeded):
 		p.Failed, p.Message = true, fmt.Sprintf("%q exceeded its progress deadline", name)
-	case d.RolloutPaused && rolling.Status == metav1.ConditionTrue:
+	case d.RolloutPaused && (rolling.Status == metav1.ConditionTrue || !begun):
 		p.Message = fmt.Sprintf("The rollout of %q is paused", name)
+	case !begun:
+		p.Message = fmt.Sprintf("Waiting for the rollout of %q to begin", name)
 	case p.Updated < p.Desired:
 		p.Message = fmt.Sprintf("Waiting for %q to finish: %d of %d new Machines have been created", name, p.Updated, p.Desired)
 	case p.Replicas > p.Updated:

@@ -40,11 +40,9 @@ func (s *Scope) decide() {
 	}
 	s.planned = true
 	var err error
-	if s.strategy, err = strategyOf(&s.State); err != nil {
-		s.Hold(ReasonStrategyUnreadable, err.Error())
-	}
-	order, err := scale.ParseOrder(s.State.DeletionOrder)
-	if err != nil {
+	s.strategy, err = strategyOf(&s.State)
+	order, wrong := scale.ParseOrder(s.State.DeletionOrder)
+	if err = errors.Join(err, wrong); err != nil {
 		s.Hold(ReasonStrategyUnreadable, err.Error())
 	}
 	facts := rollout.Facts{
@@ -62,12 +60,11 @@ func (s *Scope) decide() {
 		facts.Sets = append(facts.Sets, set)
 	}
 	s.plan = rollout.Plan(facts)
+	held := slices.Clone(s.children.Holds)
 	if frozen {
-		says := scale.Hold{Reason: safety.ReasonFrozen, Message: "the deployment or one of its MachineSets is frozen and creates no Machines"}
-		s.plan.Blocked = append([]scale.Hold{says}, s.plan.Blocked...)
+		held = append(held, scale.Hold{Reason: safety.ReasonFrozen, Message: "the deployment or a set of it is frozen and creates no Machines"})
 	}
-	s.plan.Blocked = append(slices.Clone(s.children.Holds), s.plan.Blocked...)
-	if s.State.RollbackTo.Found() && s.State.RolloutPaused {
+	if s.plan.Blocked = append(held, s.plan.Blocked...); s.State.RollbackTo.Found() && s.State.RolloutPaused {
 		waits := scale.Hold{Reason: rollout.ReasonPaused, Message: "the rollback waits until the rollout is resumed"}
 		s.plan.Blocked = append(s.plan.Blocked, waits)
 	}
