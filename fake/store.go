@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +37,9 @@ type Options struct {
 	// CacheLagFunc, if set, replaces CacheLag and may differ by object. Events of one watch keep their order: a delayed
 	// event delays the following ones. It is called with the store locked and must not use the store.
 	CacheLagFunc func(kind schema.GroupKind, key types.NamespacedName) time.Duration
+	// OnEvent, if set, is called for every write, in order, with the object in the version that its kind was first served in; removed says
+	// that this was its last state. It is called with the store locked, and must neither use the store nor change the object, which it may keep.
+	OnEvent func(object *unstructured.Unstructured, removed bool)
 	// Seed determines UIDs and generated names.
 	Seed uint64
 	// History is how many watch events are kept per kind; 10000 by default. A watch from an older version is answered
@@ -50,6 +54,7 @@ type Store struct {
 	scheme   *runtime.Scheme // with the types of managers
 	clock    clock.WithTicker
 	lag      func(schema.GroupKind, types.NamespacedName) time.Duration
+	onEvent  func(*unstructured.Unstructured, bool)
 	history  int
 	requests requestLog
 
@@ -72,6 +77,7 @@ func NewStore(o Options) *Store {
 		own:       o.Scheme,
 		clock:     o.Clock,
 		lag:       o.CacheLagFunc,
+		onEvent:   o.OnEvent,
 		history:   o.History,
 		rand:      rand.New(rand.NewPCG(o.Seed, 0x6d616368696e6973)),
 		registry:  newRegistry(),

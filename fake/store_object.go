@@ -3,6 +3,7 @@ package fake
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,19 @@ func as[T runtime.Object](r *record) T {
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(r.content, r.typed)
 	})
 	return r.typed.(T)
+}
+
+// inFirst returns the record in the version that its kind was first served in. It shares the content.
+func (r *record) inFirst() *unstructured.Unstructured {
+	v := r.kind.first
+	content := maps.Clone(r.content)
+	if v.out != nil {
+		content = r.copy()
+		v.out(content)
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(v.gvk)
+	return u
 }
 
 // json returns the record in a view.

@@ -49,6 +49,9 @@ func (s *Store) publish(e event) {
 		k.dropped = k.events[extra-1].version
 		k.events = append([]event(nil), k.events[extra:]...)
 	}
+	if s.onEvent != nil {
+		s.onEvent(e.record().inFirst(), e.current == nil)
+	}
 	for w := range k.watchers {
 		w.offer(e)
 	}
